@@ -1,4 +1,4 @@
-"""The plugin brings its fixtures by itself; pytester tests it with pytest. Without the real control plane its tests are skipped."""
+"""Load pytester, and skip tests of the real control plane where its programs are not built."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ OWN_TESTS = pathlib.Path(__file__).parent / "tests"
 
 
 def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
-    """`pytest -m megatest` wants the suite alone, and needs nothing that our own tests are written with."""
-    return True if collection_path.is_relative_to(OWN_TESTS) and config.option.markexpr == "megatest" else None
+    """Keep `pytest -m megatest` from collecting the project's own tests."""
+    return (
+        True
+        if collection_path.is_relative_to(OWN_TESTS) and config.option.markexpr == "megatest"
+        else None
+    )
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -1,4 +1,6 @@
-"""kube.Api in-process against kmock (where it is quick) and against the real kube-apiserver through our remote client."""
+"""kube.Api in-process against kmock (where it is quick) and against the real kube-apiserver
+through our remote client.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,12 @@ async def measure(api, namespace="default", objects=OBJECTS, scale=1):
 
     async def patches():
         for number in range(counts["patch"]):
-            await api.patch(CONFIG_MAPS, f"base-{number % objects:05}", {"data": {"key-1": str(number)}}, namespace)
+            await api.patch(
+                CONFIG_MAPS,
+                f"base-{number % objects:05}",
+                {"data": {"key-1": str(number)}},
+                namespace,
+            )
 
     async def lists():
         for _ in range(counts["list"]):
@@ -100,7 +107,9 @@ async def measure_kmock(requests=200):
         async with kmock.KubernetesEmulator() as emulator, kmock.Server(emulator):
             emulator.resources[resource] = kmock.ResourceInfo(namespaced=True, kind="ConfigMap")
             for number in range(prepare):
-                emulator.objects[resource, "default", f"base-{number:05}"] = config(f"base-{number:05}")
+                emulator.objects[resource, "default", f"base-{number:05}"] = config(
+                    f"base-{number:05}"
+                )
             began = time.perf_counter()
             for number in range(requests):
                 answer = await steps(emulator, number)
@@ -108,11 +117,17 @@ async def measure_kmock(requests=200):
                 await answer.read()
             return requests / (time.perf_counter() - began)
 
-    rates["create"] = await session(lambda server, number: server.post(PATH, json=config(f"new-{number:05}")))
-    rates["get"] = await session(lambda server, number: server.get(f"{PATH}/base-{number:05}"), prepare=requests)
+    rates["create"] = await session(
+        lambda server, number: server.post(PATH, json=config(f"new-{number:05}"))
+    )
+    rates["get"] = await session(
+        lambda server, number: server.get(f"{PATH}/base-{number:05}"), prepare=requests
+    )
     headers = {"Content-Type": "application/merge-patch+json"}
     rates["patch"] = await session(
-        lambda server, number: server.patch(f"{PATH}/base-{number:05}", json={"data": {"key-1": "x"}}, headers=headers),
+        lambda server, number: server.patch(
+            f"{PATH}/base-{number:05}", json={"data": {"key-1": "x"}}, headers=headers
+        ),
         prepare=requests,
     )
     requests = 20
@@ -129,7 +144,13 @@ if __name__ == "__main__":
         theirs = real.runner.call(measure(real.api(), scale=5))
     names = {"list": "list of 1,000", "watch": "watch, deliveries to 100"}
     rows = [
-        Row(f"{names.get(name, name)}, kmock", f"{ours[name]:,.0f}/s", f"{mock[name]:,.0f}/s", ours[name] / mock[name], 10)
+        Row(
+            f"{names.get(name, name)}, kmock",
+            f"{ours[name]:,.0f}/s",
+            f"{mock[name]:,.0f}/s",
+            ours[name] / mock[name],
+            10,
+        )
         for name in mock
     ]
     rows += [

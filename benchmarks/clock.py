@@ -73,5 +73,14 @@ if __name__ == "__main__":
     rows = []
     for what, ours, peer, goal in pairs:
         mine, theirs = best(5, ours), best(5, peer)
-        rows.append(Row(what, f"{mine:.3f} s", f"simpy {theirs:.3f} s", mine / theirs, goal, less_is_better=True))
+        rows.append(
+            Row(
+                what,
+                f"{mine:.3f} s",
+                f"simpy {theirs:.3f} s",
+                mine / theirs,
+                goal,
+                less_is_better=True,
+            )
+        )
     report("Virtual time", rows)

@@ -1,4 +1,6 @@
-"""How every benchmark measures and prints: a peer in the same run, the best of a few rounds, a ratio and its goal."""
+"""How every benchmark measures and prints: a peer in the same run, the best of a few rounds, a
+ratio and its goal.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from typing import Self
 
 
 class Stopwatch:
-    """Seconds of a with-block: by the wall, or of this process's own work; without the garbage collector's whims, or with."""
+    """Seconds of a with-block: by the wall, or of this process's own work; without the garbage
+    collector's whims, or with.
+    """
 
     seconds = 0.0
 
@@ -53,7 +57,8 @@ def report(title: str, rows: list[Row]) -> None:
     for row in rows:
         sign = "≤" if row.less_is_better else "≥"
         print(
-            f"| {row.what} | {row.ours} | {row.peer} | {row.ratio:.2f} | {sign} {row.goal:g} | {'yes' if row.reached else 'NO'} |"
+            f"| {row.what} | {row.ours} | {row.peer} | {row.ratio:.2f} | {sign} "
+            f"{row.goal:g} | {'yes' if row.reached else 'NO'} |"
         )
     version = f"Python {sys.version.split()[0]}, {platform.machine()}"
     print(f"\n{version}")

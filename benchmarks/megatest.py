@@ -1,8 +1,9 @@
-"""An hour of all chaos on volumes that come and go, against an hour; a day of it against 24 such hours; a hundred volumes.
+"""An hour of all chaos on volumes that come and go, against an hour; a day of it against 24 such
+hours; a hundred volumes.
 
-Each is played in a process of its own, whose processor time counts and whose peak of memory is its own. What is loaded and
-compiled once in a process, however many hours are played in it, is counted apart: for time a minute is played before.
-"""
+Each is played in a process of its own, whose processor time counts and whose peak of memory is its
+own. What is loaded and compiled once in a process, however many hours are played in it, is counted
+apart: for time a minute is played before."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ def play(seed: str, length: str, volumes: int = 10, machines: int = 6) -> dict:
     from pytest_kscen.run.plan import Plan
     from pytest_kscen.run.runner import ScenarioRunner
 
-    churn = Churn(max_volumes=volumes, step=(volumes // 10, volumes * 3 // 10))  # for ten: from one to three, as by default
+    churn = Churn(
+        max_volumes=volumes, step=(volumes // 10, volumes * 3 // 10)
+    )  # for ten: from one to three, as by default
     plan = Plan(churn, tuple(profile() for profile in PROFILES.values()))
     weighed: list[int] = []
 
@@ -49,7 +52,9 @@ def play(seed: str, length: str, volumes: int = 10, machines: int = 6) -> dict:
     with Stopwatch(own_work=True, collecting=True) as watch:
         cluster = EmbeddedCluster(seed, nodes=machines)
         cluster.runner.start(weigh(), "scales")
-        runner = ScenarioRunner(cluster, plan, parent=lambda: cluster.parent(kubeconfig=None, namespace=""))
+        runner = ScenarioRunner(
+            cluster, plan, parent=lambda: cluster.parent(kubeconfig=None, namespace="")
+        )
         outcome = runner.run(length)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     journal = runner.runs[0].journal
@@ -81,14 +86,17 @@ def played(*arguments: str | int) -> dict:
 def least(length: str, volumes: int, machines: int) -> dict:
     """Of a few rounds the one that took the least time; of all of them the digests."""
     rounds = [played("warm", "1", length, volumes, machines) for _ in range(ROUNDS)]
-    return min(rounds, key=lambda figures: figures["seconds"]) | {"digests": {one["digest"] for one in rounds}}
+    return min(rounds, key=lambda figures: figures["seconds"]) | {
+        "digests": {one["digest"] for one in rounds}
+    }
 
 
 def line(what: str, figures: dict) -> str:
     each = figures["seconds"] / figures["writes"] * 1e6
     once = f" (and {figures['once']:.2f} s once in a process)" if "once" in figures else ""
     return (
-        f"{what}: {figures['seconds']:.2f} s{once}, {figures['writes']:,} writes, {each:.0f} µs per write, "
+        f"{what}: {figures['seconds']:.2f} s{once}, {figures['writes']:,} writes, "
+        f"{each:.0f} µs per write, "
         f"{figures['volumes']} volumes, {figures['incidents']} incidents, {figures['verdict']}, "
         f"journal {figures['journal'] / 1024**2:.1f} MiB, peak {figures['peak'] / 1024**2:.0f} MiB"
     )
@@ -104,7 +112,13 @@ def main() -> None:
     print(line("a day", day))
     rows = [
         Row("an hour", f"{hour['seconds']:.2f} s", "3600 s", HOUR / hour["seconds"], 1000),
-        Row("an hour, loading included", f"{cold_hour['seconds']:.2f} s", "3600 s", HOUR / cold_hour["seconds"], 1000),
+        Row(
+            "an hour, loading included",
+            f"{cold_hour['seconds']:.2f} s",
+            "3600 s",
+            HOUR / cold_hour["seconds"],
+            1000,
+        ),
         Row(
             "a day",
             f"{day['seconds']:.1f} s",
@@ -129,7 +143,13 @@ def main() -> None:
             1.1,
             less_is_better=True,
         ),
-        Row("100 volumes, 24 machines, an hour", f"{many['seconds']:.1f} s", "3600 s", HOUR / many["seconds"], 100),
+        Row(
+            "100 volumes, 24 machines, an hour",
+            f"{many['seconds']:.1f} s",
+            "3600 s",
+            HOUR / many["seconds"],
+            100,
+        ),
         Row(
             "same seed, different bytes",
             f"{len(hour['digests'])} kinds",

@@ -1,4 +1,6 @@
-"""The official synchronous client: in-process, over the embedded cluster's HTTPS, and on the real kube-apiserver."""
+"""The official synchronous client: in-process, over the embedded cluster's HTTPS, and on the
+real kube-apiserver.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def pairs_per_second(client, prefix) -> float:
 if __name__ == "__main__":
     embedded = EmbeddedCluster("0", nodes=0)
     inside = pairs_per_second(embedded.client, "inside")
-    over_https = pairs_per_second(kubernetes.config.new_client_from_config(str(embedded.kubeconfig)), "https")
+    over_https = pairs_per_second(
+        kubernetes.config.new_client_from_config(str(embedded.kubeconfig)), "https"
+    )
     embedded.close()
     with control_plane() as real:
         theirs = pairs_per_second(real.client, "real")

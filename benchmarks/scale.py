@@ -1,4 +1,5 @@
-"""5,000 nodes and 50,000 pods: made, listed and watched, in one process's memory; its peer is the tenth of it.
+"""5,000 nodes and 50,000 pods: made, listed and watched, in one process's memory; its peer is the
+tenth of it.
 
 Both are this process's own work, so its processor time is what counts.
 """
@@ -27,8 +28,16 @@ def node(number):
 
 
 def pod(number):
-    resources = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"cpu": "200m", "memory": "256Mi"}}
-    container = {"name": "main", "image": "app:1.0", "resources": resources, "env": [{"name": "NUMBER", "value": str(number)}]}
+    resources = {
+        "requests": {"cpu": "100m", "memory": "128Mi"},
+        "limits": {"cpu": "200m", "memory": "256Mi"},
+    }
+    container = {
+        "name": "main",
+        "image": "app:1.0",
+        "resources": resources,
+        "env": [{"name": "NUMBER", "value": str(number)}],
+    }
     labels = {"app": f"app-{number % 50}", "tier": "backend"}
     return {
         "apiVersion": "v1",
@@ -93,6 +102,13 @@ if __name__ == "__main__":
                 1.3,
                 less_is_better=True,
             ),
-            Row("peak memory", f"{peak / 1024**3:.2f} GiB", "1.5 GiB", peak / GOAL_BYTES, 1, less_is_better=True),
+            Row(
+                "peak memory",
+                f"{peak / 1024**3:.2f} GiB",
+                "1.5 GiB",
+                peak / GOAL_BYTES,
+                1,
+                less_is_better=True,
+            ),
         ],
     )

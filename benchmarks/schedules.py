@@ -1,8 +1,9 @@
-"""Schedules in simulated time: one that spawns every hour, one that spawns every minute, and what a year of them would take.
+"""Schedules in simulated time: one that spawns every hour, one that spawns every minute, and what a
+year of them would take.
 
-Each spawns chaos that the simulated Chaos Mesh takes up, and keeps the last three. The peer is the same cluster asked by a
-plain loop, as often, for what a Schedule cannot do without: an object made, a status written, an old object deleted.
-"""
+Each spawns chaos that the simulated Chaos Mesh takes up, and keeps the last three. The peer is the
+same cluster asked by a plain loop, as often, for what a Schedule cannot do without: an object made,
+a status written, an old object deleted."""
 
 from __future__ import annotations
 
@@ -36,12 +37,16 @@ def scheduled(line, seconds):
     runner = cluster.runner
     journal = Journal(runner.clock)
     spawned = []
-    journal.follow(lambda entry: spawned.append(entry.at) if entry.what == "schedule-spawned" else None)
+    journal.follow(
+        lambda entry: spawned.append(entry.at) if entry.what == "schedule-spawned" else None
+    )
     stage = Stage(cluster.api, runner.clock, cluster.chance, journal, "run")
     runner.start(Schedules(stage.actor("schedules"), SHIPPED).run(), "schedules")
     spec = {"schedule": line, "type": "PodChaos", "podChaos": CHAOS, "historyLimit": KEPT}
     metadata = {"name": "tick", "namespace": "default"}
-    runner.call(cluster.api("bench").create(SHIPPED.schedules, {"metadata": metadata, "spec": spec}))
+    runner.call(
+        cluster.api("bench").create(SHIPPED.schedules, {"metadata": metadata, "spec": spec})
+    )
     with Stopwatch(own_work=True) as watch:
         cluster.advance(seconds)
     journal.close()
@@ -59,10 +64,16 @@ def plain(count, period):
 
     async def write():
         for number in range(count):
-            about = {"name": f"tick-{number}", "namespace": "default", "labels": {"managed-by": "tick"}}
+            about = {
+                "name": f"tick-{number}",
+                "namespace": "default",
+                "labels": {"managed-by": "tick"},
+            }
             await api.create(RESOURCE, {"metadata": about, "spec": CHAOS})
             status = {"active": [{"name": about["name"]}]}
-            await api.patch(SHIPPED.schedules, "tick", {"status": status}, "default", subresource="status")
+            await api.patch(
+                SHIPPED.schedules, "tick", {"status": status}, "default", subresource="status"
+            )
             if number >= KEPT:
                 await api.delete(RESOURCE, f"tick-{number - KEPT}", "default")
             await cluster.runner.clock.sleep(period)
@@ -77,13 +88,18 @@ def row(what, line, period, count):
     took, spawned = scheduled(line, count * period + 1)
     assert spawned in {count, count - 1}
     least = plain(count, period)
-    ours = f"{took / count * 1e3:.1f} ms for each of {count}; {took / count * 365 * DAY / period:,.0f} s for a year"
+    ours = (
+        f"{took / count * 1e3:.1f} ms for each of {count}; "
+        f"{took / count * 365 * DAY / period:,.0f} s for a year"
+    )
     return Row(what, ours, f"{least / count * 1e3:.1f} ms", took / least, GOAL, less_is_better=True)
 
 
 if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--count", type=int, default=500, help="how many are spawned (default 500)")
+    arguments.add_argument(
+        "--count", type=int, default=500, help="how many are spawned (default 500)"
+    )
     count = arguments.parse_args().count
     rows = [row("every hour", "@hourly", HOUR, count), row("every minute", "* * * * *", 60, count)]
     report("Schedules in simulated time", rows)

@@ -1,4 +1,6 @@
-"""What the plugin costs a project that does not use it: pytest's start with it and without, in turn."""
+"""What the plugin costs a project that does not use it: pytest's start with it and without, in
+turn.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,18 @@ ROUNDS = 15
 
 
 def started(folder, *arguments) -> float:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:kmock", *arguments, "test_nothing.py"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:kmock",
+        *arguments,
+        "test_nothing.py",
+    ]
     with Stopwatch() as watch:
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
     return watch.seconds

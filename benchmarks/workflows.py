@@ -1,8 +1,9 @@
-"""Workflows driven in virtual time: so many at once, each of so many templates, on the embedded API with nothing else on it.
+"""Workflows driven in virtual time: so many at once, each of so many templates, on the embedded API
+with nothing else on it.
 
-The seconds are this process's own work, from the first workflow's creation to the last one's end, API server and all. A
-transition is a change of a node's phase. `--json FILE` writes the figures into a file too.
-"""
+The seconds are this process's own work, from the first workflow's creation to the last one's end,
+API server and all. A transition is a change of a node's phase. `--json FILE` writes the figures
+into a file too."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ FIGURES: dict[str, float] = {}
 
 @dataclass(frozen=True)
 class Load:
-    """So many workflows, each a tree: a Serial of Parallels of Serials with Suspends for leaves, or one long Serial."""
+    """So many workflows, each a tree: a Serial of Parallels of Serials with Suspends for leaves,
+    or one long Serial.
+    """
 
     workflows: int
     templates: int = 100
@@ -45,22 +48,32 @@ class Load:
         leaves = self.templates - 1 if self.long else (self.templates - 1) * 9 // 10
         names = [f"leaf-{number}" for number in range(leaves)]
         templates = [
-            {"name": name, "templateType": "Suspend", "deadline": f"{1 + number % 7}s"} for number, name in enumerate(names)
+            {"name": name, "templateType": "Suspend", "deadline": f"{1 + number % 7}s"}
+            for number, name in enumerate(names)
         ]
         groups = [] if self.long else [names[start : start + 10] for start in range(0, leaves, 10)]
         kinds = ("Serial", "Parallel")
         templates += [
-            {"name": f"group-{number}", "templateType": kinds[number % 2], "children": group} for number, group in enumerate(groups)
+            {"name": f"group-{number}", "templateType": kinds[number % 2], "children": group}
+            for number, group in enumerate(groups)
         ]
         children = [f"group-{number}" for number in range(len(groups))] or names
-        return {"entry": "all", "templates": [{"name": "all", "templateType": "Serial", "children": children}, *templates]}
+        return {
+            "entry": "all",
+            "templates": [
+                {"name": "all", "templateType": "Serial", "children": children},
+                *templates,
+            ],
+        }
 
     def __str__(self):
         return f"{self.workflows:,} x {self.templates}{', each one Serial' if self.long else ''}"
 
 
 class Heard:
-    """What the journal tells, while it is written: how many transitions, and whether the next one came at once."""
+    """What the journal tells, while it is written: how many transitions, and whether the next
+    one came at once.
+    """
 
     def __init__(self):
         self.transitions = self.nodes = self.late = self.over = 0
@@ -90,7 +103,9 @@ def drive(load):
     runner.call(install(api, runner.clock))
     journal, heard = Journal(runner.clock), Heard()
     journal.follow(heard)
-    actor = Stage(lambda agent: InProcessApi(server, agent=agent), runner.clock, chance, journal, "run").actor("workflow-engine")
+    actor = Stage(
+        lambda agent: InProcessApi(server, agent=agent), runner.clock, chance, journal, "run"
+    ).actor("workflow-engine")
     runner.start(WorkflowManager(actor).run(), "workflow-engine")
     spec = load.spec()
     with Stopwatch(own_work=True, collecting=True) as watch:
@@ -105,7 +120,9 @@ def drive(load):
 def alone(load):
     """The same in a process of its own, whose memory is told too."""
     arguments = [str(load.workflows), str(load.templates), *(["--long"] if load.long else [])]
-    done = subprocess.run([sys.executable, __file__, "--one", *arguments], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, __file__, "--one", *arguments], check=True, capture_output=True, text=True
+    )
     return json.loads(done.stdout)
 
 
@@ -118,7 +135,13 @@ def measured(load, rounds):
 def one(arguments):
     seconds, heard = drive(Load(int(arguments[0]), int(arguments[1]), long="--long" in arguments))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    found = {"seconds": seconds, "nodes": heard.nodes, "transitions": heard.transitions, "late": heard.late, "peak MiB": peak}
+    found = {
+        "seconds": seconds,
+        "nodes": heard.nodes,
+        "transitions": heard.transitions,
+        "late": heard.late,
+        "peak MiB": peak,
+    }
     print(json.dumps(found))
 
 
@@ -131,9 +154,13 @@ def main():
     small, long = Load(100), Load(100, long=True)
     figures = {load: measured(load, options.rounds) for load in (small, long)}
     for load, found in figures.items():
-        assert found["late"] == 0, "a next node was not made in the instant in which the one before ended"
+        assert found["late"] == 0, (
+            "a next node was not made in the instant in which the one before ended"
+        )
         per = found["seconds"] / found["transitions"] * 1000
-        rows.append(Row(f"{load}: ms per transition", f"{per:.3f} ms", "1 ms", per, 1, less_is_better=True))
+        rows.append(
+            Row(f"{load}: ms per transition", f"{per:.3f} ms", "1 ms", per, 1, less_is_better=True)
+        )
         rows.append(
             Row(
                 f"{load}: all {found['nodes']:,} nodes",
@@ -146,12 +173,28 @@ def main():
         )
     large = measured(Load(1000), 1)
     assert large["late"] == 0
-    growth = (large["seconds"] / large["nodes"]) / (figures[small]["seconds"] / figures[small]["nodes"])
-    rows.append(
-        Row("1,000 x 100: time per node, to that at 100", f"{large['seconds']:.1f} s", "", growth, 1.3, less_is_better=True)
+    growth = (large["seconds"] / large["nodes"]) / (
+        figures[small]["seconds"] / figures[small]["nodes"]
     )
     rows.append(
-        Row("1,000 x 100: memory", f"{large['peak MiB']:.0f} MiB", "1,024 MiB", large["peak MiB"] / 1024, 1, less_is_better=True)
+        Row(
+            "1,000 x 100: time per node, to that at 100",
+            f"{large['seconds']:.1f} s",
+            "",
+            growth,
+            1.3,
+            less_is_better=True,
+        )
+    )
+    rows.append(
+        Row(
+            "1,000 x 100: memory",
+            f"{large['peak MiB']:.0f} MiB",
+            "1,024 MiB",
+            large["peak MiB"] / 1024,
+            1,
+            less_is_better=True,
+        )
     )
     report("Workflows in virtual time", rows)
     if options.json:

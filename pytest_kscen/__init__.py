@@ -1,1 +1,3 @@
-"""A pytest plugin that tests Kubernetes: chaos, scenarios and workflows, on a real cluster or an embedded one."""
+"""A pytest plugin that tests Kubernetes: chaos, scenarios and workflows, on a real cluster or an
+embedded one.
+"""

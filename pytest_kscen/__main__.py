@@ -1,4 +1,7 @@
-"""`python -m pytest_kscen COMMAND`: the chores around the harness. Each command is a module with `main(arguments) -> exit code`."""
+"""`python -m pytest_kscen COMMAND`: the chores around the harness.
+
+Each command is a module with `main(arguments) -> exit code`.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +32,14 @@ def main(arguments: list[str]) -> int:
     name, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
     if name not in COMMANDS:
         stream = sys.stdout if name in {"-h", "--help"} else sys.stderr
-        print(_usage(), file=stream)
+        rows = [f"  {name:<20} {purpose}" for name, purpose in sorted(COMMANDS.items())]
+        print("\n".join(["usage: python -m pytest_kscen COMMAND [options]", *rows]), file=stream)
         return 0 if stream is sys.stdout else 2
     return command(name)(rest)
 
 
-def command(name: str) -> Callable[[list[str]], int]:  # noqa: C901, PLR0912  # a table whose rows are imports
+# a table whose rows are imports
+def command(name: str) -> Callable[[list[str]], int]:  # noqa: C901
     """Import the module of one command, and return its `main`."""
     match name:
         case "controlplane":
@@ -62,11 +67,6 @@ def command(name: str) -> Callable[[list[str]], int]:  # noqa: C901, PLR0912  # 
         case "record-protobuf":
             from pytest_kscen.commands.record_protobuf import main as run
     return run
-
-
-def _usage() -> str:
-    rows = [f"  {name:<20} {purpose}" for name, purpose in sorted(COMMANDS.items())]
-    return "\n".join(["usage: python -m pytest_kscen COMMAND [options]", *rows])
 
 
 if __name__ == "__main__":

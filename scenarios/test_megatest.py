@@ -1,4 +1,7 @@
-"""The megatest suite: `pytest -m megatest`. Each test lasts an hour of cluster time, or as long as --kscen-duration says."""
+"""The megatest suite: `pytest -m megatest`.
+
+Each test lasts an hour of cluster time, or as long as --kscen-duration says.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,9 @@ def test_machines_are_rebooted(scenario_runner):
 @pytest.mark.volume_churn
 @pytest.mark.chaos("pod-destroy")
 def test_pods_are_destroyed(scenario_runner):
-    """The storage's own agents and controllers die again and again, and its volumes must not mind for long."""
+    """The storage's own agents and controllers die again and again, and its volumes must not
+    mind for long.
+    """
     outcome = scenario_runner.run()
 
     assert outcome.verdict == "valid", outcome.explain()
@@ -81,12 +86,19 @@ def test_everything_at_once(scenario_runner):
 
     assert outcome.verdict == "valid", outcome.explain()
     assert outcome.volumes
-    assert {incident.profile for incident in outcome.incidents} == {"network-block", "network-degrade", "vm-reboot", "pod-destroy"}
+    assert {incident.profile for incident in outcome.incidents} == {
+        "network-block",
+        "network-degrade",
+        "vm-reboot",
+        "pod-destroy",
+    }
 
 
 @pytest.mark.plan_from_command_line
 def test_as_the_command_line_says(scenario_runner):
-    """`pytest -m megatest -k command_line --max-volumes 20 --enable-chaos-network-block --chaos-period-max 2m`."""
+    """`pytest -m megatest -k command_line --max-volumes 20 --enable-chaos-network-block --chaos-
+    period-max 2m`.
+    """
     outcome = scenario_runner.run()
 
     assert outcome.verdict == "valid", outcome.explain()

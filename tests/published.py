@@ -1,4 +1,6 @@
-"""The definitions that other projects publish, where they lie beside this repository; a test that needs them skips without."""
+"""The definitions that other projects publish, where they lie beside this repository; a test
+that needs them skips without.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,11 @@ def published(*paths):
     if not FOLDER.is_dir():
         pytest.skip(f"the published definitions are not beside the repository, in {FOLDER}")
     found = [FOLDER / path for path in paths]
-    files = [file for path in found for file in (sorted(path.glob("*.yaml")) if path.is_dir() else [path])]
+    files = [
+        file
+        for path in found
+        for file in (sorted(path.glob("*.yaml")) if path.is_dir() else [path])
+    ]
     documents = [document for file in files for document in _read(file)]
     assert documents
     return documents

@@ -1,4 +1,6 @@
-"""Types before values: every part of an expression gets its type, and every call the functions that it may mean."""
+"""Types before values: every part of an expression gets its type, and every call the functions
+that it may mean.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,24 @@ if TYPE_CHECKING:
 
     from pytest_kscen.cel.functions import Overload
 
-LITERALS = {bool: BOOL, int: INT, UInt: UINT, float: DOUBLE, str: STRING, bytes: BYTES, type(None): NULL}
-NAMES = {name: Type("type", (Type(name),)) for name in ("int", "uint", "double", "bool", "string", "bytes", "type")}
-NAMES |= {"null_type": Type("type", (NULL,)), "list": Type("type", (list_of(DYN),)), "map": Type("type", (map_of(DYN, DYN),))}
+LITERALS = {
+    bool: BOOL,
+    int: INT,
+    UInt: UINT,
+    float: DOUBLE,
+    str: STRING,
+    bytes: BYTES,
+    type(None): NULL,
+}
+NAMES = {
+    name: Type("type", (Type(name),))
+    for name in ("int", "uint", "double", "bool", "string", "bytes", "type")
+}
+NAMES |= {
+    "null_type": Type("type", (NULL,)),
+    "list": Type("type", (list_of(DYN),)),
+    "map": Type("type", (map_of(DYN, DYN),)),
+}
 READ: dict[str, Callable[[str], Any]] = {
     "matches": compiled,
     "duration": duration,
@@ -45,7 +62,10 @@ READ: dict[str, Callable[[str], Any]] = {
 
 
 class Checker:
-    """One check. `meanings` are the overloads of calls and the namespaced names of selections, by node."""
+    """One check.
+
+    `meanings` are the overloads of calls and the namespaced names of selections, by node.
+    """
 
     def __init__(self, variables: Mapping[str, Type]) -> None:
         self._variables = dict(variables)
@@ -80,20 +100,28 @@ class Checker:
         found = self._field(operand.parameters[0] if is_optional else operand, node)
         if node.test:
             return ERROR if found is ERROR else BOOL
-        return optional_of(found) if (is_optional or node.optional) and found is not ERROR else found
+        return (
+            optional_of(found) if (is_optional or node.optional) and found is not ERROR else found
+        )
 
     def _field(self, operand: Type, node: Select) -> Type:
         if operand in (DYN, ERROR):
             return operand
         if operand.fields is not None:
-            return operand.fields.get(node.field) or self._wrong(node.at, f"undefined field '{node.field}'")
+            return operand.fields.get(node.field) or self._wrong(
+                node.at, f"undefined field '{node.field}'"
+            )
         if operand.name == "map":
             return operand.parameters[1]
         return self._wrong(node.at, f"type '{operand}' does not support field selection")
 
     def call(self, node: Call) -> Type:
         target, function = node.target, node.function
-        if target is not None and (space := _dotted(target)) and f"{space}.{function}" in declared():
+        if (
+            target is not None
+            and (space := _dotted(target))
+            and f"{space}.{function}" in declared()
+        ):
             target, function = None, f"{space}.{function}"
         given = [self.type_of(target)] if target is not None else []
         self._mixed += function == "format"
@@ -106,25 +134,31 @@ class Checker:
             return ERROR
         if function == "_[?_]" and given[0].name == "optional":
             given[0] = given[0].parameters[0]
-        possible = self._possible(overloads, given, is_method=target is not None)
-        if not possible:
-            if function in {"_&&_", "_||_"}:
-                return self._not_bool(node, given)
-            return self._wrong(node.at, f"found no matching overload for '{function}' applied to '{_applied(target, given)}'")
-        self.meanings[id(node)] = tuple(overload for overload, _ in possible)
-        self._check_literal(node, function)
-        results = [result for _, result in possible]
-        return results[0] if all(result == results[0] for result in results) else DYN
-
-    def _possible(self, overloads: tuple[Overload, ...], given: list[Type], *, is_method: bool) -> list[tuple[Overload, Type]]:
-        found = []
+        is_method = target is not None
+        possible = []
         for overload in overloads:
             bound: dict[str, Type] = {}
             if overload.is_method is not is_method or len(overload.parameters) != len(given):
                 continue
-            if all(fits(wanted, part, bound) for wanted, part in zip(overload.parameters, given, strict=True)):
-                found.append((overload, resolved(overload.result, bound)))
-        return found
+            if all(
+                fits(wanted, part, bound)
+                for wanted, part in zip(overload.parameters, given, strict=True)
+            ):
+                possible.append((overload, resolved(overload.result, bound)))
+        if not possible:
+            if function in {"_&&_", "_||_"}:
+                return self._not_bool(node, given)
+            return self._wrong(
+                node.at,
+                (
+                    f"found no matching overload for '{function}' applied to "
+                    f"'{_applied(target, given)}'"
+                ),
+            )
+        self.meanings[id(node)] = tuple(overload for overload, _ in possible)
+        self._check_literal(node, function)
+        results = [result for _, result in possible]
+        return results[0] if all(result == results[0] for result in results) else DYN
 
     def _not_bool(self, node: Call, given: list[Type]) -> Type:
         for part, type_ in zip(node.args, given, strict=True):
@@ -143,7 +177,9 @@ class Checker:
     def list_of(self, node: ListOf) -> Type:
         element: Type | None = None
         for place, part in enumerate(node.elements):
-            element = self._joined(element, self._inner(part, optional=place in node.optional), part.at)
+            element = self._joined(
+                element, self._inner(part, optional=place in node.optional), part.at
+            )
         return list_of(element or DYN)
 
     def map_of(self, node: MapOf) -> Type:
@@ -166,14 +202,32 @@ class Checker:
         found = other if one is None else joined(one, other)
         if found is None and self._mixed:
             return DYN
-        return self._wrong(at, f"expected type '{one}' but found '{other}'") if found is None else found
+        return (
+            self._wrong(at, f"expected type '{one}' but found '{other}'")
+            if found is None
+            else found
+        )
 
     def fold(self, node: Fold) -> Type:
         over = self.type_of(node.over)
-        variables = self._loop_variables(node, over)
+        if node.macro in {"optMap", "optFlatMap"}:
+            variables: list[Type] | None = [over.parameters[0] if over.name == "optional" else DYN]
+        else:
+            pairs = len(node.variables) > 1
+            if over == DYN:
+                variables = [DYN] * len(node.variables)
+            elif over.name == "list":
+                variables = [INT, over.parameters[0]] if pairs else [over.parameters[0]]
+            elif over.name == "map":
+                variables = list(over.parameters) if pairs else [over.parameters[0]]
+            else:
+                variables = None
         if variables is None:
             if over is not ERROR:
-                words = f"expression of type '{over}' cannot be range of a comprehension (must be list, map, or dynamic)"
+                words = (
+                    f"expression of type '{over}' cannot be range of a comprehension (must be "
+                    "list, map, or dynamic)"
+                )
                 self._wrong(node.over.at, words)
             return ERROR
         outer = {name: self._variables.get(name) for name in node.variables}
@@ -189,18 +243,6 @@ class Checker:
             else:
                 self._variables[name] = type_
         return self._folded(node, over, step)
-
-    def _loop_variables(self, node: Fold, over: Type) -> list[Type] | None:
-        if node.macro in {"optMap", "optFlatMap"}:
-            return [over.parameters[0] if over.name == "optional" else DYN]
-        pairs = len(node.variables) > 1
-        if over == DYN:
-            return [DYN] * len(node.variables)
-        if over.name == "list":
-            return [INT, over.parameters[0]] if pairs else [over.parameters[0]]
-        if over.name == "map":
-            return list(over.parameters) if pairs else [over.parameters[0]]
-        return None
 
     def _demand_bool(self, node: Node) -> None:
         type_ = self.type_of(node)
@@ -235,7 +277,12 @@ def _dotted(node: Node) -> str:
     """A name that may be a namespace's: `a.b`."""
     if type(node) is Ident:
         return node.name
-    if type(node) is Select and not node.test and not node.optional and (space := _dotted(node.operand)):
+    if (
+        type(node) is Select
+        and not node.test
+        and not node.optional
+        and (space := _dotted(node.operand))
+    ):
         return f"{space}.{node.field}"
     return ""
 

@@ -1,4 +1,6 @@
-"""What can be wrong with an expression: when it is compiled, all mistakes with their places; when it is evaluated, the first."""
+"""What can be wrong with an expression: when it is compiled, all mistakes with their places;
+when it is evaluated, the first.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ class Mistake(NamedTuple):
 
 
 class Mistakes(ValueError):
-    """An expression that does not compile; the text shows each mistake in its line, as cel-go does."""
+    """An expression that does not compile; the text shows each mistake in its line, as cel-go
+    does.
+    """
 
     def __init__(self, source: str, mistakes: list[Mistake]) -> None:
         super().__init__(source, mistakes)
@@ -27,7 +31,10 @@ class Mistakes(ValueError):
         before = self._source[: mistake.at]
         number, column = before.count("\n"), len(before) - (before.rfind("\n") + 1)
         line = self._source.split("\n")[number]
-        return f"ERROR: <input>:{number + 1}:{column + 1}: {mistake.words}\n | {line}\n | {'.' * column}^"
+        return (
+            f"ERROR: <input>:{number + 1}:{column + 1}: {mistake.words}\n | {line}\n | "
+            f"{'.' * column}^"
+        )
 
 
 class EvaluationError(ValueError):

@@ -12,7 +12,9 @@ from pytest_kscen.cel.types import UInt
 # From an expression's text to its words.
 
 
-QUOTED = r"""\"\"\"(?:[^\\]|\\.)*?\"\"\"|'''(?:[^\\]|\\.)*?'''|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'"""
+QUOTED = (
+    r"""\"\"\"(?:[^\\]|\\.)*?\"\"\"|'''(?:[^\\]|\\.)*?'''|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'"""
+)
 BARE = r"""\"\"\".*?\"\"\"|'''.*?'''|"[^"\n]*"|'[^'\n]*'"""
 TOKEN = re.compile(
     rf"""(?P<space>[\t\n\f\r ]+|//[^\n]*)
@@ -25,7 +27,9 @@ TOKEN = re.compile(
       | (?P<operator>==|!=|<=|>=|&&|\|\||[-+*/%<>=!?:.,\[\](){{}}])""",
     re.VERBOSE | re.DOTALL,
 )
-ESCAPE = re.compile(r"""\\(?:([abfnrtv\\?"'`])|[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2}))""")
+ESCAPE = re.compile(
+    r"""\\(?:([abfnrtv\\?"'`])|[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2}))"""
+)
 PLAIN = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 WORDS = {"true": True, "false": False, "null": None}
 END = "<EOF>"
@@ -46,7 +50,9 @@ def tokens_of(source: str, mistakes: list[Mistake]) -> list[Token]:
     while at < len(source):
         match = TOKEN.match(source, at)
         if match is None:
-            unread = source[at:] if source[at] in "\"'" else source[at : at + 1 + (source[at] in "&|")]
+            unread = (
+                source[at:] if source[at] in "\"'" else source[at : at + 1 + (source[at] in "&|")]
+            )
             mistakes.append(Mistake(at, f"Syntax error: token recognition error at: '{unread}'"))
             at += len(unread)
             continue
@@ -82,27 +88,22 @@ def _value(match: re.Match[str], text: str) -> Any:
         if number > 1 << 63:  # the smallest integer is written as a negated literal
             raise ValueError("invalid int literal")
         return number
-    return _string(text)
-
-
-def _string(text: str) -> Any:
     prefix = text[: min(text.find(quote) for quote in "\"'" if quote in text)].lower()
     body = text[len(prefix) :]
     size = 3 if body[:3] in {'"""', "'''"} and len(body) >= 6 else 1  # noqa: PLR2004 - two triple quotes
     body = body[size:-size].replace("\r\n", "\n")
     if "b" in prefix:
-        return _octets(body, raw="r" in prefix)
+        raw = "r" in prefix
+        if raw:
+            return body.encode()
+        return b"".join(
+            piece.encode() if type(piece) is str else bytes([piece]) for piece in _pieces(body)
+        )
     return body if "r" in prefix else _unescaped(body)
 
 
 def _unescaped(body: str) -> str:
     return "".join(piece if type(piece) is str else chr(piece) for piece in _pieces(body))
-
-
-def _octets(body: str, *, raw: bool) -> bytes:
-    if raw:
-        return body.encode()
-    return b"".join(piece.encode() if type(piece) is str else bytes([piece]) for piece in _pieces(body))
 
 
 def _pieces(body: str) -> list[Any]:
@@ -128,13 +129,18 @@ def _pieces(body: str) -> list[Any]:
     return found
 
 
-
 LEVELS = (("||",), ("&&",), ("<", "<=", ">=", ">", "==", "!=", "in"), ("+", "-"), ("*", "/", "%"))
 RANKS = {operator: rank for rank, level in enumerate(LEVELS) for operator in level}
 RESERVED = frozenset(
-    "as break const continue else for function if import let loop package namespace return var void while".split()  # noqa: SIM905
+    (  # noqa: SIM905
+        "as break const continue else for function if import let loop package namespace "
+        "return var void while"
+    ).split()
 )
-STARTS = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+STARTS = (
+    "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, "
+    "STRING, BYTES, IDENTIFIER}"
+)
 DEEPEST = 100
 
 
@@ -156,7 +162,10 @@ class _Parser:
         node = self._expression()
         if self._token.kind != "end":
             last = self._tokens[self._place + 1].kind == "end"
-            raise self._mistake(f"{'extraneous' if last else 'mismatched'} input '{self._token.text}' expecting <EOF>")
+            raise self._mistake(
+                f"{'extraneous' if last else 'mismatched'} input '{self._token.text}' "
+                "expecting <EOF>"
+            )
         if self._mistakes:
             raise Mistakes(self._source, self._mistakes)
         return node
@@ -167,7 +176,10 @@ class _Parser:
 
     def _mistake(self, words: str, at: int | None = None, *, syntax: bool = True) -> Mistakes:
         where = self._token.at if at is None else at
-        return Mistakes(self._source, [*self._mistakes, Mistake(where, f"Syntax error: {words}" if syntax else words)])
+        return Mistakes(
+            self._source,
+            [*self._mistakes, Mistake(where, f"Syntax error: {words}" if syntax else words)],
+        )
 
     def _take(self, *kinds: str) -> Token | None:
         token = self._token
@@ -180,7 +192,11 @@ class _Parser:
         token = self._take(kind)
         if token is None:
             text = self._token.text
-            raise self._mistake(f"missing '{kind}' at '{text}'" if text == END else f"mismatched input '{text}' expecting '{kind}'")
+            raise self._mistake(
+                f"missing '{kind}' at '{text}'"
+                if text == END
+                else f"mismatched input '{text}' expecting '{kind}'"
+            )
         return token
 
     def _expression(self) -> Node:
@@ -210,9 +226,15 @@ class _Parser:
         while operator := self._take("!", "-"):
             operators.append(operator)
         if operators and {each.kind for each in operators} != {operators[0].kind}:
-            raise self._mistake(f"no viable alternative at input '{operators[1].text}'", operators[1].at)
+            raise self._mistake(
+                f"no viable alternative at input '{operators[1].text}'", operators[1].at
+            )
         following = self._token
-        if len(operators) == 1 and operators[0].kind == "-" and type(following.value) in {int, float}:
+        if (
+            len(operators) == 1
+            and operators[0].kind == "-"
+            and type(following.value) in {int, float}
+        ):
             self._place += 1
             return self._members(Literal(operators[0].at, -following.value))
         node = self._members(self._primary())
@@ -224,7 +246,11 @@ class _Parser:
 
     def _members(self, node: Node) -> Node:
         while operator := self._take(".", "["):
-            node = self._member(node, operator) if operator.kind == "." else self._index(node, operator)
+            node = (
+                self._member(node, operator)
+                if operator.kind == "."
+                else self._index(node, operator)
+            )
         return node
 
     def _member(self, node: Node, dot: Token) -> Node:
@@ -254,7 +280,16 @@ class _Parser:
             self._demand(")")
             return node
         if token.kind == "[":
-            return self._list(token)
+            elements: list[Node] = []
+            optional = set()
+            while self._token.kind != "]":
+                if self._take("?"):
+                    optional.add(len(elements))
+                elements.append(self._expression())
+                if not self._take(","):
+                    break
+            self._demand("]")
+            return ListOf(token.at, tuple(elements), frozenset(optional))
         if token.kind == "{":
             return self._map(token)
         if token.kind == "." and self._token.kind == "word":
@@ -270,18 +305,6 @@ class _Parser:
         if opening := self._take("("):
             return self._call(token.text, None, opening)
         return Ident(token.at, token.text)
-
-    def _list(self, opening: Token) -> Node:
-        elements: list[Node] = []
-        optional = set()
-        while self._token.kind != "]":
-            if self._take("?"):
-                optional.add(len(elements))
-            elements.append(self._expression())
-            if not self._take(","):
-                break
-        self._demand("]")
-        return ListOf(opening.at, tuple(elements), frozenset(optional))
 
     def _map(self, opening: Token) -> Node:
         entries: list[tuple[Node, Node]] = []
@@ -304,7 +327,11 @@ class _Parser:
             if not self._take(","):
                 break
         self._demand(")")
-        macro = GLOBAL_MACROS.get((name, len(args))) if target is None else MEMBER_MACROS.get((name, len(args)))
+        macro = (
+            GLOBAL_MACROS.get((name, len(args)))
+            if target is None
+            else MEMBER_MACROS.get((name, len(args)))
+        )
         if macro:
             node: Node = macro(self, opening.at, name, target, args)
             return node
@@ -331,7 +358,9 @@ class _Parser:
     def bound_to_optional(self, at: int, name: str, target: Any, args: list[Node]) -> Node:
         """`optional.optMap(variable, step)`, `optional.optFlatMap(variable, step)`."""
         if type(args[0]) is not Ident:
-            raise self._mistake(f"{name}() variable name must be a simple identifier", args[0].at, syntax=False)
+            raise self._mistake(
+                f"{name}() variable name must be a simple identifier", args[0].at, syntax=False
+            )
         return Fold(at, name, target, (args[0].name,), args[1])
 
 
@@ -340,8 +369,14 @@ TWO_VARIABLES = {"transformList", "transformMap", "transformMapEntry"}
 EITHER = {"all", "exists", "exists_one"}
 GLOBAL_MACROS: dict[tuple[str, int], Any] = {("has", 1): _Parser.has}
 MEMBER_MACROS: dict[tuple[str, int], Any] = {
-    **{(name, 2): _Parser.fold for name in ("all", "exists", "exists_one", "existsOne", "map", "filter")},
-    **{(name, 3): _Parser.fold for name in ("all", "exists", "existsOne", "map", *sorted(TWO_VARIABLES))},
+    **{
+        (name, 2): _Parser.fold
+        for name in ("all", "exists", "exists_one", "existsOne", "map", "filter")
+    },
+    **{
+        (name, 3): _Parser.fold
+        for name in ("all", "exists", "existsOne", "map", *sorted(TWO_VARIABLES))
+    },
     **{(name, 4): _Parser.fold for name in sorted(TWO_VARIABLES)},
     **{(name, 2): _Parser.bound_to_optional for name in ("optMap", "optFlatMap")},
 }

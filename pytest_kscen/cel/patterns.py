@@ -1,8 +1,9 @@
-"""Whether Go's regular expression is found in a text, in time that grows with the text alone, as in Go.
+"""Whether Go's regular expression is found in a text, in time that grows with the text alone, as in
+Go.
 
-Python's engine goes back and tries again, and some patterns make it do so for ever. Here all ways through a pattern are
-walked at once, a character at a time; where they stand together is kept, so that each character costs one look.
-"""
+Python's engine goes back and tries again, and some patterns make it do so for ever. Here all ways
+through a pattern are walked at once, a character at a time; where they stand together is kept, so
+that each character costs one look."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LARGEST = 4000
-"""Places in a pattern, each repetition counted out: Go repeats up to 1000 times, and what may be left out takes two places."""
+"""Places in a pattern, each repetition counted out: Go repeats up to 1000 times, and what may be
+left out takes two places.
+"""
 DEEPEST = 100
 """Groups in a pattern."""
 MOST_KEPT = 200_000
@@ -113,7 +116,16 @@ class Finder:
     def _learn(self, spot: Spot, letter: str) -> Spot:
         if self._kept > MOST_KEPT:
             self._forget()
-        reached = self._reached(spot, letter)
+        # Everywhere one comes to without taking a character.
+        reached: set[int] = set()
+        waiting = list(spot.places)
+        while waiting:
+            at = waiting.pop()
+            if at not in reached:
+                reached.add(at)
+                place = self._places[at]
+                if not place.takes and (not place.ask or _is_edge(place.ask, spot.before, letter)):
+                    waiting.extend(place.leads)
         self._effort -= len(reached)
         if self._effort < 0:
             raise TooMuchWork(self._pattern)
@@ -127,19 +139,6 @@ class Finder:
     def _taken(self, at: int, letter: str) -> tuple[int, ...]:
         place = self._places[at]
         return place.leads if letter and place.takes and _is_one(place.ask, letter) else ()
-
-    def _reached(self, spot: Spot, after: str) -> set[int]:
-        """Everywhere one comes to without taking a character."""
-        reached: set[int] = set()
-        waiting = list(spot.places)
-        while waiting:
-            at = waiting.pop()
-            if at not in reached:
-                reached.add(at)
-                place = self._places[at]
-                if not place.takes and (not place.ask or _is_edge(place.ask, spot.before, after)):
-                    waiting.extend(place.leads)
-        return reached
 
     # --- reading: each part is built knowing where it leads ---
 
@@ -218,7 +217,10 @@ def _is_empty(tree: Tree) -> bool:
 
 
 class _Pieces:
-    """A rewritten pattern, read piece by piece. Which of two ways is preferred does not matter here."""
+    """A rewritten pattern, read piece by piece.
+
+    Which of two ways is preferred does not matter here.
+    """
 
     def __init__(self, rewritten: str) -> None:
         self._pieces: Iterator[re.Match[str]] = PIECE.finditer(rewritten)
@@ -233,20 +235,32 @@ class _Pieces:
                 ways.append(Row(row))
                 row = []
             elif piece["open"]:
-                row.append(self.alternatives(_switched(flags, piece["flags"] or "")))
+                change = piece["flags"] or ""
+                on, _, off = change.partition("-")
+                row.append(
+                    self.alternatives(
+                        "".join(
+                            flag
+                            for flag in "ims"
+                            if (flag in flags or flag in on) and flag not in off
+                        )
+                    )
+                )
             elif piece["repeat"]:
                 row.append(_repetition(piece, row.pop()))
             elif piece["edge"]:
                 multiline = "m" if piece["edge"] in "^$" and "m" in flags else ""
                 row.append(One(piece["edge"] + multiline, takes=False))
             else:
-                row.append(One(f"(?{flags.replace('m', '')}:{piece['one']})" if flags.strip("m") else piece["one"], takes=True))
+                row.append(
+                    One(
+                        f"(?{flags.replace('m', '')}:{piece['one']})"
+                        if flags.strip("m")
+                        else piece["one"],
+                        takes=True,
+                    )
+                )
         return Either([*ways, Row(row)]) if ways else Row(row)
-
-
-def _switched(flags: str, change: str) -> str:
-    on, _, off = change.partition("-")
-    return "".join(flag for flag in "ims" if (flag in flags or flag in on) and flag not in off)
 
 
 def _repetition(piece: re.Match[str], part: Tree) -> Repeat:

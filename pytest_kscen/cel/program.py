@@ -1,4 +1,6 @@
-"""An expression, once compiled: its type, the variables it uses, and its value for as many variables as come."""
+"""An expression, once compiled: its type, the variables it uses, and its value for as many
+variables as come.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from pytest_kscen.cel.functions import Overload
+
     Variables = dict[str, Any]
     Evaluate = Callable[[Variables], Any]
     Rounds = Iterator[tuple[Any, Any]]
     Folded = Callable[[Rounds, Variables, Evaluate, Evaluate | None], Any]
 
 
-
 # The macros over lists, maps and optionals: what each makes of its rounds.
-
 
 
 def over_optional(over: Evaluate, name: str, step: Evaluate, *, wraps: bool) -> Evaluate:
@@ -39,7 +40,10 @@ def over_optional(over: Evaluate, name: str, step: Evaluate, *, wraps: bool) -> 
 
 
 def rounds_over(value: Any, names: tuple[str, ...], inner: Variables) -> Iterator[tuple[Any, Any]]:
-    """One round for each element: its key, and what stands for it. What the round is about is set in the variables."""
+    """One round for each element: its key, and what stands for it.
+
+    What the round is about is set in the variables.
+    """
     if not isinstance(value, (list, dict)):
         raise no_such_overload()
     pairs = value.items() if isinstance(value, dict) else enumerate(value)
@@ -80,11 +84,17 @@ def _map(rounds: Rounds, inner: Variables, step: Evaluate, condition: Evaluate |
     return [step(inner) for _round in rounds if condition is None or condition(inner) is True]
 
 
-def _transform_map(rounds: Rounds, inner: Variables, step: Evaluate, condition: Evaluate | None) -> dict[Any, Any]:
-    return {key: step(inner) for key, _it in rounds if condition is None or condition(inner) is True}
+def _transform_map(
+    rounds: Rounds, inner: Variables, step: Evaluate, condition: Evaluate | None
+) -> dict[Any, Any]:
+    return {
+        key: step(inner) for key, _it in rounds if condition is None or condition(inner) is True
+    }
 
 
-def _transform_entries(rounds: Rounds, inner: Variables, step: Evaluate, condition: Evaluate | None) -> dict[Any, Any]:
+def _transform_entries(
+    rounds: Rounds, inner: Variables, step: Evaluate, condition: Evaluate | None
+) -> dict[Any, Any]:
     found: dict[Any, Any] = {}
     for _round in rounds:
         if condition is None or condition(inner) is True:
@@ -153,7 +163,15 @@ class Compiler:
             return special(*args)
         run = overloads[0].run
         if any(overload.run is not run for overload in overloads):
-            return _dispatched(overloads, args)
+
+            def evaluate(variables: Variables) -> Any:
+                values = tuple(arg(variables) for arg in args)
+                for overload in overloads:
+                    if overload.accepts(values):
+                        return overload.run(*values)
+                raise no_such_overload()
+
+            return evaluate
         if node.function in CONVERSIONS and type(node.args[0]) is Literal:
             run(node.args[0].value)  # what can never work is refused at once
         if len(args) == 2:  # noqa: PLR2004 - most operators
@@ -162,7 +180,9 @@ class Compiler:
         return lambda variables: run(*(arg(variables) for arg in args))
 
     def list_of(self, node: ListOf) -> Evaluate:
-        parts = [(self.of(part), place in node.optional) for place, part in enumerate(node.elements)]
+        parts = [
+            (self.of(part), place in node.optional) for place, part in enumerate(node.elements)
+        ]
 
         def evaluate(variables: Variables) -> Any:
             found = []
@@ -177,7 +197,10 @@ class Compiler:
         return evaluate
 
     def map_of(self, node: MapOf) -> Evaluate:
-        parts = [(self.of(key), self.of(value), place in node.optional) for place, (key, value) in enumerate(node.entries)]
+        parts = [
+            (self.of(key), self.of(value), place in node.optional)
+            for place, (key, value) in enumerate(node.entries)
+        ]
 
         def evaluate(variables: Variables) -> Any:
             found: dict[Any, Any] = {}
@@ -206,17 +229,6 @@ class Compiler:
             return folded(rounds_over(over(variables), names, inner), inner, step, condition)
 
         return evaluate
-
-
-def _dispatched(overloads: tuple[Overload, ...], args: tuple[Evaluate, ...]) -> Evaluate:
-    def evaluate(variables: Variables) -> Any:
-        values = tuple(arg(variables) for arg in args)
-        for overload in overloads:
-            if overload.accepts(values):
-                return overload.run(*values)
-        raise no_such_overload()
-
-    return evaluate
 
 
 def _decided_by(decisive: bool) -> Callable[[Evaluate, Evaluate], Evaluate]:  # noqa: FBT001 - false for and, true for or
@@ -264,8 +276,6 @@ COMPILED: dict[type, Callable[[Compiler, Any], Evaluate]] = {
     MapOf: Compiler.map_of,
     Fold: Compiler.fold,
 }
-
-
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,9 @@ def compiled(pattern: str) -> re.Pattern[str]:
 @functools.lru_cache(maxsize=64)
 def _category(name: str) -> str:
     """All characters of a Unicode category, as ranges of a class."""
-    member = str.isalpha if name == "L" else lambda letter: unicodedata.category(letter).startswith(name)
+    member = (
+        str.isalpha if name == "L" else lambda letter: unicodedata.category(letter).startswith(name)
+    )
     ranges: list[list[int]] = []
     for code, letter in enumerate(map(chr, range(PRIVATE))):
         if member(letter):
@@ -57,7 +59,10 @@ def _category(name: str) -> str:
 
 
 class _Reader:
-    """Walks over a pattern once. Each open group remembers the flags that were switched on inside it."""
+    """Walks over a pattern once.
+
+    Each open group remembers the flags that were switched on inside it.
+    """
 
     def __init__(self, pattern: str) -> None:
         self._text = pattern
@@ -79,10 +84,29 @@ class _Reader:
     def _step(self) -> None:
         letter = self._text[self._at]
         if letter in "*+?" or (letter == "{" and REPEAT.match(self._text, self._at)):
-            self._repeat()
+            found = REPEAT.match(self._text, self._at)
+            operator = found[0] if found else self._text[self._at]
+            lazy = self._text[self._at + len(operator) : self._at + len(operator) + 1] == "?"
+            whole = operator + ("?" if lazy else "")
+            if self._repeated:
+                raise self._refusal("invalid nested repetition operator", self._repeated + whole)
+            if not self._repeatable:
+                raise self._refusal("missing argument to repetition operator", operator)
+            if found:
+                least, most = int(found[1]), int(found[2] or 0)
+                if max(least, most) > MOST_REPEATS or (found[2] and most < least):
+                    raise self._refusal("invalid repeat count", operator)
+            self._emit(whole, len(whole))
+            self._repeated = whole
             return
         self._repeated = ""
-        handlers = {"\\": self._escape, "[": self._class, "(": self._open, ")": self._close, "|": self._alternative}
+        handlers = {
+            "\\": self._escape,
+            "[": self._class,
+            "(": self._open,
+            ")": self._close,
+            "|": self._alternative,
+        }
         if letter in handlers:
             handlers[letter]()
         else:
@@ -96,22 +120,6 @@ class _Reader:
 
     def _refusal(self, why: str, what: str) -> BadPattern:
         return BadPattern(f"error parsing regexp: {why}: `{what}`")
-
-    def _repeat(self) -> None:
-        found = REPEAT.match(self._text, self._at)
-        operator = found[0] if found else self._text[self._at]
-        lazy = self._text[self._at + len(operator) : self._at + len(operator) + 1] == "?"
-        whole = operator + ("?" if lazy else "")
-        if self._repeated:
-            raise self._refusal("invalid nested repetition operator", self._repeated + whole)
-        if not self._repeatable:
-            raise self._refusal("missing argument to repetition operator", operator)
-        if found:
-            least, most = int(found[1]), int(found[2] or 0)
-            if max(least, most) > MOST_REPEATS or (found[2] and most < least):
-                raise self._refusal("invalid repeat count", operator)
-        self._emit(whole, len(whole))
-        self._repeated = whole
 
     def _escape(self) -> None:
         piece, length = self._escaped(self._at, in_class=False)
@@ -130,7 +138,9 @@ class _Reader:
             return re.escape(quoted), len(quoted) + (2 if end < 0 else 4)
         if letter == "z" and not in_class:
             return r"\Z", 2
-        if found := re.compile(r"\\x\{([0-9A-Fa-f]+)\}|\\x([0-9A-Fa-f]{2})|\\([0-7]{2,3}|0)").match(self._text, at):
+        if found := re.compile(r"\\x\{([0-9A-Fa-f]+)\}|\\x([0-9A-Fa-f]{2})|\\([0-7]{2,3}|0)").match(
+            self._text, at
+        ):
             code = int(found[1] or found[2], 16) if found[1] or found[2] else int(found[3], 8)
             return f"\\U{code:08x}", len(found[0])
         if letter in SAME_IN_BOTH or not letter.isalnum():
@@ -141,7 +151,9 @@ class _Reader:
         found = re.compile(r"\\[pP](?:\{(\^?)(\w+)\}|(\w))").match(self._text, at)
         name = (found[2] or found[3]) if found else ""
         if found is None or not (ranges := _category(name)):
-            raise self._refusal("invalid character class range", found[0] if found else self._text[at : at + 2])
+            raise self._refusal(
+                "invalid character class range", found[0] if found else self._text[at : at + 2]
+            )
         negated = (self._text[at + 1] == "P") != bool(found[1])
         if in_class and not negated:
             return ranges, len(found[0])
@@ -156,22 +168,20 @@ class _Reader:
         while first or self._text[at : at + 1] != "]":
             if at >= len(self._text):
                 raise self._refusal("missing closing ]", self._text[start:])
-            part, length = self._class_part(at)
+            if found := re.compile(r"\[:(\^?)(\w+):\]").match(self._text, at):
+                if found[2] not in POSIX:
+                    raise self._refusal("invalid character class range", found[0])
+                part, length = POSIX[found[2]], len(found[0])
+            elif self._text[at] == "\\":
+                part, length = self._escaped(at, in_class=True)
+            elif found := re.compile(r"([^\\\]])-([^\\\]])").match(self._text, at):
+                if found[1] > found[2]:
+                    raise self._refusal("invalid character class range", found[0])
+                part, length = f"{re.escape(found[1])}-{re.escape(found[2])}", 3
+            else:
+                part, length = re.escape(self._text[at]) if self._text[at] != "-" else r"\-", 1
             piece, at, first = piece + part, at + length, False
         self._emit(f"{piece}]", at + 1 - start)
-
-    def _class_part(self, at: int) -> tuple[str, int]:
-        if found := re.compile(r"\[:(\^?)(\w+):\]").match(self._text, at):
-            if found[2] not in POSIX:
-                raise self._refusal("invalid character class range", found[0])
-            return POSIX[found[2]], len(found[0])
-        if self._text[at] == "\\":
-            return self._escaped(at, in_class=True)
-        if found := re.compile(r"([^\\\]])-([^\\\]])").match(self._text, at):
-            if found[1] > found[2]:
-                raise self._refusal("invalid character class range", found[0])
-            return f"{re.escape(found[1])}-{re.escape(found[2])}", 3
-        return re.escape(self._text[at]) if self._text[at] != "-" else r"\-", 1
 
     def _open(self) -> None:
         if self._text[self._at + 1 : self._at + 2] != "?":
@@ -179,25 +189,24 @@ class _Reader:
         elif found := NAMED.match(self._text, self._at):
             self._enter(f"(?P<{found[1]}>", len(found[0]))
         elif found := FLAGS.match(self._text, self._at):
-            self._switch(found)
+            # Flags, for a group of their own or for the rest of this one.
+            on, off, end = found[1].replace("U", ""), (found[2] or "").replace("U", ""), found[3]
+            self._multiline = ("m" in on) or (self._multiline and "m" not in off)
+            piece = f"(?{on}{'-' + off if off else ''}:"
+            if end == ":":
+                self._enter(piece, len(found[0]))
+                return
+            self._flags[-1].append(piece)
+            self._emit(piece, len(found[0]), repeatable=False)
         else:
             length = 4 if self._text[self._at + 2 : self._at + 4] in {"<=", "<!"} else 3
-            raise self._refusal("invalid or unsupported Perl syntax", self._text[self._at : self._at + length])
+            raise self._refusal(
+                "invalid or unsupported Perl syntax", self._text[self._at : self._at + length]
+            )
 
     def _enter(self, piece: str, length: int) -> None:
         self._flags.append([])
         self._emit(piece, length, repeatable=False)
-
-    def _switch(self, found: re.Match[str]) -> None:
-        """Flags, for a group of their own or for the rest of this one."""
-        on, off, end = found[1].replace("U", ""), (found[2] or "").replace("U", ""), found[3]
-        self._multiline = ("m" in on) or (self._multiline and "m" not in off)
-        piece = f"(?{on}{'-' + off if off else ''}:"
-        if end == ":":
-            self._enter(piece, len(found[0]))
-            return
-        self._flags[-1].append(piece)
-        self._emit(piece, len(found[0]), repeatable=False)
 
     def _close(self) -> None:
         if len(self._flags) == 1:

@@ -1,4 +1,7 @@
-"""An expression's tree. `at` is the offset that a mistake in the node is shown at; macros are folds from the start."""
+"""An expression's tree.
+
+`at` is the offset that a mistake in the node is shown at; macros are folds from the start.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
     Path = tuple[str, ...]
-
-
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,6 @@ class Fold(Node):
 
 
 # Which fields of a variable an expression looks at, so that nobody has to prepare the others.
-
 
 
 def paths_read(part: Any, variable: str) -> Iterator[Path]:

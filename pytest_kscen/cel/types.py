@@ -1,4 +1,7 @@
-"""CEL's types: names with parameters, and structs with fields. A capital letter stands for any one type."""
+"""CEL's types: names with parameters, and structs with fields.
+
+A capital letter stands for any one type.
+"""
 
 from __future__ import annotations
 
@@ -74,29 +77,33 @@ def _parts(text: str) -> list[str]:
 
 
 def fits(wanted: Type, given: Type, bound: dict[str, Type]) -> bool:
-    """Whether a value of one type may stand where the other is wanted; what letters stand for is noted."""
+    """Whether a value of one type may stand where the other is wanted; what letters stand for is
+    noted.
+    """
     if wanted.is_variable:
-        return _binds(wanted.name, given, bound)
+        letter = wanted.name
+        known = bound.get(letter)
+        if known is None:
+            bound[letter] = given
+        elif given == DYN or fits(known, given, {}):
+            pass
+        elif fits(given, known, {}):
+            bound[letter] = given
+        else:
+            return False
+        return True
     if DYN in (wanted, given) or ERROR in (wanted, given):
         return True
     if NULL in (wanted, given):
-        return wanted == given or any(each.fields is not None or each.name in NULLABLE for each in (wanted, given))
+        return wanted == given or any(
+            each.fields is not None or each.name in NULLABLE for each in (wanted, given)
+        )
     if wanted.name != given.name or len(wanted.parameters) != len(given.parameters):
         return False
-    return all(fits(one, other, bound) for one, other in zip(wanted.parameters, given.parameters, strict=True))
-
-
-def _binds(letter: str, given: Type, bound: dict[str, Type]) -> bool:
-    known = bound.get(letter)
-    if known is None:
-        bound[letter] = given
-    elif given == DYN or fits(known, given, {}):
-        pass
-    elif fits(given, known, {}):
-        bound[letter] = given
-    else:
-        return False
-    return True
+    return all(
+        fits(one, other, bound)
+        for one, other in zip(wanted.parameters, given.parameters, strict=True)
+    )
 
 
 def resolved(type_: Type, bound: Mapping[str, Type]) -> Type:

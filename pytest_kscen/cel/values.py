@@ -1,4 +1,6 @@
-"""CEL's values in Python: what is equal, what comes first, and the few that need a class of their own."""
+"""CEL's values in Python: what is equal, what comes first, and the few that need a class of
+their own.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,11 @@ class MapList(list[Any]):
     keys: tuple[str, ...] = ()
 
     def by_key(self) -> dict[str, Any]:
-        return {repr([element.get(key) for key in self.keys]): element for element in self if isinstance(element, dict)}
+        return {
+            repr([element.get(key) for key in self.keys]): element
+            for element in self
+            if isinstance(element, dict)
+        }
 
 
 def is_number(value: Any) -> bool:
@@ -45,7 +51,9 @@ def equal(one: Any, other: Any) -> bool:
     if is_number(one) and is_number(other):
         return bool(one == other)
     if isinstance(one, dict) and isinstance(other, dict):
-        return len(one) == len(other) and all(name in other and equal(value, other[name]) for name, value in one.items())
+        return len(one) == len(other) and all(
+            name in other and equal(value, other[name]) for name, value in one.items()
+        )
     if isinstance(one, list) and isinstance(other, list):
         return _equal_lists(one, other)
     if isinstance(one, Optional) and isinstance(other, Optional):

@@ -1,4 +1,6 @@
-"""The one door to randomness: named streams derived from one seed, so that a new actor shifts nobody else's draws."""
+"""The one door to randomness: named streams derived from one seed, so that a new actor shifts
+nobody else's draws.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes' own for generated names: no vowels, no words
+SUFFIX_ALPHABET = (
+    "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes' own for generated names: no vowels, no words
+)
 
 
 class Stream:
-    """One actor's chance. Draws rest on random() and getrandbits() alone, which no Python version changes.
+    """One actor's chance. Draws rest on random() and getrandbits() alone, which no Python version
+    changes.
 
-    Its generators are made when something is drawn of them, which most actors never do. A salt has a generator of its own
-    for names; they take as much of the seed's with a salt as without, so that what is drawn after them is the same.
-    """
+    Its generators are made when something is drawn of them, which most actors never do. A salt has
+    a generator of its own for names; they take as much of the seed's with a salt as without, so
+    that what is drawn after them is the same."""
 
     def __init__(self, seed: int, salt: str = "") -> None:
         self._seed, self._salt = seed, salt
@@ -77,9 +82,9 @@ class Stream:
 class Chance:
     """All the randomness of one run.
 
-    A salt changes what things are called (`suffix`, `uid`), and nothing else: in a cluster that outlives the run, another of
-    the same seed must not come upon its names. So no stream may go by such a name; one that would goes by its key.
-    """
+    A salt changes what things are called (`suffix`, `uid`), and nothing else: in a cluster that
+    outlives the run, another of the same seed must not come upon its names. So no stream may go by
+    such a name; one that would goes by its key."""
 
     def __init__(self, seed: int | str, salt: str = "") -> None:
         self.seed = str(seed)
@@ -93,12 +98,18 @@ class Chance:
         return self._streams[name]
 
     def passing_stream(self, name: str) -> Stream:
-        """A stream that nobody is going to ask for again: it is not kept, however many there are."""
-        return Stream(int.from_bytes(hashlib.sha256(f"{self.seed}/{name}".encode()).digest()), self._salt)
+        """A stream that nobody is going to ask for again: it is not kept, however many there
+        are.
+        """
+        return Stream(
+            int.from_bytes(hashlib.sha256(f"{self.seed}/{name}".encode()).digest()), self._salt
+        )
 
 
 def _suffix(generator: random.Random, length: int) -> str:
-    return "".join(SUFFIX_ALPHABET[int(generator.random() * len(SUFFIX_ALPHABET))] for _ in range(length))
+    return "".join(
+        SUFFIX_ALPHABET[int(generator.random() * len(SUFFIX_ALPHABET))] for _ in range(length)
+    )
 
 
 def _uid(generator: random.Random) -> str:

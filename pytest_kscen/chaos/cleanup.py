@@ -1,9 +1,10 @@
-"""What chaos of earlier runs has left in both clusters goes before a run, and what is left of its own goes after it.
+"""What chaos of earlier runs has left in both clusters goes before a run, and what is left of its
+own goes after it.
 
-What carries our label or that of the Go megatest. Before chaos that was declared, on clusters that are ours, all policies of
-the parent and all Jobs but the system's and the storage's. A Job that added a rule of iptables names a node on which the rule
-may have stayed, and so does one that was to sweep it and could not.
-"""
+What carries our label or that of the Go megatest. Before chaos that was declared, on clusters that
+are ours, all policies of the parent and all Jobs but the system's and the storage's. A Job that
+added a rule of iptables names a node on which the rule may have stayed, and so does one that was to
+sweep it and could not."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ COMMENT = re.compile(r'--comment "([^"]+)"|COMMENT="(?:/\* )?([^"*]+?)(?: \*/)?"
 
 
 async def clear_before(stage: Stage, *, everything: bool = True) -> None:
-    """Nothing of an earlier run may pass for an effect of this one; `everything` goes only on clusters that are ours.
+    """Nothing of an earlier run may pass for an effect of this one; `everything` goes only on
+    clusters that are ours.
 
     A machine that an operation of an earlier run has stopped is started again.
     """
@@ -49,7 +51,9 @@ async def clear_before(stage: Stage, *, everything: bool = True) -> None:
         of_parent = _anything if everything and stage.parent.owned else is_of_chaos
         await _clear(hands.parent, BEFORE, CILIUM_NETWORK_POLICIES, everywhere, of_parent)
         undo = functools.partial(take_back, hands)
-        await _clear(hands.parent, BEFORE, VIRTUAL_MACHINE_OPERATIONS, hands.namespace, _is_past, undo=undo)
+        await _clear(
+            hands.parent, BEFORE, VIRTUAL_MACHINE_OPERATIONS, hands.namespace, _is_past, undo=undo
+        )
     everywhere = "" if stage.owned else NAMESPACE
     of_nested = _is_not_spared if everything and stage.owned else is_of_chaos
     jobs = await _clear(hands.nested, BEFORE, JOBS, everywhere, of_nested)
@@ -70,7 +74,9 @@ async def clear_after(stage: Stage) -> None:
     if hands.parent:
         undo, place = functools.partial(take_back, hands), hands.namespace
         steps.append(_clear(hands.parent, AFTER, CILIUM_NETWORK_POLICIES, place, is_ours))
-        steps.append(_clear(hands.parent, AFTER, VIRTUAL_MACHINE_OPERATIONS, place, is_ours, undo=undo))
+        steps.append(
+            _clear(hands.parent, AFTER, VIRTUAL_MACHINE_OPERATIONS, place, is_ours, undo=undo)
+        )
     await _all(steps)
 
 
@@ -112,11 +118,17 @@ async def _all(steps: Iterable[Coroutine[Any, Any, Any]]) -> None:
             except Exception as error:  # noqa: BLE001  # raised when everything was tried
                 refused.append(error)
     if refused:
-        raise refused[0] if len(refused) == 1 else ExceptionGroup("not everything could be cleared away", refused)
+        raise (
+            refused[0]
+            if len(refused) == 1
+            else ExceptionGroup("not everything could be cleared away", refused)
+        )
 
 
 async def _sweep(actor: Actor, jobs: Iterable[Obj]) -> None:
-    """Rules that these Jobs may have left on their nodes; a node on which nobody can tell is named and left."""
+    """Rules that these Jobs may have left on their nodes; a node on which nobody can tell is
+    named and left.
+    """
     await _all([_sweep_one(actor, number, *where) for number, where in enumerate(marks(jobs))])
 
 
@@ -124,9 +136,13 @@ async def _sweep_one(actor: Actor, number: int, node: str, mark: str) -> None:
     try:
         found = await actor.api.get(NODES, node)
         name = f"chaos-sweep-{actor.chance.suffix()}-{number}"
-        await order(actor, name, node, mark, {TYPE: "sweep"})  # of no run: what it could not do is for the next one
+        await order(
+            actor, name, node, mark, {TYPE: "sweep"}
+        )  # of no run: what it could not do is for the next one
         if not _is_up(found):
-            actor.log(logging.INFO, "waits until the node is ready, to sweep it", node=node, timeout=BOOTS)
+            actor.log(
+                logging.INFO, "waits until the node is ready, to sweep it", node=node, timeout=BOOTS
+            )
             await wait_for(actor.api, actor.clock, NODES, node, condition=_is_up, timeout=BOOTS)
         await swept(actor, name, node, mark)
     except NotFound:
@@ -144,12 +160,18 @@ def _is_up(node: Obj | None) -> bool:
 
 
 def marks(jobs: Iterable[Obj]) -> list[tuple[str, str]]:
-    """The nodes on which such Jobs have worked, and the beginnings of the comments that their rules have."""
+    """The nodes on which such Jobs have worked, and the beginnings of the comments that their
+    rules have.
+    """
     found: dict[tuple[str, str], None] = {}
     for job in jobs:
         pod = job["spec"]["template"]["spec"]
-        scripts = "\n".join(text for container in pod["containers"] for text in container.get("args") or ())
-        for quoted, looked_for in COMMENT.findall(scripts) if pod.get("nodeName") and "iptables" in scripts else ():
+        scripts = "\n".join(
+            text for container in pod["containers"] for text in container.get("args") or ()
+        )
+        for quoted, looked_for in (
+            COMMENT.findall(scripts) if pod.get("nodeName") and "iptables" in scripts else ()
+        ):
             comment = quoted or looked_for
             found[pod["nodeName"], MARK if comment.startswith(MARK) else comment] = None
     return list(found)

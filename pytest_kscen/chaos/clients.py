@@ -1,4 +1,6 @@
-"""Clients of both clusters for faults, and the Jobs that run shell text on a node of the tested cluster."""
+"""Clients of both clusters for faults, and the Jobs that run shell text on a node of the tested
+cluster.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
 
     from pytest_kscen.kube.actor import Actor, Stage
     from pytest_kscen.objects.resources import Obj, Resource
-
-
 
 
 GOING = 120.0  # seconds within which an object that was deleted has to be gone
@@ -49,12 +49,21 @@ class Hands:
     def of(cls, stage: Stage, name: str) -> Hands:
         if stage.parent is None:
             return cls(stage.actor(name), None, "", keys=stage.keys)
-        return cls(stage.actor(name), stage.in_parent(name), stage.parent.namespace, stage.parent.machines, stage.keys)
+        return cls(
+            stage.actor(name),
+            stage.in_parent(name),
+            stage.parent.namespace,
+            stage.parent.machines,
+            stage.keys,
+        )
 
     @property
     def in_parent(self) -> Actor:
         if self.parent is None:
-            raise Impossible(f"{self.nested.name} acts on virtual machines, and this run knows of no parent cluster that has them")
+            raise Impossible(
+                f"{self.nested.name} acts on virtual machines, and this run knows of no "
+                "parent cluster that has them"
+            )
         return self.parent
 
     async def machines(self) -> dict[str, Obj]:
@@ -69,7 +78,10 @@ class Hands:
         for name in names:
             if name not in machines:
                 known = ", ".join(machines) or "none"
-                raise Impossible(f"there is no virtual machine {name!r} in the namespace {self.namespace!r}; there are {known}")
+                raise Impossible(
+                    f"there is no virtual machine {name!r} in the namespace "
+                    f"{self.namespace!r}; there are {known}"
+                )
         return machines
 
     async def must_run(self, names: Sequence[str]) -> dict[str, Obj]:
@@ -77,7 +89,10 @@ class Hands:
         machines = await self.must_have(names)
         for name in names:
             if phase_of(machines[name]) == STOPPED:
-                raise Impossible(f"the virtual machine {name} is off: name one that runs, or end first what has stopped it")
+                raise Impossible(
+                    f"the virtual machine {name} is off: name one that runs, or end first "
+                    "what has stopped it"
+                )
         return machines
 
 
@@ -105,7 +120,15 @@ async def remove(actor: Actor, resource: Resource, name: str, namespace: str) ->
         await actor.api.delete(resource, name, namespace, propagation="Background")
     except NotFound:
         return
-    await wait_for(actor.api, actor.clock, resource, name, namespace, condition=lambda obj: obj is None, timeout=GOING)
+    await wait_for(
+        actor.api,
+        actor.clock,
+        resource,
+        name,
+        namespace,
+        condition=lambda obj: obj is None,
+        timeout=GOING,
+    )
 
 
 # The Jobs that carry shell text to a node of the tested cluster: made, awaited, read and
@@ -114,12 +137,19 @@ async def remove(actor: Actor, resource: Resource, name: str, namespace: str) ->
 
 NAMESPACE = "default"
 IMAGE = "krpsh/iperf3:0.1.0"
-DAY = 86400.0  # seconds for which a Job is there at most of which nobody knows how long it is needed
-DEADLINE, TTL = 10, 12  # seconds beyond the script's own, so that nothing ends it early and it is still there to be read
+DAY = (
+    86400.0  # seconds for which a Job is there at most of which nobody knows how long it is needed
+)
+DEADLINE, TTL = (
+    10,
+    12,
+)  # seconds beyond the script's own, so that nothing ends it early and it is still there to be read
 
 
 def job(name: str, node: str, script: str, seconds: float, labels: Mapping[str, str]) -> Obj:
-    """A script that takes this long, on this node, in its host's network and with all rights there."""
+    """A script that takes this long, on this node, in its host's network and with all rights
+    there.
+    """
     seconds = math.ceil(seconds)
     container = {
         "name": "net-tools",
@@ -149,10 +179,13 @@ def job(name: str, node: str, script: str, seconds: float, labels: Mapping[str, 
     }
 
 
-async def completes(actor: Actor, name: str, timeout: float) -> bool:  # noqa: ASYNC109  # the caller states it
+# the caller states it
+async def completes(actor: Actor, name: str, timeout: float) -> bool:  # noqa: ASYNC109
     """Whether the Job comes to a good end within this time."""
     try:
-        end = await wait_for(actor.api, actor.clock, JOBS, name, NAMESPACE, condition=_end_of, timeout=timeout)
+        end = await wait_for(
+            actor.api, actor.clock, JOBS, name, NAMESPACE, condition=_end_of, timeout=timeout
+        )
     except TimeoutError:
         return False
     return end == "Complete"
@@ -175,7 +208,9 @@ async def log_of(actor: Actor, name: str) -> str:
 
 
 async def discard(actor: Actor, incident: str, ending: str = "") -> None:
-    """Take away those of an incident's Jobs that are still there, or those with names that end so."""
+    """Take away those of an incident's Jobs that are still there, or those with names that end
+    so.
+    """
     for job in (await actor.api.list(JOBS, NAMESPACE, labels=f"{INCIDENT}={incident}")).items:
         if job["metadata"]["name"].endswith(ending):
             await remove(actor, JOBS, job["metadata"]["name"], NAMESPACE)
@@ -186,15 +221,21 @@ async def discard(actor: Actor, incident: str, ending: str = "") -> None:
 # others who change the chain meanwhile would shift.
 
 
-MARK = "kscen/"  # how the comment of every rule of ours begins; the name of the Job that added it follows
+# how the comment of every rule of ours begins; the name of the Job that added it follows
+MARK = "kscen/"
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _DROPPED = re.compile(r"^dropped (\d+) packets$", re.MULTILINE)
 _SWEPT = re.compile(r"^swept (\d+) rules$", re.MULTILINE)
-_PUSHED = re.compile(r"^\[ *\d+\] +[\d.]+-[\d.]+ +sec +([\d.]+) ([KMGT]?)Bytes +(?!.*\b(?:sender|receiver)\s*$)", re.MULTILINE)
+_PUSHED = re.compile(
+    r"^\[ *\d+\] +[\d.]+-[\d.]+ +sec +([\d.]+) ([KMGT]?)Bytes +(?!.*\b(?:sender|receiver)\s*$)",
+    re.MULTILINE,
+)
 
 
 def add_rule(job: str, source: str, loss: float) -> str:
-    """Lose this share of the packets that come from this address; the comment tells whose rule it is."""
+    """Lose this share of the packets that come from this address; the comment tells whose rule
+    it is.
+    """
     return f"""\
 set -e
 iptables -w -A {_rule(job, source, loss)}
@@ -203,7 +244,9 @@ echo "iptables rule added"
 
 
 def remove_rule(job: str, source: str, loss: float, after: float) -> str:
-    """When the incident is over, say what the rule has done, and delete it as often as it is there."""
+    """When the incident is over, say what the rule has done, and delete it as often as it is
+    there.
+    """
     return f"""\
 set -e
 sleep {_number(after)}
@@ -217,10 +260,11 @@ done
 
 
 def sweep_rules(mark: str = MARK) -> str:
-    """Delete every rule of ours, or those with just this comment, at once; it fails unless none is left.
+    """Delete every rule of ours, or those with just this comment, at once; it fails unless none is
+    left.
 
-    A rule whose own words a shell might take for more than words is left, and so is one that iptables does not delete.
-    """
+    A rule whose own words a shell might take for more than words is left, and so is one that
+    iptables does not delete."""
     ours = f"grep {_spellings(mark)}"
     return f"""\
 set -e
@@ -237,9 +281,13 @@ echo "swept $COUNT rules"
 
 
 def _spellings(mark: str) -> str:
-    """As iptables prints a comment: quoted, unless there are only letters, digits, - and _ in it."""
+    """As iptables prints a comment: quoted, unless there are only letters, digits, - and _ in
+    it.
+    """
     mark = re.sub(r"[\"\\']", r"\\\g<0>", mark)
-    spellings = [f'--comment "{mark}'] if mark == MARK else [f'--comment "{mark}"', f"--comment {mark} "]
+    spellings = (
+        [f'--comment "{mark}'] if mark == MARK else [f'--comment "{mark}"', f"--comment {mark} "]
+    )
     return " ".join(["-F", *(f"-e {shlex.quote(spelling)}" for spelling in spellings)])
 
 
@@ -276,7 +324,10 @@ def pushed_bytes(log: str) -> int | None:
 
 
 def _rule(job: str, source: str, loss: float) -> str:
-    return f'INPUT -s {source} -m statistic --mode random --probability {_number(loss)} -m comment --comment "{MARK}{job}" -j DROP'
+    return (
+        f"INPUT -s {source} -m statistic --mode random --probability {_number(loss)} -m "
+        f'comment --comment "{MARK}{job}" -j DROP'
+    )
 
 
 def _number(value: float) -> str:
@@ -308,7 +359,10 @@ async def swept(actor: Actor, name: str, node: str, mark: str) -> int:
     done = await completes(actor, name, SWEEPING)
     found = swept_rules(await log_of(actor, name))
     if not done or found is None:
-        raise TimeoutError(f"nobody can tell whether {node} is rid of the iptables rules with {mark!r} in their comment")
+        raise TimeoutError(
+            f"nobody can tell whether {node} is rid of the iptables rules with {mark!r} "
+            "in their comment"
+        )
     await remove(actor, JOBS, name, NAMESPACE)
     if found:
         actor.note("rules-swept", node=node, mark=mark, rules=found)

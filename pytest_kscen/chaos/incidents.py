@@ -1,4 +1,6 @@
-"""Incidents: the life of one fault (target, cause, effect, end, recovery), its API answers, and the loop that repeats incidents."""
+"""Incidents: the life of one fault (target, cause, effect, end, recovery), its API answers, and
+the loop that repeats incidents.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-
-
-
 @dataclass(slots=True)
 class Answers:
     """By an incident's parts; one that goes in one has the part ""."""
@@ -61,7 +60,9 @@ class Answers:
         self.lost.clear()
 
     def never(self, parts: Container[str]) -> None:
-        """Somebody has looked: of those whose answers were lost these were not done, and of the others nobody can tell."""
+        """Somebody has looked: of those whose answers were lost these were not done, and of the
+        others nobody can tell.
+        """
         self.lost = [part for part in self.lost if part not in parts]
 
     def nothing(self) -> None:
@@ -86,7 +87,12 @@ T = TypeVar("T")
 
 PATIENCE = 900.0  # seconds of trying to undo a fault
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 80.0  # seconds between two attempts
-PASSING = (Impossible, ApiError, OSError, TimeoutError)  # what may go wrong with a fault, and is no mistake of ours
+PASSING = (
+    Impossible,
+    ApiError,
+    OSError,
+    TimeoutError,
+)  # what may go wrong with a fault, and is no mistake of ours
 
 
 class Fault(Protocol):
@@ -221,7 +227,9 @@ class Incident:
         targets = {kind: list(names) for kind, names in self.targets.items()}
         self.note("incident-started", profile=self.profile, variant=self.variant, targets=targets)
         try:
-            async with self.hands.nested.doing(f"cause {self.variant}", incident=self.id, **_flat(targets)):
+            async with self.hands.nested.doing(
+                f"cause {self.variant}", incident=self.id, **_flat(targets)
+            ):
                 await self.fault.inject(self)
         except BaseException as error:
             self.note("incident-failed", error=repr(error))
@@ -231,12 +239,17 @@ class Incident:
             self._begin_to_end()
 
     async def end(self) -> None:
-        """Undo the fault. Whoever asks again waits for the same end; a cancellation waits for it too."""
+        """Undo the fault.
+
+        Whoever asks again waits for the same end; a cancellation waits for it too.
+        """
         await to_the_end(self._begin_to_end())
 
     def _begin_to_end(self) -> asyncio.Task[None]:
         if self._ending is None:
-            self._ending = asyncio.get_running_loop().create_task(self._end(), name=f"end of {self.id}")
+            self._ending = asyncio.get_running_loop().create_task(
+                self._end(), name=f"end of {self.id}"
+            )
         return self._ending
 
     async def _end(self) -> None:
@@ -300,7 +313,6 @@ def _flat(targets: Mapping[str, Sequence[str]]) -> dict[str, str]:
 # Nothing ends it for good.
 
 
-
 class Recurring(Protocol):
     """A profile whose incidents come after pauses and last for a drawn time."""
 
@@ -313,7 +325,11 @@ class Recurring(Protocol):
 
 
 async def recur(
-    stage: Stage, stop: Signal, profile: Recurring, kind: str, draw: Callable[[Hands, float], Awaitable[Fault]]
+    stage: Stage,
+    stop: Signal,
+    profile: Recurring,
+    kind: str,
+    draw: Callable[[Hands, float], Awaitable[Fault]],
 ) -> None:
     """One incident after the other. `draw` says which, given how long it will last."""
     hands = Hands.of(stage, stage.one_more(kind))
@@ -333,11 +349,15 @@ async def recur(
 
 
 async def ended(incident: Incident) -> None:
-    """End it; that it cannot be undone stands in the journal, and is no reason to stop everything else."""
+    """End it; that it cannot be undone stands in the journal, and is no reason to stop
+    everything else.
+    """
     try:
         await incident.end()
     except PASSING as error:
-        incident.hands.nested.log(logging.ERROR, "cannot be undone", incident=incident.id, error=repr(error))
+        incident.hands.nested.log(
+            logging.ERROR, "cannot be undone", incident=incident.id, error=repr(error)
+        )
 
 
 def skipped(actor: Actor, profile: str, error: Exception) -> None:
@@ -348,7 +368,9 @@ def skipped(actor: Actor, profile: str, error: Exception) -> None:
 
 
 def drawn(chance: Stream, variants: Sequence[str], weights: Mapping[str, int]) -> str:
-    """One of the variants, each as likely as its weight: with all of them, a number from 0 to 99 decides."""
+    """One of the variants, each as likely as its weight: with all of them, a number from 0 to 99
+    decides.
+    """
     possible = {variant: weight for variant, weight in weights.items() if variant in variants}
     number = chance.below(sum(possible.values()))
     for variant, weight in possible.items():
@@ -364,5 +386,9 @@ def valid_times(profile: Recurring) -> None:
 
 
 def valid_variants(variants: object, known: Mapping[str, int]) -> None:
-    if not isinstance(variants, tuple) or not variants or any(variant not in known for variant in variants):
+    if (
+        not isinstance(variants, tuple)
+        or not variants
+        or any(variant not in known for variant in variants)
+    ):
         raise ValueError(f"variants={variants!r}: give one or more of {', '.join(known)}")

@@ -101,5 +101,6 @@ def _group(parameter: str, given: Any) -> tuple[str, ...]:
 
 def _listed(parameter: str, given: Any) -> tuple[Any, ...]:
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise ValueError(f"{parameter}={given!r}: give a list, as in [{given!r}]")  # noqa: TRY004  # as all mistakes here
+        # as all mistakes here
+        raise ValueError(f"{parameter}={given!r}: give a list, as in [{given!r}]")  # noqa: TRY004
     return tuple(given)

@@ -1,4 +1,6 @@
-"""network-blocker: CiliumNetworkPolicies that block TCP between machines, the fault, and the profile that repeats it."""
+"""network-blocker: CiliumNetworkPolicies that block TCP between machines, the fault, and the
+profile that repeats it.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,13 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 ALL_TCP: Obj = {"port": "1", "endPort": 65535, "protocol": "TCP"}
-BYSTANDERS = ["host", "remote-node", "cluster", "world"]  # the parent, its DNS and everybody outside stay within reach
+BYSTANDERS = [
+    "host",
+    "remote-node",
+    "cluster",
+    "world",
+]  # the parent, its DNS and everybody outside stay within reach
 
 
 def cut(
@@ -39,9 +44,8 @@ def cut(
 ) -> Obj:
     """Denies TCP across the two sides, both ways; within a side everybody still reaches everybody.
 
-    Of ports, what goes to either side's own is denied; no ports are all. Any rule turns default-deny on for the machines of
-    side A: hence the rules that allow everything else.
-    """
+    Of ports, what goes to either side's own is denied; no ports are all. Any rule turns
+    default-deny on for the machines of side A: hence the rules that allow everything else."""
     peers = {"matchLabels": {POD_NAMESPACE: namespace}}
     to_a, to_b = map(_ports, ports)
     return {
@@ -108,22 +112,31 @@ class Block:
     async def aim(self, hands: Hands) -> Block:
         await hands.must_have([*self.side_a, *self.side_b])
         if self.variant == DRBD and not self.ports_a:
-            return await self._of_volume(hands)
+            # As its link is found.
+            (node,), (peer,) = self.side_a, self.side_b
+            links = [
+                link
+                for link in await links_of(hands, node)
+                if (link.peer, link.volume) == (peer, self.volume)
+            ]
+            if not links:
+                raise Impossible(
+                    f"the volume {self.volume!r} has no link between {node} and {peer}: "
+                    "it needs a replica on each"
+                )
+            return of_link(links[0])
         return self
-
-    async def _of_volume(self, hands: Hands) -> Block:
-        """As its link is found."""
-        (node,), (peer,) = self.side_a, self.side_b
-        links = [link for link in await links_of(hands, node) if (link.peer, link.volume) == (peer, self.volume)]
-        if not links:
-            raise Impossible(f"the volume {self.volume!r} has no link between {node} and {peer}: it needs a replica on each")
-        return of_link(links[0])
 
     async def inject(self, incident: Incident) -> None:
         await incident.put(incident.hands.in_parent, CILIUM_NETWORK_POLICIES, self.policy(incident))
 
     async def heal(self, incident: Incident) -> None:
-        policy = incident.hands.in_parent, CILIUM_NETWORK_POLICIES, _name(incident), incident.hands.namespace
+        policy = (
+            incident.hands.in_parent,
+            CILIUM_NETWORK_POLICIES,
+            _name(incident),
+            incident.hands.namespace,
+        )
         await incident.look_for(*policy)
         await remove(*policy)
 
@@ -132,11 +145,20 @@ class Block:
         if len(self.side_a) == len(self.side_b) == 1:
             labels |= {NODE_A: self.side_a[0], NODE_B: self.side_b[0]}
         ports = self.ports_a, self.ports_b
-        return cut(_name(incident), incident.hands.namespace, self.side_a, self.side_b, ports=ports, labels=labels)
+        return cut(
+            _name(incident),
+            incident.hands.namespace,
+            self.side_a,
+            self.side_b,
+            ports=ports,
+            labels=labels,
+        )
 
 
 def of_link(link: Link) -> Block:
-    """One volume's link alone, whichever end has dialled: ports are numbered on each node, so each end's are its own."""
+    """One volume's link alone, whichever end has dialled: ports are numbered on each node, so
+    each end's are its own.
+    """
     port_a, port_b = link.ports
     return Block(DRBD, (link.node,), (link.peer,), (port_a,), (port_b,), link.volume)
 
@@ -147,8 +169,14 @@ def _name(incident: Incident) -> str:
 
 def valid_ports(ports: Iterable[int]) -> tuple[int, ...]:
     found = tuple(ports)
-    if not found or not all(is_whole(port) and port <= HIGHEST_PORT for port in found) or len(found) > MOST_PORTS:
-        raise ValueError(f"ports={found!r}: give 1 to {MOST_PORTS} numbers from 1 to {HIGHEST_PORT}")
+    if (
+        not found
+        or not all(is_whole(port) and port <= HIGHEST_PORT for port in found)
+        or len(found) > MOST_PORTS
+    ):
+        raise ValueError(
+            f"ports={found!r}: give 1 to {MOST_PORTS} numbers from 1 to {HIGHEST_PORT}"
+        )
     return found
 
 
@@ -198,16 +226,18 @@ class NetworkBlock:
         variant = drawn(chance, self.variants, WEIGHTS)
         needed = self.group_size + 1 if variant == SPLIT_BRAIN else PAIR
         if len(machines) < max(PAIR, needed):
-            raise Impossible(f"{variant} needs {max(PAIR, needed)} virtual machines, and there are {len(machines)}")
+            raise Impossible(
+                f"{variant} needs {max(PAIR, needed)} virtual machines, and there are "
+                f"{len(machines)}"
+            )
         if variant == DRBD:
-            return await _one_link(hands, machines[0])
+            machine = machines[0]
+            found = await links_of(hands, machine)
+            if not found:
+                raise Impossible(
+                    f"{DRBD}: no volume has a link between {machine} and another machine"
+                )
+            return of_link(hands.nested.chance.choice(found))
         size = 1 if variant == EVERYTHING else self.group_size or (len(machines) + 1) // 2
         others = machines[1:PAIR] if variant == EVERYTHING else machines[size:]
         return Block(variant, tuple(machines[:size]), tuple(others))
-
-
-async def _one_link(hands: Hands, machine: str) -> Block:
-    found = await links_of(hands, machine)
-    if not found:
-        raise Impossible(f"{DRBD}: no volume has a link between {machine} and another machine")
-    return of_link(hands.nested.chance.choice(found))

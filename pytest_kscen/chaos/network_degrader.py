@@ -1,4 +1,6 @@
-"""network-degrader: packet losses and a loaded link between two machines, and the profile that repeats them."""
+"""network-degrader: packet losses and a loaded link between two machines, and the profile that
+repeats them.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,6 @@ if TYPE_CHECKING:
     from pytest_kscen.clock import Signal
     from pytest_kscen.kube.actor import Stage
     from pytest_kscen.objects.resources import Obj
-
-
 
 
 PROFILE = "network-degrade"
@@ -105,7 +105,6 @@ async def is_off(hands: Hands, name: str) -> bool:
 # lost. What it has not taken away is swept.
 
 
-
 @dataclass(frozen=True, slots=True)
 class Losses(WorseLink):
     """This share of the packets, for this many seconds; without a time, until it is told to end."""
@@ -136,23 +135,30 @@ class Losses(WorseLink):
                 if await is_off(incident.hands, end.node):
                     incident.note("rule-gone-with-its-machine", node=end.node)
                 else:
-                    await self._take_away(incident, end)
+                    actor = incident.hands.nested
+                    lost = await self._removed(incident, end)
+                    if lost is None:
+                        await discard(actor, incident.id, f"-{end.side}")
+                        await sweep(
+                            actor,
+                            end.job(incident, "sweep"),
+                            end.node,
+                            MARK + end.job(incident, "add"),
+                            end.labels(incident),
+                        )
+                    elif lost:
+                        incident.has_effect(f"{end.node} lost {lost} packets from {end.peer}")
                 incident.parts_done.append(end.node)
         await discard(incident.hands.nested, incident.id)
-
-    async def _take_away(self, incident: Incident, end: End) -> None:
-        actor = incident.hands.nested
-        lost = await self._removed(incident, end)
-        if lost is None:
-            await discard(actor, incident.id, f"-{end.side}")
-            await sweep(actor, end.job(incident, "sweep"), end.node, MARK + end.job(incident, "add"), end.labels(incident))
-        elif lost:
-            incident.has_effect(f"{end.node} lost {lost} packets from {end.peer}")
 
     async def _removed(self, incident: Incident, end: End) -> int | None:
         """How many packets the rule has lost, once it is gone; None if nobody can tell."""
         actor, step = incident.hands.nested, "del"
-        rest = 0.0 if self.seconds is None else incident.started_at + self.seconds - incident.journal.now
+        rest = (
+            0.0
+            if self.seconds is None
+            else incident.started_at + self.seconds - incident.journal.now
+        )
         if self.seconds is None or rest > LATE / 2:
             await discard(actor, incident.id, end.job(incident, "del"))
             step, rest = "end", 0.0
@@ -162,9 +168,13 @@ class Losses(WorseLink):
         return dropped_packets(await log_of(actor, end.job(incident, step)))
 
     def adding(self, incident: Incident, end: End) -> Obj:
-        """It is there as long as its rule may be, and tells whoever comes after us where that is."""
+        """It is there as long as its rule may be, and tells whoever comes after us where that
+        is.
+        """
         name = end.job(incident, "add")
-        return self._job(incident, end, name, add_rule(name, end.peer_address, self.loss), self.seconds or DAY)
+        return self._job(
+            incident, end, name, add_rule(name, end.peer_address, self.loss), self.seconds or DAY
+        )
 
     def removing(self, incident: Incident, end: End, step: str, after: float) -> Obj:
         script = remove_rule(end.job(incident, "add"), end.peer_address, self.loss, after)
@@ -176,14 +186,17 @@ class Losses(WorseLink):
 
 def valid_loss(loss: object) -> None:
     if isinstance(loss, bool) or not isinstance(loss, int | float) or not 0 <= loss <= 1:
-        raise ValueError(f"loss={loss!r}: give the share of packets that get lost, from 0 to 1: 0.05 is 5 %")
+        raise ValueError(
+            f"loss={loss!r}: give the share of packets that get lost, from 0 to 1: 0.05 is 5 %"
+        )
 
 
 # The link between two machines is loaded until packets have to wait: iperf3 on each pushes what
 # it can to the other.
 
 
-LOADED = 100e6  # bits per second, a tenth of the slowest link that storage is replicated over: less is no load
+# bits per second, a tenth of the slowest link that storage is replicated over: less is no load
+LOADED = 100e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,18 +224,19 @@ class Latency(WorseLink):
             rest = incident.started_at + (self.seconds or DAY) - incident.journal.now
             if rest <= LATE / 2:
                 await completes(actor, name, max(0.0, rest) + DEADLINE + LATE)
-            self._judge(incident, end, pushed_bytes(await log_of(actor, name)) or 0)
+            # By the mean of all its time, so that what came late or with interruptions has to
+            # make up for it.
+            pushed = pushed_bytes(await log_of(actor, name)) or 0
+            lasted = min(self.seconds or DAY, incident.journal.now - incident.started_at)
+            rate = pushed * 8 / lasted if lasted else 0.0
+            if rate >= LOADED:
+                incident.has_effect(f"{end.node} pushed {rate / 1e6:.0f} Mbit/s to {end.peer}")
+            else:
+                incident.note(
+                    "not-loaded", node=end.node, peer=end.peer, bits_per_second=round(rate)
+                )
             incident.parts_done.append(end.node)
         await discard(actor, incident.id)
-
-    def _judge(self, incident: Incident, end: End, pushed: int) -> None:
-        """By the mean of all its time, so that what came late or with interruptions has to make up for it."""
-        lasted = min(self.seconds or DAY, incident.journal.now - incident.started_at)
-        rate = pushed * 8 / lasted if lasted else 0.0
-        if rate >= LOADED:
-            incident.has_effect(f"{end.node} pushed {rate / 1e6:.0f} Mbit/s to {end.peer}")
-        else:
-            incident.note("not-loaded", node=end.node, peer=end.peer, bits_per_second=round(rate))
 
     def loading(self, incident: Incident, end: End) -> Obj:
         seconds = self.seconds or DAY
@@ -268,7 +282,9 @@ class NetworkDegrade:
         chance = hands.nested.chance
         machines = chance.shuffled(list(await hands.machines()))
         if len(machines) < PAIR:
-            raise Impossible(f"{self.profile} needs {PAIR} virtual machines, and there are {len(machines)}")
+            raise Impossible(
+                f"{self.profile} needs {PAIR} virtual machines, and there are {len(machines)}"
+            )
         pair = machines[0], machines[1]
         if drawn(chance, self.variants, WEIGHTS) == Losses.variant:
             return Losses(pair, self.loss, seconds)

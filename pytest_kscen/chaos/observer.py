@@ -1,12 +1,14 @@
-"""A run's one observer: it watches replicas, volumes, nodes and machines, and tells each incident what it has done to them.
+"""A run's one observer: it watches replicas, volumes, nodes and machines, and tells each incident
+what it has done to them.
 
-Whose a trouble is, `blame` says. An incident is recovered from when nothing of its own, or perhaps its own, has been in trouble
-for a little while, unless others were on meanwhile that may keep it so: then nobody can tell, and what was left is waited for by
-those. What goes before it is well again was not seen to recover.
+Whose a trouble is, `blame` says. An incident is recovered from when nothing of its own, or perhaps
+its own, has been in trouble for a little while, unless others were on meanwhile that may keep it
+so: then nobody can tell, and what was left is waited for by those. What goes before it is well
+again was not seen to recover.
 
-A link that is to be made, and does not come within the time in which a lost one would have been noticed, is a trouble from then
-on. What its volume has suffered since it was due is judged once more.
-"""
+A link that is to be made, and does not come within the time in which a lost one would have been
+noticed, is a trouble from then on. What its volume has suffered since it was due is judged once
+more."""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ if TYPE_CHECKING:
 Said = TypeVar("Said")
 
 NAME = "chaos-observer"
-FIRST_LOOK = 5.0  # seconds within which the pictures should be there; a resource that is not served has none
+FIRST_LOOK = (
+    5.0  # seconds within which the pictures should be there; a resource that is not served has none
+)
 NOTHING: tuple[None, list[Aspect]] = None, []  # was said
 RECOVERY = 300.0  # seconds after which nobody waits any longer
 TOLD = 3  # how many effects of each kind are told, of each volume
@@ -50,9 +54,13 @@ class Watched(Suspect):
     incident: Incident
     told: dict[tuple[object, ...], int] = field(default_factory=dict)
     went: list[Aspect] = field(default_factory=list)
-    """What it had in trouble and is there no more; from before its end only if nothing else was left then."""
+    """What it had in trouble and is there no more; from before its end only if nothing else was
+    left then.
+    """
     mingled: list[str] = field(default_factory=list)
-    """Who left to it what was still in trouble at its end: how long its own took nobody can tell."""
+    """Who left to it what was still in trouble at its end: how long its own took nobody can
+    tell.
+    """
     calm_since: float = 0.0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -105,7 +113,9 @@ class Observer:
             self._leave()
             raise
         self._seen.set()
-        watched = Watched(incident.fault.reach, self._stage.journal.now, asked=True, incident=incident)
+        watched = Watched(
+            incident.fault.reach, self._stage.journal.now, asked=True, incident=incident
+        )
         self._watched[incident.id] = watched
 
     def reaches(self, incident: Incident, reach: Reach) -> None:
@@ -129,7 +139,9 @@ class Observer:
         watched.mingled = list(dict.fromkeys(watched.left.values()))
         if watched.in_trouble:
             watched.went.clear()
-        recovery = asyncio.get_running_loop().create_task(self._recovers(watched), name=f"recovery from {incident.id}")
+        recovery = asyncio.get_running_loop().create_task(
+            self._recovers(watched), name=f"recovery from {incident.id}"
+        )
         self._recoveries[incident.id] = recovery
         recovery.add_done_callback(lambda _: self._forget(incident.id))
 
@@ -158,7 +170,9 @@ class Observer:
             self._look_anew()
 
     def _look_anew(self) -> None:
-        """What was well or in trouble before is forgotten: the next to watch begins with what is there then."""
+        """What was well or in trouble before is forgotten: the next to watch begins with what is
+        there then.
+        """
         self._looking = None
         self._seen.clear()
         self._troubles = troubles.Troubles(self._began, self._over, self._went, self._is_due)
@@ -172,17 +186,23 @@ class Observer:
     def _stopped(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (crash := task.exception()):
             self._actor.note("observer-crashed", error=repr(crash))
-            self._actor.log(logging.ERROR, "crashed: until the next incident nothing is seen", error=repr(crash))
+            self._actor.log(
+                logging.ERROR, "crashed: until the next incident nothing is seen", error=repr(crash)
+            )
             self._look_anew()
 
     async def _look(self) -> None:
         shared, machines = SharedInformers.of_run(self._stage), self._machines()
         async with shared.heard() as ears, asyncio.TaskGroup() as looking:
-            replicas, volumes, nodes = map(shared.of, (REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES, NODES))
+            replicas, volumes, nodes = map(
+                shared.of, (REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES, NODES)
+            )
             of_volume = replicas.index("volume", lambda replica: [volume_of(replica)], lasting=True)
 
             def seats_of(volume: Obj) -> tuple[str, ...]:
-                return tuple(node_of(replica) for replica in of_volume.of(volume["metadata"]["name"]))
+                return tuple(
+                    node_of(replica) for replica in of_volume.of(volume["metadata"]["name"])
+                )
 
             looking.create_task(ears.run(), name=NAME)
             for machine in machines:
@@ -192,7 +212,9 @@ class Observer:
                 ears,
                 replicas,
                 troubles.connections,
-                lambda replica, links: troubles.of_replica(replica, links, of_volume.of(volume_of(replica))),
+                lambda replica, links: troubles.of_replica(
+                    replica, links, of_volume.of(volume_of(replica))
+                ),
                 unless=troubles.has_same_links,
                 may_go=lambda replica: not _goes(volumes.get(volume_of(replica))),
             )
@@ -203,7 +225,9 @@ class Observer:
                 lambda volume, health: troubles.of_volume(volume, health, seats_of(volume)),
             )
             self._follow(ears, nodes, troubles.readiness, troubles.of_node)
-            looking.create_task(self._see_what_does_not_come(replicas), name=f"{NAME} of links that are due")
+            looking.create_task(
+                self._see_what_does_not_come(replicas), name=f"{NAME} of links that are due"
+            )
             for informer in (replicas, volumes, nodes, *machines):
                 await informer.synced()
             self._seen.set()
@@ -212,8 +236,19 @@ class Observer:
         """The picture of the parent cluster's, if there is one."""
         if self._stage.parent is None:
             return []
-        actor, jitter = self._stage.in_parent(NAME), self._stage.chance.stream(f"{NAME} of {VIRTUAL_MACHINES.qualified}")
-        return [Informer(actor.api, actor.clock, VIRTUAL_MACHINES, self._stage.parent.namespace, jitter=jitter)]
+        actor, jitter = (
+            self._stage.in_parent(NAME),
+            self._stage.chance.stream(f"{NAME} of {VIRTUAL_MACHINES.qualified}"),
+        )
+        return [
+            Informer(
+                actor.api,
+                actor.clock,
+                VIRTUAL_MACHINES,
+                self._stage.parent.namespace,
+                jitter=jitter,
+            )
+        ]
 
     def _follow(
         self,
@@ -225,7 +260,8 @@ class Observer:
         unless: Callable[[Obj, Obj], bool] = lambda _new, _old: False,
         may_go: Callable[[Obj], bool] = lambda _old: False,
     ) -> None:
-        """An object's aspects are made of what it says: as long as it says the same, they stay as they are.
+        """An object's aspects are made of what it says: as long as it says the same, they stay as
+        they are.
 
         Those of one that may go are asked of nobody once it has gone.
         """
@@ -245,7 +281,9 @@ class Observer:
             else:
                 del shown[ref]
             if new:
-                self._troubles.see(before, now, going=bool(new["metadata"].get("deletionTimestamp")))
+                self._troubles.see(
+                    before, now, going=bool(new["metadata"].get("deletionTimestamp"))
+                )
             else:
                 self._troubles.see(before, now, gone=not (old and may_go(old)))
 
@@ -254,8 +292,12 @@ class Observer:
     # --- links that do not come ---
 
     def _is_due(self, due: Due) -> None:
-        """What was so at the first look was so nobody knows since when; what nobody prevents comes or not."""
-        if self._due is not None and any(each.reach.covers(due.ends[0]) for each in self._watched.values()):
+        """What was so at the first look was so nobody knows since when; what nobody prevents
+        comes or not.
+        """
+        if self._due is not None and any(
+            each.reach.covers(due.ends[0]) for each in self._watched.values()
+        ):
             self._due.put_nowait((self._stage.journal.now, due))
 
     async def _see_what_does_not_come(self, replicas: Informer) -> None:
@@ -264,7 +306,9 @@ class Observer:
         while True:
             since, due = await self._due.get()
             await self._actor.clock.sleep(max(0.0, since + NOTICING - self._stage.journal.now))
-            if self._troubles.is_still_due(due) and not any(_goes(replicas.get(end.key[1])) for end in due.ends):
+            if self._troubles.is_still_due(due) and not any(
+                _goes(replicas.get(end.key[1])) for end in due.ends
+            ):
                 self._troubles.never_came(due, since)
                 self._judge_again(due, since)
 
@@ -290,11 +334,15 @@ class Observer:
             owner.incident.has_effect(trouble.words, trouble.volume)
 
     def _judge_again(self, due: Due, since: float) -> None:
-        """This link is not made: whoever keeps it from being made has done as well what its volume suffers since it was due."""
+        """This link is not made: whoever keeps it from being made has done as well what its
+        volume suffers since it was due.
+        """
         (link, _), now = due.ends, self._stage.journal.now
         for began, trouble in [*self._unowned.values()]:
             if trouble.volume == link.volume and began >= since:
-                owner, _ = whose(trouble, [each for each in self._watched.values() if each.since <= began], now)
+                owner, _ = whose(
+                    trouble, [each for each in self._watched.values() if each.since <= began], now
+                )
                 if owner and link.key in owner.shaken:
                     del self._unowned[trouble.key]
                     self._belongs(trouble, owner, now)
@@ -328,10 +376,20 @@ class Observer:
                 raise
             left = _words(watched.in_trouble)
             incident.note("incident-unrecovered", waited=RECOVERY, left=left)
-            self._actor.log(logging.WARNING, "not recovered from", incident=incident.id, waited=RECOVERY, left="; ".join(left))
+            self._actor.log(
+                logging.WARNING,
+                "not recovered from",
+                incident=incident.id,
+                waited=RECOVERY,
+                left="; ".join(left),
+            )
         else:
             if others:
-                incident.note("incident-overtaken", by=[each.incident.id for each in others], left=_words(watched.in_trouble))
+                incident.note(
+                    "incident-overtaken",
+                    by=[each.incident.id for each in others],
+                    left=_words(watched.in_trouble),
+                )
                 _leave_to(others, watched)
             elif watched.went:
                 volumes = list(dict.fromkeys(one.volume for one in watched.went if one.volume))
@@ -342,10 +400,14 @@ class Observer:
                 incident.recovered(watched.calm_since)
 
     async def _calm(self, watched: Watched) -> list[Watched]:
-        """Wait until all is well, and stays so. If others are on that cover what is not: who they are."""
+        """Wait until all is well, and stays so.
+
+        If others are on that cover what is not: who they are.
+        """
         while True:
             watched.changed.clear()
-            if others := self._in_the_way(watched):
+            on = [each for each in self._watched.values() if each.until is None and not each.asked]
+            if others := [each for each in on if any(map(each.reach.covers, watched.in_trouble))]:
                 return others
             if watched.shaken:
                 await watched.changed.wait()
@@ -354,10 +416,6 @@ class Observer:
                     return []
                 watched.volumes.clear()  # what is certainly its own is over
                 await watched.changed.wait()
-
-    def _in_the_way(self, watched: Watched) -> list[Watched]:
-        on = [each for each in self._watched.values() if each.until is None and not each.asked]
-        return [each for each in on if any(map(each.reach.covers, watched.in_trouble))]
 
 
 def _leave_to(others: list[Watched], watched: Watched) -> None:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 REPLACING = 300.0  # seconds after which it is over even if pods are still missing
 OVER = ("Succeeded", "Failed")
 DAEMON, ANYWHERE = "DaemonSet", "anywhere"
@@ -62,7 +60,11 @@ class Destruction:
     @property
     def _served(self) -> list[str]:
         """What serves a node is missed there; any other pod has its like elsewhere."""
-        serving = {pod["spec"].get("nodeName", "") for pod in self.doomed if _owner(pod).get("kind") == DAEMON}
+        serving = {
+            pod["spec"].get("nodeName", "")
+            for pod in self.doomed
+            if _owner(pod).get("kind") == DAEMON
+        }
         return sorted(serving - {""})
 
     async def aim(self, hands: Hands) -> Destruction:
@@ -77,7 +79,10 @@ class Destruction:
         found = {0: "is no pod", 1: "is one pod"}.get(staying, f"are {staying} pods")
         wanted = f", and not {self.least}" if staying else ""
         gone = f": {going} go already" if going else ""
-        return f"there {found} with {self.label} in the namespace {self.namespace!r} to be destroyed{wanted}{gone}"
+        return (
+            f"there {found} with {self.label} in the namespace {self.namespace!r} to be "
+            f"destroyed{wanted}{gone}"
+        )
 
     async def inject(self, incident: Incident) -> None:
         actor = incident.hands.nested
@@ -102,17 +107,25 @@ class Destruction:
         actor = incident.hands.nested
         try:
             await wait_for_those(
-                *(actor.api, actor.clock, PODS, self.namespace), labels=self.label, condition=over, timeout=REPLACING
+                *(actor.api, actor.clock, PODS, self.namespace),
+                labels=self.label,
+                condition=over,
+                timeout=REPLACING,
             )
         except TimeoutError:
             incident.note("pods-missing", label=self.label, waited=REPLACING)
 
     def _of(self, uids: Container[str]) -> Destruction:
         """The same of these pods alone."""
-        return dataclasses.replace(self, doomed=tuple(pod for pod in self.doomed if pod["metadata"]["uid"] in uids))
+        return dataclasses.replace(
+            self, doomed=tuple(pod for pod in self.doomed if pod["metadata"]["uid"] in uids)
+        )
 
     def _done(self, incident: Incident, pods: Iterable[Obj]) -> Destruction:
-        """What was done of it. A pod that stays, when nobody has said what became of its deletion, was not deleted."""
+        """What was done of it.
+
+        A pod that stays, when nobody has said what became of its deletion, was not deleted.
+        """
         staying = _uids(pod for pod in pods if not pod["metadata"].get("deletionTimestamp"))
         incident.answers.never(staying)
         own = self._of(incident.answers)
@@ -124,21 +137,25 @@ class Destruction:
     def is_over(self, incident: Incident, pods: Iterable[Obj]) -> bool:
         """All are gone, and others in their places."""
         there = _uids(pods)
-        self._see_who_is_gone(incident, there)
-        return there.isdisjoint(_uids(self.doomed)) and self._replaced(pods)
-
-    def _see_who_is_gone(self, incident: Incident, there: frozenset[str]) -> None:
         for pod in self.doomed:
             uid = pod["metadata"]["uid"]
             if uid not in there and uid not in incident.parts_done:
                 incident.parts_done.append(uid)
                 tell = incident.perhaps if uid in incident.answers.lost else incident.has_effect
-                tell(f"the pod {pod['metadata']['name']} on {pod['spec'].get('nodeName') or 'no node'} is gone")
+                tell(
+                    f"the pod {pod['metadata']['name']} on "
+                    f"{pod['spec'].get('nodeName') or 'no node'} is gone"
+                )
+        return there.isdisjoint(_uids(self.doomed)) and self._replaced(pods)
 
     def _replaced(self, pods: Iterable[Obj]) -> bool:
         """Each place has as many that are new and ready as it has lost."""
         lost = [_place(pod) for pod in self.doomed]
-        fresh = [_place(pod) for pod in pods if pod["metadata"]["uid"] not in self.before and is_true(pod, "Ready")]
+        fresh = [
+            _place(pod)
+            for pod in pods
+            if pod["metadata"]["uid"] not in self.before and is_true(pod, "Ready")
+        ]
         return all(fresh.count(place) >= lost.count(place) for place in lost if all(place))
 
 
@@ -147,11 +164,16 @@ def _uids(pods: Iterable[Obj]) -> frozenset[str]:
 
 
 def _goes(pod: Obj) -> bool:
-    return bool(pod["metadata"].get("deletionTimestamp")) or (pod.get("status") or {}).get("phase") in OVER
+    return (
+        bool(pod["metadata"].get("deletionTimestamp"))
+        or (pod.get("status") or {}).get("phase") in OVER
+    )
 
 
 def _place(pod: Obj) -> tuple[Obj, str]:
-    """Whose it is, and where it has to be; one that nobody owns, or that was to serve a node and never came to it, has none."""
+    """Whose it is, and where it has to be; one that nobody owns, or that was to serve a node and
+    never came to it, has none.
+    """
     owner = _owner(pod)
     return owner, pod["spec"].get("nodeName", "") if owner.get("kind") == DAEMON else ANYWHERE
 

@@ -1,4 +1,6 @@
-"""Troubles of replicas, links, volumes, nodes and machines as the API shows them, and their attribution to incidents."""
+"""Troubles of replicas, links, volumes, nodes and machines as the API shows them, and their
+attribution to incidents.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,16 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.storage import Observed
 
 
-
 # Where volumes' replicas are, and the links between them, as the storage's API tells it in each
 # of its generations.
 
 
-
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What joins a replica to another of the same volume. Each end listens on a port of its own, and either may dial."""
+    """What joins a replica to another of the same volume.
+
+    Each end listens on a port of its own, and either may dial.
+    """
 
     volume: str
     node: str
@@ -36,12 +39,16 @@ class Link:
 
 
 async def links_of(hands: Hands, node: str) -> list[Link]:
-    """The links that have an end on this node, in the order of their volumes' keys: that of the names is a salt's."""
+    """The links that have an end on this node, in the order of their volumes' keys: that of the
+    names is a salt's.
+    """
     try:
         replicas = (await hands.nested.api.list(REPLICATED_VOLUME_REPLICAS)).items
     except NotFound:  # there is no such storage here
         return []
-    return list(links(sorted(replicas, key=lambda replica: _without_salt(replica, hands.keys)), node))
+    return list(
+        links(sorted(replicas, key=lambda replica: _without_salt(replica, hands.keys)), node)
+    )
 
 
 def _without_salt(replica: Obj, keys: Mapping[str, str]) -> str:
@@ -67,9 +74,11 @@ def port_of(replica: Obj) -> int:
     """Where it listens; 0 as long as it does not."""
     status = replica.get("status") or {}
     config = (status.get("drbd") or {}).get("config") or {}
-    places = [config.get("address") or {}, *(each.get("address") or {} for each in status.get("addresses") or ())]
+    places = [
+        config.get("address") or {},
+        *(each.get("address") or {} for each in status.get("addresses") or ()),
+    ]
     return next((int(place["port"]) for place in places if place.get("port")), 0)
-
 
 
 Key: TypeAlias = tuple[str, ...]
@@ -96,7 +105,9 @@ class Aspect(NamedTuple):
     nodes: tuple[str, ...]
     volume: str = ""
     excused: bool = False
-    """Whether it may fail as it likes: its other end is going, or a node of a link that is to be made is down."""
+    """Whether it may fail as it likes: its other end is going, or a node of a link that is to be
+    made is down.
+    """
     due: float | None = None
     """Since when it was to be made, if it is a link that has never been."""
 
@@ -122,11 +133,11 @@ class Due:
 
 
 class Troubles:
-    """All troubles of one cluster, kept by the changes of its objects. Who listens hears of each beginning and each end.
+    """All troubles of one cluster, kept by the changes of its objects. Who listens hears of each
+    beginning and each end.
 
-    An end is that it is well again, or is asked of nobody any more; or that what was in trouble went before that. Who listens
-    hears as well of each link that is due from now on.
-    """
+    An end is that it is well again, or is asked of nobody any more; or that what was in trouble
+    went before that. Who listens hears as well of each link that is due from now on."""
 
     def __init__(
         self,
@@ -148,8 +159,12 @@ class Troubles:
         self._due: dict[Key, Due] = {}
         """By either end."""
 
-    def see(self, old: list[Aspect], new: list[Aspect], *, going: bool = False, gone: bool = False) -> None:
-        """An object's aspects have changed; one that is being deleted may fail as it likes, one that is gone is well no more."""
+    def see(
+        self, old: list[Aspect], new: list[Aspect], *, going: bool = False, gone: bool = False
+    ) -> None:
+        """An object's aspects have changed; one that is being deleted may fail as it likes, one
+        that is gone is well no more.
+        """
         there = [aspect.key for aspect in new]
         for aspect in old:
             if aspect.key not in there:
@@ -178,7 +193,9 @@ class Troubles:
         for end in due.ends:
             if end.key in self._troubles:
                 continue
-            down = any((kind, node) in self._troubles for kind in (NODE, MACHINE) for node in end.nodes)
+            down = any(
+                (kind, node) in self._troubles for kind in (NODE, MACHINE) for node in end.nodes
+            )
             trouble = self._troubles[end.key] = end._replace(due=since, excused=down)
             self._began(trouble)
 
@@ -187,7 +204,7 @@ class Troubles:
             tell(self._troubles.pop(key))
 
     def _is_tried(self, aspect: Aspect) -> None:
-        here, there = _end_of(aspect), _other_end_of(aspect)
+        here, there = _end_of(aspect), (aspect.volume, *reversed(aspect.nodes))
         if self._tried_as.get(aspect.key, here) != here:
             self._is_not_tried(aspect)
         self._tried[here], self._tried_as[aspect.key] = aspect, here
@@ -209,10 +226,6 @@ def _end_of(link: Aspect) -> Key:
     return link.volume, *link.nodes
 
 
-def _other_end_of(link: Aspect) -> Key:
-    return link.volume, *reversed(link.nodes)
-
-
 # --- what objects say ---
 
 
@@ -222,7 +235,11 @@ def readiness(node: Obj) -> Obj | None:
 
 def of_node(node: Obj, ready: Obj) -> list[Aspect]:
     name = node["metadata"]["name"]
-    return [Aspect((NODE, name), ready["status"] == "True", ready.get("reason") or ready["status"], (name,))]
+    return [
+        Aspect(
+            (NODE, name), ready["status"] == "True", ready.get("reason") or ready["status"], (name,)
+        )
+    ]
 
 
 def of_machine(machine: Obj, phase: str) -> list[Aspect]:
@@ -233,7 +250,13 @@ def of_machine(machine: Obj, phase: str) -> list[Aspect]:
 def of_volume(volume: Obj, health: dict[str, Observed], nodes: tuple[str, ...]) -> list[Aspect]:
     name = volume["metadata"]["name"]
     return [
-        Aspect((VOLUME, name, which), seen.holds, f"{seen.status} ({seen.reason})" if seen.reason else seen.status, nodes, name)
+        Aspect(
+            (VOLUME, name, which),
+            seen.holds,
+            f"{seen.status} ({seen.reason})" if seen.reason else seen.status,
+            nodes,
+            name,
+        )
         for which, seen in health.items()
     ]
 
@@ -249,8 +272,13 @@ def connections(replica: Obj) -> list[tuple[str, str]]:
     ]
 
 
-def of_replica(replica: Obj, connections: Iterable[tuple[str, str]], siblings: Iterable[Obj]) -> Iterator[Aspect]:
-    """Its links to others of its volume. A peer goes by its replica's name or by its node's, as the generation has it."""
+def of_replica(
+    replica: Obj, connections: Iterable[tuple[str, str]], siblings: Iterable[Obj]
+) -> Iterator[Aspect]:
+    """Its links to others of its volume.
+
+    A peer goes by its replica's name or by its node's, as the generation has it.
+    """
     name, volume, node = replica["metadata"]["name"], volume_of(replica), node_of(replica)
     nodes = {}
     for each in siblings:
@@ -258,13 +286,19 @@ def of_replica(replica: Obj, connections: Iterable[tuple[str, str]], siblings: I
             nodes[node_of(each)] = nodes[each["metadata"]["name"]] = node_of(each)
     for peer, state in connections:
         ends = (node, nodes.get(peer, peer))
-        yield Aspect((LINK, name, peer), state == CONNECTED, state, ends, volume, excused=peer not in nodes)
+        yield Aspect(
+            (LINK, name, peer), state == CONNECTED, state, ends, volume, excused=peer not in nodes
+        )
 
 
 def has_same_links(new: Obj, old: Obj) -> bool:
-    """Whether a replica's links were not written at all, told at a glance: what is left alone is the same object."""
+    """Whether a replica's links were not written at all, told at a glance: what is left alone is
+    the same object.
+    """
     now, before = new.get("status") or {}, old.get("status") or {}
-    return now is before or (_of_drbd(now) is _of_drbd(before) and now.get("peers") is before.get("peers"))
+    return now is before or (
+        _of_drbd(now) is _of_drbd(before) and now.get("peers") is before.get("peers")
+    )
 
 
 def _of_drbd(status: Obj) -> Obj | None:
@@ -279,7 +313,6 @@ def _of_drbd(status: Obj) -> Obj | None:
 # explained by what acted before it was due, and for long enough since, but only if both ends
 # are sure to be at work: while something is done to a machine or an agent of theirs, the link
 # proves nothing.
-
 
 
 NOTICING = 6.0  # seconds, DRBD's `timeout`: a silence that is shorter has not cost it a link
@@ -301,7 +334,9 @@ class Power(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What an incident may have done: things of these kinds, on these nodes; or between them and others, or to one volume."""
+    """What an incident may have done: things of these kinds, on these nodes; or between them and
+    others, or to one volume.
+    """
 
     kinds: tuple[str, ...]
     nodes: tuple[str, ...]
@@ -321,8 +356,15 @@ class Reach:
         return all(any(node in side for node in aspect.nodes) for side in sides)
 
     def may_isolate(self, aspect: Aspect) -> bool:
-        """A cut may take a node from those who watch over it, where these live on one of its machines."""
-        return aspect.kind == NODE and bool(self.against) and not self.volume and aspect.key[1] in (*self.nodes, *self.against)
+        """A cut may take a node from those who watch over it, where these live on one of its
+        machines.
+        """
+        return (
+            aspect.kind == NODE
+            and bool(self.against)
+            and not self.volume
+            and aspect.key[1] in (*self.nodes, *self.against)
+        )
 
 
 NOWHERE = Reach((), ())
@@ -358,7 +400,11 @@ class Suspect:
     def reaches(self, reach: Reach) -> None:
         """What it does not reach it has not perhaps done either."""
         self.reach = reach
-        self.maybe = {key: one for key, one in self.maybe.items() if reach.covers(one) or reach.may_isolate(one)}
+        self.maybe = {
+            key: one
+            for key, one in self.maybe.items()
+            if reach.covers(one) or reach.may_isolate(one)
+        }
         self.left = {key: incident for key, incident in self.left.items() if key in self.maybe}
 
     def acts(self, at: float) -> None:
@@ -391,13 +437,20 @@ class Suspect:
         return bool(own or perhaps)
 
     def explains(self, trouble: Aspect, at: float) -> bool:
-        if self.asked or not self.reach.covers(trouble) or not (self.seen or trouble.kind == MACHINE):
+        if (
+            self.asked
+            or not self.reach.covers(trouble)
+            or not (self.seen or trouble.kind == MACHINE)
+        ):
             return False
         if trouble.due is not None and self.since > trouble.due:
             return False  # it found a link that did not come already
         if trouble.kind == VOLUME and self.reach.against and trouble.volume not in self.volumes:
             return False  # packets reach a volume through its links
-        return self._was_noticed(trouble, at) and self._still_moves(trouble, at)
+        begun = self.since if trouble.due is None else trouble.due
+        return (
+            at if self.until is None else self.until
+        ) - begun >= self.reach.noticed_after and self._still_moves(trouble, at)
 
     def may_explain(self, trouble: Aspect) -> bool:
         was_on = self.until is None or (trouble.due is not None and self.until > trouble.due)
@@ -405,11 +458,11 @@ class Suspect:
 
     def may_hold_up(self, link: Aspect) -> bool:
         """Whether an end may not be at work because of it."""
-        return self.seen and not self.reach.against and any(node in self.reach.nodes for node in link.nodes)
-
-    def _was_noticed(self, trouble: Aspect, at: float) -> bool:
-        begun = self.since if trouble.due is None else trouble.due
-        return (at if self.until is None else self.until) - begun >= self.reach.noticed_after
+        return (
+            self.seen
+            and not self.reach.against
+            and any(node in self.reach.nodes for node in link.nodes)
+        )
 
     def _still_moves(self, trouble: Aspect, at: float) -> bool:
         return self.until is None or at - self.until <= SETTLED or trouble.volume in self.volumes
@@ -418,11 +471,19 @@ class Suspect:
 AnySuspect = TypeVar("AnySuspect", bound=Suspect)
 
 
-def whose(trouble: Aspect, suspects: Iterable[AnySuspect], at: float) -> tuple[AnySuspect | None, list[AnySuspect]]:
+def whose(
+    trouble: Aspect, suspects: Iterable[AnySuspect], at: float
+) -> tuple[AnySuspect | None, list[AnySuspect]]:
     """Whose it is, if anybody's, and whose it may be."""
     suspects = list(suspects)
-    able = sorted((each for each in suspects if each.explains(trouble, at)), key=lambda each: (-each.power, each.since))
-    if not able or (trouble.due is not None and (trouble.excused or any(each.may_hold_up(trouble) for each in suspects))):
+    able = sorted(
+        (each for each in suspects if each.explains(trouble, at)),
+        key=lambda each: (-each.power, each.since),
+    )
+    if not able or (
+        trouble.due is not None
+        and (trouble.excused or any(each.may_hold_up(trouble) for each in suspects))
+    ):
         return None, [each for each in suspects if each.may_explain(trouble)]
     best = able[0]
     if trouble.kind == VOLUME:

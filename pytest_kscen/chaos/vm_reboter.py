@@ -1,4 +1,6 @@
-"""vm-reboter: the faults that restart or stop a virtual machine, and the profile that repeats restarts."""
+"""vm-reboter: the faults that restart or stop a virtual machine, and the profile that repeats
+restarts.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
     from pytest_kscen.clock import Signal
     from pytest_kscen.kube.actor import Actor, Stage
     from pytest_kscen.objects.resources import Obj, Resource
-
-
 
 
 OPERATING = 300.0  # seconds within which an operation has to be finished
@@ -95,7 +95,9 @@ class Reboot(PowerCut):
         await incident.put(incident.hands.in_parent, *_order(incident, "Restart", self.vm))
 
     async def heal(self, incident: Incident) -> None:
-        """What was not done needs no way back; unless the machine was seen to go before the operation failed."""
+        """What was not done needs no way back; unless the machine was seen to go before the
+        operation failed.
+        """
         await _look_for(incident, "Restart")
         try:
             if await _done(incident, "Restart", self.vm):
@@ -124,8 +126,14 @@ class Stop(PowerCut):
             incident.was_done(f"{self.vm} was stopped")
 
     async def heal(self, incident: Incident) -> None:
-        """An operation that waits must not stop the machine later; one that is done stands on record until it is undone."""
-        actor, namespace, name = incident.hands.in_parent, incident.hands.namespace, _name(incident, "Stop")
+        """An operation that waits must not stop the machine later; one that is done stands on
+        record until it is undone.
+        """
+        actor, namespace, name = (
+            incident.hands.in_parent,
+            incident.hands.namespace,
+            _name(incident, "Stop"),
+        )
         await _look_for(incident, "Stop")
         if not incident.answers:
             return
@@ -136,21 +144,34 @@ class Stop(PowerCut):
 
 
 def is_our_stop(operation: Obj) -> bool:
-    return operation["spec"].get("type") == "Stop" and RUN_LABEL in (operation["metadata"].get("labels") or {})
+    return operation["spec"].get("type") == "Stop" and RUN_LABEL in (
+        operation["metadata"].get("labels") or {}
+    )
 
 
 async def take_back(hands: Hands, past: Obj) -> None:
     """Start the machine that an operation of a run has stopped which could not start it again."""
     if not is_our_stop(past) or past["spec"]["virtualMachineName"] not in await hands.machines():
         return
-    actor, namespace, name, vm = hands.in_parent, hands.namespace, past["metadata"]["name"], past["spec"]["virtualMachineName"]
-    with contextlib.suppress(TimeoutError):  # one that hangs stops nothing any more once it is taken away
+    actor, namespace, name, vm = (
+        hands.in_parent,
+        hands.namespace,
+        past["metadata"]["name"],
+        past["spec"]["virtualMachineName"],
+    )
+    with contextlib.suppress(
+        TimeoutError
+    ):  # one that hangs stops nothing any more once it is taken away
         await _finished(actor, name, namespace)
     if await _comes_to(hands, vm, RUNNING, STOPPED) != STOPPED:
         return
     start = name.replace("-stop-", "-start-", 1)
     try:
-        await put(actor, VIRTUAL_MACHINE_OPERATIONS, operation(start, namespace, "Start", vm, actor.labels))
+        await put(
+            actor,
+            VIRTUAL_MACHINE_OPERATIONS,
+            operation(start, namespace, "Start", vm, actor.labels),
+        )
         await _comes_to(hands, vm, RUNNING)
     finally:
         await remove(actor, VIRTUAL_MACHINE_OPERATIONS, start, namespace)
@@ -170,12 +191,21 @@ def _order(incident: Incident, kind: str, vm: str) -> tuple[Resource, Obj]:
 
 async def _look_for(incident: Incident, kind: str) -> None:
     hands = incident.hands
-    await incident.look_for(hands.in_parent, VIRTUAL_MACHINE_OPERATIONS, _name(incident, kind), hands.namespace)
+    await incident.look_for(
+        hands.in_parent, VIRTUAL_MACHINE_OPERATIONS, _name(incident, kind), hands.namespace
+    )
 
 
 async def _done(incident: Incident, kind: str, vm: str) -> bool:
-    """Wait until the operation is finished, and take it away unless it has to be undone. False if it was not there."""
-    actor, namespace, name = incident.hands.in_parent, incident.hands.namespace, _name(incident, kind)
+    """Wait until the operation is finished, and take it away unless it has to be undone.
+
+    False if it was not there.
+    """
+    actor, namespace, name = (
+        incident.hands.in_parent,
+        incident.hands.namespace,
+        _name(incident, kind),
+    )
     found = await _finished(actor, name, namespace)
     if found == "gone":
         return False
@@ -185,7 +215,9 @@ async def _done(incident: Incident, kind: str, vm: str) -> bool:
         if kind != "Start" and not incident.had_effect:
             incident.answers.nothing()
         said = (condition(found, "Completed") or {}).get("message", "")
-        raise OperationFailed(f"the operation {kind} of {vm} is {phase_of(found)}{said and ': '}{said}")
+        raise OperationFailed(
+            f"the operation {kind} of {vm} is {phase_of(found)}{said and ': '}{said}"
+        )
     return True
 
 
@@ -193,20 +225,26 @@ async def _finished(actor: Actor, name: str, namespace: str) -> Any:
     """The operation, or that it is gone."""
     return await wait_for(
         *(actor.api, actor.clock, VIRTUAL_MACHINE_OPERATIONS, name, namespace),
-        condition=lambda each: "gone" if each is None else each if phase_of(each) in FINISHED else None,
+        condition=lambda each: (
+            "gone" if each is None else each if phase_of(each) in FINISHED else None
+        ),
         timeout=OPERATING,
     )
 
 
 async def _is_completed(actor: Actor, name: str, namespace: str) -> bool:
     try:
-        return phase_of(await actor.api.get(VIRTUAL_MACHINE_OPERATIONS, name, namespace)) == COMPLETED
+        return (
+            phase_of(await actor.api.get(VIRTUAL_MACHINE_OPERATIONS, name, namespace)) == COMPLETED
+        )
     except NotFound:
         return False
 
 
 async def _back(incident: Incident, vm: str, boot: str) -> None:
-    """Wait until the machine runs, started if it is off, and its node is ready: in another boot if the operation was completed."""
+    """Wait until the machine runs, started if it is off, and its node is ready: in another boot
+    if the operation was completed.
+    """
     if await _comes_to(incident.hands, vm, RUNNING, STOPPED) == STOPPED:
         await put(incident.hands.in_parent, *_order(incident, "Start", vm))
         await _done(incident, "Start", vm)
@@ -214,7 +252,9 @@ async def _back(incident: Incident, vm: str, boot: str) -> None:
     nested, before = incident.hands.nested, boot if incident.done else ""
     await wait_for(
         *(nested.api, nested.clock, NODES, vm),
-        condition=lambda node: node is None or (is_true(node, "Ready") and _boot_of(node) != before),
+        condition=lambda node: (
+            node is None or (is_true(node, "Ready") and _boot_of(node) != before)
+        ),
         timeout=BOOTING,
     )
 
@@ -224,7 +264,9 @@ async def _comes_to(hands: Hands, vm: str, *phases: str) -> str:
     actor = hands.in_parent
     return await wait_for(
         *(actor.api, actor.clock, VIRTUAL_MACHINES, vm, hands.namespace),
-        condition=lambda each: "gone" if each is None else phase_of(each) if phase_of(each) in phases else "",
+        condition=lambda each: (
+            "gone" if each is None else phase_of(each) if phase_of(each) in phases else ""
+        ),
         timeout=BOOTING,
     )
 
@@ -253,7 +295,9 @@ INSTEAD = (300.0, 360.0)
 
 @dataclass(frozen=True, slots=True)
 class VmReboot:
-    """How often, in seconds: from one to five minutes, and never below five; a period that was asked for is taken as it is."""
+    """How often, in seconds: from one to five minutes, and never below five; a period that was
+    asked for is taken as it is.
+    """
 
     period: tuple[float, float] | None = None
 
@@ -277,11 +321,34 @@ class VmReboot:
     async def run(self, stage: Stage, stop: Signal) -> None:
         hands = Hands.of(stage, stage.one_more(NAME))
         if self.is_hasty:
-            hands.nested.log(logging.WARNING, "restarts more often than every five minutes, as asked", period=self.period)
+            hands.nested.log(
+                logging.WARNING,
+                "restarts more often than every five minutes, as asked",
+                period=self.period,
+            )
         async with Observer.of(stage).held(), asyncio.TaskGroup() as returns:
             while not await stop.within(self.pause(hands.nested.chance)):
                 try:
-                    incident = await self._reboot(stage, hands)
+                    machines = hands.nested.chance.shuffled(list(await hands.machines()))
+                    if not machines:
+                        raise Impossible(
+                            f"there is no virtual machine in the namespace {hands.namespace!r}"
+                        )
+                    listing = await hands.in_parent.api.list(
+                        VIRTUAL_MACHINE_OPERATIONS, hands.namespace
+                    )
+                    unfinished = [
+                        each["metadata"]["name"]
+                        for each in listing.items
+                        if each["spec"].get("virtualMachineName") == machines[0]
+                        and phase_of(each) not in FINISHED
+                    ]
+                    if unfinished:
+                        raise Impossible(
+                            f"{machines[0]} has operations that are not finished: "
+                            f"{', '.join(unfinished)}"
+                        )
+                    incident = await cause(stage, Reboot(machines[0]), by=hands.nested.name)
                 except PASSING as error:
                     skipped(hands.nested, self.profile, error)
                 else:
@@ -290,17 +357,3 @@ class VmReboot:
     def pause(self, chance: Stream) -> float:
         drawn = chance.between(*(self.period or PERIOD))
         return chance.between(*INSTEAD) if self.period is None and drawn < FLOOR else drawn
-
-    async def _reboot(self, stage: Stage, hands: Hands) -> Incident:
-        machines = hands.nested.chance.shuffled(list(await hands.machines()))
-        if not machines:
-            raise Impossible(f"there is no virtual machine in the namespace {hands.namespace!r}")
-        listing = await hands.in_parent.api.list(VIRTUAL_MACHINE_OPERATIONS, hands.namespace)
-        unfinished = [
-            each["metadata"]["name"]
-            for each in listing.items
-            if each["spec"].get("virtualMachineName") == machines[0] and phase_of(each) not in FINISHED
-        ]
-        if unfinished:
-            raise Impossible(f"{machines[0]} has operations that are not finished: {', '.join(unfinished)}")
-        return await cause(stage, Reboot(machines[0]), by=hands.nested.name)

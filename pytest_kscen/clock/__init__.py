@@ -1,4 +1,7 @@
-"""The one door to time: a clock to ask and to wait by, and a runner that turns it. Nothing of ours may enter here."""
+"""The one door to time: a clock to ask and to wait by, and a runner that turns it.
+
+Nothing of ours may enter here.
+"""
 
 from pytest_kscen.clock.clock import Clock, Runner, Signal, epoch_of, timestamp_of
 from pytest_kscen.clock.tasks import ActorCrashedError, StalledError

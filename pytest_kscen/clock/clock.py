@@ -1,4 +1,6 @@
-"""What actors and tests may know of time: two small protocols, and Kubernetes' spelling of an instant."""
+"""What actors and tests may know of time: two small protocols, and Kubernetes' spelling of an
+instant.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,9 @@ import math
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Awaitable, Callable, Coroutine
 
     from pytest_kscen.clock.tasks import ActorCrashedError
-
-
 
 
 T = TypeVar("T")
@@ -30,7 +29,10 @@ class Clock(Protocol):
         """Seconds since the Unix epoch, in cluster time."""
 
     async def sleep(self, seconds: float, *, background: bool = False) -> None:
-        """Wait. A background sleep (a heartbeat, housekeeping) does not keep a waiting test alive."""
+        """Wait.
+
+        A background sleep (a heartbeat, housekeeping) does not keep a waiting test alive.
+        """
 
 
 class Runner(Protocol):
@@ -46,13 +48,20 @@ class Runner(Protocol):
         """Run a coroutine to its end."""
 
     def ask(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a request to its answer: at once if nothing has to be waited for, and then nobody else moves."""
+        """Run a request to its answer: at once if nothing has to be waited for, and then nobody
+        else moves.
+        """
 
     def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
-        """Let an actor live beside the test. If it crashes, the next call raises ActorCrashedError."""
+        """Let an actor live beside the test.
+
+        If it crashes, the next call raises ActorCrashedError.
+        """
 
     def hear_of_crashes(self, hears: Callable[[ActorCrashedError], None]) -> Callable[[], None]:
-        """Be told of each actor's crash when it happens, whoever turns time then; until what comes back is called."""
+        """Be told of each actor's crash when it happens, whoever turns time then; until what
+        comes back is called.
+        """
 
     def advance(self, seconds: float) -> None:
         """Let this much time pass."""
@@ -89,7 +98,6 @@ def epoch_of(timestamp: str) -> float:
 # The word that an actor waits for beside its timers: stop.
 
 
-
 class Signal:
     """Given once, seen by all."""
 
@@ -107,7 +115,9 @@ class Signal:
         await self._event.wait()
 
     async def within(self, seconds: float) -> bool:
-        """Sleep this long, by the time of the loop, which is its clock's; True at once when the signal comes."""
+        """Sleep this long, by the time of the loop, which is its clock's; True at once when the
+        signal comes.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._event.wait()

@@ -1,8 +1,8 @@
 """An event loop whose time jumps to the next timer when nothing can run.
 
-The loop belongs to whichever thread turns it: the test's, or that of an HTTP port while the test looks away. Timers
-that are due together fire in the order in which they were set. Real input and output runs in threads and holds time.
-"""
+The loop belongs to whichever thread turns it: the test's, or that of an HTTP port while the test
+looks away. Timers that are due together fire in the order in which they were set. Real input and
+output runs in threads and holds time."""
 
 from __future__ import annotations
 
@@ -20,18 +20,14 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.clock.tasks import Busy, NumberedTask, TaskBook, stalled
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Coroutine, Iterator
     from concurrent.futures import Future
     from contextvars import Context
 
 
-
 # Real input and output, in threads: begun within an instant, and answered in the order in which
 # it was asked for. How long it takes is the wall's affair, so nothing of it may show: an answer
 # is delivered only when the instant has otherwise come to rest, the oldest question's first.
-
-
 
 
 class RealWork:
@@ -44,7 +40,9 @@ class RealWork:
 
     def begin(self, executor: Any, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
         if executor is None:
-            executor = self._threads = self._threads or ThreadPoolExecutor(16, thread_name_prefix="kscen-io")
+            executor = self._threads = self._threads or ThreadPoolExecutor(
+                16, thread_name_prefix="kscen-io"
+            )
         answer = self._loop.create_future()
         work = self.under_way[answer] = executor.submit(function, *args)
         answer.add_done_callback(self._forget)
@@ -56,7 +54,12 @@ class RealWork:
         for answer, work in self.under_way.items():
             if work.done():
                 del self.under_way[answer]
-                _copy(work, answer)
+                if work.cancelled():
+                    answer.cancel()
+                elif error := work.exception():
+                    answer.set_exception(error)
+                else:
+                    answer.set_result(work.result())
                 return True
             if in_order:
                 return False
@@ -69,16 +72,6 @@ class RealWork:
     def close(self, *, wait: bool = False) -> None:
         if self._threads:
             self._threads.shutdown(wait=wait, cancel_futures=not wait)
-
-
-def _copy(work: Future[Any], answer: asyncio.Future[Any]) -> None:
-    if work.cancelled():
-        answer.cancel()
-    elif error := work.exception():
-        answer.set_exception(error)
-    else:
-        answer.set_result(work.result())
-
 
 
 logger = logging.getLogger(__name__)
@@ -139,13 +132,18 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         settled: Callable[[], object] | None = None,
         pace: Callable[[float], object] | None = None,
     ) -> None:
-        """Run until `done` holds, asked after every round of callbacks, or `settled`, asked when an instant has come to rest.
+        """Run until `done` holds, asked after every round of callbacks, or `settled`, asked when an
+        instant has come to rest.
 
-        With a `pace`, time does not jump: the pace is told how many seconds the next timer is off and waits in our stead.
-        """
-        previous = asyncio._get_running_loop()  # noqa: SLF001  # asyncio's documented hook for loops of others
+        With a `pace`, time does not jump: the pace is told how many seconds the next timer is off
+        and waits in our stead."""
+        # asyncio's documented hook for loops of others
+        previous = asyncio._get_running_loop()  # noqa: SLF001
         if previous is not None:
-            raise RuntimeError("the loop is already being turned: inside an actor, await instead of waiting synchronously")
+            raise RuntimeError(
+                "the loop is already being turned: inside an actor, await instead of "
+                "waiting synchronously"
+            )
         asyncio._set_running_loop(self)  # noqa: SLF001
         self._running, self._stopping = True, False
         self._steps, self._busy = 0, None
@@ -195,14 +193,21 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 self.call_exception_handler({"message": "error in a callback", "exception": error})
 
     def _look_at(self) -> None:
-        """Who is it that does not let time pass: begun when there have been too many steps, ended by an error that names them."""
+        """Who is it that does not let time pass: begun when there have been too many steps,
+        ended by an error that names them.
+        """
         self._busy = self._busy or Busy()
         self._busy.note(handle.call[0] for handle in self._ready if handle.call)
         if self._steps > STEPS_PER_INSTANT + STEPS_LOOKED_AT:
-            raise self._busy.error(f"{self._steps} steps were taken in one instant (at {self.instant} s) and time did not move")
+            raise self._busy.error(
+                f"{self._steps} steps were taken in one instant (at {self.instant} s) and "
+                "time did not move"
+            )
 
     def admit(self) -> None:
-        """Run what other threads have asked for, and nothing else: time and everybody in it stand still."""
+        """Run what other threads have asked for, and nothing else: time and everybody in it
+        stand still.
+        """
         while self._arrivals:
             self._run(self._arrivals, 1)
 
@@ -235,7 +240,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         while timers and timers[0][2].cancelled():
             heappop(timers)
         if not timers:
-            raise stalled("nothing can run and no timer is set" + " but heartbeats" * bool(background), self._tasks)
+            raise stalled(
+                "nothing can run and no timer is set" + " but heartbeats" * bool(background),
+                self._tasks,
+            )
         due = min(timers[0][0], background[0][0]) if background else timers[0][0]
         self._move_to(due)
 
@@ -266,7 +274,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def sleeper(self, seconds: float, *, background: bool) -> asyncio.Future[None]:
         """A future that is done after this time: lighter than a timer that sets one."""
         future: asyncio.Future[None] = asyncio.Future(loop=self)
-        heappush(self._background if background else self._timers, (self.instant + seconds, next(self._sequence), future))
+        heappush(
+            self._background if background else self._timers,
+            (self.instant + seconds, next(self._sequence), future),
+        )
         return future
 
     def next_timer(self) -> float | None:
@@ -299,7 +310,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             self._wake.notify_all()
         return handle
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
         """Real input and output: simulated time stands still until it is done."""
         return self._work.begin(executor, func, *args)
 
@@ -309,11 +322,15 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return self._replayable
 
     def meddle(self) -> None:
-        """Tell that the wall has had its say; from now on real work is answered as it comes, and may depend on later work."""
+        """Tell that the wall has had its say; from now on real work is answered as it comes, and
+        may depend on later work.
+        """
         self._replayable = False
 
     def is_exposed(self) -> bool:
-        """Whether it matters when another thread asks for something: what is turning, or under way, has no fixed place for it."""
+        """Whether it matters when another thread asks for something: what is turning, or under
+        way, has no fixed place for it.
+        """
         return self._running or bool(self._work.under_way)
 
     # --- tasks ---

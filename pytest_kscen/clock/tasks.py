@@ -1,4 +1,6 @@
-"""Tasks whose order never depends on an address: asyncio keeps tasks in sets, so their hash must be a number of ours."""
+"""Tasks whose order never depends on an address: asyncio keeps tasks in sets, so their hash must
+be a number of ours.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,15 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 
     from pytest_kscen.clock.loop import VirtualLoop
 
 
-
-
-
 class NumberedTask(asyncio.Task[Any]):
-    """A task that hashes as its number, so that sets of tasks iterate in the same order in every run."""
+    """A task that hashes as its number, so that sets of tasks iterate in the same order in every
+    run.
+    """
 
     number = 0
 
@@ -28,17 +28,22 @@ class NumberedTask(asyncio.Task[Any]):
 
 
 class TaskBook:
-    """Numbers the tasks of one loop and holds them until they are done; a pending task that nobody holds is collected."""
+    """Numbers the tasks of one loop and holds them until they are done; a pending task that
+    nobody holds is collected.
+    """
 
     def __init__(self) -> None:
         self._count = 0
         self._live: dict[int, NumberedTask] = {}
 
-    def __call__(self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any) -> NumberedTask:
+    def __call__(
+        self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any
+    ) -> NumberedTask:
         self._count += 1
         task = NumberedTask.__new__(NumberedTask)
         task.number = self._count
-        task.__init__(coroutine, loop=loop, **options)  # type: ignore[misc]  # the number comes first: asyncio hashes the task here
+        # the number comes first: asyncio hashes the task here
+        task.__init__(coroutine, loop=loop, **options)  # type: ignore[misc]
         if not task.done():
             self._live[self._count] = task
             task.add_done_callback(self._forget)
@@ -58,8 +63,11 @@ T = TypeVar("T")
 
 
 def begin(loop: VirtualLoop, coroutine: Coroutine[Any, Any, T]) -> tuple[bool, Any]:
-    """Start a request by hand: (True, its result) if it never waits, else (False, a coroutine for the rest of it)."""
-    outer = asyncio._get_running_loop()  # noqa: SLF001  # asyncio's documented hook for loops of others
+    """Start a request by hand: (True, its result) if it never waits, else (False, a coroutine
+    for the rest of it).
+    """
+    # asyncio's documented hook for loops of others
+    outer = asyncio._get_running_loop()  # noqa: SLF001
     asyncio._set_running_loop(loop)  # noqa: SLF001
     try:
         return False, _carry_on(coroutine, coroutine.send(None))
@@ -70,7 +78,9 @@ def begin(loop: VirtualLoop, coroutine: Coroutine[Any, Any, T]) -> tuple[bool, A
 
 
 async def _carry_on(coroutine: Coroutine[Any, Any, T], waits_for: Any) -> T:
-    return await _resume(coroutine, waits_for)  # a task takes nothing but a coroutine, and that is a generator
+    return await _resume(
+        coroutine, waits_for
+    )  # a task takes nothing but a coroutine, and that is a generator
 
 
 @types.coroutine
@@ -96,13 +106,11 @@ def carried_by(frame: types.FrameType) -> Any:
 # from the tasks' await chains.
 
 
-
 class StalledError(RuntimeError):
     """Time cannot move.
 
-    Common causes: an actor waits for something that nobody will do; only heartbeats are left; a loop of
-    sleep(0) that never lets time pass.
-    """
+    Common causes: an actor waits for something that nobody will do; only heartbeats are left; a
+    loop of sleep(0) that never lets time pass."""
 
 
 class ActorCrashedError(RuntimeError):
@@ -111,8 +119,13 @@ class ActorCrashedError(RuntimeError):
 
 def stalled(why: str, tasks: Iterable[asyncio.Task[Any]]) -> StalledError:
     newest_first = reversed(list(tasks))  # the test itself is the last that began to wait
-    lines = [f"  {task.get_name()} waits in {' > '.join(_chain(task.get_coro()))}" for task in newest_first]
-    return StalledError("\n".join([f"{why}. Who waits for what:", *(lines or ["  (no task is left)"])]))
+    lines = [
+        f"  {task.get_name()} waits in {' > '.join(_chain(task.get_coro()))}"
+        for task in newest_first
+    ]
+    return StalledError(
+        "\n".join([f"{why}. Who waits for what:", *(lines or ["  (no task is left)"])])
+    )
 
 
 class Busy:
@@ -128,7 +141,10 @@ class Busy:
 
     def error(self, why: str) -> StalledError:
         total = self._steps.total()
-        lines = [f"  {count} of the last {total}: {who}" for who, count in self._steps.most_common(self.SHOWN)]
+        lines = [
+            f"  {count} of the last {total}: {who}"
+            for who, count in self._steps.most_common(self.SHOWN)
+        ]
         return StalledError("\n".join([f"{why}. Who is busy:", *lines]))
 
 
@@ -138,35 +154,53 @@ def _doer(callback: Any) -> str:
     if isinstance(owner, asyncio.Task):
         return f"{owner.get_name()} in {' > '.join(_chain(owner.get_coro())) or 'its last step'}"
     called = getattr(owner, "act", callback)
-    return f"{called.__module__}.{called.__qualname__}" if hasattr(called, "__qualname__") else repr(called)
+    return (
+        f"{called.__module__}.{called.__qualname__}"
+        if hasattr(called, "__qualname__")
+        else repr(called)
+    )
 
 
 def _chain(awaited: Any) -> Iterator[str]:
     while awaited is not None:
-        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "ag_frame", None) or getattr(awaited, "gi_frame", None)
+        frame = (
+            getattr(awaited, "cr_frame", None)
+            or getattr(awaited, "ag_frame", None)
+            or getattr(awaited, "gi_frame", None)
+        )
         if frame is None:
             return
         if carried := carried_by(frame):
             awaited = carried
             continue
-        yield f"{awaited.__qualname__} ({pathlib.PurePath(frame.f_code.co_filename).name}:{frame.f_lineno})"
-        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "ag_await", None) or getattr(awaited, "gi_yieldfrom", None)
+        yield (
+            f"{awaited.__qualname__} "
+            f"({pathlib.PurePath(frame.f_code.co_filename).name}:{frame.f_lineno})"
+        )
+        awaited = (
+            getattr(awaited, "cr_await", None)
+            or getattr(awaited, "ag_await", None)
+            or getattr(awaited, "gi_yieldfrom", None)
+        )
 
 
 # The actors beside a test: held while they live, in the order of their birth, and heard when
 # one crashes.
 
 
-
 class Actors:
-    """The tasks of one runner's actors, and the first crash among them that nobody has been told of."""
+    """The tasks of one runner's actors, and the first crash among them that nobody has been told
+    of.
+    """
 
     def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self.crash: ActorCrashedError | None = None
         self._hearing: list[Callable[[ActorCrashedError], None]] = []
 
-    def start(self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
+    def start(
+        self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], name: str
+    ) -> None:
         task = loop.create_task(coroutine, name=name)
         self._tasks[task] = None
         task.add_done_callback(self._ended)

@@ -1,8 +1,8 @@
 """Time that jumps: a virtual clock, and the runner that turns its loop for a synchronous test.
 
-Between the test's calls time stands still. A call that can be answered at once is, without turning the loop. An HTTP
-port may have the loop turned from its own thread while the test looks away (`submit`); one thread turns it at a time.
-"""
+Between the test's calls time stands still. A call that can be answered at once is, without turning
+the loop. An HTTP port may have the loop turned from its own thread while the test looks away
+(`submit`); one thread turns it at a time."""
 
 from __future__ import annotations
 
@@ -17,19 +17,15 @@ from pytest_kscen.clock.tasks import Actors, begin
 from pytest_kscen.clock.wall import elapsed
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
     from pytest_kscen.clock.tasks import ActorCrashedError
-
 
 
 # How another thread is answered while simulated time stands still. What can be answered at once
 # is, and nothing else moves. What has to wait (a watch, `kubectl wait`) makes the pacer's
 # thread turn the loop at the pace of the wall clock until it is answered. The test's own thread
 # always goes first.
-
-
 
 
 class Pacer:
@@ -61,7 +57,9 @@ class Pacer:
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         answer: Future[T] = Future()
-        if not self._wanted and self._turnstile.acquire(blocking=False):  # nobody turns the loop: no need to call the pacer
+        if not self._wanted and self._turnstile.acquire(
+            blocking=False
+        ):  # nobody turns the loop: no need to call the pacer
             try:
                 self._take_up(coroutine, answer)
             finally:
@@ -111,7 +109,9 @@ class Pacer:
             task = self._loop.create_task(rest, name="a client on the port")
             self._waiting[task] = answer
             task.add_done_callback(self._finish)
-            answer.add_done_callback(lambda answer: answer.cancelled() and self._loop.call_soon_threadsafe(task.cancel))
+            answer.add_done_callback(
+                lambda answer: answer.cancelled() and self._loop.call_soon_threadsafe(task.cancel)
+            )
 
     def _finish(self, task: asyncio.Task[Any]) -> None:
         answer = self._waiting.pop(task, None)
@@ -127,7 +127,9 @@ class Pacer:
     def _live(self) -> None:
         while True:
             with self._change:
-                self._change.wait_for(lambda: self._closing or (not self._wanted and (self._asked or self._waiting)))
+                self._change.wait_for(
+                    lambda: self._closing or (not self._wanted and (self._asked or self._waiting))
+                )
                 if self._closing:
                     return
             with self._turnstile:
@@ -138,15 +140,14 @@ class Pacer:
         try:
             self._loop.admit()
             if self._waiting:
-                self._loop.turn(lambda: self._wanted or self._closing or not self._waiting, pace=self._pace)
+                self._loop.turn(
+                    lambda: self._wanted or self._closing or not self._waiting, pace=self._pace
+                )
         except BaseException as error:  # noqa: BLE001  # it belongs to those who wait; this thread serves the next ones
-            self._fail(error)
-
-    def _fail(self, error: BaseException) -> None:
-        while self._waiting:
-            task, answer = self._waiting.popitem()
-            task.cancel()
-            _settle(answer, error=error)
+            while self._waiting:
+                task, answer = self._waiting.popitem()
+                task.cancel()
+                _settle(answer, error=error)
 
     def _pace(self, seconds: float) -> bool:
         """Wait until the next timer is due by the wall; False if something came in between."""
@@ -164,7 +165,6 @@ def _settle(answer: Future[T], result: Any = None, *, error: BaseException | Non
         answer.set_exception(error)
     else:
         answer.set_result(result)
-
 
 
 T = TypeVar("T")
@@ -199,8 +199,17 @@ class VirtualRunner:
             return self._run(coroutine)
 
     def ask(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        if asyncio._get_running_loop() is self.loop:  # noqa: SLF001  # asyncio's documented hook for loops of others
-            return _finish_at_once(coroutine)
+        # asyncio's documented hook for loops of others
+        if asyncio._get_running_loop() is self.loop:  # noqa: SLF001
+            try:
+                coroutine.send(None)
+            except StopIteration as stop:
+                return stop.value  # type: ignore[no-any-return]
+            coroutine.close()
+            raise RuntimeError(
+                "a synchronous call inside the running loop would have to wait: use the "
+                "asynchronous client and await it"
+            )
         with self._pacer.stand_aside():
             answered, rest = begin(self.loop, coroutine)
             return rest if answered else self._run(rest)  # type: ignore[no-any-return]
@@ -249,11 +258,15 @@ class VirtualRunner:
 
     @property
     def replayable(self) -> bool:
-        """Whether the wall has had no say: no client on a port had to wait, or asked while the test turned the loop."""
+        """Whether the wall has had no say: no client on a port had to wait, or asked while the
+        test turned the loop.
+        """
         return self.loop.replayable
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Answer another thread: within this instant, or at the pace of the wall clock if it has to wait."""
+        """Answer another thread: within this instant, or at the pace of the wall clock if it has
+        to wait.
+        """
         return self._pacer.submit(coroutine)
 
     # --- turning ---
@@ -269,7 +282,9 @@ class VirtualRunner:
             raise
         return task.result()
 
-    def _turn(self, done: Callable[[], object], settled: Callable[[], object] | None = None) -> None:
+    def _turn(
+        self, done: Callable[[], object], settled: Callable[[], object] | None = None
+    ) -> None:
         self._actors.raise_crash()
         deaf = self._actors.hear(lambda _: self.loop.stop())
         try:
@@ -277,12 +292,3 @@ class VirtualRunner:
         finally:
             deaf()
         self._actors.raise_crash()
-
-
-def _finish_at_once(coroutine: Coroutine[Any, Any, T]) -> T:
-    try:
-        coroutine.send(None)
-    except StopIteration as stop:
-        return stop.value  # type: ignore[no-any-return]
-    coroutine.close()
-    raise RuntimeError("a synchronous call inside the running loop would have to wait: use the asynchronous client and await it")

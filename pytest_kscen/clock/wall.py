@@ -1,4 +1,6 @@
-"""Time as the wall has it: a clock for real clusters, and a runner whose loop lives in a thread beside the test."""
+"""Time as the wall has it: a clock for real clusters, and a runner whose loop lives in a thread
+beside the test.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ def elapsed() -> float:
 
 
 class WallClock:
-    """Real time, which never goes back: it follows the machine's, which may be set or sleep, but only forward.
+    """Real time, which never goes back: it follows the machine's, which may be set or sleep, but
+    only forward.
 
     Servers date what they make by theirs: who fell behind would take it for the future's.
     """
@@ -59,7 +62,8 @@ class WallRunner:
         self._actors.raise_crash()
         if threading.current_thread() is self._thread:
             raise RuntimeError(
-                "a synchronous call inside the running loop would block it: use the asynchronous client and await it"
+                "a synchronous call inside the running loop would block it: use the "
+                "asynchronous client and await it"
             )
         future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
         try:
@@ -95,7 +99,9 @@ class WallRunner:
         return await asyncio.to_thread(function)
 
     def close(self, last: Coroutine[Any, Any, Any] | None = None) -> None:
-        """End every actor and the loop; `last` puts away what the actors spoke through, once they have ended."""
+        """End every actor and the loop; `last` puts away what the actors spoke through, once
+        they have ended.
+        """
         if self.loop.is_closed():
             if last:
                 last.close()

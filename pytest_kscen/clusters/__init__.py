@@ -1,4 +1,7 @@
-"""Where clusters come from: embedded, controlplane, kind, kubeconfig. No test plan may enter here."""
+"""Where clusters come from: embedded, controlplane, kind, kubeconfig.
+
+No test plan may enter here.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +31,21 @@ def open_cluster(
     parent_kubeconfig: pathlib.Path | None = None,
     vm_namespace: str = "",
 ) -> Cluster:
-    """A running cluster of this backend, or a ClusterRefused; what its `parent()` goes by is looked at when that is asked for."""
+    """A running cluster of this backend, or a ClusterRefused; what its `parent()` goes by is
+    looked at when that is asked for.
+    """
     cluster = _open(backend, seed, nodes, kubeconfig, context, kind)
     cluster.parent_kubeconfig, cluster.vm_namespace = parent_kubeconfig, vm_namespace
     return cluster
 
 
 def _open(  # noqa: PLR0917  # as its only caller has them
-    backend: str, seed: str, nodes: int | None, kubeconfig: pathlib.Path | None, context: str | None, kind: KindWish | None
+    backend: str,
+    seed: str,
+    nodes: int | None,
+    kubeconfig: pathlib.Path | None,
+    context: str | None,
+    kind: KindWish | None,
 ) -> Cluster:
     """Each backend is imported when it is first wanted."""
     if backend == "embedded":

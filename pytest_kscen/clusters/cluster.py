@@ -19,15 +19,14 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.api import Api
 
 
-
-
-
 class ClusterRefused(Exception):
-    """There is no such cluster now. The message says what was asked for, what stands in the way, and what to do."""
+    """There is no such cluster now.
+
+    The message says what was asked for, what stands in the way, and what to do.
+    """
 
 
 # What a test holds, whichever backend is behind it.
-
 
 
 class Cluster(Protocol):
@@ -57,11 +56,15 @@ class Cluster(Protocol):
 
     @property
     def aio_client(self) -> Any:
-        """The official asynchronous client, for use inside the loop: a `kubernetes.aio.client.ApiClient`."""
+        """The official asynchronous client, for use inside the loop: a
+        `kubernetes.aio.client.ApiClient`.
+        """
 
     @property
     def kubeconfig(self) -> pathlib.Path:
-        """A file that kubectl and any other client can use; the embedded cluster opens its port when it is first asked for."""
+        """A file that kubectl and any other client can use; the embedded cluster opens its port
+        when it is first asked for.
+        """
 
     @property
     def now(self) -> float:
@@ -80,14 +83,17 @@ class Cluster(Protocol):
         """Whether an earlier run may have left chaos in its parent, which is then to be opened."""
 
     def parent(self, *, kubeconfig: pathlib.Path | None = None, namespace: str = "") -> Parent:
-        """The cluster in which this one's nodes are virtual machines, opened when it is first asked for.
+        """The cluster in which this one's nodes are virtual machines, opened when it is first asked
+        for.
 
-        Simulated clusters bring their own; for the others somebody has to say where it is, or it is a ClusterRefused.
-        """
+        Simulated clusters bring their own; for the others somebody has to say where it is, or it is
+        a ClusterRefused."""
 
     def advance(self, duration: str | float | timedelta) -> None: ...
 
-    def until(self, condition: Callable[[], object], timeout: str | float | timedelta = "5m") -> None:
+    def until(
+        self, condition: Callable[[], object], timeout: str | float | timedelta = "5m"
+    ) -> None:
         """Let time pass until the condition holds; a TimeoutError says what did not."""
 
     def close(self) -> None: ...
@@ -112,10 +118,13 @@ class TimedCluster(Generic[R]):
 
     def parent(self, *, kubeconfig: pathlib.Path | None = None, namespace: str = "") -> Parent:
         if self._parent is None:
-            self._parent = self._open_parent(kubeconfig or self.parent_kubeconfig, namespace or self.vm_namespace)
+            self._parent = self._open_parent(
+                kubeconfig or self.parent_kubeconfig, namespace or self.vm_namespace
+            )
         if namespace not in ("", self._parent.namespace):
             raise ClusterRefused(
-                f"the parent is open already, with virtual machines in {self._parent.namespace!r}, not in {namespace!r}"
+                "the parent is open already, with virtual machines in "
+                f"{self._parent.namespace!r}, not in {namespace!r}"
             )
         return self._parent
 
@@ -129,19 +138,29 @@ class TimedCluster(Generic[R]):
     def advance(self, duration: str | float | timedelta) -> None:
         self.runner.advance(seconds_of(duration))
 
-    def until(self, condition: Callable[[], object], timeout: str | float | timedelta = "5m") -> None:
+    def until(
+        self, condition: Callable[[], object], timeout: str | float | timedelta = "5m"
+    ) -> None:
         _check(condition)
         if not self.runner.until(condition, seconds_of(timeout)):
-            raise TimeoutError(f"within {timeout} of cluster time this did not come true: {_words_of(condition)}")
+            raise TimeoutError(
+                f"within {timeout} of cluster time this did not come true: {_words_of(condition)}"
+            )
 
 
 def _check(condition: object) -> None:
-    if not callable(asked := inspect.unwrap(condition)):  # type: ignore[arg-type]  # which is the question
-        raise TypeError(f"until({asked!r}): give the condition itself, as in until(volume.ready), not what it says now")
+    # which is the question
+    if not callable(asked := inspect.unwrap(condition)):  # type: ignore[arg-type]
+        raise TypeError(
+            f"until({asked!r}): give the condition itself, as in until(volume.ready), not "
+            "what it says now"
+        )
 
 
 def _words_of(condition: Callable[[], object]) -> str:
-    """What whoever is asked says of it, or the condition as its author wrote it, or at least its name."""
+    """What whoever is asked says of it, or the condition as its author wrote it, or at least its
+    name.
+    """
     asked = inspect.unwrap(condition)
     if standing := getattr(getattr(asked, "__self__", None), "standing", None):
         return str(standing())

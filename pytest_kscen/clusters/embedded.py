@@ -1,4 +1,5 @@
-"""The embedded cluster: an API server, its controllers and its machines in this process, in virtual time, from a seed.
+"""The embedded cluster: an API server, its controllers and its machines in this process, in virtual
+time, from a seed.
 
 It is made in milliseconds, ready when it is handed out, and leaves nothing behind.
 """
@@ -52,7 +53,10 @@ API_SERVICE = {
         "namespace": "default",
         "labels": {"component": "apiserver", "provider": "kubernetes"},
     },
-    "spec": {"clusterIP": "10.0.0.1", "ports": [{"name": "https", "port": 443, "targetPort": 6443}]},
+    "spec": {
+        "clusterIP": "10.0.0.1",
+        "ports": [{"name": "https", "port": 443, "targetPort": 6443}],
+    },
 }
 BOOT = 60.0  # seconds of cluster time within which every node must be ready
 
@@ -70,10 +74,14 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
         self._bring_up()
 
     def _bring_up(self) -> None:
-        """Make the server and let its actors live, in the runner's time and on the site's machines."""
+        """Make the server and let its actors live, in the runner's time and on the site's
+        machines.
+        """
         self.server = ApiServer(self.runner.clock, self.chance, Kinds(builtin_kinds()), standard())
         self.server.core.logs = self.site.logs
-        self.server.core.web = Web(self.site, self.runner.clock, self.chance.stream("packets that are sent again"))
+        self.server.core.web = Web(
+            self.site, self.runner.clock, self.chance.stream("packets that are sent again")
+        )
         self._port: Port | None = None
         self._folder: pathlib.Path | None = None
         self._host: EmbeddedParent | None = None
@@ -86,7 +94,9 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
     async def _boot(self) -> None:
         api, clock = self.api("kube-apiserver"), self.runner.clock
         for name in BORN_WITH:
-            await api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            await api.create(
+                NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            )
         for each in SYSTEM_CLASSES:
             await api.create(PRIORITY_CLASSES, each)
         for each in BUILT_IN:
@@ -98,7 +108,9 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
             await wait_for(api, clock, NODES, machine.name, condition=_ready, timeout=BOOT)
 
     def _open_parent(self, _: pathlib.Path | None, namespace: str) -> Parent:
-        """A second API server in the same time, with nodes of its own; this cluster's machines are virtual ones there."""
+        """A second API server in the same time, with nodes of its own; this cluster's machines
+        are virtual ones there.
+        """
         self._host = EmbeddedParent(self)
         return parents.virtualize(
             self.runner,

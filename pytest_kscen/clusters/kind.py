@@ -1,7 +1,7 @@
 """The kind backend, through pytest-kind: one cluster for a test run, however many processes it has.
 
-pytest-kind is an extra and under the GPL; it is imported when a kind cluster is asked for, and never before.
-"""
+pytest-kind is an extra and under the GPL; it is imported when a kind cluster is asked for, and
+never before."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-
 # What is asked of a kind cluster: pytest-kind's own options, and the name of the test run that
 # shares it.
 
@@ -44,7 +43,9 @@ class KindWish:
     """A request; the first one of a run decides."""
 
     run: str = ""
-    """The same for all processes of a run: pytest-xdist's testrun_uid; a single process needs none."""
+    """The same for all processes of a run: pytest-xdist's testrun_uid; a single process needs
+    none.
+    """
     name: str = ""
     image: str | None = None
     program: str | None = None
@@ -53,7 +54,9 @@ class KindWish:
 
     @classmethod
     def of(cls, option: Callable[[str, Any], Any], run: str = "") -> KindWish:
-        """As the command line has it; `option` is pytest's getoption, which may not know pytest-kind."""
+        """As the command line has it; `option` is pytest's getoption, which may not know pytest-
+        kind.
+        """
         name = option("cluster_name", None)
         return cls(
             run,
@@ -97,12 +100,18 @@ class Share:
         self._user = f"user-{os.getpid()}-{_birth_of(os.getpid())}-{next(_numbers)}"
 
     def hold(self) -> None:
-        """Count as a user without a need for the thing yet: it outlives those who come and go meanwhile."""
+        """Count as a user without a need for the thing yet: it outlives those who come and go
+        meanwhile.
+        """
         with self._locked():
             self._path(self._user).touch()
 
-    def enter(self, look: Callable[[], dict[str, Any]], make: Callable[[], object]) -> dict[str, Any]:
-        """The facts about the thing, as `look` found them before it was made; its removal needs no more."""
+    def enter(
+        self, look: Callable[[], dict[str, Any]], make: Callable[[], object]
+    ) -> dict[str, Any]:
+        """The facts about the thing, as `look` found them before it was made; its removal needs
+        no more.
+        """
         with self._locked():
             state = self._state()
             if state.get("state") == MAKING:
@@ -166,7 +175,10 @@ class Share:
             file.close()
 
     def _lock(self) -> IO[str]:
-        """The kernel gives the lock back when its holder dies. One whose folder was removed meanwhile guards nothing."""
+        """The kernel gives the lock back when its holder dies.
+
+        One whose folder was removed meanwhile guards nothing.
+        """
         while True:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self.folder.stat().st_uid != os.getuid():
@@ -185,7 +197,10 @@ def _is_alive(user: str) -> bool:
 
 
 def _birth_of(pid: int) -> str:
-    """When a process began, in the kernel's ticks: pids come again, this does not. Nothing for the dead."""
+    """When a process began, in the kernel's ticks: pids come again, this does not.
+
+    Nothing for the dead.
+    """
     try:
         state, *fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -210,7 +225,13 @@ class KindShare:
         self._nodes = nodes
         self._share = Share(wish.folder, _remove)
         self.kubeconfig = wish.folder / "kubeconfig"
-        self.kind = _kind_class()(
+        try:
+            from pytest_kind import KindCluster
+        except ImportError as error:
+            raise ClusterRefused(
+                f"the kind backend works through pytest-kind, which is not installed: {INSTALL}"
+            ) from error
+        self.kind = KindCluster(
             wish.called,
             self.kubeconfig,
             image=wish.image,
@@ -219,45 +240,59 @@ class KindShare:
         )
 
     def enter(self) -> dict[str, Any]:
-        _sweep(self._wish.folder)
+        # Remove the clusters of test runs that were killed.
+        own = self._wish.folder
+        for left in sorted(own.parent.glob(f"{PREFIX}*")):
+            if left != own:
+                with contextlib.suppress(OSError):
+                    Share(left, _remove).sweep()
         facts = self._share.enter(self._look, self._make)
         try:
-            self._check(facts)
+            if self._nodes not in (None, facts["nodes"]):
+                made = (
+                    "as kind does by default"
+                    if facts["nodes"] is None
+                    else f"with {facts['nodes']} nodes"
+                )
+                raise ClusterRefused(  # noqa: TRY301  # undone below, whatever fails
+                    f"a test run has one kind cluster, and {facts['name']!r} was made "
+                    f"{made}, not with {self._nodes}: "
+                    "let the tests of one run ask for the same number"
+                )
             self.kind.create()  # it is there: this makes pytest-kind's object know it
         except BaseException:
             self.leave()
             raise
         return facts
 
-    def _check(self, facts: dict[str, Any]) -> None:
-        if self._nodes not in (None, facts["nodes"]):
-            made = "as kind does by default" if facts["nodes"] is None else f"with {facts['nodes']} nodes"
-            raise ClusterRefused(
-                f"a test run has one kind cluster, and {facts['name']!r} was made {made}, not with {self._nodes}: "
-                "let the tests of one run ask for the same number"
-            )
-
     def leave(self) -> None:
         self._share.leave()
-        for folder in (self.kind.path, self.kind.path.parent):  # pytest-kind makes them where the tests are run
+        for folder in (
+            self.kind.path,
+            self.kind.path.parent,
+        ):  # pytest-kind makes them where the tests are run
             with contextlib.suppress(OSError):
                 folder.rmdir()
 
     def _look(self) -> dict[str, Any]:
-        self._find_program()
-        program, name = str(self.kind.kind_path), self.kind.name
-        ours = name not in _run(program, "get", "clusters").stdout.splitlines()
-        return {"name": name, "program": program, "nodes": self._nodes, "ours": ours, "keep": self._wish.keep}
-
-    def _find_program(self) -> None:
-        """On PATH or by --kind-bin; else pytest-kind downloads one, if it can."""
+        # On PATH or by --kind-bin; else pytest-kind downloads one, if it can.
         try:
             self.kind.ensure_kind()
         except OSError as error:  # what requests raises is one
             raise ClusterRefused(
-                f"there is no kind program on PATH, and none could be downloaded ({type(error).__name__}): "
+                "there is no kind program on PATH, and none could be downloaded "
+                f"({type(error).__name__}): "
                 "install kind, or say where it is with --kind-bin"
             ) from None
+        program, name = str(self.kind.kind_path), self.kind.name
+        ours = name not in _run(program, "get", "clusters").stdout.splitlines()
+        return {
+            "name": name,
+            "program": program,
+            "nodes": self._nodes,
+            "ours": ours,
+            "keep": self._wish.keep,
+        }
 
     def _make(self) -> None:
         program, name = str(self.kind.kind_path), self.kind.name
@@ -267,24 +302,32 @@ class KindShare:
             self.kind.create(self._configuration())
         except subprocess.CalledProcessError as error:
             raise ClusterRefused(
-                f"kind made no cluster {name!r}: {' '.join(error.cmd)} ended with {error.returncode}; "
-                "what it said is in the captured output. Is Docker running, and is --kind-bin the right program?"
+                f"kind made no cluster {name!r}: {' '.join(error.cmd)} ended with "
+                f"{error.returncode}; "
+                "what it said is in the captured output. Is Docker running, and is "
+                "--kind-bin the right program?"
             ) from error
 
     def _configuration(self) -> pathlib.Path | None:
-        """The control plane's node and workers, so many in all; kind's own default is a single one that does both."""
+        """The control plane's node and workers, so many in all; kind's own default is a single
+        one that does both.
+        """
         if not self._nodes:
             return None
         nodes = [{"role": role} for role in ("control-plane", *["worker"] * (self._nodes - 1))]
         path = self._wish.folder / "kind.json"
-        path.write_text(json.dumps({"kind": "Cluster", "apiVersion": "kind.x-k8s.io/v1alpha4", "nodes": nodes}))
+        path.write_text(
+            json.dumps({"kind": "Cluster", "apiVersion": "kind.x-k8s.io/v1alpha4", "nodes": nodes})
+        )
         return path
 
 
 class KindBackedCluster(LiveCluster):
     """A `Cluster`. `kind` is pytest-kind's object, for loading images and forwarding ports."""
 
-    def __init__(self, wish: KindWish | None = None, *, nodes: int | None = None, seed: int | str = 0) -> None:
+    def __init__(
+        self, wish: KindWish | None = None, *, nodes: int | None = None, seed: int | str = 0
+    ) -> None:
         self._share = KindShare(wish or KindWish(), nodes)
         self.kind = self._share.kind
         self.kubeconfig = self._share.kubeconfig
@@ -297,7 +340,10 @@ class KindBackedCluster(LiveCluster):
             super().__init__("kind", runner, read, seed=seed, owned=facts["ours"])
             undo.callback(super().close)
             if not runner.until(lambda: runner.call(self._is_ready()), PATIENCE):
-                raise ClusterRefused(f"the kind cluster {self.kind.name!r} has nodes that are not ready after {PATIENCE:.0f} s")
+                raise ClusterRefused(
+                    f"the kind cluster {self.kind.name!r} has nodes that are not ready "
+                    f"after {PATIENCE:.0f} s"
+                )
             undo.pop_all()
 
     async def _is_ready(self) -> bool:
@@ -317,22 +363,6 @@ def hold(wish: KindWish) -> Callable[[], None]:
     share = Share(wish.folder, _remove)
     share.hold()
     return share.leave
-
-
-def _kind_class() -> Any:
-    try:
-        from pytest_kind import KindCluster
-    except ImportError as error:
-        raise ClusterRefused(f"the kind backend works through pytest-kind, which is not installed: {INSTALL}") from error
-    return KindCluster
-
-
-def _sweep(own: pathlib.Path) -> None:
-    """Remove the clusters of test runs that were killed."""
-    for left in sorted(own.parent.glob(f"{PREFIX}*")):
-        if left != own:
-            with contextlib.suppress(OSError):
-                Share(left, _remove).sweep()
 
 
 def _remove(facts: dict[str, Any]) -> None:

@@ -1,4 +1,6 @@
-"""What a kubeconfig holds, one file or several as kubectl merges them; and a copy with one context chosen."""
+"""What a kubeconfig holds, one file or several as kubectl merges them; and a copy with one
+context chosen.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +28,17 @@ from pytest_kscen.objects.resources import NODES
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
 
 if TYPE_CHECKING:
-    import pathlib
     from collections.abc import Callable
 
     from pytest_kscen.kube.api import Api
 
 
-
-
 NAMED = ("clusters", "users", "contexts")
-FILES = {"clusters": ("certificate-authority",), "users": ("client-certificate", "client-key", "tokenFile"), "contexts": ()}
+FILES = {
+    "clusters": ("certificate-authority",),
+    "users": ("client-certificate", "client-key", "tokenFile"),
+    "contexts": (),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,61 +76,90 @@ def default_path() -> str:
 
 
 def merged_kubeconfig(path: str, flags: Flags = TESTED_FLAGS) -> dict[str, Any]:
-    """The files of a path, separated as in PATH; who comes first wins. File names in it become absolute."""
+    """The files of a path, separated as in PATH; who comes first wins.
+
+    File names in it become absolute.
+    """
     whole: dict[str, Any] = {"apiVersion": "v1", "kind": "Config"}
     files = [pathlib.Path(part).expanduser() for part in path.split(os.pathsep) if part]
     present = [file for file in files if file.is_file()]
     if not present:
         raise ClusterRefused(f"there is no kubeconfig at {path}: {flags.another_file}")
     for file in present:
-        content = _load(file, flags.another_file)
+        fix = flags.another_file
+        try:
+            content = yaml.safe_load(file.read_text()) or {}
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise ClusterRefused(f"{file} is no kubeconfig ({error}): {fix}") from error
+        except OSError as error:
+            raise ClusterRefused(f"{file} cannot be read ({error}): {fix}") from error
+        lists = [content.get(kind) or [] for kind in NAMED] if isinstance(content, dict) else [None]
+        if not all(
+            isinstance(entries, list)
+            and all(isinstance(one, dict) and "name" in one for one in entries)
+            for entries in lists
+        ):
+            raise ClusterRefused(
+                f"{file} is no kubeconfig: {', '.join(NAMED)} should be lists of things "
+                f"with names; {fix}"
+            )
         for kind in NAMED:
             known = whole.setdefault(kind, [])
             names = [entry["name"] for entry in known]
-            known += [_absolute(kind, entry, file.parent) for entry in content.get(kind) or () if entry["name"] not in names]
+            known += [
+                _absolute(kind, entry, file.parent)
+                for entry in content.get(kind) or ()
+                if entry["name"] not in names
+            ]
         if content.get("current-context"):
             whole.setdefault("current-context", content["current-context"])
     return whole
 
 
-def chosen_context(config: dict[str, Any], context: str, path: str, flags: Flags = TESTED_FLAGS) -> str:
+def chosen_context(
+    config: dict[str, Any], context: str, path: str, flags: Flags = TESTED_FLAGS
+) -> str:
     """The context that is meant, or a refusal that names those there are."""
     names = [entry["name"] for entry in config["contexts"]]
     wanted = context or config.get("current-context", "")
     if wanted not in names:
-        what = f"there is no context {wanted!r} in {path}" if wanted else f"{path} has no current context"
-        raise ClusterRefused(f"{what}; its contexts are: {', '.join(names) or '(none)'}. {flags.a_context}")
+        what = (
+            f"there is no context {wanted!r} in {path}"
+            if wanted
+            else f"{path} has no current context"
+        )
+        raise ClusterRefused(
+            f"{what}; its contexts are: {', '.join(names) or '(none)'}. {flags.a_context}"
+        )
     return str(wanted)
 
 
 def server_of(config: dict[str, Any], context: str) -> str:
     """The URL behind a context, for messages."""
-    cluster = next((one["context"].get("cluster") for one in config["contexts"] if one["name"] == context), None)
-    return next((str(one["cluster"].get("server", "")) for one in config["clusters"] if one["name"] == cluster), "no server")
-
-
-def _load(file: pathlib.Path, fix: str) -> dict[str, Any]:
-    try:
-        content = yaml.safe_load(file.read_text()) or {}
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ClusterRefused(f"{file} is no kubeconfig ({error}): {fix}") from error
-    except OSError as error:
-        raise ClusterRefused(f"{file} cannot be read ({error}): {fix}") from error
-    lists = [content.get(kind) or [] for kind in NAMED] if isinstance(content, dict) else [None]
-    if not all(isinstance(entries, list) and all(isinstance(one, dict) and "name" in one for one in entries) for entries in lists):
-        raise ClusterRefused(f"{file} is no kubeconfig: {', '.join(NAMED)} should be lists of things with names; {fix}")
-    return content
+    cluster = next(
+        (one["context"].get("cluster") for one in config["contexts"] if one["name"] == context),
+        None,
+    )
+    return next(
+        (
+            str(one["cluster"].get("server", ""))
+            for one in config["clusters"]
+            if one["name"] == cluster
+        ),
+        "no server",
+    )
 
 
 def _absolute(kind: str, entry: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
     inner_name = kind[:-1]
     inner = entry.get(inner_name) or {}
-    paths = {name: str((folder / inner[name]).absolute()) for name in FILES[kind] if inner.get(name)}
+    paths = {
+        name: str((folder / inner[name]).absolute()) for name in FILES[kind] if inner.get(name)
+    }
     return {**entry, inner_name: {**inner, **paths}}
 
 
 # A cluster behind a kubeconfig, on the wall clock: what the three real backends have in common.
-
 
 
 CREDENTIALS = (
@@ -144,19 +176,34 @@ CREDENTIALS = (
 
 
 class LiveCluster(TimedCluster[WallRunner]):
-    """A `Cluster` but for its kubeconfig. `configuration` reads the official client's Configuration, again when it expires."""
+    """A `Cluster` but for its kubeconfig.
+
+    `configuration` reads the official client's Configuration, again when it expires.
+    """
 
     replayable = False
 
     def __init__(
-        self, backend: str, runner: WallRunner, configuration: Callable[[], Any], *, seed: int | str, owned: bool, users: str = ""
+        self,
+        backend: str,
+        runner: WallRunner,
+        configuration: Callable[[], Any],
+        *,
+        seed: int | str,
+        owned: bool,
+        users: str = "",
     ) -> None:
         self.backend = backend
         self.runner = runner
         self.chance = Chance(seed, salt=draw_seed())
         self.owned = owned
         self._configuration = configuration()
-        self._connection = Connection(access_of(self._configuration), runner.clock, lambda: access_of(configuration()), users=users)
+        self._connection = Connection(
+            access_of(self._configuration),
+            runner.clock,
+            lambda: access_of(configuration()),
+            users=users,
+        )
         self._api = RemoteApi(self._connection)
         self._given_parent: GivenParent | None = None
 
@@ -215,7 +262,10 @@ REACH = 5.0  # seconds that a cluster has to say its version
 
 
 class KubeconfigCluster(LiveCluster):
-    """A `Cluster` that was handed to us. Without a path it is the one that kubectl would speak to."""
+    """A `Cluster` that was handed to us.
+
+    Without a path it is the one that kubectl would speak to.
+    """
 
     def __init__(
         self,
@@ -260,12 +310,16 @@ class KubeconfigCluster(LiveCluster):
             raise
 
     def impersonate(self, users: str) -> None:
-        """From now on each actor is a user of its own, whose name begins so: our own credentials must allow that."""
+        """From now on each actor is a user of its own, whose name begins so: our own credentials
+        must allow that.
+        """
         self._connection.users = users
 
     @functools.cached_property
     def kubeconfig(self) -> pathlib.Path:
-        """The file that was named; a copy if its current context is another, or if it is several files."""
+        """The file that was named; a copy if its current context is another, or if it is several
+        files.
+        """
         file = pathlib.Path(self._path).expanduser()
         if file.is_file() and self.context == self._config.get("current-context"):
             return file
@@ -284,7 +338,8 @@ class KubeconfigCluster(LiveCluster):
 
     def _refusal(self, why: str, look: str = "version") -> ClusterRefused:
         return ClusterRefused(
-            f"the cluster of context {self.context!r} in {self._path} ({server_of(self._config, self.context)}) {why}. "
+            f"the cluster of context {self.context!r} in {self._path} "
+            f"({server_of(self._config, self.context)}) {why}. "
             f"Try `kubectl --kubeconfig {self._path} --context {self.context} {look}`, "
             f"or {self._flags.another}"
         )
@@ -321,13 +376,20 @@ logger = logging.getLogger(__name__)
 
 
 class GivenParent(KubeconfigCluster):
-    """A connection to it, in the loop of the cluster that it is the parent of. Nothing in it is ours."""
+    """A connection to it, in the loop of the cluster that it is the parent of.
+
+    Nothing in it is ours.
+    """
 
     def __init__(self, nested: LiveCluster, path: pathlib.Path | None, namespace: str) -> None:
-        missing = [name for name, given in zip(OPTIONS, (path, namespace), strict=True) if not given]
+        missing = [
+            name for name, given in zip(OPTIONS, (path, namespace), strict=True) if not given
+        ]
         if missing:
             what = " and ".join(f"{name} ({OPTIONS[name]})" for name in missing)
-            raise ClusterRefused(f"the parent of the {nested.backend} cluster is not known: give {what}")
+            raise ClusterRefused(
+                f"the parent of the {nested.backend} cluster is not known: give {what}"
+            )
         super().__init__(path, seed=nested.chance.seed, flags=PARENT_FLAGS, runner=nested.runner)
         try:
             found = self.runner.call(self._look_at(nested.api(AGENT), namespace))
@@ -337,33 +399,46 @@ class GivenParent(KubeconfigCluster):
         self.as_parent = Parent(self.api, namespace, owned=False, machines=found)
 
     async def _look_at(self, nested: Api, namespace: str) -> frozenset[str]:
-        """The virtual machines that are nodes of the tested cluster; others are somebody else's, and are left alone."""
+        """The virtual machines that are nodes of the tested cluster; others are somebody else's,
+        and are left alone.
+        """
         api = self.api(AGENT)
         try:
-            machines = [vm["metadata"]["name"] for vm in (await api.list(VIRTUAL_MACHINES, namespace)).items]
+            machines = [
+                vm["metadata"]["name"] for vm in (await api.list(VIRTUAL_MACHINES, namespace)).items
+            ]
         except NotFound:
             raise self._refusal(
-                f"knows no {VIRTUAL_MACHINES.qualified}: it is not the one that runs the virtual machines"
+                f"knows no {VIRTUAL_MACHINES.qualified}: it is not the one that runs the "
+                "virtual machines"
             ) from None
         except ApiError as error:
-            raise self._refusal(f"does not let us see its {VIRTUAL_MACHINES.qualified}: {error.message.rstrip('.')}") from error
+            raise self._refusal(
+                f"does not let us see its {VIRTUAL_MACHINES.qualified}: {error.message.rstrip('.')}"
+            ) from error
         if not machines:
             raise self._refusal(
-                f"has no virtual machines in the namespace {namespace!r}{await _where_else(api)}: see --vm-namespace"
+                "has no virtual machines in the namespace "
+                f"{namespace!r}{await _where_else(api)}: see --vm-namespace"
             )
         try:
             nodes = [node["metadata"]["name"] for node in (await nested.list(NODES)).items]
         except ApiError as error:
-            raise ClusterRefused(f"the tested cluster does not let us see its nodes: {error.message.rstrip('.')}") from error
+            raise ClusterRefused(
+                f"the tested cluster does not let us see its nodes: {error.message.rstrip('.')}"
+            ) from error
         ours = [name for name in machines if name in nodes]
         if not ours:
             raise self._refusal(
-                f"has no virtual machine in the namespace {namespace!r} that is a node of the tested cluster (there are "
+                f"has no virtual machine in the namespace {namespace!r} that is a node of "
+                "the tested cluster (there are "
                 f"{_some(machines)}; its nodes are {_some(nodes)}): see --vm-namespace"
             )
         if strangers := [name for name in machines if name not in ours]:
             logger.info(
-                "virtual machines in %s that are no nodes of the tested cluster are left alone: %s", namespace, _some(strangers)
+                "virtual machines in %s that are no nodes of the tested cluster are left alone: %s",
+                namespace,
+                _some(strangers),
             )
         return frozenset(ours)
 
@@ -379,7 +454,9 @@ class GivenParent(KubeconfigCluster):
 async def _where_else(api: Api) -> str:
     """The namespaces that have some, if we may know."""
     with contextlib.suppress(ApiError):
-        if found := sorted({vm["metadata"]["namespace"] for vm in (await api.list(VIRTUAL_MACHINES)).items}):
+        if found := sorted(
+            {vm["metadata"]["namespace"] for vm in (await api.list(VIRTUAL_MACHINES)).items}
+        ):
             return f" (there are some in {_some(found)})"
     return ""
 

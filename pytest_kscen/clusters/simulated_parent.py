@@ -1,4 +1,6 @@
-"""The parent of a simulated cluster: three nodes, a virtual machine for each of the cluster's machines, and what moves them."""
+"""The parent of a simulated cluster: three nodes, a virtual machine for each of the cluster's
+machines, and what moves them.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +42,22 @@ def site_of(clock: Clock, chance: Chance, nested: Site) -> Site:
 
 
 def _add_machines(site: Site, guests: int) -> None:
-    """The machines of the parent's nodes; each has room for all guests, and still feels the weight of every one."""
-    capacity = {"cpu": f"{32 + 4 * guests}", "memory": f"{64 + 8 * guests}Gi", "pods": f"{110 + guests}"}
+    """The machines of the parent's nodes; each has room for all guests, and still feels the
+    weight of every one.
+    """
+    capacity = {
+        "cpu": f"{32 + 4 * guests}",
+        "memory": f"{64 + 8 * guests}Gi",
+        "pods": f"{110 + guests}",
+    }
     for name in NAMES:
         site.machines.add(name, labels={ROLE_LABEL: PARENT_ROLE}, capacity=capacity)
 
 
 def _guests_in(nested: Site) -> list[str]:
-    return [machine.name for machine in nested.machines if machine.labels.get(ROLE_LABEL) != PARENT_ROLE]
+    return [
+        machine.name for machine in nested.machines if machine.labels.get(ROLE_LABEL) != PARENT_ROLE
+    ]
 
 
 async def add_nodes(api: Api, clock: Clock, site: Site) -> None:
@@ -55,7 +65,10 @@ async def add_nodes(api: Api, clock: Clock, site: Site) -> None:
     _add_machines(site, len(_guests_in(site)))
     for name in NAMES:
         metadata = {"name": name, "labels": {ROLE_LABEL: PARENT_ROLE}}
-        await api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"taints": [TAINT]}})
+        await api.create(
+            NODES,
+            {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"taints": [TAINT]}},
+        )
     for name in NAMES:
         await wait_for(api, clock, NODES, name, condition=_takes_machines, timeout=BOOT)
 
@@ -65,9 +78,18 @@ def _takes_machines(node: Obj | None) -> bool:
 
 
 def virtualize(
-    runner: Runner, api_for: Callable[[str], Api], chance: Chance, *, host: Site, nested: Site, namespace: str
+    runner: Runner,
+    api_for: Callable[[str], Api],
+    chance: Chance,
+    *,
+    host: Site,
+    nested: Site,
+    namespace: str,
 ) -> Parent:
-    """Let the nested site's machines be virtual ones, on a host whose nodes are there. They run on as they are."""
+    """Let the nested site's machines be virtual ones, on a host whose nodes are there.
+
+    They run on as they are.
+    """
     api, clock = api_for("virtualization-installer"), runner.clock
     runner.call(define(api, clock))
     for name, life in actors(api_for, clock, chance, host=host, nested=nested, namespace=namespace):

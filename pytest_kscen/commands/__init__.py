@@ -1,1 +1,3 @@
-"""Commands of `python -m pytest_kscen COMMAND`: one thin module each, with `main(arguments) -> exit code`."""
+"""Commands of `python -m pytest_kscen COMMAND`: one thin module each, with `main(arguments) ->
+exit code`.
+"""

@@ -12,8 +12,14 @@ from pytest_kscen.clusters.controlplane import programs as module
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m pytest_kscen controlplane", description="The real control plane's programs.")
-    parser.add_argument("action", choices=list(_ACTIONS), help="build them into the cache, say where they are, or remove them")
+    parser = argparse.ArgumentParser(
+        prog="python -m pytest_kscen controlplane", description="The real control plane's programs."
+    )
+    parser.add_argument(
+        "action",
+        choices=list(_ACTIONS),
+        help="build them into the cache, say where they are, or remove them",
+    )
     action = parser.parse_args(arguments).action
     try:
         return _ACTIONS[action]()
@@ -29,9 +35,14 @@ def _build() -> int:
 
 
 def _status() -> int:
-    print(f"pinned: Kubernetes {module.kubernetes_version()}, by {module.go_module_folder() / 'go.mod'}")
+    print(
+        f"pinned: Kubernetes {module.kubernetes_version()}, by "
+        f"{module.go_module_folder() / 'go.mod'}"
+    )
     absent = programs.missing(tuple(module.go_tools()))
-    for name, path in programs.find(tuple(name for name in module.go_tools() if name not in absent)).items():
+    for name, path in programs.find(
+        tuple(name for name in module.go_tools() if name not in absent)
+    ).items():
         print(f"{name}: {path}")
     for name in absent:
         print(f"{name}: missing; build it with: {programs.BUILD}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import pathlib
 import sys
-from typing import TYPE_CHECKING
 
 from pytest_kscen.commands.story import Unknown, read_in, tell
 from pytest_kscen.journal import JournalDamaged
@@ -13,18 +12,25 @@ from pytest_kscen.judge.outcome import judge
 from pytest_kscen.judge.verdict import INVALID, UNKNOWN, VALID
 from pytest_kscen.report.summary import summary
 
-if TYPE_CHECKING:
-    from pytest_kscen.judge.outcome import Outcome
-
 EXIT_CODES = {VALID: 0, INVALID: 1, UNKNOWN: 2}
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m pytest_kscen judge", description="Judge a run again.")
-    parser.add_argument("folder", type=pathlib.Path, help="the folder of a run, as --kscen-archive keeps it")
+    parser = argparse.ArgumentParser(
+        prog="python -m pytest_kscen judge", description="Judge a run again."
+    )
+    parser.add_argument(
+        "folder", type=pathlib.Path, help="the folder of a run, as --kscen-archive keeps it"
+    )
     folder = parser.parse_args(arguments).folder
     try:
-        outcome = _outcome(folder)
+        path, journal = read_in(folder)
+        if not journal:
+            raise Unknown(  # noqa: TRY301  # reported below
+                f"{path} is empty: the run was killed before anything happened in it, and "
+                "there is nothing to judge"
+            )
+        outcome = judge(journal, path)
         tell(summary(outcome))
         return EXIT_CODES[outcome.judged]
     except (Unknown, JournalDamaged) as unknown:
@@ -33,10 +39,3 @@ def main(arguments: list[str]) -> int:
         why = f"{folder} cannot be judged: {error!r}"
     print(why, file=sys.stderr)
     return EXIT_CODES[UNKNOWN]
-
-
-def _outcome(folder: pathlib.Path) -> Outcome:
-    path, journal = read_in(folder)
-    if not journal:
-        raise Unknown(f"{path} is empty: the run was killed before anything happened in it, and there is nothing to judge")
-    return judge(journal, path)

@@ -29,15 +29,32 @@ class _Dumper(yaml.SafeDumper):
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m pytest_kscen record", description="Turn a cluster, as it stands, into a Scenario file. It only reads."
+        prog="python -m pytest_kscen record",
+        description="Turn a cluster, as it stands, into a Scenario file. It only reads.",
     )
-    parser.add_argument("--kubeconfig", type=pathlib.Path, help="the cluster (default: that of kubectl)")
-    parser.add_argument("--context", help="the kubeconfig's context (default: its current one)")
-    parser.add_argument("--namespace", action="append", default=[], help="only this namespace's objects; may stand several times")
-    parser.add_argument("--name", default="recorded", help="the Scenario's name (default: recorded)")
-    parser.add_argument("--reschedule", action="store_true", help="pods have no nodes, so that the scheduler places them anew")
     parser.add_argument(
-        "-o", "--output", type=pathlib.Path, help="where to; NAME.scenario.yaml is a test (default: standard output)"
+        "--kubeconfig", type=pathlib.Path, help="the cluster (default: that of kubectl)"
+    )
+    parser.add_argument("--context", help="the kubeconfig's context (default: its current one)")
+    parser.add_argument(
+        "--namespace",
+        action="append",
+        default=[],
+        help="only this namespace's objects; may stand several times",
+    )
+    parser.add_argument(
+        "--name", default="recorded", help="the Scenario's name (default: recorded)"
+    )
+    parser.add_argument(
+        "--reschedule",
+        action="store_true",
+        help="pods have no nodes, so that the scheduler places them anew",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=pathlib.Path,
+        help="where to; NAME.scenario.yaml is a test (default: standard output)",
     )
     chosen = parser.parse_args(arguments)
     try:
@@ -50,7 +67,9 @@ def main(arguments: list[str]) -> int:
 
 
 def _recorded(chosen: argparse.Namespace) -> Obj:
-    with contextlib.closing(KubeconfigCluster(chosen.kubeconfig, chosen.context, flags=COMMAND_FLAGS)) as cluster:
+    with contextlib.closing(
+        KubeconfigCluster(chosen.kubeconfig, chosen.context, flags=COMMAND_FLAGS)
+    ) as cluster:
         return cluster.runner.call(
             record(
                 cluster.api("record"),

@@ -1,7 +1,8 @@
-"""Read Chaos Mesh's CustomResourceDefinitions, strip them of their prose, and write each part that they share once.
+"""Read Chaos Mesh's CustomResourceDefinitions, strip them of their prose, and write each part that
+they share once.
 
-`python -m pytest_kscen record-chaos-mesh FOLDER`, run once for each release of Chaos Mesh that we mimic.
-"""
+`python -m pytest_kscen record-chaos-mesh FOLDER`, run once for each release of Chaos Mesh that we
+mimic."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ WORTH_A_NAME = 120  # characters of JSON that stand in more than one place
 
 
 class Parts:
-    """Schemas that stand in several places, each under a name: that of the property where it was met first."""
+    """Schemas that stand in several places, each under a name: that of the property where it was
+    met first.
+    """
 
     def __init__(self, definitions: list[Obj]) -> None:
         self._places: Counter[str] = Counter()
@@ -52,18 +55,19 @@ class Parts:
         text = _text(value)
         is_schema = isinstance(value.get("type"), str)
         if not is_schema or self._places[text] == 1 or len(text) < WORTH_A_NAME:
-            return {key: self.reduced(inner, name if key in {"items", "properties"} else key) for key, inner in value.items()}
+            return {
+                key: self.reduced(inner, name if key in {"items", "properties"} else key)
+                for key, inner in value.items()
+            }
         if text not in self._names:
-            self._names[text] = called = self._free(name)
+            tries = [name, *(f"{name}-{number}" for number in range(2, len(self.shared) + 3))]
+            self._names[text] = called = next(each for each in tries if each not in self.shared)
             self.shared[called] = None  # its name is taken before what it holds is named
             self.shared[called] = {
-                key: self.reduced(inner, name if key in {"items", "properties"} else key) for key, inner in value.items()
+                key: self.reduced(inner, name if key in {"items", "properties"} else key)
+                for key, inner in value.items()
             }
         return {PART: self._names[text]}
-
-    def _free(self, name: str) -> str:
-        tries = [name, *(f"{name}-{number}" for number in range(2, len(self.shared) + 3))]
-        return next(each for each in tries if each not in self.shared)
 
 
 def _text(value: Any) -> str:
@@ -75,31 +79,46 @@ def without_prose(schema: Any) -> Any:
         return [without_prose(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    return {name: without_prose(part) for name, part in schema.items() if not (name == "description" and isinstance(part, str))}
+    return {
+        name: without_prose(part)
+        for name, part in schema.items()
+        if not (name == "description" and isinstance(part, str))
+    }
 
 
 def record(folder: Path, into: Path) -> None:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    files = [yaml.load(path.read_text(), loader) for path in sorted(folder.glob("*.yaml"))]  # noqa: S506  # the safe one
+    # the safe one
+    files = [yaml.load(path.read_text(), loader) for path in sorted(folder.glob("*.yaml"))]  # noqa: S506
     definitions = [without_prose(definition) for definition in files if definition]
     if not definitions:
         raise FileNotFoundError(f"there is no definition in {folder}")
     parts = Parts([definition["spec"] for definition in definitions])
     shipped = {each["spec"]["names"]["kind"]: parts.reduced(each["spec"]) for each in definitions}
-    lines = [f'"{place}": {{\n{_a_line_each(members)}\n}}' for place, members in (("shipped", shipped), ("parts", parts.shared))]
+    lines = [
+        f'"{place}": {{\n{_a_line_each(members)}\n}}'
+        for place, members in (("shipped", shipped), ("parts", parts.shared))
+    ]
     into.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def _a_line_each(members: dict[str, Any]) -> str:
     return ",\n".join(
-        f"{json.dumps(name)}: {json.dumps(member, separators=(',', ':'))}" for name, member in sorted(members.items())
+        f"{json.dumps(name)}: {json.dumps(member, separators=(',', ':'))}"
+        for name, member in sorted(members.items())
     )
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m pytest_kscen record-chaos-mesh", description=__doc__)
-    parser.add_argument("folder", type=Path, help="where Chaos Mesh's definitions are, one YAML file for each")
-    parser.add_argument("--into", type=Path, default=DATA, help="the file to write (default: the package's own)")
+    parser = argparse.ArgumentParser(
+        prog="python -m pytest_kscen record-chaos-mesh", description=__doc__
+    )
+    parser.add_argument(
+        "folder", type=Path, help="where Chaos Mesh's definitions are, one YAML file for each"
+    )
+    parser.add_argument(
+        "--into", type=Path, default=DATA, help="the file to write (default: the package's own)"
+    )
     options = parser.parse_args(arguments)
     record(options.folder, options.into)
     return 0

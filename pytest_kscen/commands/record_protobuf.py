@@ -1,8 +1,9 @@
-"""Read from Kubernetes' Go sources by which number protobuf knows each field, and write it into the package.
+"""Read from Kubernetes' Go sources by which number protobuf knows each field, and write it into the
+package.
 
-`python -m pytest_kscen record-protobuf --modules DIR`, where DIR is Go's module cache (`go env GOMODCACHE`) with the modules of
-the release that we mimic, as the build of the real control plane leaves them.
-"""
+`python -m pytest_kscen record-protobuf --modules DIR`, where DIR is Go's module cache (`go env
+GOMODCACHE`) with the modules of the release that we mimic, as the build of the real control plane
+leaves them."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ MODULES = ("api", "apimachinery", "apiextensions-apiserver", "kube-aggregator")
 FOLDERS = re.compile(r"^(pkg/apis/)?[a-z]+/v\d+$|^pkg/apis/meta/v1$")
 _STRUCT = re.compile(r"^type (\w+) struct \{$(.*?)^\}$", re.MULTILINE | re.DOTALL)
 _FIELD = re.compile(
-    r'^\s+(?:\w+\s+)?([\w.\[\]*]+)\s+`json:"([^",]*)[^"]*"(?:\s*\w+:"[^"]*")*?\s*protobuf:"\w+,(\d+),', re.MULTILINE
+    r'^\s+(?:\w+\s+)?([\w.\[\]*]+)\s+`json:"([^",]*)[^"]*"(?:\s*\w+:"[^"]*")*?\s*protobuf:"\w+,(\d+),',
+    re.MULTILINE,
 )
 
 
@@ -32,7 +34,9 @@ def numbers(modules: Path, version: str) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for module in MODULES:
         root = modules / "k8s.io" / f"{module}@{version}"
-        for folder in sorted(path for path in root.glob("**/v*") if FOLDERS.match(path.relative_to(root).as_posix())):
+        for folder in sorted(
+            path for path in root.glob("**/v*") if FOLDERS.match(path.relative_to(root).as_posix())
+        ):
             package = f"io.k8s.{module}.{folder.relative_to(root).as_posix().replace('/', '.')}"
             for source in sorted(folder.glob("types*.go")):
                 found.update(_structs(source.read_text(), package))
@@ -41,20 +45,34 @@ def numbers(modules: Path, version: str) -> dict[str, dict[str, str]]:
 
 def _structs(source: str, package: str) -> Iterator[tuple[str, dict[str, str]]]:
     for name, body in _STRUCT.findall(source):
-        fields = {number: field or f"{INLINE}{package}.{type_}" for type_, field, number in _FIELD.findall(body)}
+        fields = {
+            number: field or f"{INLINE}{package}.{type_}"
+            for type_, field, number in _FIELD.findall(body)
+        }
         if fields:
             yield f"{package}.{name}", dict(sorted(fields.items(), key=lambda item: int(item[0])))
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m pytest_kscen record-protobuf", description=__doc__)
-    parser.add_argument("--modules", type=Path, required=True, help="Go's module cache: `go env GOMODCACHE`")
-    parser.add_argument("--version", default="v0.36.4", help="the release of k8s.io/api and its sisters")
-    parser.add_argument("--into", type=Path, default=NUMBERS, help="the file to write (default: the package's own)")
+    parser = argparse.ArgumentParser(
+        prog="python -m pytest_kscen record-protobuf", description=__doc__
+    )
+    parser.add_argument(
+        "--modules", type=Path, required=True, help="Go's module cache: `go env GOMODCACHE`"
+    )
+    parser.add_argument(
+        "--version", default="v0.36.4", help="the release of k8s.io/api and its sisters"
+    )
+    parser.add_argument(
+        "--into", type=Path, default=NUMBERS, help="the file to write (default: the package's own)"
+    )
     options = parser.parse_args(arguments)
     found = numbers(options.modules, options.version)
     if not found:
-        parser.error(f"no types of {options.version} were found below {options.modules}: is it Go's module cache?")
+        parser.error(
+            f"no types of {options.version} were found below {options.modules}: is it "
+            "Go's module cache?"
+        )
     lines = [orjson.dumps(name) + b": " + orjson.dumps(fields) for name, fields in found.items()]
     options.into.write_bytes(b"{\n" + b",\n".join(lines) + b"\n}\n")
     return 0

@@ -1,4 +1,6 @@
-"""`python -m pytest_kscen scenario-compare FILE ONE OTHER`: play a Scenario with two scheduler configurations and compare."""
+"""`python -m pytest_kscen scenario-compare FILE ONE OTHER`: play a Scenario with two scheduler
+configurations and compare.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +28,28 @@ class PlayFailed(Exception):
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m pytest_kscen scenario-compare",
-        description="Play a Scenario with two configurations of the scheduler, and tell what came out otherwise.",
+        description=(
+            "Play a Scenario with two configurations of the scheduler, and tell what came "
+            "out otherwise."
+        ),
     )
     parser.add_argument("scenario", type=pathlib.Path, help="the file with the Scenario")
-    parser.add_argument("one", type=pathlib.Path, help="a file with a KubeSchedulerConfiguration; its name is what it is called")
+    parser.add_argument(
+        "one",
+        type=pathlib.Path,
+        help="a file with a KubeSchedulerConfiguration; its name is what it is called",
+    )
     parser.add_argument("other", type=pathlib.Path, help="a second one")
     parser.add_argument("--seed", default="0", help="of both clusters' chance")
     parser.add_argument("--markdown", action="store_true", help="Markdown in place of plain text")
-    parser.add_argument("--picture", type=pathlib.Path, metavar="FILE", help="draw allocation by step there, as SVG")
+    parser.add_argument(
+        "--picture", type=pathlib.Path, metavar="FILE", help="draw allocation by step there, as SVG"
+    )
     chosen = parser.parse_args(arguments)
     try:
-        one, other = (_played(chosen.scenario, each, chosen.seed) for each in (chosen.one, chosen.other))
+        one, other = (
+            _played(chosen.scenario, each, chosen.seed) for each in (chosen.one, chosen.other)
+        )
         found = one.compare(other, names=(chosen.one.stem, chosen.other.stem))
     except (DocumentRefused, PlayFailed, ValueError) as wrong:
         print(wrong, file=sys.stderr)

@@ -1,4 +1,6 @@
-"""`python -m pytest_kscen scenario-controller`: play the Scenarios that are applied to a cluster."""
+"""`python -m pytest_kscen scenario-controller`: play the Scenarios that are applied to a
+cluster.
+"""
 
 from __future__ import annotations
 
@@ -34,31 +36,60 @@ DAY = 86400.0
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m pytest_kscen scenario-controller",
-        description="Play the Scenarios that are applied to a cluster, until Ctrl-C. Each begins with deleting all that is there.",
+        description=(
+            "Play the Scenarios that are applied to a cluster, until Ctrl-C. Each begins "
+            "with deleting all that is there."
+        ),
     )
-    parser.add_argument("--kubeconfig", type=pathlib.Path, help="the cluster (default: that of kubectl)")
+    parser.add_argument(
+        "--kubeconfig", type=pathlib.Path, help="the cluster (default: that of kubectl)"
+    )
     parser.add_argument("--context", help="the kubeconfig's context (default: its current one)")
-    parser.add_argument("--disposable", action="store_true", help="the cluster may be emptied; without it nothing is played")
-    parser.add_argument("--results", default="", help="when results are written (default: UPDATE_SCENARIO_RESULTS_STRATEGY)")
-    parser.add_argument("--patience", type=seconds_of_text, default=PATIENCE, help="how long controllers may take, as in 10m")
+    parser.add_argument(
+        "--disposable",
+        action="store_true",
+        help="the cluster may be emptied; without it nothing is played",
+    )
+    parser.add_argument(
+        "--results",
+        default="",
+        help="when results are written (default: UPDATE_SCENARIO_RESULTS_STRATEGY)",
+    )
+    parser.add_argument(
+        "--patience",
+        type=seconds_of_text,
+        default=PATIENCE,
+        help="how long controllers may take, as in 10m",
+    )
     parser.add_argument(
         "--waiter",
         action="append",
         default=[],
         metavar="MODULE:NAME",
-        help="the waiter of a controller of yours, an object or a class of no arguments; may stand several times",
+        help=(
+            "the waiter of a controller of yours, an object or a class of no arguments; may "
+            "stand several times"
+        ),
     )
     parser.add_argument("--journal", type=pathlib.Path, help="keep all that happens in this file")
     chosen = parser.parse_args(arguments)
     terms = Terms(chosen.disposable, chosen.results, chosen.patience, consent="--disposable")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it so wants as little left behind
+    signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # whoever ends it so wants as little left behind
     try:
         waiters = [_waiter(path) for path in chosen.waiter]
-        with contextlib.closing(KubeconfigCluster(chosen.kubeconfig, chosen.context, flags=COMMAND_FLAGS)) as cluster:
+        with contextlib.closing(
+            KubeconfigCluster(chosen.kubeconfig, chosen.context, flags=COMMAND_FLAGS)
+        ) as cluster:
             theatre = open_theatre(cluster, terms, chosen.journal, waiters)
             with contextlib.suppress(KeyboardInterrupt):
                 print(
-                    f"Scenarios are played from now on; controllers ask for their turn at {theatre.gate_url}CONTROLLER", flush=True
+                    (
+                        "Scenarios are played from now on; controllers ask for their turn at "
+                        f"{theatre.gate_url}CONTROLLER"
+                    ),
+                    flush=True,
                 )
                 while True:
                     cluster.advance(DAY)
@@ -73,14 +104,19 @@ def _waiter(path: str) -> ControllerWaiter:
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"--waiter {path}: there is no such waiter, as in my_module:WAITER: {error}") from None
+        raise ValueError(
+            f"--waiter {path}: there is no such waiter, as in my_module:WAITER: {error}"
+        ) from None
     made = found() if isinstance(found, type) else found
     Register().add(made)
     return made  # type: ignore[no-any-return]  # the register would have refused another
 
 
 def open_theatre(
-    cluster: Cluster, terms: Terms, journal: pathlib.Path | None = None, waiters: Sequence[ControllerWaiter] = ()
+    cluster: Cluster,
+    terms: Terms,
+    journal: pathlib.Path | None = None,
+    waiters: Sequence[ControllerWaiter] = (),
 ) -> Theatre:
     """For Scenarios of anybody: what becomes of them is told as it happens."""
     theatre = Theatre.of(cluster, terms)

@@ -1,4 +1,6 @@
-"""`python -m pytest_kscen scenario-report RUN [RUN]`: report one scenario, or compare two runs of it."""
+"""`python -m pytest_kscen scenario-report RUN [RUN]`: report one scenario, or compare two runs
+of it.
+"""
 
 from __future__ import annotations
 
@@ -24,29 +26,38 @@ TWO = 2
 
 
 def main(arguments: list[str]) -> int:
-    chosen = _parser().parse_args(arguments)
+    parser = argparse.ArgumentParser(
+        prog="python -m pytest_kscen scenario-report",
+        description="What a scenario has come to, or two runs of it side by side.",
+    )
+    parser.add_argument(
+        "run", type=pathlib.Path, help="the folder of a run, or a file with the Scenario"
+    )
+    parser.add_argument(
+        "other", type=pathlib.Path, nargs="?", help="a second one, to be compared with the first"
+    )
+    parser.add_argument("--scenario", default="", help="its name, if the run had more than one")
+    parser.add_argument(
+        "--names",
+        metavar="A,B",
+        help="what the two are called; their paths' ends, if nothing is said",
+    )
+    parser.add_argument("--markdown", action="store_true", help="Markdown in place of plain text")
+    tables = ", ".join(dict.fromkeys([*OF_ONE, *OF_TWO]))
+    parser.add_argument("--table", metavar="TABLE", help=f"the rows of one table alone: {tables}")
+    parser.add_argument(
+        "--format", choices=FORMS, default="csv", help="how these rows are written: csv, jsonl"
+    )
+    parser.add_argument(
+        "--picture", type=pathlib.Path, metavar="FILE", help="draw allocation by step there, as SVG"
+    )
+    chosen = parser.parse_args(arguments)
     try:
         _tell(chosen, _asked(chosen))
     except (Unknown, NoScenario, ValueError) as wrong:
         print(wrong, file=sys.stderr)
         return 1
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m pytest_kscen scenario-report", description="What a scenario has come to, or two runs of it side by side."
-    )
-    parser.add_argument("run", type=pathlib.Path, help="the folder of a run, or a file with the Scenario")
-    parser.add_argument("other", type=pathlib.Path, nargs="?", help="a second one, to be compared with the first")
-    parser.add_argument("--scenario", default="", help="its name, if the run had more than one")
-    parser.add_argument("--names", metavar="A,B", help="what the two are called; their paths' ends, if nothing is said")
-    parser.add_argument("--markdown", action="store_true", help="Markdown in place of plain text")
-    tables = ", ".join(dict.fromkeys([*OF_ONE, *OF_TWO]))
-    parser.add_argument("--table", metavar="TABLE", help=f"the rows of one table alone: {tables}")
-    parser.add_argument("--format", choices=FORMS, default="csv", help="how these rows are written: csv, jsonl")
-    parser.add_argument("--picture", type=pathlib.Path, metavar="FILE", help="draw allocation by step there, as SVG")
-    return parser
 
 
 def _asked(chosen: argparse.Namespace) -> Result | Comparison:
@@ -77,17 +88,30 @@ def _result(path: pathlib.Path, scenario: str) -> Result:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise Unknown(f"{path} is no Scenario: {' '.join(str(error).split())}") from error
     if not isinstance(obj, dict) or obj.get("kind") != "Scenario":
-        raise Unknown(f"{path} is no Scenario; name the folder of a run, or a file with a Scenario that has been played")
+        raise Unknown(
+            f"{path} is no Scenario; name the folder of a run, or a file with a Scenario "
+            "that has been played"
+        )
     if not (obj.get("status") or {}).get("scenarioResult"):
-        raise Unknown(f"the Scenario in {path} has no result: it has not been played, or it was stored without its status")
+        raise Unknown(
+            f"the Scenario in {path} has no result: it has not been played, or it was "
+            "stored without its status"
+        )
     return Result.of_status(obj)
 
 
 def _names(chosen: argparse.Namespace) -> tuple[str, str]:
     if chosen.names is None:
         one, other = chosen.run.resolve(), chosen.other.resolve()
-        return (one.stem, other.stem) if one.stem != other.stem else (str(chosen.run), str(chosen.other))
+        return (
+            (one.stem, other.stem)
+            if one.stem != other.stem
+            else (str(chosen.run), str(chosen.other))
+        )
     names = chosen.names.split(",")
     if len(names) != TWO:
-        raise Unknown(f"--names={chosen.names}: two names with a comma between them, such as --names=before,after")
+        raise Unknown(
+            f"--names={chosen.names}: two names with a comma between them, such as "
+            "--names=before,after"
+        )
     return names[0], names[1]

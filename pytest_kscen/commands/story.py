@@ -1,4 +1,6 @@
-"""`python -m pytest_kscen story FOLDER [VOLUME]`: print the story of one volume, or list the volumes of a run."""
+"""`python -m pytest_kscen story FOLDER [VOLUME]`: print the story of one volume, or list the
+volumes of a run.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,17 @@ class Unknown(Exception):
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m pytest_kscen story", description="One volume's story.")
-    parser.add_argument("folder", type=pathlib.Path, help="the folder of a run, as --kscen-archive keeps it")
-    parser.add_argument("volume", nargs="?", help="the volume's name, or how it begins; without it the volumes are listed")
+    parser = argparse.ArgumentParser(
+        prog="python -m pytest_kscen story", description="One volume's story."
+    )
+    parser.add_argument(
+        "folder", type=pathlib.Path, help="the folder of a run, as --kscen-archive keeps it"
+    )
+    parser.add_argument(
+        "volume",
+        nargs="?",
+        help="the volume's name, or how it begins; without it the volumes are listed",
+    )
     chosen = parser.parse_args(arguments)
     try:
         tell(_told(chosen.folder, chosen.volume))
@@ -45,7 +55,9 @@ def tell(lines: Iterable[str]) -> None:
         for line in lines:
             print(line)
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads has had enough; what is left is not to be complained of when Python ends
+    except (
+        BrokenPipeError
+    ):  # whoever reads has had enough; what is left is not to be complained of when Python ends
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -56,7 +68,9 @@ def _told(folder: pathlib.Path, wanted: str | None) -> Iterable[str]:
     if not told and (crashed := _crashes(outcome)):
         raise Unknown(crashed[0])
     if wanted is None:
-        return [f"{one.verdict:<11} {one.name}" for one in told] or [f"the run has no volume; lines in its journal: {len(journal)}"]
+        return [f"{one.verdict:<11} {one.name}" for one in told] or [
+            f"the run has no volume; lines in its journal: {len(journal)}"
+        ]
     return story(journal, _one_of(list(dict.fromkeys(one.name for one in told)), wanted))
 
 
@@ -71,7 +85,9 @@ def read_in(folder: pathlib.Path) -> tuple[pathlib.Path, list[Entry]]:
         path = journal_in(folder)
         return path, read(path)
     except OSError as error:
-        raise Unknown(f"{error.filename or folder / JOURNAL} cannot be read: {error.strerror or error}") from None
+        raise Unknown(
+            f"{error.filename or folder / JOURNAL} cannot be read: {error.strerror or error}"
+        ) from None
 
 
 def journal_in(folder: pathlib.Path) -> pathlib.Path:
@@ -81,7 +97,10 @@ def journal_in(folder: pathlib.Path) -> pathlib.Path:
         raise Unknown(f"{path} cannot be read: it is a folder")
     if runs := _runs_in(folder):
         raise Unknown(f"{folder} has the folders of runs: name one of them: {_some(runs)}")
-    raise Unknown(f"{folder} is no folder of a run, for it has no {JOURNAL}{_what_there_is(folder.name, _runs_in(folder.parent))}")
+    raise Unknown(
+        f"{folder} is no folder of a run, for it has no "
+        f"{JOURNAL}{_what_there_is(folder.name, _runs_in(folder.parent))}"
+    )
 
 
 def _runs_in(folder: pathlib.Path) -> list[str]:
@@ -89,7 +108,9 @@ def _runs_in(folder: pathlib.Path) -> list[str]:
 
 
 def _one_of(names: list[str], wanted: str) -> str:
-    found = [name for name in names if name == wanted] or [name for name in names if name.startswith(wanted)]
+    found = [name for name in names if name == wanted] or [
+        name for name in names if name.startswith(wanted)
+    ]
     if len(found) == 1:
         return found[0]
     if found:
@@ -102,4 +123,6 @@ def _what_there_is(wanted: str, names: list[str]) -> str:
 
 
 def _some(names: list[str]) -> str:
-    return ", ".join([*names[:MOST], *([f"and {len(names) - MOST} more"] if len(names) > MOST else [])])
+    return ", ".join(
+        [*names[:MOST], *([f"and {len(names) - MOST} more"] if len(names) > MOST else [])]
+    )

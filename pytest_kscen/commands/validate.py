@@ -1,4 +1,6 @@
-"""`python -m pytest_kscen validate FILE...`: list errors of Workflows, Schedules and Scenarios before they are applied."""
+"""`python -m pytest_kscen validate FILE...`: list errors of Workflows, Schedules and Scenarios
+before they are applied.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,14 @@ Line = tuple[str, str]
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m pytest_kscen validate",
-        description=f"Tell what is wrong with {', '.join(KNOWN)}: what can only hang or fail is an error, what is odd a warning.",
-        epilog="The exit code is 0 if nothing is wrong, 1 if there are errors, 2 if something cannot be read.",
+        description=(
+            f"Tell what is wrong with {', '.join(KNOWN)}: what can only hang or fail is an "
+            "error, what is odd a warning."
+        ),
+        epilog=(
+            "The exit code is 0 if nothing is wrong, 1 if there are errors, 2 if something "
+            "cannot be read."
+        ),
     )
     parser.add_argument(
         "files",
@@ -52,7 +60,11 @@ def main(arguments: list[str]) -> int:
     counted = {ERROR: 0, WARNING: 0}
     for path in itertools.chain.from_iterable(map(_files, chosen.files)):
         try:
-            found = documents_in("standard input", sys.stdin.read()) if path == STDIN else documents(path)
+            found = (
+                documents_in("standard input", sys.stdin.read())
+                if path == STDIN
+                else documents(path)
+            )
         except DocumentRefused as refusal:
             print(refusal, file=sys.stderr)
             code = UNUSABLE
@@ -96,23 +108,37 @@ def _lines(document: Document, played: list[Document], *, strict: bool) -> Itera
         yield from _as_lines(validation.errors(document), ERROR)
         yield from _as_lines(validation.warnings(document), ERROR if strict else WARNING)
     elif document.kind_is(expecting.API_VERSION, expecting.KIND):
-        yield from _of_expectations(document, played)
+        # They are of a workflow if they say so, or if nothing else is there.
+        scenarios = [each for each in played if _is_scenario(each)]
+        workflows = [each for each in played if _is_workflow(each)]
+        if workflows and ("workflow" in document.content or not scenarios):
+            yield from _as_lines(expectations.wrong_expectations(document, workflows), ERROR)
+        elif scenarios:
+            yield from _as_lines(validation.wrong_expectations(document, scenarios), ERROR)
+        else:
+            yield (
+                "",
+                (
+                    f"{document.at()}: skipped: expectations are read beside what they are "
+                    "of, when the tests are collected"
+                ),
+            )
     elif not isinstance(obj, dict) or not obj.get("kind"):
-        yield ERROR, f"{document.at()}: {ERROR}: no object is there that Kubernetes could know: it has no kind"
+        yield (
+            ERROR,
+            (
+                f"{document.at()}: {ERROR}: no object is there that Kubernetes could know: it "
+                "has no kind"
+            ),
+        )
     else:
-        yield "", f"{document.at()}: skipped: {obj.get('apiVersion')} {obj['kind']} is none of {', '.join(KNOWN)}"
-
-
-def _of_expectations(document: Document, played: list[Document]) -> Iterator[Line]:
-    """They are of a workflow if they say so, or if nothing else is there."""
-    scenarios = [each for each in played if _is_scenario(each)]
-    workflows = [each for each in played if _is_workflow(each)]
-    if workflows and ("workflow" in document.content or not scenarios):
-        yield from _as_lines(expectations.wrong_expectations(document, workflows), ERROR)
-    elif scenarios:
-        yield from _as_lines(validation.wrong_expectations(document, scenarios), ERROR)
-    else:
-        yield "", f"{document.at()}: skipped: expectations are read beside what they are of, when the tests are collected"
+        yield (
+            "",
+            (
+                f"{document.at()}: skipped: {obj.get('apiVersion')} {obj['kind']} is none of "
+                f"{', '.join(KNOWN)}"
+            ),
+        )
 
 
 def _is_scenario(document: Document) -> bool:
@@ -120,7 +146,9 @@ def _is_scenario(document: Document) -> bool:
 
 
 def _is_workflow(document: Document) -> bool:
-    return any(document.kind_is(each.workflows.api_version, each.workflows.kind) for each in (SHIPPED, OWN))
+    return any(
+        document.kind_is(each.workflows.api_version, each.workflows.kind) for each in (SHIPPED, OWN)
+    )
 
 
 def _is_meant(document: Document) -> bool:
@@ -128,8 +156,14 @@ def _is_meant(document: Document) -> bool:
     if is_known(document.content):
         return True
     obj = document.content if isinstance(document.content, dict) else {}
-    kind, group = str(obj.get("kind")), str(obj.get("apiVersion") or SHIPPED.group).partition("/")[0]
-    return bool(nearest(group, (SHIPPED.group, OWN.group)) and nearest(kind, KINDS)) and kind not in OTHERS
+    kind, group = (
+        str(obj.get("kind")),
+        str(obj.get("apiVersion") or SHIPPED.group).partition("/")[0],
+    )
+    return (
+        bool(nearest(group, (SHIPPED.group, OWN.group)) and nearest(kind, KINDS))
+        and kind not in OTHERS
+    )
 
 
 def _as_lines(told: Iterable[str], severity: str) -> Iterator[Line]:

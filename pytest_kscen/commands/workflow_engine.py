@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.chaos_mesh import Family
 
 NO_CHAOS = (
-    "this cluster has no definitions of Chaos Mesh, so every node that is to inject chaos fails: install Chaos Mesh on it or, "
-    "if it is the port of an embedded cluster, have its test say run.workflows.drive() instead of starting this command"
+    "this cluster has no definitions of Chaos Mesh, so every node that is to inject "
+    "chaos fails: install Chaos Mesh on it or, "
+    "if it is the port of an embedded cluster, have its test say run.workflows.drive() "
+    "instead of starting this command"
 )
 LOOK_AGAIN = 1.0  # seconds between two looks at whether all actors are well
 
@@ -39,21 +41,41 @@ LOOK_AGAIN = 1.0  # seconds between two looks at whether all actors are well
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m pytest_kscen workflow-engine",
-        description="Drive the Workflows and Schedules that are applied to a cluster, until Ctrl-C.",
+        description=(
+            "Drive the Workflows and Schedules that are applied to a cluster, until Ctrl-C."
+        ),
     )
-    parser.add_argument("--kubeconfig", type=pathlib.Path, help="the cluster (default: that of kubectl)")
+    parser.add_argument(
+        "--kubeconfig", type=pathlib.Path, help="the cluster (default: that of kubectl)"
+    )
     parser.add_argument("--context", help="the kubeconfig's context (default: its current one)")
-    parser.add_argument("--concurrency", type=_several, default=CONCURRENCY, help="so many workflows at once")
-    parser.add_argument("--rate", type=_rate, help="so many events a second at most (default: no limit)")
-    parser.add_argument("--metrics", type=int, metavar="PORT", help="serve metrics for Prometheus on this port of loopback")
-    parser.add_argument("--traces", metavar="URL", help="send traces to this OpenTelemetry collector, over HTTP")
+    parser.add_argument(
+        "--concurrency", type=_several, default=CONCURRENCY, help="so many workflows at once"
+    )
+    parser.add_argument(
+        "--rate", type=_rate, help="so many events a second at most (default: no limit)"
+    )
+    parser.add_argument(
+        "--metrics",
+        type=int,
+        metavar="PORT",
+        help="serve metrics for Prometheus on this port of loopback",
+    )
+    parser.add_argument(
+        "--traces", metavar="URL", help="send traces to this OpenTelemetry collector, over HTTP"
+    )
     parser.add_argument("--journal", type=pathlib.Path, help="keep all that happens in this file")
     chosen = parser.parse_args(arguments)
     try:
-        with contextlib.closing(KubeconfigCluster(chosen.kubeconfig, chosen.context, flags=COMMAND_FLAGS)) as cluster:
+        with contextlib.closing(
+            KubeconfigCluster(chosen.kubeconfig, chosen.context, flags=COMMAND_FLAGS)
+        ) as cluster:
             return _drive(cluster, chosen)
     except LeaseLost as lost:
-        print(f"{lost}: another engine may drive the workflows, so this one has ended", file=sys.stderr)
+        print(
+            f"{lost}: another engine may drive the workflows, so this one has ended",
+            file=sys.stderr,
+        )
         return 1
     except (ClusterRefused, ApiError, OSError, ValueError, ModuleNotFoundError) as error:
         print(error, file=sys.stderr)
@@ -73,7 +95,9 @@ def _rate(text: str) -> float:
 
 
 def _drive(cluster: Cluster, chosen: argparse.Namespace) -> int:
-    """Until Ctrl-C or SIGTERM, which may come at any moment; an actor that crashes ends it too, and so does a lost lease."""
+    """Until Ctrl-C or SIGTERM, which may come at any moment; an actor that crashes ends it too,
+    and so does a lost lease.
+    """
     word, leading = Signal(), Leading(cluster, ENGINE)
     journal = contextlib.closing(Journal(cluster.runner.clock, chosen.journal))
     with heard(cluster.runner.loop, word.give, awaited=lambda: True), journal as noted:
@@ -95,11 +119,19 @@ def _drive(cluster: Cluster, chosen: argparse.Namespace) -> int:
 
 
 def _tell_who(leading: Leading, holder: str) -> None:
-    print(f"{holder} drives the workflows here, and holds the Lease {leading.lease}: waiting for its end", flush=True)
+    print(
+        (
+            f"{holder} drives the workflows here, and holds the Lease {leading.lease}: "
+            "waiting for its end"
+        ),
+        flush=True,
+    )
 
 
 class _Life:
-    """The engine's: when its lease is lost, the word to end is given; the webhook is the next engine's then."""
+    """The engine's: when its lease is lost, the word to end is given; the webhook is the next
+    engine's then.
+    """
 
     def __init__(self, leading: Leading, word: Signal) -> None:
         self._leading = leading
@@ -114,17 +146,28 @@ class _Life:
             self._word.give()
 
 
-def _begin(cluster: Cluster, journal: Journal, chosen: argparse.Namespace, leading: Leading) -> Family:
+def _begin(
+    cluster: Cluster, journal: Journal, chosen: argparse.Namespace, leading: Leading
+) -> Family:
     runner, metrics = cluster.runner, Metrics()
     journal.follow(metrics.take)
     journal.follow(_tell)
     if chosen.traces:
         journal.follow(Tracing(tracer_to(chosen.traces), runner.clock).take)
-    stage = Stage(cluster.api, runner.clock, cluster.chance, journal, cluster.chance.stream(ENGINE).suffix(8), owned=False)
+    stage = Stage(
+        cluster.api,
+        runner.clock,
+        cluster.chance,
+        journal,
+        cluster.chance.stream(ENGINE).suffix(8),
+        owned=False,
+    )
     family = family_on(cluster)
     if not has_definitions(cluster):
         print(NO_CHAOS, file=sys.stderr, flush=True)
-    engine = functools.partial(drive, stage, family, concurrency=chosen.concurrency, per_second=chosen.rate)
+    engine = functools.partial(
+        drive, stage, family, concurrency=chosen.concurrency, per_second=chosen.rate
+    )
     runner.call(leading.begin(engine))
     if chosen.metrics is not None:
         runner.start(serve(metrics, chosen.metrics), "metrics")
@@ -135,4 +178,7 @@ def _begin(cluster: Cluster, journal: Journal, chosen: argparse.Namespace, leadi
 def _tell(entry: Entry) -> None:
     if entry.what == "workflow-phase":
         why = f": {entry.data['message']}" if entry.data.get("message") else ""
-        print(f"{entry.data['namespace']}/{entry.data['workflow']} {entry.data['phase']}{why}", flush=True)
+        print(
+            f"{entry.data['namespace']}/{entry.data['workflow']} {entry.data['phase']}{why}",
+            flush=True,
+        )

@@ -1,8 +1,8 @@
-"""The cast of a cluster: every controller that lives behind an API server, in the order in which they start.
+"""The cast of a cluster: every controller that lives behind an API server, in the order in which
+they start.
 
-`embedded` is everything; `controlplane` is what a real control plane leaves to machines. The controllers of an embedded
-cluster share their pictures, and each writes in its own name.
-"""
+`embedded` is everything; `controlplane` is what a real control plane leaves to machines. The
+controllers of an embedded cluster share their pictures, and each writes in its own name."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def actors(
 ) -> list[tuple[str, Coroutine[Any, Any, Any]]]:
     """The actors of a cluster by name; whoever starts them must start them in this order.
 
-    The cluster is born with so many machines, or with those of a site that the caller keeps a hand on.
-    """
+    The cluster is born with so many machines, or with those of a site that the caller keeps a hand
+    on."""
     site = site or Site.of(clock, chance, nodes=nodes)
     informers = site.informers = Informers(api_for("informers"), clock, chance)
 
@@ -102,9 +102,14 @@ def actors(
     def bench(name: str) -> Bench:
         return Bench.of(name, api_for(name), clock, informers).behind(gate(name))
 
-    cast: dict[str, Runnable] = {"informers": informers, "kubelet": Kubelets(bench("kubelet"), site)}
+    cast: dict[str, Runnable] = {
+        "informers": informers,
+        "kubelet": Kubelets(bench("kubelet"), site),
+    }
     controllers = {**EVERYWHERE, **(CONTROLLERS if role == "embedded" else {})}
     if role == "embedded":
-        cast[SCHEDULER] = site.scheduler = Scheduler(bench(SCHEDULER), chance.stream(SCHEDULER), gate=gate(SCHEDULER))
+        cast[SCHEDULER] = site.scheduler = Scheduler(
+            bench(SCHEDULER), chance.stream(SCHEDULER), gate=gate(SCHEDULER)
+        )
     cast |= {name: make(bench(name)) for name, make in controllers.items()}
     return [(name, actor.run()) for name, actor in cast.items()]

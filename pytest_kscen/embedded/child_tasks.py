@@ -1,4 +1,6 @@
-"""The tasks that an actor lets live beside itself: held while they live, ended with the actor, and heard when one crashes."""
+"""The tasks that an actor lets live beside itself: held while they live, ended with the actor,
+and heard when one crashes.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ class Brood:
         """Whether there are others than those in the background."""
         return not all(self._tasks.values())
 
-    def start(self, coroutine: Coroutine[Any, Any, Any], name: str, *, background: bool = False) -> asyncio.Task[Any]:
+    def start(
+        self, coroutine: Coroutine[Any, Any, Any], name: str, *, background: bool = False
+    ) -> asyncio.Task[Any]:
         """In the background live those that never end."""
         self._loop = self._loop or asyncio.get_running_loop()
         task = self._loop.create_task(coroutine, name=name)
@@ -33,14 +37,19 @@ class Brood:
         return task
 
     def start_soon(self, begin: Callable[[], Coroutine[Any, Any, Any]], name: str) -> None:
-        """The same from outside the loop as well, of a brood that already has a task: the loop's next turn begins it."""
-        if self._loop is None or asyncio._get_running_loop() is self._loop:  # noqa: SLF001  # asyncio's documented hook
+        """The same from outside the loop as well, of a brood that already has a task: the loop's
+        next turn begins it.
+        """
+        # asyncio's documented hook
+        if self._loop is None or asyncio._get_running_loop() is self._loop:  # noqa: SLF001
             self.start(begin(), name)
         else:
             self._loop.call_soon_threadsafe(lambda: self.start(begin(), name))
 
     async def watch(self) -> Never:
-        """Live until one crashes, and raise what it raised; then, or when the watch is over, end them all."""
+        """Live until one crashes, and raise what it raised; then, or when the watch is over, end
+        them all.
+        """
         self._crash = asyncio.get_running_loop().create_future()
         try:
             if self._early:

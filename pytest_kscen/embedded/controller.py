@@ -1,4 +1,6 @@
-"""How every controller lives: keys go into a queue, one worker reconciles them in turn, and what fails comes again later."""
+"""How every controller lives: keys go into a queue, one worker reconciles them in turn, and what
+fails comes again later.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-
-
 K = TypeVar("K", bound=Hashable)
 
 logger = logging.getLogger(__name__)
@@ -40,9 +40,9 @@ async def at_once(*_: Hashable) -> None:
 class Controller(Generic[K]):
     """A queue without duplicates and its worker.
 
-    `reconcile` may return the seconds after which it wants to look again; the latest look's answer stands in place of the
-    one before. `ready` is awaited before each look. A refusal of the API brings the key back after a delay that doubles
-    each time; any other error ends the controller.
+    `reconcile` may return the seconds after which it wants to look again; the latest look's answer
+    stands in place of the one before. `ready` is awaited before each look. A refusal of the API
+    brings the key back after a delay that doubles each time; any other error ends the controller.
     """
 
     def __init__(
@@ -61,7 +61,9 @@ class Controller(Generic[K]):
         self._later: dict[K, asyncio.TimerHandle] = {}
         self._again: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
-        self._loop: asyncio.AbstractEventLoop | None = None  # kept: to ask for it each time costs a system call
+        self._loop: asyncio.AbstractEventLoop | None = (
+            None  # kept: to ask for it each time costs a system call
+        )
         self._idle: asyncio.Future[None] | None = None
 
     def enqueue(self, key: K) -> None:
@@ -84,13 +86,6 @@ class Controller(Generic[K]):
     def _due(self, key: K) -> None:
         del self._later[key]
         self.enqueue(key)
-
-    def _look_again(self, key: K, seconds: float | None) -> None:
-        if before := self._again.pop(key, None):
-            before.cancel()
-        if seconds is not None:
-            loop = self._loop or asyncio.get_running_loop()  # even at once means: not before everybody else has had a turn
-            self._again[key] = loop.call_at(loop.time() + max(0.0, seconds), self.enqueue, key)
 
     async def run(self) -> Never:
         loop = self._loop = asyncio.get_running_loop()
@@ -117,12 +112,17 @@ class Controller(Generic[K]):
             self.enqueue_after(key, min(FIRST_RETRY * 2**failures, LONGEST_RETRY))
             return
         self._failures.pop(key, None)
-        self._look_again(key, again)
+        if before := self._again.pop(key, None):
+            before.cancel()
+        if again is not None:
+            loop = (
+                self._loop or asyncio.get_running_loop()
+            )  # even at once means: not before everybody else has had a turn
+            self._again[key] = loop.call_at(loop.time() + max(0.0, again), self.enqueue, key)
 
 
 # What one controller works with: requests in its own name, the pictures that all controllers
 # share, time, and a voice.
-
 
 
 def follow(controller: Controller[Ref], informer: Informer) -> None:
@@ -155,8 +155,12 @@ class Bench:
         """The same place, held there."""
         return replace(self, gate=gate)
 
-    def controller(self, reconcile: Callable[[K], Awaitable[float | None]], *pictures: Informer) -> Controller[K]:
-        """A queue whose worker begins when these pictures are there, and sees in them what it wrote itself."""
+    def controller(
+        self, reconcile: Callable[[K], Awaitable[float | None]], *pictures: Informer
+    ) -> Controller[K]:
+        """A queue whose worker begins when these pictures are there, and sees in them what it
+        wrote itself.
+        """
 
         async def ready(key: K) -> None:
             for picture in pictures:
@@ -175,13 +179,19 @@ class Bench:
         return timestamp_of(self.clock.now())
 
     async def write_status(self, resource: Resource, obj: Obj, status: Obj) -> Obj:
-        """Replace an object's status; if somebody else has written it meanwhile, once more on top of that."""
+        """Replace an object's status; if somebody else has written it meanwhile, once more on
+        top of that.
+        """
         try:
             return await self.api.update(resource, {**obj, "status": status}, subresource="status")
         except Conflict:
-            live = await self.api.get(resource, obj["metadata"]["name"], obj["metadata"].get("namespace", ""))
+            live = await self.api.get(
+                resource, obj["metadata"]["name"], obj["metadata"].get("namespace", "")
+            )
             if live["metadata"]["uid"] != obj["metadata"]["uid"]:
-                raise conflict(resource, obj["metadata"]["name"], "another object has taken its name") from None
+                raise conflict(
+                    resource, obj["metadata"]["name"], "another object has taken its name"
+                ) from None
             return await self.api.update(resource, {**live, "status": status}, subresource="status")
 
 
@@ -189,20 +199,25 @@ class Bench:
 # no news, and needs no look.
 
 
-
 class Telling:
-    """Brings every owner of one kind to its controller, and again at each change but this controller's own words."""
+    """Brings every owner of one kind to its controller, and again at each change but this
+    controller's own words.
+    """
 
     def __init__(self, bench: Bench, controller: Controller[Ref], owners: Resource) -> None:
         self._bench = bench
         self._controller = controller
         self._owners = owners
         self._told: dict[Ref, str] = {}
-        """The version of each owner in which it says what it was told to say, until that is seen."""
+        """The version of each owner in which it says what it was told to say, until that is
+        seen.
+        """
         bench.informers.of(owners).on_change(self._changed)
 
     async def tell(self, owner: Obj, status: Obj, *, failed: bool = False) -> Obj:
-        """Write the status that follows from a look; what is told of one that failed brings the owner back, as in Kubernetes."""
+        """Write the status that follows from a look; what is told of one that failed brings the
+        owner back, as in Kubernetes.
+        """
         told = await self._bench.write_status(self._owners, owner, status)
         if not failed:
             self._told[Ref.of(told)] = told["metadata"]["resourceVersion"]
@@ -215,10 +230,16 @@ class Telling:
 
 
 def _is_alike(new: Obj, old: Obj) -> bool:
-    """Whether nothing but the status was written: whoever told it may have missed what somebody else has written."""
+    """Whether nothing but the status was written: whoever told it may have missed what somebody
+    else has written.
+    """
     return _without_status(new) == _without_status(old)
 
 
 def _without_status(obj: Obj) -> Obj:
-    metadata = {name: value for name, value in obj["metadata"].items() if name not in {"resourceVersion", "managedFields"}}
+    metadata = {
+        name: value
+        for name, value in obj["metadata"].items()
+        if name not in {"resourceVersion", "managedFields"}
+    }
     return {**obj, "metadata": metadata, "status": None}

@@ -36,7 +36,9 @@ def claim_of(pod: Obj, volume: Obj) -> Ref | None:
     if claim := volume.get("persistentVolumeClaim"):
         return Ref(pod["metadata"].get("namespace", ""), claim["claimName"])
     if "ephemeral" in volume:
-        return Ref(pod["metadata"].get("namespace", ""), f"{pod['metadata']['name']}-{volume['name']}")
+        return Ref(
+            pod["metadata"].get("namespace", ""), f"{pod['metadata']['name']}-{volume['name']}"
+        )
     return None
 
 

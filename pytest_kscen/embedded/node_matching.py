@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # Whole numbers that stand in labels, taints and selectors as text, as Kubernetes reads them:
 # sixty-four bits, and no more.
 
@@ -33,8 +32,6 @@ def plain_number(text: str) -> int | None:
     return number(text, PLAIN)
 
 
-
-
 def pod_may_be_on(pod: Obj, node: Obj) -> bool:
     """nodeSelector and the required node affinity."""
     spec = pod["spec"]
@@ -43,7 +40,11 @@ def pod_may_be_on(pod: Obj, node: Obj) -> bool:
         labels = node["metadata"].get("labels") or {}
         if any(labels.get(key) != value for key, value in selector.items()):
             return False
-    required = (spec.get("affinity") or {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+    required = (
+        (spec.get("affinity") or {})
+        .get("nodeAffinity", {})
+        .get("requiredDuringSchedulingIgnoredDuringExecution")
+    )
     return required is None or selects(required, node)
 
 
@@ -54,7 +55,11 @@ def volume_may_be_on(volume: Obj, node: Obj) -> bool:
 
 def preference(pod: Obj, node: Obj) -> int:
     """The weights of the preferred terms that this node meets."""
-    terms = (pod["spec"].get("affinity") or {}).get("nodeAffinity", {}).get("preferredDuringSchedulingIgnoredDuringExecution")
+    terms = (
+        (pod["spec"].get("affinity") or {})
+        .get("nodeAffinity", {})
+        .get("preferredDuringSchedulingIgnoredDuringExecution")
+    )
     return sum(term["weight"] for term in terms or () if term_holds(term["preference"], node))
 
 
@@ -70,7 +75,9 @@ def term_holds(term: Obj, node: Obj) -> bool:
     if not by_label and not by_field:
         return False
     fields = {"metadata.name": node["metadata"]["name"]}
-    return all(holds(part, labels) for part in by_label) and all(holds(part, fields) for part in by_field)
+    return all(holds(part, labels) for part in by_label) and all(
+        holds(part, fields) for part in by_field
+    )
 
 
 def holds(requirement: Obj, labels: Mapping[str, str]) -> bool:
@@ -125,10 +132,14 @@ def _toleration_compares(operator: str, own: str, theirs: str) -> bool:
     return found < wanted if operator == "Lt" else found > wanted
 
 
-def untolerated(taints: Iterable[Obj], tolerations: Iterable[Obj], effects: tuple[str, ...] = HARD) -> Obj | None:
+def untolerated(
+    taints: Iterable[Obj], tolerations: Iterable[Obj], effects: tuple[str, ...] = HARD
+) -> Obj | None:
     """The first taint with one of these effects that nothing tolerates."""
     for taint in taints:
-        if taint["effect"] in effects and not any(tolerates(toleration, taint) for toleration in tolerations):
+        if taint["effect"] in effects and not any(
+            tolerates(toleration, taint) for toleration in tolerations
+        ):
             return taint
     return None
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # Amounts of resources as whole numbers: thousandths of a CPU, bytes, and pieces of anything
 # else.
 
@@ -31,7 +30,9 @@ def amount(resource: str, quantity: str | float) -> int:
 
 def amounts(quantities: Mapping[str, str] | None) -> Amounts:
     """A resource list."""
-    return {resource: amount(resource, quantity) for resource, quantity in (quantities or {}).items()}
+    return {
+        resource: amount(resource, quantity) for resource, quantity in (quantities or {}).items()
+    }
 
 
 def plus(one: Mapping[str, int], other: Mapping[str, int]) -> Amounts:
@@ -43,8 +44,10 @@ def most(one: Mapping[str, int], other: Mapping[str, int]) -> Amounts:
     return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
 
 
-
-ASSUMED = {"cpu": 100, "memory": 200 * 1024 * 1024}  # what scoring takes a container for that asks nothing
+ASSUMED = {
+    "cpu": 100,
+    "memory": 200 * 1024 * 1024,
+}  # what scoring takes a container for that asks nothing
 
 
 class HostPort(NamedTuple):
@@ -55,7 +58,8 @@ class HostPort(NamedTuple):
     address: str
 
     def clashes(self, other: HostPort) -> bool:
-        same = self.address == other.address or "0.0.0.0" in (self.address, other.address)  # noqa: S104  # no socket is bound
+        # no socket is bound
+        same = self.address == other.address or "0.0.0.0" in (self.address, other.address)  # noqa: S104
         return same and self.port == other.port and self.protocol == other.protocol
 
 
@@ -71,11 +75,17 @@ class Demand:
 def demand_of(pod: Obj) -> Demand:
     """Pods that ask for the same share one."""
     spec = pod["spec"]
-    return _shared(tuple(_requests(spec, {}).items()), tuple(_requests(spec, ASSUMED).items()), _ports(spec))
+    return _shared(
+        tuple(_requests(spec, {}).items()), tuple(_requests(spec, ASSUMED).items()), _ports(spec)
+    )
 
 
 @functools.lru_cache(maxsize=4096)
-def _shared(requests: tuple[tuple[str, int], ...], scored: tuple[tuple[str, int], ...], ports: tuple[HostPort, ...]) -> Demand:
+def _shared(
+    requests: tuple[tuple[str, int], ...],
+    scored: tuple[tuple[str, int], ...],
+    ports: tuple[HostPort, ...],
+) -> Demand:
     return Demand(dict(requests), dict(scored), ports)
 
 
@@ -85,7 +95,9 @@ def is_sidecar(container: Obj) -> bool:
 
 
 def _requests(spec: Obj, assumed: Amounts) -> Amounts:
-    """Containers and sidecars add up; init containers run one after the other, beside the sidecars before them."""
+    """Containers and sidecars add up; init containers run one after the other, beside the
+    sidecars before them.
+    """
     total: Amounts = {}
     for container in spec.get("containers") or ():
         total = plus(total, _of_container(container, assumed))
@@ -108,7 +120,9 @@ def _of_container(container: Obj, assumed: Amounts) -> Amounts:
 
 
 def _ports(spec: Obj) -> tuple[HostPort, ...]:
-    sidecars = [container for container in spec.get("initContainers") or () if is_sidecar(container)]
+    sidecars = [
+        container for container in spec.get("initContainers") or () if is_sidecar(container)
+    ]
     return tuple(
         HostPort(port.get("protocol", "TCP"), port["hostPort"], port.get("hostIP") or "0.0.0.0")  # noqa: S104
         for container in (*sidecars, *(spec.get("containers") or ()))
@@ -118,7 +132,6 @@ def _ports(spec: Obj) -> tuple[HostPort, ...]:
 
 
 # What a node has promised to its pods, and what it still can.
-
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
@@ -51,9 +49,14 @@ def is_bound(claim: Obj) -> bool:
 
 
 def is_meant_for(volume: Obj, claim: Obj) -> bool:
-    """Whether the volume's reference names this claim, or one of its name that nobody has seen yet."""
+    """Whether the volume's reference names this claim, or one of its name that nobody has seen
+    yet.
+    """
     reference, metadata = volume["spec"].get("claimRef"), claim["metadata"]
-    if not reference or (reference["name"], reference["namespace"]) != (metadata["name"], metadata["namespace"]):
+    if not reference or (reference["name"], reference["namespace"]) != (
+        metadata["name"],
+        metadata["namespace"],
+    ):
         return False
     return reference.get("uid") in {None, "", metadata["uid"]}
 
@@ -74,15 +77,23 @@ def mismatch(volume: Obj, claim: Obj) -> str:
         return "requested PV is too small"
     if class_of(volume) != class_of(claim):
         return "storageClassName does not match"
-    if volume["spec"].get("volumeMode", "Filesystem") != claim["spec"].get("volumeMode", "Filesystem"):
+    if volume["spec"].get("volumeMode", "Filesystem") != claim["spec"].get(
+        "volumeMode", "Filesystem"
+    ):
         return "incompatible volumeMode"
-    if not all(mode in (volume["spec"].get("accessModes") or ()) for mode in claim["spec"].get("accessModes") or ()):
+    if not all(
+        mode in (volume["spec"].get("accessModes") or ())
+        for mode in claim["spec"].get("accessModes") or ()
+    ):
         return "incompatible accessMode"
     return ""
 
 
-def best_match(claim: Obj, volumes: Iterable[Obj], *, node: Obj | None = None, delayed: bool = False) -> Obj | None:
-    """The volume that is meant for the claim, or the smallest free one that satisfies it; on this node, if one is given.
+def best_match(
+    claim: Obj, volumes: Iterable[Obj], *, node: Obj | None = None, delayed: bool = False
+) -> Obj | None:
+    """The volume that is meant for the claim, or the smallest free one that satisfies it; on this
+    node, if one is given.
 
     A claim that is delayed gets none of the free ones until a node is known.
     """
@@ -123,9 +134,10 @@ def _rank(volume: Obj) -> tuple[int, int, str]:
 # Tying a volume and a claim together: four writes, each left out when it is done already.
 
 
-
 async def bind(bench: Bench, volume: Obj, claim: Obj) -> None:
-    """The volume takes the claim, then the claim the volume; whoever is interrupted goes on where it stopped."""
+    """The volume takes the claim, then the claim the volume; whoever is interrupted goes on
+    where it stopped.
+    """
     volume = await _bind_volume(bench, volume, claim)
     await set_volume_phase(bench, volume, "Bound")
     claim = await _bind_claim(bench, volume, claim)
@@ -152,9 +164,18 @@ def bound_to(volume: Obj, claim: Obj) -> Obj:
             return volume
         return {
             **volume,
-            "spec": {**spec, "claimRef": {**reference_to(claim), **spec["claimRef"], "uid": claim["metadata"]["uid"]}},
+            "spec": {
+                **spec,
+                "claimRef": {
+                    **reference_to(claim),
+                    **spec["claimRef"],
+                    "uid": claim["metadata"]["uid"],
+                },
+            },
         }
-    return _annotated({**volume, "spec": {**spec, "claimRef": reference_to(claim)}}, BOUND_BY_CONTROLLER)
+    return _annotated(
+        {**volume, "spec": {**spec, "claimRef": reference_to(claim)}}, BOUND_BY_CONTROLLER
+    )
 
 
 async def _bind_volume(bench: Bench, volume: Obj, claim: Obj) -> Obj:
@@ -166,7 +187,9 @@ async def _bind_claim(bench: Bench, volume: Obj, claim: Obj) -> Obj:
     name = volume["metadata"]["name"]
     bound = claim
     if claim["spec"].get("volumeName") != name:
-        bound = _annotated({**claim, "spec": {**claim["spec"], "volumeName": name}}, BOUND_BY_CONTROLLER)
+        bound = _annotated(
+            {**claim, "spec": {**claim["spec"], "volumeName": name}}, BOUND_BY_CONTROLLER
+        )
     if BIND_COMPLETED not in annotations_of(bound):
         bound = _annotated(bound, BIND_COMPLETED)
     return claim if bound is claim else await bench.api.update(PERSISTENT_VOLUME_CLAIMS, bound)
@@ -176,23 +199,41 @@ async def set_volume_phase(bench: Bench, volume: Obj, phase: str, message: str =
     status = volume.get("status") or {}
     if status.get("phase") == phase:
         return volume
-    new = {"phase": phase, "lastPhaseTransitionTime": bench.timestamp(), **({"message": message} if message else {})}
-    return await bench.api.update(PERSISTENT_VOLUMES, {**volume, "status": new}, subresource="status")
+    new = {
+        "phase": phase,
+        "lastPhaseTransitionTime": bench.timestamp(),
+        **({"message": message} if message else {}),
+    }
+    return await bench.api.update(
+        PERSISTENT_VOLUMES, {**volume, "status": new}, subresource="status"
+    )
 
 
 async def set_claim_phase(bench: Bench, claim: Obj, phase: str, volume: Obj | None = None) -> Obj:
     """A bound claim has the volume's modes and size; another has none."""
     old = claim.get("status") or {}
-    status = {name: value for name, value in old.items() if name not in {"accessModes", "capacity"}} | {"phase": phase}
+    status = {
+        name: value for name, value in old.items() if name not in {"accessModes", "capacity"}
+    } | {"phase": phase}
     if volume is not None:
         spec = volume["spec"]
-        capacity = old.get("capacity") if old.get("phase") == phase else None  # a resizer may know better
+        capacity = (
+            old.get("capacity") if old.get("phase") == phase else None
+        )  # a resizer may know better
         status |= {"accessModes": spec["accessModes"], "capacity": capacity or spec["capacity"]}
     if status == old:
         return claim
-    return await bench.api.update(PERSISTENT_VOLUME_CLAIMS, {**claim, "status": status}, subresource="status")
+    return await bench.api.update(
+        PERSISTENT_VOLUME_CLAIMS, {**claim, "status": status}, subresource="status"
+    )
 
 
 def _annotated(obj: Obj, name: str) -> Obj:
     metadata = obj["metadata"]
-    return {**obj, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), name: "yes"}}}
+    return {
+        **obj,
+        "metadata": {
+            **metadata,
+            "annotations": {**(metadata.get("annotations") or {}), name: "yes"},
+        },
+    }

@@ -1,4 +1,7 @@
-"""The append-only record of a run: what actors did and saw, in cluster time. Checks read nothing else."""
+"""The append-only record of a run: what actors did and saw, in cluster time.
+
+Checks read nothing else.
+"""
 
 from pytest_kscen.journal.journal import (
     Entry,

@@ -1,9 +1,10 @@
-"""A journal's life: opened when a run begins, appended to by witnesses, read by checks: one file of JSON lines.
+"""A journal's life: opened when a run begins, appended to by witnesses, read by checks: one file of
+JSON lines.
 
-Where it is to be kept, each entry is in its file at once, whatever becomes of whoever writes. Where it is not, it streams to
-disk once it outgrows a little memory, so that a long run does not keep its past. Where a line could not be written it breaks
-off: what comes after it would be judged as if nothing were missing.
-"""
+Where it is to be kept, each entry is in its file at once, whatever becomes of whoever writes. Where
+it is not, it streams to disk once it outgrows a little memory, so that a long run does not keep its
+past. Where a line could not be written it breaks off: what comes after it would be judged as if
+nothing were missing."""
 
 from __future__ import annotations
 
@@ -20,10 +21,9 @@ import orjson
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from pytest_kscen.clock import Clock
-
 
 
 # What lines of one run cannot do: go back in time, tell a turn of the run again or out of its
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 
 TURNS = ("run-started", "frozen", "healed", "liveness", "leftovers", "run-ended")
-"""What a run tells once at most, in this order. Whatever else it tells may come after its end, too."""
+"""What a run tells once at most, in this order.
+
+Whatever else it tells may come after its end, too.
+"""
 AS_IT_WAS = "bring the file back as the run has left it"
 WELL = "True"
 
@@ -50,10 +53,15 @@ class Course:
         """Why the next line cannot be there; nothing if it can."""
         if what in TURNS:
             if self._turn and TURNS.index(what) <= TURNS.index(self._turn):
-                return f"{what!r} cannot come after {self._turn!r} on line {self._turned_on}, in one run: {AS_IT_WAS}"
+                return (
+                    f"{what!r} cannot come after {self._turn!r} on line {self._turned_on}, in "
+                    f"one run: {AS_IT_WAS}"
+                )
             self._turn, self._turned_on = what, self._line + 1
         if not at >= self._at:  # as of NaN, too
-            before = f"the {self._at} s of line {self._line}" if self._line else "the run's beginning"
+            before = (
+                f"the {self._at} s of line {self._line}" if self._line else "the run's beginning"
+            )
             return f"{at} s is before {before}, and time does not go back: {AS_IT_WAS}"
         self._line, self._at = self._line + 1, at
         try:
@@ -68,21 +76,31 @@ class Course:
             seen, name = self._seen[data["volume"]], data["condition"]
             before, now = data["expected"], data["observed"]
             if _differs(before, seen[name]) or not _differs(now, before):
-                return f"{name} of {data['volume']} was {seen[name]}, and cannot change from {before} to {now}: {AS_IT_WAS}"
+                return (
+                    f"{name} of {data['volume']} was {seen[name]}, and cannot change from "
+                    f"{before} to {now}: {AS_IT_WAS}"
+                )
             seen[name] = now
         elif what == "checker-stopped":
             seen = self._seen.pop(data["volume"])
             for name, now in data["conditions"].items():
                 if _differs(now, seen[name]):
-                    return f"{name} of {data['volume']} was {seen[name]} by the lines before, and is {now} here: {AS_IT_WAS}"
+                    return (
+                        f"{name} of {data['volume']} was {seen[name]} by the lines before, "
+                        f"and is {now} here: {AS_IT_WAS}"
+                    )
         return ""
 
     @property
     def against_a_cut(self) -> str:
-        """Why the next line cannot have been cut off by whatever killed the run; nothing if it can."""
+        """Why the next line cannot have been cut off by whatever killed the run; nothing if it
+        can.
+        """
         if self._turn != TURNS[-1]:
             return ""
-        return f"it is no whole line, though the run had ended by line {self._turned_on}: {AS_IT_WAS}"
+        return (
+            f"it is no whole line, though the run had ended by line {self._turned_on}: {AS_IT_WAS}"
+        )
 
 
 def _differs(one: str, other: str) -> bool:
@@ -90,16 +108,19 @@ def _differs(one: str, other: str) -> bool:
     return (one == WELL) is not (other == WELL)
 
 
-
 IN_MEMORY = 4 * 1024 * 1024
 LOOK_EVERY = 256  # entries
 BLOCK = 1 << 16
 NAMES = {"leftovers": "objects", "liveness": "late"}
-"""What is told with lists of names that are joined into one line, once all is read: by then nobody knows where they stood."""
+"""What is told with lists of names that are joined into one line, once all is read: by then
+nobody knows where they stood.
+"""
 
 
 class JournalDamaged(ValueError):
-    """A line of its file is not what was written; the message says which, and what is wrong with it."""
+    """A line of its file is not what was written; the message says which, and what is wrong with
+    it.
+    """
 
 
 class JournalTaken(ValueError):
@@ -112,7 +133,8 @@ class JournalLost(Exception):
 
 @dataclass(slots=True)
 class Entry:
-    """One thing that happened: when (seconds since the run began), who says so, what it was, and its particulars.
+    """One thing that happened: when (seconds since the run began), who says so, what it was, and
+    its particulars.
 
     Nobody changes one; it is not frozen, for many are made.
     """
@@ -131,7 +153,9 @@ class Journal:
         self.path = path
         self._clock = clock
         self._began = clock.now()
-        self._pen = threading.RLock()  # on the wall's clock a test and its actors write in threads of their own
+        self._pen = (
+            threading.RLock()
+        )  # on the wall's clock a test and its actors write in threads of their own
         self._file: BinaryIO = _opened(path) if path else io.BytesIO()
         self.size = 0
         """Bytes that it has."""
@@ -166,14 +190,17 @@ class Journal:
         """Once, and for good."""
         self._is_lost = True
         where = self.path or tempfile.gettempdir()
-        lost = JournalLost(f"the journal breaks off, since {where} takes no more: {error}: make room there")
+        lost = JournalLost(
+            f"the journal breaks off, since {where} takes no more: {error}: make room there"
+        )
         lost.__cause__ = error
         if self.when_lost is None:
             raise lost
         self.when_lost(lost)
 
     def keep_in(self, path: pathlib.Path, once_ours: Callable[[], object] = lambda: None) -> None:
-        """Go on in this file, which outlives it and begins with all that was written so far; `JournalTaken` if it is another's.
+        """Go on in this file, which outlives it and begins with all that was written so far;
+        `JournalTaken` if it is another's.
 
         Until `once_ours` has been called there is in it what was there before.
         """
@@ -197,13 +224,14 @@ class Journal:
         _write_all(self._file, line)
         self.entries += 1
         self.size += len(line)
-        if not self.entries % LOOK_EVERY:
-            self._leave_memory()
-
-    def _leave_memory(self) -> None:
-        """Once it outgrows it; a SpooledTemporaryFile would ask at each entry."""
-        if isinstance(self._file, io.BytesIO) and self._file.tell() > IN_MEMORY:
-            past, file = self._file, tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # open for the journal's life
+        # Once it outgrows memory; a SpooledTemporaryFile would look at each entry.
+        if (
+            not self.entries % LOOK_EVERY
+            and isinstance(self._file, io.BytesIO)
+            and self._file.tell() > IN_MEMORY
+        ):
+            # open for the journal's life
+            past, file = self._file, tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
             _write_all(file, past.getvalue())
             self._file = file
             past.close()
@@ -216,14 +244,17 @@ class Journal:
         rest = b""
         for block in self._blocks():
             *lines, rest = (rest + block).split(b"\n")
-            yield from _entries(lines)
+            for line in lines:
+                yield _entry(line)
 
     def content(self) -> bytes:
         """All of it, as in its file."""
         return b"".join(self._blocks())
 
     def _blocks(self) -> Iterator[bytes]:
-        """What has been written so far, while writing may go on: the file's own place stays at its end."""
+        """What has been written so far, while writing may go on: the file's own place stays at
+        its end.
+        """
         offset = 0
         while True:
             with self._pen:
@@ -273,7 +304,9 @@ def _opened(path: pathlib.Path) -> BinaryIO:
 
 def _locked(path: pathlib.Path) -> BinaryIO:
     """Ours as long as it is open, which a process that dies leaves to nobody."""
-    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b", buffering=0)
+    file = os.fdopen(
+        os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b", buffering=0
+    )
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -297,7 +330,10 @@ def is_being_written(path: pathlib.Path) -> bool:
 
 
 def read(path: pathlib.Path) -> list[Entry]:
-    """A journal from its file: the run can be judged again without its cluster. Of a killed one the last line may be cut."""
+    """A journal from its file: the run can be judged again without its cluster.
+
+    Of a killed one the last line may be cut.
+    """
     return list(stored(path))
 
 
@@ -308,7 +344,11 @@ def stored(path: pathlib.Path) -> Iterator[Entry]:
         for number, line in enumerate(file, 1):
             where = f"{path}:{number}"
             entry = _stored(line, where) if line.endswith(b"\n") else None
-            if why := course.against(entry.at, entry.what, entry.data) if entry else course.against_a_cut:
+            if (
+                why := course.against(entry.at, entry.what, entry.data)
+                if entry
+                else course.against_a_cut
+            ):
                 raise JournalDamaged(f"{where}: {why}")
             if entry:
                 yield entry
@@ -318,17 +358,27 @@ def _stored(line: bytes, where: str) -> Entry:
     try:
         entry = _entry(line)
     except UnicodeDecodeError as error:
-        raise JournalDamaged(f"{where}: no UTF-8: {error.reason} at byte {error.start + 1}") from None
+        raise JournalDamaged(
+            f"{where}: no UTF-8: {error.reason} at byte {error.start + 1}"
+        ) from None
     except json.JSONDecodeError as error:
-        raise JournalDamaged(f"{where}: no JSON: column {error.colno}: {error.msg.removesuffix(' at')}") from None
+        raise JournalDamaged(
+            f"{where}: no JSON: column {error.colno}: {error.msg.removesuffix(' at')}"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise JournalDamaged(f"{where}: no JSON that can be read: {error}") from None
     except KeyError as error:
         raise JournalDamaged(f"{where}: it has no {error}") from None
     except (TypeError, AttributeError):
         raise JournalDamaged(f"{where}: no JSON object") from None
-    if not isinstance(entry.at, int | float) or not isinstance(entry.who, str) or not isinstance(entry.what, str):
-        raise JournalDamaged(f"{where}: 'at' has to be a number, 'who' and 'what' have to be strings")
+    if (
+        not isinstance(entry.at, int | float)
+        or not isinstance(entry.who, str)
+        or not isinstance(entry.what, str)
+    ):
+        raise JournalDamaged(
+            f"{where}: 'at' has to be a number, 'who' and 'what' have to be strings"
+        )
     if entry.what in NAMES and not _are_names(entry.data.get(NAMES[entry.what], [])):
         raise JournalDamaged(f"{where}: {NAMES[entry.what]!r} has to be a list of strings")
     return entry
@@ -359,11 +409,6 @@ def _parsed(line: bytes) -> dict[str, Any]:
         return json.loads(line.decode())  # type: ignore[no-any-return]
 
 
-def _entries(lines: Iterable[bytes]) -> Iterator[Entry]:
-    for line in lines:
-        yield _entry(line)
-
-
 def _entry(line: bytes) -> Entry:
     data = _parsed(line)
     return Entry(data.pop("at"), data.pop("who"), data.pop("what"), data)
@@ -371,7 +416,6 @@ def _entry(line: bytes) -> Entry:
 
 # For actors that outlive a run: what they write goes into the journal that is open just then;
 # without one, nobody keeps it.
-
 
 
 class Relay:

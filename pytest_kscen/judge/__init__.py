@@ -1,1 +1,4 @@
-"""From a journal to verdicts. Nothing of a cluster, a simulation or a client may enter: an oracle must not share their code."""
+"""From a journal to verdicts.
+
+Nothing of a cluster, a simulation or a client may enter: an oracle must not share their code.
+"""

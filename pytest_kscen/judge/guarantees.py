@@ -20,27 +20,37 @@ def judge(seen: Sequence[VolumeRecord], *, churn: bool, refusal: str) -> Iterato
     if churn and not seen:
         yield Finding("volumes", UNKNOWN, f"churn made no volume: {refusal or 'run longer'}")
     else:
-        yield _states(seen)
+        broken = [_told(volume) for volume in seen if volume.verdict == BROKEN]
+        unknown = [
+            f"{volume.name} ({volume.unjudged})" for volume in seen if volume.verdict == UNKNOWN
+        ]
+        interrupted = [volume for volume in seen if volume.verdict == INTERRUPTED]
+        untold = [*_untold(seen, interrupted)]
+        said = []
+        if broken:
+            said.append(
+                f"{len(broken)} of {len(seen)} volumes did not keep the state they "
+                f"promise: {', '.join(broken)}"
+            )
+        if unknown:
+            said.append(
+                f"{len(unknown)} of {len(seen)} volumes could not be judged: {', '.join(unknown)}"
+            )
+        if untold:
+            told = (
+                f"{len(interrupted)} of {len(seen)} volumes were interrupted, and none was "
+                "seen to come back"
+            )
+            said.append(f"{told} by {' or by '.join(untold)}: run longer")
+        yield Finding(
+            "volumes",
+            INVALID if broken else UNKNOWN if unknown or untold else VALID,
+            "; ".join(said),
+        )
     yield from _attachments(seen)
     yield from _in_time("detachments", [one for volume in seen for one in volume.undetached])
     yield from _in_time("resizes", [one for volume in seen for one in volume.unresized])
     yield from _deletions(seen)
-
-
-def _states(seen: Sequence[VolumeRecord]) -> Finding:
-    broken = [_told(volume) for volume in seen if volume.verdict == BROKEN]
-    unknown = [f"{volume.name} ({volume.unjudged})" for volume in seen if volume.verdict == UNKNOWN]
-    interrupted = [volume for volume in seen if volume.verdict == INTERRUPTED]
-    untold = [*_untold(seen, interrupted)]
-    said = []
-    if broken:
-        said.append(f"{len(broken)} of {len(seen)} volumes did not keep the state they promise: {', '.join(broken)}")
-    if unknown:
-        said.append(f"{len(unknown)} of {len(seen)} volumes could not be judged: {', '.join(unknown)}")
-    if untold:
-        told = f"{len(interrupted)} of {len(seen)} volumes were interrupted, and none was seen to come back"
-        said.append(f"{told} by {' or by '.join(untold)}: run longer")
-    return Finding("volumes", INVALID if broken else UNKNOWN if unknown or untold else VALID, "; ".join(said))
 
 
 def _untold(seen: Sequence[VolumeRecord], interrupted: Sequence[VolumeRecord]) -> Iterator[str]:
@@ -52,11 +62,18 @@ def _untold(seen: Sequence[VolumeRecord], interrupted: Sequence[VolumeRecord]) -
 
 
 def _told(volume: VolumeRecord) -> str:
-    return volume.name if volume.lost_at is None else f"{volume.name} (gone at {volume.lost_at:g} s, and not by us)"
+    return (
+        volume.name
+        if volume.lost_at is None
+        else f"{volume.name} (gone at {volume.lost_at:g} s, and not by us)"
+    )
 
 
 def _attachments(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
-    """One that is refused or excused is an error among others. That none was ever seen to succeed is more."""
+    """One that is refused or excused is an error among others.
+
+    That none was ever seen to succeed is more.
+    """
     undone = [one for volume in seen for one in volume.unattached]
     blame = list(_in_time("attachments", undone))
     failed = [one for one in undone if not one.cut]
@@ -64,20 +81,33 @@ def _attachments(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
     if any(volume.attached for volume in seen) or not (blame or failed or unanswered):
         yield from blame
         return
-    why = "; ".join([*(finding.why for finding in blame), *([failed[0].why] if failed and not blame else [])])
-    told = f"none of the {len(undone) + unanswered} attachments that were asked for was seen to succeed"
+    why = "; ".join(
+        [*(finding.why for finding in blame), *([failed[0].why] if failed and not blame else [])]
+    )
+    told = (
+        f"none of the {len(undone) + unanswered} attachments that were asked for was seen to "
+        "succeed"
+    )
     verdict = blame[0].verdict if blame else UNKNOWN
     yield Finding("attachments", verdict, f"{told}: {why or 'though they had the time'}")
 
 
 def _in_time(check: str, undone: Sequence[Undone]) -> Iterator[Finding]:
-    """A single one that the storage did not do in peace is its fault, or may be, if nobody waited to the end."""
+    """A single one that the storage did not do in peace is its fault, or may be, if nobody
+    waited to the end.
+    """
     failed, cut = ([one for one in undone if one.cut is so] for so in (False, True))
     if blamed := [one for one in failed if one.blamed]:
-        why = f"{len(blamed)} of {len(failed)} that failed had {ENOUGH:g} s and more in which nothing excuses it: {blamed[0].why}"
+        why = (
+            f"{len(blamed)} of {len(failed)} that failed had {ENOUGH:g} s and more in which "
+            f"nothing excuses it: {blamed[0].why}"
+        )
         yield Finding(check, INVALID, why)
     elif doubtful := [one for one in cut if one.blamed]:
-        why = f"{len(doubtful)} were cut short after {ENOUGH:g} s and more in which nothing excuses it: let volumes live longer"
+        why = (
+            f"{len(doubtful)} were cut short after {ENOUGH:g} s and more in which nothing "
+            "excuses it: let volumes live longer"
+        )
         yield Finding(check, UNKNOWN, why)
 
 
@@ -92,7 +122,10 @@ def _deletions(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
 
 
 def _not_gone(stuck: dict[str, Stuck]) -> str:
-    return "; ".join(f"{name} was not gone {one.waited:g} s after its deletion began{_reason(one)}" for name, one in stuck.items())
+    return "; ".join(
+        f"{name} was not gone {one.waited:g} s after its deletion began{_reason(one)}"
+        for name, one in stuck.items()
+    )
 
 
 def _reason(one: Stuck) -> str:

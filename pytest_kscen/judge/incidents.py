@@ -1,4 +1,6 @@
-"""Incidents of a journal, whether each profile had an effect, and when an incident or a deleted replica excuses a volume."""
+"""Incidents of a journal, whether each profile had an effect, and when an incident or a deleted
+replica excuses a volume.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,6 @@ if TYPE_CHECKING:
 
     from pytest_kscen.journal import Entry
     from pytest_kscen.judge.volumes import VolumeRecord
-
-
-
 
 
 @dataclass(slots=True)
@@ -41,15 +40,21 @@ class IncidentRecord:
     perhaps: list[str] = field(default_factory=list)
     """What it may have done as well: nothing proves it."""
     overtaken: list[str] = field(default_factory=list)
-    """Those that came over what it had shaken before that was well again: how long it would have taken nobody can tell."""
+    """Those that came over what it had shaken before that was well again: how long it would have
+    taken nobody can tell.
+    """
     gone: list[str] = field(default_factory=list)
     """What it had shaken, or perhaps, and went before it was well again: nobody saw it recover."""
     mingled: list[str] = field(default_factory=list)
     """Those whose traces it was left with, so that nobody can tell how long its own took."""
     spared: list[str] = field(default_factory=list)
-    """Nodes among its targets to which nothing was done, because it was refused there, or came too late."""
+    """Nodes among its targets to which nothing was done, because it was refused there, or came
+    too late.
+    """
     settled_at: float | None = None
-    """When nothing of it was in trouble any more, as it was told: whatever came later is not its doing."""
+    """When nothing of it was in trouble any more, as it was told: whatever came later is not its
+    doing.
+    """
     felt_by: tuple[str, ...] = ()
     """The volumes of which something was its effect."""
     perhaps_felt_by: tuple[str, ...] = ()
@@ -126,7 +131,9 @@ def _with_volume(known: tuple[str, ...], entry: Entry) -> tuple[str, ...]:
 
 
 def _ended(incident: IncidentRecord, entry: Entry) -> None:
-    """So late that it has lasted no less than it did: the difference of two decimals may fall short of it."""
+    """So late that it has lasted no less than it did: the difference of two decimals may fall
+    short of it.
+    """
     incident.removed_at, lasted = entry.at, round(entry.at - incident.started_at, 6)
     while incident.removed_at - incident.started_at < lasted:
         incident.removed_at = math.nextafter(incident.removed_at, math.inf)
@@ -200,7 +207,9 @@ NOTICED_BY_VOLUMES = ("network-block", "network-degrade")
 """What is done to the network alone shows in what is replicated over it."""
 
 
-def judge(declared: Sequence[str], seen: Sequence[IncidentRecord], *, has_volumes: bool = True) -> Iterator[Finding]:
+def judge(
+    declared: Sequence[str], seen: Sequence[IncidentRecord], *, has_volumes: bool = True
+) -> Iterator[Finding]:
     """A profile that did nothing proves nothing; a fault that may still be on proves too much.
 
     `has_volumes` is whether the run had any.
@@ -210,9 +219,15 @@ def judge(declared: Sequence[str], seen: Sequence[IncidentRecord], *, has_volume
         if any(incident.had_effect for incident in own):
             yield Finding(f"chaos:{profile}", VALID)
         else:
-            yield Finding(f"chaos:{profile}", UNKNOWN, _without_effect(profile, own, has_volumes=has_volumes))
-    if stuck := [f"{incident.id}: {incident.not_undone}" for incident in seen if incident.not_undone]:
-        yield Finding("chaos", UNKNOWN, f"nobody knows whether these faults are undone: {'; '.join(stuck)}")
+            yield Finding(
+                f"chaos:{profile}", UNKNOWN, _without_effect(profile, own, has_volumes=has_volumes)
+            )
+    if stuck := [
+        f"{incident.id}: {incident.not_undone}" for incident in seen if incident.not_undone
+    ]:
+        yield Finding(
+            "chaos", UNKNOWN, f"nobody knows whether these faults are undone: {'; '.join(stuck)}"
+        )
 
 
 def _without_effect(profile: str, own: Sequence[IncidentRecord], *, has_volumes: bool) -> str:
@@ -221,7 +236,10 @@ def _without_effect(profile: str, own: Sequence[IncidentRecord], *, has_volumes:
     if failed:
         return f"{said}, and {len(failed)} could not be caused: {failed[0].failed}"
     if not has_volumes and profile in NOTICED_BY_VOLUMES:
-        return f"{said}, since there was no volume to notice one: declare volume_churn, or make volumes in the test"
+        return (
+            f"{said}, since there was no volume to notice one: declare volume_churn, or make "
+            "volumes in the test"
+        )
     return f"{said}: run longer"
 
 
@@ -231,11 +249,18 @@ def _without_effect(profile: str, own: Sequence[IncidentRecord], *, has_volumes:
 
 
 GRACE = 120.0  # seconds after an incident during which what it shook may still be shaking
-CATCHING_UP = 30.0  # seconds after one that has cut none of its links, or after a replica was replaced, for what waited for it
-BETWEEN = ("network-block", "network-degrade")  # the profiles of what is done to a network between two machines
+# seconds after one that has cut none of its links, or after a replica was replaced, for what waited
+# for it
+CATCHING_UP = 30.0
+BETWEEN = (
+    "network-block",
+    "network-degrade",
+)  # the profiles of what is done to a network between two machines
 
 
-def excused(volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]) -> bool:
+def excused(
+    volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]
+) -> bool:
     """Whether there was no peace for it from one moment to the other, the first included."""
     reached = since
     for began, over in sorted(_unrest(volume, since, at, shaken)):
@@ -253,14 +278,19 @@ def peace(volume: VolumeRecord, since: float, at: float, shaken: Sequence[Incide
     return seconds + max(0.0, at - reached)
 
 
-def _unrest(volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]) -> Iterator[tuple[float, float]]:
-    """A fault that is a lasting state excuses nothing, nor does one that never came to be; one that nobody undid may have.
+def _unrest(
+    volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]
+) -> Iterator[tuple[float, float]]:
+    """A fault that is a lasting state excuses nothing, nor does one that never came to be; one that
+    nobody undid may have.
 
     So does what we have done to the volume ourselves.
     """
     yield from ((began, over) for began, over in volume.taken if began <= at and over > since)
     for incident in shaken:
-        came_to_be = incident.effects or incident.perhaps or incident.not_undone or not incident.failed
+        came_to_be = (
+            incident.effects or incident.perhaps or incident.not_undone or not incident.failed
+        )
         if incident.lasting or not came_to_be:
             continue
         latest = math.inf if incident.removed_at is None else incident.removed_at + GRACE
@@ -274,19 +304,25 @@ def _unrest(volume: VolumeRecord, since: float, at: float, shaken: Sequence[Inci
 def _over(incident: IncidentRecord, volume: VolumeRecord, nodes: set[str], since: float) -> float:
     """Until when it may be why a volume on these nodes has not been well since then.
 
-    What was cut may come back late, and a link that was to be made meanwhile later still. Destroyed pods
-    cut none: others are in their place. Whoever stands on one side of a cut alone has lost no link by it.
-    """
+    What was cut may come back late, and a link that was to be made meanwhile later still. Destroyed
+    pods cut none: others are in their place. Whoever stands on one side of a cut alone has lost no
+    link by it."""
     if incident.removed_at is None:
         return math.inf
     late, soon = incident.removed_at + GRACE, incident.removed_at + CATCHING_UP
     if volume.name in incident.perhaps_felt_by:
         return late
-    if "pods" in incident.targets and since > incident.removed_at and incident.settled_at is not None:
+    if (
+        "pods" in incident.targets
+        and since > incident.removed_at
+        and incident.settled_at is not None
+    ):
         return min(late, incident.settled_at)
     if volume.name in incident.felt_by:
         return late
-    cuts_none = "pods" in incident.targets or any(nodes.isdisjoint(side) for side in _sides(incident))
+    cuts_none = "pods" in incident.targets or any(
+        nodes.isdisjoint(side) for side in _sides(incident)
+    )
     return soon if cuts_none else late
 
 
@@ -295,7 +331,9 @@ def _sides(incident: IncidentRecord) -> list[list[str]]:
     targets = incident.targets
     if "group_a" in targets:
         return [targets["group_a"], targets["group_b"]]
-    return [[node] for node in targets["nodes"]] if incident.profile in BETWEEN else [targets["nodes"]]
+    return (
+        [[node] for node in targets["nodes"]] if incident.profile in BETWEEN else [targets["nodes"]]
+    )
 
 
 # What the replica destroyer takes excuses its volume: until the journal says that it is
@@ -308,7 +346,9 @@ Span: TypeAlias = tuple[float, float]
 
 
 def spans_of(entry: Entry) -> tuple[Span, ...]:
-    """What was refused was not done, unless an answer before that was lost; what was stopped may have been."""
+    """What was refused was not done, unless an answer before that was lost; what was stopped may
+    have been.
+    """
     data = entry.data
     if data["result"].startswith("failed: ") and not data.get("perhaps_done"):
         return ()

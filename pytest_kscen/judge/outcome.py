@@ -1,4 +1,6 @@
-"""What a run has come to: verdicts, volumes, incidents and what was left behind, judged from its journal alone."""
+"""What a run has come to: verdicts, volumes, incidents and what was left behind, judged from its
+journal alone.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ BEST_FIRST = (volumes.STABLE, volumes.RECOVERED, volumes.INTERRUPTED, UNKNOWN, v
 
 
 class Volumes(Sequence["VolumeRecord"]):
-    """The run's volumes, in the order of their creation; by name too, of which the latest has it."""
+    """The run's volumes, in the order of their creation; by name too, of which the latest has
+    it.
+    """
 
     def __init__(self, records: Iterable[VolumeRecord]) -> None:
         self._records = list(records)
@@ -44,7 +48,10 @@ class Volumes(Sequence["VolumeRecord"]):
             for record in reversed(self._records):
                 if record.name == key:
                     return record
-            raise KeyError(f"no volume {key!r}; there are {', '.join(record.name for record in self._records) or 'none'}")
+            raise KeyError(
+                f"no volume {key!r}; there are "
+                f"{', '.join(record.name for record in self._records) or 'none'}"
+            )
         return self._records[key]
 
     def __contains__(self, one: object) -> bool:
@@ -56,7 +63,9 @@ class Volumes(Sequence["VolumeRecord"]):
 
     def __repr__(self) -> str:
         """How many are how."""
-        counted = ", ".join(f"{count} {verdict}" for verdict in BEST_FIRST if (count := len(self._of(verdict))))
+        counted = ", ".join(
+            f"{count} {verdict}" for verdict in BEST_FIRST if (count := len(self._of(verdict)))
+        )
         return f"<{len(self)} volume{'' if len(self) == 1 else 's'}{counted and ': '}{counted}>"
 
     def _of(self, verdict: str) -> list[VolumeRecord]:
@@ -89,7 +98,10 @@ class Volumes(Sequence["VolumeRecord"]):
 
 @dataclass(slots=True)
 class Outcome:
-    """The judged run. A test that never looks at the verdict of one that is not valid fails at its end."""
+    """The judged run.
+
+    A test that never looks at the verdict of one that is not valid fails at its end.
+    """
 
     findings: list[Finding]
     volumes: Volumes
@@ -116,14 +128,21 @@ class Outcome:
 
     def explain(self) -> str:
         """Every finding that is not valid, and the seed."""
-        said = [f"{finding.check} is {finding.verdict}: {finding.why}" for finding in self.findings if finding.verdict != VALID]
+        said = [
+            f"{finding.check} is {finding.verdict}: {finding.why}"
+            for finding in self.findings
+            if finding.verdict != VALID
+        ]
         return "\n".join([*(said or ["everything that was checked is valid"]), f"seed {self.seed}"])
 
     def as_json(self) -> bytes:
         return orjson.dumps(
             {
                 "verdict": self.judged,
-                "findings": [{"check": one.check, "verdict": one.verdict, "why": one.why} for one in self.findings],
+                "findings": [
+                    {"check": one.check, "verdict": one.verdict, "why": one.why}
+                    for one in self.findings
+                ],
                 "lasted": self.lasted,
                 "stopped_early": self.stopped_early,
                 "actions": self.actions,
@@ -133,16 +152,21 @@ class Outcome:
                 "seed": self.seed,
                 "replayable": self.replayable,
             },
-            default=methodcaller("as_json"),  # one after the other, so that they are never all in memory
-            option=orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE,
+            default=methodcaller(
+                "as_json"
+            ),  # one after the other, so that they are never all in memory
+            option=orjson.OPT_PASSTHROUGH_DATACLASS
+            | orjson.OPT_INDENT_2
+            | orjson.OPT_APPEND_NEWLINE,
         )
 
 
 def judge(journal: Iterable[Entry], path: pathlib.Path | None = None) -> Outcome:
-    """The outcome of a journal, which is read once for all checks; one that crashes makes its part unknown.
+    """The outcome of a journal, which is read once for all checks; one that crashes makes its part
+    unknown.
 
-    `path` is where it was read from: whoever judges a run again is told which line a check crashed at.
-    """
+    `path` is where it was read from: whoever judges a run again is told which line a check crashed
+    at."""
     outcome = Outcome([], Volumes([]), [], [], {}, 0.0, False, "")
     began, end = start_and_end.Beginning(), start_and_end.Ending()
     actions: dict[str, Tally] = {}
@@ -159,7 +183,9 @@ def judge(journal: Iterable[Entry], path: pathlib.Path | None = None) -> Outcome
 
     def of_incidents() -> Iterator[Finding]:
         outcome.incidents = list(seen.values())
-        yield from incidents.judge(began.chaos or (), outcome.incidents, has_volumes=stories.has_any)
+        yield from incidents.judge(
+            began.chaos or (), outcome.incidents, has_volumes=stories.has_any
+        )
 
     def of_volumes() -> Iterator[Finding]:
         outcome.volumes = Volumes(stories.judged(outcome.incidents))
@@ -167,7 +193,11 @@ def judge(journal: Iterable[Entry], path: pathlib.Path | None = None) -> Outcome
         yield from guarantees.judge(outcome.volumes, churn=began.churn, refusal=created.refusal)
 
     def of_the_end() -> Iterator[Finding]:
-        outcome.leftovers, outcome.lasted, outcome.stopped_early = end.leftovers or [], end.lasted, end.stopped_early
+        outcome.leftovers, outcome.lasted, outcome.stopped_early = (
+            end.leftovers or [],
+            end.lasted,
+            end.stopped_early,
+        )
         yield from start_and_end.judge_end(end)
 
     learners: dict[Check, Learner] = {
@@ -195,11 +225,17 @@ def _doubted(finding: Finding) -> Finding:
     """Of a cluster that has crashed nobody can say that it was its storage."""
     if finding.verdict != INVALID:
         return finding
-    return Finding(finding.check, UNKNOWN, f"the cluster has crashed, so that it may be its doing: {finding.why}")
+    return Finding(
+        finding.check,
+        UNKNOWN,
+        f"the cluster has crashed, so that it may be its doing: {finding.why}",
+    )
 
 
 def _read(journal: Iterable[Entry], learners: dict[Check, Learner]) -> dict[Check, Crash]:
-    """Tell each of every entry, which is a line; whoever crashes, as is told here, hears no more."""
+    """Tell each of every entry, which is a line; whoever crashes, as is told here, hears no
+    more.
+    """
     crashes: dict[Check, Crash] = {}
     hearing = list(learners.items())
     try:

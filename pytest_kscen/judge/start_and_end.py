@@ -1,4 +1,6 @@
-"""Start and end of a run: seed and declarations, crashes of checks, liveness after healing, leftovers."""
+"""Start and end of a run: seed and declarations, crashes of checks, liveness after healing,
+leftovers.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
 
     from pytest_kscen.journal import Entry
     from pytest_kscen.judge.incidents import Span
-
-
 
 
 EVERYTHING = "everything"
@@ -55,7 +55,9 @@ class Ending:
     blind: list[str] = field(default_factory=list)
     """How the observer of effects crashed, each time."""
     unswept: dict[str, str] = field(default_factory=dict)
-    """The nodes on which faults may still be, an earlier run's or this one's, and why they could not be taken back."""
+    """The nodes on which faults may still be, an earlier run's or this one's, and why they could
+    not be taken back.
+    """
     cluster_crashed: bool = False
     """Whether what happened then was nobody's doing but the simulation's."""
     made: dict[str, None] = field(default_factory=dict)
@@ -65,7 +67,9 @@ class Ending:
 
     @property
     def lasted(self) -> float:
-        """Until the counters were frozen; of a run that was killed nobody knows more than that it was on until then."""
+        """Until the counters were frozen; of a run that was killed nobody knows more than that
+        it was on until then.
+        """
         return self.told_until if self.frozen_at is None else self.frozen_at
 
     @property
@@ -81,7 +85,11 @@ class Ending:
     @property
     def overlooked(self) -> dict[str, str]:
         """Where something of it may be that nobody has seen."""
-        return {resource: why for resource, why in self.hidden.items() if resource in {EVERYTHING, *self.made}}
+        return {
+            resource: why
+            for resource, why in self.hidden.items()
+            if resource in {EVERYTHING, *self.made}
+        }
 
 
 def learn_end(ending: Ending, entry: Entry) -> None:
@@ -151,7 +159,11 @@ def _whole(ending: Ending, entry: Entry) -> None:
 
 def _healed(ending: Ending, entry: Entry) -> None:
     ending.late = entry.data["late"]
-    ending.excused = [name for name in ending.late if any(until > entry.at for _, until in ending.taken.get(name, ()))]
+    ending.excused = [
+        name
+        for name in ending.late
+        if any(until > entry.at for _, until in ending.taken.get(name, ()))
+    ]
 
 
 def _hidden(ending: Ending, entry: Entry) -> None:
@@ -185,25 +197,41 @@ _READ: dict[str, Callable[[Ending, Entry], None]] = {
 
 def judge_end(ending: Ending) -> Iterator[Finding]:
     if ending.is_untold:
-        yield Finding("journal", UNKNOWN, f"it breaks off after {in_words(ending.told_until)}, while the run was on")
+        yield Finding(
+            "journal",
+            UNKNOWN,
+            f"it breaks off after {in_words(ending.told_until)}, while the run was on",
+        )
     if ending.crashes:
         yield Finding("actors", UNKNOWN, f"crashed: {'; '.join(ending.crashes)}")
     if ending.blind:
-        yield Finding("effects", UNKNOWN, f"who observes them crashed {len(ending.blind)} times: {ending.blind[0]}")
+        yield Finding(
+            "effects",
+            UNKNOWN,
+            f"who observes them crashed {len(ending.blind)} times: {ending.blind[0]}",
+        )
     if ending.unswept:
         places = "; ".join(f"{node}: {why}" for node, why in ending.unswept.items())
-        yield Finding("calm", UNKNOWN, f"faults may still be on nodes from which nobody could take them back: {places}")
+        yield Finding(
+            "calm",
+            UNKNOWN,
+            f"faults may still be on nodes from which nobody could take them back: {places}",
+        )
     yield _liveness(ending)
     yield _leftovers(ending)
 
 
 def _liveness(ending: Ending) -> Finding:
     if ending.late is None:
-        return Finding("liveness", UNKNOWN, "nobody saw whether the volumes that were left became ready again")
+        return Finding(
+            "liveness", UNKNOWN, "nobody saw whether the volumes that were left became ready again"
+        )
     if blamed := [name for name in ending.late if name not in ending.excused]:
         return Finding("liveness", INVALID, "; ".join(_late(ending, blamed)))
     if ending.late:
-        why = f"not ready before what we deleted of them could be replaced: {', '.join(ending.late)}"
+        why = (
+            f"not ready before what we deleted of them could be replaced: {', '.join(ending.late)}"
+        )
         return Finding("liveness", UNKNOWN, why)
     return Finding("liveness", VALID)
 
@@ -214,7 +242,10 @@ def _late(ending: Ending, late: Sequence[str]) -> Iterator[str]:
     elif ending.shaken:
         circumstances = "although everything was healed"
     else:
-        circumstances = f"although there was no fault{' but the replicas that we deleted' if ending.taken else ''}"
+        circumstances = (
+            "although there was no "
+            f"fault{' but the replicas that we deleted' if ending.taken else ''}"
+        )
     if again := [name for name in late if name in ending.ready]:
         yield f"not ready again {circumstances}: {', '.join(again)}"
     if never := [name for name in late if name not in ending.ready]:
@@ -224,7 +255,9 @@ def _late(ending: Ending, late: Sequence[str]) -> Iterator[str]:
 def _leftovers(ending: Ending) -> Finding:
     told = ", ".join(ending.leftovers or ())
     if told and ending.leftovers == ending.abandoned:
-        return Finding("leftovers", UNKNOWN, f"left behind, since nobody waited until they were gone: {told}")
+        return Finding(
+            "leftovers", UNKNOWN, f"left behind, since nobody waited until they were gone: {told}"
+        )
     if told:
         return Finding("leftovers", INVALID, f"still there: {told}")
     if ending.leftovers is None:
@@ -237,7 +270,6 @@ def _leftovers(ending: Ending) -> Finding:
 
 
 # How a run began: its seed, and what was declared, of which something has to be seen.
-
 
 
 @dataclass(slots=True)
@@ -269,7 +301,6 @@ def judge_start(beginning: Beginning) -> Iterator[Finding]:
 
 
 # A check that crashed: how, at which line of the journal, and what is amiss there.
-
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,6 @@
-"""Verdicts (valid, invalid, unknown; merged by priority), the count of actions, and interning of journal names."""
+"""Verdicts (valid, invalid, unknown; merged by priority), the count of actions, and interning of
+journal names.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_kscen.journal import Entry
-
-
 
 
 VALID, UNKNOWN, INVALID = "valid", "unknown", "invalid"

@@ -1,8 +1,9 @@
-"""Each volume's story: how often each condition changed while it was checked, and what that says of the storage.
+"""Each volume's story: how often each condition changed while it was checked, and what that says of
+the storage.
 
-An even count means that the volume came back each time it was shaken, an odd one that it did not. One that is gone without
-our doing is broken whatever it counted, and one that nobody checked to the end is unknown.
-"""
+An even count means that the volume came back each time it was shaken, an odd one that it did not.
+One that is gone without our doing is broken whatever it counted, and one that nobody checked to the
+end is unknown."""
 
 from __future__ import annotations
 
@@ -80,7 +81,10 @@ class VolumeRecord:
     crash: str = ""
     placed_at: array[float] = field(default_factory=lambda: array("d"))
     placed_on: tuple[tuple[str, ...], ...] = ()
-    """Which nodes had its replicas, and since when each time. In what follows, what few have costs the others nothing."""
+    """Which nodes had its replicas, and since when each time.
+
+    In what follows, what few have costs the others nothing.
+    """
     taken: tuple[Span, ...] = ()
     """When what we took ourselves excuses it: one of its replicas."""
     odd_since: tuple[tuple[str, float], ...] = ()
@@ -89,7 +93,9 @@ class VolumeRecord:
     """Whether it had the time to become ready."""
     deleting_at: float | None = None
     off: bool = False
-    """Whether in the end all machines that held it were off, so that nobody was there to tell how it is."""
+    """Whether in the end all machines that held it were off, so that nobody was there to tell
+    how it is.
+    """
     robbed: bool = False
     """Whether it was never ready, and nothing but the disks that we took excuses that."""
     lost_at: float | None = None
@@ -99,7 +105,9 @@ class VolumeRecord:
     attached: int = 0
     """How often an attachment was there, those that it was made with included."""
     asked_at: dict[str, float] = field(default_factory=dict)
-    """The nodes of attachments that it was made with and that have not come, and since when they are wanted."""
+    """The nodes of attachments that it was made with and that have not come, and since when they
+    are wanted.
+    """
     unanswered: int = 0
     """Those among them that had the time to come."""
     unattached: tuple[Undone, ...] = ()
@@ -124,14 +132,18 @@ class VolumeRecord:
         return self.deleting_at is not None
 
     def came_back(self, condition: str) -> bool:
-        """Whether that was seen, at least once; of one that was never ready, that it became so when all was healed."""
+        """Whether that was seen, at least once; of one that was never ready, that it became so
+        when all was healed.
+        """
         if self.ready_at is None:
             return self.healed
         count = self.transitions.get(condition, 0)
         return count > 1 or (count > 0 and self.healed)
 
     def lacks(self, condition: str) -> bool:
-        """Whether it was seen to lose that and not to come back; one that was never ready lacks everything."""
+        """Whether it was seen to lose that and not to come back; one that was never ready lacks
+        everything.
+        """
         return self.ready_at is None or self.transitions.get(condition, 0) % 2 > 0
 
     @property
@@ -139,7 +151,9 @@ class VolumeRecord:
         """Why nobody can tell how it was; empty if somebody can."""
         if self.robbed:
             return "it was not ready before disks of it were deleted by us"
-        return self.unchecked or ("all machines that held it were off: what it says of itself is old" if self.off else "")
+        return self.unchecked or (
+            "all machines that held it were off: what it says of itself is old" if self.off else ""
+        )
 
     @property
     def unchecked(self) -> str:
@@ -162,13 +176,19 @@ class VolumeRecord:
             "crash": self.crash,
             "attached": self.attached,
             "asked_at": self.asked_at,
-            **{name: [asdict(one) for one in getattr(self, name)] for name in ("unattached", "undetached", "unresized", "stuck")},
+            **{
+                name: [asdict(one) for one in getattr(self, name)]
+                for name in ("unattached", "undetached", "unresized", "stuck")
+            },
             "verdict": self.verdict,
         }
 
 
 class Stories:
-    """All volumes', as the journal tells them. One may have the name of one that is gone: what is told is told of the latest."""
+    """All volumes', as the journal tells them.
+
+    One may have the name of one that is gone: what is told is told of the latest.
+    """
 
     def __init__(self, beginning: Beginning) -> None:
         """The journal's, which tells it before any volume's."""
@@ -177,19 +197,32 @@ class Stories:
         self._latest: dict[str, VolumeRecord] = {}
         self._ends: dict[str, float] = {}
         self._is_cut_short = False
-        """Whether one of our actors has crashed while volumes came and went: from then on none may wait for them."""
+        """Whether one of our actors has crashed while volumes came and went: from then on none
+        may wait for them.
+        """
 
     def learn(self, entry: Entry) -> None:
         """What the next entry says of any of them."""
         what, data = entry.what, entry.data
         if what == "volume":
-            record = VolumeRecord(shared(data["volume"]), shared(data["storage_class"]), _uncounted(self._beginning.conditions))
+            record = VolumeRecord(
+                shared(data["volume"]),
+                shared(data["storage_class"]),
+                _uncounted(self._beginning.conditions),
+            )
             self._latest[record.name] = record
             self._found.append(record)
         elif what in _ENDS:
             self._ends[what] = entry.at
             for volume in self._found if what == LIVENESS else ():
-                _is_looked_at(volume, entry)
+                # When all is healed.
+                volume.healed = (
+                    not volume.deleting
+                    and volume.lost_at is None
+                    and volume.name not in entry.data["late"]
+                )
+                if volume.healed and volume.ready_at is None and not volume.waited_for:
+                    volume.ready_at = entry.at
         elif what == CRASHED:
             self._is_cut_short |= FROZEN not in self._ends
         elif what in _READ:
@@ -204,18 +237,34 @@ class Stories:
     def judged(self, shaken: Sequence[IncidentRecord]) -> list[VolumeRecord]:
         """In the order of their creation."""
         for volume in self._found:
-            volume.stopped_at = self._ends.get(FROZEN) if volume.stopped_at is None else volume.stopped_at
+            volume.stopped_at = (
+                self._ends.get(FROZEN) if volume.stopped_at is None else volume.stopped_at
+            )
             volume.waited_for |= LIVENESS in self._ends and not self._is_cut_short
             volume.off = _is_off(volume, shaken)
-            _judge(volume, shaken)
+            if volume.lost_at is not None:
+                volume.verdict = BROKEN
+            elif volume.unchecked or volume.stopped_at is None:
+                volume.verdict = UNKNOWN
+            elif volume.ready_at is None:
+                volume.verdict = _verdict_of_unready(volume, volume.stopped_at, shaken)
+            elif odd := [since for _, since in volume.odd_since]:
+                told = all(excused(volume, since, volume.stopped_at, shaken) for since in odd)
+                volume.verdict = INTERRUPTED if told else BROKEN
+            elif volume.off:
+                volume.verdict = UNKNOWN
+            else:
+                volume.verdict = RECOVERED if any(volume.transitions.values()) else STABLE
+            for stuck in volume.stuck:
+                stuck.excused = peace(volume, stuck.at - stuck.waited, stuck.at, shaken) < ENOUGH
+            for one in (*volume.unattached, *volume.undetached, *volume.unresized):
+                one.excused = not _had_time(volume, one.at - one.waited, one.at, shaken)
+            until = volume.stopped_at or 0.0
+            volume.unanswered = sum(
+                _had_time(volume, max(since, volume.ready_at or 0.0), until, shaken)
+                for since in volume.asked_at.values()
+            )
         return self._found
-
-
-def _is_looked_at(volume: VolumeRecord, entry: Entry) -> None:
-    """When all is healed. One that is ready then has become so in its time, also if nobody else saw it any more."""
-    volume.healed = not volume.deleting and volume.lost_at is None and volume.name not in entry.data["late"]
-    if volume.healed and volume.ready_at is None and not volume.waited_for:
-        volume.ready_at = entry.at
 
 
 def _checked(volume: VolumeRecord, entry: Entry) -> None:
@@ -305,11 +354,15 @@ def _resized(volume: VolumeRecord, entry: Entry) -> None:
     for one in _undone(entry):
         late = 0.0 if volume.deleting_at is None else one.at - volume.deleting_at
         if late < one.waited or not late:
-            volume.unresized += (replace(one, at=one.at - late, waited=one.waited - late, cut=one.cut or late > 0),)
+            volume.unresized += (
+                replace(one, at=one.at - late, waited=one.waited - late, cut=one.cut or late > 0),
+            )
 
 
 def _taken(volume: VolumeRecord, entry: Entry) -> None:
-    """One that was never ready begins anew without a disk: what it had done until then was in vain."""
+    """One that was never ready begins anew without a disk: what it had done until then was in
+    vain.
+    """
     spans = spans_of(entry)
     if volume.deleting:
         spans = made_good(spans, entry.at)
@@ -360,26 +413,22 @@ _DEEDS: dict[str, _Reading] = {
 }
 
 
-def _judge(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> None:
-    volume.verdict = _verdict(volume, shaken)
-    for stuck in volume.stuck:
-        stuck.excused = peace(volume, stuck.at - stuck.waited, stuck.at, shaken) < ENOUGH
-    for one in (*volume.unattached, *volume.undetached, *volume.unresized):
-        one.excused = not _had_time(volume, one.at - one.waited, one.at, shaken)
-    until = volume.stopped_at or 0.0
-    volume.unanswered = sum(
-        _had_time(volume, max(since, volume.ready_at or 0.0), until, shaken) for since in volume.asked_at.values()
-    )
+def _had_time(
+    volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]
+) -> bool:
+    """Whether a ready volume had the peace for it.
 
-
-def _had_time(volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]) -> bool:
-    """Whether a ready volume had the peace for it. Whether it should have been ready is judged by itself."""
+    Whether it should have been ready is judged by itself.
+    """
     was_ready = volume.ready_at is not None and volume.ready_at <= since
     return was_ready and peace(volume, since, at, shaken) >= ENOUGH
 
 
 def _had_time_to_form(volume: VolumeRecord, until: float, shaken: Sequence[IncidentRecord]) -> bool:
-    """Since it first had a replica. If nothing excuses any of that time, it may have been short: it came so late by itself."""
+    """Since it first had a replica.
+
+    If nothing excuses any of that time, it may have been short: it came so late by itself.
+    """
     since = min([until, *volume.placed_at[:1]])
     return peace(volume, since, until, shaken) >= min(ENOUGH, until - since)
 
@@ -387,29 +436,22 @@ def _had_time_to_form(volume: VolumeRecord, until: float, shaken: Sequence[Incid
 def _is_off(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> bool:
     """Whether all machines on which it was in the end were off then."""
     end = volume.stopped_at or 0.0
-    stops = [one for one in shaken if one.profile == OFF and one.lasting and one.had_effect and one.started_at < end]
+    stops = [
+        one
+        for one in shaken
+        if one.profile == OFF and one.lasting and one.had_effect and one.started_at < end
+    ]
     there = volume.nodes_between(end, end)
     return bool(there) and there.issubset(node for one in stops for node in one.shaken)
 
 
-def _verdict_of_unready(volume: VolumeRecord, until: float, shaken: Sequence[IncidentRecord]) -> str:
+def _verdict_of_unready(
+    volume: VolumeRecord, until: float, shaken: Sequence[IncidentRecord]
+) -> str:
     """One that lacked what we took proves nothing, unless it is ready when all is healed."""
     if _had_time_to_form(volume, until, shaken):
         return BROKEN
-    volume.robbed = not volume.healed and _had_time_to_form(replace(volume, taken=()), until, shaken)
+    volume.robbed = not volume.healed and _had_time_to_form(
+        replace(volume, taken=()), until, shaken
+    )
     return UNKNOWN if volume.robbed else INTERRUPTED
-
-
-def _verdict(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> str:
-    if volume.lost_at is not None:
-        return BROKEN
-    if volume.unchecked or volume.stopped_at is None:
-        return UNKNOWN
-    if volume.ready_at is None:
-        return _verdict_of_unready(volume, volume.stopped_at, shaken)
-    if odd := [since for _, since in volume.odd_since]:
-        told = all(excused(volume, since, volume.stopped_at, shaken) for since in odd)
-        return INTERRUPTED if told else BROKEN
-    if volume.off:
-        return UNKNOWN
-    return RECOVERED if any(volume.transitions.values()) else STABLE

@@ -1,1 +1,4 @@
-"""The client side of Kubernetes: what actors speak, and what answers them. No server and no simulation may enter here."""
+"""The client side of Kubernetes: what actors speak, and what answers them.
+
+No server and no simulation may enter here.
+"""

@@ -1,4 +1,7 @@
-"""What an actor is given: the API, the clock, chance of its own and a pen. It reaches the world through nothing else."""
+"""What an actor is given: the API, the clock, chance of its own and a pen.
+
+It reaches the world through nothing else.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,8 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.storage import HealthSource
 
 
-
 # An Api that leaves a trace: each write goes into the journal, with its answer or its refusal,
 # before the actor sees it.
-
 
 
 class RecordingApi(ForwardingApi):
@@ -51,10 +52,14 @@ class RecordingApi(ForwardingApi):
         metadata = obj.get("metadata", {})
         called = name or metadata.get("name") or f"{metadata.get('generateName', '')}*"
         place = (resource, called, namespace or metadata.get("namespace", ""), subresource)
-        write = self._api.create(resource, obj, namespace, name=name, subresource=subresource, **options)
+        write = self._api.create(
+            resource, obj, namespace, name=name, subresource=subresource, **options
+        )
         return await self._witnessed("create", place, write, obj)  # type: ignore[no-any-return]
 
-    async def update(self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any) -> Obj:
+    async def update(
+        self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any
+    ) -> Obj:
         metadata = obj["metadata"]
         place = (resource, metadata["name"], metadata.get("namespace", ""), subresource)
         write = self._api.update(resource, obj, subresource=subresource, **options)
@@ -71,24 +76,50 @@ class RecordingApi(ForwardingApi):
         patch_type: str = MERGE_PATCH,
         **options: Any,
     ) -> Obj:
-        write = self._api.patch(resource, name, patch, namespace, subresource=subresource, patch_type=patch_type, **options)
-        return await self._witnessed("patch", (resource, name, namespace, subresource), write, patch)  # type: ignore[no-any-return]
+        write = self._api.patch(
+            resource,
+            name,
+            patch,
+            namespace,
+            subresource=subresource,
+            patch_type=patch_type,
+            **options,
+        )
+        return await self._witnessed(  # type: ignore[no-any-return]
+            "patch", (resource, name, namespace, subresource), write, patch
+        )
 
-    async def apply(self, resource: Resource, obj: Obj, *, field_manager: str, force: bool = False, subresource: str = "") -> Obj:
+    async def apply(
+        self,
+        resource: Resource,
+        obj: Obj,
+        *,
+        field_manager: str,
+        force: bool = False,
+        subresource: str = "",
+    ) -> Obj:
         metadata = obj["metadata"]
         place = (resource, metadata["name"], metadata.get("namespace", ""), subresource)
-        write = self._api.apply(resource, obj, field_manager=field_manager, force=force, subresource=subresource)
+        write = self._api.apply(
+            resource, obj, field_manager=field_manager, force=force, subresource=subresource
+        )
         return await self._witnessed("apply", place, write, obj)  # type: ignore[no-any-return]
 
-    async def delete(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Obj:
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", **options: Any
+    ) -> Obj:
         write = self._api.delete(resource, name, namespace, **options)
         return await self._witnessed("delete", (resource, name, namespace, ""), write, None)  # type: ignore[no-any-return]
 
-    async def delete_collection(self, resource: Resource, namespace: str = "", **options: Any) -> None:
+    async def delete_collection(
+        self, resource: Resource, namespace: str = "", **options: Any
+    ) -> None:
         write = self._api.delete_collection(resource, namespace, **options)
         await self._witnessed("deletecollection", (resource, "", namespace, ""), write, None)
 
-    async def _witnessed(self, verb: str, place: tuple[Resource, str, str, str], write: Awaitable[Any], body: Any) -> Any:
+    async def _witnessed(
+        self, verb: str, place: tuple[Resource, str, str, str], write: Awaitable[Any], body: Any
+    ) -> Any:
         resource, name, namespace, subresource = place
         particulars = {
             "verb": verb,
@@ -101,14 +132,20 @@ class RecordingApi(ForwardingApi):
         try:
             answer = await write
         except ApiError as error:
-            self._witness.note("refused", **particulars, reason=error.status.get("reason", ""), message=error.message)
+            self._witness.note(
+                "refused",
+                **particulars,
+                reason=error.status.get("reason", ""),
+                message=error.message,
+            )
             raise
         metadata = answer.get("metadata", {}) if isinstance(answer, dict) else {}
         self._witness.note(
-            "wrote", **{**particulars, "name": metadata.get("name") or name}, revision=metadata.get("resourceVersion")
+            "wrote",
+            **{**particulars, "name": metadata.get("name") or name},
+            revision=metadata.get("resourceVersion"),
         )
         return answer
-
 
 
 RUN_LABEL = "kscen.io/run"
@@ -151,28 +188,41 @@ class Actor:
         self.witness.note(what, **data)
 
     def log(self, level: int, what: str, **particulars: Any) -> None:
-        """Say it to people: in the log of this kind of actor, in words and as the record's fields, the journal's time with them."""
+        """Say it to people: in the log of this kind of actor, in words and as the record's
+        fields, the journal's time with them.
+        """
         logger = logging.getLogger(f"pytest_kscen.{self.name.partition('/')[0]}")
         if logger.isEnabledFor(level):
             said = "".join(f" {name}={value}" for name, value in particulars.items())
-            own = {f"{name}_" if name in RECORDS_OWN else name: value for name, value in particulars.items()}
+            own = {
+                f"{name}_" if name in RECORDS_OWN else name: value
+                for name, value in particulars.items()
+            }
             fields = {"actor": self.name, "at": self.witness.now, **own}
             logger.log(level, "%s: %s%s", self.name, what, said, extra=fields)
 
     async def own(self, resource: Resource) -> list[Obj]:
         """Those that this run has made; a cluster that does not know the resource has none."""
         try:
-            return (await self.api.list(resource, labels=f"{RUN_LABEL}={self.labels[RUN_LABEL]}")).items
+            return (
+                await self.api.list(resource, labels=f"{RUN_LABEL}={self.labels[RUN_LABEL]}")
+            ).items
         except NotFound:
             return []
 
     def with_patience(self, seconds: float) -> Actor:
         """The same hands, for whom a refusal is one after so long."""
-        return replace(self, api=self.api.with_patience(seconds)) if isinstance(self.api, RetryingApi) else self
+        return (
+            replace(self, api=self.api.with_patience(seconds))
+            if isinstance(self.api, RetryingApi)
+            else self
+        )
 
     @contextlib.asynccontextmanager
     async def doing(self, action: str, **particulars: Any) -> AsyncIterator[Deed]:
-        """Log and note that an action begins, how it ended (and why it was stopped, if that is told), and how long it took."""
+        """Log and note that an action begins, how it ended (and why it was stopped, if that is
+        told), and how long it took.
+        """
         began = self.clock.now()
         self.note("began", action=action, **particulars)
         self.log(logging.INFO, "begins", action=action, **particulars)
@@ -190,13 +240,17 @@ class Actor:
             raise
         finally:
             took = round(self.clock.now() - began, 6)
-            self.note("ended", action=action, **particulars, result=result, took=took, **deed.had, **doubt)
+            self.note(
+                "ended", action=action, **particulars, result=result, took=took, **deed.had, **doubt
+            )
             self.log(level, "ended", action=action, **particulars, result=result, took=took)
 
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """The cluster in which the tested one's nodes are virtual machines, and the namespace of those."""
+    """The cluster in which the tested one's nodes are virtual machines, and the namespace of
+    those.
+    """
 
     api_for: Callable[[str], Api]
     namespace: str
@@ -228,24 +282,42 @@ class Stage:
     """How many actors there are of kinds of which there may be several."""
 
     def one_more(self, kind: str) -> str:
-        """The name for another actor of this kind: the first has the kind's own, the others' are numbered."""
+        """The name for another actor of this kind: the first has the kind's own, the others' are
+        numbered.
+        """
         self.kinds[kind] += 1
         return f"{kind}/{self.kinds[kind]}" if self.kinds[kind] > 1 else kind
 
     def actor(self, name: str, *, key: str = "", passing: bool = False) -> Actor:
-        """Hands for this name; who is called otherwise with another salt has a key, which its chance goes by.
+        """Hands for this name; who is called otherwise with another salt has a key, which its
+        chance goes by.
 
         A passing actor lives once, and its chance is kept for nobody.
         """
-        return self._actor(name, self.api_for, self.journal.witness(name), key=key or name, passing=passing)
+        return self._actor(
+            name, self.api_for, self.journal.witness(name), key=key or name, passing=passing
+        )
 
     def in_parent(self, name: str) -> Actor:
         """The same actor's hands in the parent cluster."""
         if self.parent is None:
-            raise LookupError(f"{name} acts on virtual machines, and this run knows of no parent cluster that has them")
-        return self._actor(name, self.parent.api_for, self.journal.witness(name).called("parent"), key=name)
+            raise LookupError(
+                f"{name} acts on virtual machines, and this run knows of no parent "
+                "cluster that has them"
+            )
+        return self._actor(
+            name, self.parent.api_for, self.journal.witness(name).called("parent"), key=name
+        )
 
-    def _actor(self, name: str, api_for: Callable[[str], Api], witness: Witness, *, key: str, passing: bool = False) -> Actor:
+    def _actor(
+        self,
+        name: str,
+        api_for: Callable[[str], Api],
+        witness: Witness,
+        *,
+        key: str,
+        passing: bool = False,
+    ) -> Actor:
         stream = self.chance.passing_stream if passing else self.chance.stream
         api = RecordingApi(api_for(name.partition("/")[0]), witness)
         patient = RetryingApi(api, self.clock, stream(f"{key} tries again"))

@@ -1,4 +1,6 @@
-"""One request to an API server, however it came (an actor's call, the official client, a socket), and its answer."""
+"""One request to an API server, however it came (an actor's call, the official client, a
+socket), and its answer.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from pytest_kscen.objects.resources import Obj, Resource
-
-
 
 
 JSON_PATCH = "application/json-patch+json"
@@ -55,7 +55,10 @@ def log_options(container: str, limit: int) -> Options:
 
 @dataclass(slots=True)
 class Request:
-    """What somebody wants of the API. `verb` is RBAC's: get, list, watch, create, update, patch, delete, deletecollection."""
+    """What somebody wants of the API.
+
+    `verb` is RBAC's: get, list, watch, create, update, patch, delete, deletecollection.
+    """
 
     verb: str
     resource: Resource
@@ -69,12 +72,15 @@ class Request:
     agent: str = ""
     warnings: list[str] = field(default_factory=list)
     stays: bool = False
-    """A watch that goes on until it is closed, if it asks for no time-out: who is in the server's process is sent nowhere else."""
+    """A watch that goes on until it is closed, if it asks for no time-out: who is in the
+    server's process is sent nowhere else.
+    """
 
 
 @dataclass(slots=True)
 class Answer:
-    """What the API says; refusals are exceptions (objects.errors). A log is a string, or `Texts` when it is followed.
+    """What the API says; refusals are exceptions (objects.errors). A log is a string, or `Texts`
+    when it is followed.
 
     What is passed on by a proxy has an HttpCall for its body, and is answered by an HttpAnswer.
     """
@@ -85,7 +91,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class HttpCall:
-    """What is asked over HTTP of something that is no API server. The target is a path with its query, quoted."""
+    """What is asked over HTTP of something that is no API server.
+
+    The target is a path with its query, quoted.
+    """
 
     method: str = "GET"
     target: str = "/"
@@ -110,7 +119,9 @@ class HttpAnswer:
 
 
 class Event(NamedTuple):
-    """One line of a watch: ADDED, MODIFIED, DELETED, BOOKMARK, or ERROR with a Status as its object."""
+    """One line of a watch: ADDED, MODIFIED, DELETED, BOOKMARK, or ERROR with a Status as its
+    object.
+    """
 
     type: str
     object: Obj
@@ -155,11 +166,12 @@ class Server(Protocol):
         """Discovery: which resource serves this kind."""
 
     async def resources(self) -> list[Resource]:
-        """Discovery: every resource that can be listed, watched and deleted, in its preferred version."""
+        """Discovery: every resource that can be listed, watched and deleted, in its preferred
+        version.
+        """
 
 
 # The protocol that every actor speaks, whichever cluster is behind it.
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,20 +184,32 @@ class Listing:
 
 
 class Api(Protocol):
-    """Requests by resource. Refusals are `objects.errors.ApiError`s. What is returned is shared: never change it.
+    """Requests by resource. Refusals are `objects.errors.ApiError`s. What is returned is shared:
+    never change it.
 
     Keyword arguments (`**options`) are the fields of `kube.requests.Options`.
     """
 
-    async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Obj: ...
+    async def get(
+        self, resource: Resource, name: str, namespace: str = "", *, subresource: str = ""
+    ) -> Obj: ...
 
     async def list(self, resource: Resource, namespace: str = "", **options: Any) -> Listing: ...
 
     async def create(
-        self, resource: Resource, obj: Obj, namespace: str = "", *, name: str = "", subresource: str = "", **options: Any
+        self,
+        resource: Resource,
+        obj: Obj,
+        namespace: str = "",
+        *,
+        name: str = "",
+        subresource: str = "",
+        **options: Any,
     ) -> Obj: ...
 
-    async def update(self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any) -> Obj: ...
+    async def update(
+        self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any
+    ) -> Obj: ...
 
     async def patch(
         self,
@@ -200,33 +224,47 @@ class Api(Protocol):
     ) -> Obj: ...
 
     async def apply(
-        self, resource: Resource, obj: Obj, *, field_manager: str, force: bool = False, subresource: str = ""
+        self,
+        resource: Resource,
+        obj: Obj,
+        *,
+        field_manager: str,
+        force: bool = False,
+        subresource: str = "",
     ) -> Obj: ...
 
-    async def delete(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Obj: ...
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", **options: Any
+    ) -> Obj: ...
 
-    async def delete_collection(self, resource: Resource, namespace: str = "", **options: Any) -> None: ...
+    async def delete_collection(
+        self, resource: Resource, namespace: str = "", **options: Any
+    ) -> None: ...
 
     def watch(self, resource: Resource, namespace: str = "", **options: Any) -> Watch: ...
 
     async def log(self, name: str, namespace: str, *, container: str = "", limit: int = 0) -> str:
         """What a container has written, or its first bytes, this many."""
 
-    async def proxy(self, resource: Resource, name: str, namespace: str, call: HttpCall) -> HttpAnswer:
-        """Ask a Service (`name:port`, `https:name:port`) or a Pod over HTTP, through the API server.
+    async def proxy(
+        self, resource: Resource, name: str, namespace: str, call: HttpCall
+    ) -> HttpAnswer:
+        """Ask a Service (`name:port`, `https:name:port`) or a Pod over HTTP, through the API
+        server.
 
-        Whatever comes back is the answer, also the API server's own word that there is nobody to ask.
-        """
+        Whatever comes back is the answer, also the API server's own word that there is nobody to
+        ask."""
 
     async def resource_of(self, api_version: str, kind: str) -> Resource: ...
 
     async def resources(self) -> Sequence[Resource]:
-        """Every resource that can be listed, watched and deleted, each in the version that its group prefers."""
+        """Every resource that can be listed, watched and deleted, each in the version that its
+        group prefers.
+        """
 
 
 # An Api in front of another: what only reads passes through, and a subclass has its own way
 # with writes.
-
 
 
 class ForwardingApi:
@@ -235,7 +273,9 @@ class ForwardingApi:
     def __init__(self, api: Api) -> None:
         self._api = api
 
-    async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Obj:
+    async def get(
+        self, resource: Resource, name: str, namespace: str = "", *, subresource: str = ""
+    ) -> Obj:
         return await self._api.get(resource, name, namespace, subresource=subresource)
 
     async def list(self, resource: Resource, namespace: str = "", **options: Any) -> Listing:
@@ -247,7 +287,9 @@ class ForwardingApi:
     async def log(self, name: str, namespace: str, *, container: str = "", limit: int = 0) -> str:
         return await self._api.log(name, namespace, container=container, limit=limit)
 
-    async def proxy(self, resource: Resource, name: str, namespace: str, call: HttpCall) -> HttpAnswer:
+    async def proxy(
+        self, resource: Resource, name: str, namespace: str, call: HttpCall
+    ) -> HttpAnswer:
         return await self._api.proxy(resource, name, namespace, call)
 
     async def resource_of(self, api_version: str, kind: str) -> Resource:

@@ -1,7 +1,8 @@
-"""What is known of one resource: its objects, indexes of them, the version they are as of, and who is told of changes.
+"""What is known of one resource: its objects, indexes of them, the version they are as of, and who
+is told of changes.
 
-Handlers hear (new, old) of each change exactly once, None standing for "not there". They must not wait and must not write.
-"""
+Handlers hear (new, old) of each change exactly once, None standing for "not there". They must not
+wait and must not write."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ class Ref(NamedTuple):
     @classmethod
     def of(cls, obj: Obj) -> Ref:
         metadata = obj["metadata"]
-        return tuple.__new__(cls, (metadata.get("namespace", ""), metadata["name"]))  # twice as fast as cls(...): so many are made
+        return tuple.__new__(
+            cls, (metadata.get("namespace", ""), metadata["name"])
+        )  # twice as fast as cls(...): so many are made
 
 
 def age(version: str) -> tuple[int, str]:
@@ -42,7 +45,9 @@ def is_newer(version: str, other: str) -> bool:
 
 
 def _is_alike(new: Obj, old: Obj) -> bool:
-    """Whether only the rest was written, told at a glance: what lasting keys are made of are the same objects as before."""
+    """Whether only the rest was written, told at a glance: what lasting keys are made of are the
+    same objects as before.
+    """
     now, before = new["metadata"], old["metadata"]
     return (
         new.get("spec") is old.get("spec")
@@ -76,20 +81,17 @@ class Index:
         before = self._known.get(ref, NO_KEYS)
         wanted = list(self._keys(new)) if new else NO_KEYS
         if wanted != before:
-            self._move(ref, before, wanted)
-
-    def _move(self, ref: Ref, before: list[Hashable], wanted: list[Hashable]) -> None:
-        for key in before:
-            if key not in wanted:
-                del self._shelves[key][ref]
-                if not self._shelves[key]:
-                    del self._shelves[key]
-        for key in wanted:
-            self._shelves.setdefault(key, {})[ref] = None
-        if wanted:
-            self._known[ref] = wanted
-        else:
-            del self._known[ref]
+            for key in before:
+                if key not in wanted:
+                    del self._shelves[key][ref]
+                    if not self._shelves[key]:
+                        del self._shelves[key]
+            for key in wanted:
+                self._shelves.setdefault(key, {})[ref] = None
+            if wanted:
+                self._known[ref] = wanted
+            else:
+                del self._known[ref]
 
 
 class Picture:
@@ -106,13 +108,17 @@ class Picture:
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
 
     def get(self, name: str, namespace: str = "") -> Obj | None:
-        return self.objects.get((namespace, name))  # type: ignore[call-overload,no-any-return]  # equal to a Ref
+        # equal to a Ref
+        return self.objects.get((namespace, name))  # type: ignore[call-overload,no-any-return]
 
     def __iter__(self) -> Iterator[Obj]:
         return iter(list(self.objects.values()))
 
     def index(self, name: Hashable, keys: Keys, *, lasting: bool = False) -> Index:
-        """The index of this name, which all who ask share. Lasting keys are made of spec, labels, owners and place."""
+        """The index of this name, which all who ask share.
+
+        Lasting keys are made of spec, labels, owners and place.
+        """
         if name not in self._indexes:
             index = self._indexes[name] = Index(self.objects, keys)
             (self._lasting if lasting else self._passing).append(index)
@@ -203,4 +209,6 @@ class Picture:
             for handler in self._handlers:
                 handler(new, old)
         except (ApiError, OSError) as error:  # which would pass for the server's
-            raise RuntimeError(f"a handler of {self.resource.qualified} crashed: {error!r}") from error
+            raise RuntimeError(
+                f"a handler of {self.resource.qualified} crashed: {error!r}"
+            ) from error

@@ -1,8 +1,8 @@
-"""Events as client-go's recorder writes them: what happens again is counted, what is alike is combined, a flood is cut.
+"""Events as client-go's recorder writes them: what happens again is counted, what is alike is
+combined, a flood is cut.
 
-A controller reports without waiting; what it reports is written in order by a task that lives while there is something
-to write. An event that the API refuses is lost, as in Kubernetes.
-"""
+A controller reports without waiting; what it reports is written in order by a task that lives while
+there is something to write. An event that the API refuses is lost, as in Kubernetes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # What becomes of an event before it is written, as client-go's correlator decides: dropped,
 # combined, counted or new. A source may say 25 things about one object, then one every five
 # minutes; the tenth message of one reason within ten minutes and all after it are combined into
@@ -37,9 +36,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CACHE = 4096  # entries that each memory holds at most
-ALIKE, ALIKE_WITHIN = 10, 600.0  # so many messages of one reason within so many seconds are combined
+ALIKE, ALIKE_WITHIN = (
+    10,
+    600.0,
+)  # so many messages of one reason within so many seconds are combined
 IDENTITY = ("kind", "namespace", "name", "uid", "apiVersion")
-BURST, REFILL = 25, 300.0  # events that one object may have at once, and seconds until it may have one more
+BURST, REFILL = (
+    25,
+    300.0,
+)  # events that one object may have at once, and seconds until it may have one more
 
 
 class Recent(Generic[T]):
@@ -47,7 +52,9 @@ class Recent(Generic[T]):
 
     def __init__(self, lifetime: float) -> None:
         self._lifetime = lifetime
-        self._entries: collections.OrderedDict[Hashable, tuple[float, T]] = collections.OrderedDict()
+        self._entries: collections.OrderedDict[Hashable, tuple[float, T]] = (
+            collections.OrderedDict()
+        )
 
     def get(self, key: Hashable, now: float) -> T | None:
         since, value = self._entries.get(key, (-math.inf, None))
@@ -79,19 +86,28 @@ class _Seen:
 
 
 class _Memory:
-    """What was said before, for ever, unless it is too much. Of what is written no more is kept than it takes to count it again."""
+    """What was said before, for ever, unless it is too much.
+
+    Of what is written no more is kept than it takes to count it again.
+    """
 
     def __init__(self) -> None:
         self._entries: collections.OrderedDict[Hashable, _Seen | str] = collections.OrderedDict()
         self._unwritten: list[Hashable] = []
 
     def get(self, key: Hashable, metadata: Obj) -> _Seen | None:
-        """`metadata` is what the event would have if it were the first; its name is the earlier one's but for the number."""
+        """`metadata` is what the event would have if it were the first; its name is the earlier
+        one's but for the number.
+        """
         seen = self._entries.get(key)
         if not isinstance(seen, str):
             return seen
         count, first, number = seen.split()
-        return _Seen({**metadata, "name": f"{metadata['name'].rpartition('.')[0]}.{number}"}, first, int(count))
+        return _Seen(
+            {**metadata, "name": f"{metadata['name'].rpartition('.')[0]}.{number}"},
+            first,
+            int(count),
+        )
 
     def put(self, key: Hashable, seen: _Seen) -> None:
         self._entries[key] = seen
@@ -104,7 +120,9 @@ class _Memory:
         for key in self._unwritten:
             seen = self._entries.get(key)
             if isinstance(seen, _Seen):
-                self._entries[key] = f"{seen.count} {seen.first} {seen.metadata['name'].rpartition('.')[2]}"
+                self._entries[key] = (
+                    f"{seen.count} {seen.first} {seen.metadata['name'].rpartition('.')[2]}"
+                )
         self._unwritten.clear()
 
 
@@ -113,13 +131,19 @@ class Correlator:
 
     def __init__(self) -> None:
         self._buckets: Recent[_Bucket] = Recent(BURST * REFILL)  # then it is full again
-        self._alike: Recent[dict[str, None]] = Recent(ALIKE_WITHIN)  # the messages that were seen for one reason
+        self._alike: Recent[dict[str, None]] = Recent(
+            ALIKE_WITHIN
+        )  # the messages that were seen for one reason
         self._seen = _Memory()
 
     def correlate(self, event: Obj, now: float) -> Obj | None:
-        """The event to write, with the name and the count of an earlier one if it is one more of those."""
+        """The event to write, with the name and the count of an earlier one if it is one more of
+        those.
+        """
         involved = event["involvedObject"]
-        about = _mark(event["source"].get("host"), event["type"], *(involved.get(part) for part in IDENTITY))
+        about = _mark(
+            event["source"].get("host"), event["type"], *(involved.get(part) for part in IDENTITY)
+        )
         if not self._may_pass(about, now):
             return None
         message, alike = event["message"], _mark(about, involved.get("fieldPath"), event["reason"])
@@ -128,7 +152,12 @@ class Correlator:
             event, key = {**event, "message": f"(combined from similar events): {message}"}, alike
         seen = self._seen.get(key, event["metadata"])
         if seen:
-            event = {**event, "metadata": seen.metadata, "firstTimestamp": seen.first, "count": seen.count + 1}
+            event = {
+                **event,
+                "metadata": seen.metadata,
+                "firstTimestamp": seen.first,
+                "count": seen.count + 1,
+            }
         self._seen.put(key, _Seen(event["metadata"], event["firstTimestamp"], event["count"]))
         return event
 
@@ -161,7 +190,6 @@ def _mark(*parts: object) -> bytes:
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).digest()
 
 
-
 logger = logging.getLogger(__name__)
 
 TRIES, RETRY = 12, 10.0
@@ -191,7 +219,9 @@ class _Writer:
             try:
                 await self._insist(event)
             except ApiError as error:
-                logger.debug("%s: the event %s was refused: %s", self.component, event["reason"], error)
+                logger.debug(
+                    "%s: the event %s was refused: %s", self.component, event["reason"], error
+                )
         self.correlator.settle()
 
     async def _insist(self, event: Obj) -> None:
@@ -230,14 +260,24 @@ class _Writer:
 class Recorder:
     """What a controller reports with: `recorder.normal(pod, "Started", "Container started")`."""
 
-    def __init__(self, api: Api, clock: Clock, component: str, host: str = "", *, writer: _Writer | None = None) -> None:
+    def __init__(
+        self,
+        api: Api,
+        clock: Clock,
+        component: str,
+        host: str = "",
+        *,
+        writer: _Writer | None = None,
+    ) -> None:
         self._writer = writer or _Writer(api, clock, component)
         self._source = {"component": component, **({"host": host} if host else {})}
         self._api = api
 
     def on(self, host: str) -> Recorder:
         """The same recorder, reporting from this machine."""
-        return Recorder(self._api, self._writer.clock, self._writer.component, host, writer=self._writer)
+        return Recorder(
+            self._api, self._writer.clock, self._writer.component, host, writer=self._writer
+        )
 
     def normal(self, about: Obj, reason: str, message: str, *, field_path: str = "") -> None:
         self._report("Normal", about, reason, message, field_path)
@@ -245,8 +285,19 @@ class Recorder:
     def warning(self, about: Obj, reason: str, message: str, *, field_path: str = "") -> None:
         self._report("Warning", about, reason, message, field_path)
 
-    def did(self, about: Obj, reason: str, message: str, *, action: str, kind: str = "Normal", related: Obj | None = None) -> None:
-        """Report in the newer way, as the scheduler does: what was done, to the microsecond, and nothing is counted."""
+    def did(
+        self,
+        about: Obj,
+        reason: str,
+        message: str,
+        *,
+        action: str,
+        kind: str = "Normal",
+        related: Obj | None = None,
+    ) -> None:
+        """Report in the newer way, as the scheduler does: what was done, to the microsecond, and
+        nothing is counted.
+        """
         component = self._source["component"]
         event = self._event(about, reason, message, "")
         event |= {
@@ -278,7 +329,9 @@ class Recorder:
 
     def _event(self, about: Obj, reason: str, message: str, field_path: str) -> Obj:
         involved = reference_to(about, field_path)
-        name = event_name(involved["name"], self._writer.clock.now(), f"{self._source}/{reason}/{message}")
+        name = event_name(
+            involved["name"], self._writer.clock.now(), f"{self._source}/{reason}/{message}"
+        )
         return {
             "apiVersion": "v1",
             "kind": "Event",
@@ -305,6 +358,8 @@ def reference_to(obj: Obj, field_path: str = "") -> Obj:
 
 
 def event_name(about: str, now: float, what: str) -> str:
-    """The object's name and the instant in nanoseconds; below the microsecond stands what was said, not when."""
+    """The object's name and the instant in nanoseconds; below the microsecond stands what was
+    said, not when.
+    """
     nanoseconds = int(now * 1_000_000) * 1000 + zlib.crc32(what.encode()) % 1000
     return f"{about}.{nanoseconds:x}"

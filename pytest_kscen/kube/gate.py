@@ -1,4 +1,5 @@
-"""Where a controller is held while a Scenario wants it to stand still: at the end of each of its loops.
+"""Where a controller is held while a Scenario wants it to stand still: at the end of each of its
+loops.
 
 The Scenario's own status says who may work. Nobody is held before somebody follows Scenarios.
 """
@@ -25,7 +26,9 @@ AGAIN = 0.5  # seconds before a watch that broke is opened again
 
 
 class Attendance:
-    """Of those whose coming and going is seen: who stands at a gate, and who has passed it and not come back."""
+    """Of those whose coming and going is seen: who stands at a gate, and who has passed it and
+    not come back.
+    """
 
     _all: ClassVar[weakref.WeakKeyDictionary[Clock, Self]] = weakref.WeakKeyDictionary()
 
@@ -65,7 +68,9 @@ def _is_gone(visitor: object) -> bool:
 
 
 async def check_scenario_step_phase(controller: str, api: Api, clock: Clock) -> None:
-    """For the end of a controller's loop: returns when the Scenario that is on, if there is one, lets it go on."""
+    """For the end of a controller's loop: returns when the Scenario that is on, if there is one,
+    lets it go on.
+    """
     attendance, this = Attendance.of(clock), asyncio.current_task()
     while True:
         attendance.asks(controller, this)
@@ -96,7 +101,11 @@ class Gates:
 
     async def follow(self, api: Api, clock: Clock) -> Never:
         """From now on Scenarios are obeyed."""
-        self._api, self._scenarios, self._attendance = api, Informer(api, clock, SCENARIOS), Attendance.of(clock)
+        self._api, self._scenarios, self._attendance = (
+            api,
+            Informer(api, clock, SCENARIOS),
+            Attendance.of(clock),
+        )
         self._scenarios.on_change(self._look_again)
         try:
             await self._scenarios.run()
@@ -104,9 +113,12 @@ class Gates:
             self._api = self._scenarios = None
             self._look_again(None, None)
 
-    def _look_again(self, new: Obj | None, old: Obj | None) -> None:  # noqa: ARG002  # every change is one
+    # every change is one
+    def _look_again(self, new: Obj | None, old: Obj | None) -> None:  # noqa: ARG002
         self._changed.set()
-        self._changed = asyncio.Event()  # one for each change: who waits for this one has not seen it
+        self._changed = (
+            asyncio.Event()
+        )  # one for each change: who waits for this one has not seen it
         for listener in self._listeners:
             listener()
 
@@ -147,11 +159,15 @@ class Gates:
             await changed.wait()
 
     async def _holds_now(self, controller: str) -> bool:
-        """As the API has it at this moment, which is asked only if the Scenario that is on names this controller."""
+        """As the API has it at this moment, which is asked only if the Scenario that is on names
+        this controller.
+        """
         scenario = on(self._scenarios) if self._scenarios else None
         if self._api is None or scenario is None or not is_named(scenario, controller):
             return False
         try:
-            return not may_work([await self._api.get(SCENARIOS, scenario["metadata"]["name"])], controller)
+            return not may_work(
+                [await self._api.get(SCENARIOS, scenario["metadata"]["name"])], controller
+            )
         except NotFound:
             return False

@@ -1,4 +1,6 @@
-"""The Api of an embedded cluster: a call becomes a Request, and the server in this process answers it."""
+"""The Api of an embedded cluster: a call becomes a Request, and the server in this process
+answers it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,13 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-PROXY_VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+PROXY_VERBS = {
+    "GET": "get",
+    "POST": "create",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
 
 
 class InProcessApi:
@@ -50,12 +58,25 @@ class InProcessApi:
         patch_type: str = "",
     ) -> Any:
         request = Request(
-            verb, resource, namespace, name, subresource, body, options, patch_type, user=self._user, agent=self._agent
+            verb,
+            resource,
+            namespace,
+            name,
+            subresource,
+            body,
+            options,
+            patch_type,
+            user=self._user,
+            agent=self._agent,
         )
         return (await self._server.handle(request)).body
 
-    async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Obj:
-        return await self._ask("get", resource, namespace=namespace, name=name, subresource=subresource)  # type: ignore[no-any-return]
+    async def get(
+        self, resource: Resource, name: str, namespace: str = "", *, subresource: str = ""
+    ) -> Obj:
+        return await self._ask(  # type: ignore[no-any-return]
+            "get", resource, namespace=namespace, name=name, subresource=subresource
+        )
 
     async def list(self, resource: Resource, namespace: str = "", **options: Any) -> Listing:
         body = await self._ask("list", resource, namespace=namespace, options=_options(options))
@@ -63,7 +84,14 @@ class InProcessApi:
         return Listing(body["items"], metadata["resourceVersion"], metadata.get("continue", ""))
 
     async def create(
-        self, resource: Resource, obj: Obj, namespace: str = "", *, name: str = "", subresource: str = "", **options: Any
+        self,
+        resource: Resource,
+        obj: Obj,
+        namespace: str = "",
+        *,
+        name: str = "",
+        subresource: str = "",
+        **options: Any,
     ) -> Obj:
         return await self._ask(  # type: ignore[no-any-return]
             "create",
@@ -75,10 +103,23 @@ class InProcessApi:
             options=_options(options),
         )
 
-    async def update(self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any) -> Obj:
+    async def update(
+        self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any
+    ) -> Obj:
         metadata, chosen = obj["metadata"], Options(**options) if options else DEFAULTS
         namespace, name = metadata.get("namespace", ""), metadata["name"]
-        request = Request("update", resource, namespace, name, subresource, obj, chosen, "", self._user, self._agent)
+        request = Request(
+            "update",
+            resource,
+            namespace,
+            name,
+            subresource,
+            obj,
+            chosen,
+            "",
+            self._user,
+            self._agent,
+        )
         return (await self._server.handle(request)).body  # type: ignore[no-any-return]
 
     async def patch(
@@ -103,7 +144,15 @@ class InProcessApi:
             patch_type=patch_type,
         )
 
-    async def apply(self, resource: Resource, obj: Obj, *, field_manager: str, force: bool = False, subresource: str = "") -> Obj:
+    async def apply(
+        self,
+        resource: Resource,
+        obj: Obj,
+        *,
+        field_manager: str,
+        force: bool = False,
+        subresource: str = "",
+    ) -> Obj:
         metadata = obj["metadata"]
         return await self.patch(
             resource,
@@ -116,27 +165,52 @@ class InProcessApi:
             force=force,
         )
 
-    async def delete(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Obj:
-        return await self._ask("delete", resource, namespace=namespace, name=name, options=_options(options))  # type: ignore[no-any-return]
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", **options: Any
+    ) -> Obj:
+        return await self._ask(  # type: ignore[no-any-return]
+            "delete", resource, namespace=namespace, name=name, options=_options(options)
+        )
 
-    async def delete_collection(self, resource: Resource, namespace: str = "", **options: Any) -> None:
-        await self._ask("deletecollection", resource, namespace=namespace, options=_options(options))
+    async def delete_collection(
+        self, resource: Resource, namespace: str = "", **options: Any
+    ) -> None:
+        await self._ask(
+            "deletecollection", resource, namespace=namespace, options=_options(options)
+        )
 
     def watch(self, resource: Resource, namespace: str = "", **options: Any) -> Watch:
-        request = Request("watch", resource, namespace=namespace, options=_options(options), user=self._user, stays=True)
+        request = Request(
+            "watch",
+            resource,
+            namespace=namespace,
+            options=_options(options),
+            user=self._user,
+            stays=True,
+        )
         return self._server.watch(request)
 
     async def log(self, name: str, namespace: str, *, container: str = "", limit: int = 0) -> str:
         options = log_options(container, limit)
-        return str(await self._ask("get", PODS, namespace=namespace, name=name, subresource="log", options=options))
+        return str(
+            await self._ask(
+                "get", PODS, namespace=namespace, name=name, subresource="log", options=options
+            )
+        )
 
-    async def proxy(self, resource: Resource, name: str, namespace: str, call: HttpCall) -> HttpAnswer:
+    async def proxy(
+        self, resource: Resource, name: str, namespace: str, call: HttpCall
+    ) -> HttpAnswer:
         verb = PROXY_VERBS.get(call.method, "get")
         try:
-            answer = await self._ask(verb, resource, namespace=namespace, name=name, subresource="proxy", body=call)
+            answer = await self._ask(
+                verb, resource, namespace=namespace, name=name, subresource="proxy", body=call
+            )
         except ApiError as error:
             body = orjson.dumps(error.status)
-            return HttpAnswer(error.status.get("code", error.code), (("Content-Type", "application/json"),), body)
+            return HttpAnswer(
+                error.status.get("code", error.code), (("Content-Type", "application/json"),), body
+            )
         return answer  # type: ignore[no-any-return]
 
     async def resource_of(self, api_version: str, kind: str) -> Resource:

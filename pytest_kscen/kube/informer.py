@@ -1,8 +1,8 @@
-"""How a picture of one resource is kept: a list in pages, then a watch, and again from the list when the watch lost its place.
+"""How a picture of one resource is kept: a list in pages, then a watch, and again from the list
+when the watch lost its place.
 
-A watch that breaks off is opened again where it stood. What a new list shows is compared with the picture, so that no
-change is told twice and none is missed.
-"""
+A watch that breaks off is opened again where it stood. What a new list shows is compared with the
+picture, so that no change is told twice and none is missed."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-
-
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.8, 30.0
 CALM = 120.0  # seconds without a failure, after which back-off begins anew
 PAGE = 500
@@ -36,7 +34,9 @@ LASTS = 60.0  # seconds after which a watch that told nothing is one that works
 
 
 class Backoff:
-    """How long to wait after a failure: longer each time, up to a limit, with a little chance so that not all come at once."""
+    """How long to wait after a failure: longer each time, up to a limit, with a little chance so
+    that not all come at once.
+    """
 
     def __init__(self, clock: Clock, jitter: Stream | None) -> None:
         self._clock = clock
@@ -81,27 +81,26 @@ class Informer(Picture):
         """Follow the resource for ever."""
         while True:
             try:
-                await self._list()
+                listing = await self._page("")
+                items = listing.items
+                while listing.continue_token:
+                    listing = await self._page(listing.continue_token)
+                    items = items + listing.items
+                found = {Ref.of(obj): obj for obj in items}
+                for ref in [ref for ref in self.objects if ref not in found]:
+                    self._remove(ref)
+                for ref, obj in found.items():
+                    self._find(ref, obj)
+                self._stand_at(listing.resource_version)
                 await self._follow()
             except (ApiError, OSError) as error:
                 self.refusal = str(error)
                 await self._backoff.wait()
 
-    async def _list(self) -> None:
-        listing = await self._page("")
-        items = listing.items
-        while listing.continue_token:
-            listing = await self._page(listing.continue_token)
-            items = items + listing.items
-        found = {Ref.of(obj): obj for obj in items}
-        for ref in [ref for ref in self.objects if ref not in found]:
-            self._remove(ref)
-        for ref, obj in found.items():
-            self._find(ref, obj)
-        self._stand_at(listing.resource_version)
-
     def _find(self, ref: Ref, obj: Obj) -> None:
-        """A list shows no more than what has become of an object: nothing, or it is another one now."""
+        """A list shows no more than what has become of an object: nothing, or it is another one
+        now.
+        """
         if before := self.objects.get(ref):
             was, now = before["metadata"], obj["metadata"]
             if now["resourceVersion"] == was["resourceVersion"]:
@@ -111,10 +110,14 @@ class Informer(Picture):
         self._put(ref, obj)
 
     async def _page(self, token: str) -> Listing:
-        return await self._api.list(self.resource, self._namespace, limit=PAGE, continue_token=token, **self._selectors)
+        return await self._api.list(
+            self.resource, self._namespace, limit=PAGE, continue_token=token, **self._selectors
+        )
 
     async def _follow(self) -> None:
-        """Watch, and again from where the last one broke off; a refusal, such as 410, ends it; so do watches that tell nothing."""
+        """Watch, and again from where the last one broke off; a refusal, such as 410, ends it;
+        so do watches that tell nothing.
+        """
         while True:
             before, began = self.version, self._clock.now()
             try:
@@ -131,7 +134,13 @@ class Informer(Picture):
                 return
 
     async def _watch(self) -> None:
-        watch = self._api.watch(self.resource, self._namespace, resource_version=self.version, bookmarks=True, **self._selectors)
+        watch = self._api.watch(
+            self.resource,
+            self._namespace,
+            resource_version=self.version,
+            bookmarks=True,
+            **self._selectors,
+        )
         try:
             if isinstance(watch, Handing):
                 await watch.hand_to(self._take)
@@ -156,7 +165,10 @@ class Informer(Picture):
 
 
 class Informers:
-    """One informer for each resource, shared by all who ask. Running it keeps them all alive; a crash of one ends it."""
+    """One informer for each resource, shared by all who ask.
+
+    Running it keeps them all alive; a crash of one ends it.
+    """
 
     def __init__(self, api: Api, clock: Clock, chance: Chance | None = None) -> None:
         self._api = api
@@ -168,7 +180,9 @@ class Informers:
 
     def of(self, resource: Resource) -> Informer:
         if resource not in self._informers:
-            jitter = self._chance.stream(f"informer of {resource.qualified}") if self._chance else None
+            jitter = (
+                self._chance.stream(f"informer of {resource.qualified}") if self._chance else None
+            )
             self._informers[resource] = Informer(self._api, self._clock, resource, jitter=jitter)
             if self._crash:
                 self._start(resource, self._crash.get_loop())
@@ -179,7 +193,9 @@ class Informers:
         return self._informers.get(resource)
 
     def drop(self, resource: Resource) -> None:
-        """Follow this resource no more, which is served no longer; but for those who are still told of it, should it come back."""
+        """Follow this resource no more, which is served no longer; but for those who are still
+        told of it, should it come back.
+        """
         informer = self._informers[resource]
         informer.release()
         if informer.has_listeners:
@@ -206,12 +222,19 @@ class Informers:
                 self._tasks.popitem()[1].cancel()
 
     def _start(self, resource: Resource, loop: asyncio.AbstractEventLoop) -> None:
-        task = loop.create_task(self._informers[resource].run(), name=f"informer of {resource.qualified}")
+        task = loop.create_task(
+            self._informers[resource].run(), name=f"informer of {resource.qualified}"
+        )
         self._tasks[resource] = task
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[Never]) -> None:
-        if not task.cancelled() and (error := task.exception()) and self._crash and not self._crash.done():
+        if (
+            not task.cancelled()
+            and (error := task.exception())
+            and self._crash
+            and not self._crash.done()
+        ):
             self._crash.set_exception(error)
 
 
@@ -238,11 +261,15 @@ class SharedInformers(Informers):
         return informers
 
     def look(self) -> asyncio.Task[None]:
-        """From now on; what is returned is over when nobody looks any more, or when a handler has crashed."""
+        """From now on; what is returned is over when nobody looks any more, or when a handler
+        has crashed.
+        """
         self._lookers += 1
         if self._life is None or self._life.done():
             self.forget()
-            self._life = asyncio.get_running_loop().create_task(self.run(), name="the pictures that actors share")
+            self._life = asyncio.get_running_loop().create_task(
+                self.run(), name="the pictures that actors share"
+            )
         return self._life
 
     async def leave(self) -> None:
@@ -297,12 +324,13 @@ class Ears:
 # show what it did to it. What was written about one thing does not hold up the others.
 
 
-
 MANY = 100  # things that are remembered before it is seen which of them need not be
 
 
 class OwnWrites(ForwardingApi):
-    """Remembers, thing by thing, the newest version that it wrote of each resource, and what it removed."""
+    """Remembers, thing by thing, the newest version that it wrote of each resource, and what it
+    removed.
+    """
 
     def __init__(self, api: Api, informers: Informers) -> None:
         super().__init__(api)
@@ -317,7 +345,9 @@ class OwnWrites(ForwardingApi):
         return self._api
 
     async def turn_to(self, about: Hashable) -> None:
-        """Look at this from now on, as soon as the shared pictures show what was written about it."""
+        """Look at this from now on, as soon as the shared pictures show what was written about
+        it.
+        """
         if about in self._written or about in self._removed:
             await self._see(about)
         self._about = about
@@ -342,7 +372,9 @@ class OwnWrites(ForwardingApi):
         """What the pictures show by now, of things that nobody may ever look at again."""
         known = self._informers.known
         for about in [*self._written]:
-            seen = ((known(resource), version) for resource, version in self._written[about].items())
+            seen = (
+                (known(resource), version) for resource, version in self._written[about].items()
+            )
             if all(informer is None or informer.has_reached(version) for informer, version in seen):
                 del self._written[about]
         for about in [*self._removed]:
@@ -358,13 +390,26 @@ class OwnWrites(ForwardingApi):
         return answer
 
     async def create(
-        self, resource: Resource, obj: Obj, namespace: str = "", *, name: str = "", subresource: str = "", **options: Any
+        self,
+        resource: Resource,
+        obj: Obj,
+        namespace: str = "",
+        *,
+        name: str = "",
+        subresource: str = "",
+        **options: Any,
     ) -> Obj:
-        made = await self._api.create(resource, obj, namespace, name=name, subresource=subresource, **options)
+        made = await self._api.create(
+            resource, obj, namespace, name=name, subresource=subresource, **options
+        )
         return self._note(resource, made)
 
-    async def update(self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any) -> Obj:
-        return self._note(resource, await self._api.update(resource, obj, subresource=subresource, **options))
+    async def update(
+        self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any
+    ) -> Obj:
+        return self._note(
+            resource, await self._api.update(resource, obj, subresource=subresource, **options)
+        )
 
     async def patch(
         self,
@@ -377,18 +422,42 @@ class OwnWrites(ForwardingApi):
         patch_type: str = MERGE_PATCH,
         **options: Any,
     ) -> Obj:
-        answer = await self._api.patch(resource, name, patch, namespace, subresource=subresource, patch_type=patch_type, **options)
+        answer = await self._api.patch(
+            resource,
+            name,
+            patch,
+            namespace,
+            subresource=subresource,
+            patch_type=patch_type,
+            **options,
+        )
         return self._note(resource, answer)
 
-    async def apply(self, resource: Resource, obj: Obj, *, field_manager: str, force: bool = False, subresource: str = "") -> Obj:
-        answer = await self._api.apply(resource, obj, field_manager=field_manager, force=force, subresource=subresource)
+    async def apply(
+        self,
+        resource: Resource,
+        obj: Obj,
+        *,
+        field_manager: str,
+        force: bool = False,
+        subresource: str = "",
+    ) -> Obj:
+        answer = await self._api.apply(
+            resource, obj, field_manager=field_manager, force=force, subresource=subresource
+        )
         return self._note(resource, answer)
 
-    async def delete(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Obj:
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", **options: Any
+    ) -> Obj:
         answer = await self._api.delete(resource, name, namespace, **options)
-        if uid := (answer.get("details") or {}).get("uid"):  # a Status: it is gone, and nobody says at which version
+        if uid := (answer.get("details") or {}).get(
+            "uid"
+        ):  # a Status: it is gone, and nobody says at which version
             self._removed.setdefault(self._about, []).append((resource, Ref(namespace, name), uid))
         return self._note(resource, answer)
 
-    async def delete_collection(self, resource: Resource, namespace: str = "", **options: Any) -> None:
+    async def delete_collection(
+        self, resource: Resource, namespace: str = "", **options: Any
+    ) -> None:
         await self._api.delete_collection(resource, namespace, **options)

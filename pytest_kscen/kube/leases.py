@@ -1,10 +1,11 @@
-"""A Lease, as controllers hold one: who has it acts, and the others wait until it is given back or has run out.
+"""A Lease, as controllers hold one: who has it acts, and the others wait until it is given back or
+has run out.
 
-Whether somebody else's has run out is told by the time of our own loop, from when it was last seen to change: two machines'
-clocks need not agree, and who sets ours makes nothing run out. While an API does not answer nobody else can take it there, so
-whoever holds it goes on; it is lost when somebody else has it or has removed it, or when its holder is refused. Who alone is
-cut off from the API learns when he is back that it is another's.
-"""
+Whether somebody else's has run out is told by the time of our own loop, from when it was last seen
+to change: two machines' clocks need not agree, and who sets ours makes nothing run out. While an
+API does not answer nobody else can take it there, so whoever holds it goes on; it is lost when
+somebody else has it or has removed it, or when its holder is refused. Who alone is cut off from the
+API learns when he is back that it is another's."""
 
 from __future__ import annotations
 
@@ -63,13 +64,17 @@ class Lease:
                 self._watch(found)
                 if self._left > 0:
                     return holder
-            quicker = (Conflict, NotFound) if found else (Conflict, AlreadyExists)  # without its namespace it cannot be made
+            quicker = (
+                (Conflict, NotFound) if found else (Conflict, AlreadyExists)
+            )  # without its namespace it cannot be made
             with contextlib.suppress(*quicker):  # somebody was
                 await self._write(found)
                 return ""
 
     async def claim(self, word: Signal) -> str:
-        """Take it, maybe after one who was killed; or who has it, as soon as he is seen to keep it or the word comes."""
+        """Take it, maybe after one who was killed; or who has it, as soon as he is seen to keep
+        it or the word comes.
+        """
         while (holder := await self.take()) and not self.is_kept:
             if await word.within(self.pause):
                 break
@@ -86,9 +91,14 @@ class Lease:
         return self._runs_out - self._loop.time() if self._loop else 0.0
 
     async def hold(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do this while it is ours, then give it back; raises LeaseLost, when what was being done has been ended."""
+        """Do this while it is ours, then give it back; raises LeaseLost, when what was being
+        done has been ended.
+        """
         loop = asyncio.get_running_loop()
-        tasks = [loop.create_task(work, name=f"what {self.holder} does"), loop.create_task(self._keep(), name=f"lease {self}")]
+        tasks = [
+            loop.create_task(work, name=f"what {self.holder} does"),
+            loop.create_task(self._keep(), name=f"lease {self}"),
+        ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -127,7 +137,11 @@ class Lease:
             async with asyncio.timeout(PATIENCE):
                 found = await self._look()
                 if found and holder_of(found) == self.holder:
-                    spec = {name: value for name, value in found["spec"].items() if name != "holderIdentity"}
+                    spec = {
+                        name: value
+                        for name, value in found["spec"].items()
+                        if name != "holderIdentity"
+                    }
                     await self._api.update(LEASES, {**found, "spec": spec})
 
     async def _look(self) -> Obj | None:
@@ -150,7 +164,12 @@ class Lease:
             await self._api.update(LEASES, {**before, "spec": spec})
         else:
             metadata = {"name": self._name, "namespace": self._namespace}
-            new = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
+            new = {
+                "apiVersion": LEASES.api_version,
+                "kind": LEASES.kind,
+                "metadata": metadata,
+                "spec": spec,
+            }
             await self._api.create(LEASES, new, self._namespace)
 
 

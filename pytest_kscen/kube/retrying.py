@@ -1,8 +1,8 @@
-"""An Api that does not give up: what a server may refuse in passing is asked again, later and later, for a stated time.
+"""An Api that does not give up: what a server may refuse in passing is asked again, later and
+later, for a stated time.
 
-A create whose answer was lost may have been done: an object of this name that carries our labels is then the answer.
-A refusal that comes after a lost answer has that for its cause.
-"""
+A create whose answer was lost may have been done: an object of this name that carries our labels is
+then the answer. A refusal that comes after a lost answer has that for its cause."""
 
 from __future__ import annotations
 
@@ -29,11 +29,15 @@ LOST = (500, 502, 503, 504)  # an answer of the way there as much as of the serv
 
 def may_pass(error: Exception) -> bool:
     """Whether the same request may be answered otherwise a little later."""
-    return isinstance(error, OSError) or (isinstance(error, ApiError) and error.status.get("code") in PASSING)
+    return isinstance(error, OSError) or (
+        isinstance(error, ApiError) and error.status.get("code") in PASSING
+    )
 
 
 def may_be_done(error: BaseException | None) -> bool:
-    """Whether what was asked may have been done although this came back: an answer was lost, this one or one before it."""
+    """Whether what was asked may have been done although this came back: an answer was lost,
+    this one or one before it.
+    """
     if isinstance(error, ApiError):
         return error.status.get("code") in LOST or may_be_done(error.__cause__)
     return error is not None
@@ -43,7 +47,9 @@ class RetryingApi(ForwardingApi):
     """Every request but watches, which are their followers' to repeat."""
 
     def __init__(self, api: Api, clock: Clock, jitter: Stream, patience: float = PATIENCE) -> None:
-        """`patience` is with what the server answers; one that is not there is waited for as long as ever."""
+        """`patience` is with what the server answers; one that is not there is waited for as
+        long as ever.
+        """
         super().__init__(api)
         self._patience = patience
         self._clock = clock
@@ -53,36 +59,61 @@ class RetryingApi(ForwardingApi):
         """The same for somebody who has less time."""
         return RetryingApi(self._api, self._clock, self._jitter, seconds)
 
-    async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Obj:
-        return await self._persist(lambda: self._api.get(resource, name, namespace, subresource=subresource))
+    async def get(
+        self, resource: Resource, name: str, namespace: str = "", *, subresource: str = ""
+    ) -> Obj:
+        return await self._persist(
+            lambda: self._api.get(resource, name, namespace, subresource=subresource)
+        )
 
     async def list(self, resource: Resource, namespace: str = "", **options: Any) -> Listing:
         return await self._persist(lambda: self._api.list(resource, namespace, **options))
 
     async def log(self, name: str, namespace: str, *, container: str = "", limit: int = 0) -> str:
-        return await self._persist(lambda: self._api.log(name, namespace, container=container, limit=limit))
+        return await self._persist(
+            lambda: self._api.log(name, namespace, container=container, limit=limit)
+        )
 
     async def create(
-        self, resource: Resource, obj: Obj, namespace: str = "", *, name: str = "", subresource: str = "", **options: Any
+        self,
+        resource: Resource,
+        obj: Obj,
+        namespace: str = "",
+        *,
+        name: str = "",
+        subresource: str = "",
+        **options: Any,
     ) -> Obj:
         lost = False
 
         async def attempt() -> Obj:
             nonlocal lost
             try:
-                return await self._api.create(resource, obj, namespace, name=name, subresource=subresource, **options)
+                return await self._api.create(
+                    resource, obj, namespace, name=name, subresource=subresource, **options
+                )
             except AlreadyExists:
-                if lost and not subresource and (made := await self._made_before(resource, obj, namespace)):
+                if (
+                    lost
+                    and not subresource
+                    and (made := await self._made_before(resource, obj, namespace))
+                ):
                     return made
                 raise
             except (ApiError, OSError):
                 lost = True
                 raise
 
-        return await self._persist(attempt, passing=may_pass if subresource else _conflict_or_passing)
+        return await self._persist(
+            attempt, passing=may_pass if subresource else _conflict_or_passing
+        )
 
-    async def update(self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any) -> Obj:
-        return await self._persist(lambda: self._api.update(resource, obj, subresource=subresource, **options))
+    async def update(
+        self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any
+    ) -> Obj:
+        return await self._persist(
+            lambda: self._api.update(resource, obj, subresource=subresource, **options)
+        )
 
     async def patch(
         self,
@@ -96,33 +127,68 @@ class RetryingApi(ForwardingApi):
         **options: Any,
     ) -> Obj:
         return await self._persist(
-            lambda: self._api.patch(resource, name, patch, namespace, subresource=subresource, patch_type=patch_type, **options),
+            lambda: self._api.patch(
+                resource,
+                name,
+                patch,
+                namespace,
+                subresource=subresource,
+                patch_type=patch_type,
+                **options,
+            ),
             passing=_conflict_or_passing,
         )
 
-    async def apply(self, resource: Resource, obj: Obj, *, field_manager: str, force: bool = False, subresource: str = "") -> Obj:
+    async def apply(
+        self,
+        resource: Resource,
+        obj: Obj,
+        *,
+        field_manager: str,
+        force: bool = False,
+        subresource: str = "",
+    ) -> Obj:
         return await self._persist(
-            lambda: self._api.apply(resource, obj, field_manager=field_manager, force=force, subresource=subresource)
+            lambda: self._api.apply(
+                resource, obj, field_manager=field_manager, force=force, subresource=subresource
+            )
         )
 
-    async def delete(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Obj:
-        passing = may_pass if any(option.startswith("precondition") for option in options) else _conflict_or_passing
-        return await self._persist(lambda: self._api.delete(resource, name, namespace, **options), passing=passing)
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", **options: Any
+    ) -> Obj:
+        passing = (
+            may_pass
+            if any(option.startswith("precondition") for option in options)
+            else _conflict_or_passing
+        )
+        return await self._persist(
+            lambda: self._api.delete(resource, name, namespace, **options), passing=passing
+        )
 
-    async def delete_collection(self, resource: Resource, namespace: str = "", **options: Any) -> None:
+    async def delete_collection(
+        self, resource: Resource, namespace: str = "", **options: Any
+    ) -> None:
         await self._persist(lambda: self._api.delete_collection(resource, namespace, **options))
 
     async def _made_before(self, resource: Resource, obj: Obj, namespace: str) -> Obj | None:
         metadata = obj["metadata"]
         ours = metadata.get("labels") or {}
         try:
-            found = await self._api.get(resource, metadata["name"], namespace or metadata.get("namespace", ""))
+            found = await self._api.get(
+                resource, metadata["name"], namespace or metadata.get("namespace", "")
+            )
         except NotFound:
             return None
         theirs = found["metadata"].get("labels") or {}  # servers and controllers add some
         return found if ours and ours.items() <= theirs.items() else None
 
-    async def _persist(self, attempt: Callable[[], Awaitable[T]], *, passing: Callable[[Exception], bool] = may_pass) -> T:
+    async def _persist(
+        self,
+        attempt: Callable[[], Awaitable[T]],
+        *,
+        passing: Callable[[Exception], bool] = may_pass,
+    ) -> T:
         pause, began = FIRST, self._clock.now()
         lost: Exception | None = None
         while True:
@@ -140,7 +206,8 @@ class RetryingApi(ForwardingApi):
 
 
 def _conflict_or_passing(error: Exception) -> bool:
-    """What has no version and no uid in it cannot be out of date: the server only asks for it again.
+    """What has no version and no uid in it cannot be out of date: the server only asks for it
+    again.
 
     That something of this name exists is another matter.
     """

@@ -1,9 +1,9 @@
-"""Asking a URL. One in the cluster is asked through the API server's proxy, which every cluster has; any other directly.
+"""Asking a URL. One in the cluster is asked through the API server's proxy, which every cluster
+has; any other directly.
 
-A Service is `name.namespace`, with `.svc` and `.svc.cluster.local` after it if one likes; a private address may be that of a
-pod or of a Service. Direct questions are real input and output: simulated time stands still until there is an answer, and
-their time-out is the wall's.
-"""
+A Service is `name.namespace`, with `.svc` and `.svc.cluster.local` after it if one likes; a private
+address may be that of a pod or of a Service. Direct questions are real input and output: simulated
+time stands still until there is an answer, and their time-out is the wall's."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ def service_of(host: str) -> InCluster | None:
 
 
 async def ask(api: Api, url: str, call: HttpCall, within: float) -> HttpAnswer:
-    """Whatever the answer's status is, it is one; that there is none is an OSError. The call's target comes from the URL."""
+    """Whatever the answer's status is, it is one; that there is none is an OSError.
+
+    The call's target comes from the URL.
+    """
     parts = parts_of(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     call = HttpCall(call.method, target, call.headers, call.body)
@@ -71,7 +74,9 @@ async def ask(api: Api, url: str, call: HttpCall, within: float) -> HttpAnswer:
 
 
 async def _at_address(api: Api, host: str) -> InCluster | None:
-    """The pod or the Service with this address; nobody asks for public ones, and for what is on this machine."""
+    """The pod or the Service with this address; nobody asks for public ones, and for what is on
+    this machine.
+    """
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -108,7 +113,9 @@ def _asked(parts: SplitResult, call: HttpCall, within: float) -> HttpAnswer:
     except (OSError, http.client.HTTPException) as error:
         if overdue.is_set() or isinstance(error, TimeoutError):
             raise TimeoutError(f"{parts.geturl()} did not answer within {within:g} s") from None
-        raise ConnectionError(f"{parts.geturl()} does not answer: {error or type(error).__name__}") from None
+        raise ConnectionError(
+            f"{parts.geturl()} does not answer: {error or type(error).__name__}"
+        ) from None
     finally:
         deadline.cancel()
         connection.close()
@@ -120,7 +127,9 @@ def _asked(parts: SplitResult, call: HttpCall, within: float) -> HttpAnswer:
 def _connection(parts: SplitResult, within: float) -> http.client.HTTPConnection:
     host, port = parts.hostname or "", parts.port
     if parts.scheme == "https":
-        return http.client.HTTPSConnection(host, port, timeout=within, context=ssl.create_default_context())
+        return http.client.HTTPSConnection(
+            host, port, timeout=within, context=ssl.create_default_context()
+        )
     return http.client.HTTPConnection(host, port, timeout=within)
 
 

@@ -1,4 +1,6 @@
-"""Waiting until an object, or several, are as somebody wants them: a watch of just these, for a stated time."""
+"""Waiting until an object, or several, are as somebody wants them: a watch of just these, for a
+stated time.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,12 @@ async def wait_for(
     namespace: str = "",
     *,
     condition: Callable[[Obj | None], T],
-    timeout: float,  # noqa: ASYNC109  # part of what is waited for: callers state it beside the condition
+    # part of what is waited for: callers state it beside the condition
+    timeout: float,  # noqa: ASYNC109
 ) -> T:
-    """What the condition says as soon as it says something true; None to it means that the object is not there."""
+    """What the condition says as soon as it says something true; None to it means that the
+    object is not there.
+    """
     where = f"{namespace}/{name}" if namespace else name
     return await _wait(
         *(api, clock, resource, namespace, {"fields": f"metadata.name={name}"}),
@@ -81,7 +86,9 @@ async def _wait(
                     seen = False
                     listing = await api.list(resource, namespace, **chosen)
                     seen = True
-                    if held := await _watch_once(api, resource, namespace, chosen, condition, listing=listing):
+                    if held := await _watch_once(
+                        api, resource, namespace, chosen, condition, listing=listing
+                    ):
                         return held
                 except (ApiError, ConnectionError) as error:
                     refused = f"; the last refusal was {error!r}"

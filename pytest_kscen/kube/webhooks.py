@@ -1,4 +1,5 @@
-"""Webhooks of ours that a real API server calls: served over HTTPS on loopback, registered, and answered.
+"""Webhooks of ours that a real API server calls: served over HTTPS on loopback, registered, and
+answered.
 
 Whoever serves some lives in a loop: it opens them, and then stays until it is cancelled.
 """
@@ -49,19 +50,17 @@ class Served:
             await asyncio.get_running_loop().create_future()
         finally:
             for runner in self._runners:
-                await _hang_up(runner)
+                # An API server keeps its connections, opens new ones while it can, and would
+                # not answer a farewell.
+                for site in list(runner.sites):
+                    await site.stop()
+                for each in runner.server.connections if runner.server else ():
+                    if each.transport:
+                        each.transport.abort()
                 await runner.cleanup()
-            await self._sockets.end(lambda: asyncio.sleep(0))  # noqa: TID251  # a turn of the loop, no time
+            # a turn of the loop, no time
+            await self._sockets.end(lambda: asyncio.sleep(0))  # noqa: TID251
         raise AssertionError
-
-
-async def _hang_up(runner: web.AppRunner) -> None:
-    """An API server keeps its connections, opens new ones while it can, and would not answer a farewell."""
-    for site in list(runner.sites):
-        await site.stop()
-    for each in runner.server.connections if runner.server else ():
-        if each.transport:
-            each.transport.abort()
 
 
 async def asked(request: web.Request) -> Obj:
@@ -74,12 +73,18 @@ def allowed(review: Obj, patch: Iterable[Obj] = (), warnings: Iterable[str] = ()
     """Let in, changed by a patch if there is one."""
     response: dict[str, Any] = {"uid": review["uid"], "allowed": True}
     if patch := list(patch):
-        response |= {"patchType": "JSONPatch", "patch": base64.b64encode(orjson.dumps(patch)).decode()}
+        response |= {
+            "patchType": "JSONPatch",
+            "patch": base64.b64encode(orjson.dumps(patch)).decode(),
+        }
     return _answer(response, warnings)
 
 
 def denied(review: Obj, why: str, warnings: Iterable[str] = ()) -> web.Response:
-    return _answer({"uid": review["uid"], "allowed": False, "status": {"message": why, "code": DENIED}}, warnings)
+    return _answer(
+        {"uid": review["uid"], "allowed": False, "status": {"message": why, "code": DENIED}},
+        warnings,
+    )
 
 
 def _answer(response: Obj, warnings: Iterable[str]) -> web.Response:
@@ -95,7 +100,10 @@ def webhook(name: str, url: str, bundle: str, policy: str, rule: Obj, *condition
         "name": name,
         "clientConfig": {"url": url, "caBundle": bundle},
         "rules": [rule],
-        "matchConditions": [{"name": f"condition-{number}", "expression": each} for number, each in enumerate(conditions)],
+        "matchConditions": [
+            {"name": f"condition-{number}", "expression": each}
+            for number, each in enumerate(conditions)
+        ],
         "matchPolicy": "Exact",
         "failurePolicy": policy,
         "sideEffects": "NoneOnDryRun",
@@ -107,4 +115,9 @@ def webhook(name: str, url: str, bundle: str, policy: str, rule: Obj, *condition
 def configuration(resource: Resource, name: str, label: str, *webhooks: Obj) -> Obj:
     """Of the validating ones, or of the mutating ones."""
     metadata = {"name": name, "labels": {label: "true"}}
-    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "webhooks": [*webhooks]}
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": metadata,
+        "webhooks": [*webhooks],
+    }

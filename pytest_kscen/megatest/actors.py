@@ -38,7 +38,6 @@ from pytest_kscen.objects.storage import (
 )
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Iterable, Sequence
     from typing import Never
 
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
     from pytest_kscen.megatest.churn import Growth, Seconds
     from pytest_kscen.megatest.subject import Subject
     from pytest_kscen.objects.resources import Obj
-
-
 
 
 ATTACH_ONLY = 10  # of a hundred cycles that find the volume attached nowhere
@@ -74,7 +71,10 @@ def cycle_for(attached: Sequence[str], wanted: str, number: int) -> Cycle:
 
 
 async def attach_and_detach(rv: Subject, period: Seconds | None, stop: Signal) -> None:
-    """Until the signal, and then detach the volume from wherever it is. Without a period that is all."""
+    """Until the signal, and then detach the volume from wherever it is.
+
+    Without a period that is all.
+    """
     actor = rv.actor("volume-attacher")
     if period:
         await unless(stop, Cycles(rv, actor, period).run())
@@ -84,7 +84,9 @@ async def attach_and_detach(rv: Subject, period: Seconds | None, stop: Signal) -
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """One after the other, for ever; what is refused ends the cycle, and the next one begins with what it finds."""
+    """One after the other, for ever; what is refused ends the cycle, and the next one begins
+    with what it finds.
+    """
 
     rv: Subject
     actor: Actor
@@ -94,31 +96,35 @@ class Cycles:
         while True:
             await self._pause()
             if not (nodes := await self.rv.view.storage_nodes()):
-                self.actor.log(logging.WARNING, "there is no node to attach to", volume=self.rv.name)
+                self.actor.log(
+                    logging.WARNING, "there is no node to attach to", volume=self.rv.name
+                )
                 continue
             wanted, attached = self.actor.chance.choice(nodes), attached_nodes(self.rv)
             cycle = cycle_for(attached, wanted, self.actor.chance.below(100))
-            chosen = {"volume": self.rv.name, "cycle": cycle.value, "wanted": wanted, "attached": attached}
+            chosen = {
+                "volume": self.rv.name,
+                "cycle": cycle.value,
+                "wanted": wanted,
+                "attached": attached,
+            }
             self.actor.note("cycle", **chosen)
             self.actor.log(logging.INFO, "cycle chosen", **chosen)
             with contextlib.suppress(*REFUSALS):
-                await self._go_through(cycle, wanted, attached)
-
-    async def _go_through(self, cycle: Cycle, wanted: str, attached: Sequence[str]) -> None:
-        match cycle:
-            case Cycle.NORMAL:
-                await self._attach(wanted)
-                await self._pause()
-                await self._detach(wanted)
-            case Cycle.ATTACH:
-                await self._attach(wanted)
-            case Cycle.DETACH:
-                await self._detach(self.actor.chance.choice(attached))
-            case Cycle.MIGRATION:
-                await self._attach(wanted)
-                await self._detach(attached[0])
-                await self._pause()
-                await self._detach(wanted)
+                match cycle:
+                    case Cycle.NORMAL:
+                        await self._attach(wanted)
+                        await self._pause()
+                        await self._detach(wanted)
+                    case Cycle.ATTACH:
+                        await self._attach(wanted)
+                    case Cycle.DETACH:
+                        await self._detach(self.actor.chance.choice(attached))
+                    case Cycle.MIGRATION:
+                        await self._attach(wanted)
+                        await self._detach(attached[0])
+                        await self._pause()
+                        await self._detach(wanted)
 
     async def _pause(self) -> None:
         await self.rv.pause(self.actor, self.period)
@@ -146,9 +152,16 @@ async def resize(rv: Subject, growth: Growth) -> Never:
         if rv.volume is None:
             continue
         size = quantities.parse(rv.volume["spec"]["size"]).value
-        wanted = min(size + actor.chance.whole(least, most) * UNIT, quantities.parse(growth.max_size).value)
+        wanted = min(
+            size + actor.chance.whole(least, most) * UNIT, quantities.parse(growth.max_size).value
+        )
         if wanted <= size:
-            actor.log(logging.INFO, "the volume is as large as it may be", volume=rv.name, size=rv.volume["spec"]["size"])
+            actor.log(
+                logging.INFO,
+                "the volume is as large as it may be",
+                volume=rv.name,
+                size=rv.volume["spec"]["size"],
+            )
             continue
         text = str(Quantity(wanted * NANO, Format.BINARY))
         async with attempt(actor, "resize the volume", volume=rv.name, size=text) as deed:
@@ -163,12 +176,16 @@ async def _grown(rv: Subject, wanted: int, text: str) -> None:
 
     def grown() -> bool:
         nonlocal hindrance
-        if rv.volume and "deletionTimestamp" not in rv.volume["metadata"]:  # whose replicas are all going then
+        if (
+            rv.volume and "deletionTimestamp" not in rv.volume["metadata"]
+        ):  # whose replicas are all going then
             hindrance = disk_going(rv)
         return actual_size(rv.volume) >= wanted
 
     with unless_hindered(lambda: hindrance):
-        await rv.view.until(rv.name, grown, timeout=PATIENCE, awaited=f"{rv.name} did not grow to {text}")
+        await rv.view.until(
+            rv.name, grown, timeout=PATIENCE, awaited=f"{rv.name} did not grow to {text}"
+        )
 
 
 def actual_size(volume: Obj | None) -> int:
@@ -193,15 +210,28 @@ async def create_replicas(rv: Subject, period: Seconds) -> Never:
         free = [node for node in nodes if node not in nodes_of(replicas)]
         name = first_free(rv.name, map(name_of, replicas))
         if name is None or (kind == ACCESS and not free):
-            actor.log(logging.INFO, "there is no room for a replica", volume=rv.name, type=kind, replicas=len(replicas))
+            actor.log(
+                logging.INFO,
+                "there is no room for a replica",
+                volume=rv.name,
+                type=kind,
+                replicas=len(replicas),
+            )
             continue
         node = actor.chance.choice(free) if kind == ACCESS else ""
-        async with attempt(actor, "create a replica", volume=rv.name, replica=name, type=kind, node=node):
-            await actor.api.create(REPLICATED_VOLUME_REPLICAS, _replica(rv, actor, name, kind, node))
+        async with attempt(
+            actor, "create a replica", volume=rv.name, replica=name, type=kind, node=node
+        ):
+            await actor.api.create(
+                REPLICATED_VOLUME_REPLICAS, _replica(rv, actor, name, kind, node)
+            )
 
 
 async def sweep_replicas(rv: Subject) -> None:
-    """Delete what was added in the very moment in which the volume went: nobody else would. The run's end is the last occasion."""
+    """Delete what was added in the very moment in which the volume went: nobody else would.
+
+    The run's end is the last occasion.
+    """
     actor = rv.actor("volume-replica-creator")
     while not await _swept(rv, actor) and not rv.season.over.given:
         await rv.season.over.within(TRY_AGAIN)
@@ -210,14 +240,20 @@ async def sweep_replicas(rv: Subject) -> None:
 async def _swept(rv: Subject, actor: Actor) -> bool:
     left: list[str] | None = None
     async with attempt(actor, "look for replicas that were left", volume=rv.name):
-        left = [name_of(one) for one in await actor.own(REPLICATED_VOLUME_REPLICAS) if volume_of(one) == rv.name]
+        left = [
+            name_of(one)
+            for one in await actor.own(REPLICATED_VOLUME_REPLICAS)
+            if volume_of(one) == rv.name
+        ]
     return left is not None and all([await _deleted(rv, actor, replica) for replica in left])
 
 
 async def _deleted(rv: Subject, actor: Actor, replica: str) -> bool:
     try:
         async with actor.doing("delete a replica that was left", volume=rv.name, replica=replica):
-            with contextlib.suppress(NotFound):  # an answer was lost, and the deletion was asked for again
+            with contextlib.suppress(
+                NotFound
+            ):  # an answer was lost, and the deletion was asked for again
                 await actor.api.delete(REPLICATED_VOLUME_REPLICAS, replica)
     except REFUSALS:
         return False
@@ -226,11 +262,21 @@ async def _deleted(rv: Subject, actor: Actor, replica: str) -> bool:
 
 def first_free(volume: str, taken: Iterable[str]) -> str | None:
     names = list(taken)
-    return next((name for name in (f"{volume}-{number}" for number in range(REPLICAS)) if name not in names), None)
+    return next(
+        (
+            name
+            for name in (f"{volume}-{number}" for number in range(REPLICAS))
+            if name not in names
+        ),
+        None,
+    )
 
 
 def _replica(rv: Subject, actor: Actor, name: str, kind: str, node: str) -> Obj:
-    """One with data is never made: nobody takes away what is too many of them. A tie-breaker's node is the storage's choice."""
+    """One with data is never made: nobody takes away what is too many of them.
+
+    A tie-breaker's node is the storage's choice.
+    """
     spec = {"replicatedVolumeName": rv.name, "type": kind, **({"nodeName": node} if node else {})}
     return made(actor, REPLICATED_VOLUME_REPLICAS, name, spec)
 
@@ -259,15 +305,25 @@ class Replacements:
 
     def disks(self) -> list[Obj]:
         """Those that count."""
-        disks = [replica for replica in self.rv.view.replicas(self.rv.name) if replica["spec"].get("type") == DISKFUL]
-        return disks if self.rv.health.is_of_newer_storage else [disk for disk in disks if not self._goes(disk)]
+        disks = [
+            replica
+            for replica in self.rv.view.replicas(self.rv.name)
+            if replica["spec"].get("type") == DISKFUL
+        ]
+        return (
+            disks
+            if self.rv.health.is_of_newer_storage
+            else [disk for disk in disks if not self._goes(disk)]
+        )
 
     def expect(self, before: int) -> None:
         """As many as there were before one was taken, or perhaps taken."""
         if not self.wanted:
             self.crew.create_task(self._watch(), name=f"what replaces disks of {self.rv.name}")
         self.wanted = max(self.wanted, 1 if self.rv.health.is_of_newer_storage else before)
-        self.rv.season.lacking[self.rv.name] = self.actor.clock.now() + self.patience + LOOK_AGAIN  # which is seen that late
+        self.rv.season.lacking[self.rv.name] = (
+            self.actor.clock.now() + self.patience + LOOK_AGAIN
+        )  # which is seen that late
 
     async def _watch(self) -> None:
         while self._stays():
@@ -281,7 +337,9 @@ class Replacements:
 
     def _stays(self) -> bool:
         """Nobody replaces anything of a volume that goes."""
-        return self.rv.volume is not None and not self.rv.volume["metadata"].get("deletionTimestamp")
+        return self.rv.volume is not None and not self.rv.volume["metadata"].get(
+            "deletionTimestamp"
+        )
 
     def _is_whole(self) -> bool:
         disks = self.disks()
@@ -296,7 +354,6 @@ class Replacements:
 # never waits for it to go.
 
 
-
 async def destroy_replicas(rv: Subject, period: Seconds, patience: float) -> Never:
     """The patience is with whoever replaces a disk."""
     actor = rv.actor("volume-replica-destroyer")
@@ -304,7 +361,11 @@ async def destroy_replicas(rv: Subject, period: Seconds, patience: float) -> Nev
         replacements = Replacements(rv, actor, patience, crew)
         while True:
             await rv.pause(actor, period)
-            replicas = [one for one in rv.view.replicas(rv.name) if not one["metadata"].get("deletionTimestamp")]
+            replicas = [
+                one
+                for one in rv.view.replicas(rv.name)
+                if not one["metadata"].get("deletionTimestamp")
+            ]
             if not replicas:
                 actor.log(logging.INFO, "there is no replica to delete", volume=rv.name)
                 continue

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.arguments import Duration
 
 
-
-
 DEFAULT_CLASSES = ("availability", "consistency-and-availability")
 
 Seconds: TypeAlias = tuple[float, float]
@@ -23,7 +21,9 @@ Seconds: TypeAlias = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Churn:
-    """multivolume's parameters; ranges are (least, most), times in seconds, sizes are quantities."""
+    """multivolume's parameters; ranges are (least, most), times in seconds, sizes are
+    quantities.
+    """
 
     storage_classes: tuple[str, ...] = DEFAULT_CLASSES
     max_volumes: int = 10
@@ -46,17 +46,31 @@ class Churn:
 
     def __post_init__(self) -> None:
         classes: object = self.storage_classes
-        if not isinstance(classes, tuple) or not classes or not all(isinstance(name, str) and name for name in classes):
+        if (
+            not isinstance(classes, tuple)
+            or not classes
+            or not all(isinstance(name, str) and name for name in classes)
+        ):
             raise ValueError(f"storage_classes={self.storage_classes!r}: give a list of names")
         if not is_whole(self.max_volumes):
             raise ValueError(f"max_volumes={self.max_volumes!r}: give a whole number, 1 or more")
         for name in ("resizer", "replica_destroyer", "replica_creator", "pod_destroyer"):
             if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name}={getattr(self, name)!r}: give True or False")  # noqa: TRY004  # all of a plan's faults are
+                # all of a plan's faults are
+                raise ValueError(f"{name}={getattr(self, name)!r}: give True or False")  # noqa: TRY004
         if not is_number(self.patience) or self.patience == math.inf:
             raise ValueError(f"patience={self.patience!r}: give a time, more than zero")
         self._check_ranges()
-        self._check_sizes()
+        size, largest = _bytes("size", self.size), _bytes("max_size", self.max_size)
+        if not is_range([_bytes("resizer_step", step) for step in self.resizer_step]):
+            raise no_range("resizer_step", self.resizer_step)
+        if size <= 0:
+            raise ValueError(f"size={self.size!r}: give more than zero")
+        if self.resizer and largest < size:
+            raise ValueError(
+                f"max_size={self.max_size!r} is less than size={self.size!r}: the resizer "
+                "could not grow anything"
+            )
 
     def _check_ranges(self) -> None:
         valid_range("step", self.step, whole=True)
@@ -65,15 +79,6 @@ class Churn:
             *("resizer_period", "replica_destroyer_period", "replica_creator_period"),
         ):
             valid_range(name, getattr(self, name))
-
-    def _check_sizes(self) -> None:
-        size, largest = _bytes("size", self.size), _bytes("max_size", self.max_size)
-        if not is_range([_bytes("resizer_step", step) for step in self.resizer_step]):
-            raise no_range("resizer_step", self.resizer_step)
-        if size <= 0:
-            raise ValueError(f"size={self.size!r}: give more than zero")
-        if self.resizer and largest < size:
-            raise ValueError(f"max_size={self.max_size!r} is less than size={self.size!r}: the resizer could not grow anything")
 
 
 def _bytes(name: str, size: str) -> int:
@@ -109,7 +114,8 @@ class Destiny:
     lifetime: float = math.inf
     """Seconds from ready on; for ever is as long as the run lasts."""
     patience: float = 600.0
-    """Seconds from its creation within which it has to become ready; from its deletion, a disk that we took be replaced.
+    """Seconds from its creation within which it has to become ready; from its deletion, a disk that
+    we took be replaced.
 
     What lives for ever is waited for as long as the run is on.
     """
@@ -119,7 +125,9 @@ class Destiny:
     replica_destroyer_period: Seconds | None = None
     replica_creator_period: Seconds | None = None
     key: str = ""
-    """The name that it would have without a salt, if that is another: its actors' chance goes by it."""
+    """The name that it would have without a salt, if that is another: its actors' chance goes by
+    it.
+    """
 
 
 def draw(chance: Stream, churn: Churn) -> Destiny:
@@ -132,8 +140,12 @@ def draw(chance: Stream, churn: Churn) -> Destiny:
         patience=churn.patience,
         attachments=attachments_for(chance.below(100)),
         attacher_period=churn.attacher_period,
-        growth=Growth(churn.resizer_period, churn.resizer_step, churn.max_size) if churn.resizer else None,
-        replica_destroyer_period=churn.replica_destroyer_period if churn.replica_destroyer else None,
+        growth=Growth(churn.resizer_period, churn.resizer_step, churn.max_size)
+        if churn.resizer
+        else None,
+        replica_destroyer_period=churn.replica_destroyer_period
+        if churn.replica_destroyer
+        else None,
         replica_creator_period=churn.replica_creator_period if churn.replica_creator else None,
         key=key,
     )

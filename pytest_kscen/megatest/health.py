@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 WELL = Observed("True")
 GONE = Observed("Unknown", "Absent", "the volume says nothing of it any more")
 ATTACHED = "Attached"
@@ -55,10 +53,16 @@ async def check(rv: Subject) -> None:
             _compare(rv, actor, states.get_nowait(), last)
         raise
     finally:
-        actor.note("checker-stopped", volume=rv.name, conditions={name: seen.status for name, seen in last.items()})
+        actor.note(
+            "checker-stopped",
+            volume=rv.name,
+            conditions={name: seen.status for name, seen in last.items()},
+        )
 
 
-def _compare(rv: Subject, actor: Actor, said: dict[str, Observed], last: dict[str, Observed]) -> None:
+def _compare(
+    rv: Subject, actor: Actor, said: dict[str, Observed], last: dict[str, Observed]
+) -> None:
     for name, seen in (dict.fromkeys(last, GONE) | said).items():
         expected, last[name] = last.get(name, WELL), seen
         if seen.holds != expected.holds:
@@ -66,17 +70,32 @@ def _compare(rv: Subject, actor: Actor, said: dict[str, Observed], last: dict[st
 
 
 def _tell(rv: Subject, actor: Actor, name: str, expected: Observed, seen: Observed) -> None:
-    states = {"volume": rv.name, "condition": name, "expected": expected.status, "observed": seen.status}
+    states = {
+        "volume": rv.name,
+        "condition": name,
+        "expected": expected.status,
+        "observed": seen.status,
+    }
     why = {"reason": seen.reason, "details": seen.message}
     false = replicas_false(rv.view.replicas(rv.name), attached_nodes(rv))
     actor.note("condition-changed", **states, **why)
     actor.note("replicas-false", volume=rv.name, replicas=false)
-    actor.log(logging.WARNING, "condition changed", **states, transition=f"{expected.status}->{seen.status}")
-    actor.log(logging.INFO, "condition details", volume=rv.name, condition=name, **why, replicas=false)
+    actor.log(
+        logging.WARNING,
+        "condition changed",
+        **states,
+        transition=f"{expected.status}->{seen.status}",
+    )
+    actor.log(
+        logging.INFO, "condition details", volume=rv.name, condition=name, **why, replicas=false
+    )
 
 
 def replicas_false(replicas: list[Obj], wanted: list[str]) -> dict[str, list[str]]:
-    """Which conditions of which replicas are False, and why. A replica on whose node nobody wants the volume is not Attached."""
+    """Which conditions of which replicas are False, and why.
+
+    A replica on whose node nobody wants the volume is not Attached.
+    """
     found = {name_of(replica): _false(replica, wanted) for replica in replicas}
     return {name: conditions for name, conditions in found.items() if conditions}
 
@@ -103,7 +122,9 @@ ABSENT = Observed("absent")
 @contextlib.asynccontextmanager
 async def shortcomings_noted(rv: Subject, actor: Actor) -> AsyncIterator[None]:
     wait = _Wait(rv, actor)
-    looking = asyncio.get_running_loop().create_task(wait.look_again(), name=f"what {rv.name} lacks")
+    looking = asyncio.get_running_loop().create_task(
+        wait.look_again(), name=f"what {rv.name} lacks"
+    )
     try:
         yield
     finally:
@@ -151,7 +172,10 @@ def _lacks(rv: Subject) -> dict[str, Observed]:
     """What does not hold, or is not there although the volume promises it."""
     stated = ((rv.volume or {}).get("status") or {}).get("conditions") or ()
     seen = dict.fromkeys(rv.health.conditions, ABSENT)
-    seen |= {one["type"]: Observed(one["status"], one.get("reason", ""), one.get("message", "")) for one in stated}
+    seen |= {
+        one["type"]: Observed(one["status"], one.get("reason", ""), one.get("message", ""))
+        for one in stated
+    }
     seen |= rv.health.read(rv.volume)
     return {name: one for name, one in seen.items() if not one.holds}
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.storage import HealthSource
 
 
-
-
 REFUSALS = (ApiError, OSError)
 """What ends an action but nobody's life. A time-out is an OSError."""
 
@@ -41,7 +39,9 @@ class Subject:
     """What its actors' chance goes by, whatever it is called; without one, its name."""
 
     def actor(self, role: str) -> Actor:
-        return self.stage.actor(f"{role}/{self.name}", key=f"{role}/{self.key or self.name}", passing=True)
+        return self.stage.actor(
+            f"{role}/{self.name}", key=f"{role}/{self.key or self.name}", passing=True
+        )
 
     @contextlib.contextmanager
     def key_known(self) -> Iterator[None]:
@@ -70,7 +70,10 @@ class Subject:
 
 @contextlib.asynccontextmanager
 async def attempt(actor: Actor, action: str, **particulars: Any) -> AsyncIterator[Deed]:
-    """Do it. A refusal or a time-out is logged and noted as the result, and whoever tried goes on."""
+    """Do it.
+
+    A refusal or a time-out is logged and noted as the result, and whoever tried goes on.
+    """
     with contextlib.suppress(*REFUSALS):
         async with actor.doing(action, **particulars) as deed:
             yield deed
@@ -82,7 +85,9 @@ class HinderedError(OSError):
 
 @contextlib.contextmanager
 def unless_hindered(hindrance: Callable[[], str]) -> Iterator[None]:
-    """Who waits in vain, or does not wait to the end, is told what stood in the storage's way, if this knows of something."""
+    """Who waits in vain, or does not wait to the end, is told what stood in the storage's way,
+    if this knows of something.
+    """
     try:
         yield
     except TimeoutError as error:
@@ -104,12 +109,19 @@ def asking(deed: Deed) -> Iterator[None]:
 
 
 def disk_going(rv: Subject, node: str = "") -> str:
-    """Newer storage replaces no disk that is deleted, so it may never let it go. The first generation's does."""
+    """Newer storage replaces no disk that is deleted, so it may never let it go.
+
+    The first generation's does.
+    """
     if not rv.health.is_of_newer_storage:
         return ""
     for replica in rv.view.replicas(rv.name):
         spec, metadata = replica["spec"], replica["metadata"]
-        if spec.get("type") == DISKFUL and metadata.get("deletionTimestamp") and node in {"", spec.get("nodeName")}:
+        if (
+            spec.get("type") == DISKFUL
+            and metadata.get("deletionTimestamp")
+            and node in {"", spec.get("nodeName")}
+        ):
             return f"{metadata['name']} is being deleted"
     return ""
 
@@ -153,7 +165,9 @@ def attachment_name(volume: str, node: str) -> str:
 
 def attached_nodes(rv: Subject) -> list[str]:
     """Where the volume is wanted: the nodes of the attachments that nobody has deleted."""
-    staying = [one for one in rv.view.attachments(rv.name) if not one["metadata"].get("deletionTimestamp")]
+    staying = [
+        one for one in rv.view.attachments(rv.name) if not one["metadata"].get("deletionTimestamp")
+    ]
     return list(dict.fromkeys(one["spec"]["nodeName"] for one in staying))
 
 
@@ -166,7 +180,9 @@ async def request(rv: Subject, actor: Actor, node: str) -> Obj:
     """Ask for the attachment and do not wait for it."""
     spec = {"replicatedVolumeName": rv.name, "nodeName": node}
     name = attachment_name(rv.name, node)
-    return await actor.api.create(REPLICATED_VOLUME_ATTACHMENTS, made(actor, REPLICATED_VOLUME_ATTACHMENTS, name, spec))
+    return await actor.api.create(
+        REPLICATED_VOLUME_ATTACHMENTS, made(actor, REPLICATED_VOLUME_ATTACHMENTS, name, spec)
+    )
 
 
 @contextlib.contextmanager
@@ -191,7 +207,10 @@ async def attach(rv: Subject, actor: Actor, node: str) -> None:
             uid = (await request(rv, actor, node))["metadata"]["uid"]
 
         def ready() -> bool:
-            return any(one["metadata"]["uid"] == uid and is_true(one, "Ready") for one in rv.view.attachments(rv.name))
+            return any(
+                one["metadata"]["uid"] == uid and is_true(one, "Ready")
+                for one in rv.view.attachments(rv.name)
+            )
 
         with unless_hindered(lambda: disk_going(rv, node) or _shut_out(rv, node)):
             awaited = f"{rv.name} was not attached to {node}"
@@ -200,7 +219,9 @@ async def attach(rv: Subject, actor: Actor, node: str) -> None:
 
 def _shut_out(rv: Subject, node: str) -> str:
     """A class with local access alone keeps its volumes off the nodes without their disks."""
-    if any(replica["spec"].get("type") == DISKFUL for replica in _on(node, rv.view.replicas(rv.name))):
+    if any(
+        replica["spec"].get("type") == DISKFUL for replica in _on(node, rv.view.replicas(rv.name))
+    ):
         return ""
     said = [condition(one, "Attached") or {} for one in _on(node, rv.view.attachments(rv.name))]
     return next((one["message"] for one in said if one.get("reason") == NOT_LOCAL), "")
@@ -228,7 +249,10 @@ async def detach_everywhere(rv: Subject, actor: Actor) -> None:
 
 
 async def give_back(rv: Subject, actor: Actor) -> None:
-    """Delete what attachments there are. The API itself is asked, for the view may be older than our own last request."""
+    """Delete what attachments there are.
+
+    The API itself is asked, for the view may be older than our own last request.
+    """
     listing = await actor.api.list(REPLICATED_VOLUME_ATTACHMENTS)
     for one in listing.items:
         if volume_of(one) == rv.name:
@@ -256,7 +280,6 @@ async def _gone(rv: Subject, node: str = "") -> None:
 # before, and when it goes.
 
 
-
 @contextlib.contextmanager
 def placement_noted(rv: Subject, actor: Actor) -> Iterator[None]:
     life = _Life(rv, actor)
@@ -282,14 +305,12 @@ class _Life:
             specs = [replica["spec"] for replica in self.rv.view.replicas(self.rv.name)]
             if specs != self.specs:
                 self.specs = specs
-                self._compare(_ranked(specs))
+                nodes = _ranked(specs)
+                if set(nodes) != set(self.nodes):
+                    self.nodes = nodes
+                    self.actor.note("volume-placed", volume=self.rv.name, nodes=nodes)
         if _stays(before) and not _stays(self.volume):
             self.actor.note("volume-went", volume=self.rv.name)
-
-    def _compare(self, nodes: list[str]) -> None:
-        if set(nodes) != set(self.nodes):
-            self.nodes = nodes
-            self.actor.note("volume-placed", volume=self.rv.name, nodes=nodes)
 
 
 def _stays(volume: Obj | None) -> bool:

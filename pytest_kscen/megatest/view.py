@@ -1,4 +1,6 @@
-"""Shared watches of volumes, replicas, attachments and nodes, and the signals that end a run for its volumes."""
+"""Shared watches of volumes, replicas, attachments and nodes, and the signals that end a run for
+its volumes.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,8 @@ if TYPE_CHECKING:
 
     from pytest_kscen.kube.actor import Stage
     from pytest_kscen.objects.resources import Obj
+
     Listener = Callable[[], None]
-
-
 
 
 T = TypeVar("T")
@@ -49,9 +50,13 @@ class View:
         self._attachments = self._informers.of(REPLICATED_VOLUME_ATTACHMENTS)
         self._replicas_of = self._replicas.index("volume", _shelf, lasting=True)
         self._attachments_of = self._attachments.index("volume", _shelf, lasting=True)
-        self._volumes.on_change(lambda new, old: self._changed((new or old or {})["metadata"]["name"], VOLUME))
+        self._volumes.on_change(
+            lambda new, old: self._changed((new or old or {})["metadata"]["name"], VOLUME)
+        )
         self._replicas.on_change(self._replica_changed)
-        self._attachments.on_change(lambda new, old: self._changed(volume_of(_either(new, old)), ATTACHMENT))
+        self._attachments.on_change(
+            lambda new, old: self._changed(volume_of(_either(new, old)), ATTACHMENT)
+        )
         self._lookers = 0
         self._life: asyncio.Task[None] | None = None
         self._crash: RuntimeError | None = None
@@ -80,10 +85,16 @@ class View:
     async def storage_nodes(self) -> list[str]:
         """The nodes on which a volume can be attached, as soon as they are known."""
         await self._nodes.synced()
-        return sorted(name_of(node) for node in self._nodes if NODE_LABEL in node["metadata"].get("labels", {}))
+        return sorted(
+            name_of(node)
+            for node in self._nodes
+            if NODE_LABEL in node["metadata"].get("labels", {})
+        )
 
     @contextlib.contextmanager
-    def listening(self, volume: str, listener: Listener, *, to: tuple[str, ...] = EVERYTHING) -> Iterator[None]:
+    def listening(
+        self, volume: str, listener: Listener, *, to: tuple[str, ...] = EVERYTHING
+    ) -> Iterator[None]:
         self._listeners.setdefault(volume, {})[listener] = to
         try:
             yield
@@ -101,7 +112,9 @@ class View:
         awaited: str,
         to: tuple[str, ...] = EVERYTHING,
     ) -> T:
-        """What this says of the volume as soon as it says something true; it is asked when one of those has changed."""
+        """What this says of the volume as soon as it says something true; it is asked when one
+        of those has changed.
+        """
         if self._crash:
             raise self._crash
         future = asyncio.get_running_loop().create_future()
@@ -121,7 +134,8 @@ class View:
         finally:
             del self._awaited[future]
 
-    async def lost(self, volume: str, version: str, *, timeout: float) -> None:  # noqa: ASYNC109  # stated beside it
+    # stated beside it
+    async def lost(self, volume: str, version: str, *, timeout: float) -> None:  # noqa: ASYNC109
         """Until a volume that was there at this version is there no more."""
 
         def gone() -> bool:
@@ -129,7 +143,9 @@ class View:
 
         async with asyncio.timeout(timeout):
             await self._volumes.reached(version)
-        await self.until(volume, gone, timeout=timeout, awaited=f"{volume} was not gone", to=(VOLUME,))
+        await self.until(
+            volume, gone, timeout=timeout, awaited=f"{volume} was not gone", to=(VOLUME,)
+        )
 
     # --- being told ---
 
@@ -173,8 +189,6 @@ def _shelf(part: Obj) -> tuple[str]:
 # The moments that end a run for its volumes, and the view of them that all their actors share.
 
 
-
-
 @dataclass(slots=True)
 class Season:
     """What every volume listens to."""
@@ -190,14 +204,18 @@ class Season:
     running: dict[str, None] = field(default_factory=dict)
     """The volumes that churn has begun and that are not gone."""
     awaited: dict[str, float] = field(default_factory=dict)
-    """Until when volumes that are not ready yet have the time for it, also if the run's time is up before that."""
+    """Until when volumes that are not ready yet have the time for it, also if the run's time is
+    up before that.
+    """
     lacking: dict[str, float] = field(default_factory=dict)
     """Until when volumes of which we took a disk have the time to be whole again, at least."""
     _view: View | None = None
 
     @property
     def heals(self) -> bool:
-        """Whether what is left is given the time to become ready again: nobody does anything to it."""
+        """Whether what is left is given the time to become ready again: nobody does anything to
+        it.
+        """
         return self.frozen.given and not self.over.given
 
     def awaits(self, volume: str) -> float:

@@ -1,4 +1,6 @@
-"""volume-main: create, check and delete one volume; multivolume: start volumes in steps for the whole run."""
+"""volume-main: create, check and delete one volume; multivolume: start volumes in steps for the
+whole run.
+"""
 
 from __future__ import annotations
 
@@ -48,14 +50,16 @@ if TYPE_CHECKING:
     from pytest_kscen.megatest.churn import Churn, Destiny
     from pytest_kscen.megatest.view import Season
     from pytest_kscen.objects.resources import Obj
+
     Life = Callable[[], Coroutine[Any, Any, None]]
-
-
 
 
 PATIENCE = 600.0  # seconds within which a volume has to go
 TRY_AGAIN = 60.0
-AT_LAST, SOON = 30.0, 5.0  # after the run's end so long, and so often, if it is not said that it may pass
+AT_LAST, SOON = (
+    30.0,
+    5.0,
+)  # after the run's end so long, and so often, if it is not said that it may pass
 MOST_ATTACHMENTS = 2
 
 
@@ -72,10 +76,36 @@ async def live(stage: Stage, season: Season, destiny: Destiny) -> None:
 
 
 async def make(rv: Subject, destiny: Destiny) -> Life:
-    """Make the volume. What comes back is the rest of its life; when the season is abandoned, the volume stays behind."""
+    """Make the volume.
+
+    What comes back is the rest of its life; when the season is abandoned, the volume stays behind.
+    """
     actor = rv.actor("volume-main")
     nodes = actor.chance.sample(await rv.view.storage_nodes(), destiny.attachments)
-    version = await _create(rv, actor, destiny, nodes)
+    # The version that it was made in.
+    what = {
+        "storage_class": destiny.storage_class,
+        "size": destiny.size,
+        "lifetime": round(destiny.lifetime, 6),
+    }
+    try:
+        async with actor.doing("create the volume", volume=rv.name, **what):
+            created = await actor.api.create(
+                REPLICATED_VOLUMES, made(actor, REPLICATED_VOLUMES, rv.name, _spec(rv, destiny))
+            )
+            actor.note("volume", volume=rv.name, **what, attach=list(nodes))
+    except REFUSALS as error:
+        if may_pass(error):
+            # The answer may have been lost: what was made all the same goes, and nothing that
+            # others made.
+            with contextlib.suppress(*REFUSALS):
+                found = (await actor.api.get(REPLICATED_VOLUMES, rv.name))["metadata"]
+                if (found.get("labels") or {}).get(RUN_LABEL) == rv.stage.run_id:
+                    await actor.api.delete(
+                        REPLICATED_VOLUMES, rv.name, precondition_uid=found["uid"]
+                    )
+        raise
+    version = str(created["metadata"]["resourceVersion"])
 
     async def life() -> None:
         async with rv.view:
@@ -84,29 +114,37 @@ async def make(rv: Subject, destiny: Destiny) -> Life:
     return life
 
 
-async def _life(rv: Subject, actor: Actor, destiny: Destiny, nodes: Sequence[str], version: str) -> None:
+async def _life(
+    rv: Subject, actor: Actor, destiny: Destiny, nodes: Sequence[str], version: str
+) -> None:
     with rv.key_known(), placement_noted(rv, actor):
-        asked_for = await _attach_at_first(rv, actor, nodes)
+        # The uids of the attachments.
+        asked_for = []
+        for node in nodes:
+            async with attempt(actor, "attach at first", volume=rv.name, node=node):
+                asked_for.append((await request(rv, actor, node))["metadata"]["uid"])
         with arrivals_noted(rv, actor, asked_for):
-            await _from_creation_to_deletion(rv, actor, destiny, version)
+            async with asyncio.TaskGroup() as crew:
+                stop = Signal()
+                attacher = crew.create_task(
+                    attach_and_detach(rv, destiny.attacher_period, stop),
+                    name=f"volume-attacher/{rv.name}",
+                )
+                shakers = [
+                    crew.create_task(life, name=f"{role}/{rv.name}")
+                    for role, life in _shakers(rv, destiny)
+                ]
+                await _until_its_end(rv, actor, destiny)
+                stop.give()
+                await attacher
+                if rv.season.heals:
+                    await rv.season.over.wait()
+                await _remove(rv, actor, version)
+                for shaker in shakers:
+                    shaker.cancel()
     rv.season.running.pop(rv.name, None)
     if destiny.replica_creator_period:
         await sweep_replicas(rv)
-
-
-async def _from_creation_to_deletion(rv: Subject, actor: Actor, destiny: Destiny, version: str) -> None:
-    async with asyncio.TaskGroup() as crew:
-        stop = Signal()
-        attacher = crew.create_task(attach_and_detach(rv, destiny.attacher_period, stop), name=f"volume-attacher/{rv.name}")
-        shakers = [crew.create_task(life, name=f"{role}/{rv.name}") for role, life in _shakers(rv, destiny)]
-        await _until_its_end(rv, actor, destiny)
-        stop.give()
-        await attacher
-        if rv.season.heals:
-            await rv.season.over.wait()
-        await _remove(rv, actor, version)
-        for shaker in shakers:
-            shaker.cancel()
 
 
 def _shakers(rv: Subject, destiny: Destiny) -> Iterator[tuple[str, Coroutine[Any, Any, Never]]]:
@@ -114,59 +152,35 @@ def _shakers(rv: Subject, destiny: Destiny) -> Iterator[tuple[str, Coroutine[Any
     if destiny.growth:
         yield "volume-resizer", resize(rv, destiny.growth)
     if destiny.replica_destroyer_period:
-        yield "volume-replica-destroyer", destroy_replicas(rv, destiny.replica_destroyer_period, destiny.patience)
+        yield (
+            "volume-replica-destroyer",
+            destroy_replicas(rv, destiny.replica_destroyer_period, destiny.patience),
+        )
     if destiny.replica_creator_period:
         yield "volume-replica-creator", create_replicas(rv, destiny.replica_creator_period)
 
 
-async def _create(rv: Subject, actor: Actor, destiny: Destiny, nodes: Sequence[str]) -> str:
-    """The version that it was made in."""
-    what = {"storage_class": destiny.storage_class, "size": destiny.size, "lifetime": round(destiny.lifetime, 6)}
-    try:
-        async with actor.doing("create the volume", volume=rv.name, **what):
-            created = await actor.api.create(REPLICATED_VOLUMES, made(actor, REPLICATED_VOLUMES, rv.name, _spec(rv, destiny)))
-            actor.note("volume", volume=rv.name, **what, attach=list(nodes))
-    except REFUSALS as error:
-        if may_pass(error):
-            await _take_back(rv, actor)
-        raise
-    return str(created["metadata"]["resourceVersion"])
-
-
-async def _take_back(rv: Subject, actor: Actor) -> None:
-    """The answer may have been lost: what was made all the same goes, and nothing that others made."""
-    with contextlib.suppress(*REFUSALS):
-        found = (await actor.api.get(REPLICATED_VOLUMES, rv.name))["metadata"]
-        if (found.get("labels") or {}).get(RUN_LABEL) == rv.stage.run_id:
-            await actor.api.delete(REPLICATED_VOLUMES, rv.name, precondition_uid=found["uid"])
-
-
 def _spec(rv: Subject, destiny: Destiny) -> Obj:
     spec: Obj = {"size": destiny.size, "replicatedStorageClassName": destiny.storage_class}
-    if rv.health.is_of_newer_storage:  # it attaches to one node unless it is told, and none could migrate
+    if (
+        rv.health.is_of_newer_storage
+    ):  # it attaches to one node unless it is told, and none could migrate
         spec["maxAttachments"] = MOST_ATTACHMENTS
     return spec
-
-
-async def _attach_at_first(rv: Subject, actor: Actor, nodes: Sequence[str]) -> list[str]:
-    """The uids of the attachments."""
-    uids = []
-    for node in nodes:
-        async with attempt(actor, "attach at first", volume=rv.name, node=node):
-            uids.append((await request(rv, actor, node))["metadata"]["uid"])
-    return uids
 
 
 async def _until_its_end(rv: Subject, actor: Actor, destiny: Destiny) -> None:
     """Its end is its lifetime's, or the run's. A run that is frozen starts no checker any more.
 
-    Churn gives up one that does not become ready; whoever made one by hand has it until the run is over.
-    """
+    Churn gives up one that does not become ready; whoever made one by hand has it until the run is
+    over."""
     frozen, lifetime = rv.season.frozen, destiny.lifetime
     became = await unless(rv.season.over, _becomes_ready(rv, actor, destiny))
     if not became or frozen.given:
         return
-    checker = asyncio.get_running_loop().create_task(_checked(rv, actor), name=f"volume-checker/{rv.name}")
+    checker = asyncio.get_running_loop().create_task(
+        _checked(rv, actor), name=f"volume-checker/{rv.name}"
+    )
     try:
         await (frozen.wait() if math.isinf(lifetime) else frozen.within(lifetime))
     finally:
@@ -189,8 +203,13 @@ async def _becomes_ready(rv: Subject, actor: Actor, destiny: Destiny) -> bool:
     became = False
     patience = math.inf if math.isinf(destiny.lifetime) else destiny.patience
     rv.season.awaited[rv.name] = actor.clock.now() + destiny.patience
-    async with attempt(actor, "wait until the volume is ready", volume=rv.name), shortcomings_noted(rv, actor):
-        became = await rv.view.until(rv.name, ready, timeout=patience, awaited=f"{rv.name} was not ready", to=(VOLUME,))
+    async with (
+        attempt(actor, "wait until the volume is ready", volume=rv.name),
+        shortcomings_noted(rv, actor),
+    ):
+        became = await rv.view.until(
+            rv.name, ready, timeout=patience, awaited=f"{rv.name} was not ready", to=(VOLUME,)
+        )
     rv.season.awaited.pop(rv.name, None)
     if became:
         actor.note("ready", volume=rv.name)
@@ -209,20 +228,17 @@ async def _remove(rv: Subject, actor: Actor, version: str) -> None:
             try:
                 return await _delete(rv, actor, version, began)
             except REFUSALS as error:
-                _note_failure(rv, actor, error, actor.clock.now() - began)
+                # That time went by is no reason.
+                waited = actor.clock.now() - began
+                what = "never-gone" if round(waited, 6) >= PATIENCE else "not-deleted"
+                why = "" if isinstance(error, TimeoutError) else str(error)
+                actor.note(what, volume=rv.name, waited=round(waited, 6), why=why)
                 if actor.clock.now() >= over_at + (PATIENCE if may_pass(error) else AT_LAST):
                     raise
             if math.isinf(over_at):
                 await rv.season.over.within(TRY_AGAIN)
             else:
                 await actor.clock.sleep(SOON)
-
-
-def _note_failure(rv: Subject, actor: Actor, error: Exception, waited: float) -> None:
-    """That time went by is no reason."""
-    what = "never-gone" if round(waited, 6) >= PATIENCE else "not-deleted"
-    why = "" if isinstance(error, TimeoutError) else str(error)
-    actor.note(what, volume=rv.name, waited=round(waited, 6), why=why)
 
 
 async def _delete(rv: Subject, actor: Actor, version: str, began: float) -> None:
@@ -234,13 +250,17 @@ async def _delete(rv: Subject, actor: Actor, version: str, began: float) -> None
 
 
 async def clear_volumes(stage: Stage) -> None:
-    """Delete what nobody is left to delete: attachments, volumes and replicas with this run's label."""
+    """Delete what nobody is left to delete: attachments, volumes and replicas with this run's
+    label.
+    """
     actor = stage.actor("volume-main")
     for resource in (REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUMES, REPLICATED_VOLUME_REPLICAS):
         async with attempt(actor, "clear away", resource=resource.qualified):
             for left in await actor.own(resource):
                 with unless_gone(actor, left=left["metadata"]["name"]):
-                    await actor.api.delete(resource, left["metadata"]["name"], precondition_uid=left["metadata"]["uid"])
+                    await actor.api.delete(
+                        resource, left["metadata"]["name"], precondition_uid=left["metadata"]["uid"]
+                    )
 
 
 # multivolume: starts volumes in steps until there are enough, for as long as the run lasts, and
@@ -254,7 +274,9 @@ POD_DESTROYER = PodDestroy()
 async def multivolume(stage: Stage, churn: Churn, season: Season) -> None:
     async with season.view(stage), asyncio.TaskGroup() as together:
         if churn.pod_destroyer:
-            season.shakers.append(together.create_task(POD_DESTROYER.run(stage, season.frozen), name="pod-destroyer"))
+            season.shakers.append(
+                together.create_task(POD_DESTROYER.run(stage, season.frozen), name="pod-destroyer")
+            )
         await unless(season.frozen, _steps(stage, churn, season, together))
 
 
@@ -277,5 +299,7 @@ def _is_over(running: dict[str, None], task: asyncio.Task[None]) -> None:
 
 def _step(actor: Actor, churn: Churn, running: int) -> int:
     count = actor.chance.whole(*churn.step)
-    actor.log(logging.INFO, "start volumes", count=count, running=running, max_volumes=churn.max_volumes)
+    actor.log(
+        logging.INFO, "start volumes", count=count, running=running, max_volumes=churn.max_volumes
+    )
     return count

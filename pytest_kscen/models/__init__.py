@@ -1,1 +1,4 @@
-"""Simulated third parties: storage, virtual machines, Cilium, Chaos Mesh. May import embedded and the foundations only."""
+"""Simulated third parties: storage, virtual machines, Cilium, Chaos Mesh.
+
+May import embedded and the foundations only.
+"""

@@ -16,7 +16,10 @@ FLAG: Obj = {"type": "boolean"}
 TIME: Obj = {"type": "string", "format": "date-time"}
 ANYTHING: Obj = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 TEXTS_BY_NAME: Obj = {"type": "object", "additionalProperties": TEXT}
-QUANTITY: Obj = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+QUANTITY: Obj = {
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "x-kubernetes-int-or-string": True,
+}
 
 AGE = ("Age", "date", ".metadata.creationTimestamp")
 SPEC_NEVER_CHANGES = ("self == oldSelf", "the spec cannot be changed")
@@ -30,13 +33,21 @@ def listing(items: Obj, **more: Any) -> Obj:
     return {"type": "array", "items": items, **more}
 
 
-def record(properties: dict[str, Obj], *, required: Sequence[str] = (), rules: Sequence[tuple[str, str]] = (), **more: Any) -> Obj:
+def record(
+    properties: dict[str, Obj],
+    *,
+    required: Sequence[str] = (),
+    rules: Sequence[tuple[str, str]] = (),
+    **more: Any,
+) -> Obj:
     """An object with these fields; its rules are CEL and what is said when they do not hold."""
     schema: Obj = {"type": "object", "properties": properties, **more}
     if required:
         schema["required"] = list(required)
     if rules:
-        schema["x-kubernetes-validations"] = [{"rule": rule, "message": message} for rule, message in rules]
+        schema["x-kubernetes-validations"] = [
+            {"rule": rule, "message": message} for rule, message in rules
+        ]
     return schema
 
 
@@ -76,7 +87,9 @@ def definition(
         "storage": True,
         "schema": {"openAPIV3Schema": schema},
         "subresources": {"status": {}},
-        "additionalPrinterColumns": [{"name": name, "type": type_, "jsonPath": path} for name, type_, path in columns],
+        "additionalPrinterColumns": [
+            {"name": name, "type": type_, "jsonPath": path} for name, type_, path in columns
+        ],
     }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",

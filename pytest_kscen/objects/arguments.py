@@ -12,13 +12,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-
-
 Duration: TypeAlias = float
 """Seconds, which people may write as a duration."""
-UNITS = {"ns": 1, "us": 10**3, "\u00b5s": 10**3, "\u03bcs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+UNITS = {
+    "ns": 1,
+    "us": 10**3,
+    "\u00b5s": 10**3,
+    "\u03bcs": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
 """In nanoseconds; days and weeks are not always of one length, and Go has none."""
-PART = re.compile(rf"(?P<whole>[0-9]*)(?:\.(?P<rest>[0-9]*))?(?P<unit>{'|'.join(sorted(UNITS, key=len, reverse=True))})")
+PART = re.compile(
+    r"(?P<whole>[0-9]*)(?:\.(?P<rest>[0-9]*))?"
+    rf"(?P<unit>{'|'.join(sorted(UNITS, key=len, reverse=True))})"
+)
 MOST_DIGITS, LONGEST = 19, 2**63 - 1
 """Of nanoseconds that Go can count."""
 
@@ -28,7 +38,10 @@ def seconds_of(duration: str | float | timedelta) -> float:
     is_one = isinstance(duration, str | int | float | timedelta) and not isinstance(duration, bool)
     seconds = _seconds(duration) if is_one else math.nan
     if not math.isfinite(seconds) or seconds < 0:
-        raise ValueError(f"{duration!r} is no length of time: write seconds, zero or more, or a string such as '90s' or '1h30m'")
+        raise ValueError(
+            f"{duration!r} is no length of time: write seconds, zero or more, or a string "
+            "such as '90s' or '1h30m'"
+        )
     return seconds
 
 
@@ -46,20 +59,19 @@ def nanoseconds_of_text(duration: str) -> int:
     while at < len(text) or not text:
         part = PART.match(text, at)
         if part is None or not (part["whole"] or part["rest"]):
-            raise ValueError(f"{duration!r} is no duration: write a number and a unit, as in '90s', '5m' or '1h30m'")
-        total += _nanoseconds(part, duration)
+            raise ValueError(
+                f"{duration!r} is no duration: write a number and a unit, as in '90s', "
+                "'5m' or '1h30m'"
+            )
+        whole, rest, unit = part["whole"].lstrip("0"), part["rest"] or "", UNITS[part["unit"]]
+        if len(whole) > MOST_DIGITS:
+            raise _too_long(duration)
+        total += int(whole or "0") * unit + int(float(f"0.{rest or 0}") * unit)
         at = part.end()
     is_negative = duration[0] == "-"
     if total > LONGEST + is_negative:
         raise _too_long(duration)
     return -total if is_negative else total
-
-
-def _nanoseconds(part: re.Match[str], duration: str) -> int:
-    whole, rest, unit = part["whole"].lstrip("0"), part["rest"] or "", UNITS[part["unit"]]
-    if len(whole) > MOST_DIGITS:
-        raise _too_long(duration)
-    return int(whole or "0") * unit + int(float(f"0.{rest or 0}") * unit)
 
 
 def _too_long(duration: str) -> ValueError:
@@ -80,7 +92,9 @@ def in_words(seconds: float) -> str:
         return f"{seconds:g}s"
     hours, rest = divmod(whole, 3600)
     minutes, rest = divmod(rest, 60)
-    return "".join(f"{number}{unit}" for number, unit in ((hours, "h"), (minutes, "m"), (rest, "s")) if number)
+    return "".join(
+        f"{number}{unit}" for number, unit in ((hours, "h"), (minutes, "m"), (rest, "s")) if number
+    )
 
 
 # What may be given as a number of things, and as a range from the least to the most; and what
@@ -103,7 +117,12 @@ def is_number(given: object) -> bool:
 
 def is_range(given: object, *, whole: bool = False) -> bool:
     may_be = is_whole if whole else is_number
-    return isinstance(given, list | tuple) and len(given) == PAIR and all(map(may_be, given)) and given[0] <= given[1]
+    return (
+        isinstance(given, list | tuple)
+        and len(given) == PAIR
+        and all(map(may_be, given))
+        and given[0] <= given[1]
+    )
 
 
 def valid_range(name: str, given: object, *, whole: bool = False) -> None:
@@ -117,7 +136,6 @@ def no_range(name: str, given: object, *, whole: bool = False) -> ValueError:
 
 
 # What somebody may have meant who wrote a word that there is not.
-
 
 
 def nearest(word: object, words: Iterable[str]) -> str:

@@ -1,4 +1,6 @@
-"""Chaos Mesh's chaos as everybody names it who deals with it: its kinds, what stops it, and what its status says."""
+"""Chaos Mesh's chaos as everybody names it who deals with it: its kinds, what stops it, and what
+its status says.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,6 @@ from pytest_kscen.objects.resources import Resource
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
-
-
 
 
 GROUP, VERSION = "chaos-mesh.org", "v1alpha1"
@@ -61,7 +61,10 @@ _CHAOS = re.compile("[A-Z][A-Za-z0-9]*Chaos")
 
 
 def chaos_kind(type_: str) -> ChaosKind | None:
-    """That of a template's type. One that we do not know is called as they all are, and is the cluster's affair."""
+    """That of a template's type.
+
+    One that we do not know is called as they all are, and is the cluster's affair.
+    """
     if type_ in KINDS:
         return KINDS[type_]
     return ChaosKind(type_, type_[0].lower() + type_[1:]) if _CHAOS.fullmatch(type_) else None
@@ -77,10 +80,26 @@ OWN_GROUP = "workflow.kscen.io"
 INIT, WAITING_FOR_SCHEDULE, WAITING_FOR_CHILD = "Init", "WaitingForSchedule", "WaitingForChild"
 RUNNING, EVALUATING, HOLDING = "Running", "Evaluating", "Holding"
 SUCCEED, FAILED = "Succeed", "Failed"
-NODE_PHASES = (INIT, WAITING_FOR_SCHEDULE, WAITING_FOR_CHILD, RUNNING, EVALUATING, HOLDING, SUCCEED, FAILED)
+NODE_PHASES = (
+    INIT,
+    WAITING_FOR_SCHEDULE,
+    WAITING_FOR_CHILD,
+    RUNNING,
+    EVALUATING,
+    HOLDING,
+    SUCCEED,
+    FAILED,
+)
 OVER = (SUCCEED, FAILED)
 
-SERIAL, PARALLEL, SUSPEND, TASK, STATUS_CHECK, SCHEDULE = "Serial", "Parallel", "Suspend", "Task", "StatusCheck", "Schedule"
+SERIAL, PARALLEL, SUSPEND, TASK, STATUS_CHECK, SCHEDULE = (
+    "Serial",
+    "Parallel",
+    "Suspend",
+    "Task",
+    "StatusCheck",
+    "Schedule",
+)
 TYPES = (SERIAL, PARALLEL, SUSPEND, TASK, STATUS_CHECK, SCHEDULE, *KINDS)
 
 ABORT = "workflow.chaos-mesh.org/abort"

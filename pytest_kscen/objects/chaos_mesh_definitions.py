@@ -1,4 +1,5 @@
-"""The CustomResourceDefinitions of Chaos Mesh: those that it ships, and those that our engine makes of its four.
+"""The CustomResourceDefinitions of Chaos Mesh: those that it ships, and those that our engine makes
+of its four.
 
 They are data and what puts it together; nothing here knows of a cluster.
 """
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # Recorded definitions put together again: what is shared is one object in all places.
 
 
@@ -32,7 +32,9 @@ class Recorded:
     def __init__(self, content: Obj) -> None:
         self._parts: dict[str, Obj] = content["parts"]
         self._whole: dict[str, Any] = {}
-        self.shipped: dict[str, Obj] = {kind: self._put_together(spec) for kind, spec in content["shipped"].items()}
+        self.shipped: dict[str, Obj] = {
+            kind: self._put_together(spec) for kind, spec in content["shipped"].items()
+        }
         """The specs of the definitions that are shipped, by kind."""
 
     def part(self, name: str) -> Any:
@@ -75,7 +77,11 @@ TEXTS: Obj = {"type": "array", "items": TEXT}
 
 
 def record(required: tuple[str, ...] = (), **fields: Any) -> Obj:
-    return {"type": "object", **({"required": list(required)} if required else {}), "properties": fields}
+    return {
+        "type": "object",
+        **({"required": list(required)} if required else {}),
+        "properties": fields,
+    }
 
 
 def many(items: Obj) -> Obj:
@@ -97,7 +103,15 @@ PROBE = record(
     when={"type": "string", "enum": ["Start", "End", "Edges", "Continuous", "OnChaos"]},
     http=HTTP,
     command=record(container=OBJECT, exitCode={"type": "integer"}, expression=TEXT),
-    kubernetes=record(("kind",), apiVersion=TEXT, kind=TEXT, name=TEXT, namespace=TEXT, labelSelector=TEXT, expression=TEXT),
+    kubernetes=record(
+        ("kind",),
+        apiVersion=TEXT,
+        kind=TEXT,
+        name=TEXT,
+        namespace=TEXT,
+        labelSelector=TEXT,
+        expression=TEXT,
+    ),
     prometheus=record(("url", "query"), url=TEXT, query=TEXT, expression=TEXT),
     interval=TEXT,
     timeout=TEXT,
@@ -130,7 +144,9 @@ WORKFLOW_STATUS = {
     "message": TEXT,
     "resilienceScore": NUMBER,
     "probes": many(PROBE_STATUS),
-    "engine": record(ending=TEXT, entryPhase=TEXT, exitNode=TEXT, noted=MOMENT, hindrance=TEXT, message=TEXT),
+    "engine": record(
+        ending=TEXT, entryPhase=TEXT, exitNode=TEXT, noted=MOMENT, hindrance=TEXT, message=TEXT
+    ),
 }
 STATUS_CHECK_STATUS = {"message": TEXT}
 NODE = {"retry": RETRY, "probes": many(PROBE)}
@@ -172,7 +188,12 @@ COLUMNS = {
         column("Workflow", ".spec.workflowName"),
         AGE,
     ],
-    "Schedule": [column("Type", ".spec.type"), column("Schedule", ".spec.schedule"), column("Last", ".status.time", "date"), AGE],
+    "Schedule": [
+        column("Type", ".spec.type"),
+        column("Schedule", ".spec.schedule"),
+        column("Last", ".status.time", "date"),
+        AGE,
+    ],
     "StatusCheck": [column("Mode", ".spec.mode"), column("Url", ".spec.http.url"), AGE],
 }
 
@@ -193,7 +214,9 @@ FOUR = ("Workflow", "WorkflowNode", "Schedule", "StatusCheck")
 def chaos_definitions() -> tuple[Obj, ...]:
     """Every kind of chaos. A few are shipped only as part of a workflow's templates."""
     shipped = recorded().shipped
-    return tuple(_definition(shipped.get(kind) or _from_templates(kind)) for kind in (*KINDS, *BESIDE))
+    return tuple(
+        _definition(shipped.get(kind) or _from_templates(kind)) for kind in (*KINDS, *BESIDE)
+    )
 
 
 @functools.cache
@@ -219,7 +242,11 @@ def _definition(spec: Obj) -> Obj:
 
 def _from_templates(kind: str) -> Obj:
     chaos = KINDS[kind]
-    schema = with_at(schema_of(recorded().shipped[LIKE_THEM]), ("properties", "spec"), _template()["properties"][chaos.key])
+    schema = with_at(
+        schema_of(recorded().shipped[LIKE_THEM]),
+        ("properties", "spec"),
+        _template()["properties"][chaos.key],
+    )
     plural = chaos.resource.plural
     return {
         "group": GROUP,
@@ -289,7 +316,12 @@ def _status_check(schema: Obj) -> Obj:
     return with_fields(schema, ("status",), STATUS_CHECK_STATUS)
 
 
-_ENRICHERS = {"Workflow": _workflow, "WorkflowNode": _node, "Schedule": _schedule, "StatusCheck": _status_check}
+_ENRICHERS = {
+    "Workflow": _workflow,
+    "WorkflowNode": _node,
+    "Schedule": _schedule,
+    "StatusCheck": _status_check,
+}
 
 
 def with_fields(schema: Obj, path: tuple[str, ...], fields: Obj) -> Obj:
@@ -310,15 +342,27 @@ def with_at(value: Obj, path: tuple[str, ...], new: Any) -> Obj:
 # document's name.
 
 
-CRON_WORKFLOW_FIELDS = ("schedule", "startingDeadlineSeconds", "concurrencyPolicy", "historyLimit", "workflow")
+CRON_WORKFLOW_FIELDS = (
+    "schedule",
+    "startingDeadlineSeconds",
+    "concurrencyPolicy",
+    "historyLimit",
+    "workflow",
+)
 CRON_WORKFLOW_REQUIRED = ["schedule", "workflow"]
-CRON_WORKFLOW_COLUMNS = [column("Schedule", ".spec.schedule"), column("Last", ".status.time", "date"), AGE]
+CRON_WORKFLOW_COLUMNS = [
+    column("Schedule", ".spec.schedule"),
+    column("Last", ".status.time", "date"),
+    AGE,
+]
 
 
 @functools.cache
 def cron_workflow_definition() -> Obj:
     """What is said of Schedules holds for it, too."""
-    (schedule,) = (each for each in engine_definitions() if each["spec"]["names"]["kind"] == "Schedule")
+    (schedule,) = (
+        each for each in engine_definitions() if each["spec"]["names"]["kind"] == "Schedule"
+    )
     (version,) = schedule["spec"]["versions"]
     schema = version["schema"]["openAPIV3Schema"]
     properties = schema["properties"]
@@ -339,5 +383,10 @@ def cron_workflow_definition() -> Obj:
     return {
         **schedule,
         "metadata": {"name": f"{CRON_WORKFLOWS.plural}.{CRON_WORKFLOWS.group}"},
-        "spec": {**schedule["spec"], "group": CRON_WORKFLOWS.group, "names": names, "versions": [served]},
+        "spec": {
+            **schedule["spec"],
+            "group": CRON_WORKFLOWS.group,
+            "names": names,
+            "versions": [served],
+        },
     }

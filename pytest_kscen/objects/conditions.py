@@ -10,9 +10,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
-
 def condition(obj: Obj | None, type_: str) -> Obj | None:
     for found in ((obj or {}).get("status") or {}).get("conditions") or ():
         if found.get("type") == type_:
@@ -26,7 +23,9 @@ def is_true(obj: Obj | None, type_: str) -> bool:
 
 
 def set_condition(conditions: Iterable[Obj] | None, new: Obj, now: str) -> list[Obj]:
-    """The list with this condition in its place; lastTransitionTime moves only when the status does."""
+    """The list with this condition in its place; lastTransitionTime moves only when the status
+    does.
+    """
     kept = list(conditions or ())
     for place, old in enumerate(kept):
         if old["type"] == new["type"]:
@@ -40,10 +39,14 @@ def set_condition(conditions: Iterable[Obj] | None, new: Obj, now: str) -> list[
 # volume, a definition is served.
 
 
-
 def _deployment(obj: Obj) -> bool:
     wanted, status = obj["spec"].get("replicas", 1), obj.get("status") or {}
-    return bool(status.get("updatedReplicas", 0) == status.get("availableReplicas", 0) == status.get("replicas", 0) == wanted)
+    return bool(
+        status.get("updatedReplicas", 0)
+        == status.get("availableReplicas", 0)
+        == status.get("replicas", 0)
+        == wanted
+    )
 
 
 def _replicas(obj: Obj) -> bool:
@@ -53,7 +56,9 @@ def _replicas(obj: Obj) -> bool:
 def _daemon_set(obj: Obj) -> bool:
     status = obj.get("status") or {}
     wanted = status.get("desiredNumberScheduled", 0)
-    return bool(status.get("updatedNumberScheduled", 0) == status.get("numberAvailable", 0) == wanted)
+    return bool(
+        status.get("updatedNumberScheduled", 0) == status.get("numberAvailable", 0) == wanted
+    )
 
 
 def _has_phase(*phases: str) -> Callable[[Obj], bool]:
@@ -66,7 +71,9 @@ _AVAILABLE: dict[str, Callable[[Obj], bool]] = {
     "ReplicaSet": _replicas,
     "ReplicationController": _replicas,
     "DaemonSet": _daemon_set,
-    "Pod": lambda obj: is_true(obj, "Ready") or (obj.get("status") or {}).get("phase") == "Succeeded",
+    "Pod": lambda obj: (
+        is_true(obj, "Ready") or (obj.get("status") or {}).get("phase") == "Succeeded"
+    ),
     "Job": lambda obj: is_true(obj, "Complete"),
     "PersistentVolumeClaim": _has_phase("Bound"),
     "Namespace": _has_phase("Active"),
@@ -77,6 +84,8 @@ _AVAILABLE: dict[str, Callable[[Obj], bool]] = {
 def is_available(obj: Obj) -> bool:
     """Whatever else there is has nothing to wait for."""
     status = obj.get("status") or {}
-    seen = status.get("observedGeneration", obj["metadata"].get("generation", 0)) >= obj["metadata"].get("generation", 0)
+    seen = status.get("observedGeneration", obj["metadata"].get("generation", 0)) >= obj[
+        "metadata"
+    ].get("generation", 0)
     check = _AVAILABLE.get(obj["kind"])
     return seen and (check is None or check(obj))

@@ -1,9 +1,10 @@
-"""Schedules as cron writes them, in the dialect of Kubernetes and Chaos Mesh (robfig/cron v3), and the instants they name.
+"""Schedules as cron writes them, in the dialect of Kubernetes and Chaos Mesh (robfig/cron v3), and
+the instants they name.
 
-A schedule is read once. From an instant it jumps to the next one field by field: the day, then the hour, the minute and the
-second that are next allowed. A time zone's clock is followed between two of its changes, so that an hour that is left out
-in spring names no instant, and one that comes twice in autumn names two.
-"""
+A schedule is read once. From an instant it jumps to the next one field by field: the day, then the
+hour, the minute and the second that are next allowed. A time zone's clock is followed between two
+of its changes, so that an hour that is left out in spring names no instant, and one that comes
+twice in autumn names two."""
 
 from __future__ import annotations
 
@@ -70,7 +71,9 @@ class Allowed:
     def at_least(self) -> list[int | None]:
         """The first allowed number from each number on."""
         numbers = sorted(self.numbers)
-        return [min((each for each in numbers if each >= start), default=None) for start in range(61)]
+        return [
+            min((each for each in numbers if each >= start), default=None) for start in range(61)
+        ]
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,9 @@ class Cron:
 
     @classmethod
     def of(cls, text: str, zone: datetime.tzinfo = datetime.UTC, *, seconds: bool = True) -> Cron:
-        """Of five fields, or six if seconds may come first; a zone in the text goes before the given one."""
+        """Of five fields, or six if seconds may come first; a zone in the text goes before the
+        given one.
+        """
         try:
             return _read(text, zone, seconds=seconds)
         except ValueError as fault:
@@ -107,11 +112,17 @@ class Cron:
             following = self.next_after(following)
 
     def missed(self, since: float, now: float) -> tuple[float | None, int]:
-        """The last time since an instant, and how many there were: more than a hundred are counted by their distance."""
+        """The last time since an instant, and how many there were: more than a hundred are
+        counted by their distance.
+        """
         first = self.next_after(since)
         if first is None or first > now:
             return None, 0
-        few = list(itertools.takewhile(lambda moment: moment <= now, itertools.islice(self.after(since), FEW + 1)))
+        few = list(
+            itertools.takewhile(
+                lambda moment: moment <= now, itertools.islice(self.after(since), FEW + 1)
+            )
+        )
         if len(few) <= FEW:
             return few[-1], len(few)
         count = int((now - few[0]) // (few[1] - few[0])) + 1
@@ -126,7 +137,9 @@ class Cron:
         while after - before > 1:
             middle = (before + after) // 2
             following = self.next_after(middle)
-            before, after = (middle, after) if following is not None and following <= now else (before, middle)
+            before, after = (
+                (middle, after) if following is not None and following <= now else (before, middle)
+            )
         return float(after)
 
     # --- the clock's face ---
@@ -134,7 +147,18 @@ class Cron:
     def _next(self, start: int) -> float | None:
         """From this instant on, from one change of the zone's clock to the next."""
         while True:
-            offset, until = _clock_at(self.zone, start)
+            # How far a zone's clock is ahead at this instant, and until when.
+            zone = self.zone
+            if zone is datetime.UTC:
+                offset, until = 0, None
+            else:
+                year = datetime.datetime.fromtimestamp(start, datetime.UTC).year
+                changes = _changes(zone, year)
+                place = bisect.bisect_right(changes, start)
+                if place < len(changes):
+                    offset, until = _ahead(zone, start), changes[place]
+                else:
+                    offset, until = _ahead(zone, start), _new_year(year + 1)
             face = self._face(start + offset)
             if face is None:
                 return None
@@ -149,7 +173,9 @@ class Cron:
         if self._is_allowed(today) and (found := self._within_day(rest)) is not None:
             return day * DAY + found
         date, first = self._day_after(today), self._within_day(0)
-        return None if date is None or first is None else (date.toordinal() - EPOCH_DAY) * DAY + first
+        return (
+            None if date is None or first is None else (date.toordinal() - EPOCH_DAY) * DAY + first
+        )
 
     def _within_day(self, rest: int) -> int | None:
         seconds, minutes, hours = (each.at_least for each in self.fields[:3])
@@ -168,7 +194,9 @@ class Cron:
         return None
 
     def _is_allowed(self, date: datetime.date) -> bool:
-        """Of two fields that name days, either one will do; one that says any day does not count."""
+        """Of two fields that name days, either one will do; one that says any day does not
+        count.
+        """
         _, _, _, days, months, weekdays = self.fields
         if date.month not in months.numbers:
             return False
@@ -176,7 +204,9 @@ class Cron:
         return by_day and by_weekday if days.any or weekdays.any else by_day or by_weekday
 
 
-def _later(now: tuple[int, int, int], allowed: tuple[list[int | None], ...]) -> tuple[int, int, int] | None:
+def _later(
+    now: tuple[int, int, int], allowed: tuple[list[int | None], ...]
+) -> tuple[int, int, int] | None:
     """The first allowed hour, minute and second, from this one on."""
     hours, minutes, seconds = allowed
     hour, minute, second = now
@@ -193,18 +223,6 @@ def _later(now: tuple[int, int, int], allowed: tuple[list[int | None], ...]) -> 
 
 
 # --- a zone's clock ---
-
-
-def _clock_at(zone: datetime.tzinfo, instant: int) -> tuple[int, int | None]:
-    """How far a zone's clock is ahead at this instant, and until when."""
-    if zone is datetime.UTC:
-        return 0, None
-    year = datetime.datetime.fromtimestamp(instant, datetime.UTC).year
-    changes = _changes(zone, year)
-    place = bisect.bisect_right(changes, instant)
-    if place < len(changes):
-        return _ahead(zone, instant), changes[place]
-    return _ahead(zone, instant), _new_year(year + 1)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -338,12 +356,18 @@ def _span(text: str, ends: list[str], about: Field) -> tuple[int, int, bool]:
 
 
 def _named_number(text: str, about: Field) -> int:
-    return about.names.index(text.lower()) + about.low if text.lower() in about.names else _number(text)
+    return (
+        about.names.index(text.lower()) + about.low
+        if text.lower() in about.names
+        else _number(text)
+    )
 
 
 def _number(text: str) -> int:
     if not re.fullmatch(r"[+-]?\d{1,18}", text, re.ASCII):
-        raise ValueError(f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": invalid syntax')
+        raise ValueError(
+            f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": invalid syntax'
+        )
     if int(text) < 0:
         raise ValueError(f"negative number ({int(text)}) not allowed: {text}")
     return int(text)

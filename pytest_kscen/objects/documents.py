@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
 
-
-
 Path = tuple[str, ...]
 BOOLEANS = ("y", "Y", "n", "N")  # to kubectl; here they are text
 TIMESTAMP = "tag:yaml.org,2002:timestamp"
@@ -97,7 +95,13 @@ def documents_in(where: str, text: str) -> list[Document]:
     try:
         return [each for document in _read(where, text) for each in _unrolled(document)]
     except yaml.YAMLError as error:
-        raise DocumentRefused(_no_yaml(where, error)) from None
+        mark = getattr(error, "problem_mark", None)
+        problem = " ".join(
+            part for part in (getattr(error, "context", ""), getattr(error, "problem", "")) if part
+        )
+        raise DocumentRefused(
+            f"{where}{f':{mark.line + 1}' if mark else ''} is no YAML: {problem or error}"
+        ) from None
     except RecursionError:
         raise DocumentRefused(f"{where} is nested too deeply to be read") from None
 
@@ -109,11 +113,15 @@ def _read(where: str, text: str) -> Iterator[Document]:
         line = node.start_mark.line + 1
         lines, repeated, booleans = _lines(node, most=REPEATED * len(text))
         if not lines:
-            raise DocumentRefused(f"{where}:{line} refers to itself, or repeats itself beyond measure")
+            raise DocumentRefused(
+                f"{where}:{line} refers to itself, or repeats itself beyond measure"
+            )
         try:
             content = loader.construct_document(node)
         except UNREADABLE as error:
-            raise DocumentRefused(f"{where}:{line} has a value that is not what its tag says: {error}") from None
+            raise DocumentRefused(
+                f"{where}:{line} has a value that is not what its tag says: {error}"
+            ) from None
         if content is not None:
             yield Document(where, content, lines, repeated, booleans)
 
@@ -130,14 +138,19 @@ def _unrolled(document: Document) -> Iterator[Document]:
     for number, item in enumerate(items):
         here = ("items", str(number))
         repeated, booleans = (
-            tuple(path[2:] for path in paths if path[:2] == here) for paths in (document.repeated, document.booleans)
+            tuple(path[2:] for path in paths if path[:2] == here)
+            for paths in (document.repeated, document.booleans)
         )
         if item is not None:
             yield Document(document.where, item, lines[str(number)], repeated, booleans)
 
 
-def _lines(root: yaml.Node, *, most: int) -> tuple[dict[Path, int], tuple[Path, ...], tuple[Path, ...]]:
-    """The line of each key, by its path, which are there twice, and where booleans are; none if there are more than that."""
+def _lines(
+    root: yaml.Node, *, most: int
+) -> tuple[dict[Path, int], tuple[Path, ...], tuple[Path, ...]]:
+    """The line of each key, by its path, which are there twice, and where booleans are; none if
+    there are more than that.
+    """
     found: dict[Path, int] = {(): root.start_mark.line + 1}
     todo: list[tuple[Path, yaml.Node]] = [((), root)]
     repeated: list[Path] = []
@@ -174,12 +187,6 @@ def _parts(node: yaml.Node) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
             yield str(number), value, value
 
 
-def _no_yaml(where: str, error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    problem = " ".join(part for part in (getattr(error, "context", ""), getattr(error, "problem", "")) if part)
-    return f"{where}{f':{mark.line + 1}' if mark else ''} is no YAML: {problem or error}"
-
-
 def _beside(path: pathlib.Path) -> str:
     folder = path.parent
     return nearest(path.name, (each.name for each in folder.iterdir())) if folder.is_dir() else ""
@@ -205,8 +212,15 @@ class Unmet:
         return f"{self.where}: {self.what}: expected {self.expected}, observed {self.observed}"
 
 
-def unmet(document: Document | None, path: tuple[str, ...], expected: object, observed: object) -> Unmet:
-    return Unmet(document.at(*path) if document else "by default", ".".join(path), _words(expected), _words(observed))
+def unmet(
+    document: Document | None, path: tuple[str, ...], expected: object, observed: object
+) -> Unmet:
+    return Unmet(
+        document.at(*path) if document else "by default",
+        ".".join(path),
+        _words(expected),
+        _words(observed),
+    )
 
 
 def a_map(document: Document, path: tuple[str, ...], value: Any, what: str) -> None:
@@ -214,10 +228,14 @@ def a_map(document: Document, path: tuple[str, ...], value: Any, what: str) -> N
         raise refused(document, path, f"{value!r} does not fit", f"give {what}")
 
 
-def known(document: Document, path: tuple[str, ...], value: dict[Any, Any], names: Collection[str]) -> None:
+def known(
+    document: Document, path: tuple[str, ...], value: dict[Any, Any], names: Collection[str]
+) -> None:
     for key in value:
         if key not in names:
-            raise refused(document, (*path, str(key)), f"nothing is called {key!r} here", one_of(key, names))
+            raise refused(
+                document, (*path, str(key)), f"nothing is called {key!r} here", one_of(key, names)
+            )
 
 
 def one_of(word: object, words: Collection[str]) -> str:
@@ -229,4 +247,8 @@ def refused(document: Document, path: tuple[str, ...], what: str, instead: str) 
 
 
 def _words(value: object) -> str:
-    return f"one of {', '.join(map(str, value))}" if isinstance(value, list) and value and isinstance(value[0], str) else str(value)
+    return (
+        f"one of {', '.join(map(str, value))}"
+        if isinstance(value, list) and value and isinstance(value[0], str)
+        else str(value)
+    )

@@ -1,11 +1,10 @@
 """Refusals as Kubernetes words them: a Status object, and the exception that carries it.
 
 ApiError
-├── BadRequest 400, Unauthorized 401, Forbidden 403, NotFound 404, MethodNotAllowed 405, NotAcceptable 406
-├── Conflict 409 ── AlreadyExists
-├── Expired 410, TooLarge 413, UnsupportedMediaType 415, Invalid 422, TooManyRequests 429
-└── InternalError 500, ServiceUnavailable 503, ServerTimeout 504
-"""
+├── BadRequest 400, Unauthorized 401, Forbidden 403, NotFound 404, MethodNotAllowed 405,
+NotAcceptable 406 ├── Conflict 409 ── AlreadyExists ├── Expired 410, TooLarge 413,
+UnsupportedMediaType 415, Invalid 422, TooManyRequests 429 └── InternalError 500, ServiceUnavailable
+503, ServerTimeout 504"""
 
 from __future__ import annotations
 
@@ -37,7 +36,9 @@ class Cause:
 
     @classmethod
     def required(cls, field: str, why: str = "") -> Cause:
-        return cls(field, f"Required value: {why}" if why else "Required value", "FieldValueRequired")
+        return cls(
+            field, f"Required value: {why}" if why else "Required value", "FieldValueRequired"
+        )
 
     @classmethod
     def forbidden(cls, field: str, why: str) -> Cause:
@@ -46,7 +47,11 @@ class Cause:
     @classmethod
     def unsupported(cls, field: str, value: Any, supported: Iterable[str]) -> Cause:
         listed = ", ".join(map(quoted, supported))
-        return cls(field, _worded("Unsupported value", value, f"supported values: {listed}"), "FieldValueNotSupported")
+        return cls(
+            field,
+            _worded("Unsupported value", value, f"supported values: {listed}"),
+            "FieldValueNotSupported",
+        )
 
     @classmethod
     def duplicate(cls, field: str, value: Any) -> Cause:
@@ -58,15 +63,27 @@ class Cause:
 
     @classmethod
     def too_long(cls, field: str, most: int, unit: str = "byte") -> Cause:
-        return cls(field, f"Too long: may not be more than {most} {_counted(unit, most)}", "FieldValueTooLong")
+        return cls(
+            field,
+            f"Too long: may not be more than {most} {_counted(unit, most)}",
+            "FieldValueTooLong",
+        )
 
     @classmethod
     def too_many(cls, field: str, count: int, most: int) -> Cause:
-        return cls(field, f"Too many: {count}: must have at most {most} {_counted('item', most)}", "FieldValueTooMany")
+        return cls(
+            field,
+            f"Too many: {count}: must have at most {most} {_counted('item', most)}",
+            "FieldValueTooMany",
+        )
 
     @classmethod
     def too_few(cls, field: str, count: int, least: int) -> Cause:
-        return cls(field, f"Too few: {count}: must have at least {least} {_counted('item', least)}", "FieldValueTooFew")
+        return cls(
+            field,
+            f"Too few: {count}: must have at least {least} {_counted('item', least)}",
+            "FieldValueTooFew",
+        )
 
 
 def quoted(text: str) -> str:
@@ -76,14 +93,30 @@ def quoted(text: str) -> str:
     return '"' + "".join(_escaped(character) for character in text) + '"'
 
 
-_ESCAPES = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v", '"': r"\"", "\\": r"\\"}
+_ESCAPES = {
+    "\a": r"\a",
+    "\b": r"\b",
+    "\f": r"\f",
+    "\n": r"\n",
+    "\r": r"\r",
+    "\t": r"\t",
+    "\v": r"\v",
+    '"': r"\"",
+    "\\": r"\\",
+}
 
 
 def _escaped(character: str) -> str:
     if character in _ESCAPES or character.isprintable():
         return _ESCAPES.get(character, character)
     code = ord(character)
-    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"  # noqa: PLR2004  # ASCII, BMP
+    return (
+        f"\\x{code:02x}"
+        if code < 0x80  # noqa: PLR2004  # ASCII, BMP
+        else f"\\u{code:04x}"
+        if code < 0x10000  # noqa: PLR2004  # ASCII, BMP
+        else f"\\U{code:08x}"
+    )
 
 
 _AS_GO = str.maketrans({letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"})
@@ -113,7 +146,9 @@ class ApiError(Exception):
     code: ClassVar[int] = 500
     reason: ClassVar[str] = ""
 
-    def __init__(self, message: str, *, details: Obj | None = None, status: Obj | None = None) -> None:
+    def __init__(
+        self, message: str, *, details: Obj | None = None, status: Obj | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.status: Obj = status or {
@@ -199,7 +234,9 @@ _BY_CODE = {kind.code: kind for kind in reversed(_KINDS) if kind is not AlreadyE
 
 def error_of(status: Obj) -> ApiError:
     """The exception for a Status object that came from a server."""
-    kind = _BY_REASON.get(status.get("reason", "")) or _BY_CODE.get(status.get("code", 500), ApiError)
+    kind = _BY_REASON.get(status.get("reason", "")) or _BY_CODE.get(
+        status.get("code", 500), ApiError
+    )
     return kind(status.get("message", ""), status=status)
 
 
@@ -214,7 +251,9 @@ def not_found(resource: Resource, name: str) -> NotFound:
 
 
 def already_exists(resource: Resource, name: str) -> AlreadyExists:
-    return AlreadyExists(f"{resource.qualified} {quoted(name)} already exists", details=about(resource, name))
+    return AlreadyExists(
+        f"{resource.qualified} {quoted(name)} already exists", details=about(resource, name)
+    )
 
 
 def conflict(resource: Resource, name: str, why: str) -> Conflict:
@@ -237,7 +276,10 @@ def invalid(resource: Resource, name: str, causes: Iterable[Cause]) -> Invalid:
         **({"name": name} if name else {}),
         **({"group": resource.group} if resource.group else {}),
         **({"kind": resource.kind} if resource.kind else {}),
-        "causes": [{"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in listed],
+        "causes": [
+            {"reason": cause.reason, "message": cause.message, "field": cause.field}
+            for cause in listed
+        ],
     }
     return Invalid(f"{qualified} {quoted(name)} is invalid: {text}", details=details)
 

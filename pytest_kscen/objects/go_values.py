@@ -49,7 +49,14 @@ def _boxed(value: Any) -> str:
     return "interface {}(nil)" if value is None else syntax(value)
 
 
-TYPE_NAMES = {type(None): "<nil>", bool: "bool", int: "int64", float: "float64", str: "string", list: "[]interface {}"}
+TYPE_NAMES = {
+    type(None): "<nil>",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    str: "string",
+    list: "[]interface {}",
+}
 
 
 def type_name(value: Any) -> str:
@@ -57,7 +64,15 @@ def type_name(value: Any) -> str:
     return TYPE_NAMES.get(type(value), "map[string]interface {}")
 
 
-JSON_NAMES = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number", type(None): "null"}
+JSON_NAMES = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    bool: "bool",
+    int: "number",
+    float: "number",
+    type(None): "null",
+}
 
 
 def json_name(value: Any) -> str:

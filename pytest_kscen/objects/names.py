@@ -1,4 +1,6 @@
-"""Which strings may be names, labels and keys: each check gives what is wrong in Kubernetes' own words, or nothing."""
+"""Which strings may be names, labels and keys: each check gives what is wrong in Kubernetes' own
+words, or nothing.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,8 @@ _LABEL_WORDS = (
     "and must start and end with an alphanumeric character"
 )
 _SUBDOMAIN_WORDS = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
+    "'-' or '.', "
     "and must start and end with an alphanumeric character"
 )
 _SEARCH_WORDS = _SUBDOMAIN_WORDS.replace("characters, '-'", "characters, '_', '-'")
@@ -66,9 +69,13 @@ _DNS_1035_WORDS = (
 )
 _WILDCARD_WORDS = (
     "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, "
-    "which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character"
+    "which must consist of lower case alphanumeric characters, '-' or '.' and end with "
+    "an alphanumeric character"
 )
-_KEY_WORDS = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+_KEY_WORDS = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with "
+    "an alphanumeric character"
+)
 _VALUE_WORDS = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
     "and must start and end with an alphanumeric character"
@@ -81,32 +88,56 @@ _KEY_REFUSAL = _refusal(_KEY_WORDS, _KEY, "MyName", "my.name", "123-abc")
 dns1123_subdomain = _check(_SUBDOMAIN, _SUBDOMAIN_REFUSAL, 253)
 search_domain = _check(_SEARCH, _refusal(_SEARCH_WORDS, _SEARCH, "example.com"), 253)
 dns1035_label = _check(_DNS_1035, _refusal(_DNS_1035_WORDS, _DNS_1035, "my-name", "abc-123"), 63)
-wildcard_subdomain = _check(rf"\*\.{_SUBDOMAIN}", _refusal(_WILDCARD_WORDS, rf"\*\.{_SUBDOMAIN}", "*.example.com"), 253)
-label_value = _check(_VALUE, _refusal(_VALUE_WORDS, _VALUE, "MyValue", "my_value", "12345"), 63, "bytes")
+wildcard_subdomain = _check(
+    rf"\*\.{_SUBDOMAIN}", _refusal(_WILDCARD_WORDS, rf"\*\.{_SUBDOMAIN}", "*.example.com"), 253
+)
+label_value = _check(
+    _VALUE, _refusal(_VALUE_WORDS, _VALUE, "MyValue", "my_value", "12345"), 63, "bytes"
+)
 condition_reason = _check(
     "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?",
     _refusal(
-        "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters "
+        "a condition reason must start with alphabetic character, optionally followed by "
+        "a string of alphanumeric characters "
         "or '_,:', and must end with an alphanumeric character or '_'",
         "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?",
         *("my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB"),
     ),
 )
-http_path = _check(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+", _refusal("Invalid path", r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"))
+http_path = _check(
+    r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+", _refusal("Invalid path", r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
+)
 percent = _check(
     "[0-9]+%",
-    _refusal("a valid percent string must be a numeric string followed by an ending '%'", "[0-9]+%", "1%", "93%"),
+    _refusal(
+        "a valid percent string must be a numeric string followed by an ending '%'",
+        "[0-9]+%",
+        "1%",
+        "93%",
+    ),
 )
 http_header = _check(
     "[-A-Za-z0-9]+",
-    _refusal("a valid HTTP header must consist of alphanumeric characters or '-'", "[-A-Za-z0-9]+", "X-Header-Name"),
+    _refusal(
+        "a valid HTTP header must consist of alphanumeric characters or '-'",
+        "[-A-Za-z0-9]+",
+        "X-Header-Name",
+    ),
 )
 env_var = _check(
-    r"[\x20-<>-~]+", "a valid environment variable name must consist only of printable ASCII characters other than '='"
+    r"[\x20-<>-~]+",
+    (
+        "a valid environment variable name must consist only of printable ASCII characters "
+        "other than '='"
+    ),
 )
 _label = _check(_LABEL, _refusal(_LABEL_WORDS, _LABEL, "my-name", "123-abc"), 63)
 _prefix = _check(_SUBDOMAIN, _SUBDOMAIN_REFUSAL, 253, "bytes")
-_config_key = _check("[-._a-zA-Z0-9]+", _refusal(_CONFIG_KEY_WORDS, "[-._a-zA-Z0-9]+", "key.name", "KEY_NAME", "key-name"), 253)
+_config_key = _check(
+    "[-._a-zA-Z0-9]+",
+    _refusal(_CONFIG_KEY_WORDS, "[-._a-zA-Z0-9]+", "key.name", "KEY_NAME", "key-name"),
+    253,
+)
 _subdomain_matches = re.compile(_SUBDOMAIN).fullmatch
 _key_matches = re.compile(_KEY).fullmatch
 
@@ -124,8 +155,17 @@ def label_key(value: str) -> tuple[str, ...]:
     """A qualified name: a name, with a DNS subdomain and a slash before it or not."""
     *prefix, name = value.split("/")
     if len(prefix) >= _NAME_AND_PREFIX:
-        return (f"a valid label key {_KEY_REFUSAL} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",)
-    wrong = [f"prefix part {words}" for part in prefix for words in (_prefix(part) if part else ("must be non-empty",))]
+        return (
+            (
+                f"a valid label key {_KEY_REFUSAL} with an optional DNS subdomain prefix and "
+                "'/' (e.g. 'example.com/MyName')"
+            ),
+        )
+    wrong = [
+        f"prefix part {words}"
+        for part in prefix
+        for words in (_prefix(part) if part else ("must be non-empty",))
+    ]
     if not name:
         wrong.append("name part must be non-empty")
     elif len(name.encode()) > 63:  # noqa: PLR2004 -- the longest label
@@ -140,7 +180,11 @@ def config_key(value: str) -> tuple[str, ...]:
     """A key of a ConfigMap or a Secret."""
     if value in {".", ".."}:
         return (*_config_key(value), f"must not be '{value}'")
-    return (*_config_key(value), "must not start with '..'") if value.startswith("..") else _config_key(value)
+    return (
+        (*_config_key(value), "must not start with '..'")
+        if value.startswith("..")
+        else _config_key(value)
+    )
 
 
 @functools.lru_cache(maxsize=4096)

@@ -1,8 +1,8 @@
 """JSON merge patch and JSON patch: each makes a new object that shares what it left alone.
 
-JSON patch follows the library that Kubernetes uses where that is looser than RFC 6902: `replace` may name a new key of
-an object, an operation without a value means null, and indices may count from the end.
-"""
+JSON patch follows the library that Kubernetes uses where that is looser than RFC 6902: `replace`
+may name a new key of an object, an operation without a value means null, and indices may count from
+the end."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def merge_patch(target: Any, patch: Any) -> Any:
             continue
         was = old.get(name)
         now = merge_patch(was, value)
-        if now is not was and (isinstance(value, dict) or name not in old or not same_json(now, was)):
+        if now is not was and (
+            isinstance(value, dict) or name not in old or not same_json(now, was)
+        ):
             changed[name] = now
     removed = [name for name, value in patch.items() if value is None and name in old]
     if old is target and not changed and not removed:
@@ -66,7 +68,9 @@ def same_json(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return isinstance(one, list) and isinstance(other, list) and list(one) == list(other)
     if isinstance(one, dict):
-        return len(one) == len(other) and all(name in other and same_json(value, other[name]) for name, value in one.items())
+        return len(one) == len(other) and all(
+            name in other and same_json(value, other[name]) for name, value in one.items()
+        )
     if isinstance(one, list):
         return len(one) == len(other) and all(map(same_json, one, other))
     return bool(one == other)
@@ -102,16 +106,23 @@ def json_patch(document: Any, operations: Iterable[Obj]) -> Any:
         if name not in OPERATIONS:
             raise PatchError(f"Unexpected kind: {name}")
         try:
-            copied += len(orjson.dumps(_at(document, _steps(operation, "from")))) if name == "copy" else 0
+            copied += (
+                len(orjson.dumps(_at(document, _steps(operation, "from")))) if name == "copy" else 0
+            )
             document = OPERATIONS[name](document, operation)
         except _NowhereError:
             raise PatchError(NOWHERE[name].format(operation["path"])) from None
         except _NoSuchError as error:
             raise PatchError(
-                WRONG.get(name, f"error in {name} for path: '{{0}}': {{1}}").format(operation.get("path"), error)
+                WRONG.get(name, f"error in {name} for path: '{{0}}': {{1}}").format(
+                    operation.get("path"), error
+                )
             ) from None
         if copied > COPY_LIMIT:
-            why = f"the accumulated size increase of copy is {copied}, exceeding the limit {COPY_LIMIT}"
+            why = (
+                f"the accumulated size increase of copy is {copied}, exceeding the limit "
+                f"{COPY_LIMIT}"
+            )
             raise PatchError(f"Unable to complete the copy, {why}")
     return document
 
@@ -119,7 +130,10 @@ def json_patch(document: Any, operations: Iterable[Obj]) -> Any:
 def _steps(operation: Obj, name: str) -> list[str]:
     pointer = operation.get(name)
     if pointer is None:
-        raise PatchError(f"{operation['op']} operation failed to decode {name}: operation, missing {name} field: missing value")
+        raise PatchError(
+            f"{operation['op']} operation failed to decode {name}: operation, missing "
+            f"{name} field: missing value"
+        )
     return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
 
 
@@ -156,7 +170,9 @@ def _index(step: str, length: int) -> int:
 
 
 def _changed(document: Any, steps: list[str], change: Change) -> Any:
-    """A new document in which `change` was made to the container of the last step; only the way there is copied."""
+    """A new document in which `change` was made to the container of the last step; only the way
+    there is copied.
+    """
     if not steps or not isinstance(document, dict | list):
         raise _NowhereError
     copy = dict(document) if isinstance(document, dict) else list(document)
@@ -181,7 +197,9 @@ def _insert(container: Any, step: str, value: Any) -> None:
             container.insert(_index(step, len(container) + 1), value)
         except _NoSuchError as error:
             odd = "Atoi" in str(error)
-            raise _NoSuchError(f"value was not a proper array index: '{step}': {error}" if odd else str(error)) from None
+            raise _NoSuchError(
+                f"value was not a proper array index: '{step}': {error}" if odd else str(error)
+            ) from None
 
 
 def _delete(container: Any, step: str) -> None:
@@ -192,7 +210,9 @@ def _delete(container: Any, step: str) -> None:
 
 def _add(document: Any, operation: Obj) -> Any:
     value = operation.get("value")
-    return _changed(document, _steps(operation, "path"), lambda container, step: _insert(container, step, value))
+    return _changed(
+        document, _steps(operation, "path"), lambda container, step: _insert(container, step, value)
+    )
 
 
 def _remove(document: Any, operation: Obj) -> Any:
@@ -211,12 +231,16 @@ def _replace(document: Any, operation: Obj) -> Any:
 def _move(document: Any, operation: Obj) -> Any:
     value = _at(document, _steps(operation, "from"))
     document = _changed(document, _steps(operation, "from"), _delete)
-    return _changed(document, _steps(operation, "path"), lambda container, step: _insert(container, step, value))
+    return _changed(
+        document, _steps(operation, "path"), lambda container, step: _insert(container, step, value)
+    )
 
 
 def _copy(document: Any, operation: Obj) -> Any:
     value = _at(document, _steps(operation, "from"))
-    return _changed(document, _steps(operation, "path"), lambda container, step: _insert(container, step, value))
+    return _changed(
+        document, _steps(operation, "path"), lambda container, step: _insert(container, step, value)
+    )
 
 
 def _test(document: Any, operation: Obj) -> Any:

@@ -1,8 +1,9 @@
-"""Quantities (`1500m`, `2Gi`, `1e3`): exact to the nano, compared as numbers, written as Kubernetes writes them.
+"""Quantities (`1500m`, `2Gi`, `1e3`): exact to the nano, compared as numbers, written as Kubernetes
+writes them.
 
-A quantity is a whole number of billionths and the way it was written: decimal, binary or with an exponent. Parsing
-and writing are cached, for a cluster knows few different quantities and asks about them all the time.
-"""
+A quantity is a whole number of billionths and the way it was written: decimal, binary or with an
+exponent. Parsing and writing are cached, for a cluster knows few different quantities and asks
+about them all the time."""
 
 from __future__ import annotations
 
@@ -14,9 +15,14 @@ from typing import NamedTuple
 
 NANO = 10**9
 MILLI = 10**6  # in nanos
-_PATTERN = re.compile(r"(?P<sign>[+-]?)0*(?P<whole>\d*)(?:\.(?P<part>\d*))?(?P<suffix>[eEinumkKMGTP]*[-+]?\d*)", re.ASCII)
+_PATTERN = re.compile(
+    r"(?P<sign>[+-]?)0*(?P<whole>\d*)(?:\.(?P<part>\d*))?(?P<suffix>[eEinumkKMGTP]*[-+]?\d*)",
+    re.ASCII,
+)
 _EXPONENT = re.compile(r"[eE]([-+]?\d+)", re.ASCII)
-_WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_WRONG_FORMAT = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
 _WRONG_SUFFIX = "unable to parse quantity's suffix"
 _WRONG_NUMBER = "unable to parse numeric part of quantity"
 _LARGEST_BINARY = (2**63 - 1) * NANO
@@ -60,15 +66,41 @@ class Quantity(NamedTuple):
     def __str__(self) -> str:
         if self.nanos == 0:
             return "0"
-        if self.format is Format.BINARY and abs(self.nanos) >= 1024 * NANO and self.nanos % NANO == 0:
-            return _binary(self.nanos // NANO)
-        return _decimal(self.nanos, self.format)
+        if (
+            self.format is Format.BINARY
+            and abs(self.nanos) >= 1024 * NANO
+            and self.nanos % NANO == 0
+        ):
+            value: int = self.nanos // NANO
+            power = 0
+            while value % 1024 == 0 and power < len(_BINARY):
+                value, power = value // 1024, power + 1
+            return f"{value}{_BINARY_SUFFIX.get(power, '')}"
+        amount: int = self.nanos
+        exponent, largest = (
+            -9,
+            18
+            if self.format is Format.DECIMAL or self.format is Format.BINARY
+            else _LARGEST_EXPONENT,
+        )
+        while amount % 1000 == 0 and exponent < largest:
+            amount, exponent = amount // 1000, exponent + 3
+        if self.format is Format.EXPONENT:
+            return f"{amount}e{exponent}" if exponent else str(amount)
+        return f"{amount}{_DECIMAL_SUFFIX[exponent]}"
 
 
 @functools.lru_cache(maxsize=2048)
 def parse(text: str | float) -> Quantity:
     """The quantity that a text or a number says; a ValueError carries Kubernetes' complaint."""
-    number, suffix = _split(text)
+    # The signed number and the suffix of a quantity that is well formed.
+    found = _PATTERN.fullmatch(str(text))
+    if found is None or not str(text):
+        raise ValueError(_WRONG_FORMAT)
+    number, suffix = (
+        f"{found['sign']}{found['whole'] or '0'}.{found['part'] or '0'}",
+        found["suffix"],
+    )
     if suffix in _DECIMAL:
         return Quantity(_nanos(number, 10, _DECIMAL[suffix]))
     if suffix in _BINARY:
@@ -81,16 +113,25 @@ def parse(text: str | float) -> Quantity:
 
 @functools.lru_cache(maxsize=2048)
 def canonical(text: str | float) -> str:
-    """How Kubernetes gives a quantity back. What is short enough already stays as it was written."""
+    """How Kubernetes gives a quantity back.
+
+    What is short enough already stays as it was written.
+    """
     quantity = parse(text)
     return str(text) if _is_short(str(text), quantity.format) else str(quantity)
 
 
 @functools.lru_cache(maxsize=2048)
 def in_millis(text: str | float) -> str:
-    """A quantity of a resource list, which knows nothing smaller than a thousandth: rounded up, and canonical."""
+    """A quantity of a resource list, which knows nothing smaller than a thousandth: rounded up,
+    and canonical.
+    """
     quantity = parse(text)
-    return str(Quantity(quantity.milli * MILLI, quantity.format)) if quantity.nanos % MILLI else canonical(text)
+    return (
+        str(Quantity(quantity.milli * MILLI, quantity.format))
+        if quantity.nanos % MILLI
+        else canonical(text)
+    )
 
 
 def nanos(text: str | float) -> int:
@@ -116,14 +157,6 @@ def _sum(one: Quantity, other: Quantity, sign: int) -> str:
     return str(Quantity(one.nanos + sign * other.nanos, one.format if one.nanos else other.format))
 
 
-def _split(text: str | float) -> tuple[str, str]:
-    """The signed number and the suffix of a quantity that is well formed."""
-    found = _PATTERN.fullmatch(str(text))
-    if found is None or not str(text):
-        raise ValueError(_WRONG_FORMAT)
-    return f"{found['sign']}{found['whole'] or '0'}.{found['part'] or '0'}", found["suffix"]
-
-
 def _nanos(number: str, base: int, exponent: int) -> int:
     if abs(exponent) > _LARGEST_EXPONENT:
         raise ValueError(_WRONG_NUMBER)
@@ -143,30 +176,19 @@ def _rounded_up(numerator: int, denominator: int) -> int:
 
 
 def _is_short(text: str, form: Format) -> bool:
-    """Whether Kubernetes keeps the text: nothing can be taken out of its digits, and its exponent has a name."""
+    """Whether Kubernetes keeps the text: nothing can be taken out of its digits, and its
+    exponent has a name.
+    """
     found = _PATTERN.fullmatch(text)
     if found is None:
         return False
     whole, part, suffix = found["whole"] or "0", found["part"] or "", found["suffix"]
     if form is Format.BINARY:
-        return not part and int(whole) % 8 != 0 and len(whole) + int(_BINARY[suffix] * 3) <= 14  # noqa: PLR2004  # int64
-    exponent = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:] if suffix[:1] in "eE" else 0)
+        # int64
+        return not part and int(whole) % 8 != 0 and len(whole) + int(_BINARY[suffix] * 3) <= 14  # noqa: PLR2004
+    exponent = (
+        _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:] if suffix[:1] in "eE" else 0)
+    )
     digits, scale = whole + part, exponent - len(part)
     fits = len(digits) <= 18 and scale >= -9  # noqa: PLR2004  # int64, nano
     return fits and scale % 3 == 0 and not digits.endswith("000") and not digits.startswith("0")
-
-
-def _binary(value: int) -> str:
-    power = 0
-    while value % 1024 == 0 and power < len(_BINARY):
-        value, power = value // 1024, power + 1
-    return f"{value}{_BINARY_SUFFIX.get(power, '')}"
-
-
-def _decimal(amount: int, form: Format) -> str:
-    exponent, largest = -9, 18 if form is Format.DECIMAL or form is Format.BINARY else _LARGEST_EXPONENT
-    while amount % 1000 == 0 and exponent < largest:
-        amount, exponent = amount // 1000, exponent + 3
-    if form is Format.EXPONENT:
-        return f"{amount}e{exponent}" if exponent else str(amount)
-    return f"{amount}{_DECIMAL_SUFFIX[exponent]}"

@@ -1,4 +1,6 @@
-"""What a pod asks for in all: its containers together, or its init containers if those need more at some moment."""
+"""What a pod asks for in all: its containers together, or its init containers if those need more
+at some moment.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pytest_kscen.objects.resources import Obj
+
     Amounts = dict[str, str]
-
-
 
 
 FOR_THE_POD = ("cpu", "memory")  # what may be stated for a pod as a whole instead
@@ -37,7 +38,16 @@ def total(pod: Obj, which: str, *, overhead: bool = True) -> Amounts:
     whole = (spec.get("resources") or {}).get(which) or {}
     found |= {name: amount for name, amount in whole.items() if name in FOR_THE_POD}
     above = spec.get("overhead") or {} if overhead else {}
-    return together([found, {name: amount for name, amount in above.items() if which == "requests" or name in found}])
+    return together(
+        [
+            found,
+            {
+                name: amount
+                for name, amount in above.items()
+                if which == "requests" or name in found
+            },
+        ]
+    )
 
 
 def _of(container: Obj, which: str) -> Mapping[str, str]:
@@ -70,7 +80,12 @@ def most(parts: Iterable[Mapping[str, str]]) -> Amounts:
 OVER = {"Failed", "Succeeded"}
 COMPUTE = ("cpu", "memory", "ephemeral-storage")
 MUST_BE_STATED = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
-OF_PODS = {"pods", "count/pods", *COMPUTE, *(f"{which}.{name}" for which in ("requests", "limits") for name in COMPUTE)}
+OF_PODS = {
+    "pods",
+    "count/pods",
+    *COMPUTE,
+    *(f"{which}.{name}" for which in ("requests", "limits") for name in COMPUTE),
+}
 OF_CLAIMS = ("persistentvolumeclaims", "requests.storage")
 OF_SERVICES = {"services", "count/services", "services.nodeports", "services.loadbalancers"}
 BY_CLASS = ".storageclass.storage.k8s.io/"
@@ -94,7 +109,11 @@ def is_over(pod: Obj, now: float) -> bool:
         return True
     metadata = pod["metadata"]
     gone, grace = metadata.get("deletionTimestamp"), metadata.get("deletionGracePeriodSeconds")
-    return bool(gone) and grace is not None and now > datetime.datetime.fromisoformat(gone).timestamp() + grace
+    return (
+        bool(gone)
+        and grace is not None
+        and now > datetime.datetime.fromisoformat(gone).timestamp() + grace
+    )
 
 
 def _asked(requests: Mapping[str, str], limits: Mapping[str, str]) -> Amounts:
@@ -113,7 +132,9 @@ def _asked(requests: Mapping[str, str], limits: Mapping[str, str]) -> Amounts:
 
 
 def is_pods(name: str) -> bool:
-    return name in OF_PODS or name.startswith(HUGE) or (name.startswith("requests.") and "/" in name)
+    return (
+        name in OF_PODS or name.startswith(HUGE) or (name.startswith("requests.") and "/" in name)
+    )
 
 
 def unstated(pod: Obj, required: Iterable[str]) -> str:
@@ -130,7 +151,9 @@ def unstated(pod: Obj, required: Iterable[str]) -> str:
         for name in must:
             if name not in stated:
                 missing.setdefault(name, []).append(container["name"])
-    return "; ".join(f"{name} for: {','.join(sorted(set(missing[name])))}" for name in must if name in missing)
+    return "; ".join(
+        f"{name} for: {','.join(sorted(set(missing[name])))}" for name in must if name in missing
+    )
 
 
 def is_terminating(pod: Obj) -> bool:
@@ -138,10 +161,20 @@ def is_terminating(pod: Obj) -> bool:
 
 
 def is_best_effort(pod: Obj) -> bool:
-    containers = [*(pod["spec"].get("containers") or ()), *(pod["spec"].get("initContainers") or ())]
-    stated = [pod["spec"].get("resources") or {}, *(each.get("resources") or {} for each in containers)]
-    amounts = [resources.get(which) or {} for resources in stated for which in ("requests", "limits")]
-    return not any(quantities.nanos(each.get(name, "0")) > 0 for each in amounts for name in ("cpu", "memory"))
+    containers = [
+        *(pod["spec"].get("containers") or ()),
+        *(pod["spec"].get("initContainers") or ()),
+    ]
+    stated = [
+        pod["spec"].get("resources") or {},
+        *(each.get("resources") or {} for each in containers),
+    ]
+    amounts = [
+        resources.get(which) or {} for resources in stated for which in ("requests", "limits")
+    ]
+    return not any(
+        quantities.nanos(each.get(name, "0")) > 0 for each in amounts for name in ("cpu", "memory")
+    )
 
 
 def pod_in_scope(scope: str, want: Requirement, pod: Obj) -> bool:
@@ -157,8 +190,13 @@ def _looks_elsewhere(pod: Obj) -> bool:
     for kind in ("podAffinity", "podAntiAffinity"):
         rules = affinity.get(kind) or {}
         terms += rules.get("requiredDuringSchedulingIgnoredDuringExecution") or []
-        terms += [each["podAffinityTerm"] for each in rules.get("preferredDuringSchedulingIgnoredDuringExecution") or ()]
-    return any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms)
+        terms += [
+            each["podAffinityTerm"]
+            for each in rules.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        ]
+    return any(
+        term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms
+    )
 
 
 SCOPES: dict[str, Callable[[Obj], bool]] = {
@@ -181,7 +219,11 @@ def charge_claim(claim: Obj, _: float) -> Amounts:
     if asked and allocated and quantities.compare(allocated, asked) > 0:
         asked = allocated
     found = {"persistentvolumeclaims": "1", **({"requests.storage": asked} if asked else {})}
-    by_class = {f"{storage_class}{BY_CLASS}{name}": amount for name, amount in found.items()} if storage_class else {}
+    by_class = (
+        {f"{storage_class}{BY_CLASS}{name}": amount for name, amount in found.items()}
+        if storage_class
+        else {}
+    )
     return {**found, **by_class, "count/persistentvolumeclaims": "1"}
 
 
@@ -200,7 +242,11 @@ def claim_in_scope(scope: str, want: Requirement, claim: Obj) -> bool:
         (status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName"),
     ]
     named = [name for name in names if name]
-    return any(want.holds({scope: name}) for name in named) if named else want.operator != "Exists" and want.holds({})
+    return (
+        any(want.holds({scope: name}) for name in named)
+        if named
+        else want.operator != "Exists" and want.holds({})
+    )
 
 
 def charge_service(service: Obj, _: float) -> Amounts:
@@ -211,7 +257,11 @@ def charge_service(service: Obj, _: float) -> Amounts:
     if balanced and spec.get("allocateLoadBalancerNodePorts") is False:
         on_nodes = sum(1 for port in ports if port.get("nodePort"))
     counted = {"services": "1", "count/services": "1"}
-    return {**counted, "services.nodeports": str(on_nodes), "services.loadbalancers": str(int(balanced))}
+    return {
+        **counted,
+        "services.nodeports": str(on_nodes),
+        "services.loadbalancers": str(int(balanced)),
+    }
 
 
 def is_services(name: str) -> bool:
@@ -221,7 +271,12 @@ def is_services(name: str) -> bool:
 # How much of a ResourceQuota objects use. Amounts are quantities by name.
 
 
-ALIASES = {"configmaps", "replicationcontrollers", "resourcequotas", "secrets"}  # core's own that are also counted by name
+ALIASES = {
+    "configmaps",
+    "replicationcontrollers",
+    "resourcequotas",
+    "secrets",
+}  # core's own that are also counted by name
 
 
 class Meter(NamedTuple):
@@ -257,7 +312,10 @@ def scopes_of(quota: Obj) -> list[tuple[str, Requirement]]:
     listed = [(scope, Requirement(scope, "Exists")) for scope in spec.get("scopes") or ()]
     selected = (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
     return listed + [
-        (each["scopeName"], Requirement(each["scopeName"], each["operator"], frozenset(each.get("values") or ())))
+        (
+            each["scopeName"],
+            Requirement(each["scopeName"], each["operator"], frozenset(each.get("values") or ())),
+        )
         for each in selected
     ]
 
@@ -265,7 +323,9 @@ def scopes_of(quota: Obj) -> list[tuple[str, Requirement]]:
 def is_about(quota: Obj, meter: Meter, obj: Obj) -> bool:
     """Whether a quota limits anything of this object."""
     hard = quota["spec"].get("hard") or {}
-    return any(map(meter.measures, hard)) and all(meter.in_scope(name, want, obj) for name, want in scopes_of(quota))
+    return any(map(meter.measures, hard)) and all(
+        meter.in_scope(name, want, obj) for name, want in scopes_of(quota)
+    )
 
 
 def measured(quota: Obj, meter: Meter) -> list[str]:

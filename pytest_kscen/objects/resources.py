@@ -1,11 +1,16 @@
-"""Which resource a request is about: its group, version, plural and kind, and whether it lives in a namespace."""
+"""Which resource a request is about: its group, version, plural and kind, and whether it lives
+in a namespace.
+"""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeAlias
 
 Obj: TypeAlias = dict[str, Any]
-"""A Kubernetes object, plain JSON. One that came from a cluster is shared: make a new one instead of changing it."""
+"""A Kubernetes object, plain JSON.
+
+One that came from a cluster is shared: make a new one instead of changing it.
+"""
 
 
 class Resource(NamedTuple):
@@ -58,21 +63,36 @@ JOBS = Resource("batch", "v1", "jobs", "Job")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 POD_DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
-PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
-STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
+PRIORITY_CLASSES = Resource(
+    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False
+)
+STORAGE_CLASSES = Resource(
+    "storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False
+)
 CUSTOM_RESOURCE_DEFINITIONS = Resource(
-    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+    "apiextensions.k8s.io",
+    "v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    namespaced=False,
 )
 MUTATING_WEBHOOKS = Resource(
-    "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False
+    "admissionregistration.k8s.io",
+    "v1",
+    "mutatingwebhookconfigurations",
+    "MutatingWebhookConfiguration",
+    namespaced=False,
 )
 VALIDATING_WEBHOOKS = Resource(
-    "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", namespaced=False
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
 )
 
 
 # Who an object belongs to: what is removed with its owner says so by a reference to it.
-
 
 
 def owner_reference(owner: Obj) -> Obj:
@@ -90,6 +110,9 @@ def owner_reference(owner: Obj) -> Obj:
 # Cilium's own policies.
 
 
-
-CILIUM_NETWORK_POLICIES = Resource("cilium.io", "v2", "ciliumnetworkpolicies", "CiliumNetworkPolicy")
-POD_NAMESPACE = "io.kubernetes.pod.namespace"  # the label by which a peer selector names a namespace
+CILIUM_NETWORK_POLICIES = Resource(
+    "cilium.io", "v2", "ciliumnetworkpolicies", "CiliumNetworkPolicy"
+)
+POD_NAMESPACE = (
+    "io.kubernetes.pod.namespace"  # the label by which a peer selector names a namespace
+)

@@ -1,4 +1,6 @@
-"""The Scenario resource as everybody names it who deals with one: its phases, and which controllers it lets work right now."""
+"""The Scenario resource as everybody names it who deals with one: its phases, and which
+controllers it lets work right now.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,11 @@ OVER = (SUCCEEDED, FAILED)
 ON = (RUNNING, PAUSED)
 
 OPERATING, OPERATING_COMPLETED = "Operating", "OperatingCompleted"
-CONTROLLER_RUNNING, CONTROLLER_PAUSED, CONTROLLER_COMPLETED = "ControllerRunning", "ControllerPaused", "ControllerCompleted"
+CONTROLLER_RUNNING, CONTROLLER_PAUSED, CONTROLLER_COMPLETED = (
+    "ControllerRunning",
+    "ControllerPaused",
+    "ControllerCompleted",
+)
 STEP_COMPLETED = "Finished"
 
 EVERY = "*"
@@ -50,7 +56,10 @@ def may_work(scenarios: Iterable[Obj], controller: str) -> bool:
     scenario = on(scenarios)
     if scenario and controller in simulated(scenario):
         step = scenario["status"].get("stepStatus") or {}
-        return step.get("phase") == CONTROLLER_RUNNING and step.get("runningSimulationController") == controller
+        return (
+            step.get("phase") == CONTROLLER_RUNNING
+            and step.get("runningSimulationController") == controller
+        )
     return scenario is None or not is_named(scenario, controller)
 
 
@@ -75,9 +84,15 @@ def _names(scenario: Obj, kind: str, which: str) -> list[str]:
 
 
 def results_of(obj: Obj | None) -> dict[str, str]:
-    """What a scheduler has written about its attempts, by the annotation's name without its prefix."""
+    """What a scheduler has written about its attempts, by the annotation's name without its
+    prefix.
+    """
     annotations = ((obj or {}).get("metadata") or {}).get("annotations") or {}
-    return {key.removeprefix(RESULTS): value for key, value in annotations.items() if key.startswith(RESULTS)}
+    return {
+        key.removeprefix(RESULTS): value
+        for key, value in annotations.items()
+        if key.startswith(RESULTS)
+    }
 
 
 def parsed(result: str) -> Any:

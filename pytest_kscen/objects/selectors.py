@@ -1,4 +1,7 @@
-"""Label and field selectors: parsed once, then asked often. What cannot be parsed is a ValueError in Kubernetes' words."""
+"""Label and field selectors: parsed once, then asked often.
+
+What cannot be parsed is a ValueError in Kubernetes' words.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,24 @@ if TYPE_CHECKING:
 
 TOKEN = re.compile(r"[=!]=|[=!(),<>]|[^=!(),<> \t\r\n]+")
 SYMBOLS = frozenset(["=", "==", "!=", "!", "(", ")", ",", "<", ">"])
-OPERATORS = {"in": "In", "notin": "NotIn", "=": "In", "==": "In", "!=": "NotIn", ">": "Gt", "<": "Lt"}
+OPERATORS = {
+    "in": "In",
+    "notin": "NotIn",
+    "=": "In",
+    "==": "In",
+    "!=": "NotIn",
+    ">": "Gt",
+    "<": "Lt",
+}
 END = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One part of a label selector. Operators are spelt as in matchExpressions, with Gt and Lt besides."""
+    """One part of a label selector.
+
+    Operators are spelt as in matchExpressions, with Gt and Lt besides.
+    """
 
     key: str
     operator: str
@@ -40,13 +54,11 @@ class Requirement:
             case "NotIn":
                 return self.key not in labels or labels[self.key] not in self.values
             case _:
-                return self._compares(labels.get(self.key, ""))
-
-    def _compares(self, label: str) -> bool:
-        if not _is_whole(label):
-            return False
-        bound = int(next(iter(self.values)))
-        return int(label) > bound if self.operator == "Gt" else int(label) < bound
+                label = labels.get(self.key, "")
+                if not _is_whole(label):
+                    return False
+                bound = int(next(iter(self.values)))
+                return int(label) > bound if self.operator == "Gt" else int(label) < bound
 
 
 @functools.lru_cache(maxsize=512)
@@ -101,7 +113,9 @@ def _requirement(tokens: _Tokens) -> Requirement:
         raise ValueError(f"found '{word}', expected: in, notin, =, ==, !=, gt, lt")
     values = sorted(_listed(tokens) if word in {"in", "notin"} else [_single(tokens)])
     if wrong_values := list(_wrong_values(key, OPERATORS[word], values)):
-        raise ValueError(wrong_values[0] if len(wrong_values) == 1 else f"[{', '.join(wrong_values)}]")
+        raise ValueError(
+            wrong_values[0] if len(wrong_values) == 1 else f"[{', '.join(wrong_values)}]"
+        )
     return Requirement(key, OPERATORS[word], frozenset(values))
 
 
@@ -143,7 +157,10 @@ def _wrong_values(key: str, operator: str, values: Iterable[str]) -> Iterable[st
     if operator in {"Gt", "Lt"}:
         for number, value in enumerate(values):
             if not _is_whole(value):
-                yield f"values[{number}]: Invalid value: {quoted(value)}: for 'Gt', 'Lt' operators, the value must be an integer"
+                yield (
+                    f"values[{number}]: Invalid value: {quoted(value)}: for 'Gt', 'Lt' "
+                    "operators, the value must be an integer"
+                )
     for number, value in enumerate(values):
         if wrong := label_value(value):
             yield f"values[{number}][{key}]: Invalid value: {quoted(value)}: {'; '.join(wrong)}"
@@ -158,14 +175,19 @@ def matches_labels(text: str, labels: Mapping[str, str] | None) -> bool:
 
 
 def matches_selector(selector: Obj | None, labels: Mapping[str, str] | None) -> bool:
-    """A LabelSelector object (matchLabels, matchExpressions); none matches nothing, an empty one everything."""
+    """A LabelSelector object (matchLabels, matchExpressions); none matches nothing, an empty one
+    everything.
+    """
     if selector is None:
         return False
     return all(requirement.holds(labels or {}) for requirement in requirements_of(selector))
 
 
 def requirements_of(selector: Obj) -> list[Requirement]:
-    equal = [Requirement(key, "In", frozenset([value])) for key, value in (selector.get("matchLabels") or {}).items()]
+    equal = [
+        Requirement(key, "In", frozenset([value]))
+        for key, value in (selector.get("matchLabels") or {}).items()
+    ]
     return equal + [
         Requirement(part["key"], part["operator"], frozenset(part.get("values") or ()))
         for part in selector.get("matchExpressions") or ()
@@ -174,7 +196,12 @@ def requirements_of(selector: Obj) -> list[Requirement]:
 
 def selector_text(selector: Obj) -> str:
     """A LabelSelector object as it is written on the wire."""
-    shapes = {"Exists": "{key}", "DoesNotExist": "!{key}", "NotIn": "{key} notin ({values})", "In": "{key} in ({values})"}
+    shapes = {
+        "Exists": "{key}",
+        "DoesNotExist": "!{key}",
+        "NotIn": "{key} notin ({values})",
+        "In": "{key} in ({values})",
+    }
     parts = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
     for part in selector.get("matchExpressions") or ():
         values = ",".join(sorted(part.get("values") or ()))
@@ -192,7 +219,9 @@ class Term(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def parse_fields(text: str) -> tuple[Term, ...]:
-    """`metadata.name=a,spec.nodeName!=b`; a backslash before a comma, an equals sign or itself makes it plain."""
+    """`metadata.name=a,spec.nodeName!=b`; a backslash before a comma, an equals sign or itself
+    makes it plain.
+    """
     return tuple(_term(part, text) for part in sorted(re.findall(r"(?:\\.|[^,\\]|\\$)+", text)))
 
 
@@ -226,8 +255,13 @@ def with_value(obj: Obj, path: str, value: Any) -> Obj:
     return {**obj, first: with_value(obj.get(first) or {}, rest, value) if rest else value}
 
 
-def predicate(labels: str, fields: Iterable[tuple[Callable[[Obj], str], bool, str]] = ()) -> Callable[[Obj], bool] | None:
-    """What a list or a watch with these selectors lets through; None lets everything. Fields: how to read, equal, value."""
+def predicate(
+    labels: str, fields: Iterable[tuple[Callable[[Obj], str], bool, str]] = ()
+) -> Callable[[Obj], bool] | None:
+    """What a list or a watch with these selectors lets through; None lets everything.
+
+    Fields: how to read, equal, value.
+    """
     wanted, terms = parse_labels(labels), tuple(fields)
     if not wanted and not terms:
         return None

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 GROUP = "storage.deckhouse.io"
 VERSION = "v1alpha1"
 NAMESPACE = "d8-sds-replicated-volume"
@@ -29,7 +27,9 @@ def _resource(plural: str, kind: str) -> Resource:
 
 REPLICATED_VOLUMES = _resource("replicatedvolumes", "ReplicatedVolume")
 REPLICATED_VOLUME_REPLICAS = _resource("replicatedvolumereplicas", "ReplicatedVolumeReplica")
-REPLICATED_VOLUME_ATTACHMENTS = _resource("replicatedvolumeattachments", "ReplicatedVolumeAttachment")
+REPLICATED_VOLUME_ATTACHMENTS = _resource(
+    "replicatedvolumeattachments", "ReplicatedVolumeAttachment"
+)
 REPLICATED_STORAGE_CLASSES = _resource("replicatedstorageclasses", "ReplicatedStorageClass")
 REPLICATED_STORAGE_POOLS = _resource("replicatedstoragepools", "ReplicatedStoragePool")
 
@@ -55,7 +55,11 @@ def copies(storage_class: Obj) -> int:
     """On so many nodes a volume of this class has its data; 1 if the class does not tell."""
     spec = storage_class.get("spec") or {}
     failures, redundancy = FAILURES_AND_REDUNDANCY.get(spec.get("replication", ""), (0, 0))
-    return 1 + int(spec.get("failuresToTolerate", failures)) + int(spec.get("guaranteedMinimumDataRedundancy", redundancy))
+    return (
+        1
+        + int(spec.get("failuresToTolerate", failures))
+        + int(spec.get("guaranteedMinimumDataRedundancy", redundancy))
+    )
 
 
 # What a replicated volume says of its health. Each generation of the storage says it elsewhere,
@@ -112,7 +116,11 @@ class HealthSource:
 def _stated(volume: Obj, name: str) -> Observed | None:
     """One of status.conditions."""
     found = condition(volume, name)
-    return Observed(found["status"], found.get("reason", ""), found.get("message", "")) if found else None
+    return (
+        Observed(found["status"], found.get("reason", ""), found.get("message", ""))
+        if found
+        else None
+    )
 
 
 class _Level(NamedTuple):
@@ -130,7 +138,10 @@ _LEVELS: Mapping[str, _Level] = {
 
 
 def _computed(volume: Obj, name: str) -> Observed | None:
-    """A level of the layout as it is now. One that cannot be told is unknown once there are voters to tell it of."""
+    """A level of the layout as it is now.
+
+    One that cannot be told is unknown once there are voters to tell it of.
+    """
     layout = (volume.get("status") or {}).get("effectiveLayout") or {}
     level, message = _LEVELS[name], layout.get("message", "")
     number = layout.get(level.field)
@@ -144,7 +155,9 @@ HEALTH_SOURCES: dict[str, HealthSource] = {
     source.name: source
     for source in (
         HealthSource("conditions", (IO_READY, QUORUM), _stated, IN_SYNC),
-        HealthSource("effectiveLayout", (QUORUM_MET, IO_WORKS), _computed, BACKING_VOLUME_UP_TO_DATE),
+        HealthSource(
+            "effectiveLayout", (QUORUM_MET, IO_WORKS), _computed, BACKING_VOLUME_UP_TO_DATE
+        ),
         HealthSource("ready", (READY,), _stated, BACKING_VOLUME_UP_TO_DATE),
     )
 }

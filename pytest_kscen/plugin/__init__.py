@@ -1,7 +1,8 @@
 """The pytest plugin: the only package that imports pytest.
 
-The entry point `pytest_kscen.plugin` loads the hooks alone; fixtures, collection of files and engines are imported when a test
-first needs them. No other package of pytest_kscen may import this one.
+The entry point `pytest_kscen.plugin` loads the hooks alone; fixtures, collection of files and
+engines are imported when a test first needs them. No other package of pytest_kscen may import this
+one.
 
     hooks          what pytest calls
     options        command-line flags, environment variables and ini keys

@@ -1,4 +1,8 @@
-"""Collect *.scenario.yaml and *.workflow.yaml as tests: one item per Scenario or Workflow, with its expectations. Imported at the first such file."""
+"""Collect *.scenario.yaml and *.workflow.yaml as tests: one item per Scenario or Workflow, with
+its expectations.
+
+Imported at the first such file.
+"""
 
 from __future__ import annotations
 
@@ -27,17 +31,13 @@ if TYPE_CHECKING:
     import pathlib
     from collections.abc import Callable, Iterable, Iterator
 
-    import pytest
-
     from pytest_kscen.objects.documents import Unmet
     from pytest_kscen.plugin.options import Settings
     from pytest_kscen.run.runner import ScenarioRunner
 
 
-
 # A file of tests, and its items: which of its documents are to be played, and which ones tell
 # what is expected of them.
-
 
 
 STATED = (ApiError, DocumentRefused, TimeoutError)
@@ -56,14 +56,20 @@ class Genre(Protocol):
     """A kind of files of tests."""
 
     word: str
-    """What its files have before their ending, its tests as their marker, and its expectations as the key of a name."""
+    """What its files have before their ending, its tests as their marker, and its expectations
+    as the key of a name.
+    """
     kind: str
     """That of the objects which are played."""
 
     def named(self, found: list[Document], path: pathlib.Path) -> dict[str, Document]:
-        """Those that are to be played, checked; the expectations are no longer among what was found."""
+        """Those that are to be played, checked; the expectations are no longer among what was
+        found.
+        """
 
-    def play(self, document: Document, expected: Document | None, found: list[Document]) -> Play: ...
+    def play(
+        self, document: Document, expected: Document | None, found: list[Document]
+    ) -> Play: ...
 
     def marks(self, settings: Settings) -> list[Any]:
         """What its tests are marked with."""
@@ -78,7 +84,10 @@ class PlayedFile(pytest.File):
         self._find_modules()
         try:
             plays = list(_plays(self.genre, self.path))
-        except (DocumentRefused, Warning) as refusal:  # the latter where somebody wants warnings to be errors
+        except (
+            DocumentRefused,
+            Warning,
+        ) as refusal:  # the latter where somebody wants warnings to be errors
             raise self.CollectError(str(refusal)) from None
         for name, play in plays:
             yield PlayedItem.of(self, name, play)
@@ -110,9 +119,16 @@ class PlayedItem(pytest.Function):
             made.add_marker(mark)
         return made
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # noqa: ARG002  # as pytest asks
-        """What the file asks for in vain is told in words: there is no code of its author's to show."""
-        return str(excinfo.value) if isinstance(excinfo.value, STATED) else super().repr_failure(excinfo)
+    # as pytest asks
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # noqa: ARG002
+        """What the file asks for in vain is told in words: there is no code of its author's to
+        show.
+        """
+        return (
+            str(excinfo.value)
+            if isinstance(excinfo.value, STATED)
+            else super().repr_failure(excinfo)
+        )
 
     def reportinfo(self) -> tuple[pathlib.Path, int, str]:
         return self.path, self.line, self.name
@@ -136,11 +152,16 @@ def _beside(genre: Genre, path: pathlib.Path) -> list[Document]:
     found = documents(file) if file.is_file() else []
     for document in found:
         if not document.kind_is(API_VERSION, KIND):
-            raise DocumentRefused(f"{document.at()} begins with something else than apiVersion: {API_VERSION} and kind: {KIND}")
+            raise DocumentRefused(
+                f"{document.at()} begins with something else than apiVersion: "
+                f"{API_VERSION} and kind: {KIND}"
+            )
     return found
 
 
-def _by_name(genre: Genre, expected: list[Document], names: list[str], path: pathlib.Path) -> dict[str, Document]:
+def _by_name(
+    genre: Genre, expected: list[Document], names: list[str], path: pathlib.Path
+) -> dict[str, Document]:
     """A file with one of them needs no names."""
     word = genre.word
     found: dict[str, Document] = {}
@@ -148,32 +169,32 @@ def _by_name(genre: Genre, expected: list[Document], names: list[str], path: pat
         of: Any = document.content.get(word) or (names[0] if len(names) == 1 else None)
         there = f"{path.name} has {', '.join(names)}"
         if of is None:
-            raise DocumentRefused(f"{document.at()}: of which {word} is this expected? Write {word}: NAME; {there}")
+            raise DocumentRefused(
+                f"{document.at()}: of which {word} is this expected? Write {word}: NAME; {there}"
+            )
         if of not in names:
-            raise DocumentRefused(f"{document.at(word)}: there is no {genre.kind} {of!r}{nearest(str(of), names)}; {there}")
+            raise DocumentRefused(
+                f"{document.at(word)}: there is no {genre.kind} "
+                f"{of!r}{nearest(str(of), names)}; {there}"
+            )
         if of in found:
-            raise DocumentRefused(f"{document.at()}: what is expected of {of!r} stands at {found[of].at()} already")
+            raise DocumentRefused(
+                f"{document.at()}: what is expected of {of!r} stands at {found[of].at()} already"
+            )
         found[of] = document
     return found
-
-
-
 
 
 def file_of_tests(path: pathlib.Path, parent: pytest.Collector) -> pytest.Collector:
     """The collector of NAME.scenario.yaml, or NAME.workflow.yaml."""
     made: PlayedFile = PlayedFile.from_parent(parent, path=path)
-    made.genre = _genre(path.name.split(".")[-2])
-    return made
-
-
-def _genre(word: str) -> Genre:
-    """What plays files with this word before their ending."""
+    # What plays files with this word before their ending.
+    word = path.name.split(".")[-2]
     if word == "workflow":
-
-        return Workflows()
-
-    return Scenarios()
+        made.genre = Workflows()
+    else:
+        made.genre = Scenarios()
+    return made
 
 
 # `*.scenario.yaml`: Scenarios, and the scheduler's configuration that they are played with.
@@ -196,15 +217,22 @@ class Scenarios:
                 continue
             name = read_from_file(document)["metadata"]["name"]
             if name in scenarios:
-                raise ScenarioRefused(f"{document.at('metadata', 'name')}: there is a Scenario {name!r} before it")
-            content = configured(document.content, configuration) if configuration else document.content
+                raise ScenarioRefused(
+                    f"{document.at('metadata', 'name')}: there is a Scenario {name!r} before it"
+                )
+            content = (
+                configured(document.content, configuration) if configuration else document.content
+            )
             scenarios[name] = replace(document, content=content)
         if not scenarios:
-            begins = f"one begins with apiVersion: {SCENARIOS.api_version} and kind: {SCENARIOS.kind}"
+            begins = (
+                f"one begins with apiVersion: {SCENARIOS.api_version} and kind: {SCENARIOS.kind}"
+            )
             raise ScenarioRefused(f"{path} has no {SCENARIOS.kind}: {begins}")
         return scenarios
 
-    def play(self, document: Document, expected: Document | None, found: list[Document]) -> Play:  # noqa: ARG002  # alone
+    # alone
+    def play(self, document: Document, expected: Document | None, found: list[Document]) -> Play:  # noqa: ARG002
         from pytest_kscen.scenario.expectations import Expectations
 
         expectations = Expectations.of(expected) if expected else Expectations()
@@ -217,7 +245,10 @@ class Scenarios:
 
     def marks(self, settings: Settings) -> list[Any]:
         """A scenario makes its own nodes."""
-        return [self.word, *([pytest.mark.cluster(nodes=0)] if settings.kscen_cluster in SIMULATED else [])]
+        return [
+            self.word,
+            *([pytest.mark.cluster(nodes=0)] if settings.kscen_cluster in SIMULATED else []),
+        ]
 
 
 # `*.workflow.yaml`: Workflows. What else stands in the file is there, and available, before
@@ -241,10 +272,14 @@ class Workflows:
             content = checked(document)
             name = content["metadata"]["name"]
             if name in workflows:
-                raise WorkflowRefused(f"{document.at('metadata', 'name')}: there is a Workflow {name!r} before it")
+                raise WorkflowRefused(
+                    f"{document.at('metadata', 'name')}: there is a Workflow {name!r} before it"
+                )
             workflows[name] = replace(document, content=content)
         if not workflows:
-            begins = f"one begins with apiVersion: {SHIPPED.workflows.api_version} and kind: {self.kind}"
+            begins = (
+                f"one begins with apiVersion: {SHIPPED.workflows.api_version} and kind: {self.kind}"
+            )
             raise WorkflowRefused(f"{path} has no {self.kind}: {begins}")
         return workflows
 

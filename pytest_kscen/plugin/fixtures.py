@@ -1,4 +1,8 @@
-"""Fixtures (clusters, scenario_runner, workflow), test ids and the command line that repeats a test. Engines are imported when a test first asks for one."""
+"""Fixtures (clusters, scenario_runner, workflow), test ids and the command line that repeats a
+test.
+
+Engines are imported when a test first asks for one.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +21,6 @@ if TYPE_CHECKING:
     import pathlib
     from collections.abc import Callable, Iterator
 
-    import pytest
-
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.clusters.kind import KindWish
     from pytest_kscen.journal import Journal
@@ -27,17 +29,16 @@ if TYPE_CHECKING:
     from pytest_kscen.plugin.options import Settings
     from pytest_kscen.run.context import Run
     from pytest_kscen.run.runner import ScenarioRunner
-    from pytest_kscen.run.scenarios import Played
     from pytest_kscen.run.workflows import Workflow
-
 
 
 # What a test is called so that no other is, and what to type for it.
 
 
-
 def own_id(node: pytest.Item | pytest.Collector) -> str:
-    """pytest's id, which has the way from its root directory; outside of that it has none, and many would go by one id."""
+    """pytest's id, which has the way from its root directory; outside of that it has none, and
+    many would go by one id.
+    """
     root = node.config.rootpath
     if node.path.is_relative_to(root):
         return node.nodeid
@@ -45,7 +46,9 @@ def own_id(node: pytest.Item | pytest.Collector) -> str:
 
 
 def typed(item: pytest.Item) -> str:
-    """As it is named to a pytest that is called where this one was, which need not be the root directory."""
+    """As it is named to a pytest that is called where this one was, which need not be the root
+    directory.
+    """
     return _seen_from(item.config.invocation_params.dir, item)
 
 
@@ -62,9 +65,10 @@ def root_flags(config: pytest.Config) -> Iterator[str]:
         yield f"--rootdir={config.option.rootdir}"
 
 
-
 _SHARED = pytest.StashKey[dict[Any, Any]]()
-"""The clusters that a module's or the session's tests share: by what they wish, each with the tests that had it."""
+"""The clusters that a module's or the session's tests share: by what they wish, each with the
+tests that had it.
+"""
 
 _BEFORE = pytest.StashKey[list[str]]()
 """Of a test on a shared cluster: those that had it before."""
@@ -76,7 +80,10 @@ ASKED = pytest.StashKey[list[str]]()
 """The flags, of those of which only runs can tell, for which a test's runs have asked."""
 
 _SEED = pytest.StashKey[str]()
-"""Of a test's cluster, from when it is asked for. Other people's fixtures may have the names of ours: this says whose they are."""
+"""Of a test's cluster, from when it is asked for.
+
+Other people's fixtures may have the names of ours: this says whose they are.
+"""
 
 ENDED = pytest.StashKey[str]()
 """How a test itself has ended: "passed", "failed" or "skipped"; unknown until then."""
@@ -97,7 +104,9 @@ REMADE = ("embedded", "controlplane")
 
 @pytest.fixture
 def cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Cluster]]:
-    """Open a cluster: `cluster_factory(backend=..., nodes=...)`; each is closed when the test ends."""
+    """Open a cluster: `cluster_factory(backend=..., nodes=...)`; each is closed when the test
+    ends.
+    """
     with contextlib.ExitStack() as opened:
 
         def open_one(backend: str | None = None, nodes: int | None = None) -> Cluster:
@@ -114,7 +123,9 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """The test's cluster: fresh, unless @pytest.mark.cluster(scope=...) shares it."""
     wish, stash = _wish(request), request.node.stash
     shared = wish.scope != "function"
-    stash[_CLUSTER] = cluster = _shared(request, wish) if shared else _open(request, wish, request.node)
+    stash[_CLUSTER] = cluster = (
+        _shared(request, wish) if shared else _open(request, wish, request.node)
+    )
     stash[_SEED] = cluster.chance.seed
     yield cluster
     del stash[_CLUSTER]
@@ -148,7 +159,9 @@ def scenario_runner(request: pytest.FixtureRequest, cluster: Cluster) -> Iterato
         del request.node.stash[_RUNNER]
     ended = request.node.stash.get(ENDED, "")
     if markers.declares(request.node) and not runner.runs and ended == "passed":
-        pytest.fail("the test has not run what its markers declare: " + markers.HOW_TO_RUN, pytrace=False)
+        pytest.fail(
+            "the test has not run what its markers declare: " + markers.HOW_TO_RUN, pytrace=False
+        )
     if overlooked and ended != "failed" and not is_cut_off(request.node):  # one failure is enough
         pytest.fail(overlooked, pytrace=False)
 
@@ -160,30 +173,33 @@ def workflow(request: pytest.FixtureRequest, scenario_runner: ScenarioRunner) ->
 
     wish = markers.workflow_wish(request.node)
     if wish is None:
-        pytest.fail("the fixture workflow plays what the test's @pytest.mark.workflow(file) names", pytrace=False)
+        pytest.fail(
+            "the fixture workflow plays what the test's @pytest.mark.workflow(file) names",
+            pytrace=False,
+        )
     with without_traceback():
         return play_to_end(scenario_runner, wish.workflow, wish.cast, within=wish.within)
 
 
 def curtain(item: pytest.Item) -> None:
-    """The test has done what it does: its scenarios are over, and told while whoever reports listens."""
+    """The test has done what it does: its scenarios are over, and told while whoever reports
+    listens.
+    """
     runner = item.stash.get(_RUNNER, None)
     if runner and runner.played:
         runner.end_scenarios()
         for played in runner.played:
-            _tell_scenario(item, played)
+            from pytest_kscen.report.allure import LARGEST_JOURNAL
+            from pytest_kscen.scenario.analysis import performance
 
-
-def _tell_scenario(item: pytest.Item, played: Played) -> None:
-    from pytest_kscen.report.allure import LARGEST_JOURNAL
-    from pytest_kscen.scenario.analysis import performance
-
-    told = performance.Performance.of(played.journal, played.name, item.stash[_SEED], was_ended=played.was_ended)
-    _add(item, performance.summary(told), performance.properties(told))
-    if played.journal.path:
-        performance.archive(played.journal.path.parent, told)
-    if item.config.getoption("allure_report_dir", None):
-        performance.attach(told, played.journal, LARGEST_JOURNAL)
+            told = performance.Performance.of(
+                played.journal, played.name, item.stash[_SEED], was_ended=played.was_ended
+            )
+            _add(item, performance.summary(told), performance.properties(told))
+            if played.journal.path:
+                performance.archive(played.journal.path.parent, told)
+            if item.config.getoption("allure_report_dir", None):
+                performance.attach(told, played.journal, LARGEST_JOURNAL)
 
 
 def _add(item: pytest.Item, lines: list[str], properties: list[tuple[str, object]]) -> None:
@@ -195,7 +211,9 @@ def _add(item: pytest.Item, lines: list[str], properties: list[tuple[str, object
 
 
 def _keep(item: pytest.Item, number: int) -> Callable[[Journal], object]:
-    """Begins the folder of a test's first, second run, if the settings say where; its journal goes there."""
+    """Begins the folder of a test's first, second run, if the settings say where; its journal
+    goes there.
+    """
     settings = item.config.stash[SETTINGS]
     if settings.kscen_archive is None:
         return lambda _: None
@@ -220,7 +238,11 @@ def _tell(item: pytest.Item, run: Run) -> None:
         return
     from pytest_kscen.report.summary import brief, properties, summary
 
-    _add(item, (summary if item.config.getoption("verbose") > 0 else brief)(run.outcome), properties(run.outcome))
+    _add(
+        item,
+        (summary if item.config.getoption("verbose") > 0 else brief)(run.outcome),
+        properties(run.outcome),
+    )
     if run.journal.path:
         from pytest_kscen.report.archive import finish
 
@@ -231,7 +253,9 @@ def _tell(item: pytest.Item, run: Run) -> None:
         attach(run.outcome, run.journal, f"run {len(item.stash[RUNS_TOLD])}")
     if run.outcome.stopped_early or run.is_told_to_stop:
         item.session.shouldstop = "told to stop"
-        item.config.add_cleanup(run.signals.pop_all().close)  # the session ends by itself, and is reported whole
+        item.config.add_cleanup(
+            run.signals.pop_all().close
+        )  # the session ends by itself, and is reported whole
 
 
 def _say(config: pytest.Config, words: str) -> None:
@@ -264,7 +288,9 @@ def is_ours(item: pytest.Item) -> bool:
 
 
 def is_cut_off(item: pytest.Item) -> bool:
-    """Whether the session was ended amid this test: it had no chance to look at what became of its runs."""
+    """Whether the session was ended amid this test: it had no chance to look at what became of
+    its runs.
+    """
     return item.config.stash.get(CUT_OFF, None) is item
 
 
@@ -291,7 +317,9 @@ def without_traceback() -> Iterator[None]:
 
 
 def how_to_run_again(item: pytest.Item) -> str:
-    """A line to paste where pytest was called: the test after those that its cluster has seen, its seed, every setting chosen."""
+    """A line to paste where pytest was called: the test after those that its cluster has seen,
+    its seed, every setting chosen.
+    """
     chosen = _chosen(item.config.stash[SETTINGS])
     if is_ours(item):
         chosen["--kscen-seed"] = item.stash[_SEED]
@@ -299,44 +327,68 @@ def how_to_run_again(item: pytest.Item) -> str:
     marked = ["-m", "controlplane"] if item.get_closest_marker("controlplane") else []
     tests = dict.fromkeys([*item.stash.get(_BEFORE, ()), typed(item)])
     flags = [f"{flag}={value}" if value else flag for flag, value in chosen.items()]
-    return shlex.join([*_switched_off(item.config), "pytest", *root_flags(item.config), *tests, *marked, *flags])
-
-
-def _switched_off(config: pytest.Config) -> list[str]:
-    """What the environment switches off and the ini file on: there is no flag that says so."""
-    off = [option for option in OPTIONS if option.is_switch and config.stash[SETTINGS].of(option) is False]
-    return [
-        f"{option.variable}={os.environ[option.variable]}"
-        for option in off
-        if os.environ.get(option.variable) and config.getini(option.name)
+    config = item.config
+    off = [
+        option
+        for option in OPTIONS
+        if option.is_switch and config.stash[SETTINGS].of(option) is False
     ]
+    return shlex.join(
+        [
+            *[
+                f"{option.variable}={os.environ[option.variable]}"
+                for option in off
+                if os.environ.get(option.variable) and config.getini(option.name)
+            ],
+            "pytest",
+            *root_flags(item.config),
+            *tests,
+            *marked,
+            *flags,
+        ]
+    )
 
 
 def _chosen(settings: Settings) -> dict[str, str]:
     """The settings that were given, as their flags have them: a switch that is on has no value."""
-    values = {option: settings.given[option.flag] for option in OPTIONS if option.flag in settings.given}
-    chosen = {option.flag: "" if option.is_switch else given.text for option, given in values.items() if given.value is not False}
+    values = {
+        option: settings.given[option.flag] for option in OPTIONS if option.flag in settings.given
+    }
+    chosen = {
+        option.flag: "" if option.is_switch else given.text
+        for option, given in values.items()
+        if given.value is not False
+    }
     if settings.kscen_seed:
         chosen["--kscen-seed"] = settings.kscen_seed
     return chosen
 
 
 def seed_of(owner: pytest.Item | pytest.Collector) -> str:
-    """The seed that the settings give, or that of whoever a cluster is for, a test, a module or the session: from its id."""
+    """The seed that the settings give, or that of whoever a cluster is for, a test, a module or
+    the session: from its id.
+    """
     from pytest_kscen.chance import seed_from
 
     return owner.config.stash[SETTINGS].kscen_seed or seed_from(own_id(owner) or "session")
 
 
 def _wish(request: pytest.FixtureRequest) -> planning.ClusterWish:
-    """What the marker asks for and the settings fill in. A cluster that is not ours to remake lasts for the session."""
+    """What the marker asks for and the settings fill in.
+
+    A cluster that is not ours to remake lasts for the session.
+    """
     wish = planning.cluster_wish(request.node)
     backend = wish.backend or request.config.stash[SETTINGS].kscen_cluster
     scope = wish.scope if backend in REMADE else "session"
     return planning.ClusterWish(backend, wish.nodes, scope)
 
 
-def _open(request: pytest.FixtureRequest, wish: planning.ClusterWish, owner: pytest.Item | pytest.Collector) -> Cluster:
+def _open(
+    request: pytest.FixtureRequest,
+    wish: planning.ClusterWish,
+    owner: pytest.Item | pytest.Collector,
+) -> Cluster:
     from pytest_kscen.clusters import ClusterRefused, open_cluster
 
     settings = request.config.stash[SETTINGS]
@@ -359,10 +411,14 @@ def _open(request: pytest.FixtureRequest, wish: planning.ClusterWish, owner: pyt
 
 
 def keep_kind_cluster(config: pytest.Config, run: str = "") -> KindWish:
-    """What the command line wants of kind; the cluster, once made, lasts as long as this process or its controller."""
+    """What the command line wants of kind; the cluster, once made, lasts as long as this process
+    or its controller.
+    """
     from pytest_kscen.clusters.kind import KindWish, hold
 
-    wish = KindWish.of(config.getoption, run or getattr(config, "workerinput", {}).get("testrunuid", ""))
+    wish = KindWish.of(
+        config.getoption, run or getattr(config, "workerinput", {}).get("testrunuid", "")
+    )
     if not config.stash.get(_KIND_KEPT, False):
         config.stash[_KIND_KEPT] = True
         config.add_cleanup(hold(wish))
@@ -372,10 +428,13 @@ def keep_kind_cluster(config: pytest.Config, run: str = "") -> KindWish:
 def _shared(request: pytest.FixtureRequest, wish: planning.ClusterWish) -> Cluster:
     """The cluster of this test's module or session, opened by whoever asks first."""
     owner = request.node.getparent(pytest.Module) if wish.scope == "module" else request.session
-    shelf: dict[planning.ClusterWish, tuple[Cluster, list[str]]] = owner.stash.setdefault(_SHARED, {})
+    shelf: dict[planning.ClusterWish, tuple[Cluster, list[str]]] = owner.stash.setdefault(
+        _SHARED, {}
+    )
     if wish not in shelf:
         shelf[wish] = _open(request, wish, owner), []
-        owner.addfinalizer(lambda: shelf.pop(wish)[0].close())  # noqa: PLW0108  # popped then, not now
+        # popped then, not now
+        owner.addfinalizer(lambda: shelf.pop(wish)[0].close())  # noqa: PLW0108
     cluster, had_by = shelf[wish]
     if wish.backend in REMADE:  # any other has a history that nobody can repeat
         request.node.stash[_BEFORE] = had_by.copy()

@@ -1,4 +1,7 @@
-"""Hooks that pytest calls. Imports nothing heavy: engines are imported when a test first asks for a cluster."""
+"""Hooks that pytest calls.
+
+Imports nothing heavy: engines are imported when a test first asks for a cluster.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
 RUNS, ASKED_FOR = "kscen_runs", "kscen_flags_asked_for"
-FILES_OF_TESTS = tuple(f".{word}.{ending}" for word in ("scenario", "workflow") for ending in ("yaml", "yml"))
+FILES_OF_TESTS = tuple(
+    f".{word}.{ending}" for word in ("scenario", "workflow") for ending in ("yaml", "yml")
+)
 IDLE = pytest.StashKey[list[str]]()
 
 
@@ -27,13 +32,17 @@ def pytest_configure(config: pytest.Config) -> None:
     for line in markers.MARKERS:
         config.addinivalue_line("markers", line)
     settings = options.settle(config)
-    config.stash[options.SETTINGS] = options.with_seed_drawn(settings, getattr(config, "workerinput", {}))
+    config.stash[options.SETTINGS] = options.with_seed_drawn(
+        settings, getattr(config, "workerinput", {})
+    )
     config.pluginmanager.import_plugin("pytest_kscen.plugin.fixtures")
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: object) -> None:
-    """pytest-xdist: a worker tests with the seed that the controller drew; a kind cluster outlives its workers."""
+    """pytest-xdist: a worker tests with the seed that the controller drew; a kind cluster
+    outlives its workers.
+    """
     config, workerinput = node.config, node.workerinput  # type: ignore[attr-defined]
     settings = config.stash[options.SETTINGS]
     workerinput[options.SEED_FOR_WORKERS] = settings.kscen_seed
@@ -50,7 +59,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [f"kscen: {line}" for line in said]
 
 
-def pytest_collect_file(file_path: pathlib.Path, parent: pytest.Collector) -> pytest.Collector | None:
+def pytest_collect_file(
+    file_path: pathlib.Path, parent: pytest.Collector
+) -> pytest.Collector | None:
     """A file of Scenarios, or of Workflows, is a file of tests."""
     if not file_path.name.endswith(FILES_OF_TESTS):
         return None
@@ -62,7 +73,9 @@ def pytest_collect_file(file_path: pathlib.Path, parent: pytest.Collector) -> py
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
     complaints = "\n".join(markers.check(items))
-    if complaints and hasattr(session.config, "workerinput"):  # pytest-xdist's controller takes no usage error from a worker
+    if complaints and hasattr(
+        session.config, "workerinput"
+    ):  # pytest-xdist's controller takes no usage error from a worker
         items.clear()
         session.shouldfail = complaints
     elif complaints:
@@ -82,7 +95,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Who is interrupted, or ends the session, gets no report of its own, and is cleared away when the session is."""
+    """Who is interrupted, or ends the session, gets no report of its own, and is cleared away
+    when the session is.
+    """
     try:
         return (yield)
     except (KeyboardInterrupt, pytest.exit.Exception):
@@ -121,7 +136,9 @@ def pytest_runtest_makereport(
     if report.failed and is_ours(item):
         report.sections.append(("run it again", how_to_run_again(item)))
     if call.when == "teardown" and RUNS_TOLD in item.stash:
-        report.__dict__[RUNS] = item.stash[RUNS_TOLD]  # what a report has travels with it, from pytest-xdist's workers too
+        report.__dict__[RUNS] = item.stash[
+            RUNS_TOLD
+        ]  # what a report has travels with it, from pytest-xdist's workers too
         report.__dict__[ASKED_FOR] = item.stash.get(ASKED, [])
     return report
 
@@ -139,7 +156,12 @@ def _told(terminalreporter: pytest.TerminalReporter) -> Iterator[Told]:
     """What the tests' reports carry; whoever was cut off has none, but is of this process."""
     from pytest_kscen.plugin.fixtures import ASKED, CUT_OFF, RUNS_TOLD
 
-    for report in (report for kind in terminalreporter.stats.values() for report in kind if getattr(report, RUNS, ())):
+    for report in (
+        report
+        for kind in terminalreporter.stats.values()
+        for report in kind
+        if getattr(report, RUNS, ())
+    ):
         yield Told(report.nodeid, getattr(report, RUNS), getattr(report, ASKED_FOR))
     item = terminalreporter.config.stash.get(CUT_OFF, None)
     if item and RUNS_TOLD in item.stash:
@@ -147,7 +169,9 @@ def _told(terminalreporter: pytest.TerminalReporter) -> Iterator[Told]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What came of each run, of a quiet session its headline alone; and the flags that nothing came of."""
+    """What came of each run, of a quiet session its headline alone; and the flags that nothing
+    came of.
+    """
     told = list(_told(terminalreporter))
     if told:
         terminalreporter.section("kscen runs")
@@ -158,7 +182,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 terminalreporter.write_line(line)
     idle = [*misspelt(options.OPTIONS), *terminalreporter.config.stash.get(IDLE, ())]
     if told:
-        idle += markers.idle_in_runs(terminalreporter.config, {flag for test in told for flag in test.asked})
+        idle += markers.idle_in_runs(
+            terminalreporter.config, {flag for test in told for flag in test.asked}
+        )
     if idle:
         terminalreporter.section("kscen flags", yellow=True)
     for line in idle:

@@ -1,4 +1,7 @@
-"""Markers of the plugin, and the checks of markers, options and archive folder at collection. Must not import an engine at load time."""
+"""Markers of the plugin, and the checks of markers, options and archive folder at collection.
+
+Must not import an engine at load time.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,6 @@ if TYPE_CHECKING:
     from pytest_kscen.run.plan import Plan
 
 
-
-
 WORKFLOW = "workflow"
 """The marker's name, and the fixture's."""
 
@@ -44,18 +45,26 @@ class WorkflowWish:
 
 
 def workflow_wish(item: pytest.Item) -> WorkflowWish | None:
-    """What the marker says, or a ValueError that says what is wrong with it; one without a file only tells tests apart."""
+    """What the marker says, or a ValueError that says what is wrong with it; one without a file
+    only tells tests apart.
+    """
     mark = item.get_closest_marker(WORKFLOW)
     if mark is None or not (mark.args or mark.kwargs):
         return None
     try:
         return _read(item, *mark.args, **mark.kwargs)
     except TypeError:
-        raise ValueError("@pytest.mark.workflow takes a file, and by name parameters={...} and within='1h'") from None
+        raise ValueError(
+            "@pytest.mark.workflow takes a file, and by name parameters={...} and within='1h'"
+        ) from None
 
 
 def _read(
-    item: pytest.Item, file: str | pathlib.Path, *, parameters: Mapping[str, Any] | None = None, within: str = "1h"
+    item: pytest.Item,
+    file: str | pathlib.Path,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    within: str = "1h",
 ) -> WorkflowWish:
     from pytest_kscen.objects.arguments import seconds_of_text
     from pytest_kscen.objects.documents import documents
@@ -71,10 +80,11 @@ def _read(
 # Where runs are to be kept: it is made before the first of them, or refused.
 
 
-
 def unusable(items: Iterable[pytest.Item]) -> Iterator[str]:
     """What is wrong with the archive's folder, if any of these tests may have a run."""
-    playing = next((item for item in items if "scenario_runner" in getattr(item, "fixturenames", ())), None)
+    playing = next(
+        (item for item in items if "scenario_runner" in getattr(item, "fixturenames", ())), None
+    )
     if playing is None or playing.config.getoption("collectonly"):
         return
     if (folder := playing.config.stash[SETTINGS].kscen_archive) is None:
@@ -82,10 +92,16 @@ def unusable(items: Iterable[pytest.Item]) -> Iterator[str]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        yield f"--kscen-archive {str(folder)!r} cannot be made: {error.strerror}: name a folder in which runs can be kept"
+        yield (
+            f"--kscen-archive {str(folder)!r} cannot be made: {error.strerror}: name a folder "
+            "in which runs can be kept"
+        )
         return
     if not os.access(folder, os.W_OK | os.X_OK):
-        yield f"--kscen-archive {str(folder)!r} cannot be written to: name a folder in which runs can be kept"
+        yield (
+            f"--kscen-archive {str(folder)!r} cannot be written to: name a folder in which "
+            "runs can be kept"
+        )
 
 
 # Flags of the command line that reach none of the tests that were selected: somebody expects of
@@ -98,17 +114,30 @@ TOLD_BY_RUNS = {
     PARENT_KUBECONFIG.flag: NO_MACHINES,
     VM_NAMESPACE.flag: NO_MACHINES,
 }
-"""What only a run can say, for a test may conduct it itself: why nothing came of a flag for which none has asked."""
+"""What only a run can say, for a test may conduct it itself: why nothing came of a flag for
+which none has asked.
+"""
 
-ACTORS = tuple(option.effect.actor for option in OPTIONS if isinstance(option.effect, Fills) and option.effect.actor)
+ACTORS = tuple(
+    option.effect.actor
+    for option in OPTIONS
+    if isinstance(option.effect, Fills) and option.effect.actor
+)
 
 
 def idle(items: Sequence[pytest.Item]) -> list[str]:
-    """A line for each thing that the tests lack, with the flags that go by it. What the environment or a file gives is for all."""
+    """A line for each thing that the tests lack, with the flags that go by it.
+
+    What the environment or a file gives is for all.
+    """
     if not items:
         return []
     given = items[0].config.stash[SETTINGS].given
-    flags = [option for option in OPTIONS if option.effect and option.flag in given and given[option.flag].source == option.flag]
+    flags = [
+        option
+        for option in OPTIONS
+        if option.effect and option.flag in given and given[option.flag].source == option.flag
+    ]
     if not flags:
         return []
     planned = [(item, plan(item)) for item in items]
@@ -120,14 +149,20 @@ def idle(items: Sequence[pytest.Item]) -> list[str]:
         if not there.intersection(kinds):
             why.setdefault(f"no selected test has {' or '.join(kinds)}", []).append(option.flag)
         elif isinstance(option.effect, Fills) and option.flag not in used:
-            why.setdefault(f"each marker that it could fill says its own {option.effect.parameter}", []).append(option.flag)
+            why.setdefault(
+                f"each marker that it could fill says its own {option.effect.parameter}", []
+            ).append(option.flag)
     return [f"{', '.join(said)}: without effect, {reason}" for reason, said in why.items()]
 
 
 def idle_in_runs(config: pytest.Config, asked: Container[str]) -> list[str]:
     """What is to be said after runs that have asked for these flags alone."""
     given = config.stash[SETTINGS].given
-    flags = [flag for flag in TOLD_BY_RUNS if flag in given and given[flag].source == flag and flag not in asked]
+    flags = [
+        flag
+        for flag in TOLD_BY_RUNS
+        if flag in given and given[flag].source == flag and flag not in asked
+    ]
     return [f"{flag}: without effect, {TOLD_BY_RUNS[flag]}" for flag in flags]
 
 
@@ -167,24 +202,44 @@ HOW_TO_RUN = "call scenario_runner.run(), or enter `with scenario_runner as run`
 
 MARKERS = (
     "megatest: volume churn under chaos; `pytest -m megatest` runs them all",
-    "scenario: a Scenario of a *.scenario.yaml file, which is played as a test; `pytest -m scenario` plays them all",
-    "workflow(file, parameters=None, within='1h'): what the fixture `workflow` plays; tests of *.workflow.yaml have it too",
+    (
+        "scenario: a Scenario of a *.scenario.yaml file, which is played as a test; `pytest "
+        "-m scenario` plays them all"
+    ),
+    (
+        "workflow(file, parameters=None, within='1h'): what the fixture `workflow` plays; "
+        "tests of *.workflow.yaml have it too"
+    ),
     "controlplane: needs the real control plane's programs on this machine",
-    "cluster(backend=..., nodes=6, scope='function'): the test's cluster; scope 'module' or 'session' shares one",
-    "volume_churn(storage_classes=..., max_volumes=10, lifetime=('1m', '5m'), ...): volumes come and go while the test runs",
+    (
+        "cluster(backend=..., nodes=6, scope='function'): the test's cluster; scope 'module' "
+        "or 'session' shares one"
+    ),
+    (
+        "volume_churn(storage_classes=..., max_volumes=10, lifetime=('1m', '5m'), ...): "
+        "volumes come and go while the test runs"
+    ),
     "chaos(profile, **parameters): faults while the test runs; may stand several times",
-    f"{PLAN_FROM_COMMAND_LINE}(): volumes come and go, and --enable-… flags switch on what happens to them",
+    (
+        f"{PLAN_FROM_COMMAND_LINE}(): volumes come and go, and --enable-… flags switch on "
+        "what happens to them"
+    ),
 )
 
 
 def check(items: Iterable[pytest.Item]) -> list[str]:
-    """What is wrong with the markers of these tests and with the settings that fill them: a line for each complaint."""
+    """What is wrong with the markers of these tests and with the settings that fill them: a line
+    for each complaint.
+    """
     items = list(items)
     concerned: dict[str, list[str]] = {}
     for item in items:
         for complaint in dict.fromkeys(_complaints(item)):
             concerned.setdefault(complaint, []).append(item.nodeid)
-    of_tests = (f"{first}{f' and {len(more)} more' if more else ''}: {said}" for said, (first, *more) in concerned.items())
+    of_tests = (
+        f"{first}{f' and {len(more)} more' if more else ''}: {said}"
+        for said, (first, *more) in concerned.items()
+    )
     return [*unusable(items), *of_tests]
 
 
@@ -216,14 +271,23 @@ def declares(item: pytest.Item) -> list[str]:
 
 
 def _unused(item: pytest.Item) -> Iterator[str]:
-    """A plan that nobody plays would pass for one that went well. Who has `request` may ask for any fixture."""
+    """A plan that nobody plays would pass for one that went well.
+
+    Who has `request` may ask for any fixture.
+    """
     info = getattr(item, "_fixtureinfo", None)
     if info is None or "request" in info.argnames:
         return
     mark = item.get_closest_marker(WORKFLOW)
     if mark and mark.args and WORKFLOW not in info.names_closure:
-        yield "@pytest.mark.workflow: nobody plays it: the test has to take the fixture workflow, which has been played then"
+        yield (
+            "@pytest.mark.workflow: nobody plays it: the test has to take the fixture "
+            "workflow, which has been played then"
+        )
     if SCENARIO_RUNNER in info.names_closure:
         return
     if marks := [f"@pytest.mark.{name}" for name in declares(item)]:
-        yield f"{', '.join(marks)}: nobody plays it: the test has to take the fixture scenario_runner, and {HOW_TO_RUN}"
+        yield (
+            f"{', '.join(marks)}: nobody plays it: the test has to take the fixture "
+            f"scenario_runner, and {HOW_TO_RUN}"
+        )

@@ -1,4 +1,6 @@
-"""One option: its row, where its value comes from (flag, environment, ini file) and how its text is parsed."""
+"""One option: its row, where its value comes from (flag, environment, ini file) and how its text
+is parsed.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 
-
-
 LEAST, MOST = 0, 1
 PREFIX = "KSCEN_"
 
 
 @dataclass(frozen=True, slots=True)
 class Fills:
-    """The parameter of volume churn, or of chaos profiles, that an option gives where a marker leaves it open."""
+    """The parameter of volume churn, or of chaos profiles, that an option gives where a marker
+    leaves it open.
+    """
 
     kinds: tuple[str, ...]
     parameter: str
@@ -33,7 +35,9 @@ class Fills:
 
 @dataclass(frozen=True, slots=True)
 class SwitchesOn:
-    """What an option adds to the plan of a test that takes its plan from the command line: a profile, or actors of the churn."""
+    """What an option adds to the plan of a test that takes its plan from the command line: a
+    profile, or actors of the churn.
+    """
 
     profile: str = ""
     parameter: str = ""
@@ -98,7 +102,9 @@ def count(text: str) -> int:
 
 def group_size(text: str) -> int:
     if not text.isascii() or not text.isdecimal():
-        raise ValueError(f"{text!r} is no size of a group: give a whole number, or 0 for half of the machines")
+        raise ValueError(
+            f"{text!r} is no size of a group: give a whole number, or 0 for half of the machines"
+        )
     return int(text)
 
 
@@ -108,21 +114,28 @@ def share(text: str) -> float:
     except ValueError:
         number = -1.0
     if not 0 <= number <= 1:
-        hint = f" ({text} % is {number / 100:g})" if 1 < number <= 100 else ""  # noqa: PLR2004  # per cent
-        raise ValueError(f"{text!r} is no share of packets: give a number from 0 to 1, as in 0.01 for 1 %{hint}")
+        # per cent
+        hint = f" ({text} % is {number / 100:g})" if 1 < number <= 100 else ""  # noqa: PLR2004
+        raise ValueError(
+            f"{text!r} is no share of packets: give a number from 0 to 1, as in 0.01 for 1 %{hint}"
+        )
     return number
 
 
 def names(text: str) -> tuple[str, ...]:
     found = tuple(name.strip() for name in text.split(","))
     if not all(found):
-        raise ValueError(f"{text!r} is no list of names: separate them with commas, as in availability,none")
+        raise ValueError(
+            f"{text!r} is no list of names: separate them with commas, as in availability,none"
+        )
     return found
 
 
 def context(text: str) -> str:
     if not text.strip():
-        raise ValueError(f"{text!r} is no context: name one, or leave it out for the kubeconfig's current one")
+        raise ValueError(
+            f"{text!r} is no context: name one, or leave it out for the kubeconfig's current one"
+        )
     return text
 
 
@@ -131,7 +144,10 @@ def namespace(text: str) -> str:
 
     found = text.strip()
     if dns1123_label(found):
-        raise ValueError(f"{text!r} is no namespace: give 63 of a-z, 0-9 and - at most, with no - at either end, as in my-vms")
+        raise ValueError(
+            f"{text!r} is no namespace: give 63 of a-z, 0-9 and - at most, with no - at "
+            "either end, as in my-vms"
+        )
     return found
 
 
@@ -171,7 +187,6 @@ def folder(text: str) -> pathlib.Path:
 # Where a setting's value comes from: the flag, then the environment, then the ini file.
 
 
-
 READ_ELSEWHERE = {"CACHE"}
 
 
@@ -191,7 +206,9 @@ def read(config: pytest.Config, options: Iterable[Option]) -> dict[str, Given]:
 
 
 def misspelt(options: Iterable[Option]) -> list[str]:
-    """Variables that nobody reads, named almost like one that is read; others may use our prefix for what is theirs."""
+    """Variables that nobody reads, named almost like one that is read; others may use our prefix
+    for what is theirs.
+    """
     known = {option.variable.removeprefix(PREFIX) for option in options} | READ_ELSEWHERE
     names = (name.removeprefix(PREFIX) for name in sorted(os.environ) if name.startswith(PREFIX))
     unknown = [name for name in names if name not in known]
@@ -200,11 +217,18 @@ def misspelt(options: Iterable[Option]) -> list[str]:
     from pytest_kscen.objects.arguments import near
 
     meant = {name: near(name, sorted(known)) for name in unknown}
-    return [f"{PREFIX}{name}: without effect, did you mean {PREFIX}{one}?" for name, one in meant.items() if one]
+    return [
+        f"{PREFIX}{name}: without effect, did you mean {PREFIX}{one}?"
+        for name, one in meant.items()
+        if one
+    ]
 
 
 def _given(config: pytest.Config, option: Option) -> Given | None:
-    in_file = _whence(config, option.name)
+    # Where pytest has an ini key from: its command line may say it too.
+    key = option.name
+    overridden = [said.partition("=")[0].strip() for said in config.getoption("override_ini") or ()]
+    in_file: str = f"-o {key}" if key in overridden else f"{key} in {config.inipath}"
     try:
         written = config.getini(option.name)
     except (TypeError, ValueError) as error:  # TOML's types, where pytest wants text
@@ -212,7 +236,10 @@ def _given(config: pytest.Config, option: Option) -> Given | None:
     sources = (
         (option.flag, config.getoption(option.name, None)),
         (option.variable, os.environ.get(option.variable)),
-        (in_file, ",".join(one.strip(",") for one in written) if isinstance(written, list) else written),
+        (
+            in_file,
+            ",".join(one.strip(",") for one in written) if isinstance(written, list) else written,
+        ),
     )
     for source, text in sources:
         if text is not None and (text != "" or source == option.flag):
@@ -221,9 +248,3 @@ def _given(config: pytest.Config, option: Option) -> Given | None:
             except ValueError as error:
                 raise pytest.UsageError(f"{source}: {error}") from error
     return None
-
-
-def _whence(config: pytest.Config, key: str) -> str:
-    """Where pytest has an ini key from: its command line may say it too."""
-    overridden = [said.partition("=")[0].strip() for said in config.getoption("override_ini") or ()]
-    return f"-o {key}" if key in overridden else f"{key} in {config.inipath}"

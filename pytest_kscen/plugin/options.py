@@ -1,4 +1,6 @@
-"""Options of a test session: one table, each row a flag, an environment variable and an ini key; registered, read once and checked early."""
+"""Options of a test session: one table, each row a flag, an environment variable and an ini key;
+registered, read once and checked early.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-
 # The settings that every run has: where clusters come from, the seed, the length, what is kept.
 
 
@@ -32,11 +33,18 @@ def _backend(text: str) -> str:
 
 def _seed(text: str) -> str:
     if text != RANDOM and not text.isdecimal():
-        raise ValueError(f"{text!r} is no seed: give a whole number, or 'random' to have one drawn and printed")
+        raise ValueError(
+            f"{text!r} is no seed: give a whole number, or 'random' to have one drawn and printed"
+        )
     return text
 
 
-KUBECONFIG = Option("--kubeconfig", option_values.existing_file, "FILE", "the kubeconfig of a real cluster to test on")
+KUBECONFIG = Option(
+    "--kubeconfig",
+    option_values.existing_file,
+    "FILE",
+    "the kubeconfig of a real cluster to test on",
+)
 DURATION = Option(
     "--kscen-duration",
     option_values.duration,
@@ -53,8 +61,18 @@ GENERAL = (
         "where clusters come from (default: embedded, or kubeconfig with --kubeconfig)",
     ),
     KUBECONFIG,
-    Option("--kscen-context", option_values.context, "NAME", "the kubeconfig's context (default: its current one)"),
-    Option("--kscen-seed", _seed, "N|random", "the seed of every test (default: each test's own, from its id)"),
+    Option(
+        "--kscen-context",
+        option_values.context,
+        "NAME",
+        "the kubeconfig's context (default: its current one)",
+    ),
+    Option(
+        "--kscen-seed",
+        _seed,
+        "N|random",
+        "the seed of every test (default: each test's own, from its id)",
+    ),
     DURATION,
     Option(
         "--kscen-archive",
@@ -74,7 +92,9 @@ RESULTS = ("AtMovingNextStep", "OnPause", "OnDone")
 
 def _results(text: str) -> str:
     if text not in RESULTS:
-        raise ValueError(f"{text!r} is no time to write results: choose one of {', '.join(RESULTS)}")
+        raise ValueError(
+            f"{text!r} is no time to write results: choose one of {', '.join(RESULTS)}"
+        )
     return text
 
 
@@ -88,7 +108,10 @@ SCENARIO_RESULTS = Option(
     "--kscen-scenario-results",
     _results,
     "|".join(RESULTS),
-    "when a scenario's results are written into its status (default: UPDATE_SCENARIO_RESULTS_STRATEGY, else AtMovingNextStep)",
+    (
+        "when a scenario's results are written into its status (default: "
+        "UPDATE_SCENARIO_RESULTS_STRATEGY, else AtMovingNextStep)"
+    ),
 )
 SCENARIO_PATIENCE = Option(
     "--kscen-scenario-patience",
@@ -113,7 +136,9 @@ HEALTH = ("conditions", "effectiveLayout", "ready")
 
 def _health(text: str) -> str:
     if text not in HEALTH:
-        raise ValueError(f"{text!r} is no source of a volume's health: choose one of {', '.join(HEALTH)}")
+        raise ValueError(
+            f"{text!r} is no source of a volume's health: choose one of {', '.join(HEALTH)}"
+        )
     return text
 
 
@@ -148,44 +173,105 @@ PARENT_KUBECONFIG = Option(
     "--parent-kubeconfig",
     option_values.existing_file,
     "FILE",
-    "the kubeconfig of the cluster whose virtual machines are the tested one's nodes; chaos on a real cluster needs it",
+    (
+        "the kubeconfig of the cluster whose virtual machines are the tested one's nodes; "
+        "chaos on a real cluster needs it"
+    ),
 )
 VM_NAMESPACE = Option(
-    "--vm-namespace", option_values.namespace, "NAME", "the namespace of those virtual machines; chaos on a real cluster needs it"
+    "--vm-namespace",
+    option_values.namespace,
+    "NAME",
+    "the namespace of those virtual machines; chaos on a real cluster needs it",
 )
 VOLUME_HEALTH = Option(
-    "--kscen-volume-health", _health, "|".join(HEALTH), "what the storage publishes of a volume's health", "conditions"
+    "--kscen-volume-health",
+    _health,
+    "|".join(HEALTH),
+    "what the storage publishes of a volume's health",
+    "conditions",
 )
 
 MEGATEST = (
     STORAGE_CLASSES,
     _number("--max-volumes", "how many volumes at once at most", "10", _churn("max_volumes")),
-    _number("--volume-step-min", "how many volumes a step makes at least", "1", _churn("step", LEAST)),
-    _number("--volume-step-max", "how many volumes a step makes at most", "3", _churn("step", MOST)),
+    _number(
+        "--volume-step-min", "how many volumes a step makes at least", "1", _churn("step", LEAST)
+    ),
+    _number(
+        "--volume-step-max", "how many volumes a step makes at most", "3", _churn("step", MOST)
+    ),
     _time("--step-period-min", "least time between two steps", "10s", _churn("step_period", LEAST)),
     _time("--step-period-max", "most time between two steps", "30s", _churn("step_period", MOST)),
     _time("--volume-period-min", "least time that a volume lives", "1m", _churn("lifetime", LEAST)),
     _time("--volume-period-max", "most time that a volume lives", "5m", _churn("lifetime", MOST)),
-    _switch("--enable-pod-destroyer", "destroy the storage's own pods", SwitchesOn(parameter="pod_destroyer")),
+    _switch(
+        "--enable-pod-destroyer",
+        "destroy the storage's own pods",
+        SwitchesOn(parameter="pod_destroyer"),
+    ),
     _switch("--enable-volume-resizer", "let volumes grow", SwitchesOn(parameter="resizer")),
-    _switch("--enable-volume-replica-destroyer", "delete volumes' replicas", SwitchesOn(parameter="replica_destroyer")),
-    _switch("--enable-volume-replica-creator", "add Access and TieBreaker replicas", SwitchesOn(parameter="replica_creator")),
+    _switch(
+        "--enable-volume-replica-destroyer",
+        "delete volumes' replicas",
+        SwitchesOn(parameter="replica_destroyer"),
+    ),
+    _switch(
+        "--enable-volume-replica-creator",
+        "add Access and TieBreaker replicas",
+        SwitchesOn(parameter="replica_creator"),
+    ),
     VOLUME_HEALTH,
-    _time("--kscen-volume-patience", "most time within which a new volume has to become ready", "10m", _churn("patience")),
+    _time(
+        "--kscen-volume-patience",
+        "most time within which a new volume has to become ready",
+        "10m",
+        _churn("patience"),
+    ),
     _size("--kscen-volume-size", "the size of a new volume", "100Mi", _churn("size")),
-    _size("--kscen-volume-size-max", "no volume grows above it", "1Gi", Fills((CHURN,), "max_size", actor="resizer")),
+    _size(
+        "--kscen-volume-size-max",
+        "no volume grows above it",
+        "1Gi",
+        Fills((CHURN,), "max_size", actor="resizer"),
+    ),
 )
 
 CHAOS = (
     PARENT_KUBECONFIG,
     VM_NAMESPACE,
-    _switch("--enable-chaos-network-block", "cut machines off: all traffic, one volume's DRBD, split brain", SwitchesOn(BLOCK)),
-    _switch("--enable-chaos-network-degrade", "lose packets between two machines, or load their link", SwitchesOn(DEGRADE)),
+    _switch(
+        "--enable-chaos-network-block",
+        "cut machines off: all traffic, one volume's DRBD, split brain",
+        SwitchesOn(BLOCK),
+    ),
+    _switch(
+        "--enable-chaos-network-degrade",
+        "lose packets between two machines, or load their link",
+        SwitchesOn(DEGRADE),
+    ),
     _switch("--enable-chaos-vm-reboot", "restart machines, hard", SwitchesOn(REBOOT)),
-    _time("--chaos-period-min", "least time between two incidents", "1m", Fills(DRAWN, "period", LEAST)),
-    _time("--chaos-period-max", "most time between two incidents", "5m", Fills(DRAWN, "period", MOST)),
-    _time("--chaos-incident-min", "least time that an incident lasts", "10s", Fills(LASTING, "incident", LEAST)),
-    _time("--chaos-incident-max", "most time that an incident lasts", "1m", Fills(LASTING, "incident", MOST)),
+    _time(
+        "--chaos-period-min",
+        "least time between two incidents",
+        "1m",
+        Fills(DRAWN, "period", LEAST),
+    ),
+    _time(
+        "--chaos-period-max", "most time between two incidents", "5m", Fills(DRAWN, "period", MOST)
+    ),
+    _time(
+        "--chaos-incident-min",
+        "least time that an incident lasts",
+        "10s",
+        Fills(LASTING, "incident", LEAST),
+    ),
+    _time(
+        "--chaos-incident-max",
+        "most time that an incident lasts",
+        "1m",
+        Fills(LASTING, "incident", MOST),
+    ),
     Option(
         "--chaos-loss-percent",
         option_values.share,
@@ -258,7 +344,8 @@ class Settings:
 
     @property
     def scenario_patience(self) -> float:
-        return self.of(SCENARIO_PATIENCE) or SCENARIO_PATIENCE.parse(SCENARIO_PATIENCE.default)  # type: ignore[no-any-return]  # duration reads it
+        # duration reads it
+        return self.of(SCENARIO_PATIENCE) or SCENARIO_PATIENCE.parse(SCENARIO_PATIENCE.default)  # type: ignore[no-any-return]
 
     @property
     def storage_classes(self) -> tuple[str, ...] | None:
@@ -275,16 +362,18 @@ def register(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -
             said = f"{option.described}; as {option.flag}".replace("%%", "%")
             parser.addini(option.name, said, type=option.in_file, default=None)
             if option is not KUBECONFIG or not _pytest_kind_registers(pluginmanager):
-                _add(group, option)
-
-
-def _add(group: pytest.OptionGroup, option: Option) -> None:
-    how: dict[str, Any] = {"action": "store_true"} if option.is_switch else {"metavar": option.metavar}
-    group.addoption(option.flag, dest=option.name, default=None, help=option.described, **how)
+                how: dict[str, Any] = (
+                    {"action": "store_true"} if option.is_switch else {"metavar": option.metavar}
+                )
+                group.addoption(
+                    option.flag, dest=option.name, default=None, help=option.described, **how
+                )
 
 
 def _pytest_kind_registers(pluginmanager: pytest.PytestPluginManager) -> bool:
-    """pytest-kind has a flag --kubeconfig too, and pytest refuses a second one: with pytest-kind at work we read its."""
+    """pytest-kind has a flag --kubeconfig too, and pytest refuses a second one: with pytest-kind
+    at work we read its.
+    """
     if os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD"):
         return pluginmanager.has_plugin("pytest_kind.plugin")
     from importlib.util import find_spec
@@ -301,19 +390,23 @@ def settle(config: pytest.Config) -> Settings:
     settings = Settings(**{"kscen_cluster": implied, **values, "given": given})
     if settings.kscen_context and settings.kscen_cluster != "kubeconfig":
         raise pytest.UsageError(
-            f"--kscen-context: the {settings.kscen_cluster} cluster has no contexts: give --kubeconfig too, or leave it out"
+            f"--kscen-context: the {settings.kscen_cluster} cluster has no contexts: give "
+            "--kubeconfig too, or leave it out"
         )
     if settings.kscen_cluster in {"embedded", "controlplane"}:
         for option in (KUBECONFIG, PARENT_KUBECONFIG):
             if option.flag in given:
                 raise pytest.UsageError(
-                    f"{option.flag}: the {settings.kscen_cluster} cluster makes its own: leave out one of the two"
+                    f"{option.flag}: the {settings.kscen_cluster} cluster makes its own: "
+                    "leave out one of the two"
                 )
     return settings
 
 
 def _check_ranges(given: Mapping[str, Given]) -> None:
-    """Two that were given for one range, the least above the most, are wrong whichever test they are for."""
+    """Two that were given for one range, the least above the most, are wrong whichever test they
+    are for.
+    """
     ends = {
         (option.effect.kinds, option.effect.parameter, option.effect.bound): option
         for option in OPTIONS
@@ -324,7 +417,8 @@ def _check_ranges(given: Mapping[str, Given]) -> None:
         most = given.get(ends[kinds, parameter, MOST].flag) if bound == LEAST else None
         if least and most and least.value > most.value:
             raise pytest.UsageError(
-                f"{least.source}: {least.text} is above {most.text} of {most.source}: give the least and the most"
+                f"{least.source}: {least.text} is above {most.text} of {most.source}: "
+                "give the least and the most"
             )
 
 
@@ -332,7 +426,9 @@ SEED_FOR_WORKERS = "kscen_seed"
 
 
 def with_seed_drawn(settings: Settings, workerinput: dict[str, Any]) -> Settings:
-    """'random' becomes a number: drawn once for the whole session, workers of pytest-xdist included."""
+    """'random' becomes a number: drawn once for the whole session, workers of pytest-xdist
+    included.
+    """
     if settings.kscen_seed != RANDOM:
         return settings
     from pytest_kscen.chance import draw_seed

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pytest_kscen.run.plan import Plan
 
 
-
 # A marker's parameters in our own units, and what settings put where it leaves them open: a
 # range bound by bound.
 
@@ -41,44 +40,62 @@ def keywords(mark: pytest.Mark, kind: type[Any]) -> dict[str, Any]:
     """What a marker says by name; a ValueError lists the parameters that there are."""
     known = [field.name for field in dataclasses.fields(kind)]
     if mark.args:
-        raise ValueError(f"@pytest.mark.{mark.name} takes its parameters by name: {', '.join(known)}")
+        raise ValueError(
+            f"@pytest.mark.{mark.name} takes its parameters by name: {', '.join(known)}"
+        )
     for name in mark.kwargs:
         if name not in known:
             raise ValueError(
-                f"@pytest.mark.{mark.name} has no parameter {name!r}{nearest(name, known)}; its parameters are {', '.join(known)}"
+                f"@pytest.mark.{mark.name} has no parameter "
+                f"{name!r}{nearest(name, known)}; its parameters are {', '.join(known)}"
             )
     return dict(mark.kwargs)
 
 
 def keywords_of_all(item: pytest.Item, name: str, kind: type[Any]) -> dict[str, Any]:
-    """What the markers of this name say together: of each parameter what the nearest to the test says that names it."""
+    """What the markers of this name say together: of each parameter what the nearest to the test
+    says that names it.
+    """
     said: dict[str, Any] = {}
     for mark in reversed(list(item.iter_markers(name))):
         said |= keywords(mark, kind)
     return said
 
 
-def settled(declared: Mapping[str, Any], kind: type[Any], name: str, settings: Settings) -> dict[str, Any]:
-    """The parameters of the kind that goes by this name: the marker's, then those of the settings. The rest are its defaults."""
+def settled(
+    declared: Mapping[str, Any], kind: type[Any], name: str, settings: Settings
+) -> dict[str, Any]:
+    """The parameters of the kind that goes by this name: the marker's, then those of the settings.
+
+    The rest are its defaults.
+    """
     found: dict[str, Any] = {}
     for field in dataclasses.fields(kind):
         number = RANGES.get(str(field.type).removesuffix(" | None"))
         if number is not None:
             found |= _range(declared, field, name, settings, whole=number is int)
         elif field.name in declared:
-            found[field.name] = _one(field, declared[field.name])
+            value = declared[field.name]
+            if field.type == DURATION:
+                found[field.name] = _seconds(field.name, value)
+            else:
+                found[field.name] = tuple(value) if isinstance(value, list) else value
         elif given := _given(name, field.name, None, settings):
             found[field.name] = given.value
     return found
 
 
 def left_open(name: str, declared: Mapping[str, Any], made: object = None) -> Iterator[str]:
-    """The flags that fill what is not declared of the kind that goes by this name, and what its actors ask for."""
+    """The flags that fill what is not declared of the kind that goes by this name, and what its
+    actors ask for.
+    """
     for option, fills in _filling(name):
         if fills.actor and not getattr(made, fills.actor):
             continue
         said = declared.get(fills.parameter)
-        if fills.parameter not in declared or (fills.bound is not None and (said is None or said[fills.bound] is None)):
+        if fills.parameter not in declared or (
+            fills.bound is not None and (said is None or said[fills.bound] is None)
+        ):
             yield option.flag
 
 
@@ -87,22 +104,22 @@ def filled_by(name: str, settings: Settings) -> dict[str, str]:
     said: dict[str, str] = {}
     for option, fills in _filling(name):
         if given := settings.given.get(option.flag):
-            said[fills.parameter] = " and ".join(filter(None, (said.get(fills.parameter), given.source)))
+            said[fills.parameter] = " and ".join(
+                filter(None, (said.get(fills.parameter), given.source))
+            )
     return said
 
 
-def _one(field: Any, value: Any) -> Any:
-    if field.type == DURATION:
-        return _seconds(field.name, value)
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _range(declared: Mapping[str, Any], field: Any, name: str, settings: Settings, *, whole: bool) -> dict[str, Any]:
+def _range(
+    declared: Mapping[str, Any], field: Any, name: str, settings: Settings, *, whole: bool
+) -> dict[str, Any]:
     written = declared.get(field.name)
     if written is not None and (not isinstance(written, list | tuple) or len(written) != PAIR):
         raise ValueError(f"{field.name}={written!r}: give two values, the least and the most")
     bounds = [
-        _marked(field.name, written, bound, whole=whole) or _filled(name, field.name, bound, settings) for bound in (LEAST, MOST)
+        _marked(field.name, written, bound, whole=whole)
+        or _filled(name, field.name, bound, settings)
+        for bound in (LEAST, MOST)
     ]
     if not any(bounds):
         return {}
@@ -110,7 +127,9 @@ def _range(declared: Mapping[str, Any], field: Any, name: str, settings: Setting
     if least.value > most.value:
         if written is not None and None not in written:
             raise no_range(field.name, written, whole=whole)
-        raise ValueError(f"{field.name}: the least, {least.said}, is above the most, {most.said}: give both")
+        raise ValueError(
+            f"{field.name}: the least, {least.said}, is above the most, {most.said}: give both"
+        )
     return {field.name: (least.value, most.value)}
 
 
@@ -132,9 +151,14 @@ def _filled(name: str, parameter: str, bound: int, settings: Settings) -> Bound 
 def _default(name: str, field: Any, bound: int) -> Bound:
     for option, fills in _filling(name):
         if (fills.parameter, fills.bound) == (field.name, bound):
-            return Bound(option.parse(option.default), f"{option.default} by default ({option.flag})")
+            return Bound(
+                option.parse(option.default), f"{option.default} by default ({option.flag})"
+            )
     if field.default is None:
-        raise ValueError(f"{field.name} has no default that could fill what is left open: give the least and the most")
+        raise ValueError(
+            f"{field.name} has no default that could fill what is left open: give the "
+            "least and the most"
+        )
     return Bound(field.default[bound], f"{field.default[bound]} by default")
 
 
@@ -146,7 +170,11 @@ def _given(name: str, parameter: str, bound: int | None, settings: Settings) -> 
 
 
 def _filling(name: str) -> Iterable[tuple[Option, Fills]]:
-    return ((option, option.effect) for option in OPTIONS if isinstance(option.effect, Fills) and name in option.effect.kinds)
+    return (
+        (option, option.effect)
+        for option in OPTIONS
+        if isinstance(option.effect, Fills) and name in option.effect.kinds
+    )
 
 
 def _seconds(name: str, duration: Any) -> float:
@@ -201,22 +229,38 @@ def backend_of(item: pytest.Item) -> str:
 REAL = ("kind", "kubeconfig")
 
 
-def unmet(plan: Plan, backend: str, settings: Settings, churn_marks: Sequence[pytest.Mark]) -> list[str]:
+def unmet(
+    plan: Plan, backend: str, settings: Settings, churn_marks: Sequence[pytest.Mark]
+) -> list[str]:
     """What is missing, one line each, with what to give."""
     if backend not in REAL:
         return []
-    return [*_storage_classes(plan, backend, settings, churn_marks), *_parent(plan, backend, settings)]
+    return [
+        *_storage_classes(plan, backend, settings, churn_marks),
+        *_parent(plan, backend, settings),
+    ]
 
 
-def _storage_classes(plan: Plan, backend: str, settings: Settings, marks: Sequence[pytest.Mark]) -> list[str]:
-    if plan.churn is None or settings.storage_classes or any("storage_classes" in mark.kwargs for mark in marks):
+def _storage_classes(
+    plan: Plan, backend: str, settings: Settings, marks: Sequence[pytest.Mark]
+) -> list[str]:
+    if (
+        plan.churn is None
+        or settings.storage_classes
+        or any("storage_classes" in mark.kwargs for mark in marks)
+    ):
         return []
-    how = "--storage-classes A,B (KSCEN_STORAGE_CLASSES, storage_classes in the ini file) or volume_churn(storage_classes=[...])"
+    how = (
+        "--storage-classes A,B (KSCEN_STORAGE_CLASSES, storage_classes in the ini file) or "
+        "volume_churn(storage_classes=[...])"
+    )
     return [f"the {backend} cluster has storage classes of its own: name those to test with {how}"]
 
 
 def _parent(plan: Plan, backend: str, settings: Settings) -> list[str]:
-    acting = list(dict.fromkeys(profile.profile for profile in plan.chaos if profile.needs_machines()))
+    acting = list(
+        dict.fromkeys(profile.profile for profile in plan.chaos if profile.needs_machines())
+    )
     missing = [
         f"{flag} (KSCEN_{variable})"
         for flag, variable, value in (
@@ -227,9 +271,11 @@ def _parent(plan: Plan, backend: str, settings: Settings) -> list[str]:
     ]
     if not acting or not missing:
         return []
-    acts = f"{', '.join(acting)} act{'s' if len(acting) == 1 else ''} on the virtual machines under the {backend} cluster's nodes"
+    acts = (
+        f"{', '.join(acting)} act{'s' if len(acting) == 1 else ''} on the virtual machines "
+        f"under the {backend} cluster's nodes"
+    )
     return [f"{acts}: give {' and '.join(missing)}"]
-
 
 
 PLAN_FROM_COMMAND_LINE = "plan_from_command_line"
@@ -244,7 +290,11 @@ def plan(item: pytest.Item) -> Plan:
     churn = _churn(item, settings, [one.parameter for one in switched_on if one.parameter])
     chaos = list(_marked_chaos(item, settings))
     marked = [profile.profile for profile in chaos]
-    chaos += [_profile(one.profile, {}, settings) for one in switched_on if one.profile and one.profile not in marked]
+    chaos += [
+        _profile(one.profile, {}, settings)
+        for one in switched_on
+        if one.profile and one.profile not in marked
+    ]
     declared = Plan(churn, tuple(chaos), settings.volume_health)
     if complaints := unmet(declared, backend_of(item), settings, list(item.iter_markers(CHURN))):
         raise ValueError("\n".join(complaints))
@@ -252,13 +302,18 @@ def plan(item: pytest.Item) -> Plan:
 
 
 def reached(item: pytest.Item, declared: Plan) -> Iterator[str]:
-    """The flags that fill what the markers of this plan leave open, if there is whoever asks for it."""
+    """The flags that fill what the markers of this plan leave open, if there is whoever asks for
+    it.
+    """
     from pytest_kscen.chaos.profiles import kind_of
     from pytest_kscen.megatest.churn import Churn
 
     if declared.churn:
         yield from left_open(CHURN, keywords_of_all(item, CHURN, Churn), declared.churn)
-    chaos = [(kind_of(mark.args[0], mark.kwargs).profile, mark.kwargs) for mark in item.iter_markers("chaos")]
+    chaos = [
+        (kind_of(mark.args[0], mark.kwargs).profile, mark.kwargs)
+        for mark in item.iter_markers("chaos")
+    ]
     marked = [profile for profile, _ in chaos]
     chaos += [(profile, {}) for profile in declared.declared if profile not in marked]
     for profile, said in chaos:
@@ -288,7 +343,10 @@ def _marked_chaos(item: pytest.Item, settings: Settings) -> Iterator[Profile]:
     for mark in reversed(list(item.iter_markers("chaos"))):
         if len(mark.args) != 1 or not isinstance(mark.args[0], str):
             said = ", ".join(repr(one) for one in mark.args)
-            raise ValueError(f"@pytest.mark.chaos({said}) takes the profile's name first, then its parameters by name")
+            raise ValueError(
+                f"@pytest.mark.chaos({said}) takes the profile's name first, then its "
+                "parameters by name"
+            )
         yield _profile(mark.args[0], mark.kwargs, settings)
 
 
@@ -300,13 +358,19 @@ def _profile(name: str, declared: Mapping[str, Any], settings: Settings) -> Prof
     return made
 
 
-def _made(kind: type[Any], declared: Mapping[str, Any], name: str, where: str, settings: Settings) -> Any:
-    """One part of the plan; a complaint about it says who gave the value: the marker, or a setting."""
+def _made(
+    kind: type[Any], declared: Mapping[str, Any], name: str, where: str, settings: Settings
+) -> Any:
+    """One part of the plan; a complaint about it says who gave the value: the marker, or a
+    setting.
+    """
     try:
         return kind(**settled(declared, kind, name, settings))
     except (TypeError, ValueError) as error:
         filled = filled_by(name, settings)
         said = [
-            f"{one} is given by {who}" for one, who in filled.items() if one not in declared and str(error).startswith(f"{one}=")
+            f"{one} is given by {who}"
+            for one, who in filled.items()
+            if one not in declared and str(error).startswith(f"{one}=")
         ]
         raise ValueError("; ".join([f"{where}: {error}", *said])) from error

@@ -1,1 +1,4 @@
-"""How runs reach people: folders, summaries, attachments. What they say comes from journals and outcomes alone."""
+"""How runs reach people: folders, summaries, attachments.
+
+What they say comes from journals and outcomes alone.
+"""

@@ -1,4 +1,6 @@
-"""A run in an Allure report: a step for it with one for each incident and each volume that moved, and its papers attached."""
+"""A run in an Allure report: a step for it with one for each incident and each volume that
+moved, and its papers attached.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,11 @@ def attach(outcome: Outcome, journal: Journal, title: str) -> None:
     import allure
 
     text, json = allure.attachment_type.TEXT, allure.attachment_type.JSON
-    with _step(f"{title}: {outcome.judged} after {in_words(outcome.lasted)}", outcome.judged, outcome.explain()):
+    with _step(
+        f"{title}: {outcome.judged} after {in_words(outcome.lasted)}",
+        outcome.judged,
+        outcome.explain(),
+    ):
         allure.attach("\n".join(summary(outcome)), "summary", text)
         allure.attach(outcome.as_json(), "outcome.json", json)
         if journal.size <= LARGEST_JOURNAL:
@@ -54,7 +60,10 @@ def attach(outcome: Outcome, journal: Journal, title: str) -> None:
             with _step(f"{volume.verdict}: {volume.name}", volume.verdict, volume.unjudged):
                 allure.attach("\n".join(told[volume.name]), f"the story of {volume.name}", text)
         if left_out:
-            _say(f"and {len(left_out)} more that moved: `python -m pytest_kscen story FOLDER VOLUME` tells any")
+            _say(
+                f"and {len(left_out)} more that moved: `python -m pytest_kscen story "
+                "FOLDER VOLUME` tells any"
+            )
 
 
 def _say(line: str) -> None:

@@ -1,8 +1,8 @@
-"""A run's folder: journal, outcome, summary, the stories of volumes that moved, seed, options, the line that runs it again.
+"""A run's folder: journal, outcome, summary, the stories of volumes that moved, seed, options, the
+line that runs it again.
 
-It is there from when nothing refuses the run, with a journal that is written as things happen: a run that is killed leaves
-that. What is judged comes when the run is over.
-"""
+It is there from when nothing refuses the run, with a journal that is written as things happen: a
+run that is killed leaves that. What is judged comes when the run is over."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def check_free(folder: pathlib.Path) -> None:
 
 
 def begin(folder: pathlib.Path, facts: dict[str, Any], journal: Journal) -> None:
-    """The journal goes on in this folder; what was left there of this run of the test gives way, and what was of later ones."""
+    """The journal goes on in this folder; what was left there of this run of the test gives way,
+    and what was of later ones.
+    """
     folder.mkdir(parents=True, exist_ok=True)
 
     def give_way() -> None:
@@ -55,11 +57,16 @@ def begin(folder: pathlib.Path, facts: dict[str, Any], journal: Journal) -> None
         journal.keep_in(folder / JOURNAL, give_way)
     except JournalTaken:
         raise _taken(folder) from None
-    (folder / FACTS).write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE, default=str))
+    (folder / FACTS).write_bytes(
+        orjson.dumps(facts, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE, default=str)
+    )
 
 
 def _taken(folder: pathlib.Path) -> ValueError:
-    return ValueError(f"a run that is still on writes to {folder}: wait for its end, or give another --kscen-archive")
+    return ValueError(
+        f"a run that is still on writes to {folder}: wait for its end, or give another "
+        "--kscen-archive"
+    )
 
 
 def _clear(folder: pathlib.Path) -> None:
@@ -72,7 +79,11 @@ def _later_runs(folder: pathlib.Path, test: str) -> Iterator[pathlib.Path]:
     """Of the same test: what is there of them before they have begun is an earlier session's."""
     number = _number(folder, test)
     for other in folder.parent.glob(f"{folder_name(test, 1)}-*") if number else ():
-        if _number(other, test) > number and _is_of(other, test) and not is_being_written(other / JOURNAL):
+        if (
+            _number(other, test) > number
+            and _is_of(other, test)
+            and not is_being_written(other / JOURNAL)
+        ):
             yield other
 
 
@@ -111,8 +122,14 @@ def finish(folder: pathlib.Path, journal: Journal, outcome: Outcome) -> None:
     for name, told in stories(journal, [one.name for one in chosen]).items():
         write_lines(folder / "stories" / f"{name}.txt", told)
     if left_out:
-        how = f"`python -m pytest_kscen story FOLDER VOLUME` tells that of any of these {len(left_out)} volumes, which moved too:"
-        write_lines(folder / "stories" / LEFT_OUT, [how, *(f"{one.verdict:<11} {one.name}" for one in left_out)])
+        how = (
+            "`python -m pytest_kscen story FOLDER VOLUME` tells that of any of these "
+            f"{len(left_out)} volumes, which moved too:"
+        )
+        write_lines(
+            folder / "stories" / LEFT_OUT,
+            [how, *(f"{one.verdict:<11} {one.name}" for one in left_out)],
+        )
 
 
 def write_lines(path: pathlib.Path, lines: Iterable[str]) -> None:
@@ -120,10 +137,11 @@ def write_lines(path: pathlib.Path, lines: Iterable[str]) -> None:
 
 
 def folder_name(test: str, number: int) -> str:
-    """A test's id without what a file system would not like; the second run of one test and later ones carry their number.
+    """A test's id without what a file system would not like; the second run of one test and later
+    ones carry their number.
 
-    One that had to be changed or cut carries a piece of its hash, so that no two tests share a folder.
-    """
+    One that had to be changed or cut carries a piece of its hash, so that no two tests share a
+    folder."""
     name = re.sub(r"[^\w.\-]+", "-", test.replace("::", "-").replace("/", "-")).strip("-")
     outside = name.startswith("..")
     name = name.lstrip("-.") if outside else name

@@ -1,4 +1,6 @@
-"""One volume's story from a run's journal: what was done to it, what became of it, and the faults on its nodes meanwhile."""
+"""One volume's story from a run's journal: what was done to it, what became of it, and the
+faults on its nodes meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,14 @@ def stories(journal: Iterable[Entry], volumes: Iterable[str]) -> dict[str, list[
     told: dict[str, list[str]] = {volume: [] for volume in volumes}
     faults = {volume: _Faults(volume) for volume in told}
     for entry in journal if told else ():
-        for volume in told if _is_of_a_fault(entry) else [entry.data.get("volume")]:
+        for volume in (
+            told
+            if entry.what == "incident-started" or entry.what in _OF_FAULTS
+            else [entry.data.get("volume")]
+        ):
             if volume in told:
                 told[volume] += _lines(entry, volume, faults[volume])
     return told
-
-
-def _is_of_a_fault(entry: Entry) -> bool:
-    return entry.what == "incident-started" or entry.what in _OF_FAULTS
 
 
 def _lines(entry: Entry, volume: str, faults: _Faults) -> Iterator[str]:
@@ -54,12 +56,18 @@ def _told(entry: Entry, volume: str, faults: _Faults) -> Iterator[str]:
         yield _line(entry, _TOLD[entry.what](entry.data))
         if entry.what == "volume-placed":
             yield from faults.placed(entry)
-        elif entry.what == "ended" and entry.data["action"] == DELETE and entry.data["result"] == "done":
+        elif (
+            entry.what == "ended"
+            and entry.data["action"] == DELETE
+            and entry.data["result"] == "done"
+        ):
             faults.forget()
 
 
 class _Faults:
-    """A run's incidents as one volume sees them: those on its nodes, and what they did to it or to no volume in particular."""
+    """A run's incidents as one volume sees them: those on its nodes, and what they did to it or
+    to no volume in particular.
+    """
 
     def __init__(self, volume: str) -> None:
         self._volume = volume
@@ -92,7 +100,9 @@ class _Faults:
             del self._on[fault]
 
     def _concerns(self, data: dict[str, Any]) -> bool:
-        """What names no volume is said to all that are there; what names some, to these, whether they are there or not."""
+        """What names no volume is said to all that are there; what names some, to these, whether
+        they are there or not.
+        """
         named = data.get("volumes") or ([data["volume"]] if "volume" in data else [])
         return self._volume in named if named else not self._is_gone
 
@@ -106,12 +116,15 @@ class _Faults:
 
 
 def _between(fault: dict[str, Any]) -> str:
-    """Both ends of a network between machines, wherever the volume is: it may come to the other one later."""
+    """Both ends of a network between machines, wherever the volume is: it may come to the other
+    one later.
+    """
     targets = fault["targets"]
     sides = [targets[side] for side in ("group_a", "group_b") if side in targets]
     if fault["profile"] in BETWEEN and not sides:
         sides = [[node] for node in targets.get("nodes", ())]
-    return f"between {' and '.join(map(', '.join, sides))}" if len(sides) == 2 else ""  # noqa: PLR2004  # one, and the other
+    # one, and the other
+    return (f"between {' and '.join(map(', '.join, sides))}") if len(sides) == 2 else ""  # noqa: PLR2004
 
 
 def kind_of_fault(profile: str, variant: str) -> str:
@@ -125,7 +138,9 @@ def _line(entry: Entry, said: str) -> str:
 
 def _particulars(data: dict[str, Any]) -> str:
     said = ", ".join(
-        f"{name} {_value(name, value)}" for name, value in data.items() if name not in HIDDEN and value not in (None, [])
+        f"{name} {_value(name, value)}"
+        for name, value in data.items()
+        if name not in HIDDEN and value not in (None, [])
     )
     return f" ({said})" if said else ""
 
@@ -154,7 +169,10 @@ def told_lacks(data: dict[str, Any]) -> str:
 def _replicas(data: dict[str, Any]) -> str:
     if not data["replicas"]:
         return "no condition of its replicas is False"
-    told = (f"{name}: {', '.join(map(str, conditions))}" for name, conditions in data["replicas"].items())
+    told = (
+        f"{name}: {', '.join(map(str, conditions))}"
+        for name, conditions in data["replicas"].items()
+    )
     return f"replicas' conditions that are False: {'; '.join(told)}"
 
 
@@ -165,7 +183,9 @@ def _stopped(conditions: dict[str, str]) -> str:
 _TOLD: dict[str, Callable[[dict[str, Any]], str]] = {
     "volume": lambda data: f"wanted{_particulars(data)}",
     "began": lambda data: f"{data['action']} begins{_particulars(data)}",
-    "ended": lambda data: f"{data['action']}: {data['result']} after {data['took']:g} s{_particulars(data)}",
+    "ended": lambda data: (
+        f"{data['action']}: {data['result']} after {data['took']:g} s{_particulars(data)}"
+    ),
     "volume-placed": lambda data: f"has replicas on {', '.join(data['nodes']) or 'no node'}",
     "volume-went": lambda _: "goes",
     "whole": lambda _: "has as many disks again as before one was deleted, and all are up to date",
@@ -179,7 +199,9 @@ _TOLD: dict[str, Callable[[dict[str, Any]], str]] = {
     "check-crashed": lambda data: f"its checker crashed: {data['error']}",
     "never-ready": lambda data: f"was not ready within {data['waited']:g} s",
     "not-deleted": lambda data: f"could not be deleted yet: {data['why']}",
-    "never-gone": lambda data: f"was not gone within {data['waited']:g} s{': ' + data['why'] if data['why'] else ''}",
+    "never-gone": lambda data: (
+        f"was not gone within {data['waited']:g} s{': ' + data['why'] if data['why'] else ''}"
+    ),
 }
 _OF_FAULTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "incident-failed": lambda data: f"could not be caused as it should: {data['error']}",
@@ -190,10 +212,17 @@ _OF_FAULTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "incident-ended": lambda data: f"ends after {data['lasted']:g} s",
     "incident-not-undone": lambda data: f"is perhaps not undone: {data['error']}",
     "incident-recovered": lambda data: f"is recovered from, {data['took']:g} s after its end",
-    "incident-overtaken": lambda data: f"is overtaken by {', '.join(data['by'])} before it is recovered from",
-    "incident-gone": lambda data: f"is not seen to be recovered from, for it went first: {'; '.join(data['left'])}",
-    "incident-mingled": lambda data: (
-        f"is recovered from with what {', '.join(data['others'])} left: nobody can tell how long each took"
+    "incident-overtaken": lambda data: (
+        f"is overtaken by {', '.join(data['by'])} before it is recovered from"
     ),
-    "incident-unrecovered": lambda data: f"is not recovered from within {data['waited']:g} s: {'; '.join(data['left'])}",
+    "incident-gone": lambda data: (
+        f"is not seen to be recovered from, for it went first: {'; '.join(data['left'])}"
+    ),
+    "incident-mingled": lambda data: (
+        f"is recovered from with what {', '.join(data['others'])} left: nobody can tell "
+        "how long each took"
+    ),
+    "incident-unrecovered": lambda data: (
+        f"is not recovered from within {data['waited']:g} s: {'; '.join(data['left'])}"
+    ),
 }

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from pytest_kscen.judge.volumes import VolumeRecord
 
 
-
 # How incidents with an effect were recovered from: a time says little without those that have
 # none.
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,6 @@ class Recoveries:
         yield from (f"{count} {word}" for word, count in counts.items() if count)
 
 
-
 MOST_ROWS = 20  # of volumes that are not well, in brief
 MOST_NAMES = 5  # of those that may be well
 WORST_FIRST = (BROKEN, UNKNOWN, INTERRUPTED, RECOVERED, STABLE)
@@ -71,7 +68,9 @@ TIMES = {"create": CREATE, "ready": READY, "delete": DELETE}
 
 def summary(outcome: Outcome) -> list[str]:
     """In full."""
-    moved = [one for one in outcome.volumes if one.verdict != STABLE or any(one.transitions.values())]
+    moved = [
+        one for one in outcome.volumes if one.verdict != STABLE or any(one.transitions.values())
+    ]
     return [
         *_verdict(outcome),
         *_volumes(outcome),
@@ -114,18 +113,26 @@ def _volumes(outcome: Outcome) -> Iterator[str]:
         return
     created = outcome.actions[CREATE].done if CREATE in outcome.actions else 0
     errors = sum(tally.failed for tally in outcome.actions.values())
-    counts = {verdict: sum(one.verdict == verdict for one in outcome.volumes) for verdict in reversed(WORST_FIRST)}
+    counts = {
+        verdict: sum(one.verdict == verdict for one in outcome.volumes)
+        for verdict in reversed(WORST_FIRST)
+    }
     share = f" ({counts[INTERRUPTED] / len(outcome.volumes):.0%})" if counts[INTERRUPTED] else ""
     words = {INTERRUPTED: f"{INTERRUPTED}{share}"}
     counted = ", ".join(
-        f"{count} {words.get(verdict, verdict)}" for verdict, count in counts.items() if count or verdict != UNKNOWN
+        f"{count} {words.get(verdict, verdict)}"
+        for verdict, count in counts.items()
+        if count or verdict != UNKNOWN
     )
     yield f"  volumes: {created} created, {_plural(errors, 'error')}: {counted}"
 
 
 def _times(outcome: Outcome) -> Iterator[str]:
     told = [
-        f"{word} {tally.average:.1f} s on average ({tally.longest:.1f} s at most, {tally.total:.1f} s in all)"
+        (
+            f"{word} {tally.average:.1f} s on average ({tally.longest:.1f} s at most, "
+            f"{tally.total:.1f} s in all)"
+        )
         for word, action in TIMES.items()
         if (tally := outcome.actions.get(action)) and tally.done
     ]
@@ -148,7 +155,11 @@ def _cut_short(outcome: Outcome) -> Iterator[str]:
 def _incidents(seen: Sequence[IncidentRecord]) -> Iterator[str]:
     kinds = dict.fromkeys((incident.profile, incident.variant) for incident in seen)
     for profile, variant in kinds:
-        own = [incident for incident in seen if (incident.profile, incident.variant) == (profile, variant)]
+        own = [
+            incident
+            for incident in seen
+            if (incident.profile, incident.variant) == (profile, variant)
+        ]
         yield f"  {kind_of_fault(profile, variant)}: {_shaken(own, average=True)}"
 
 
@@ -163,12 +174,17 @@ def _shaken(own: Sequence[IncidentRecord], *, average: bool = False) -> str:
     if times := told.times:
         mean = f"{sum(times) / len(times):.1f} s on average, " if average else ""
         recovered = [f"{len(times)} recovered in {mean}{told.longest:.1f} s at most"]
-    effective = f"{_plural(len(own), 'incident')}, {sum(incident.had_effect for incident in own)} with an effect"
+    effective = (
+        f"{_plural(len(own), 'incident')}, {sum(incident.had_effect for incident in own)} "
+        "with an effect"
+    )
     return "; ".join([effective, *recovered, *told.without_a_time()])
 
 
 def _cleared(outcome: Outcome) -> Iterator[str]:
-    """What an earlier run has left; before declared chaos on clusters that are ours, whatever else might pass for chaos too."""
+    """What an earlier run has left; before declared chaos on clusters that are ours, whatever
+    else might pass for chaos too.
+    """
     if (tally := outcome.actions.get(CLEAR)) and tally.done:
         yield f"  cleared away before the run: {_plural(tally.done, 'object')}"
 
@@ -186,16 +202,22 @@ def _some(names: list[str]) -> str:
 
 def _transitions(volumes: Iterable[VolumeRecord]) -> Iterator[str]:
     for one in worst_first(volumes):
-        counted = ", ".join(f"{name} {count}" for name, count in one.transitions.items()) or "never ready"
+        counted = (
+            ", ".join(f"{name} {count}" for name, count in one.transitions.items()) or "never ready"
+        )
         yield f"  {one.verdict:<11} {one.name} ({one.storage_class}): {counted}"
 
 
 def worst_first(volumes: Iterable[VolumeRecord]) -> list[VolumeRecord]:
-    return sorted(volumes, key=lambda one: (WORST_FIRST.index(one.verdict), -sum(one.transitions.values()), one.name))
+    return sorted(
+        volumes,
+        key=lambda one: (WORST_FIRST.index(one.verdict), -sum(one.transitions.values()), one.name),
+    )
 
 
 def to_tell(outcome: Outcome, most: int) -> tuple[list[VolumeRecord], list[VolumeRecord]]:
-    """Of the volumes that moved, the worst first: those whose stories are told, and those that are left out.
+    """Of the volumes that moved, the worst first: those whose stories are told, and those that are
+    left out.
 
     So many are told, and whatever is broken or unknown.
     """
@@ -206,7 +228,10 @@ def to_tell(outcome: Outcome, most: int) -> tuple[list[VolumeRecord], list[Volum
 
 def _more(left_out: int) -> Iterator[str]:
     if left_out > 0:
-        yield f"  and {left_out} more; -v shows all, and so does the run's summary.txt (--kscen-archive DIR)"
+        yield (
+            f"  and {left_out} more; -v shows all, and so does the run's summary.txt "
+            "(--kscen-archive DIR)"
+        )
 
 
 def _leftovers(outcome: Outcome) -> Iterator[str]:
@@ -219,7 +244,6 @@ def _plural(count: int, word: str) -> str:
 
 
 # A run as JUnit properties: what a CI server's history can draw lines of.
-
 
 
 def properties(outcome: Outcome) -> list[tuple[str, object]]:

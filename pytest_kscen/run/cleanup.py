@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Resource
 
 
-
 # A real API server warns whoever asks for what is deprecated, and the log tells it. Who looks
 # into everything that is served has asked for nothing of that, and it is no news to anybody:
 # while such a look lasts, its own requests' warnings are left out. What others ask for
@@ -49,7 +48,6 @@ def _is_news(_: logging.LogRecord) -> bool:
     return not _looks.get()
 
 
-
 PATIENCE, HURRIED = 120.0, 5.0  # seconds for what was deleted to be gone
 LOOK_AGAIN = 2.0
 IN_PARENT = (CILIUM_NETWORK_POLICIES, VIRTUAL_MACHINE_OPERATIONS)
@@ -68,7 +66,10 @@ class Look:
 
 
 async def leftovers(stage: Stage, actor: Actor, patience: float) -> list[str]:
-    """The names of what is still there, after waiting for what is on its way. Where nobody could look is noted."""
+    """The names of what is still there, after waiting for what is on its way.
+
+    Where nobody could look is noted.
+    """
     end = stage.clock.now() + patience
     look = await _look(stage, Look())
     while (look.there or look.failed) and stage.clock.now() < end:
@@ -80,10 +81,14 @@ async def leftovers(stage: Stage, actor: Actor, patience: float) -> list[str]:
 
 
 async def _look(stage: Stage, look: Look) -> Look:
-    """Without anybody's patience: a server that is away for good would exhaust it for each of its resources."""
+    """Without anybody's patience: a server that is away for good would exhaust it for each of
+    its resources.
+    """
     if stage.parent:
         for resource in IN_PARENT:
-            await _labelled(stage, look, stage.parent.api_for("run"), resource, stage.parent.namespace)
+            await _labelled(
+                stage, look, stage.parent.api_for("run"), resource, stage.parent.namespace
+            )
     api = stage.api_for("run")
     try:
         resources = await api.resources()
@@ -97,7 +102,9 @@ async def _look(stage: Stage, look: Look) -> Look:
     return look
 
 
-async def _labelled(stage: Stage, look: Look, api: Api, resource: Resource, namespace: str = "") -> None:
+async def _labelled(
+    stage: Stage, look: Look, api: Api, resource: Resource, namespace: str = ""
+) -> None:
     place = (resource.qualified, namespace)
     if place in look.empty:
         return
@@ -115,5 +122,9 @@ async def _labelled(stage: Stage, look: Look, api: Api, resource: Resource, name
         look.empty.add(place)
     for item in items:
         metadata = item["metadata"]
-        name = f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else metadata["name"]
+        name = (
+            f"{metadata['namespace']}/{metadata['name']}"
+            if metadata.get("namespace")
+            else metadata["name"]
+        )
         look.there.setdefault(metadata["uid"], f"{resource.plural}/{name}")

@@ -1,4 +1,6 @@
-"""A run as a test holds it: applied objects, actions while it lives, Ctrl-C and SIGTERM, and its outcome."""
+"""A run as a test holds it: applied objects, actions while it lives, Ctrl-C and SIGTERM, and its
+outcome.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from pytest_kscen.run.workflows import Scheduled
 
 
-
 # What a test applies to the cluster: it carries the run's label, is waited for if that is
 # wanted, and is gone after the run.
 
@@ -53,35 +54,54 @@ class Applied:
         self._objects: dict[tuple[Resource, str, str], None] = {}
 
     async def apply(self, objects: tuple[Obj, ...], available_within: float | None) -> None:
-        """Make them, or make them so; then wait until they are what they shall be. What is no object is refused before that."""
+        """Make them, or make them so; then wait until they are what they shall be.
+
+        What is no object is refused before that.
+        """
         for obj in objects:
-            _valid(obj)
+            parts = obj if isinstance(obj, dict) else {}
+            metadata = parts.get("metadata")
+            named = {
+                **parts,
+                "metadata.name": metadata.get("name") if isinstance(metadata, dict) else None,
+            }
+            for field in ("apiVersion", "kind", "metadata.name"):
+                if not isinstance(named.get(field), str) or not named[field]:
+                    raise ValueError(f"what is to be applied has no {field}: {obj!r}")
         applied = [await self._apply(obj) for obj in objects]
         if available_within is not None:
             end = self._actor.clock.now() + available_within
             for resource, namespace, name in applied:
-                await self._wait(resource, namespace, name, end - self._actor.clock.now())
+                patience = end - self._actor.clock.now()
+                try:
+                    await wait_for(
+                        *(self._actor.api, self._actor.clock, resource, name, namespace),
+                        condition=lambda obj: obj is not None and is_available(obj),
+                        timeout=max(patience, 0.001),
+                    )
+                except TimeoutError:
+                    raise TimeoutError(
+                        f"{resource.qualified} {namespace}/{name} was applied, but is not "
+                        "available in time"
+                    ) from None
 
     async def _apply(self, obj: Obj) -> tuple[Resource, str, str]:
         resource = await self._actor.api.resource_of(obj["apiVersion"], obj["kind"])
         metadata = obj["metadata"]
         namespace = metadata.get("namespace", "default") if resource.namespaced else ""
         labels = {**(metadata.get("labels") or {}), **self._actor.labels}
-        labelled = {**obj, "metadata": {**metadata, "labels": labels, **({"namespace": namespace} if namespace else {})}}
+        labelled = {
+            **obj,
+            "metadata": {
+                **metadata,
+                "labels": labels,
+                **({"namespace": namespace} if namespace else {}),
+            },
+        }
         await self._actor.api.apply(resource, labelled, field_manager=MANAGER, force=True)
         key = (resource, namespace, metadata["name"])
         self._objects[key] = None
         return key
-
-    async def _wait(self, resource: Resource, namespace: str, name: str, patience: float) -> None:
-        try:
-            await wait_for(
-                *(self._actor.api, self._actor.clock, resource, name, namespace),
-                condition=lambda obj: obj is not None and is_available(obj),
-                timeout=max(patience, 0.001),
-            )
-        except TimeoutError:
-            raise TimeoutError(f"{resource.qualified} {namespace}/{name} was applied, but is not available in time") from None
 
     async def heal(self) -> None:
         """It disturbs nothing."""
@@ -95,17 +115,10 @@ class Applied:
                 continue
         for resource, namespace, name in self._objects:
             await wait_for(
-                *(self._actor.api, self._actor.clock, resource, name, namespace), condition=lambda obj: obj is None, timeout=GONE
+                *(self._actor.api, self._actor.clock, resource, name, namespace),
+                condition=lambda obj: obj is None,
+                timeout=GONE,
             )
-
-
-def _valid(obj: object) -> None:
-    parts = obj if isinstance(obj, dict) else {}
-    metadata = parts.get("metadata")
-    named = {**parts, "metadata.name": metadata.get("name") if isinstance(metadata, dict) else None}
-    for field in ("apiVersion", "kind", "metadata.name"):
-        if not isinstance(named.get(field), str) or not named[field]:
-            raise ValueError(f"what is to be applied has no {field}: {obj!r}")
 
 
 # Ctrl-C and SIGTERM during a run: the first word ends it in good order, the next hurries it;
@@ -118,8 +131,11 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextlib.contextmanager
-def heard(loop: asyncio.AbstractEventLoop, *words: Callable[[], object], awaited: Callable[[], bool]) -> Iterator[list[int]]:
-    """At each signal the next word is said inside the loop. What has come so far is in the list that this gives.
+def heard(
+    loop: asyncio.AbstractEventLoop, *words: Callable[[], object], awaited: Callable[[], bool]
+) -> Iterator[list[int]]:
+    """At each signal the next word is said inside the loop. What has come so far is in the list
+    that this gives.
 
     Only a process's main thread can hear signals.
 
@@ -155,8 +171,11 @@ def heard(loop: asyncio.AbstractEventLoop, *words: Callable[[], object], awaited
 
 
 def _interrupt(loop: asyncio.AbstractEventLoop) -> None:
-    """A loop that turns in this thread comes to a halt between two steps, so that nobody in it is hit."""
-    if asyncio._get_running_loop() is loop:  # noqa: SLF001  # asyncio's documented hook for loops of others
+    """A loop that turns in this thread comes to a halt between two steps, so that nobody in it
+    is hit.
+    """
+    # asyncio's documented hook for loops of others
+    if asyncio._get_running_loop() is loop:  # noqa: SLF001
         loop.call_soon_threadsafe(_raise)
     else:
         _raise()
@@ -166,14 +185,16 @@ def _raise() -> NoReturn:
     raise KeyboardInterrupt("the run was told to stop")
 
 
-
 T = TypeVar("T")
 
 OVER = (
     "the run is over: act on it inside its `with` block, or begin another; "
     "what follows it needs run.cluster alone, as in run.cluster.advance('2m')"
 )
-STOPS = "the run ends: its faults are taken back and its volumes deleted, which may take minutes; once more leaves the volumes"
+STOPS = (
+    "the run ends: its faults are taken back and its volumes deleted, which may take "
+    "minutes; once more leaves the volumes"
+)
 HURRIES = "the run's volumes are left where they are, its faults are still taken back"
 DAY = 86400.0  # a run without an end is lived through day by day
 
@@ -189,7 +210,10 @@ class Run:
         keep: Callable[[Journal], object] = lambda _: None,
         say: Callable[[str], object] = lambda _: None,
     ) -> None:
-        """`keep` puts the journal where it is to be; it is asked once nothing else refuses the run. `say` reaches who said stop."""
+        """`keep` puts the journal where it is to be; it is asked once nothing else refuses the run.
+
+        `say` reaches who said stop.
+        """
         self.cluster = cluster
         self.plan = plan
         self.journal = Journal(cluster.runner.clock)
@@ -223,7 +247,9 @@ class Run:
     def outcome(self) -> Outcome:
         """What the run has come to, once it is over."""
         if self._outcome is None:
-            raise RuntimeError("the run is still on: it has an outcome when its `with` block is left")
+            raise RuntimeError(
+                "the run is still on: it has an outcome when its `with` block is left"
+            )
         return self._outcome
 
     @property
@@ -253,14 +279,22 @@ class Run:
                 self.call(self.life.last(DAY))
 
     def apply(self, *objects: Obj, available_within: str | float | timedelta | None = None) -> None:
-        """Make these objects, or make them so, and wait until they are available; they are gone after the run."""
+        """Make these objects, or make them so, and wait until they are available; they are gone
+        after the run.
+        """
         within = None if available_within is None else seconds_of(available_within)
         self.do(self._applied.apply(objects, within))
 
     def workflow(
-        self, workflow: Obj | pathlib.Path | str, *, name: str = "", parameters: Mapping[str, Any] | None = None
+        self,
+        workflow: Obj | pathlib.Path | str,
+        *,
+        name: str = "",
+        parameters: Mapping[str, Any] | None = None,
     ) -> Workflow:
-        """Put a Chaos Mesh Workflow on, an object or the file that it is in, and go on beside it."""
+        """Put a Chaos Mesh Workflow on, an object or the file that it is in, and go on beside
+        it.
+        """
         return self.workflows.put_on(workflow, name, parameters or {})
 
     def schedule(self, schedule: Obj) -> Scheduled:
@@ -273,7 +307,9 @@ class Run:
         """Let time pass; whoever is told to stop meanwhile goes no further."""
         self.do(self.life.last(seconds_of(duration)))
 
-    def until(self, condition: Callable[[], object], timeout: str | float | timedelta = "5m") -> None:
+    def until(
+        self, condition: Callable[[], object], timeout: str | float | timedelta = "5m"
+    ) -> None:
         """Let time pass until the condition holds; a TimeoutError says what did not."""
         self.must_be_on()
         seconds_of(timeout)
@@ -304,7 +340,9 @@ class Run:
             self._say(HURRIES)
 
     def must_be_on(self) -> None:
-        """What acts through a run needs one that lives: nobody would watch it, judge it or clear it away."""
+        """What acts through a run needs one that lives: nobody would watch it, judge it or clear
+        it away.
+        """
         if self.is_over:
             raise RuntimeError(OVER)
 
@@ -336,7 +374,9 @@ class Run:
         return self._outcome
 
     def _call_in_any_case(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """A crash that nobody was told of yet is raised instead of the first call; the life has heard of it by itself."""
+        """A crash that nobody was told of yet is raised instead of the first call; the life has
+        heard of it by itself.
+        """
         with contextlib.suppress(ActorCrashedError):
             self.cluster.runner.call(self.cluster.runner.clock.sleep(0))
         self.cluster.runner.call(coroutine)

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.actor import Actor, Stage
     from pytest_kscen.kube.api import Api
     from pytest_kscen.run.plan import Plan
-    Begin = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]
 
+    Begin = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]
 
 
 # What becomes of the volumes that are left when everything is healed: each is ready again
@@ -47,20 +47,29 @@ ASKED_AGAIN = 10.0  # seconds after which a refused look is told as one
 
 
 async def late(stage: Stage, awaits: Callable[[str], float]) -> list[str] | None:
-    """The volumes that did not make it; None if none is known to be late, and at one nobody could look to the end."""
+    """The volumes that did not make it; None if none is known to be late, and at one nobody
+    could look to the end.
+    """
     actor = stage.actor("run")
     staying = [
-        one["metadata"]["name"] for one in await actor.own(REPLICATED_VOLUMES) if not one["metadata"].get("deletionTimestamp")
+        one["metadata"]["name"]
+        for one in await actor.own(REPLICATED_VOLUMES)
+        if not one["metadata"].get("deletionTimestamp")
     ]
     async with asyncio.TaskGroup() as waiting:
-        healed = [waiting.create_task(_heals(stage, actor, name, awaits(name)), name=f"healing of {name}") for name in staying]
+        healed = [
+            waiting.create_task(_heals(stage, actor, name, awaits(name)), name=f"healing of {name}")
+            for name in staying
+        ]
     found = {name: heals.result() for name, heals in zip(staying, healed, strict=True)}
     known = [name for name, heals in found.items() if heals is False]
     return known if known or None not in found.values() else None
 
 
 async def _heals(stage: Stage, actor: Actor, name: str, until: float) -> bool | None:
-    """One that goes meanwhile is waited for no more; whether it should have gone is judged by who deleted it."""
+    """One that goes meanwhile is waited for no more; whether it should have gone is judged by
+    who deleted it.
+    """
     try:
         await wait_for(
             actor.with_patience(ASKED_AGAIN).api,
@@ -71,7 +80,12 @@ async def _heals(stage: Stage, actor: Actor, name: str, until: float) -> bool | 
             timeout=max(HEALING, until - actor.clock.now()),
         )
     except Unseen as unseen:
-        actor.log(logging.WARNING, "whether it became ready again nobody could see", volume=name, why=str(unseen))
+        actor.log(
+            logging.WARNING,
+            "whether it became ready again nobody could see",
+            volume=name,
+            why=str(unseen),
+        )
         return None
     except TimeoutError:
         return False
@@ -86,11 +100,13 @@ async def _heals(stage: Stage, actor: Actor, name: str, until: float) -> bool | 
 
 NAME = "chaos.kscen.io"
 TAKEN = (
-    "another run does chaos on {where}, or needs it calm: {holder} holds the Lease {lease} there: wait for its end, or end it; "
+    "another run does chaos on {where}, or needs it calm: {holder} holds the Lease "
+    "{lease} there: wait for its end, or end it; "
     "if it was killed, try again when {lasts:.0f} s are over"
 )
 FORBIDDEN = (
-    "whether another run does chaos on {where} cannot be told: {error}. Our user needs get, create and update of "
+    "whether another run does chaos on {where} cannot be told: {error}. Our user needs "
+    "get, create and update of "
     "leases.coordination.k8s.io in the namespace {namespace} there"
 )
 NOWHERE = "{where} has no namespace {namespace}: see --vm-namespace"
@@ -100,7 +116,9 @@ class Tenure:
     """One run's, from when it is claimed until it is given back."""
 
     def __init__(self, stage: Stage, begin: Begin) -> None:
-        """`begin` has a coroutine live beside the run, which hears if that crashes: when a Lease is lost."""
+        """`begin` has a coroutine live beside the run, which hears if that crashes: when a Lease
+        is lost.
+        """
         self._stage = stage
         self._begin = begin
         self._over = Signal()
@@ -125,20 +143,24 @@ class Tenure:
                 if holder := await lease.claim(word):  # which may wait for one who was killed
                     claim.result = "stopped"
                 if holder and not word.given:
-                    raise PreflightRefused(TAKEN.format(where=where, holder=holder, lease=lease, lasts=LASTS))
+                    raise PreflightRefused(
+                        TAKEN.format(where=where, holder=holder, lease=lease, lasts=LASTS)
+                    )
         except Forbidden as error:
-            raise PreflightRefused(FORBIDDEN.format(where=where, namespace=namespace, error=error.message)) from None
+            raise PreflightRefused(
+                FORBIDDEN.format(where=where, namespace=namespace, error=error.message)
+            ) from None
         except NotFound:
             raise PreflightRefused(NOWHERE.format(where=where, namespace=namespace)) from None
         if not holder:
-            self._kept.append(self._begin(lease.hold(self._over.wait()), f"lease {lease} of {where}"))
+            self._kept.append(
+                self._begin(lease.hold(self._over.wait()), f"lease {lease} of {where}")
+            )
 
     async def give_back(self) -> None:
         self._over.give()
         if self._kept:
             await asyncio.wait(self._kept)
-
-
 
 
 class Companion(Protocol):
@@ -188,13 +210,21 @@ class Life:
     async def begin(self, duration: float | None, let_in: Callable[[], object]) -> None:
         """`let_in` hears that nothing refuses the run, before it does more than to hold a Lease."""
         watched = list(self.stage.health.conditions)
-        declared = {"churn": self._plan.churn is not None, "chaos": self._plan.declared, "conditions": watched}
+        declared = {
+            "churn": self._plan.churn is not None,
+            "chaos": self._plan.declared,
+            "conditions": watched,
+        }
         label = f"{RUN_LABEL}={self.stage.run_id}"
-        self._director.note("run-started", seed=self.stage.chance.seed, duration=duration, label=label, **declared)
+        self._director.note(
+            "run-started", seed=self.stage.chance.seed, duration=duration, label=label, **declared
+        )
         await preflight(self.stage, self._plan)
         if not self.stage.owned:
             await warn_of_strangers(self.stage)
-        may_shake = self._plan.declared or self.stage.parent  # one that a test conducts may cause faults of which no plan tells
+        may_shake = (
+            self._plan.declared or self.stage.parent
+        )  # one that a test conducts may cause faults of which no plan tells
         if may_shake:
             await self.claim()
         let_in()
@@ -233,7 +263,9 @@ class Life:
         return task
 
     def _heard_of(self, task: asyncio.Task[Any]) -> None:
-        """What an API refuses ends no actor; what does is a mistake of ours, and nothing that follows would mean anything."""
+        """What an API refuses ends no actor; what does is a mistake of ours, and nothing that
+        follows would mean anything.
+        """
         if not task.cancelled() and (error := task.exception()):
             if not isinstance(error, Exception):
                 raise error
@@ -241,7 +273,9 @@ class Life:
             self._word.give()
 
     def hear_of_cluster(self, crash: ActorCrashedError) -> None:
-        """One of those who make up the cluster has crashed: what it did after that would mean nothing either."""
+        """One of those who make up the cluster has crashed: what it did after that would mean
+        nothing either.
+        """
         self._crashed(CLUSTER, crash)
         self._word.give()
 
@@ -269,7 +303,12 @@ class Life:
         for incident in self._lasting():
             self._director.note("incident-lasting", incident=incident.id)
         self._director.note("frozen")
-        await self._heal()
+        self._calm.give()
+        if shaking := [*self._chaos, *self.season.shakers]:
+            await asyncio.wait(shaking)
+        for companion in self.companions:
+            await self._try(f"healing {companion}", companion.heal())
+        self._director.note("healed")
         await self._try("liveness", self._judge_liveness())
         for incident in reversed(self._lasting()):
             await self._try(f"end of {incident.id}", incident.end())
@@ -294,14 +333,6 @@ class Life:
         except Exception as error:  # noqa: BLE001  # told, and raised when everything was tried
             self._crashed(what, error)
 
-    async def _heal(self) -> None:
-        self._calm.give()
-        if shaking := [*self._chaos, *self.season.shakers]:
-            await asyncio.wait(shaking)
-        for companion in self.companions:
-            await self._try(f"healing {companion}", companion.heal())
-        self._director.note("healed")
-
     async def _judge_liveness(self) -> None:
         """Whoever hurries does not wait for it, and it stays unknown."""
         found = await unless(self.season.abandoned, late(self.stage, self.season.awaits))
@@ -319,5 +350,7 @@ class Life:
         await self._try("looking for leftovers", self._look_for_leftovers())
 
     async def _look_for_leftovers(self) -> None:
-        found = await leftovers(self.stage, self._director, HURRIED if self.season.abandoned.given else PATIENCE)
+        found = await leftovers(
+            self.stage, self._director, HURRIED if self.season.abandoned.given else PATIENCE
+        )
         self._director.note("leftovers", objects=found)

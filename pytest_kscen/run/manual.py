@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from pytest_kscen.run.context import Run
 
 
-
-
 PATIENCE = 60.0  # seconds within which the API has to show a volume that was made
 LONGEST_NAME = 120  # of a volume, by the storage's definition: its replicas' names are longer
 
@@ -57,7 +55,10 @@ class Volume:
 
     @property
     def object(self) -> Obj | None:
-        """The ReplicatedVolume; None when it is gone. It is the caller's own, as everything here is."""
+        """The ReplicatedVolume; None when it is gone.
+
+        It is the caller's own, as everything here is.
+        """
         return copy.deepcopy(self._rv.volume)
 
     @property
@@ -72,11 +73,20 @@ class Volume:
     @property
     def attached_to(self) -> list[str]:
         """The nodes on which it is attached now."""
-        return [one["spec"]["nodeName"] for one in self._view.attachments(self.name) if is_true(one, "Attached")]
+        return [
+            one["spec"]["nodeName"]
+            for one in self._view.attachments(self.name)
+            if is_true(one, "Attached")
+        ]
 
     def ready(self) -> bool:
-        """Whether everything that it promises holds, and it is attached to as many nodes as was asked."""
-        return self._rv.health.is_ready(self._rv.volume) and len(self.attached_to) >= self._destiny.attachments
+        """Whether everything that it promises holds, and it is attached to as many nodes as was
+        asked.
+        """
+        return (
+            self._rv.health.is_ready(self._rv.volume)
+            and len(self.attached_to) >= self._destiny.attachments
+        )
 
     healthy = ready
 
@@ -100,15 +110,27 @@ class VolumesByHand:
         self._run = run
         self._names: dict[str, None] = {}
 
-    def create(self, storage_class: str, *, attach: int = 0, size: str = "100Mi", name: str = "") -> Volume:
-        """Make a volume and attach it to so many nodes, 2 at most; it is there when this returns, and ready later.
+    def create(
+        self, storage_class: str, *, attach: int = 0, size: str = "100Mi", name: str = ""
+    ) -> Volume:
+        """Make a volume and attach it to so many nodes, 2 at most; it is there when this returns,
+        and ready later.
 
         What the API refuses, it says: `objects.errors.AlreadyExists` of a volume that others made.
         """
         self._run.must_be_on()
         if not is_whole(attach, least=0) or attach > MOST_ATTACHMENTS:
             raise ValueError(f"attach={attach!r}: a volume can be attached to 0, 1 or 2 nodes")
-        _check_name(name)
+        # An empty one is drawn.
+        if not (
+            isinstance(name, str)
+            and (not name or (len(name) <= LONGEST_NAME and not dns1123_subdomain(name)))
+        ):
+            may_be = (
+                f"{LONGEST_NAME} of a-z, 0-9, - and . at most, with a-z or 0-9 at either end "
+                "and beside each ."
+            )
+            raise ValueError(f"name={name!r}: give {may_be}, as in my-volume")
         if name in self._names:
             raise ValueError(f"name={name!r}: this run has made a volume of this name")
         Churn(size=size)
@@ -119,12 +141,19 @@ class VolumesByHand:
 
     async def _look_up(self, storage_class: str) -> None:
         try:
-            there = (await self._run.stage.actor("by-hand").api.list(REPLICATED_STORAGE_CLASSES)).items
+            there = (
+                await self._run.stage.actor("by-hand").api.list(REPLICATED_STORAGE_CLASSES)
+            ).items
         except NotFound:
-            raise ValueError(f"the tested cluster has no {REPLICATED_STORAGE_CLASSES.qualified}: {NO_STORAGE}") from None
+            raise ValueError(
+                f"the tested cluster has no {REPLICATED_STORAGE_CLASSES.qualified}: {NO_STORAGE}"
+            ) from None
         names = sorted(one["metadata"]["name"] for one in there)
         if storage_class not in names:
-            raise ValueError(f"there is no storage class {storage_class!r}; there are {', '.join(names) or 'none'}")
+            raise ValueError(
+                f"there is no storage class {storage_class!r}; there are "
+                f"{', '.join(names) or 'none'}"
+            )
 
     async def _begin(self, destiny: Destiny) -> Volume:
         stage, season, name = self._run.stage, self._run.life.season, destiny.name
@@ -132,19 +161,18 @@ class VolumesByHand:
         async with rv.view:
             life = await unless(season.abandoned, make(rv, destiny))
             if life is None:
-                raise InterruptedError(f"the volume {name} was not made: the run was told to leave everything as it is")
+                raise InterruptedError(
+                    f"the volume {name} was not made: the run was told to leave everything as it is"
+                )
             self._names[name] = None
             self._run.life.start(life(), name)
-            await rv.view.until(name, lambda: rv.volume, timeout=PATIENCE, awaited=f"the volume {name} was not there")
+            await rv.view.until(
+                name,
+                lambda: rv.volume,
+                timeout=PATIENCE,
+                awaited=f"the volume {name} was not there",
+            )
         return Volume(destiny, rv)
-
-
-def _check_name(name: object) -> None:
-    """An empty one is drawn."""
-    if isinstance(name, str) and (not name or (len(name) <= LONGEST_NAME and not dns1123_subdomain(name))):
-        return
-    may_be = f"{LONGEST_NAME} of a-z, 0-9, - and . at most, with a-z or 0-9 at either end and beside each ."
-    raise ValueError(f"name={name!r}: give {may_be}, as in my-volume")
 
 
 # Faults that a test states itself: within a `with` block, or by a plain statement, which lasts
@@ -171,16 +199,25 @@ class Held:
     def __enter__(self) -> IncidentRecord:
         """What is known of it by now; the run's outcome has the same."""
         if self._was_undone:
-            raise RuntimeError(f"{self._incident.id} is over: state the fault anew, as in `with run.chaos.…`")
+            raise RuntimeError(
+                f"{self._incident.id} is over: state the fault anew, as in `with run.chaos.…`"
+            )
         return self._record
 
     def __repr__(self) -> str:
         state = "on" if self._incident.is_on else "over"
-        targets = {kind: names for kind, names in self._incident.targets.items() if kind != "vms" and names}  # named as nodes
+        targets = {
+            kind: names for kind, names in self._incident.targets.items() if kind != "vms" and names
+        }  # named as nodes
         what = "; ".join(f"{kind} {', '.join(map(str, names))}" for kind, names in targets.items())
         return f"<{self._incident.id} is {state}: {what}>"
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.end()
 
 
@@ -198,7 +235,9 @@ class ChaosByHand:
 
     def drbd_block(self, a: str, b: str, volume: str | Volume) -> Held:
         """One volume's replication between two machines is cut."""
-        return self._cause(manual_faults.drbd_block(a, b, volume.name if isinstance(volume, Volume) else volume))
+        return self._cause(
+            manual_faults.drbd_block(a, b, volume.name if isinstance(volume, Volume) else volume)
+        )
 
     def split_brain(self, group_a: Iterable[str], group_b: Iterable[str]) -> Held:
         """No TCP between two groups of machines."""
@@ -221,23 +260,26 @@ class ChaosByHand:
         return self._cause(manual_faults.vm_stop(vm))
 
     def pod_destroy(self, label: str, count: int = 1) -> Held:
-        """Pods of the storage with this label are deleted; the fault is over when others are ready in their place."""
+        """Pods of the storage with this label are deleted; the fault is over when others are
+        ready in their place.
+        """
         return self._cause(manual_faults.pod_destroy(label, count))
 
-    def _follow(self) -> None:
-        """From the first fault on: a run without any writes much that nobody is to hear."""
-        if not self._learns:
-            self._learns = True
-            self._run.journal.follow(self._learn)
-
     def _learn(self, entry: Entry) -> None:
-        """Of those that were made here: a long run's plan makes thousands, which the journal tells of at its end."""
-        if entry.data.get("incident") in self._known or (entry.what == "incident-started" and entry.who == BY_HAND):
+        """Of those that were made here: a long run's plan makes thousands, which the journal
+        tells of at its end.
+        """
+        if entry.data.get("incident") in self._known or (
+            entry.what == "incident-started" and entry.who == BY_HAND
+        ):
             learn(self._known, entry)
 
     def _cause(self, fault: Fault) -> Held:
         self._run.do(self._run.life.claim())
-        self._follow()
+        # From the first fault on: a run without any writes much that nobody is to hear.
+        if not self._learns:
+            self._learns = True
+            self._run.journal.follow(self._learn)
         incident = self._run.do(self._caused(fault))
         return Held(incident, self._known[incident.id], self._run)
 
@@ -250,6 +292,8 @@ class ChaosByHand:
 
 
 async def _over(incident: Incident) -> None:
-    """A mistake of ours in it is not to be found out at the run's end; that it cannot be undone is said to whoever asks."""
+    """A mistake of ours in it is not to be found out at the run's end; that it cannot be undone
+    is said to whoever asks.
+    """
     with contextlib.suppress(*PASSING):
         await incident.end()

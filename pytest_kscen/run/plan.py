@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from pytest_kscen.megatest.churn import Churn
 
 
-
-
-
 class PlanWarning(UserWarning):
     """What was declared cannot be seen in this run, or is more than its machines may bear."""
 
@@ -35,22 +32,31 @@ class Plan:
     """Where a volume's health is read: the name of a source in objects.volume_health."""
 
     def in_vain(self, duration: float) -> Iterator[str]:
-        """Why a run of this length and of nothing but the plan shows nothing at all, or nothing of a profile."""
+        """Why a run of this length and of nothing but the plan shows nothing at all, or nothing
+        of a profile.
+        """
         if not self.churn and not self.chaos:
-            yield "nothing is declared: this run makes no volumes and does no chaos: mark the test with volume_churn or chaos"
+            yield (
+                "nothing is declared: this run makes no volumes and does no chaos: mark the "
+                "test with volume_churn or chaos"
+            )
         for profile in self.chaos:
             if profile.soonest >= duration:
                 shorter = "give a shorter period (chaos(..., period=...), --chaos-period-min)"
                 yield _too_short(profile.profile, profile.soonest, duration, shorter)
             elif isinstance(profile, NetworkBlock) and profile.needs_volumes and not self.churn:
                 yield (
-                    f"{profile.profile} has no incident in this run unless the cluster has volumes already: {DRBD}, its only "
-                    "variant, cuts a volume's link, and the plan makes none: declare volume_churn, or give other variants too"
+                    f"{profile.profile} has no incident in this run unless the cluster "
+                    f"has volumes already: {DRBD}, its only "
+                    "variant, cuts a volume's link, and the plan makes none: declare "
+                    "volume_churn, or give other variants too"
                 )
         for own in self._churns_own:
             if own.soonest >= duration:
                 with_a_period = f'declare chaos("{own.profile}", period=...) in its place'
-                yield _too_short("volume_churn's pod_destroyer", own.soonest, duration, with_a_period)
+                yield _too_short(
+                    "volume_churn's pod_destroyer", own.soonest, duration, with_a_period
+                )
 
     @property
     def hasty(self) -> Iterator[str]:
@@ -58,8 +64,10 @@ class Plan:
         for profile in self.chaos:
             if isinstance(profile, VmReboot) and profile.is_hasty:
                 yield (
-                    f"{profile.profile} restarts machines more often than every {in_words(FLOOR)}, as asked: one that boots for "
-                    f"longer is restarted all the time: leave the period out, or give {in_words(FLOOR)} or more"
+                    f"{profile.profile} restarts machines more often than every "
+                    f"{in_words(FLOOR)}, as asked: one that boots for "
+                    "longer is restarted all the time: leave the period out, or give "
+                    f"{in_words(FLOOR)} or more"
                 )
 
     @property
@@ -79,13 +87,13 @@ class Plan:
 
 def _too_short(who: str, soonest: float, duration: float, instead: str) -> str:
     return (
-        f"{who} has no incident in this run: its first one comes after {in_words(soonest)} at the earliest, "
+        f"{who} has no incident in this run: its first one comes after "
+        f"{in_words(soonest)} at the earliest, "
         f"and the run lasts {in_words(duration)}: run longer, or {instead}"
     )
 
 
 # On which terms scenarios are played: what the settings say of them.
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +103,13 @@ class Terms:
     disposable: bool = False
     """Whether a cluster that is not of our making may be emptied."""
     results: str = ""
-    """When results are written: UPDATE_SCENARIO_RESULTS_STRATEGY's values; empty is what the environment says."""
+    """When results are written: UPDATE_SCENARIO_RESULTS_STRATEGY's values; empty is what the
+    environment says.
+    """
     patience: float = PATIENCE
     """Seconds that controllers have to finish in."""
     consent: str = (
-        "--kscen-disposable (KSCEN_DISPOSABLE, kscen_disposable in the ini file), or play on another with --kscen-cluster=embedded"
+        "--kscen-disposable (KSCEN_DISPOSABLE, kscen_disposable in the ini file), or play on "
+        "another with --kscen-cluster=embedded"
     )
     """How somebody says that the cluster may be emptied."""

@@ -1,4 +1,7 @@
-"""Checks before a run changes anything: required objects and nodes, and volumes of other runs. Read only."""
+"""Checks before a run changes anything: required objects and nodes, and volumes of other runs.
+
+Read only.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +39,13 @@ if TYPE_CHECKING:
     from pytest_kscen.run.plan import Plan
 
 
-
-
 MADE_IN_PARENT = {"network-block": CILIUM_NETWORK_POLICIES, "vm-reboot": VIRTUAL_MACHINE_OPERATIONS}
-STORAGE = (REPLICATED_VOLUMES, REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_STORAGE_CLASSES)
+STORAGE = (
+    REPLICATED_VOLUMES,
+    REPLICATED_VOLUME_REPLICAS,
+    REPLICATED_VOLUME_ATTACHMENTS,
+    REPLICATED_STORAGE_CLASSES,
+)
 NO_STORAGE = "install sds-replicated-volume there, or test another cluster with --kubeconfig"
 MAY_BE = ""  # absent
 NO_NODES = "it is no Kubernetes cluster"
@@ -55,7 +61,10 @@ OF_ONE_POD = (
     "controller-uid",
 )  # labels of no use to others
 
-OF_LAYOUT = ("effectiveLayout", "ready")  # the sources of health that only a storage with a layout has
+OF_LAYOUT = (
+    "effectiveLayout",
+    "ready",
+)  # the sources of health that only a storage with a layout has
 
 
 class PreflightRefused(Exception):
@@ -70,7 +79,9 @@ class _Look:
     where: str
     complaints: list[str] = field(default_factory=list)
 
-    async def list(self, resource: Resource, if_absent: str, namespace: str = "", **options: Any) -> list[Obj] | None:
+    async def list(
+        self, resource: Resource, if_absent: str, namespace: str = "", **options: Any
+    ) -> list[Obj] | None:
         """The objects, or None and a complaint; none if it may be absent."""
         try:
             return (await self.api.list(resource, namespace, **options)).items
@@ -78,7 +89,9 @@ class _Look:
             if if_absent:
                 self.complaints.append(f"{self.where} has no {resource.qualified}: {if_absent}")
         except ApiError as error:
-            self.complaints.append(f"{self.where} does not let us list {resource.qualified}: {error.message}")
+            self.complaints.append(
+                f"{self.where} does not let us list {resource.qualified}: {error.message}"
+            )
         return None
 
 
@@ -94,38 +107,56 @@ async def preflight(stage: Stage, plan: Plan) -> None:
     acting = [profile for profile in plan.chaos if profile.needs_machines()]
     if acting and stage.parent is None:
         names = ", ".join(dict.fromkeys(profile.profile for profile in acting))
-        complaints.append(f"{names}: there is no parent cluster: give --parent-kubeconfig and --vm-namespace")
+        complaints.append(
+            f"{names}: there is no parent cluster: give --parent-kubeconfig and --vm-namespace"
+        )
     if stage.parent:
         parent = _Look(stage.in_parent("preflight").api, "the parent cluster", complaints)
         await _made_in_parent(parent, acting, stage.parent)
         if acting:
             await _machines(parent, tested, acting, stage.parent)
     if (plan.declared or stage.parent) and not stage.owned:
-        await tested.list(JOBS, MAY_BE, NAMESPACE, limit=1)  # of which earlier runs may have left some
+        await tested.list(
+            JOBS, MAY_BE, NAMESPACE, limit=1
+        )  # of which earlier runs may have left some
     if complaints:
         raise PreflightRefused("\n".join(complaints))
 
 
 async def _made_in_parent(parent: _Look, acting: list[Profile], named: Parent) -> None:
-    """What the run makes has to be known there; what others may have left in somebody's has to be found, if it is known."""
+    """What the run makes has to be known there; what others may have left in somebody's has to
+    be found, if it is known.
+    """
     needed = {MADE_IN_PARENT.get(one.profile) for one in acting}
     for resource in MADE_IN_PARENT.values():
         if resource in needed or not named.owned:
-            await parent.list(resource, NO_VIRTUALIZATION if resource in needed else MAY_BE, named.namespace, limit=1)
+            await parent.list(
+                resource,
+                NO_VIRTUALIZATION if resource in needed else MAY_BE,
+                named.namespace,
+                limit=1,
+            )
 
 
 async def _storage(tested: _Look, plan: Plan) -> None:
     found = [
-        await tested.list(resource, NO_STORAGE, limit=0 if resource is REPLICATED_STORAGE_CLASSES else 1) for resource in STORAGE
+        await tested.list(
+            resource, NO_STORAGE, limit=0 if resource is REPLICATED_STORAGE_CLASSES else 1
+        )
+        for resource in STORAGE
     ]
     classes = found[-1]
     if classes is not None and plan.churn:
-        tested.complaints += _unknown_classes(plan.churn.storage_classes, sorted(one["metadata"]["name"] for one in classes))
+        tested.complaints += _unknown_classes(
+            plan.churn.storage_classes, sorted(one["metadata"]["name"] for one in classes)
+        )
     if found[0] is not None:
         tested.complaints += await _another_generation(tested, plan.health)
     nodes = await tested.list(NODES, NO_NODES, labels=NODE_LABEL)
     if nodes == []:
-        tested.complaints.append(f"no node has the storage's label {NODE_LABEL}: label those that are to hold volumes")
+        tested.complaints.append(
+            f"no node has the storage's label {NODE_LABEL}: label those that are to hold volumes"
+        )
     elif nodes and classes and plan.churn:
         chosen = [one for one in classes if one["metadata"]["name"] in plan.churn.storage_classes]
         tested.complaints += _too_large(chosen, [node["metadata"]["name"] for node in nodes])
@@ -133,8 +164,10 @@ async def _storage(tested: _Look, plan: Plan) -> None:
 
 def _too_large(classes: list[Obj], nodes: list[str]) -> list[str]:
     return [
-        f"the storage class {one['metadata']['name']} has its volumes' data on {copies(one)} nodes, and the storage has "
-        f"{_counted(nodes)}: give the cluster more, or choose other classes with --storage-classes or the marker"
+        f"the storage class {one['metadata']['name']} has its volumes' data on "
+        f"{copies(one)} nodes, and the storage has "
+        f"{_counted(nodes)}: give the cluster more, or choose other classes with "
+        "--storage-classes or the marker"
         for one in classes
         if copies(one) > len(nodes)
     ]
@@ -144,7 +177,9 @@ async def _pods(tested: _Look, destroyer: PodDestroy) -> None:
     namespace = destroyer.namespace
     for label in destroyer.labels:
         if await tested.list(PODS, NO_NODES, namespace, labels=label, limit=1) == []:
-            said = f"{destroyer.profile}: there is no pod with {label} in the namespace {namespace!r}"
+            said = (
+                f"{destroyer.profile}: there is no pod with {label} in the namespace {namespace!r}"
+            )
             tested.complaints.append(f"{said}; {await _what_pods(tested, namespace)}")
 
 
@@ -152,11 +187,20 @@ async def _what_pods(tested: _Look, namespace: str) -> str:
     try:
         if pods := (await tested.api.list(PODS, namespace)).items:
             labels = {
-                item for pod in pods for item in (pod["metadata"].get("labels") or {}).items() if not item[0].endswith(OF_ONE_POD)
+                item
+                for pod in pods
+                for item in (pod["metadata"].get("labels") or {}).items()
+                if not item[0].endswith(OF_ONE_POD)
             }
-            return f"the pods there have {', '.join(f'{key}={value}' for key, value in sorted(labels)) or 'no labels'}"
+            return (
+                "the pods there have "
+                f"{', '.join(f'{key}={value}' for key, value in sorted(labels)) or 'no labels'}"
+            )
         elsewhere = {pod["metadata"]["namespace"] for pod in (await tested.api.list(PODS)).items}
-        return f"there is none at all; there are pods in {', '.join(sorted(elsewhere)) or 'no namespace'}"
+        return (
+            "there is none at all; there are pods in "
+            f"{', '.join(sorted(elsewhere)) or 'no namespace'}"
+        )
     except ApiError as error:
         return f"what else is there cannot be listed: {error.message}"
 
@@ -165,8 +209,17 @@ def _unknown_classes(wanted: tuple[str, ...], there: list[str]) -> list[str]:
     unknown = [name for name in wanted if name not in there]
     if not unknown:
         return []
-    what = f"is no storage class {unknown[0]}" if len(unknown) == 1 else f"are no storage classes {', '.join(unknown)}"
-    return [f"there {what}; those there are: {', '.join(there) or 'none'}: choose of them with --storage-classes or the marker"]
+    what = (
+        f"is no storage class {unknown[0]}"
+        if len(unknown) == 1
+        else f"are no storage classes {', '.join(unknown)}"
+    )
+    return [
+        (
+            f"there {what}; those there are: {', '.join(there) or 'none'}: choose of them "
+            "with --storage-classes or the marker"
+        )
+    ]
 
 
 async def _another_generation(tested: _Look, health: str) -> list[str]:
@@ -179,7 +232,12 @@ async def _another_generation(tested: _Look, health: str) -> list[str]:
     if not status or (LAYOUT in status) is (health in OF_LAYOUT):
         return []
     fitting = " or ".join(OF_LAYOUT) if LAYOUT in status else "conditions"
-    return [f"the storage there does not publish its volumes' health as {health!r}: give --kscen-volume-health {fitting}"]
+    return [
+        (
+            f"the storage there does not publish its volumes' health as {health!r}: give "
+            f"--kscen-volume-health {fitting}"
+        )
+    ]
 
 
 def _status_schema(definition: Obj) -> Obj:
@@ -203,7 +261,9 @@ async def _machines(parent: _Look, tested: _Look, acting: list[Profile], named: 
     where = f"{_counted(names)} in the namespace {namespace} of the parent cluster"
     for profile in acting:
         parent.complaints += _too_few(profile, len(names), where)
-    strangers = [node["metadata"]["name"] for node in nodes if node["metadata"]["name"] not in names]
+    strangers = [
+        node["metadata"]["name"] for node in nodes if node["metadata"]["name"] not in names
+    ]
     if names and strangers:
         parent.complaints.append(
             f"no virtual machine in {namespace} is named as {', '.join(strangers)}: "
@@ -216,9 +276,19 @@ def _too_few(profile: Profile, count: int, where: str) -> list[str]:
     if count >= needed:
         return []
     if group >= count > 1:
-        left = f"{profile.profile}: a group of {group} leaves no machine on the other side: there are {where}"
-        return [f"{left}: give --chaos-partition-group-size (or group_size) {count - 1} at most, or 0 for half"]
-    return [f"{profile.profile} needs {needed} virtual machines: there are {where}: see --vm-namespace"]
+        left = (
+            f"{profile.profile}: a group of {group} leaves no machine on the other side: "
+            f"there are {where}"
+        )
+        return [
+            (
+                f"{left}: give --chaos-partition-group-size (or group_size) {count - 1} at "
+                "most, or 0 for half"
+            )
+        ]
+    return [
+        f"{profile.profile} needs {needed} virtual machines: there are {where}: see --vm-namespace"
+    ]
 
 
 def _counted(names: list[str]) -> str:
@@ -230,7 +300,8 @@ def _counted(names: list[str]) -> str:
 
 
 THERE = (
-    "{count} volumes of other runs are on the tested cluster, and take room and time from this one's; "
+    "{count} volumes of other runs are on the tested cluster, and take room and time "
+    "from this one's; "
     "if these runs are over: kubectl delete {kinds} -l '{label} in ({runs})'"
 )
 KINDS = f"{REPLICATED_VOLUME_ATTACHMENTS.plural},{REPLICATED_VOLUMES.plural}"

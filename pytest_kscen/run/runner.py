@@ -1,4 +1,6 @@
-"""The scenario_runner fixture object: runs the declared plan on one cluster, with its simulated storage, and keeps the outcomes."""
+"""The scenario_runner fixture object: runs the declared plan on one cluster, with its simulated
+storage, and keeps the outcomes.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.participants import Register
 
 
-
 # Simulated machines come with a simulated storage. On a cluster that was handed to us the real
 # one is tested.
 
@@ -49,12 +50,12 @@ def bring_storage(cluster: Cluster, generation: str) -> None:
     if not runner.call(is_installed(api)):
         if not runner.call(api.list(NODES, limit=1)).items:
             raise PreflightRefused(
-                "the cluster has no nodes, and the storage lives on them: give @pytest.mark.cluster(nodes=...) some"
+                "the cluster has no nodes, and the storage lives on them: give "
+                "@pytest.mark.cluster(nodes=...) some"
             )
         site = cluster.site  # type: ignore[attr-defined]  # what simulated clusters have
         attach(site, site.informers, runner.clock, cluster.chance, generation)
         runner.call(install(api, runner.clock, generation))
-
 
 
 HOUR = 3600.0
@@ -78,9 +79,9 @@ class ScenarioRunner:
     ) -> None:
         """`parent` opens the parent cluster, if there is to be one.
 
-        `keep` refuses the first, the second run or scenario, or says how its journal comes to its place; `tell` hears of each run
-        that is over. `say` puts a line at once before whoever waits for a run to end.
-        """
+        `keep` refuses the first, the second run or scenario, or says how its journal comes to its
+        place; `tell` hears of each run that is over. `say` puts a line at once before whoever waits
+        for a run to end."""
         self.cluster = cluster
         self.plan = plan
         self.runs: list[Run] = []
@@ -98,8 +99,8 @@ class ScenarioRunner:
     def run(self, duration: str | float | timedelta | None = None) -> Outcome:
         """Play the plan for this long in cluster time, then heal, judge and clean up.
 
-        Without a length it is an hour of simulated time, and on the wall's clock it lasts until Ctrl-C.
-        """
+        Without a length it is an hour of simulated time, and on the wall's clock it lasts until
+        Ctrl-C."""
         seconds = self._length() if duration is None else _more_than_zero(duration)
         self.left_open |= duration is None
         for said in () if seconds is None else self.plan.in_vain(seconds):
@@ -113,12 +114,17 @@ class ScenarioRunner:
         return run.outcome
 
     def play(
-        self, scenario: Obj | pathlib.Path | str, *, name: str = "", scheduler: Obj | pathlib.Path | str | None = None
+        self,
+        scenario: Obj | pathlib.Path | str,
+        *,
+        name: str = "",
+        scheduler: Obj | pathlib.Path | str | None = None,
     ) -> Played:
-        """Play a Scenario, an object or the file that it is in, until it is over, or has nothing left to do.
+        """Play a Scenario, an object or the file that it is in, until it is over, or has nothing
+        left to do.
 
-        `name` is another than its own; `scheduler` is a KubeSchedulerConfiguration that holds meanwhile, or its file.
-        """
+        `name` is another than its own; `scheduler` is a KubeSchedulerConfiguration that holds
+        meanwhile, or its file."""
         from pytest_kscen.scenario.files import scenario_of
 
         played = self._put_on(scenario_of(scenario, name, scheduler))
@@ -133,19 +139,28 @@ class ScenarioRunner:
         disabled: Sequence[str] = (),
         scheduler: Obj | pathlib.Path | str | None = None,
     ) -> Played:
-        """A Scenario to which operations are added while it is on; of the other controllers these do nothing, or "*"."""
+        """A Scenario to which operations are added while it is on; of the other controllers
+        these do nothing, or "*".
+        """
         from pytest_kscen.scenario.files import scenario_of
 
         chosen = {"simulationControllers": {"enabled": [{"name": each} for each in controllers]}}
         if disabled:
             chosen["presimulationControllers"] = {"disabled": [{"name": each} for each in disabled]}
         spec = {"controllers": chosen, "operations": []}
-        empty = {"apiVersion": SCENARIOS.api_version, "kind": SCENARIOS.kind, "metadata": {"name": name}, "spec": spec}
+        empty = {
+            "apiVersion": SCENARIOS.api_version,
+            "kind": SCENARIOS.kind,
+            "metadata": {"name": name},
+            "spec": spec,
+        }
         return self._put_on(scenario_of(empty, scheduler=scheduler))
 
     @property
     def controllers(self) -> Register:
-        """What scenarios on this cluster know of its controllers: `add` a waiter for one of your own."""
+        """What scenarios on this cluster know of its controllers: `add` a waiter for one of your
+        own.
+        """
         return self.theatre.controller.register
 
     def _put_on(self, scenario: Obj) -> Played:
@@ -171,7 +186,12 @@ class ScenarioRunner:
     def __enter__(self) -> Run:
         return self._begin(None, needs_parent=True)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._on:
             self._end(self._on)
 
@@ -181,20 +201,34 @@ class ScenarioRunner:
             self.theatre.end(played, "the test was over, and nobody had said done")
 
     def overlooked(self) -> str:
-        """The explanation of a run, or a scenario, that went wrong without anybody's asking; empty if there is none."""
+        """The explanation of a run, or a scenario, that went wrong without anybody's asking;
+        empty if there is none.
+        """
         for run in self.runs:
             if run.is_over and not run.outcome.looked_at and run.outcome.judged != VALID:
-                return f"the run was not valid, and the test did not look at its verdict:\n{run.outcome.explain()}"
+                return (
+                    "the run was not valid, and the test did not look at its "
+                    f"verdict:\n{run.outcome.explain()}"
+                )
         for run in self.runs:
             for workflow in run.workflows.overlooked:
-                return f"the workflow {workflow.name!r} has failed, and the test did not look at its phase:\n{workflow.message}"
+                return (
+                    f"the workflow {workflow.name!r} has failed, and the test did not look at "
+                    f"its phase:\n{workflow.message}"
+                )
         for played in self.played:
             if played.has_failed_unseen:
-                return f"the scenario {played.name!r} has failed, and the test did not look at its phase:\n{played.message}"
+                return (
+                    f"the scenario {played.name!r} has failed, and the test did not look at "
+                    f"its phase:\n{played.message}"
+                )
         return ""
 
     def close(self) -> None:
-        for journal in [*(run.journal for run in self.runs), *(played.journal for played in self.played)]:
+        for journal in [
+            *(run.journal for run in self.runs),
+            *(played.journal for played in self.played),
+        ]:
             journal.close()
 
     def _length(self) -> float | None:
@@ -217,10 +251,14 @@ class ScenarioRunner:
 
     def _check_whereabouts(self) -> None:
         if self._on:
-            raise RuntimeError("a run is on: act on what `with scenario_runner as run` gave, or leave its block before another run")
+            raise RuntimeError(
+                "a run is on: act on what `with scenario_runner as run` gave, or leave "
+                "its block before another run"
+            )
         if asyncio._get_running_loop():  # noqa: SLF001  # the only way to ask without an exception
             raise RuntimeError(
-                "scenario_runner turns the cluster's time itself, which nobody can do inside it: make the test a plain `def`; "
+                "scenario_runner turns the cluster's time itself, which nobody can do "
+                "inside it: make the test a plain `def`; "
                 "what is to happen beside the run starts with cluster.runner.start(coroutine, name)"
             )
 
@@ -236,5 +274,7 @@ class ScenarioRunner:
 def _more_than_zero(duration: str | float | timedelta) -> float:
     seconds = seconds_of(duration)
     if not seconds:
-        raise ValueError(f"duration={duration!r}: a run needs time: give more than zero, as in '90s' or '1h30m'")
+        raise ValueError(
+            f"duration={duration!r}: a run needs time: give more than zero, as in '90s' or '1h30m'"
+        )
     return seconds

@@ -1,4 +1,6 @@
-"""Set-up for scenarios on each kind of cluster: hold its controllers and observe every write at admission."""
+"""Set-up for scenarios on each kind of cluster: hold its controllers and observe every write at
+admission.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,10 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.controller import ScenarioController
 
 MANAGER = "kube-controller-manager"
-INSIDE = (*(each.name for each in WAITERS if each.name not in (SCHEDULER, KUBELET)), *WITHOUT_WAITER)
+INSIDE = (
+    *(each.name for each in WAITERS if each.name not in (SCHEDULER, KUBELET)),
+    *WITHOUT_WAITER,
+)
 """What is one program of a real control plane."""
 UNHELD = frozenset((EVERY, MANAGER, *INSIDE, KUBELET, *(each.name for each in WHERE_SERVED)))
 """What no cluster of somebody else's lets us hold."""
@@ -69,7 +74,10 @@ CALM = 0.5  # seconds that a real scheduler has to hear of what cannot be counte
 
 
 def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
-    """In this process: gates before each controller's loop, a hook where webhooks stand. Nobody asks over HTTP."""
+    """In this process: gates before each controller's loop, a hook where webhooks stand.
+
+    Nobody asks over HTTP.
+    """
     from pytest_kscen.embedded.apiserver.admission import Hook
 
     async def judge(review: Review) -> str:
@@ -79,7 +87,9 @@ def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
             await controller.let_in(write)
         return why
 
-    cluster.runner.start(cluster.site.gates.follow(cluster.api(NAME), cluster.runner.clock), "gates")
+    cluster.runner.start(
+        cluster.site.gates.follow(cluster.api(NAME), cluster.runner.clock), "gates"
+    )
     if scheduler := cluster.site.scheduler:
         scheduler.tell(Telling(controller, scheduler.annotating()))
         scheduler.queue.one_by_one = lambda: controller.simulates(SCHEDULER)
@@ -87,7 +97,9 @@ def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
         controller.register.scheduling = scheduler
         controller.register.forgetting += scheduler.begin_anew, cluster.chance.stream(NAMES).restart
         doing = functools.partial(_doing, scheduler)
-        waiter = SchedulerWaiter(profiles=scheduler.profiles, back_off=0.0, idle=scheduler.is_idle, doing=doing)
+        waiter = SchedulerWaiter(
+            profiles=scheduler.profiles, back_off=0.0, idle=scheduler.is_idle, doing=doing
+        )
         controller.register.add(waiter, replace=True)
     cluster.admission.add(Hook(f"ids.{NAME}", mutate=_fill_in, resources=(SCENARIOS,)))
     cluster.admission.add(Hook(NAME, validate=judge, operations=tuple(VERBS), subresources=None))
@@ -101,7 +113,9 @@ def _fill_in(review: Review) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """Each attempt of the embedded scheduler: whole for the scenario that is on, and in the pod's annotations."""
+    """Each attempt of the embedded scheduler: whole for the scenario that is on, and in the
+    pod's annotations.
+    """
 
     controller: ScenarioController
     annotating: Sink
@@ -111,7 +125,9 @@ class Telling:
         pod = PodRef(metadata["name"], metadata["namespace"], metadata["uid"])
         results = latest({key.removeprefix(RESULTS): value for key, value in told(attempt).items()})
         message = attempt.message or None
-        self.controller.attempted(PodAttempted(pod, attempt.number, attempt.selected or None, message, results))
+        self.controller.attempted(
+            PodAttempted(pod, attempt.number, attempt.selected or None, message, results)
+        )
         await self.annotating.record(attempt)
 
 
@@ -125,14 +141,20 @@ def _write_of(review: Review, scheduler: Scheduler | None) -> Write:
     request = review.request
     verb = VERBS[review.operation]
     where = (request.resource, request.subresource, request.namespace, review.name)
-    for_whom = scheduler.preemptor_of(review.old["metadata"]["uid"]) if scheduler and verb == DELETE and review.old else ""
+    for_whom = (
+        scheduler.preemptor_of(review.old["metadata"]["uid"])
+        if scheduler and verb == DELETE and review.old
+        else ""
+    )
     is_impersonated = request.user != ADMIN
     writer = f"{USERS}{request.agent}" if request.agent and not is_impersonated else request.user
     return Write(writer, verb, *where, review.new, review.old, for_whom)
 
 
 def controlplane(cluster: ControlPlaneCluster, controller: ScenarioController) -> str:
-    """The real programs are stopped and go on, new pods wait at a scheduling gate, and the API server calls webhooks."""
+    """The real programs are stopped and go on, new pods wait at a scheduling gate, and the API
+    server calls webhooks.
+    """
     api, clock, gates = cluster.api(NAME), cluster.runner.clock, cluster.site.gates
 
     async def let_in(write: Write) -> None:
@@ -142,7 +164,9 @@ def controlplane(cluster: ControlPlaneCluster, controller: ScenarioController) -
 
     cluster.runner.call(cluster.scheduler.restart())
     holds = functools.partial(controller.simulates, SCHEDULER)
-    gate_url = _served(cluster, controller, gates, let_in, f"{USERS}{NAME}", holds=holds, policy="Fail")
+    gate_url = _served(
+        cluster, controller, gates, let_in, f"{USERS}{NAME}", holds=holds, policy="Fail"
+    )
     cluster.runner.start(cluster.holding.follow(api, clock), "held programs")
     controller.register.add(_real(cluster, controller), replace=True)
     controller.register.scheduling = RealScheduling(cluster)
@@ -152,7 +176,9 @@ def controlplane(cluster: ControlPlaneCluster, controller: ScenarioController) -
 
 @dataclass(slots=True)
 class RealScheduling:
-    """The program is started anew where a scenario asks for another configuration; what is left of one, the next replaces."""
+    """The program is started anew where a scenario asks for another configuration; what is left
+    of one, the next replaces.
+    """
 
     cluster: ControlPlaneCluster
     now: Obj = field(default_factory=dict)
@@ -162,7 +188,9 @@ class RealScheduling:
         if wanted == self.now:
             return
         before, self.now = self.now, wanted
-        await self.cluster.holding.obey(self.cluster.api(NAME))  # nobody is held before a scenario's first step
+        await self.cluster.holding.obey(
+            self.cluster.api(NAME)
+        )  # nobody is held before a scenario's first step
         try:
             await self.cluster.scheduler.restart(wanted)
         except ClusterRefused as error:
@@ -177,7 +205,9 @@ class RealScheduling:
         """The scenario's, or the cluster's ConfigMap's, or none."""
         if not written:
             try:
-                written = text_of(await self.cluster.api(NAME).get(CONFIG_MAPS, WHERE.name, WHERE.namespace))
+                written = text_of(
+                    await self.cluster.api(NAME).get(CONFIG_MAPS, WHERE.name, WHERE.namespace)
+                )
             except NotFound:
                 return {}
         try:
@@ -185,16 +215,21 @@ class RealScheduling:
         except yaml.YAMLError as error:
             raise ValueError(f"this is no YAML: {error}") from None
         if not isinstance(configuration, dict):
-            raise ValueError("it is no object")  # noqa: TRY004  # it was written by somebody, not passed by a program
+            # it was written by somebody, not passed by a program
+            raise ValueError("it is no object")  # noqa: TRY004
         return configuration
 
 
 def given(cluster: KubeconfigCluster, controller: ScenarioController) -> str:
-    """Somebody's API server, on this machine: it calls webhooks; new pods wait at a scheduling gate, others ask at theirs."""
+    """Somebody's API server, on this machine: it calls webhooks; new pods wait at a scheduling
+    gate, others ask at theirs.
+    """
     from pytest_kscen.kube.gate import Gates
 
     def holds() -> bool:
-        """The gates that keep a pod from its turn keep it from a scheduler that is disabled, too."""
+        """The gates that keep a pod from its turn keep it from a scheduler that is disabled,
+        too.
+        """
         return controller.simulates(SCHEDULER) or controller.disables(SCHEDULER)
 
     controller.register.unheld, controller.register.loose = UNHELD, (SCHEDULER,)
@@ -203,10 +238,20 @@ def given(cluster: KubeconfigCluster, controller: ScenarioController) -> str:
         cluster.runner.call(cluster.api(NAME).list(SCENARIOS, limit=1))
     except Forbidden as error:
         raise PreflightRefused(
-            "who has written what in a scenario is told by the users that its controllers are, and the user of this kubeconfig may "
-            f"not impersonate them: {error.message}. Ask with `kubectl auth can-i impersonate users`"
+            "who has written what in a scenario is told by the users that its "
+            "controllers are, and the user of this kubeconfig may "
+            f"not impersonate them: {error.message}. Ask with `kubectl auth can-i "
+            "impersonate users`"
         ) from None
-    return _served(cluster, controller, Gates(), controller.let_in, f"{USERS}{NAME}", holds=holds, policy="Ignore")
+    return _served(
+        cluster,
+        controller,
+        Gates(),
+        controller.let_in,
+        f"{USERS}{NAME}",
+        holds=holds,
+        policy="Ignore",
+    )
 
 
 def _served(
@@ -219,7 +264,11 @@ def _served(
     holds: Callable[[], bool],
     policy: str,
 ) -> str:
-    """Webhooks and gates, from now on and for as long as the cluster is open: then nothing of them stays. The gate's address."""
+    """Webhooks and gates, from now on and for as long as the cluster is open: then nothing of
+    them stays.
+
+    The gate's address.
+    """
     from pytest_kscen.embedded.apiserver.credentials import make_keys
     from pytest_kscen.scenario.webhooks import Front, register, unregister
 
@@ -265,8 +314,13 @@ def _real(cluster: ControlPlaneCluster, controller: ScenarioController) -> Sched
         gated = sum(bool(gates_of(pod)) and scheduler_of(pod) == DEFAULT for pod in pods)
         placed = sum(bool(pod["spec"].get("nodeName")) and not has_ended(pod) for pod in pods)
         parked = sum(_is_parked(pod) for pod in pods)
-        is_idle = await cluster.scheduler.is_idle(nodes=len(nodes.objects), pods=placed, gated=gated, parked=parked)
-        return is_idle and asked - max(heard_of_nodes, cluster.holding.went_on.get(SCHEDULER, 0.0)) >= CALM
+        is_idle = await cluster.scheduler.is_idle(
+            nodes=len(nodes.objects), pods=placed, gated=gated, parked=parked
+        )
+        return (
+            is_idle
+            and asked - max(heard_of_nodes, cluster.holding.went_on.get(SCHEDULER, 0.0)) >= CALM
+        )
 
     return SchedulerWaiter(back_off=CALM, idle=is_idle)
 

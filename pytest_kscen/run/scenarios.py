@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.analysis.timeline import Timeline
 
 
-
 # A scenario that is played, as a test holds it: added to while it is on, asked when it is over,
 # even when it has gone.
 
@@ -109,12 +108,31 @@ class Played:
         self._add(step, id, createOperation={"object": _plain(obj)})
 
     def patch(
-        self, api_version: str, kind: str, name: str, patch: Obj | str, *, step: int, namespace: str = "", id: str = ""
+        self,
+        api_version: str,
+        kind: str,
+        name: str,
+        patch: Obj | str,
+        *,
+        step: int,
+        namespace: str = "",
+        id: str = "",
     ) -> None:
         text = patch if isinstance(patch, str) else yaml.safe_dump(patch)
-        self._add(step, id, patchOperation={**_target(api_version, kind, name, namespace), "patch": text})
+        self._add(
+            step, id, patchOperation={**_target(api_version, kind, name, namespace), "patch": text}
+        )
 
-    def delete(self, api_version: str, kind: str, name: str, *, step: int, namespace: str = "", id: str = "") -> None:
+    def delete(
+        self,
+        api_version: str,
+        kind: str,
+        name: str,
+        *,
+        step: int,
+        namespace: str = "",
+        id: str = "",
+    ) -> None:
         self._add(step, id, deleteOperation=_target(api_version, kind, name, namespace))
 
     def done(self, *, step: int, id: str = "") -> None:
@@ -122,18 +140,27 @@ class Played:
         self._add(step, id, doneOperation={})
 
     def _add(self, step: int, id: str, **operation: Any) -> None:
-        """It is handed in with all others that come before somebody asks or waits: a step is past once it has begun."""
+        """It is handed in with all others that come before somebody asks or waits: a step is
+        past once it has begun.
+        """
         if phase_of(seen := self._seen()) in OVER:
             message = (seen.get("status") or {}).get("message")
             why = f" ({message})" if message else ""
             what = f"operation {id!r}" if id else f"an operation of step {step}"
-            raise ScenarioRefused(f"the scenario {self.name!r} is {phase_of(seen)}{why}: {what} cannot be added to it any more")
+            raise ScenarioRefused(
+                f"the scenario {self.name!r} is {phase_of(seen)}{why}: {what} cannot be "
+                "added to it any more"
+            )
         entry = {"step": step, **({"id": id} if id else {}), **operation}
         try:
             self._write([*self._added, entry], dry_run=True)
         except (Invalid, BadRequest) as error:
-            why = with_ids(error.message, [*seen["spec"].get("operations", ()), *self._added, entry])
-            raise ScenarioRefused(f"the scenario {self.name!r} cannot have this operation: {why}") from None
+            why = with_ids(
+                error.message, [*seen["spec"].get("operations", ()), *self._added, entry]
+            )
+            raise ScenarioRefused(
+                f"the scenario {self.name!r} cannot have this operation: {why}"
+            ) from None
         self._added.append(entry)
 
     def _hand_in(self) -> None:
@@ -144,7 +171,9 @@ class Played:
     def _write(self, operations: list[Obj], **options: Any) -> None:
         patch = [{"op": "add", "path": "/spec/operations/-", "value": each} for each in operations]
         api = self.cluster.api(NAME)
-        write = api.patch(SCENARIOS, self.name, patch, patch_type=JSON_PATCH, field_validation="Strict", **options)
+        write = api.patch(
+            SCENARIOS, self.name, patch, patch_type=JSON_PATCH, field_validation="Strict", **options
+        )
         self.cluster.runner.call(write)
 
     def until_paused(self) -> None:
@@ -157,7 +186,8 @@ class Played:
             self._until(_rests)
             if not self.is_over and not self._goes_on():
                 raise ScenarioRefused(
-                    f"the scenario {self.name!r} is {self.phase}: {self.message}. Add done(step=...), or wait with until_paused()"
+                    f"the scenario {self.name!r} is {self.phase}: {self.message}. Add "
+                    "done(step=...), or wait with until_paused()"
                 )
 
     def until_ended(self) -> None:
@@ -188,7 +218,12 @@ class Played:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if kind is None:
             self.until_paused()
 
@@ -204,14 +239,16 @@ def _plain(obj: Any) -> Any:
 
 def _rests(scenario: Obj) -> bool:
     status = scenario.get("status") or {}
-    is_paused = phase_of(scenario) == PAUSED and status.get("observedGeneration", 0) >= scenario["metadata"]["generation"]
+    is_paused = (
+        phase_of(scenario) == PAUSED
+        and status.get("observedGeneration", 0) >= scenario["metadata"]["generation"]
+    )
     return is_paused or phase_of(scenario) in OVER
 
 
 def _target(api_version: str, kind: str, name: str, namespace: str) -> Obj:
     meta = {"name": name, **({"namespace": namespace} if namespace else {})}
     return {"typeMeta": {"apiVersion": api_version, "kind": kind}, "objectMeta": meta}
-
 
 
 STAGES: dict[str, Callable[[Any, ScenarioController], str]] = {
@@ -243,11 +280,29 @@ class Theatre:
     @classmethod
     def open(cls, cluster: Cluster, terms: Terms) -> Theatre:
         """Bring definition, controller, gates and admission to the cluster."""
-        _check(cluster, terms)
+        if not cluster.owned and not terms.disposable:
+            raise PreflightRefused(
+                "a scenario begins with deleting all that is on its cluster, and this "
+                f"{cluster.backend} cluster is not of our making: "
+                f"say that it may be emptied with {terms.consent}"
+            )
+        if cluster.backend not in STAGES:
+            raise PreflightRefused(
+                f"scenarios are not played on {cluster.backend} clusters yet: there are "
+                f"{', '.join(STAGES)}"
+            )
         runner, journals, chance = cluster.runner, Relay(), cluster.chance
         strategy = Strategy.of(terms.results)
-        stage = Stage(cluster.api, runner.clock, chance, journals, chance.stream("scenarios").suffix(8))  # type: ignore[arg-type]  # actors only write
-        controller = ScenarioController(stage.actor(NAME), Register(), strategy=strategy, patience=terms.patience)
+        stage = Stage(
+            cluster.api,
+            runner.clock,
+            chance,
+            journals,  # type: ignore[arg-type]  # actors only write
+            chance.stream("scenarios").suffix(8),
+        )
+        controller = ScenarioController(
+            stage.actor(NAME), Register(), strategy=strategy, patience=terms.patience
+        )
         runner.call(install(cluster.api(NAME), runner.clock))
         gate_url = STAGES[cluster.backend](cluster, controller)
         runner.start(controller.run(), NAME)
@@ -256,10 +311,18 @@ class Theatre:
     def put_on(self, scenario: Obj, keep: Callable[[], Journal]) -> Played:
         """`keep` opens its journal, when nothing speaks against it any more."""
         name = scenario["metadata"]["name"]
-        self._make_room(name)
+        # An earlier one is over by then; of the same name, it goes.
+        if self.played and not self._is_past(self.played[-1]):
+            self.played[-1].until_paused()
+            self.end(
+                self.played[-1], f"the scenario {name!r} was to be played, and nobody had said done"
+            )
+        self.cluster.runner.call(self._remove_earlier(name))
         api, journal = self.cluster.api(NAME), None
         try:
-            self.cluster.runner.call(api.create(SCENARIOS, scenario, field_validation="Strict", dry_run=True))
+            self.cluster.runner.call(
+                api.create(SCENARIOS, scenario, field_validation="Strict", dry_run=True)
+            )
             self.journals.to = journal = keep()
             self.cluster.runner.call(api.create(SCENARIOS, scenario))
         except (Invalid, BadRequest) as error:
@@ -267,13 +330,6 @@ class Theatre:
             raise ScenarioRefused(f"the API server refuses the Scenario {name!r}: {why}") from None
         self.played.append(Played(self.cluster, journal, name))
         return self.played[-1]
-
-    def _make_room(self, name: str) -> None:
-        """An earlier one is over by then; of the same name, it goes."""
-        if self.played and not self._is_past(self.played[-1]):
-            self.played[-1].until_paused()
-            self.end(self.played[-1], f"the scenario {name!r} was to be played, and nobody had said done")
-        self.cluster.runner.call(self._remove_earlier(name))
 
     async def _remove_earlier(self, name: str) -> None:
         api = self.cluster.api(NAME)
@@ -283,11 +339,19 @@ class Theatre:
             return
         if phase_of(earlier) not in OVER:
             raise ScenarioRefused(
-                f"there is a Scenario {name!r} on the cluster that is not over ({phase_of(earlier) or 'new'}): "
+                f"there is a Scenario {name!r} on the cluster that is not over "
+                f"({phase_of(earlier) or 'new'}): "
                 "delete it, or play this one by another name, as in play(..., name='another')"
             )
         await api.delete(SCENARIOS, name)
-        await wait_for(api, self.cluster.runner.clock, SCENARIOS, name, condition=lambda one: one is None, timeout=GONE)
+        await wait_for(
+            api,
+            self.cluster.runner.clock,
+            SCENARIOS,
+            name,
+            condition=lambda one: one is None,
+            timeout=GONE,
+        )
 
     def end(self, played: Played, why: str) -> None:
         """If it is not over, it has failed; if it has not begun, it never was."""
@@ -306,13 +370,3 @@ class Theatre:
             return played.is_over
         except NotFound:
             return True
-
-
-def _check(cluster: Cluster, terms: Terms) -> None:
-    if not cluster.owned and not terms.disposable:
-        raise PreflightRefused(
-            f"a scenario begins with deleting all that is on its cluster, and this {cluster.backend} cluster is not of our making: "
-            f"say that it may be emptied with {terms.consent}"
-        )
-    if cluster.backend not in STAGES:
-        raise PreflightRefused(f"scenarios are not played on {cluster.backend} clusters yet: there are {', '.join(STAGES)}")

@@ -1,4 +1,6 @@
-"""Set-up for a workflow engine: the admission webhook for Workflows and Schedules, and the leader lease."""
+"""Set-up for a workflow engine: the admission webhook for Workflows and Schedules, and the
+leader lease.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-
-
 NAME = "workflows"
 WEBHOOK = f"{NAME}.{OWN_GROUP}"
 LABEL = f"{OWN_GROUP}/webhook"
@@ -44,7 +44,19 @@ def judge_workflows(cluster: Cluster, family: Family) -> None:
     if cluster.backend == "embedded":
         _in_process(cluster, family)
     else:
-        _over_https(cluster, family, policy="Fail" if cluster.owned else "Ignore")
+        policy = "Fail" if cluster.owned else "Ignore"
+        from pytest_kscen.embedded.apiserver.credentials import make_keys
+        from pytest_kscen.kube.webhooks import Served
+
+        keys, served = make_keys(), Served()
+
+        async def begin() -> None:
+            api, url = cluster.api(AGENT), await serve(served, keys.context())
+            await unregister(api)
+            await register(api, url, keys.authority, family, policy=policy)
+
+        cluster.runner.call(begin())
+        cluster.runner.start(served.stay(), AGENT)
 
 
 def verdict(new: Obj | None, old: Obj | None) -> tuple[str, list[str]]:
@@ -65,21 +77,6 @@ def _in_process(cluster: Any, family: Family) -> None:
         return refusal
 
     cluster.admission.add(Hook(WEBHOOK, validate=judge, resources=_judged(family)))
-
-
-def _over_https(cluster: Cluster, family: Family, *, policy: str) -> None:
-    from pytest_kscen.embedded.apiserver.credentials import make_keys
-    from pytest_kscen.kube.webhooks import Served
-
-    keys, served = make_keys(), Served()
-
-    async def begin() -> None:
-        api, url = cluster.api(AGENT), await serve(served, keys.context())
-        await unregister(api)
-        await register(api, url, keys.authority, family, policy=policy)
-
-    cluster.runner.call(begin())
-    cluster.runner.start(served.stay(), AGENT)
 
 
 async def serve(served: Served, tls: ssl.SSLContext) -> str:
@@ -128,13 +125,16 @@ async def unregister(api: Api) -> None:
 LEASE_NAMESPACE = "kube-system"
 LEASE_NAME = "workflow-engine.kscen.io"
 REFUSED = (
-    "the workflows of this cluster are driven by {holder}, which holds the Lease {lease}: end that first; "
+    "the workflows of this cluster are driven by {holder}, which holds the Lease "
+    "{lease}: end that first; "
     "if it was killed, try again when {lasts:.0f} s are over"
 )
 
 
 class Leading:
-    """One engine's right to drive workflows, from when it is taken until the engine's life is ended."""
+    """One engine's right to drive workflows, from when it is taken until the engine's life is
+    ended.
+    """
 
     def __init__(self, cluster: Cluster, who: str) -> None:
         stream = cluster.chance.stream("lease of workflows")
@@ -142,7 +142,9 @@ class Leading:
         self._begun = Signal()
         self._drive: Callable[[], Coroutine[Any, Any, Never]] | None = None
         api = RetryingApi(cluster.api(ENGINE), self._clock, stream)
-        self.lease = Lease(api, self._clock, LEASE_NAME, LEASE_NAMESPACE, signature(f"{who} {stream.suffix(5)}"))
+        self.lease = Lease(
+            api, self._clock, LEASE_NAME, LEASE_NAMESPACE, signature(f"{who} {stream.suffix(5)}")
+        )
 
     async def claim(self) -> None:
         """It is ours, or a PreflightRefused says who keeps it."""
@@ -150,7 +152,10 @@ class Leading:
             raise PreflightRefused(REFUSED.format(holder=holder, lease=self.lease, lasts=LASTS))
 
     async def wait(self, word: Signal, tell: Callable[[str], None]) -> bool:
-        """Until it is ours, however long that takes; False if the word comes first. Each of its holders is told."""
+        """Until it is ours, however long that takes; False if the word comes first.
+
+        Each of its holders is told.
+        """
         told = ""
         while not word.given:
             if not (holder := await self.lease.take()):
@@ -162,7 +167,9 @@ class Leading:
         return False
 
     async def live(self) -> None:
-        """Keep it, and drive as soon as that has begun, until this is cancelled; raises LeaseLost when somebody else may drive."""
+        """Keep it, and drive as soon as that has begun, until this is cancelled; raises
+        LeaseLost when somebody else may drive.
+        """
         await self.lease.hold(self._work())
 
     async def begin(self, drive: Callable[[], Coroutine[Any, Any, Never]]) -> None:

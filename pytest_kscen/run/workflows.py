@@ -1,4 +1,6 @@
-"""Workflows and Schedules of a run: the engine beside the test, handles for the test, and the simulated Chaos Mesh."""
+"""Workflows and Schedules of a run: the engine beside the test, handles for the test, and the
+simulated Chaos Mesh.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from pytest_kscen.run.context import Run
     from pytest_kscen.run.runner import ScenarioRunner
     from pytest_kscen.run.workflow_setup import Leading
-
 
 
 # A Schedule that a test has put on: what it has spawned, and what has become of that.
@@ -68,11 +69,13 @@ SIMULATED = ("embedded", "controlplane")
 
 
 def bring_chaos_mesh(cluster: Cluster) -> bool:
-    """Once for each cluster, by whoever comes first: the definitions of chaos and of workflows, and who acts on them.
+    """Once for each cluster, by whoever comes first: the definitions of chaos and of workflows, and
+    who acts on them.
 
     Whether this was the first.
     """
-    if cluster.backend not in SIMULATED or cluster.site.has_chaos_mesh:  # type: ignore[attr-defined]  # what simulated clusters have
+    # what simulated clusters have
+    if cluster.backend not in SIMULATED or cluster.site.has_chaos_mesh:  # type: ignore[attr-defined]
         return False
     from pytest_kscen.models.chaos_mesh import actors, install
 
@@ -85,7 +88,9 @@ def bring_chaos_mesh(cluster: Cluster) -> bool:
 
 
 def family_on(cluster: Cluster) -> Family:
-    """In Chaos Mesh's group where that is free, else in our own; what an engine needs and lacks is installed."""
+    """In Chaos Mesh's group where that is free, else in our own; what an engine needs and lacks
+    is installed.
+    """
     from pytest_kscen.models.chaos_mesh import install
     from pytest_kscen.objects.chaos_mesh_definitions import (
         cron_workflow_definition,
@@ -99,7 +104,9 @@ def family_on(cluster: Cluster) -> Family:
         return SHIPPED
     api, runner = cluster.api("workflow-installer"), cluster.runner
     family = OWN if runner.call(_is_theirs(api)) else SHIPPED
-    runner.call(install(api, runner.clock, (*engine_definitions(family.group), cron_workflow_definition())))
+    runner.call(
+        install(api, runner.clock, (*engine_definitions(family.group), cron_workflow_definition()))
+    )
     return family
 
 
@@ -108,7 +115,9 @@ def has_definitions(cluster: Cluster) -> bool:
 
     async def look() -> bool:
         try:
-            await cluster.api("workflow-installer").get(CUSTOM_RESOURCE_DEFINITIONS, KINDS["NetworkChaos"].resource.qualified)
+            await cluster.api("workflow-installer").get(
+                CUSTOM_RESOURCE_DEFINITIONS, KINDS["NetworkChaos"].resource.qualified
+            )
         except NotFound:
             return False
         return True
@@ -124,7 +133,6 @@ async def _is_theirs(api: Api) -> bool:
         return False
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return "phase" not in schema["properties"]["status"]["properties"]
-
 
 
 GONE_WITHIN = 600.0
@@ -217,7 +225,9 @@ class Workflows:
         self._actor: Actor | None = None
         self._leading: Leading | None = None
 
-    def put_on(self, workflow: Obj | pathlib.Path | str, name: str, parameters: Mapping[str, Any]) -> Workflow:
+    def put_on(
+        self, workflow: Obj | pathlib.Path | str, name: str, parameters: Mapping[str, Any]
+    ) -> Workflow:
         """Have it driven from now on, by another name than its own if one is given."""
         from pytest_kscen.workflow.files import (  # with all that judges one; most runs have none
             WorkflowRefused,
@@ -230,11 +240,19 @@ class Workflows:
         metadata = {"namespace": "default", **obj["metadata"], **({"name": name} if name else {})}
         metadata["labels"] = {**(metadata.get("labels") or {}), **actor.labels}
         resource = self._family.workflows
-        made = {**obj, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+        made = {
+            **obj,
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": metadata,
+        }
         key = (metadata["namespace"], metadata["name"])
         if key in self._handles:
             again = f"run.workflow(..., name={f'{key[1]}-2'!r})"
-            raise WorkflowRefused(f"there is a workflow {key[1]!r} in this run already: put it on by another name, as in {again}")
+            raise WorkflowRefused(
+                f"there is a workflow {key[1]!r} in this run already: put it on by "
+                f"another name, as in {again}"
+            )
         handle = self._handles[key] = Workflow(key[1], key[0], self._look)
         self._run.do(actor.api.create(resource, made))
         return handle
@@ -242,15 +260,23 @@ class Workflows:
     @property
     def overlooked(self) -> list[Workflow]:
         """Those that failed without anybody's asking."""
-        return [handle for handle in (*self._handles.values(), *self._spawned.values()) if handle.has_failed_unseen]
+        return [
+            handle
+            for handle in (*self._handles.values(), *self._spawned.values())
+            if handle.has_failed_unseen
+        ]
 
     def drive(self) -> None:
-        """Have Workflows and Schedules driven that come to the cluster in another way, as by kubectl."""
+        """Have Workflows and Schedules driven that come to the cluster in another way, as by
+        kubectl.
+        """
         self._run.must_be_on()
         self._open()
 
     def claim(self) -> None:
-        """Be the one who drives this cluster's workflows, or be refused; an embedded cluster is its run's alone."""
+        """Be the one who drives this cluster's workflows, or be refused; an embedded cluster is
+        its run's alone.
+        """
         self._run.must_be_on()
         if self._leading is None and self._run.cluster.backend != "embedded":
             from pytest_kscen.run.workflow_setup import Leading
@@ -271,7 +297,9 @@ class Workflows:
             return await self._api.get(await self._api.resource_of(*where), name, namespace)
 
         key = (schedule["kind"], namespace, name)
-        return self._schedules.setdefault(key, Scheduled(name, namespace, lambda: self._run.call(look())))
+        return self._schedules.setdefault(
+            key, Scheduled(name, namespace, lambda: self._run.call(look()))
+        )
 
     def _open(self) -> Actor:
         if self._actor is None:
@@ -299,7 +327,11 @@ class Workflows:
             self._driven[entry.data["namespace"], entry.data["workflow"]] = None
         elif entry.what in ABOUT:
             key = (entry.data["namespace"], entry.data["workflow"])
-            self._follow(key, entry)
+            # Whether it is on.
+            if entry.what == PHASE and entry.data["phase"] not in OVER:
+                self._driven[key] = None
+            elif entry.what in (PHASE, GONE):
+                self._driven.pop(key, None)
             if handle := self._handles.get(key) or self._spawned.get(key):
                 handle.story.take(entry)
         elif entry.what == SPAWNED:
@@ -307,17 +339,12 @@ class Workflows:
             if scheduled := self._schedules.get((data["by"], data["namespace"], data["schedule"])):
                 self._take_in(scheduled, data["object"], data["kind"])
 
-    def _follow(self, key: tuple[str, str], entry: Entry) -> None:
-        """Whether it is on."""
-        if entry.what == PHASE and entry.data["phase"] not in OVER:
-            self._driven[key] = None
-        elif entry.what in (PHASE, GONE):
-            self._driven.pop(key, None)
-
     def _take_in(self, scheduled: Scheduled, name: str, kind: str) -> None:
         scheduled.spawned.append(name)
         if kind == self._family.workflows.kind:
-            handle = self._spawned[scheduled.namespace, name] = Workflow(name, scheduled.namespace, self._look)
+            handle = self._spawned[scheduled.namespace, name] = Workflow(
+                name, scheduled.namespace, self._look
+            )
             handle.was_ended = self._is_healed
             scheduled.workflows.append(handle)
 
@@ -329,31 +356,33 @@ class Workflows:
         await self._end()
 
     async def clear(self) -> None:
-        """None is left of those that the test has put on or that had to be ended, nor what they have made.
+        """None is left of those that the test has put on or that had to be ended, nor what they
+        have made.
 
-        On somebody's cluster those that had to be ended and are not the test's stay, to be looked at.
-        """
+        On somebody's cluster those that had to be ended and are not the test's stay, to be looked
+        at."""
         try:
             await self._remove()
         finally:
-            await self._end_engine()
+            if self._engine:
+                self._engine.cancel()
+                if self._leading:  # whoever is next may begin when it has given back what it holds
+                    await asyncio.wait([self._engine])
 
     async def _remove(self) -> None:
         await self._end()  # what has come since
-        for namespace, name in (keys := {**self._handles, **(self._ended if self._run.cluster.owned else {})}):
+        for namespace, name in (
+            keys := {**self._handles, **(self._ended if self._run.cluster.owned else {})}
+        ):
             with contextlib.suppress(NotFound):
                 kept = await self._api.get(self._family.workflows, name, namespace)
                 if handle := self._handles.get((namespace, name)):
                     handle.kept = kept
-                await self._api.delete(self._family.workflows, name, namespace, propagation="Foreground")
+                await self._api.delete(
+                    self._family.workflows, name, namespace, propagation="Foreground"
+                )
         for key in keys:
             await self._wait(key, lambda obj: obj is None)
-
-    async def _end_engine(self) -> None:
-        if self._engine:
-            self._engine.cancel()
-            if self._leading:  # whoever is next may begin when it has given back what it holds
-                await asyncio.wait([self._engine])
 
     async def _end(self) -> None:
         """Whoever has made them: nobody drives them when the run is over."""
@@ -364,7 +393,9 @@ class Workflows:
         for namespace, name in on:
             with contextlib.suppress(NotFound):
                 await self._api.patch(self._family.workflows, name, abort, namespace)
-        if self._engine and self._engine.done():  # and so nobody ends them now; who drives next does
+        if (
+            self._engine and self._engine.done()
+        ):  # and so nobody ends them now; who drives next does
             return
         for key in on:
             await self._wait(key, lambda obj: obj is None or phase_of(obj) in OVER)
@@ -372,7 +403,9 @@ class Workflows:
     async def _wait(self, key: tuple[str, str], condition: Callable[[Obj | None], bool]) -> None:
         namespace, name = key
         where = (self._family.workflows, name, namespace)
-        await wait_for(self._api, self._run.stage.clock, *where, condition=condition, timeout=GONE_WITHIN)
+        await wait_for(
+            self._api, self._run.stage.clock, *where, condition=condition, timeout=GONE_WITHIN
+        )
 
     @property
     def _api(self) -> Api:
@@ -390,8 +423,13 @@ class Unfinished(TimeoutError):
     """It has not come to its end in its time."""
 
 
-def play_to_end(runner: ScenarioRunner, workflow: Obj, cast: Sequence[Obj] = (), *, within: str = "1h") -> Workflow:
-    """`cast` is there, and available, before it begins. What is odd about it was told when it was read."""
+def play_to_end(
+    runner: ScenarioRunner, workflow: Obj, cast: Sequence[Obj] = (), *, within: str = "1h"
+) -> Workflow:
+    """`cast` is there, and available, before it begins.
+
+    What is odd about it was told when it was read.
+    """
     from pytest_kscen.workflow.files import WorkflowWarning
 
     with runner as run:

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.waiting import ControllerWaiter
 
 
-
-
 SCHEDULER = "kube-scheduler"
 DEFAULT = "default-scheduler"
 UNSEEN = "was not looked at"
-BACK_OFF = 12.5  # seconds: ten, to the end of a window of one, the round that finds it, and a little more
+BACK_OFF = (
+    12.5  # seconds: ten, to the end of a window of one, the round that finds it, and a little more
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,14 +52,18 @@ class SchedulerWaiter:
     """Seconds without a change after which none that was turned down comes again."""
     idle: Callable[[], Awaitable[bool]] | None = None
     doing: Callable[[Obj], str] = lambda _: UNSEEN
-    """What it says itself of a pod whose status says nothing yet; empty if it can do no more with it."""
+    """What it says itself of a pod whose status says nothing yet; empty if it can do no more
+    with it.
+    """
 
     @property
     def resources(self) -> Sequence[Resource]:
         return PODS, NODES
 
     def unfinished(self, cluster: Mapping[Resource, Picture]) -> Iterator[str]:
-        for pod in self._own(cluster[PODS].index("was not looked at, by its scheduler", _not_looked_at)):
+        for pod in self._own(
+            cluster[PODS].index("was not looked at, by its scheduler", _not_looked_at)
+        ):
             if words := self.doing(pod):
                 yield f"Pod {pod['metadata']['namespace']}/{pod['metadata']['name']} {words}"
 
@@ -89,13 +93,22 @@ ENDED = ("Succeeded", "Failed")
 
 def _wanting(pod: Obj) -> list[str]:
     spec = pod["spec"]
-    needs_none = spec.get("nodeName") or spec.get("schedulingGates") or pod["metadata"].get("deletionTimestamp") or has_ended(pod)
+    needs_none = (
+        spec.get("nodeName")
+        or spec.get("schedulingGates")
+        or pod["metadata"].get("deletionTimestamp")
+        or has_ended(pod)
+    )
     return [] if needs_none else [scheduler_of(pod)]
 
 
 def _not_looked_at(pod: Obj) -> list[str]:
     told = condition(pod, "PodScheduled")
-    return [] if told and told["status"] == "False" and told.get("reason") != "SchedulingGated" else _wanting(pod)
+    return (
+        []
+        if told and told["status"] == "False" and told.get("reason") != "SchedulingGated"
+        else _wanting(pod)
+    )
 
 
 # The waiters of the controllers that we know: by controller, when an object leaves it nothing
@@ -103,7 +116,10 @@ def _not_looked_at(pod: Obj) -> list[str]:
 
 
 REPLICATED_STORAGE = "replicated-volumes"
-SELECTED_NODE, PROVISIONER = "volume.kubernetes.io/selected-node", "volume.kubernetes.io/storage-provisioner"
+SELECTED_NODE, PROVISIONER = (
+    "volume.kubernetes.io/selected-node",
+    "volume.kubernetes.io/storage-provisioner",
+)
 GARBAGE_FINALIZERS = ("foregroundDeletion", "orphan")
 STUCK = (
     "CrashLoopBackOff",
@@ -118,7 +134,9 @@ UNREADY_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachabl
 
 def _is_seen(obj: Obj) -> bool:
     """Whether the controller has looked at the object as it is."""
-    return int((obj.get("status") or {}).get("observedGeneration") or 0) >= int(obj["metadata"].get("generation") or 0)
+    return int((obj.get("status") or {}).get("observedGeneration") or 0) >= int(
+        obj["metadata"].get("generation") or 0
+    )
 
 
 def _count(obj: Obj, name: str) -> int:
@@ -133,7 +151,9 @@ def _wanted(obj: Obj) -> int:
 
 
 def _replica_set(obj: Obj) -> str:
-    if _is_seen(obj) and (_wanted(obj) == _count(obj, "fullyLabeledReplicas") or is_true(obj, "ReplicaFailure")):
+    if _is_seen(obj) and (
+        _wanted(obj) == _count(obj, "fullyLabeledReplicas") or is_true(obj, "ReplicaFailure")
+    ):
         return ""
     return f"has {_count(obj, 'fullyLabeledReplicas')} of {_wanted(obj)} pods"
 
@@ -158,9 +178,15 @@ def _job(obj: Obj) -> str:
     spec = obj["spec"]
     if spec.get("suspend") or any(is_true(obj, type_) for type_ in ("Complete", "Failed")):
         return ""
-    left = spec["completions"] - _count(obj, "succeeded") if spec.get("completions") is not None else 1
+    left = (
+        spec["completions"] - _count(obj, "succeeded") if spec.get("completions") is not None else 1
+    )
     wanted = min(int(spec.get("parallelism", 1)), left)
-    return "" if _count(obj, "active") >= wanted else f"has {_count(obj, 'active')} of {wanted} active pods"
+    return (
+        ""
+        if _count(obj, "active") >= wanted
+        else f"has {_count(obj, 'active')} of {wanted} active pods"
+    )
 
 
 # --- what is around them ---
@@ -178,14 +204,20 @@ def _garbage(obj: Obj) -> str:
 
 def _node_taints(node: Obj) -> str:
     ready = condition(node, "Ready")
-    tainted = any(taint["key"] in UNREADY_TAINTS for taint in (node.get("spec") or {}).get("taints") or ())
+    tainted = any(
+        taint["key"] in UNREADY_TAINTS for taint in (node.get("spec") or {}).get("taints") or ()
+    )
     if ready is None or (ready["status"] == "True") != tainted:
         return ""
     return "is ready and tainted" if tainted else "is not ready and not tainted"
 
 
 def _node_kubelet(node: Obj) -> str:
-    return "" if node["metadata"].get("deletionTimestamp") or condition(node, "Ready") else "has no kubelet yet"
+    return (
+        ""
+        if node["metadata"].get("deletionTimestamp") or condition(node, "Ready")
+        else "has no kubelet yet"
+    )
 
 
 def _pod_kubelet(pod: Obj) -> str:
@@ -201,7 +233,9 @@ def _pod_kubelet(pod: Obj) -> str:
 
 def _while_probes_may_pass(cluster: Mapping[Resource, Picture]) -> float:
     """A pod that is not ready may become so until its probes have been made often enough."""
-    unready = cluster[PODS].index("is not ready yet", lambda pod: [True] if _is_unready(pod) else [])
+    unready = cluster[PODS].index(
+        "is not ready yet", lambda pod: [True] if _is_unready(pod) else []
+    )
     return max(map(_probing, unready.of(True)), default=0.0)
 
 
@@ -211,14 +245,21 @@ def _is_unready(pod: Obj) -> bool:
 
 def _probing(pod: Obj) -> float:
     """Seconds from the start to the last probe that may bring it about."""
-    return max(_seconds(each.get("startupProbe")) + _seconds(each.get("readinessProbe")) for each in pod["spec"]["containers"])
+    return max(
+        _seconds(each.get("startupProbe")) + _seconds(each.get("readinessProbe"))
+        for each in pod["spec"]["containers"]
+    )
 
 
 def _seconds(probe: Obj | None) -> float:
     if probe is None:
         return 0.0
     times = max(probe.get("successThreshold", 1), probe.get("failureThreshold", 3))
-    return float(probe.get("initialDelaySeconds", 0) + times * probe.get("periodSeconds", 10) + probe.get("timeoutSeconds", 1))
+    return float(
+        probe.get("initialDelaySeconds", 0)
+        + times * probe.get("periodSeconds", 10)
+        + probe.get("timeoutSeconds", 1)
+    )
 
 
 def _containers(status: Obj) -> list[Obj]:
@@ -238,7 +279,11 @@ def _claim(claim: Obj) -> str:
 
 
 def _volume(volume: Obj) -> str:
-    return "is not available yet" if (volume.get("status") or {}).get("phase", "Pending") == "Pending" else ""
+    return (
+        "is not available yet"
+        if (volume.get("status") or {}).get("phase", "Pending") == "Pending"
+        else ""
+    )
 
 
 def _is_going(obj: Obj) -> str:
@@ -256,16 +301,26 @@ WAITERS: tuple[ControllerWaiter, ...] = (
     Waiter("statefulset-controller", {STATEFUL_SETS: _stateful_set}),
     Waiter("daemonset-controller", {DAEMON_SETS: _daemon_set}),
     Waiter("job-controller", {JOBS: _job}),
-    Waiter("persistentvolume-controller", {PERSISTENT_VOLUME_CLAIMS: _claim, PERSISTENT_VOLUMES: _volume}),
+    Waiter(
+        "persistentvolume-controller",
+        {PERSISTENT_VOLUME_CLAIMS: _claim, PERSISTENT_VOLUMES: _volume},
+    ),
     Waiter("namespace-controller", {NAMESPACES: _namespace}),
-    Waiter("garbage-collector-controller", {PODS: _garbage, REPLICA_SETS: _garbage, DEPLOYMENTS: _garbage, JOBS: _garbage}),
+    Waiter(
+        "garbage-collector-controller",
+        {PODS: _garbage, REPLICA_SETS: _garbage, DEPLOYMENTS: _garbage, JOBS: _garbage},
+    ),
     Waiter("node-controller", {NODES: _node_taints}),
     Waiter("kubelet", {PODS: _pod_kubelet, NODES: _node_kubelet}, _while_probes_may_pass),
 )
 WHERE_SERVED: tuple[ControllerWaiter, ...] = (
     Waiter(
         REPLICATED_STORAGE,
-        {REPLICATED_VOLUMES: _is_going, REPLICATED_VOLUME_REPLICAS: _is_going, REPLICATED_VOLUME_ATTACHMENTS: _attachment},
+        {
+            REPLICATED_VOLUMES: _is_going,
+            REPLICATED_VOLUME_REPLICAS: _is_going,
+            REPLICATED_VOLUME_ATTACHMENTS: _attachment,
+        },
     ),
 )
 """Of controllers whose resources not every cluster has."""

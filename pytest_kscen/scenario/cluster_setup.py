@@ -1,4 +1,6 @@
-"""Prepare a cluster: install the Scenario CustomResourceDefinition, and delete what was there before a scenario starts."""
+"""Prepare a cluster: install the Scenario CustomResourceDefinition, and delete what was there
+before a scenario starts.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-
-
 INSTALL_TIMEOUT = 60.0
 COLUMNS = {
     "Phase": ("string", ".status.phase"),
@@ -33,20 +33,33 @@ COLUMNS = {
 
 
 def definition() -> Obj:
-    names = {"plural": SCENARIOS.plural, "singular": "scenario", "kind": SCENARIOS.kind, "listKind": "ScenarioList"}
+    names = {
+        "plural": SCENARIOS.plural,
+        "singular": "scenario",
+        "kind": SCENARIOS.kind,
+        "listKind": "ScenarioList",
+    }
     version = {
         "name": SCENARIOS.version,
         "served": True,
         "storage": True,
         "schema": {"openAPIV3Schema": schema_of(Model)},
         "subresources": {"status": {}},
-        "additionalPrinterColumns": [{"name": name, "type": type_, "jsonPath": path} for name, (type_, path) in COLUMNS.items()],
+        "additionalPrinterColumns": [
+            {"name": name, "type": type_, "jsonPath": path}
+            for name, (type_, path) in COLUMNS.items()
+        ],
     }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": SCENARIOS.qualified},
-        "spec": {"group": SCENARIOS.group, "scope": "Cluster", "names": names, "versions": [version]},
+        "spec": {
+            "group": SCENARIOS.group,
+            "scope": "Cluster",
+            "names": names,
+            "versions": [version],
+        },
     }
 
 
@@ -80,7 +93,15 @@ SPARED_GROUPS = (
     "events.k8s.io",
     GROUP,
 )
-SPARED_KINDS = ("Event", "Endpoints", "ComponentStatus", "ControllerRevision", "ServiceCIDR", "IPAddress", "CSINode")
+SPARED_KINDS = (
+    "Event",
+    "Endpoints",
+    "ComponentStatus",
+    "ControllerRevision",
+    "ServiceCIDR",
+    "IPAddress",
+    "CSINode",
+)
 BORN = {
     "Service": ("kubernetes",),
     "ServiceAccount": ("default",),
@@ -97,14 +118,22 @@ class NotClearedError(Exception):
 
 def is_spared(resource: Resource, obj: Obj) -> bool:
     metadata = obj["metadata"]
-    if resource.group in SPARED_GROUPS or resource.kind in SPARED_KINDS or metadata.get("namespace") in SYSTEM:
+    if (
+        resource.group in SPARED_GROUPS
+        or resource.kind in SPARED_KINDS
+        or metadata.get("namespace") in SYSTEM
+    ):
         return True
     if resource == NAMESPACES:
         return metadata["name"] in BORN_NAMESPACES
     born = any(each in (metadata.get("labels") or {}) for each in BORN_LABELS) or DEFAULT_CLASS in (
         metadata.get("annotations") or {}
     )
-    return born or metadata["name"] in BORN.get(resource.kind, ()) or metadata["name"].startswith("system:")
+    return (
+        born
+        or metadata["name"] in BORN.get(resource.kind, ())
+        or metadata["name"].startswith("system:")
+    )
 
 
 async def clear(api: Api, clock: Clock) -> None:
@@ -112,7 +141,9 @@ async def clear(api: Api, clock: Clock) -> None:
     end = clock.now() + CLEAR_TIMEOUT
     while left := await _delete_all(api):
         if clock.now() >= end:
-            raise NotClearedError(f"this is still there {CLEAR_TIMEOUT:g} s after its deletion: {', '.join(left[:5])}")
+            raise NotClearedError(
+                f"this is still there {CLEAR_TIMEOUT:g} s after its deletion: {', '.join(left[:5])}"
+            )
         await clock.sleep(LOOK_AGAIN)
 
 
@@ -143,4 +174,6 @@ async def _delete(api: Api, resource: Resource, obj: Obj) -> None:
     except (NotFound, MethodNotAllowed):
         return  # somebody else was quicker, or nobody can
     except ApiError as error:
-        raise NotClearedError(f"{resource.qualified} {metadata['name']} could not be deleted: {error.message}") from error
+        raise NotClearedError(
+            f"{resource.qualified} {metadata['name']} could not be deleted: {error.message}"
+        ) from error

@@ -1,7 +1,8 @@
-"""The scenario controller: follows Scenarios, and plays one at a time; the others are Pending until it is their turn.
+"""The scenario controller: follows Scenarios, and plays one at a time; the others are Pending until
+it is their turn.
 
-One that is found running when the controller starts has lost its controller in the middle, and has failed.
-"""
+One that is found running when the controller starts has lost its controller in the middle, and has
+failed."""
 
 from __future__ import annotations
 
@@ -73,14 +74,21 @@ class ScenarioController:
                 if not self._oldest():
                     await self._waits.wait()
                     continue
-                await self._meet_others()
+                # Controllers of resources that are served since lately take part too.
+                for waiter in WHERE_SERVED:
+                    if waiter.name not in self.register.waiters and await self._serves(
+                        waiter.resources
+                    ):
+                        self.register.add(waiter, replace=True)
                 if oldest := self._oldest():
                     await self._play(oldest)
         raise AssertionError
 
     def _oldest(self) -> Obj | None:
         """Whose turn it is, as it is now."""
-        return min((each for each in self._scenarios if phase_of(each) == PENDING), key=_age, default=None)
+        return min(
+            (each for each in self._scenarios if phase_of(each) == PENDING), key=_age, default=None
+        )
 
     async def _let_wait(self) -> Never:
         """Each that is new is Pending, whatever is on; the oldest first."""
@@ -123,7 +131,11 @@ class ScenarioController:
         if self._on and (new or old or {})["metadata"]["uid"] == self._on.progress.uid:
             if new is None:
                 self._on.give_up("it was deleted")
-            elif not old or new["spec"] != old["spec"] or configuration_of(new) != configuration_of(old):
+            elif (
+                not old
+                or new["spec"] != old["spec"]
+                or configuration_of(new) != configuration_of(old)
+            ):
                 self._on.is_now(new)
 
     async def _play(self, scenario: Obj) -> None:
@@ -133,7 +145,14 @@ class ScenarioController:
         version = f"pytest-kscen {importlib.metadata.version('pytest-kscen')}"
         progress = Progress(name, uid, self._actor, version, self._strategy)
         convergence = Convergence(self._actor.api, self._informers, self._actor.clock, self._settle)
-        self._on = Play(progress, convergence, Troupe.of(self.register, spec), spec, self._patience, configuration_of(scenario))
+        self._on = Play(
+            progress,
+            convergence,
+            Troupe.of(self.register, spec),
+            spec,
+            self._patience,
+            configuration_of(scenario),
+        )
         self._on.is_now(scenario)
         try:
             await self._on.run()
@@ -144,18 +163,17 @@ class ScenarioController:
         await self._leave_nothing()
 
     async def _leave_nothing(self) -> None:
-        """No scenario is on, however the last one ended. What is refused for good must not end the scenarios that follow."""
+        """No scenario is on, however the last one ended.
+
+        What is refused for good must not end the scenarios that follow.
+        """
         for each in self.register.afterwards:
             try:
                 await each()
             except (ApiError, OSError) as error:
-                self._actor.log(logging.WARNING, "what follows a scenario was refused", why=str(error))
-
-    async def _meet_others(self) -> None:
-        """Controllers of resources that are served since lately take part too."""
-        for waiter in WHERE_SERVED:
-            if waiter.name not in self.register.waiters and await self._serves(waiter.resources):
-                self.register.add(waiter, replace=True)
+                self._actor.log(
+                    logging.WARNING, "what follows a scenario was refused", why=str(error)
+                )
 
     async def _serves(self, resources: Sequence[Resource]) -> bool:
         try:
@@ -177,7 +195,9 @@ class ScenarioController:
     async def _say(self, scenario: Obj, phase: str, message: str) -> None:
         status = {"phase": phase, **({"message": message} if message else {})}
         with contextlib.suppress(NotFound):
-            await self._actor.api.patch(SCENARIOS, scenario["metadata"]["name"], {"status": status}, subresource="status")
+            await self._actor.api.patch(
+                SCENARIOS, scenario["metadata"]["name"], {"status": status}, subresource="status"
+            )
         await self._is_seen(scenario)
 
 

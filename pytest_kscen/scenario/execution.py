@@ -1,4 +1,6 @@
-"""Run one scenario: validate its operations, clear the cluster, then execute major step after major step."""
+"""Run one scenario: validate its operations, clear the cluster, then execute major step after
+major step.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +43,8 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.writes import Write
 
 
-
 # What of a Scenario stays as it is while it is on: operations may be added, but who takes part
 # is settled when it begins.
-
 
 
 def changed(new: Obj, old: Obj) -> str:
@@ -58,8 +58,6 @@ def _constant(scenario: Obj) -> dict[str, Any]:
         "the scheduler's configuration": configuration_of(scenario),
         "the scenario's controllers": read(Controllers, scenario["spec"].get("controllers")),
     }
-
-
 
 
 OF_A_TURN = (OPERATING_COMPLETED, CONTROLLER_RUNNING, CONTROLLER_PAUSED, CONTROLLER_COMPLETED)
@@ -102,7 +100,9 @@ class Play:
         """Operations may be added while it runs; nothing else may change."""
         self._first = self._first or scenario
         if what := changed(scenario, self._first):
-            self.give_up(f"{self._changed_by or 'somebody'} changed {what} while the scenario was running")
+            self.give_up(
+                f"{self._changed_by or 'somebody'} changed {what} while the scenario was running"
+            )
         self.spec = read(ScenarioSpec, scenario["spec"])
         self._generation = scenario["metadata"]["generation"]
         self._spec_changed.set()
@@ -115,12 +115,24 @@ class Play:
 
     async def let_in(self, write: Write) -> None:
         """Somebody writes: it is let in when this returns."""
-        if write.uid == self.progress.uid and write.new and write.old and not write.subresource and changed(write.new, write.old):
+        if (
+            write.uid == self.progress.uid
+            and write.new
+            and write.old
+            and not write.subresource
+            and changed(write.new, write.old)
+        ):
             self._changed_by = write.who
         if not self._begun or self.progress.phase not in ON or write.is_dry:
             return
         if write.is_eviction:
-            write = replace(write, verb=DELETE, subresource="", new=None, old=self.convergence.shown(PODS, write.ref))
+            write = replace(
+                write,
+                verb=DELETE,
+                subresource="",
+                new=None,
+                old=self.convergence.shown(PODS, write.ref),
+            )
         meaning = meaning_of(write, self.troupe.simulated, self.troupe.known)
         if meaning is Meaning.FOREIGN:
             self.give_up(blame(write))
@@ -130,16 +142,27 @@ class Play:
             self.give_up(out_of_turn(write, self.progress.step))
         elif meaning is Meaning.STEP:
             await self._takes_step(write)
-        elif meaning is Meaning.REACTION or (meaning is Meaning.RESULT and not self.troupe.tells_attempts):
+        elif meaning is Meaning.REACTION or (
+            meaning is Meaning.RESULT and not self.troupe.tells_attempts
+        ):
             self._tell(write)
 
     def _is_its_turn(self, who: str) -> bool:
-        """Or was just now: it may be in the middle of a loop. Before there is anything to do, everybody ends the one he is in."""
+        """Or was just now: it may be in the middle of a loop.
+
+        Before there is anything to do, everybody ends the one he is in.
+        """
         step = self.progress.step
-        return not self._done or who in self.troupe.register.loose or (step.running == who and step.phase in OF_A_TURN)
+        return (
+            not self._done
+            or who in self.troupe.register.loose
+            or (step.running == who and step.phase in OF_A_TURN)
+        )
 
     async def _takes_step(self, write: Write) -> None:
-        """It is told before it is done; should the server refuse it after all, nothing has happened."""
+        """It is told before it is done; should the server refuse it after all, nothing has
+        happened.
+        """
         events: list[str] = []
 
         def missed() -> None:
@@ -149,9 +172,13 @@ class Play:
                 self.progress.take_back(each)
 
         self._made += 1
-        expected = self.convergence.expect(write.resource, write.ref, write.has_come, missed, is_let_in=False)
+        expected = self.convergence.expect(
+            write.resource, write.ref, write.has_come, missed, is_let_in=False
+        )
         try:
-            step = self.progress.next_minor(CONTROLLER_PAUSED if self.progress.step.running else self.progress.step.phase)
+            step = self.progress.next_minor(
+                CONTROLLER_PAUSED if self.progress.step.running else self.progress.step.phase
+            )
             events += self._tell(write)
             await step
             self.convergence.wake()
@@ -163,7 +190,9 @@ class Play:
         return [self.progress.happened(**event) for event in events_of(write)]
 
     def _was_deleted(self, write: Write) -> bool:
-        """Whether this is one deletion again: a server that has to try twice asks twice, and one for an eviction too."""
+        """Whether this is one deletion again: a server that has to try twice asks twice, and one
+        for an eviction too.
+        """
         if write.verb != DELETE or not write.uid:
             return False
         again = write.uid in self._deleted
@@ -195,7 +224,13 @@ class Play:
                 self.troupe.forget()
                 self._begun = True
                 await self._steps()
-        except (ScenarioFailed, OperationFailed, NotConvergedError, NotClearedError, WaiterFailed) as error:
+        except (
+            ScenarioFailed,
+            OperationFailed,
+            NotConvergedError,
+            NotClearedError,
+            WaiterFailed,
+        ) as error:
             await self._fails(str(error))
         except ApiError as error:
             await self._fails(f"the API server refuses: {error.message}")
@@ -210,7 +245,10 @@ class Play:
         scheduling = self.troupe.register.scheduling
         if scheduling is None:
             if self.configuration:
-                raise ScenarioFailed("it brings a configuration for the scheduler, and this cluster's is not ours to configure")
+                raise ScenarioFailed(
+                    "it brings a configuration for the scheduler, and this cluster's is "
+                    "not ours to configure"
+                )
             yield
             return
         try:
@@ -229,18 +267,28 @@ class Play:
         await self.progress.at(FAILED, self._with_ignored(f"{where}{why}"))
 
     def _with_ignored(self, message: str = "") -> str:
-        ignored = f"ignored, because their steps are past: {', '.join(sorted(self._ignored))}" if self._ignored else ""
+        ignored = (
+            f"ignored, because their steps are past: {', '.join(sorted(self._ignored))}"
+            if self._ignored
+            else ""
+        )
         return "; ".join(each for each in (message, ignored) if each)
 
     def _too_late(self) -> str:
         """Operations whose steps would come after the end."""
-        left = [each.id for each in self.spec.operations if each.id not in {*self._done, *self._ignored}]
-        return f"never done, because it was said to be done before: {', '.join(left)}" if left else ""
+        left = [
+            each.id for each in self.spec.operations if each.id not in {*self._done, *self._ignored}
+        ]
+        return (
+            f"never done, because it was said to be done before: {', '.join(left)}" if left else ""
+        )
 
     def _check(self) -> list[Operation]:
         operations = self.spec.operations
         if again := [each.id for each in operations if self._done.get(each.id, each) != each]:
-            raise ScenarioFailed(f"operation {again[0]!r} is done, and another has come with its id")
+            raise ScenarioFailed(
+                f"operation {again[0]!r} is done, and another has come with its id"
+            )
         if wrong := [why for _, why in faults(operations)]:
             raise ScenarioFailed("; ".join(wrong))
         if why := self.troupe.wrong(self.spec):
@@ -251,33 +299,44 @@ class Play:
         while True:
             major = self._next_major()
             if major is None:
-                await self._pause()
+                # Nothing is left to do, and nobody has said that this is all.
+                while self._next_major() is None:
+                    self._raise_spoiled()
+                    self._spec_changed.clear()
+                    await self.progress.at(
+                        PAUSED,
+                        self._with_ignored(
+                            "all operations are done, and none says that the scenario is"
+                        ),
+                    )
+                    await self._spec_changed.wait()
+                self._raise_spoiled()
+                await self.progress.at(RUNNING)
             elif await self._step(major):
                 return
 
     def _next_major(self) -> int | None:
-        """The step of the next operations; those that come too late are left out, and that is said."""
+        """The step of the next operations; those that come too late are left out, and that is
+        said.
+        """
         now, self.progress.generation = self.progress.step.step.major, self._generation
         left = [each for each in self._check() if each.id not in self._done]
         for each in left:
             if each.step <= now and each.id not in self._ignored:
                 self._ignored.add(each.id)
-                self.progress.actor.note("scenario-operation-ignored", scenario=self.progress.name, id=each.id, step=each.step)
+                self.progress.actor.note(
+                    "scenario-operation-ignored",
+                    scenario=self.progress.name,
+                    id=each.id,
+                    step=each.step,
+                )
         return min((each.step for each in left if each.step > now), default=None)
-
-    async def _pause(self) -> None:
-        """Nothing is left to do, and nobody has said that this is all."""
-        while self._next_major() is None:
-            self._raise_spoiled()
-            self._spec_changed.clear()
-            await self.progress.at(PAUSED, self._with_ignored("all operations are done, and none says that the scenario is"))
-            await self._spec_changed.wait()
-        self._raise_spoiled()
-        await self.progress.at(RUNNING)
 
     async def _step(self, major: int) -> bool:
         """One major step; whether it was the last."""
-        operations = [each for each in self._check() if each.step == major and each.id not in self._done]
+        operations = [
+            each for each in self._check() if each.step == major and each.id not in self._done
+        ]
         first = not self.progress.step.step.major
         await self.progress.stands(OPERATING, major=major, running="")
         if first:  # whoever is held has come to its gate, before there is anything to do
@@ -299,13 +358,17 @@ class Play:
         return last
 
     async def _let_work(self, waiter: ControllerWaiter) -> None:
-        """One simulated controller's turn, from minor step to minor step, until there is none, or none of which anything comes."""
+        """One simulated controller's turn, from minor step to minor step, until there is none,
+        or none of which anything comes.
+        """
         clock, made, most = self.progress.actor.clock, -1, self._made + MOST_STEPS
         end = clock.now() + self.patience
         while True:
             await self._others_react()
             if self._made > most:
-                raise ScenarioFailed(f"{waiter.name} has made {MOST_STEPS} minor steps, and comes to no end")
+                raise ScenarioFailed(
+                    f"{waiter.name} has made {MOST_STEPS} minor steps, and comes to no end"
+                )
             if self._made != made:
                 made, end = self._made, clock.now() + self.patience
             elif not self.convergence.unfinished([waiter]):
@@ -315,31 +378,49 @@ class Play:
             elif clock.now() >= end:
                 raise NotConvergedError(self.convergence.told([waiter], self.patience))
             await self.progress.stands(OPERATING_COMPLETED, running=waiter.name)
-            if await self._goes_on(OPERATING_COMPLETED, CONTROLLER_RUNNING) and await self._has_finished(waiter):
+            if await self._goes_on(
+                OPERATING_COMPLETED, CONTROLLER_RUNNING
+            ) and await self._has_finished(waiter):
                 return
 
     async def _has_finished(self, waiter: ControllerWaiter) -> bool:
         """It may work now; whether it has come to its end without another minor step."""
         await self._reached([waiter], stops_at_step=True)
-        while self.progress.step.phase == CONTROLLER_RUNNING and await self.troupe.prompt(waiter.name):
+        while self.progress.step.phase == CONTROLLER_RUNNING and await self.troupe.prompt(
+            waiter.name
+        ):
             await self._reached([waiter], stops_at_step=True)
-        return await self._goes_on(CONTROLLER_RUNNING, CONTROLLER_COMPLETED) and await self._has_come_back(waiter.name)
+        return await self._goes_on(
+            CONTROLLER_RUNNING, CONTROLLER_COMPLETED
+        ) and await self._has_come_back(waiter.name)
 
     async def _has_come_back(self, name: str) -> bool:
-        """Its turn is over when it stands at its gate; whether there was no other minor step until then."""
-        await self._come_back([name], or_when=lambda: self.progress.step.phase != CONTROLLER_COMPLETED)
+        """Its turn is over when it stands at its gate; whether there was no other minor step
+        until then.
+        """
+        await self._come_back(
+            [name], or_when=lambda: self.progress.step.phase != CONTROLLER_COMPLETED
+        )
         return self.progress.step.phase == CONTROLLER_COMPLETED
 
-    async def _come_back(self, names: Sequence[str], or_when: Callable[[], bool] = lambda: False) -> None:
-        """Wait for those who have passed their gate and are not there again, as far as that can be seen."""
+    async def _come_back(
+        self, names: Sequence[str], or_when: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Wait for those who have passed their gate and are not there again, as far as that can
+        be seen.
+        """
 
         def away() -> list[str]:
             return [name for name in names if self._attendance.is_away(name)]
 
-        if not await self.convergence.until(lambda: self._spoiled or or_when() or not away(), self.patience):
+        if not await self.convergence.until(
+            lambda: self._spoiled or or_when() or not away(), self.patience
+        ):
             raise ScenarioFailed(
-                f"{', '.join(away())} has passed its gate, and has not come back to it within {self.patience:g} s: "
-                "the gate stands at the end of each loop, before a controller waits for anything else"
+                f"{', '.join(away())} has passed its gate, and has not come back to it "
+                f"within {self.patience:g} s: "
+                "the gate stands at the end of each loop, before a controller waits for "
+                "anything else"
             )
         self._raise_spoiled()
 
@@ -348,7 +429,9 @@ class Play:
         return Attendance.of(self.progress.actor.clock)
 
     async def _goes_on(self, phase: str, following: str) -> bool:
-        """From one phase to the next, unless a minor step has come, or comes while that is written."""
+        """From one phase to the next, unless a minor step has come, or comes while that is
+        written.
+        """
         if self.progress.step.phase == phase:
             await self.progress.stands(following)
         return self.progress.step.phase == following
@@ -358,7 +441,9 @@ class Play:
 
     async def _reached(self, waiters: Sequence[ControllerWaiter], *, stops_at_step: bool) -> None:
         def interrupted() -> bool:
-            return bool(self._spoiled) or (stops_at_step and self.progress.step.phase != CONTROLLER_RUNNING)
+            return bool(self._spoiled) or (
+                stops_at_step and self.progress.step.phase != CONTROLLER_RUNNING
+            )
 
         await self.convergence.reached(waiters, or_when=interrupted, patience=self.patience)
         self._raise_spoiled()

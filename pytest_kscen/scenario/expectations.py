@@ -1,4 +1,5 @@
-"""What is expected of a scenario, as it stands beside it in YAML: checked before it is played, held against its result after.
+"""What is expected of a scenario, as it stands beside it in YAML: checked before it is played, held
+against its result after.
 
 Each expectation keeps the line that it stands in, so that one that is not met can be told by it.
 """
@@ -46,7 +47,9 @@ class Expectations:
         return cls(document, wanted)
 
     def unmet(self, phase: str, message: str, result: Result) -> list[Unmet]:
-        """Those that do not hold, in the order in which they were written; a phase that nobody names is Succeeded."""
+        """Those that do not hold, in the order in which they were written; a phase that nobody
+        names is Succeeded.
+        """
         seen = _Seen(self.document, phase, message, result)
         wanted = {"phase": SUCCEEDED, **self.wanted}
         return [one for key, value in wanted.items() for one in CHECKS[key][1](seen, value)]
@@ -75,42 +78,63 @@ def _check_phase(document: Document, value: Any) -> None:
 
 def _phase(seen: _Seen, wanted: str) -> Iterator[Unmet]:
     if seen.phase != wanted:
-        yield seen.unmet("phase", expected=wanted, observed=f"{seen.phase}{f' ({seen.message})' if seen.message else ''}")
+        yield seen.unmet(
+            "phase",
+            expected=wanted,
+            observed=f"{seen.phase}{f' ({seen.message})' if seen.message else ''}",
+        )
 
 
 def _check_message(document: Document, value: Any) -> None:
     if not isinstance(value, str) or not value:
-        raise refused(document, ("message",), f"{value!r} is no text", "write what the message has to contain")
+        raise refused(
+            document, ("message",), f"{value!r} is no text", "write what the message has to contain"
+        )
 
 
 def _message(seen: _Seen, wanted: str) -> Iterator[Unmet]:
     if wanted not in seen.message:
-        yield seen.unmet("message", expected=f"one with {wanted!r}", observed=seen.message or "none")
+        yield seen.unmet(
+            "message", expected=f"one with {wanted!r}", observed=seen.message or "none"
+        )
 
 
 # --- pods ---
 
 
 def _check_pods(document: Document, value: Any) -> None:
-    a_map(document, ("pods",), value, "names of pods, or patterns as in web-*, with what is expected of each")
+    a_map(
+        document,
+        ("pods",),
+        value,
+        "names of pods, or patterns as in web-*, with what is expected of each",
+    )
     for name, wanted in value.items():
         path = ("pods", str(name))
         a_map(document, path, wanted, ", ".join(POD))
         known(document, path, wanted, POD)
         for key, one in wanted.items():
             if not POD[key][0](one):
-                raise refused(document, (*path, key), f"{one!r} does not fit", f"give {POD[key][1]}")
+                raise refused(
+                    document, (*path, key), f"{one!r} does not fit", f"give {POD[key][1]}"
+                )
 
 
 def _pods(seen: _Seen, wanted: dict[str, Any]) -> Iterator[Unmet]:
     latest = {_called(life): life for life in seen.result.pods}
     for pattern, expected in wanted.items():
         path = ("pods", str(pattern))
-        lives = [life for called, life in latest.items() if fnmatch.fnmatchcase(called, str(pattern))]
+        lives = [
+            life for called, life in latest.items() if fnmatch.fnmatchcase(called, str(pattern))
+        ]
         if "count" in expected and len(lives) != expected["count"]:
             yield seen.unmet(*path, "count", expected=expected["count"], observed=len(lives))
         elif not lives and "count" not in expected:
-            yield seen.unmet(*path, expected="a pod", observed=f"none of this name{nearest(str(pattern), latest)}")
+            yield seen.unmet(
+                *path,
+                expected="a pod",
+                observed=f"none of this name{nearest(str(pattern), latest)}",
+            )
         for life in lives:
             yield from _pod(seen, path, life, expected)
 
@@ -127,11 +151,16 @@ def _of_a_pod(life: Life, key: str, value: Any) -> tuple[bool, str]:
     """Whether it is so, and how it is."""
     if key == "node":
         names = value if isinstance(value, list) else [value]
-        return life.node in names, life.node or f"no node{f' ({life.why_not})' if life.why_not else ''}"
+        return (
+            life.node in names,
+            life.node or f"no node{f' ({life.why_not})' if life.why_not else ''}",
+        )
     if key == "step":
         wanted = tuple(value) if isinstance(value, list) else (value,)
         step = tuple(life.scheduled) if life.scheduled else ()
-        return bool(step) and step[: len(wanted)] == wanted, ".".join(map(str, step)) or "never scheduled"
+        return bool(step) and step[: len(wanted)] == wanted, ".".join(
+            map(str, step)
+        ) or "never scheduled"
     if key == "state":
         return life.state == value, life.state
     if key == "pending":
@@ -140,7 +169,8 @@ def _of_a_pod(life: Life, key: str, value: Any) -> tuple[bool, str]:
 
 
 def _is_step(value: Any) -> bool:
-    numbers = value if isinstance(value, list) and len(value) == 2 else [value]  # noqa: PLR2004  # major and minor
+    # major and minor
+    numbers = value if isinstance(value, list) and len(value) == 2 else [value]  # noqa: PLR2004
     return all(_is_count(number) for number in numbers) and numbers[0] > 0
 
 
@@ -171,8 +201,18 @@ def _check_allocation(document: Document, value: Any) -> None:
         path = ("allocation", str(resource))
         a_map(document, path, by_step, "steps with the share that is allocated then, as in 3: 0.75")
         for step, share in by_step.items():
-            if not _is_count(step) or not step or not isinstance(share, int | float) or isinstance(share, bool):
-                raise refused(document, (*path, str(step)), f"{step}: {share!r} does not fit", "write a step and a share: 3: 0.75")
+            if (
+                not _is_count(step)
+                or not step
+                or not isinstance(share, int | float)
+                or isinstance(share, bool)
+            ):
+                raise refused(
+                    document,
+                    (*path, str(step)),
+                    f"{step}: {share!r} does not fit",
+                    "write a step and a share: 3: 0.75",
+                )
 
 
 def _allocation(seen: _Seen, wanted: dict[str, Any]) -> Iterator[Unmet]:
@@ -186,15 +226,24 @@ def _allocation(seen: _Seen, wanted: dict[str, Any]) -> Iterator[Unmet]:
             if step > last:
                 observed = f"no such step: the last is {last}"
             if isinstance(observed, str) or abs(observed - share) > NEAR:
-                yield seen.unmet("allocation", resource, str(step), expected=share, observed=observed)
+                yield seen.unmet(
+                    "allocation", resource, str(step), expected=share, observed=observed
+                )
 
 
 def _check_events(document: Document, value: Any) -> None:
-    a_map(document, ("events",), value, "kinds of events with how many there are, as in podScheduled: 2")
+    a_map(
+        document,
+        ("events",),
+        value,
+        "kinds of events with how many there are, as in podScheduled: 2",
+    )
     known(document, ("events",), value, KINDS)
     for kind, count in value.items():
         if not _is_count(count):
-            raise refused(document, ("events", kind), f"{count!r} does not fit", "give a whole number")
+            raise refused(
+                document, ("events", kind), f"{count!r} does not fit", "give a whole number"
+            )
 
 
 def _events(seen: _Seen, wanted: dict[str, int]) -> Iterator[Unmet]:
@@ -203,7 +252,9 @@ def _events(seen: _Seen, wanted: dict[str, int]) -> Iterator[Unmet]:
             yield seen.unmet("events", kind, expected=count, observed=there)
 
 
-CHECKS: dict[str, tuple[Callable[[Document, Any], None], Callable[[_Seen, Any], Iterator[Unmet]]]] = {
+CHECKS: dict[
+    str, tuple[Callable[[Document, Any], None], Callable[[_Seen, Any], Iterator[Unmet]]]
+] = {
     "phase": (_check_phase, _phase),
     "message": (_check_message, _message),
     "pods": (_check_pods, _pods),

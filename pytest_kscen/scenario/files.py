@@ -1,4 +1,6 @@
-"""Read a Scenario from an object or a YAML file, and check it against the schema with line numbers."""
+"""Read a Scenario from an object or a YAML file, and check it against the schema with line
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from pytest_kscen.objects.resources import Obj
-
 
 
 # Whether what somebody wrote fits a Scenario's own schema: the API server would refuse the
@@ -62,7 +63,10 @@ def _misfits_in(value: Obj, schema: Obj, path: Path) -> Iterator[tuple[Path, str
             yield path, f"{name} is missing"
     for name, part in value.items():
         if name not in properties:
-            yield (*path, str(name)), f"nothing is called {name!r} here{nearest(str(name), properties)}"
+            yield (
+                (*path, str(name)),
+                f"nothing is called {name!r} here{nearest(str(name), properties)}",
+            )
         elif part is not None:
             yield from _misfits(part, properties[name], (*path, name))
 
@@ -77,7 +81,6 @@ def _again(elements: list[Any], key: str, path: Path) -> Iterator[tuple[Path, st
         seen |= {value} - {""}
 
 
-
 PLACE = re.compile(r"spec\.operations\[(\d+)\]")
 
 
@@ -86,13 +89,17 @@ class ScenarioRefused(DocumentRefused):
 
 
 def scenario_of(source: Any, name: str = "", scheduler: Any = None) -> Obj:
-    """The one Scenario of a file, or the object itself; by another name, or with a scheduler's configuration, if one is given."""
+    """The one Scenario of a file, or the object itself; by another name, or with a scheduler's
+    configuration, if one is given.
+    """
     if isinstance(source, dict):
         scenario = checked(Document("the object", source))
     elif isinstance(source, str | pathlib.Path):
         scenario = _only_one(pathlib.Path(source))
     else:
-        raise ScenarioRefused(f"{source!r} is neither a Scenario nor the path of a file that has one")
+        raise ScenarioRefused(
+            f"{source!r} is neither a Scenario nor the path of a file that has one"
+        )
     if scheduler is not None:
         scenario = configured(scenario, configuration_from(scheduler))
     return {**scenario, "metadata": {**scenario["metadata"], "name": name}} if name else scenario
@@ -100,10 +107,16 @@ def scenario_of(source: Any, name: str = "", scheduler: Any = None) -> Obj:
 
 def configuration_from(source: Any) -> Obj:
     """The KubeSchedulerConfiguration of a file, or the object itself."""
-    found = [Document("the object", source)] if isinstance(source, dict) else documents(pathlib.Path(source))
+    found = (
+        [Document("the object", source)]
+        if isinstance(source, dict)
+        else documents(pathlib.Path(source))
+    )
     configuration = configuration_among(found)
     if len(found) != 1 or configuration is None:
-        raise ScenarioRefused(f"{source} is no {CONFIGURATION}, which would say kind: {CONFIGURATION}")
+        raise ScenarioRefused(
+            f"{source} is no {CONFIGURATION}, which would say kind: {CONFIGURATION}"
+        )
     return configuration
 
 
@@ -111,7 +124,10 @@ def configuration_among(found: Iterable[Document]) -> Obj | None:
     """The scheduler's configuration that stands in a file beside its Scenarios."""
     configurations = [each for each in found if is_configuration(each)]
     if len(configurations) > 1:
-        raise ScenarioRefused(f"{configurations[1].at()}: there is a {CONFIGURATION} before it, and it holds for the whole file")
+        raise ScenarioRefused(
+            f"{configurations[1].at()}: there is a {CONFIGURATION} before it, and it "
+            "holds for the whole file"
+        )
     return configurations[0].content if configurations else None
 
 
@@ -122,11 +138,17 @@ def is_configuration(document: Document) -> bool:
 def _only_one(path: pathlib.Path) -> Obj:
     found = documents(path)
     if not found:
-        raise ScenarioRefused(f"{path} is empty: a Scenario begins with apiVersion: {SCENARIOS.api_version} and kind: Scenario")
+        raise ScenarioRefused(
+            f"{path} is empty: a Scenario begins with apiVersion: {SCENARIOS.api_version} "
+            "and kind: Scenario"
+        )
     scenarios = [each for each in found if each.kind_is(SCENARIOS.api_version, SCENARIOS.kind)]
     if len(scenarios) > 1:
         names = ", ".join(f"{each.name!r}" for each in scenarios)
-        raise ScenarioRefused(f"{path} has {len(scenarios)} Scenarios, {names}: give one as an object, or each its own file")
+        raise ScenarioRefused(
+            f"{path} has {len(scenarios)} Scenarios, {names}: give one as an object, or "
+            "each its own file"
+        )
     scenario = read_from_file(scenarios[0] if scenarios else found[0])
     configuration = configuration_among(found)
     return configured(scenario, configuration) if configuration else scenario
@@ -154,13 +176,23 @@ def checked(document: Document) -> Obj:
             said = f"has the {key} {obj[key]!r}" if obj.get(key) else f"has no {key}"
             raise ScenarioRefused(f"{document.at(key)} {said}: that of a Scenario is {wanted!r}")
     metadata = obj.get("metadata")
-    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
-        raise ScenarioRefused(f"{document.at('metadata')} has no metadata.name: a Scenario is known by it")
+    if (
+        not isinstance(metadata, dict)
+        or not isinstance(metadata.get("name"), str)
+        or not metadata["name"]
+    ):
+        raise ScenarioRefused(
+            f"{document.at('metadata')} has no metadata.name: a Scenario is known by it"
+        )
     if not isinstance(obj.get("spec"), dict):
-        raise ScenarioRefused(f"{document.at('spec')} has no spec: operations and controllers stand there")
+        raise ScenarioRefused(
+            f"{document.at('spec')} has no spec: operations and controllers stand there"
+        )
     for key in obj:
         if key not in (known := ("apiVersion", "kind", "metadata", "spec", "status")):
-            raise ScenarioRefused(f"{document.at(key)} has {key!r}, which no Scenario has{nearest(key, known)}")
+            raise ScenarioRefused(
+                f"{document.at(key)} has {key!r}, which no Scenario has{nearest(key, known)}"
+            )
     return obj
 
 

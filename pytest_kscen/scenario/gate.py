@@ -1,7 +1,8 @@
-"""The gate for controllers that are Python programs of their own and speak through the official client.
+"""The gate for controllers that are Python programs of their own and speak through the official
+client.
 
-Those that live in the loop of a cluster await `kube.gate.check_scenario_step_phase`; those in any other language ask over HTTP.
-"""
+Those that live in the loop of a cluster await `kube.gate.check_scenario_step_phase`; those in any
+other language ask over HTTP."""
 
 from __future__ import annotations
 
@@ -20,7 +21,10 @@ LOOK_AGAIN = 30  # seconds of one watch; Scenarios are listed anew after it
 
 
 def check_scenario_step_phase(controller: str, client: Any) -> None:
-    """Blocks until the Scenario that is on, if there is one, lets this controller go on. `client` is an `ApiClient`."""
+    """Blocks until the Scenario that is on, if there is one, lets this controller go on.
+
+    `client` is an `ApiClient`.
+    """
     from kubernetes.client import ApiException, CustomObjectsApi
     from urllib3.exceptions import HTTPError
 
@@ -51,7 +55,9 @@ def _passes(controller: str, scenarios: Any) -> bool:
         return True
     watch: Any = Watch()  # type: ignore[no-untyped-call]
     version = listing["metadata"]["resourceVersion"]
-    for event in watch.stream(scenarios, *where, resource_version=version, timeout_seconds=LOOK_AGAIN):
+    for event in watch.stream(
+        scenarios, *where, resource_version=version, timeout_seconds=LOOK_AGAIN
+    ):
         if event["type"] not in ("ADDED", "MODIFIED") or may_work([event["object"]], controller):
             watch.stop()
     return False

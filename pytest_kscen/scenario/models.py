@@ -1,4 +1,6 @@
-"""The Scenario resource as data classes, with their JSON form and structural schema, and its scheduler configuration."""
+"""The Scenario resource as data classes, with their JSON form and structural schema, and its
+scheduler configuration.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_kscen.objects.resources import Obj
-
-
 
 
 T = TypeVar("T")
@@ -48,9 +48,17 @@ def part(
 
     A list's elements are told apart by `keys`; of what is `whole` nobody owns a part.
     """
-    merging: Obj = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [*keys]} if keys else {}
+    merging: Obj = (
+        {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [*keys]} if keys else {}
+    )
     merging |= {"x-kubernetes-map-type": "atomic"} if whole else {}
-    told = {"json": json, "about": about, "schema": schema, "required": required, "merging": merging}
+    told = {
+        "json": json,
+        "about": about,
+        "schema": schema,
+        "required": required,
+        "merging": merging,
+    }
     return dataclasses.field(metadata=told, **field)
 
 
@@ -58,7 +66,11 @@ def schema_of(model: type) -> Obj:
     """The structural schema of a data class."""
     properties = {field.metadata["json"]: _described(field, hint) for field, hint in _parts(model)}
     required = [field.metadata["json"] for field, _ in _parts(model) if field.metadata["required"]]
-    return {"type": "object", "properties": properties, **({"required": required} if required else {})}
+    return {
+        "type": "object",
+        "properties": properties,
+        **({"required": required} if required else {}),
+    }
 
 
 def _described(field: dataclasses.Field[Any], hint: Any) -> Obj:
@@ -72,8 +84,13 @@ def _schema(hint: Any) -> Obj:
     if origin in (list, tuple):
         return {"type": "array", "items": _schema(arguments[0])}
     if origin is dict:
-        return {"type": "object", "additionalProperties": _schema(arguments[1])} if arguments[1] is not Any else ANYTHING
-    return schema_of(hint) if dataclasses.is_dataclass(hint) else PLAIN[hint]  # type: ignore[arg-type]  # a class it is
+        return (
+            {"type": "object", "additionalProperties": _schema(arguments[1])}
+            if arguments[1] is not Any
+            else ANYTHING
+        )
+    # a class it is
+    return schema_of(hint) if dataclasses.is_dataclass(hint) else PLAIN[hint]  # type: ignore[arg-type]
 
 
 def read(model: type[T], obj: Obj | None) -> T:
@@ -96,7 +113,9 @@ def _reader(hint: Any) -> Reader | None:
     """What makes a value of it; nothing does if it stays as it is."""
     hint = _without_none(hint)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    inner = _reader(arguments[-1 if origin is dict else 0]) if origin in (list, tuple, dict) else None
+    inner = (
+        _reader(arguments[-1 if origin is dict else 0]) if origin in (list, tuple, dict) else None
+    )
     if dataclasses.is_dataclass(hint):
         return functools.partial(read, hint)  # type: ignore[arg-type]  # a class it is
     if inner is None:
@@ -109,7 +128,10 @@ def _reader(hint: Any) -> Reader | None:
 def written(model: Any) -> Any:
     """JSON again, without what is not set."""
     if dataclasses.is_dataclass(model):
-        parts = {field.metadata["json"]: getattr(model, field.name) for field in dataclasses.fields(model)}
+        parts = {
+            field.metadata["json"]: getattr(model, field.name)
+            for field in dataclasses.fields(model)
+        }
         return {name: written(value) for name, value in parts.items() if value is not None}
     if isinstance(model, list | tuple):
         return [written(each) for each in model]
@@ -134,8 +156,6 @@ def _without_none(hint: Any) -> Any:
 # what came of it.
 
 
-
-
 @dataclass(frozen=True, slots=True)
 class Controller:
     """One controller, by its name."""
@@ -147,9 +167,14 @@ class Controller:
 class ControllerSet:
     """Those that shall work, and those that shall not."""
 
-    enabled: list[Controller] = part("enabled", "Controllers that take part, in this order.", default_factory=list)
+    enabled: list[Controller] = part(
+        "enabled", "Controllers that take part, in this order.", default_factory=list
+    )
     disabled: list[Controller] = part(
-        "disabled", 'Controllers that do nothing; "*" alone is all of them.', keys=("name",), default_factory=list
+        "disabled",
+        'Controllers that do nothing; "*" alone is all of them.',
+        keys=("name",),
+        default_factory=list,
     )
 
 
@@ -158,10 +183,15 @@ class Controllers:
     """Who takes part."""
 
     before: ControllerSet | None = part(
-        "presimulationControllers", "Those that react before a simulated controller goes on. All, unless disabled.", default=None
+        "presimulationControllers",
+        "Those that react before a simulated controller goes on. All, unless disabled.",
+        default=None,
     )
     simulated: ControllerSet = part(
-        "simulationControllers", "The targets of the simulation, run one after the other.", required=True, default=ControllerSet()
+        "simulationControllers",
+        "The targets of the simulation, run one after the other.",
+        required=True,
+        default=ControllerSet(),
     )
 
 
@@ -185,7 +215,9 @@ class ObjectMeta:
 class CreateOperation:
     """Make an object."""
 
-    object: dict[str, Any] = part("object", "The object to be created.", schema=AN_OBJECT, required=True, default_factory=dict)
+    object: dict[str, Any] = part(
+        "object", "The object to be created.", schema=AN_OBJECT, required=True, default_factory=dict
+    )
     options: dict[str, Any] | None = part("createOptions", schema=ANYTHING, default=None)
 
 
@@ -196,7 +228,9 @@ class PatchOperation:
     type_meta: TypeMeta = part("typeMeta", required=True, default=TypeMeta())
     object_meta: ObjectMeta = part("objectMeta", required=True, default=ObjectMeta())
     patch: str = part("patch", "The patch, as JSON or YAML.", required=True, default="")
-    patch_type: str = part("patchType", "Its media type; a strategic merge patch, if nothing is said.", default="")
+    patch_type: str = part(
+        "patchType", "Its media type; a strategic merge patch, if nothing is said.", default=""
+    )
     options: dict[str, Any] | None = part("patchOptions", schema=ANYTHING, default=None)
 
 
@@ -218,7 +252,13 @@ class DoneOperation:
 class Operation:
     """One thing to be done at a step. Exactly one of the four is set."""
 
-    id: str = part("id", "Filled in by admission where it is missing.", schema=A_NAME, required=True, default="")
+    id: str = part(
+        "id",
+        "Filled in by admission where it is missing.",
+        schema=A_NAME,
+        required=True,
+        default="",
+    )
     step: int = part("step", "The major step at which it is done.", required=True, default=0)
     create: CreateOperation | None = part("createOperation", whole=True, default=None)
     patch: PatchOperation | None = part("patchOperation", whole=True, default=None)
@@ -228,20 +268,28 @@ class Operation:
     @property
     def kinds(self) -> list[str]:
         """Which of the four are set."""
-        return [kind for kind in ("create", "patch", "delete", "done") if getattr(self, kind) is not None]
+        return [
+            kind
+            for kind in ("create", "patch", "delete", "done")
+            if getattr(self, kind) is not None
+        ]
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioSpec:
     """What is wanted."""
 
-    operations: list[Operation] = part("operations", "More may be added while it runs.", keys=("id",), default_factory=list)
+    operations: list[Operation] = part(
+        "operations", "More may be added while it runs.", keys=("id",), default_factory=list
+    )
     controllers: Controllers = part("controllers", required=True, default=Controllers())
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class ScenarioStep:
-    """The simulated time: the major step of the operations, and the minor one that the simulated controllers have reached."""
+    """The simulated time: the major step of the operations, and the minor one that the simulated
+    controllers have reached.
+    """
 
     major: int = part("major", required=True, default=0)
     minor: int = part("minor", required=True, default=0)
@@ -250,7 +298,11 @@ class ScenarioStep:
         return iter((self.major, self.minor))
 
     def __eq__(self, other: object) -> bool:
-        return tuple(self) == other if isinstance(other, tuple) else type(other) is ScenarioStep and tuple(self) == tuple(other)
+        return (
+            tuple(self) == other
+            if isinstance(other, tuple)
+            else type(other) is ScenarioStep and tuple(self) == tuple(other)
+        )
 
     def __hash__(self) -> int:
         return hash((self.major, self.minor))
@@ -307,16 +359,25 @@ class PodAttempted:
     attempt: int | None = part("attempt", "1 for the pod's first.", default=None)
     node: str | None = part("node", "The place that was found.", default=None)
     message: str | None = part("message", "Why there was none.", default=None)
-    results: dict[str, Any] | None = part("results", "By the annotation's name.", schema=ANYTHING, default=None)
+    results: dict[str, Any] | None = part(
+        "results", "By the annotation's name.", schema=ANYTHING, default=None
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
     """One thing that happened. Exactly one of what follows the controller is set."""
 
-    id: str = part("id", "That of the operation, or one that was made up for what a controller did.", required=True, default="")
+    id: str = part(
+        "id",
+        "That of the operation, or one that was made up for what a controller did.",
+        required=True,
+        default="",
+    )
     step: ScenarioStep = part("step", required=True, default=ScenarioStep())
-    controller: str | None = part("controller", "Who did it; nobody is named for an operation.", default=None)
+    controller: str | None = part(
+        "controller", "Who did it; nobody is named for an operation.", default=None
+    )
     create: OperationResult | None = part("create", default=None)
     patch: OperationResult | None = part("patch", default=None)
     delete: OperationResult | None = part("delete", default=None)
@@ -331,8 +392,12 @@ class ScenarioResult:
     """What came of it."""
 
     simulator_version: str = part("simulatorVersion", default="")
-    timeline: dict[str, list[TimelineEvent]] = part("timeline", "By major step.", default_factory=dict)
-    note: str | None = part("note", "What is missing from the timeline, and where the whole is.", default=None)
+    timeline: dict[str, list[TimelineEvent]] = part(
+        "timeline", "By major step.", default_factory=dict
+    )
+    note: str | None = part(
+        "note", "What is missing from the timeline, and where the whole is.", default=None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +406,9 @@ class ScenarioStatus:
 
     phase: str = part("phase", default="")
     message: str | None = part("message", default=None)
-    generation: int = part("observedGeneration", "Of the spec with which it came so far.", default=0)
+    generation: int = part(
+        "observedGeneration", "Of the spec with which it came so far.", default=0
+    )
     step_status: StepStatus = part("stepStatus", default=StepStatus())
     result: ScenarioResult | None = part("scenarioResult", default=None)
 
@@ -367,7 +434,9 @@ class Scheduling(Protocol):
     """A cluster's scheduler."""
 
     async def adopt(self, written: str) -> None:
-        """Work by this KubeSchedulerConfiguration, or by the cluster's if it is empty; a ValueError says what is wrong with it."""
+        """Work by this KubeSchedulerConfiguration, or by the cluster's if it is empty; a
+        ValueError says what is wrong with it.
+        """
 
     async def revert(self) -> None:
         """The scenario is over: the cluster's configuration holds again."""
@@ -381,5 +450,8 @@ def configuration_of(scenario: Obj) -> str:
 def configured(scenario: Obj, configuration: Obj) -> Obj:
     """The Scenario, carrying this one."""
     metadata = scenario["metadata"]
-    annotations = {**(metadata.get("annotations") or {}), ANNOTATION: yaml.safe_dump(configuration, sort_keys=False)}
+    annotations = {
+        **(metadata.get("annotations") or {}),
+        ANNOTATION: yaml.safe_dump(configuration, sort_keys=False),
+    }
     return {**scenario, "metadata": {**metadata, "annotations": annotations}}

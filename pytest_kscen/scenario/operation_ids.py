@@ -1,4 +1,6 @@
-"""Generate ids for operations without one: from what each does and when, independent of its place in the list."""
+"""Generate ids for operations without one: from what each does and when, independent of its
+place in the list.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ KINDS = ("create", "patch", "delete", "done")
 
 
 def filled(scenario: Obj) -> list[Any]:
-    """Its operations with an id each, if any has none; nothing otherwise. What is no operation is the schema's to refuse."""
+    """Its operations with an id each, if any has none; nothing otherwise.
+
+    What is no operation is the schema's to refuse.
+    """
     operations = _part(scenario, "spec").get("operations")
     if not isinstance(operations, list) or not any(map(_lacks_id, operations)):
         return []
@@ -23,7 +28,9 @@ def filled(scenario: Obj) -> list[Any]:
 def patch(scenario: Obj) -> list[Obj]:
     """The JSON patch that fills them in; nothing for a Scenario that has them all."""
     operations = filled(scenario)
-    return [{"op": "replace", "path": "/spec/operations", "value": operations}] if operations else []
+    return (
+        [{"op": "replace", "path": "/spec/operations", "value": operations}] if operations else []
+    )
 
 
 def _lacks_id(operation: Any) -> bool:
@@ -31,13 +38,7 @@ def _lacks_id(operation: Any) -> bool:
 
 
 def _named(operation: Obj, taken: set[str]) -> Obj:
-    name = _free(_words(operation), taken)
-    taken.add(name)
-    return {"id": name, **{key: value for key, value in operation.items() if key != "id"}}
-
-
-def _words(operation: Obj) -> str:
-    """As in `step 1: create Pod default/a`."""
+    # As in `step 1: create Pod default/a`.
     kinds = [kind for kind in KINDS if operation.get(f"{kind}Operation") is not None]
     words = [f"step {operation.get('step')}:", *(kinds or ("nothing",))]
     if "create" in kinds:
@@ -45,11 +46,20 @@ def _words(operation: Obj) -> str:
         words += [str(obj.get("kind")), _place(_part(obj, "metadata"))]
     elif changed := _part(operation, "patchOperation") or _part(operation, "deleteOperation"):
         words += [str(_part(changed, "typeMeta").get("kind")), _place(_part(changed, "objectMeta"))]
-    return " ".join(words)
+    name = _free(" ".join(words), taken)
+    taken.add(name)
+    return {"id": name, **{key: value for key, value in operation.items() if key != "id"}}
 
 
 def _place(metadata: Obj) -> str:
-    return "/".join(str(each) for each in (metadata.get("namespace"), metadata.get("name") or metadata.get("generateName")) if each)
+    return "/".join(
+        str(each)
+        for each in (
+            metadata.get("namespace"),
+            metadata.get("name") or metadata.get("generateName"),
+        )
+        if each
+    )
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -24,8 +24,13 @@ if TYPE_CHECKING:
 
 KINDS = "createOperation, patchOperation, deleteOperation and doneOperation"
 PATCH_TYPES = (STRATEGIC_PATCH, MERGE_PATCH, JSON_PATCH, APPLY_PATCH)
-BY_REAL_TIME = {("batch", "CronJob"): "a CronJob acts by the clock, and a scenario has no time but its steps"}
-HOW_TO_CONFIGURE = f"give one with play(scheduler=...), beside the Scenario in its file, or as its annotation {ANNOTATION}"
+BY_REAL_TIME = {
+    ("batch", "CronJob"): "a CronJob acts by the clock, and a scenario has no time but its steps"
+}
+HOW_TO_CONFIGURE = (
+    "give one with play(scheduler=...), beside the Scenario in its file, or as its "
+    f"annotation {ANNOTATION}"
+)
 OPTIONS = {
     "fieldManager": "field_manager",
     "fieldValidation": "field_validation",
@@ -51,7 +56,11 @@ def wrong(operation: Operation) -> str:
     """Why this one is no operation; empty if it is."""
     name = f"operation {operation.id!r}"
     if len(operation.kinds) != 1:
-        have = f"has {len(operation.kinds)}: {', '.join(operation.kinds)}" if operation.kinds else "has none"
+        have = (
+            f"has {len(operation.kinds)}: {', '.join(operation.kinds)}"
+            if operation.kinds
+            else "has none"
+        )
         return f"{name} must have exactly one of {KINDS}, and {have}"
     if operation.step < 1:
         return f"{name} has the step {operation.step}: steps begin with 1"
@@ -69,7 +78,10 @@ def wrong(operation: Operation) -> str:
 def _without_sense(operation: PatchOperation) -> str:
     kind = operation.patch_type
     if kind not in ("", *PATCH_TYPES):
-        return f"the patchType {kind!r}: there are {', '.join(PATCH_TYPES)}{nearest(kind, PATCH_TYPES)}"
+        return (
+            f"the patchType {kind!r}: there are "
+            f"{', '.join(PATCH_TYPES)}{nearest(kind, PATCH_TYPES)}"
+        )
     why = _unreadable(operation.patch)
     return f"a patch that cannot be read: {why}" if why else ""
 
@@ -80,7 +92,11 @@ def _out_of_place(operation: Operation) -> str:
         kind, metadata = operation.create.object["kind"], operation.create.object["metadata"]
         namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
     elif target := operation.patch or operation.delete:
-        kind, namespace, name = target.type_meta.kind, target.object_meta.namespace, target.object_meta.name
+        kind, namespace, name = (
+            target.type_meta.kind,
+            target.object_meta.namespace,
+            target.object_meta.name,
+        )
     if (kind, namespace, name) == ("ConfigMap", *CONFIGURATION):
         return f"the scheduler's configuration holds for the whole of it; {HOW_TO_CONFIGURE}"
     group = operation.create.object["apiVersion"].partition("/")[0] if operation.create else ""
@@ -94,8 +110,16 @@ def _metadata(obj: Obj) -> Obj:
 
 def _lacks(obj: Obj) -> str:
     metadata = _metadata(obj)
-    missing = [name for name in ("apiVersion", "kind") if not obj.get(name) or not isinstance(obj[name], str)]
-    return ", ".join(missing if metadata.get("name") or metadata.get("generateName") else [*missing, "metadata.name"])
+    missing = [
+        name
+        for name in ("apiVersion", "kind")
+        if not obj.get(name) or not isinstance(obj[name], str)
+    ]
+    return ", ".join(
+        missing
+        if metadata.get("name") or metadata.get("generateName")
+        else [*missing, "metadata.name"]
+    )
 
 
 def _unreadable(patch: str) -> str:
@@ -113,15 +137,21 @@ async def do(api: Api, operation: Operation, expect: Expect = lambda *_: None) -
     """Do it, and say what came of it; `expect` is told what will be seen."""
     try:
         if operation.create:
-            return OperationResult(written(operation.create), await _create(api, operation.create, expect))
+            return OperationResult(
+                written(operation.create), await _create(api, operation.create, expect)
+            )
         if operation.patch:
-            return OperationResult(written(operation.patch), await _patch(api, operation.patch, expect))
+            return OperationResult(
+                written(operation.patch), await _patch(api, operation.patch, expect)
+            )
         if operation.delete:
             await _delete(api, operation.delete, expect)
             return OperationResult(written(operation.delete))
     except (ApiError, OSError) as error:
         why = error.message if isinstance(error, ApiError) else repr(error)
-        raise OperationFailed(f"operation {operation.id!r} of step {operation.step} failed: {why}") from error
+        raise OperationFailed(
+            f"operation {operation.id!r} of step {operation.step} failed: {why}"
+        ) from error
     return OperationResult({})
 
 
@@ -137,11 +167,15 @@ async def _create(api: Api, operation: CreateOperation, expect: Expect) -> Obj:
 
 
 async def _with_status(api: Api, resource: Any, made: Obj, status: Obj) -> Obj:
-    """A status that the server keeps apart is part of what was asked for; where it keeps none apart, all is said."""
+    """A status that the server keeps apart is part of what was asked for; where it keeps none
+    apart, all is said.
+    """
     metadata = made["metadata"]
     patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
     try:
-        return await api.patch(resource, metadata["name"], patch, metadata.get("namespace", ""), subresource="status")
+        return await api.patch(
+            resource, metadata["name"], patch, metadata.get("namespace", ""), subresource="status"
+        )
     except (NotFound, MethodNotAllowed):
         return made
 
@@ -153,13 +187,19 @@ async def _patch(api: Api, operation: PatchOperation, expect: Expect) -> Obj:
     patch, options = yaml.safe_load(operation.patch), _options(operation.options)
     name, kind = operation.object_meta.name, operation.patch_type
     try:
-        made = await api.patch(resource, name, patch, namespace, patch_type=kind or STRATEGIC_PATCH, **options)
+        made = await api.patch(
+            resource, name, patch, namespace, patch_type=kind or STRATEGIC_PATCH, **options
+        )
     except UnsupportedMediaType:
         if kind:
             raise
         made = await api.patch(resource, name, patch, namespace, **options)
     version = age(made["metadata"]["resourceVersion"])
-    expect(resource, Ref.of(made), lambda seen: seen is None or age(seen["metadata"]["resourceVersion"]) >= version)
+    expect(
+        resource,
+        Ref.of(made),
+        lambda seen: seen is None or age(seen["metadata"]["resourceVersion"]) >= version,
+    )
     return made
 
 
@@ -174,6 +214,8 @@ async def _delete(api: Api, operation: DeleteOperation, expect: Expect) -> None:
 
 def _options(options: Obj | None) -> dict[str, Any]:
     options = options or {}
-    chosen = {ours: options[theirs] for theirs, ours in OPTIONS.items() if options.get(theirs) is not None}
+    chosen = {
+        ours: options[theirs] for theirs, ours in OPTIONS.items() if options.get(theirs) is not None
+    }
     preconditions = options.get("preconditions") or {}
     return chosen | ({"precondition_uid": preconditions["uid"]} if preconditions.get("uid") else {})

@@ -1,9 +1,11 @@
-"""Controllers that take part in a scenario: the simulated ones in their order, and those that react before them."""
+"""Controllers that take part in a scenario: the simulated ones in their order, and those that
+react before them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.arguments import nearest
 from pytest_kscen.objects.resources import Resource
@@ -20,17 +22,24 @@ if TYPE_CHECKING:
 OURS = tuple(each.name for each in (*WAITERS, *WHERE_SERVED))
 BY_CLOCK = {
     "cronjob-controller": "it acts by the clock, and a scenario has no time but its steps",
-    "ttl-after-finished-controller": "it acts by the clock, and a scenario has no time but its steps",
+    "ttl-after-finished-controller": (
+        "it acts by the clock, and a scenario has no time but its steps"
+    ),
 }
 
-_BEYOND_US = "are not ours to hold; all can be held on an embedded cluster, and all together on a control plane"
+_BEYOND_US = (
+    "are not ours to hold; all can be held on an embedded cluster, and all together on a "
+    "control plane"
+)
 
 
 @dataclass
 class Register:
     """The waiters of one cluster's controllers: ours, and those that users have added."""
 
-    waiters: dict[str, ControllerWaiter] = field(default_factory=lambda: {each.name: each for each in WAITERS})
+    waiters: dict[str, ControllerWaiter] = field(
+        default_factory=lambda: {each.name: each for each in WAITERS}
+    )
 
     prompts: dict[str, Callable[[], Awaitable[bool]]] = field(default_factory=dict)
     """By controller: what gives it its next piece of work, and says False when none is left."""
@@ -42,7 +51,9 @@ class Register:
     """By controller: the program of which it is a part, where that can only be held as a whole."""
 
     unheld: Collection[str] = ()
-    """Controllers, and perhaps "*", that nobody can hold here: they are neither simulated nor disabled."""
+    """Controllers, and perhaps "*", that nobody can hold here: they are neither simulated nor
+    disabled.
+    """
 
     loose: Collection[str] = ()
     """Controllers that can be simulated, but are not held at every moment."""
@@ -51,32 +62,42 @@ class Register:
     """The scheduler, where it is ours to configure."""
 
     forgetting: list[Callable[[], None]] = field(default_factory=list)
-    """What makes an empty cluster forget all that was before, so that a scenario goes as it went the last time."""
+    """What makes an empty cluster forget all that was before, so that a scenario goes as it went
+    the last time.
+    """
 
     tells_attempts: bool = False
     """Whether the scheduler tells of its attempts itself, and need not be overheard."""
 
     def add(self, waiter: ControllerWaiter, *, replace: bool = False) -> None:
-        """One's own controller takes part from now on, unless a scenario disables it; a ValueError if this is no waiter.
+        """One's own controller takes part from now on, unless a scenario disables it; a ValueError
+        if this is no waiter.
 
         A waiter of ours is replaced only if that is said.
         """
-        if why := _no_waiter(waiter):
+        # Why not; empty if it is one.
+        if lacks := [
+            part
+            for part in ("name", "resources", "unfinished", "quiet", "is_idle")
+            if not hasattr(waiter, part)
+        ]:
+            why: str = (
+                f"it has no {', '.join(lacks)}; derive it from Waiter, or see ControllerWaiter"
+            )
+        elif not isinstance(waiter.name, str) or waiter.name in ("", EVERY):
+            why = f"{waiter.name!r} is no controller's name"
+        elif odd := [each for each in waiter.resources if not isinstance(each, Resource)]:
+            why = f"{odd[0]!r} is no Resource, as pytest_kscen.objects.resources has them"
+        else:
+            why = ""
+        if why:
             raise ValueError(f"{waiter!r} is no waiter: {why}")
         if waiter.name in OURS and not replace:
-            raise ValueError(f"{waiter.name!r} has a waiter already: give yours another name, or say replace=True")
+            raise ValueError(
+                f"{waiter.name!r} has a waiter already: give yours another name, or say "
+                "replace=True"
+            )
         self.waiters[waiter.name] = waiter
-
-
-def _no_waiter(waiter: Any) -> str:
-    """Why not; empty if it is one."""
-    if lacks := [part for part in ("name", "resources", "unfinished", "quiet", "is_idle") if not hasattr(waiter, part)]:
-        return f"it has no {', '.join(lacks)}; derive it from Waiter, or see ControllerWaiter"
-    if not isinstance(waiter.name, str) or waiter.name in ("", EVERY):
-        return f"{waiter.name!r} is no controller's name"
-    if odd := [each for each in waiter.resources if not isinstance(each, Resource)]:
-        return f"{odd[0]!r} is no Resource, as pytest_kscen.objects.resources has them"
-    return ""
 
 
 @dataclass(frozen=True)
@@ -90,7 +111,11 @@ class Troupe:
     @classmethod
     def of(cls, register: Register, spec: ScenarioSpec) -> Troupe:
         disabled = spec.controllers.before.disabled if spec.controllers.before else []
-        return cls(register, [each.name for each in spec.controllers.simulated.enabled], [each.name for each in disabled])
+        return cls(
+            register,
+            [each.name for each in spec.controllers.simulated.enabled],
+            [each.name for each in disabled],
+        )
 
     @property
     def tells_attempts(self) -> bool:
@@ -106,7 +131,11 @@ class Troupe:
         if EVERY in self.disabled:
             return []
         absent = {*self.simulated, *self.disabled}
-        return [each for name, each in self.register.waiters.items() if not {name, self.register.parts.get(name)} & absent]
+        return [
+            each
+            for name, each in self.register.waiters.items()
+            if not {name, self.register.parts.get(name)} & absent
+        ]
 
     def forget(self) -> None:
         """The cluster is empty, and begins anew."""
@@ -124,23 +153,36 @@ class Troupe:
     def wrong(self, spec: ScenarioSpec) -> str:
         """What is wrong with the names; empty if nothing is."""
         if spec.controllers.simulated.disabled:
-            return "simulationControllers are never enabled by default, so that there is none to be disabled"
+            return (
+                "simulationControllers are never enabled by default, so that there is none "
+                "to be disabled"
+            )
         if blind := [name for name in self.simulated if name in WITHOUT_WAITER]:
             return (
-                f"{', '.join(blind)}: nobody knows when it has finished, so that it cannot be simulated; register a waiter for it"
+                f"{', '.join(blind)}: nobody knows when it has finished, so that it cannot be "
+                "simulated; register a waiter for it"
             )
-        return self._wrong_names([each.name for each in spec.controllers.before.enabled] if spec.controllers.before else [])
+        return self._wrong_names(
+            [each.name for each in spec.controllers.before.enabled]
+            if spec.controllers.before
+            else []
+        )
 
     def _wrong_names(self, before: list[str]) -> str:
         if EVERY in self.disabled and EVERY in self.register.unheld:
             return f'"{EVERY}" cannot be disabled on this cluster: its own programs {_BEYOND_US}'
         if EVERY in self.disabled and len(self.disabled) > 1:
-            return f'"{EVERY}" disables all, and must stand alone in disabled; with it stand {", ".join(self.disabled)}'
+            return (
+                f'"{EVERY}" disables all, and must stand alone in disabled; with it stand '
+                f"{', '.join(self.disabled)}"
+            )
         for name in (*self.simulated, *before, *(name for name in self.disabled if name != EVERY)):
             if why := self._unknown(name):
                 return why
         if both := set(self.simulated) & {*before, *self.disabled}:
-            return f"{', '.join(sorted(both))}: a simulated controller cannot be one of the others too"
+            return (
+                f"{', '.join(sorted(both))}: a simulated controller cannot be one of the others too"
+            )
         if twice := {name for name in self.simulated if self.simulated.count(name) > 1}:
             return f"{', '.join(sorted(twice))}: a controller is simulated once"
         return ""
@@ -153,9 +195,18 @@ class Troupe:
         programs = dict.fromkeys(self.register.parts.values())
         known = [*self.register.waiters, *WITHOUT_WAITER, *programs]
         if (program := self.register.parts.get(name)) and name in (*self.simulated, *self.disabled):
-            return f"{name!r} is a part of {program} on this cluster, which is held as a whole; it can be held on an embedded one"
+            return (
+                f"{name!r} is a part of {program} on this cluster, which is held as a whole; "
+                "it can be held on an embedded one"
+            )
         if name in self.simulated and name in programs:
-            return f"{name!r} is many controllers in one, which cannot be simulated; each of them can on an embedded cluster"
+            return (
+                f"{name!r} is many controllers in one, which cannot be simulated; each of "
+                "them can on an embedded cluster"
+            )
         if name in known:
             return ""
-        return f"there is no controller {name!r}{nearest(name, known)}; there are {', '.join(sorted(known))}"
+        return (
+            f"there is no controller {name!r}{nearest(name, known)}; there are "
+            f"{', '.join(sorted(known))}"
+        )

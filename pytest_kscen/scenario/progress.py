@@ -1,7 +1,8 @@
-"""Where a scenario is, and what has happened in it: kept here, written into its status as the strategy says.
+"""Where a scenario is, and what has happened in it: kept here, written into its status as the
+strategy says.
 
-Phase and step are written at every moment; the result when a step ends, when nothing is left to do, or at the end.
-"""
+Phase and step are written at every moment; the result when a step ends, when nothing is left to do,
+or at the end."""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ class Strategy(Enum):
             return cls(text) if text else cls.AT_MOVING_NEXT_STEP
         except ValueError:
             names = ", ".join(each.value for each in cls)
-            raise ValueError(f"{VARIABLE}={text!r}: there is no such strategy; there are {names}") from None
+            raise ValueError(
+                f"{VARIABLE}={text!r}: there is no such strategy; there are {names}"
+            ) from None
 
     def is_due(self, phase: str, *, step_ended: bool) -> bool:
         match self:
@@ -64,7 +67,10 @@ class Strategy(Enum):
 
 @dataclass(eq=False)
 class Progress:
-    """One scenario's. Whoever reports an event does so before the write that it stands for is done."""
+    """One scenario's.
+
+    Whoever reports an event does so before the write that it stands for is done.
+    """
 
     name: str
     uid: str
@@ -110,18 +116,32 @@ class Progress:
     async def at(self, phase: str, message: str = "") -> None:
         """The scenario's phase from now on."""
         self.phase, self.message = phase, message
-        self.actor.note("scenario-phase", scenario=self.name, phase=phase, **({"message": message} if message else {}))
+        self.actor.note(
+            "scenario-phase",
+            scenario=self.name,
+            phase=phase,
+            **({"message": message} if message else {}),
+        )
         await self.write()
 
-    async def stands(self, phase: str, *, major: int | None = None, running: str | None = None) -> None:
+    async def stands(
+        self, phase: str, *, major: int | None = None, running: str | None = None
+    ) -> None:
         """The step's phase from now on; a new major step begins with no minor one."""
         step = self.step.step if major is None else ScenarioStep(major, 0)
-        await self._reaches(StepStatus(step, phase, self.step.running if running is None else running))
+        await self._reaches(
+            StepStatus(step, phase, self.step.running if running is None else running)
+        )
 
     def next_minor(self, phase: str) -> Awaitable[None]:
-        """A simulated controller does something: what is told from now on is told of this step. Awaited, it is written."""
+        """A simulated controller does something: what is told from now on is told of this step.
+
+        Awaited, it is written.
+        """
         step = self.step.step
-        return self._reaches(replace(self.step, step=ScenarioStep(step.major, step.minor + 1), phase=phase))
+        return self._reaches(
+            replace(self.step, step=ScenarioStep(step.major, step.minor + 1), phase=phase)
+        )
 
     def _reaches(self, step: StepStatus) -> Awaitable[None]:
         self.step = step
@@ -135,7 +155,11 @@ class Progress:
     async def write(self, *, step_ended: bool = False) -> None:
         """Phase and step, and the result if it is due; cut where it is too large for one object."""
         async with self._turn:
-            status: Obj = {"phase": self.phase, "message": self.message or None, "stepStatus": written(self.step)}
+            status: Obj = {
+                "phase": self.phase,
+                "message": self.message or None,
+                "stepStatus": written(self.step),
+            }
             status["observedGeneration"] = self.generation
             if self.strategy.is_due(self.phase, step_ended=step_ended):
                 await self._write_result(status)
@@ -145,34 +169,45 @@ class Progress:
     async def _write_result(self, status: Obj) -> None:
         while True:
             try:
-                await self._patch({**status, "scenarioResult": self._result()})
+                note = None
+                if self._left_out:
+                    total = len(self.events) + self._left_out
+                    note = (
+                        f"the last {self._left_out} of {total} events have no room in this "
+                        "object; the run's journal has all"
+                    )
+                await self._patch(
+                    {
+                        **status,
+                        "scenarioResult": written(
+                            ScenarioResult(self.version, by_major_step(self.events), note)
+                        ),
+                    }
+                )
             except ApiError as error:
-                if not self.events or not (isinstance(error, TooLarge) or "too large" in error.message):
+                if not self.events or not (
+                    isinstance(error, TooLarge) or "too large" in error.message
+                ):
                     raise
                 self._left_out += len(self.events) - len(self.events) // 2
                 del self.events[len(self.events) // 2 :]
             else:
                 return
 
-    def _result(self) -> Obj:
-        note = None
-        if self._left_out:
-            total = len(self.events) + self._left_out
-            note = f"the last {self._left_out} of {total} events have no room in this object; the run's journal has all"
-        return written(ScenarioResult(self.version, by_major_step(self.events), note))  # type: ignore[no-any-return]
-
     async def _patch(self, status: Obj) -> None:
         """These fields become so, whole.
 
-        If the Scenario is gone, or another has its name, nothing is written: whoever follows Scenarios hears of that.
-        """
+        If the Scenario is gone, or another has its name, nothing is written: whoever follows
+        Scenarios hears of that."""
         patch: list[Obj] = [{"op": "test", "path": "/metadata/uid", "value": self.uid}]
         for name, value in status.items():
             patch.append({"op": "add", "path": f"/status/{name}", "value": value})
             if value is None:
                 patch.append({"op": "remove", "path": f"/status/{name}"})
         try:
-            await self.api.patch(SCENARIOS, self.name, patch, patch_type=JSON_PATCH, subresource="status")
+            await self.api.patch(
+                SCENARIOS, self.name, patch, patch_type=JSON_PATCH, subresource="status"
+            )
         except (NotFound, Invalid):
             if await self._is_there():
                 raise

@@ -1,8 +1,9 @@
-"""A cluster as it stands, as a Scenario: nodes, volumes and classes first, then each pod where it is, then those that wait.
+"""A cluster as it stands, as a Scenario: nodes, volumes and classes first, then each pod where it
+is, then those that wait.
 
-Pods are recorded themselves, not the workloads that own them: so they have the same names and stand on the same nodes. Of a
-pod there stays what a scheduler asks for. What programs are told (commands, environments) and secrets never leave the cluster.
-"""
+Pods are recorded themselves, not the workloads that own them: so they have the same names and stand
+on the same nodes. Of a pod there stays what a scheduler asks for. What programs are told (commands,
+environments) and secrets never leave the cluster."""
 
 from __future__ import annotations
 
@@ -47,7 +48,14 @@ POD = (
     "resourceClaims",
 )
 CONTAINER = ("name", "image", "resources", "ports", "restartPolicy")
-CLASS = ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode", "allowVolumeExpansion", "allowedTopologies")
+CLASS = (
+    "provisioner",
+    "parameters",
+    "reclaimPolicy",
+    "volumeBindingMode",
+    "allowVolumeExpansion",
+    "allowedTopologies",
+)
 PRIORITY = ("value", "globalDefault", "description", "preemptionPolicy")
 VOLUME_SECRETS = ("Secret", "Attributes")  # as in nodePublishSecretRef, volumeAttributes
 
@@ -57,26 +65,51 @@ class NotRecordedError(Exception):
 
 
 async def record(
-    api: Api, name: str, *, namespaces: Collection[str] = (), reschedule: bool = False, spared: Collection[str] = ()
+    api: Api,
+    name: str,
+    *,
+    namespaces: Collection[str] = (),
+    reschedule: bool = False,
+    spared: Collection[str] = (),
 ) -> Obj:
-    """The Scenario. Without namespaces it has those of the whole cluster; `reschedule` takes pods' nodes from them.
+    """The Scenario. Without namespaces it has those of the whole cluster; `reschedule` takes pods'
+    nodes from them.
 
     `spared` are storage classes that the clusters have that it is for.
     """
     there = await _all(api, NAMESPACES)
     names = [_name(each) for each in there]
     if unknown := [each for each in namespaces if each not in names]:
-        raise NotRecordedError(f"there is no namespace {unknown[0]!r}{nearest(unknown[0], names)}; there are {', '.join(names)}")
+        raise NotRecordedError(
+            f"there is no namespace {unknown[0]!r}{nearest(unknown[0], names)}; there are "
+            f"{', '.join(names)}"
+        )
     around = [
         *[_namespace(each) for each in there if _is_wanted(each["metadata"]["name"], namespaces)],
-        *[_priority_class(each) for each in await _all(api, PRIORITY_CLASSES) if not _name(each).startswith(SYSTEM_CLASS)],
-        *[_storage_class(each) for each in await _all(api, STORAGE_CLASSES) if _name(each) not in spared],
+        *[
+            _priority_class(each)
+            for each in await _all(api, PRIORITY_CLASSES)
+            if not _name(each).startswith(SYSTEM_CLASS)
+        ],
+        *[
+            _storage_class(each)
+            for each in await _all(api, STORAGE_CLASSES)
+            if _name(each) not in spared
+        ],
         *[_node(each) for each in await _all(api, NODES)],
-        *[_volume(each) for each in await _all(api, PERSISTENT_VOLUMES) if _is_for(each, namespaces)],
+        *[
+            _volume(each)
+            for each in await _all(api, PERSISTENT_VOLUMES)
+            if _is_for(each, namespaces)
+        ],
         *[_claim(each) for each in await _in(api, PERSISTENT_VOLUME_CLAIMS, namespaces)],
         *[_budget(each) for each in await _in(api, POD_DISRUPTION_BUDGETS, namespaces)],
     ]
-    pods = [_pod(each, reschedule=reschedule) for each in await _in(api, PODS, namespaces) if _lives(each)]
+    pods = [
+        _pod(each, reschedule=reschedule)
+        for each in await _in(api, PODS, namespaces)
+        if _lives(each)
+    ]
     placed = [each for each in pods if each["spec"].get("nodeName")]
     waiting = [each for each in pods if not each["spec"].get("nodeName")]
     return _scenario(name, [each for each in (around, placed, waiting) if each])
@@ -84,11 +117,21 @@ async def record(
 
 def _scenario(name: str, steps: list[list[Obj]]) -> Obj:
     operations: list[Obj] = [
-        {"id": _id(obj), "step": number, "createOperation": {"object": obj}} for number, step in enumerate(steps, 1) for obj in step
+        {"id": _id(obj), "step": number, "createOperation": {"object": obj}}
+        for number, step in enumerate(steps, 1)
+        for obj in step
     ]
     operations.append({"id": "end", "step": len(steps) + 1, "doneOperation": {}})
-    spec = {"controllers": {"simulationControllers": {"enabled": [{"name": SCHEDULER}]}}, "operations": operations}
-    return {"apiVersion": SCENARIOS.api_version, "kind": SCENARIOS.kind, "metadata": {"name": name}, "spec": spec}
+    spec = {
+        "controllers": {"simulationControllers": {"enabled": [{"name": SCHEDULER}]}},
+        "operations": operations,
+    }
+    return {
+        "apiVersion": SCENARIOS.api_version,
+        "kind": SCENARIOS.kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
 
 
 async def _all(api: Api, resource: Resource, namespace: str = "") -> list[Obj]:
@@ -96,18 +139,25 @@ async def _all(api: Api, resource: Resource, namespace: str = "") -> list[Obj]:
     try:
         items = (await api.list(resource, namespace)).items
     except Forbidden as error:
-        raise NotRecordedError(f"{resource.qualified} may not be listed: {error.message}") from error
+        raise NotRecordedError(
+            f"{resource.qualified} may not be listed: {error.message}"
+        ) from error
     except NotFound:
         return []
     except ApiError as error:
-        raise NotRecordedError(f"{resource.qualified} could not be listed: {error.message}") from error
+        raise NotRecordedError(
+            f"{resource.qualified} could not be listed: {error.message}"
+        ) from error
     return sorted(items, key=_age)
 
 
 async def _in(api: Api, resource: Resource, namespaces: Collection[str]) -> list[Obj]:
     if not namespaces:
         return await _all(api, resource)
-    return sorted([each for namespace in namespaces for each in await _all(api, resource, namespace)], key=_age)
+    return sorted(
+        [each for namespace in namespaces for each in await _all(api, resource, namespace)],
+        key=_age,
+    )
 
 
 def _is_wanted(namespace: str, namespaces: Collection[str]) -> bool:
@@ -143,7 +193,11 @@ def _node(obj: Obj) -> Obj:
     taints = [_some(taint, ("key", "value", "effect")) for taint in spec.get("taints") or ()]
     lasting = [taint for taint in taints if not taint["key"].startswith(OF_CONTROLLERS)]
     kept = {**_some(spec, ("unschedulable",)), **({"taints": lasting} if lasting else {})}
-    return {**_as(NODES, obj), "spec": kept, "status": _some(status, ("allocatable", "capacity", "images"))}
+    return {
+        **_as(NODES, obj),
+        "spec": kept,
+        "status": _some(status, ("allocatable", "capacity", "images")),
+    }
 
 
 def _volume(obj: Obj) -> Obj:
@@ -156,11 +210,19 @@ def _volume(obj: Obj) -> Obj:
 def _without_secrets(source: Any) -> Any:
     if not isinstance(source, dict):
         return source
-    return {key: value for key, value in source.items() if not any(word in key for word in VOLUME_SECRETS) and key != "secretRef"}
+    return {
+        key: value
+        for key, value in source.items()
+        if not any(word in key for word in VOLUME_SECRETS) and key != "secretRef"
+    }
 
 
 def _claim(obj: Obj) -> Obj:
-    spec = {key: value for key, value in obj["spec"].items() if key not in ("dataSource", "dataSourceRef")}
+    spec = {
+        key: value
+        for key, value in obj["spec"].items()
+        if key not in ("dataSource", "dataSourceRef")
+    }
     return {**_as(PERSISTENT_VOLUME_CLAIMS, obj), "spec": spec}
 
 
@@ -182,7 +244,10 @@ def _pod(obj: Obj, *, reschedule: bool) -> Obj:
 
 
 def _claims_of(pod: Obj) -> Iterator[Obj]:
-    """The volumes that bind a pod to a place. An ephemeral one's claim is recorded too, and stands for it."""
+    """The volumes that bind a pod to a place.
+
+    An ephemeral one's claim is recorded too, and stands for it.
+    """
     for volume in pod["spec"].get("volumes") or ():
         if "persistentVolumeClaim" in volume:
             yield _some(volume, ("name", "persistentVolumeClaim"))
@@ -211,4 +276,8 @@ def _age(obj: Obj) -> tuple[str, str, str]:
 
 def _id(obj: Obj) -> str:
     metadata = obj["metadata"]
-    return "/".join(part for part in (obj["kind"].lower(), metadata.get("namespace", ""), metadata["name"]) if part)
+    return "/".join(
+        part
+        for part in (obj["kind"].lower(), metadata.get("namespace", ""), metadata["name"])
+        if part
+    )

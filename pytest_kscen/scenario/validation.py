@@ -1,4 +1,6 @@
-"""What is wrong with a Scenario and with what is expected of one, by the controller's rules, before a cluster is there."""
+"""What is wrong with a Scenario and with what is expected of one, by the controller's rules,
+before a cluster is there.
+"""
 
 from __future__ import annotations
 
@@ -45,10 +47,16 @@ def warnings(document: Document) -> Iterator[str]:
         spec = _spec_of(document)
     except DocumentRefused:
         return
-    ends = min((each.step for each in spec.operations if each.done is not None and each.step > 0), default=None)
+    ends = min(
+        (each.step for each in spec.operations if each.done is not None and each.step > 0),
+        default=None,
+    )
     for place, each in enumerate(spec.operations):
         if ends is not None and each.step > ends:
-            yield f"{document.at('spec', 'operations', str(place))} operation {each.id!r} is never done: step {ends} is the last"
+            yield (
+                f"{document.at('spec', 'operations', str(place))} operation {each.id!r} is "
+                f"never done: step {ends} is the last"
+            )
     register = _known()
     for name in _strangers(spec, register):
         hint = nearest(name, [*register.waiters, *WITHOUT_WAITER])
@@ -59,23 +67,34 @@ def warnings(document: Document) -> Iterator[str]:
 
 
 def wrong_expectations(document: Document, scenarios: Sequence[Document]) -> Iterator[str]:
-    """With file and line, what makes no sense of this; the Scenarios are those of which it may be."""
+    """With file and line, what makes no sense of this; the Scenarios are those of which it may
+    be.
+    """
     try:
         Expectations.of(document)
     except DocumentRefused as refusal:
         yield from str(refusal).splitlines()
     names, of = [each.name for each in scenarios], document.content.get("scenario")
     if of is None and len(names) > 1:
-        yield f"{document.at()} of which scenario is this expected? Write scenario: NAME; there are {', '.join(names)}"
+        yield (
+            f"{document.at()} of which scenario is this expected? Write scenario: NAME; there "
+            f"are {', '.join(names)}"
+        )
     elif of is not None and of not in names:
-        yield f"{document.at('scenario')} there is no Scenario {of!r}{nearest(str(of), names)}; there is {', '.join(names)}"
+        yield (
+            f"{document.at('scenario')} there is no Scenario {of!r}{nearest(str(of), names)}; "
+            f"there is {', '.join(names)}"
+        )
 
 
 def _spec_of(document: Document) -> ScenarioSpec:
     """As a cluster would have it."""
     scenario = read_from_file(document)
     given = scenario["spec"]
-    return read(ScenarioSpec, {**given, "operations": operation_ids.filled(scenario) or given.get("operations")})
+    return read(
+        ScenarioSpec,
+        {**given, "operations": operation_ids.filled(scenario) or given.get("operations")},
+    )
 
 
 def _known() -> Register:

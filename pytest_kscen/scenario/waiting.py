@@ -1,8 +1,8 @@
-"""Wait until the controllers have finished: one waiter for each controller reports its unfinished work.
+"""Wait until the controllers have finished: one waiter for each controller reports its unfinished
+work.
 
-A cluster has converged when no waiter reports unfinished work and nothing has changed for a short while. A timeout
-ends the wait, with a list of the unfinished work.
-"""
+A cluster has converged when no waiter reports unfinished work and nothing has changed for a short
+while. A timeout ends the wait, with a list of the unfinished work."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ TOLD = 3  # things that are told of one controller
 
 
 class ControllerWaiter(Protocol):
-    """What a scenario must know of a controller. Users write their own for controllers of their own."""
+    """What a scenario must know of a controller.
+
+    Users write their own for controllers of their own.
+    """
 
     @property
     def name(self) -> str:
@@ -44,21 +47,25 @@ class ControllerWaiter(Protocol):
         """What it reacts to, and what it makes."""
 
     def unfinished(self, cluster: Mapping[Resource, Picture]) -> Iterable[str]:
-        """What it is still to do, in words; nothing if it can do no more with the cluster as it is."""
+        """What it is still to do, in words; nothing if it can do no more with the cluster as it
+        is.
+        """
 
     def quiet(self, cluster: Mapping[Resource, Picture]) -> float:
         """Seconds in which nothing may change until one can be sure."""
 
     async def is_idle(self) -> bool:
-        """Asked last: whether the controller itself says that it has nothing to do, if it says anything."""
+        """Asked last: whether the controller itself says that it has nothing to do, if it says
+        anything.
+        """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Waiter:
     """A waiter by rules for single objects: each says what is still to be done for one, or nothing.
 
-    A rule sees one object alone, and always says the same of the same object: it is asked once for each version.
-    """
+    A rule sees one object alone, and always says the same of the same object: it is asked once for
+    each version."""
 
     name: str
     rules: dict[Resource, Callable[[Obj], str]]
@@ -83,7 +90,10 @@ class Waiter:
 
 
 def _found_by(rule: Callable[[Obj], str], obj: Obj) -> list[bool]:
-    """Whether somebody has to look at this object. A rule that fails does so when it is asked, not whenever its object changes."""
+    """Whether somebody has to look at this object.
+
+    A rule that fails does so when it is asked, not whenever its object changes.
+    """
     try:
         return [True] if rule(obj) else []
     except Exception:  # noqa: BLE001  # a user's code
@@ -100,13 +110,17 @@ class WaiterFailed(Exception):
 
 @dataclass(slots=True, eq=False)
 class Expected:
-    """What a write will have changed as soon as its news are here; should it fail after all, nobody waits for ever."""
+    """What a write will have changed as soon as its news are here; should it fail after all,
+    nobody waits for ever.
+    """
 
     resource: Resource
     ref: Ref
     has_come: Callable[[Obj | None], bool]
     until: float
-    """When the server is asked whether there is anything to wait for; never before the write is let in."""
+    """When the server is asked whether there is anything to wait for; never before the write is
+    let in.
+    """
     missed: Callable[[], None]
     """What follows if it never comes."""
     asked: int = 0
@@ -131,7 +145,9 @@ class Convergence:
 
     async def follow(self, waiters: Iterable[ControllerWaiter]) -> None:
         """See from now on what these look at."""
-        for resource in dict.fromkeys(resource for waiter in waiters for resource in waiter.resources):
+        for resource in dict.fromkeys(
+            resource for waiter in waiters for resource in waiter.resources
+        ):
             await self.see(resource)
 
     async def see(self, resource: Resource) -> None:
@@ -162,7 +178,14 @@ class Convergence:
         is_let_in: bool = True,
     ) -> Expected | None:
         """Somebody writes this: nothing is judged by what was before it."""
-        followed = next((each for each in self._seen if (each.group, each.plural) == (resource.group, resource.plural)), None)
+        followed = next(
+            (
+                each
+                for each in self._seen
+                if (each.group, each.plural) == (resource.group, resource.plural)
+            ),
+            None,
+        )
         if followed is None:
             return None
         until = self.clock.now() + NEWS if is_let_in else math.inf
@@ -176,14 +199,6 @@ class Convergence:
     def shown(self, resource: Resource, ref: Ref) -> Obj | None:
         """The object as it was last heard of."""
         return self._seen[resource].objects.get(ref) if resource in self._seen else None
-
-    async def _awaits_news(self) -> bool:
-        for each in list(self._expected):
-            if each.has_come(self.shown(each.resource, each.ref)):
-                self._expected.remove(each)
-            elif self.clock.now() >= each.until:
-                await self._ask_for(each)
-        return bool(self._expected)
 
     async def _ask_for(self, late: Expected) -> None:
         """The news are late, or there are none: the server knows."""
@@ -211,7 +226,11 @@ class Convergence:
             raise WaiterFailed(f"the waiter of {waiter.name} has failed: {error!r}") from error
 
     async def reached(
-        self, waiters: Sequence[ControllerWaiter], *, or_when: Callable[[], object] = lambda: False, patience: float = PATIENCE
+        self,
+        waiters: Sequence[ControllerWaiter],
+        *,
+        or_when: Callable[[], object] = lambda: False,
+        patience: float = PATIENCE,
     ) -> None:
         """Wait until all have finished, or something else has come."""
         await self.follow(waiters)
@@ -220,15 +239,24 @@ class Convergence:
             left = end - self.clock.now()
             if left <= 0:
                 raise NotConvergedError(self.told(waiters, patience))
-            if await self._awaits_news():
+            for each in list(self._expected):
+                if each.has_come(self.shown(each.resource, each.ref)):
+                    self._expected.remove(each)
+                elif self.clock.now() >= each.until:
+                    await self._ask_for(each)
+            if bool(self._expected):
                 await self._within(min(left, NEWS))
             elif self.unfinished(waiters):
-                await self._within(min(left, NEWS))  # some ask their controller as well, whose answers are no news
+                await self._within(
+                    min(left, NEWS)
+                )  # some ask their controller as well, whose answers are no news
             elif await self._is_calm(waiters, or_when) and await self._are_idle(waiters):
                 return
 
     async def until(self, holds: Callable[[], object], patience: float) -> bool:
-        """Wait for something that whoever brings it about tells of (`wake`); whether it came in time."""
+        """Wait for something that whoever brings it about tells of (`wake`); whether it came in
+        time.
+        """
         end = self.clock.now() + patience
         while not holds():
             left = end - self.clock.now()
@@ -237,9 +265,13 @@ class Convergence:
             await self._within(min(left, NEWS))
         return True
 
-    async def _is_calm(self, waiters: Sequence[ControllerWaiter], or_when: Callable[[], object]) -> bool:
+    async def _is_calm(
+        self, waiters: Sequence[ControllerWaiter], or_when: Callable[[], object]
+    ) -> bool:
         """Whether nothing changes for as long as that takes."""
-        until = self.clock.now() + max(self.settle, *(waiter.quiet(self._seen) for waiter in waiters), 0.0)
+        until = self.clock.now() + max(
+            self.settle, *(waiter.quiet(self._seen) for waiter in waiters), 0.0
+        )
         before = self._changes
         while not or_when() and self._changes == before:
             left = until - self.clock.now()
@@ -254,13 +286,25 @@ class Convergence:
         return not self._at_work and self._changes == before
 
     def told(self, waiters: Iterable[ControllerWaiter], patience: float) -> str:
-        """Who has not finished in this time, and with what; of who is only at work, what has changed last."""
-        unfinished = "; ".join(f"{name}: {_counted(words)}" for name, words in self.unfinished(waiters).items())
+        """Who has not finished in this time, and with what; of who is only at work, what has
+        changed last.
+        """
+        unfinished = "; ".join(
+            f"{name}: {_counted(words)}" for name, words in self.unfinished(waiters).items()
+        )
         if not unfinished:
-            changed = dict.fromkeys(f"{obj.get('kind', '')} {_name(obj)}{_trouble(obj)}".strip() for obj in self._latest)
+            changed = dict.fromkeys(
+                f"{obj.get('kind', '')} {_name(obj)}{_trouble(obj)}".strip() for obj in self._latest
+            )
             at_work = ", ".join(self._at_work) or "somebody"
-            unfinished = f"{at_work} is at work; what has changed last: {', '.join(changed) or 'nothing'}"
-        errors = [f"Pod {_name(pod)}{_trouble(pod)}" for pod in self._seen.get(PODS, ()) if _met_error(pod)]
+            unfinished = (
+                f"{at_work} is at work; what has changed last: {', '.join(changed) or 'nothing'}"
+            )
+        errors = [
+            f"Pod {_name(pod)}{_trouble(pod)}"
+            for pod in self._seen.get(PODS, ())
+            if _met_error(pod)
+        ]
         met = f"; its scheduler has met an error for {_counted(errors)}" if errors else ""
         return f"not finished within {patience:g} s: {unfinished}{met}"
 
@@ -286,11 +330,17 @@ def _counted(words: Sequence[str]) -> str:
 
 def _is_heartbeat(new: Obj, old: Obj) -> bool:
     """Whether a node has only said again that it is as it was."""
-    return bool(new.get("kind") == NODES.kind and new.get("spec") == old.get("spec") and _conditions(new) == _conditions(old))
+    return bool(
+        new.get("kind") == NODES.kind
+        and new.get("spec") == old.get("spec")
+        and _conditions(new) == _conditions(old)
+    )
 
 
 def _conditions(obj: Obj) -> list[tuple[str, str]]:
-    return [(each["type"], each["status"]) for each in (obj.get("status") or {}).get("conditions") or ()]
+    return [
+        (each["type"], each["status"]) for each in (obj.get("status") or {}).get("conditions") or ()
+    ]
 
 
 def _met_error(pod: Obj) -> bool:
@@ -305,4 +355,8 @@ def _trouble(obj: Obj) -> str:
 
 def _name(obj: Obj) -> str:
     metadata = obj["metadata"]
-    return f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
+    return (
+        f"{metadata['namespace']}/{metadata['name']}"
+        if metadata.get("namespace")
+        else str(metadata["name"])
+    )

@@ -1,4 +1,6 @@
-"""Admission webhooks that a real API server calls for each write, the gate over HTTP, and pods held from a scheduler."""
+"""Admission webhooks that a real API server calls for each write, the gate over HTTP, and pods
+held from a scheduler.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # How a scheduler that knows nothing of scenarios sees one pod after the other: all are made
 # with a scheduling gate of ours. A pod's gate is opened when it is its turn, by priority and
 # then by arrival, and nobody is looked at any more. It cannot be closed again: the scheduler's
@@ -65,7 +66,11 @@ class HeldPods:
 
     async def release_next(self) -> bool:
         """Open the gate of whoever is next; False if nobody waits."""
-        waiting = [pod for pod in self._pods if gates_of(pod) == [HELD] and not pod["metadata"].get("deletionTimestamp")]
+        waiting = [
+            pod
+            for pod in self._pods
+            if gates_of(pod) == [HELD] and not pod["metadata"].get("deletionTimestamp")
+        ]
         if not waiting:
             return False
         pod = min(waiting, key=self._turn)
@@ -78,7 +83,9 @@ class HeldPods:
         return True
 
     async def release_all(self) -> None:
-        """Nobody plays any more: every gate of ours is opened, whether or not its pod was heard of."""
+        """Nobody plays any more: every gate of ours is opened, whether or not its pod was heard
+        of.
+        """
         refused: ApiError | None = None
         for pod in (await self._api.list(PODS)).items:
             if HELD in gates_of(pod):
@@ -94,7 +101,9 @@ class HeldPods:
     async def _release(self, pod: Obj) -> Obj:
         metadata = pod["metadata"]
         patch = {"spec": {"schedulingGates": [{"$patch": "delete", "name": HELD}]}}
-        return await self._api.patch(PODS, metadata["name"], patch, metadata["namespace"], patch_type=STRATEGIC_PATCH)
+        return await self._api.patch(
+            PODS, metadata["name"], patch, metadata["namespace"], patch_type=STRATEGIC_PATCH
+        )
 
     def _turn(self, pod: Obj) -> tuple[int, int]:
         return -int(pod["spec"].get("priority") or 0), self._arrived[pod["metadata"]["uid"]]
@@ -105,20 +114,33 @@ def gates_of(pod: Obj) -> list[str]:
 
 
 def held(pod: Obj) -> list[Obj]:
-    """The JSON patch that makes a new pod wait for its turn; nothing for one that has a node, or another scheduler."""
+    """The JSON patch that makes a new pod wait for its turn; nothing for one that has a node, or
+    another scheduler.
+    """
     spec = pod.get("spec") or {}
     if spec.get("nodeName") or scheduler_of(pod) != DEFAULT:
         return []
-    return [{"op": "add", "path": "/spec/schedulingGates", "value": [*(spec.get("schedulingGates") or ()), {"name": HELD}]}]
-
+    return [
+        {
+            "op": "add",
+            "path": "/spec/schedulingGates",
+            "value": [*(spec.get("schedulingGates") or ()), {"name": HELD}],
+        }
+    ]
 
 
 LABEL = f"{GROUP}/webhook"
 SCALED = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)
-LOOKED_AT = ["*", "*/status", "*/scale", *(f"pods/{each}" for each in ("binding", "eviction", "resize", "ephemeralcontainers"))]
+LOOKED_AT = [
+    "*",
+    "*/status",
+    "*/scale",
+    *(f"pods/{each}" for each in ("binding", "eviction", "resize", "ephemeralcontainers")),
+]
 BY_OTHERS = (
     "!['system:node:', 'system:kube-', 'system:serviceaccount:kube-system:']"
-    f".exists(each, request.userInfo.username.startsWith(each)) && request.userInfo.username != '{USERS}{KUBELET}'"
+    ".exists(each, request.userInfo.username.startsWith(each)) && "
+    f"request.userInfo.username != '{USERS}{KUBELET}'"
 )
 """Whose status is no news: that of whom it is."""
 KINDS = {(each.group, each.plural): each.kind for each in (PODS, *SCALED)}
@@ -133,7 +155,9 @@ class Front(Served):
         holds: Callable[[], bool],
         passed: Callable[[str], Awaitable[None]],
     ) -> None:
-        """`let_in` hears of each write; `holds` says whether new pods have to wait; `passed` returns when a controller may work."""
+        """`let_in` hears of each write; `holds` says whether new pods have to wait; `passed`
+        returns when a controller may work.
+        """
         super().__init__()
         self._let_in = let_in
         self._holds = holds
@@ -144,9 +168,15 @@ class Front(Served):
         """A controller's name goes behind it."""
 
     async def open(self, tls: ssl.SSLContext) -> None:
-        webhooks = [web.post("/validate", self._validate), web.post("/mutate", self._mutate), web.post("/fill", self._fill)]
+        webhooks = [
+            web.post("/validate", self._validate),
+            web.post("/mutate", self._mutate),
+            web.post("/fill", self._fill),
+        ]
         self.url = f"https://{HOST}:{await self.serve(webhooks, tls)}"
-        self.gate_url = f"http://{HOST}:{await self.serve([web.get('/gate/{controller}', self._gate)])}/gate/"
+        self.gate_url = (
+            f"http://{HOST}:{await self.serve([web.get('/gate/{controller}', self._gate)])}/gate/"
+        )
 
     async def _validate(self, request: web.Request) -> web.Response:
         review = await asked(request)
@@ -175,26 +205,54 @@ def write_of(review: Obj) -> Write:
     """An AdmissionReview's request as a write."""
     target, kind = review["resource"], review["kind"]
     namespace = "" if target["resource"] == NAMESPACES.plural else review.get("namespace") or ""
-    name_of_kind = KINDS.get((target["group"], target["resource"]), kind["kind"])  # a subresource may have a kind of its own
-    resource = Resource(target["group"], target["version"], target["resource"], name_of_kind, namespaced=bool(namespace))
+    name_of_kind = KINDS.get(
+        (target["group"], target["resource"]), kind["kind"]
+    )  # a subresource may have a kind of its own
+    resource = Resource(
+        target["group"],
+        target["version"],
+        target["resource"],
+        name_of_kind,
+        namespaced=bool(namespace),
+    )
     new, old = review.get("object"), review.get("oldObject")
     name = review.get("name") or ((new or old or {}).get("metadata") or {}).get("name") or ""
     writer, verb = review["userInfo"]["username"], VERBS[review["operation"]]
     return Write(writer, verb, resource, review.get("subResource") or "", namespace, name, new, old)
 
 
-async def register(api: Api, url: str, authority: bytes, ours: str, *, policy: str = "Ignore") -> None:
-    """Have the API server call the webhooks for every write but those of `ours`, the scenario controller's own user.
+async def register(
+    api: Api, url: str, authority: bytes, ours: str, *, policy: str = "Ignore"
+) -> None:
+    """Have the API server call the webhooks for every write but those of `ours`, the scenario
+    controller's own user.
 
     With the policy `Fail` no write is ever missed, and none is let in when nobody answers any more.
     """
     bundle = base64.b64encode(authority).decode()
     others = f"request.userInfo.username != '{ours}'"
-    looked_at = f"!(request.resource.resource in [{', '.join(repr(each.plural) for each in HOUSEKEEPING)}])"
+    looked_at = (
+        f"!(request.resource.resource in [{', '.join(repr(each.plural) for each in HOUSEKEEPING)}])"
+    )
     told_elsewhere = f"!has(request.subResource) || request.subResource != 'status' || {BY_OTHERS}"
-    every = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": list(VERBS), "resources": LOOKED_AT}
-    pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [PODS.plural]}
-    scenarios = {"apiGroups": [GROUP], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"], "resources": [SCENARIOS.plural]}
+    every = {
+        "apiGroups": ["*"],
+        "apiVersions": ["*"],
+        "operations": list(VERBS),
+        "resources": LOOKED_AT,
+    }
+    pods = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": [PODS.plural],
+    }
+    scenarios = {
+        "apiGroups": [GROUP],
+        "apiVersions": ["*"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": [SCENARIOS.plural],
+    }
     watching = _webhook(f"{url}/validate", bundle, policy, every, others, looked_at, told_elsewhere)
     holding = _webhook(f"{url}/mutate", bundle, policy, pods)
     filling = {**_webhook(f"{url}/fill", bundle, policy, scenarios), "name": f"ids.{NAME}.{GROUP}"}

@@ -1,4 +1,6 @@
-"""Classify each write during a scenario (minor step, reaction, housekeeping, interference), and derive its timeline event."""
+"""Classify each write during a scenario (minor step, reaction, housekeeping, interference), and
+derive its timeline event.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,6 @@ if TYPE_CHECKING:
 
     from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.scenario.models import StepStatus
-
-
 
 
 NAME = "scenario-controller"
@@ -118,7 +118,15 @@ SERVERS = (
     "ttl-after-finished-controller",
 )
 """Who else writes what nobody has asked for."""
-NOBODYS = (NAME, SCHEDULER, KUBELET, REPLICATED_STORAGE, *(each.name for each in WAITERS), *WITHOUT_WAITER, *SERVERS)
+NOBODYS = (
+    NAME,
+    SCHEDULER,
+    KUBELET,
+    REPLICATED_STORAGE,
+    *(each.name for each in WAITERS),
+    *WITHOUT_WAITER,
+    *SERVERS,
+)
 """Names that no account of somebody's own may go by."""
 HOUSEKEEPING = (EVENTS, LEASES, ENDPOINTS, ENDPOINT_SLICES)
 KEPT_BY_OTHERS = ("resourceVersion", "generation", "managedFields")
@@ -137,7 +145,10 @@ class Meaning(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One that is let in. `new` is None for a deletion, and what was sent for a subresource that is no part of the object."""
+    """One that is let in.
+
+    `new` is None for a deletion, and what was sent for a subresource that is no part of the object.
+    """
 
     writer: str
     verb: str
@@ -148,7 +159,9 @@ class Write:
     new: Obj | None
     old: Obj | None
     for_whom: str = ""
-    """The pod for which another one is sent away, as namespace/name, where the scheduler says so."""
+    """The pod for which another one is sent away, as namespace/name, where the scheduler says
+    so.
+    """
 
     @property
     def who(self) -> str:
@@ -158,14 +171,22 @@ class Write:
             return KUBELET
         if name in ALIASES and (name != self.writer or name.startswith("system:")):
             return ALIASES[name]
-        if name == self.writer and (name := ACCOUNT.sub("", name)) in NOBODYS and not name.startswith("system:"):
+        if (
+            name == self.writer
+            and (name := ACCOUNT.sub("", name)) in NOBODYS
+            and not name.startswith("system:")
+        ):
             return f"the user {self.writer}"
         return name
 
     @property
     def is_by_the_system(self) -> bool:
         """Whether a cluster's own controllers have done it, whichever there are."""
-        return self.writer.startswith(OF_THE_SYSTEM) or self.who in (*WITHOUT_WAITER, *SERVERS, REPLICATED_STORAGE)
+        return self.writer.startswith(OF_THE_SYSTEM) or self.who in (
+            *WITHOUT_WAITER,
+            *SERVERS,
+            REPLICATED_STORAGE,
+        )
 
     @property
     def is_binding(self) -> bool:
@@ -185,7 +206,9 @@ class Write:
             return bool(obj["spec"].get("nodeName"))
         if self.verb == CREATE:
             return self.uid in ("", obj["metadata"]["uid"])
-        return self.old is None or obj["metadata"]["resourceVersion"] != self.old["metadata"].get("resourceVersion")
+        return self.old is None or obj["metadata"]["resourceVersion"] != self.old["metadata"].get(
+            "resourceVersion"
+        )
 
     @property
     def uid(self) -> str:
@@ -199,7 +222,9 @@ class Write:
     @property
     def is_dry(self) -> bool:
         """Whether it says itself that it is only tried."""
-        return self.is_eviction and bool(((self.new or {}).get("deleteOptions") or {}).get("dryRun"))
+        return self.is_eviction and bool(
+            ((self.new or {}).get("deleteOptions") or {}).get("dryRun")
+        )
 
     @property
     def words(self) -> str:
@@ -209,7 +234,11 @@ class Write:
 
 def is_going(obj: Obj | None, uid: str) -> bool:
     """Whether the object with this uid is gone, or on its way."""
-    return obj is None or obj["metadata"]["uid"] != uid or bool(obj["metadata"].get("deletionTimestamp"))
+    return (
+        obj is None
+        or obj["metadata"]["uid"] != uid
+        or bool(obj["metadata"].get("deletionTimestamp"))
+    )
 
 
 def refusal(write: Write) -> str:
@@ -219,20 +248,34 @@ def refusal(write: Write) -> str:
     before, after = (obj["spec"].get("operations") or [] for obj in (write.old, write.new))
     if phase_of(write.old) not in OVER or write.new["spec"] == write.old["spec"]:
         return ""
-    added = ", ".join(repr(each.get("id") or f"of step {each.get('step')}") for each in after if each not in before)
+    added = ", ".join(
+        repr(each.get("id") or f"of step {each.get('step')}")
+        for each in after
+        if each not in before
+    )
     what = f"operation {added}" if added else "its spec"
-    return f"the Scenario {write.name!r} is {phase_of(write.old)}: {what} comes too late, for nothing of it is played any more"
+    return (
+        f"the Scenario {write.name!r} is {phase_of(write.old)}: {what} comes too late, for "
+        "nothing of it is played any more"
+    )
 
 
 def meaning_of(write: Write, simulated: Collection[str], known: Collection[str]) -> Meaning:
-    """`simulated` are the targets of the simulation; `known` are controllers that are nobody's hand, beyond the system's own."""
+    """`simulated` are the targets of the simulation; `known` are controllers that are nobody's
+    hand, beyond the system's own.
+    """
     if write.who == NAME or (_is_of_scenarios(write.resource) and not write.subresource):
         return Meaning.OURS
-    if _is_on_nobodys_account(write.resource):
+    resource = write.resource
+    kinds = {(each.group, each.plural) for each in HOUSEKEEPING} | {("events.k8s.io", "events")}
+    if (resource.group, resource.plural) in kinds:
         return Meaning.HOUSEKEEPING
     if write.who not in simulated and write.who not in known and not write.is_by_the_system:
         return Meaning.FOREIGN
-    if _is_housekeeping(write):
+    ends_a_pod = (
+        write.who == KUBELET and write.verb == DELETE
+    )  # which somebody else has deleted, and that was counted
+    if write.subresource == "status" or ends_a_pod:
         return Meaning.HOUSEKEEPING
     if write.who in simulated:
         return Meaning.RESULT if is_about_results(write) else Meaning.STEP
@@ -243,15 +286,23 @@ def blame(write: Write) -> str:
     """Who has spoiled the scenario, and how."""
     if (write.resource.plural, write.namespace, write.name) == (CONFIG_MAPS.plural, *CONFIGURATION):
         return f"{write.who} changed the scheduler's configuration while the scenario was running"
-    return f"{write.who} {write.words} while the scenario was running, which only its operations and controllers may"
+    return (
+        f"{write.who} {write.words} while the scenario was running, which only its operations "
+        "and controllers may"
+    )
 
 
 def out_of_turn(write: Write, step: StepStatus) -> str:
     """Who has worked while he had to stand still, and how."""
-    turn = f"it was the turn of {step.running}" if step.running and step.running != write.who else f"the phase was {step.phase}"
+    turn = (
+        f"it was the turn of {step.running}"
+        if step.running and step.running != write.who
+        else f"the phase was {step.phase}"
+    )
     return (
         f"{write.who} {write.words} out of its turn, while {turn}: "
-        "a simulated controller works until its gate holds it, which it passes at the end of each of its loops"
+        "a simulated controller works until its gate holds it, which it passes at the "
+        "end of each of its loops"
     )
 
 
@@ -262,16 +313,6 @@ def is_about_results(write: Write) -> bool:
     return _without_results(write.new) == _without_results(write.old)
 
 
-def _is_on_nobodys_account(resource: Resource) -> bool:
-    kinds = {(each.group, each.plural) for each in HOUSEKEEPING} | {("events.k8s.io", "events")}
-    return (resource.group, resource.plural) in kinds
-
-
-def _is_housekeeping(write: Write) -> bool:
-    ends_a_pod = write.who == KUBELET and write.verb == DELETE  # which somebody else has deleted, and that was counted
-    return write.subresource == "status" or ends_a_pod
-
-
 def _is_of_scenarios(resource: Resource) -> bool:
     return (resource.group, resource.plural) == (SCENARIOS.group, SCENARIOS.plural)
 
@@ -280,7 +321,9 @@ def _without_results(obj: Obj) -> Obj:
     metadata = {key: value for key, value in obj["metadata"].items() if key not in KEPT_BY_OTHERS}
     annotations = metadata.pop("annotations", None) or {}
     if obj.get("kind") == PODS.kind:
-        annotations = {key: value for key, value in annotations.items() if not key.startswith(RESULTS)}
+        annotations = {
+            key: value for key, value in annotations.items() if not key.startswith(RESULTS)
+        }
     return {**obj, "metadata": {**metadata, "annotations": annotations}}
 
 
@@ -301,7 +344,10 @@ def events_of(write: Write) -> Iterator[dict[str, Any]]:
         return
     elif is_about_results(write):
         if write.resource.plural == PODS.plural and results_of(write.new) != results_of(write.old):
-            yield _by(write, pod_attempted=PodAttempted(_pod(write), results=latest(results_of(write.new))))
+            yield _by(
+                write,
+                pod_attempted=PodAttempted(_pod(write), results=latest(results_of(write.new))),
+            )
     elif write.verb == DELETE and write.who == SCHEDULER and write.resource.plural == PODS.plural:
         node = ((write.old or {}).get("spec") or {}).get("nodeName", "")
         yield _by(write, pod_unscheduled=PodUnscheduled(_pod(write), node, write.for_whom))
@@ -312,11 +358,30 @@ def events_of(write: Write) -> Iterator[dict[str, Any]]:
 def _change(write: Write) -> dict[str, Any]:
     target = {
         "typeMeta": {"apiVersion": write.resource.api_version, "kind": write.resource.kind},
-        "objectMeta": {"name": write.name, **({"namespace": write.namespace} if write.namespace else {})},
+        "objectMeta": {
+            "name": write.name,
+            **({"namespace": write.namespace} if write.namespace else {}),
+        },
     }
     match write.verb:
         case "create":
-            return {CREATE: OperationResult({"object": _spelled(write.new)}, write.new)}
+            obj = write.new
+            metadata = (obj or {}).get("metadata") or {}
+            return {
+                CREATE: OperationResult(
+                    {
+                        "object": {
+                            **(obj or {}),
+                            "metadata": {
+                                key: metadata[key]
+                                for key in ("name", "namespace", "labels")
+                                if key in metadata
+                            },
+                        }
+                    },
+                    write.new,
+                )
+            }
         case "update":
             return {"patch": OperationResult(target, write.new)}
         case _:
@@ -330,11 +395,6 @@ def _by(write: Write, **what: Any) -> dict[str, Any]:
 def _pod(write: Write) -> PodRef:
     metadata = (write.old or write.new or {}).get("metadata") or {}
     return PodRef(write.name, write.namespace, metadata.get("uid", ""))
-
-
-def _spelled(obj: Obj | None) -> Obj:
-    metadata = (obj or {}).get("metadata") or {}
-    return {**(obj or {}), "metadata": {key: metadata[key] for key in ("name", "namespace", "labels") if key in metadata}}
 
 
 def latest(results: dict[str, str]) -> dict[str, Any]:

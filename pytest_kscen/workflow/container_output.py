@@ -29,18 +29,30 @@ def exit_code_of(pod: Obj, container: str) -> int | None:
 
 
 async def written_by(api: Api, pod: Obj, container: str) -> str:
-    """All of it, without the blank space around it; what would be cut short is refused (Impossible)."""
+    """All of it, without the blank space around it; what would be cut short is refused
+    (Impossible).
+    """
     metadata = pod["metadata"]
-    text = await api.log(metadata["name"], metadata["namespace"], container=container, limit=LIMIT + LETTER)
+    text = await api.log(
+        metadata["name"], metadata["namespace"], container=container, limit=LIMIT + LETTER
+    )
     if len(text.encode()) > LIMIT:
-        raise Impossible(f"it has written more than {LIMIT} bytes, and expressions look at no more: let it write less")
+        raise Impossible(
+            f"it has written more than {LIMIT} bytes, and expressions look at no more: "
+            "let it write less"
+        )
     return text.strip()
 
 
 def what_was_not_found(context: list[str]) -> str:
-    """In words, of the variables that expressions were given: what they say of such a pod is hardly what was meant."""
+    """In words, of the variables that expressions were given: what they say of such a pod is
+    hardly what was meant.
+    """
     if f"exitCode: {NOT_FOUND}" not in context:
         return ""
     written = next((each.partition(": ")[2] for each in context if each.startswith("stdout: ")), "")
     said = f", and has written: {written}" if written else ""
-    return f"its pod has ended with the exit code {NOT_FOUND}, as a shell does that does not find a command{said}"
+    return (
+        f"its pod has ended with the exit code {NOT_FOUND}, as a shell does that does not "
+        f"find a command{said}"
+    )

@@ -1,4 +1,6 @@
-"""What is expected of a workflow, as it stands beside it in YAML: checked before it is played, held against its story after."""
+"""What is expected of a workflow, as it stands beside it in YAML: checked before it is played,
+held against its story after.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,12 @@ class Expectations:
         templates = [draft.name for draft in drafts_in(map_in(workflow, "spec"), ("spec",))]
         for name in wanted.get("nodes", {}):
             if name not in templates:
-                raise refused(document, ("nodes", str(name)), f"there is no template {name!r}", one_of(name, templates))
+                raise refused(
+                    document,
+                    ("nodes", str(name)),
+                    f"there is no template {name!r}",
+                    one_of(name, templates),
+                )
         return cls(document, wanted)
 
     @property
@@ -62,18 +69,36 @@ class Expectations:
 
     def unfinished(self, observed: str) -> Unmet:
         """It has taken longer than it may."""
-        return unmet(self.document if "within" in self.wanted else None, ("within",), f"an end within {self.within}", observed)
+        return unmet(
+            self.document if "within" in self.wanted else None,
+            ("within",),
+            f"an end within {self.within}",
+            observed,
+        )
 
     def unmet(self, story: Story, score: float | None) -> list[Unmet]:
-        """Those that do not hold, in the order in which they were written; a phase that nobody names is Succeed."""
+        """Those that do not hold, in the order in which they were written; a phase that nobody
+        names is Succeed.
+        """
         wanted = {"phase": SUCCEED, **self.wanted}
         found: list[Unmet] = []
         for key, value in wanted.items():
             if key == "nodes":
-                found += [one for name, expected in value.items() for one in self._of_nodes(story, name, expected)]
+                found += [
+                    one
+                    for name, expected in value.items()
+                    for one in self._of_nodes(story, name, expected)
+                ]
             elif key == "score":
                 if score is None or score < value:
-                    found.append(unmet(self.document, ("score",), f"at least {value}", "no probe" if score is None else score))
+                    found.append(
+                        unmet(
+                            self.document,
+                            ("score",),
+                            f"at least {value}",
+                            "no probe" if score is None else score,
+                        )
+                    )
             elif key != "within":
                 found += self._of_one(story.workflow, (), key, value)
         return found
@@ -86,7 +111,12 @@ class Expectations:
         if ran is not None and bool(nodes) != ran:
             about = nearest(template, {each.template for each in story.nodes.values()})
             observed = f"{len(nodes)} of them" if nodes else f"none{about}"
-            yield unmet(self.document, (*path, "ran") if "ran" in expected else path, "a node" if ran else "no node", observed)
+            yield unmet(
+                self.document,
+                (*path, "ran") if "ran" in expected else path,
+                "a node" if ran else "no node",
+                observed,
+            )
         for told in nodes:
             for key, value in expected.items():
                 if key not in ("ran", "count"):
@@ -96,7 +126,12 @@ class Expectations:
         """The workflow, or a node."""
         path = (*path, key)
         if key == "phase" and told.phase != value:
-            yield unmet(self.document, path, value, f"{told.phase}{f' ({told.message})' if told.message else ''}")
+            yield unmet(
+                self.document,
+                path,
+                value,
+                f"{told.phase}{f' ({told.message})' if told.message else ''}",
+            )
         elif key == "phases" and told.phases != value:
             yield unmet(self.document, path, " → ".join(value), " → ".join(told.phases))
         elif key == "message" and value not in told.message:
@@ -113,13 +148,21 @@ class Expectations:
 
 
 def wrong_expectations(document: Document, workflows: Sequence[Document]) -> Iterator[str]:
-    """With file and line, what makes no sense of this; the Workflows are those of which it may be."""
+    """With file and line, what makes no sense of this; the Workflows are those of which it may
+    be.
+    """
     names, of = [each.name for each in workflows], document.content.get("workflow")
     if of is None and len(names) > 1:
-        yield f"{document.at()}: of which workflow is this expected? Write workflow: NAME; there are {', '.join(names)}"
+        yield (
+            f"{document.at()}: of which workflow is this expected? Write workflow: NAME; "
+            f"there are {', '.join(names)}"
+        )
         return
     if of is not None and of not in names:
-        yield f"{document.at('workflow')}: there is no Workflow {of!r}{nearest(str(of), names)}; there is {', '.join(names)}"
+        yield (
+            f"{document.at('workflow')}: there is no Workflow "
+            f"{of!r}{nearest(str(of), names)}; there is {', '.join(names)}"
+        )
         return
     try:
         Expectations.of(document, workflows[0 if of is None else names.index(of)].content)
@@ -172,14 +215,22 @@ def _is_number(value: Any) -> bool:
 
 
 LENGTH = _fits(_is_length, "a duration, as in 90s")
-TEXT = _fits(lambda value: isinstance(value, str) and bool(value), "what the message has to contain")
+TEXT = _fits(
+    lambda value: isinstance(value, str) and bool(value), "what the message has to contain"
+)
 NODE = {
     "phase": _phase(NODE_PHASES),
-    "phases": _fits(lambda value: isinstance(value, list) and all(each in NODE_PHASES for each in value), "a list of phases"),
+    "phases": _fits(
+        lambda value: isinstance(value, list) and all(each in NODE_PHASES for each in value),
+        "a list of phases",
+    ),
     "message": TEXT,
     "duration": _duration,
     "ran": _fits(lambda value: isinstance(value, bool), "true or false"),
-    "count": _fits(lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0, "how many nodes there are"),
+    "count": _fits(
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
+        "how many nodes there are",
+    ),
 }
 CHECKS = {
     "phase": _phase(PHASES),
@@ -187,5 +238,7 @@ CHECKS = {
     "duration": _duration,
     "within": LENGTH,
     "nodes": _nodes,
-    "score": _fits(lambda value: _is_number(value) and 0 <= value <= HUNDRED, "the least score, from 0 to 100"),
+    "score": _fits(
+        lambda value: _is_number(value) and 0 <= value <= HUNDRED, "the least score, from 0 to 100"
+    ),
 }

@@ -1,7 +1,7 @@
 """A Workflow as somebody hands it over: an object, or a YAML file of several documents.
 
-What can only hang or fail is refused here, before any cluster is touched, with the file, the line and the template.
-"""
+What can only hang or fail is refused here, before any cluster is touched, with the file, the line
+and the template."""
 
 from __future__ import annotations
 
@@ -28,15 +28,38 @@ class WorkflowRefused(DocumentRefused):
 
 
 class WorkflowWarning(UserWarning):
-    """What is merely odd in a Workflow. Whoever wants none, or an error instead, says so by pytest's `filterwarnings`."""
+    """What is merely odd in a Workflow.
+
+    Whoever wants none, or an error instead, says so by pytest's `filterwarnings`.
+    """
 
 
 def workflow_of(source: Any, parameters: Mapping[str, Any] | None = None) -> Obj:
-    """The one Workflow of a file, or the object itself, with these values of its parameters in their places."""
+    """The one Workflow of a file, or the object itself, with these values of its parameters in
+    their places.
+    """
     if isinstance(source, Mapping):
         return checked(Document("", dict(source)), parameters)
     if isinstance(source, str | pathlib.Path):
-        return checked(_only_one(pathlib.Path(source)), parameters)
+        path = pathlib.Path(source)
+        found = documents(path)
+        if not found:
+            raise WorkflowRefused(
+                f"{path} is empty: a Workflow begins with apiVersion: {API_VERSIONS[0]} "
+                f"and kind: {WORKFLOW}"
+            )
+        workflows = [
+            each
+            for each in found
+            if any(each.kind_is(version, WORKFLOW) for version in API_VERSIONS)
+        ]
+        if len(workflows) > 1:
+            names = ", ".join(f"{each.name!r}" for each in workflows)
+            raise WorkflowRefused(
+                f"{path} has {len(workflows)} Workflows, {names}: give one as an object, "
+                "or each its own file"
+            )
+        return checked(workflows[0] if workflows else found[0], parameters)
     raise WorkflowRefused(f"{source!r} is neither a Workflow nor the path of a file that has one")
 
 
@@ -46,7 +69,10 @@ def checked(document: Document, parameters: Mapping[str, Any] | None = None) -> 
     kind = obj.get("kind") if isinstance(obj, dict) else None
     if kind != WORKFLOW:
         said = f"its kind is {kind!r}" if kind else "it has no kind"
-        raise WorkflowRefused(f"{_where(document)}no Workflow is there: {said}; one begins with apiVersion: {API_VERSIONS[0]}")
+        raise WorkflowRefused(
+            f"{_where(document)}no Workflow is there: {said}; one begins with apiVersion: "
+            f"{API_VERSIONS[0]}"
+        )
     if parameters:
         obj = {**obj, "spec": _with(document, obj.get("spec"), parameters)}
     faults = judged(document, obj)
@@ -55,27 +81,51 @@ def checked(document: Document, parameters: Mapping[str, Any] | None = None) -> 
     wrong = [each for each in faults if each.is_error]
     if wrong:
         more = [f"and {len(wrong) - MOST_TOLD} more"] if len(wrong) > MOST_TOLD else []
-        raise WorkflowRefused("\n".join([*(told(document, each) for each in wrong[:MOST_TOLD]), *more]))
+        raise WorkflowRefused(
+            "\n".join([*(told(document, each) for each in wrong[:MOST_TOLD]), *more])
+        )
     metadata = obj["metadata"]
     name = metadata.get("name") or metadata["generateName"].rstrip("-.")
-    return {**obj, "metadata": {**metadata, "name": name}, "spec": apply_parameters(obj["spec"], {})}
+    return {
+        **obj,
+        "metadata": {**metadata, "name": name},
+        "spec": apply_parameters(obj["spec"], {}),
+    }
 
 
 def _with(document: Document, spec: Any, parameters: Mapping[str, Any]) -> Any:
     try:
         return apply_parameters(spec if isinstance(spec, dict) else {}, parameters)
-    except (ParameterError, AttributeError, TypeError) as refusal:  # the latter two where they are no parameters at all
+    except (
+        ParameterError,
+        AttributeError,
+        TypeError,
+    ) as refusal:  # the latter two where they are no parameters at all
         raise WorkflowRefused(f"{_where(document, 'spec', 'parameters')}{refusal}") from None
 
 
 def cast_of(found: list[Document]) -> list[Obj]:
-    """What stands beside workflows: objects of other kinds, which have to be there before. Expectations are none."""
-    apart = [(expecting.API_VERSION, expecting.KIND), *((version, WORKFLOW) for version in API_VERSIONS)]
-    others = [each for each in found if not any(each.kind_is(version, kind) for version, kind in apart)]
+    """What stands beside workflows: objects of other kinds, which have to be there before.
+
+    Expectations are none.
+    """
+    apart = [
+        (expecting.API_VERSION, expecting.KIND),
+        *((version, WORKFLOW) for version in API_VERSIONS),
+    ]
+    others = [
+        each for each in found if not any(each.kind_is(version, kind) for version, kind in apart)
+    ]
     for document in others:
         obj = document.content
-        if not isinstance(obj, dict) or not isinstance(obj.get("kind"), str) or not isinstance(obj.get("apiVersion"), str):
-            raise WorkflowRefused(f"{document.at()}: {ERROR}: no object is there that Kubernetes could know")
+        if (
+            not isinstance(obj, dict)
+            or not isinstance(obj.get("kind"), str)
+            or not isinstance(obj.get("apiVersion"), str)
+        ):
+            raise WorkflowRefused(
+                f"{document.at()}: {ERROR}: no object is there that Kubernetes could know"
+            )
         if not document.name:
             raise WorkflowRefused(f"{document.at('metadata')}: {ERROR}: metadata.name is missing")
         if is_known(obj) and (wrong := [each for each in judged(document) if each.is_error]):
@@ -84,9 +134,14 @@ def cast_of(found: list[Document]) -> list[Obj]:
 
 
 def judged(document: Document, obj: Any = None) -> list[Fault]:
-    """All that is wrong with a Workflow or a Schedule, as it stands in its document: in the order of its lines."""
+    """All that is wrong with a Workflow or a Schedule, as it stands in its document: in the
+    order of its lines.
+    """
     twice = [error(path, f"{path[-1]!r} stands there twice") for path in document.repeated]
-    odd = [warning(path, "a bare y or n is text here and a boolean to kubectl: put it in quotes") for path in document.booleans]
+    odd = [
+        warning(path, "a bare y or n is text here and a boolean to kubectl: put it in quotes")
+        for path in document.booleans
+    ]
     found = [*twice, *odd, *faults_of(document.content if obj is None else obj)]
     return sorted(found, key=lambda fault: document.line_at(*fault.path))
 
@@ -101,14 +156,3 @@ def told(document: Document, fault: Fault, severity: str = "") -> str:
 
 def _where(document: Document, *path: str) -> str:
     return f"{document.at(*path)}: {ERROR}: " if document.where else ""
-
-
-def _only_one(path: pathlib.Path) -> Document:
-    found = documents(path)
-    if not found:
-        raise WorkflowRefused(f"{path} is empty: a Workflow begins with apiVersion: {API_VERSIONS[0]} and kind: {WORKFLOW}")
-    workflows = [each for each in found if any(each.kind_is(version, WORKFLOW) for version in API_VERSIONS)]
-    if len(workflows) > 1:
-        names = ", ".join(f"{each.name!r}" for each in workflows)
-        raise WorkflowRefused(f"{path} has {len(workflows)} Workflows, {names}: give one as an object, or each its own file")
-    return workflows[0] if workflows else found[0]

@@ -1,8 +1,9 @@
 """A workflow's parameters: plain values, put at their paths in its spec.
 
-A path names what stands in the spec already, so that nothing is written that would not be read: `templates[cut].deadline`,
-`templates[0].networkChaos.delay.latency`. In brackets stands the name of a list's element, its number, or a map's key.
-"""
+A path names what stands in the spec already, so that nothing is written that would not be read:
+`templates[cut].deadline`,
+`templates[0].networkChaos.delay.latency`. In brackets stands the name of a list's element, its
+number, or a map's key."""
 
 from __future__ import annotations
 
@@ -18,7 +19,15 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 STEP = re.compile(r"\.?(?P<name>[^.\[\]]+)|\[(?P<inside>[^\[\]]+)\]")
-KINDS = {bool: "a bool", int: "a number", float: "a number", str: "a string", list: "a list", dict: "a map", type(None): "nothing"}
+KINDS = {
+    bool: "a bool",
+    int: "a number",
+    float: "a number",
+    str: "a string",
+    list: "a list",
+    dict: "a map",
+    type(None): "nothing",
+}
 
 
 class ParameterError(ValueError):
@@ -43,9 +52,15 @@ def apply_parameters(spec: Obj, given: Mapping[str, Any]) -> Obj:
 
 
 def values_of(spec: Obj) -> dict[str, Any]:
-    """Those that a spec has, by their parameters' names, as far as it makes sense: nobody may have looked at it yet."""
+    """Those that a spec has, by their parameters' names, as far as it makes sense: nobody may
+    have looked at it yet.
+    """
     declared = spec.get("parameters")
-    sound = [each for each in declared if isinstance(each, dict) and "value" in each] if isinstance(declared, list) else []
+    sound = (
+        [each for each in declared if isinstance(each, dict) and "value" in each]
+        if isinstance(declared, list)
+        else []
+    )
     return {str(each.get("name")): each["value"] for each in sound}
 
 
@@ -66,30 +81,30 @@ def _value(parameter: Obj, given: Mapping[str, Any]) -> Any:
     if name in given:
         return given[name]
     if "value" not in parameter:
-        raise ParameterError(f"parameter {name!r} has no value: give one, or declare one that it has otherwise")
+        raise ParameterError(
+            f"parameter {name!r} has no value: give one, or declare one that it has otherwise"
+        )
     return parameter["value"]
 
 
 def _put(spec: Obj, path: str, value: Any, who: str) -> None:
-    *way, last = _steps(path, who)
-    holder: Any = spec
-    for step in way:
-        holder = holder[_key(holder, step, who)]
-    key = _key(holder, last, who)
-    there = holder[key]
-    if there is not None and _kind(there) != _kind(value):
-        raise ParameterError(f"{who}: {_kind(there)} stands there ({there!r}), and {value!r} is {_kind(value)}")
-    holder[key] = copy.deepcopy(value)
-
-
-def _steps(path: str, who: str) -> list[str]:
     steps, at = [], 0
     while found := STEP.match(path, at):
         steps.append(found["name"] or found["inside"])
         at = found.end()
     if not steps or at < len(path) or path.startswith("."):
         raise ParameterError(f"{who}: that is no path; write one as in templates[cut].deadline")
-    return steps
+    *way, last = steps
+    holder: Any = spec
+    for step in way:
+        holder = holder[_key(holder, step, who)]
+    key = _key(holder, last, who)
+    there = holder[key]
+    if there is not None and _kind(there) != _kind(value):
+        raise ParameterError(
+            f"{who}: {_kind(there)} stands there ({there!r}), and {value!r} is {_kind(value)}"
+        )
+    holder[key] = copy.deepcopy(value)
 
 
 def _key(holder: Any, step: str, who: str) -> str | int:
@@ -100,7 +115,9 @@ def _key(holder: Any, step: str, who: str) -> str | int:
         raise ParameterError(f"{who}: there is no {step!r}{nearest(step, map(str, holder))}")
     if not isinstance(holder, list):
         raise ParameterError(f"{who}: there is nothing below {_kind(holder)}, so no {step!r}")
-    names = [str(each.get("name")) for each in holder if isinstance(each, dict) and each.get("name")]
+    names = [
+        str(each.get("name")) for each in holder if isinstance(each, dict) and each.get("name")
+    ]
     for at, each in enumerate(holder):
         if isinstance(each, dict) and each.get("name") == step:
             return at

@@ -60,7 +60,9 @@ def name_at(schedule: Obj, due: float) -> str:
 
 
 def _stem(schedule: Obj) -> str:
-    """Its name, or as much of it as there is room for beside what makes it another than anybody else's."""
+    """Its name, or as much of it as there is room for beside what makes it another than anybody
+    else's.
+    """
     name = schedule["metadata"]["name"]
     if len(name) <= LONGEST_STEM and schedule.get("kind") != CRON_WORKFLOWS.kind:
         return str(name)
@@ -89,11 +91,15 @@ def is_chaos(job: Obj) -> bool:
 
 
 def is_finished(job: Obj, now: float) -> bool:
-    """A workflow is over; chaos has had its time and is undone, or it is done once and nothing is left to do it to."""
+    """A workflow is over; chaos has had its time and is undone, or it is done once and nothing
+    is left to do it to.
+    """
     if not is_chaos(job):
         return is_over(job) or is_true(job, ACCOMPLISHED)
     if job["spec"].get("action") in ONE_SHOT:
-        return is_true(job, ALL_INJECTED) or (condition(job, SELECTED) is not None and not is_true(job, SELECTED))
+        return is_true(job, ALL_INJECTED) or (
+            condition(job, SELECTED) is not None and not is_true(job, SELECTED)
+        )
     end = ends_at(job)
     return end is not None and end <= now and is_true(job, ALL_RECOVERED)
 
@@ -102,7 +108,11 @@ def ends_at(job: Obj) -> float | None:
     """When the duration of chaos is over, if it has one."""
     duration = job["spec"].get("duration") if is_chaos(job) else None
     try:
-        return epoch_of(job["metadata"]["creationTimestamp"]) + seconds_of_text(duration) if duration else None
+        return (
+            epoch_of(job["metadata"]["creationTimestamp"]) + seconds_of_text(duration)
+            if duration
+            else None
+        )
     except ValueError:
         return None
 

@@ -1,4 +1,6 @@
-"""The Schedule controller: plan what is due for each Schedule and CronWorkflow, then create and delete its objects."""
+"""The Schedule controller: plan what is due for each Schedule and CronWorkflow, then create and
+delete its objects.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.actor import Actor
     from pytest_kscen.objects.chaos_mesh import Family
     from pytest_kscen.objects.resources import Obj, Resource
-
 
 
 # What is to be done for a Schedule at one look: decided from the Schedule, what it has spawned,
@@ -64,10 +65,24 @@ class Plan:
 def plan_for(schedule: Obj, spawned: Iterable[Obj], now: float) -> Plan:
     """A CronError says that its schedule cannot be read."""
     cron = Cron.of(schedule["spec"]["schedule"])
-    jobs = sorted((job for job in spawned if not job["metadata"].get("deletionTimestamp")), key=made.age)
+    jobs = sorted(
+        (job for job in spawned if not job["metadata"].get("deletionTimestamp")), key=made.age
+    )
     plan = Plan(running=[job for job in jobs if not made.is_finished(job, now)])
-    _forget_old(plan, schedule, jobs)
-    plan.pause = [job for job in plan.running if made.is_chaos(job) and made.is_paused(job) != made.is_paused(schedule)]
+    # The oldest go first, and who runs still stays.
+    surplus = len(jobs) - int(schedule["spec"].get("historyLimit") or HISTORY)
+    for job in jobs[: max(0, surplus)]:
+        if job in plan.running:
+            plan.told.append(
+                Told("Skip", f"Skip removing history: {job['metadata']['name']} is still running")
+            )
+        else:
+            plan.delete.append(job)
+    plan.pause = [
+        job
+        for job in plan.running
+        if made.is_chaos(job) and made.is_paused(job) != made.is_paused(schedule)
+    ]
     wakes = [end for job in plan.running if (end := made.ends_at(job)) is not None and end > now]
     if not made.is_paused(schedule) and not schedule["metadata"].get("deletionTimestamp"):
         last = _keep_appointment(plan, schedule, cron, jobs, now)
@@ -75,16 +90,6 @@ def plan_for(schedule: Obj, spawned: Iterable[Obj], now: float) -> Plan:
             wakes.append(following)
     plan.wake = min(wakes, default=None)
     return plan
-
-
-def _forget_old(plan: Plan, schedule: Obj, jobs: list[Obj]) -> None:
-    """The oldest go first, and who runs still stays."""
-    surplus = len(jobs) - int(schedule["spec"].get("historyLimit") or HISTORY)
-    for job in jobs[: max(0, surplus)]:
-        if job in plan.running:
-            plan.told.append(Told("Skip", f"Skip removing history: {job['metadata']['name']} is still running"))
-        else:
-            plan.delete.append(job)
 
 
 def _keep_appointment(plan: Plan, schedule: Obj, cron: Cron, jobs: list[Obj], now: float) -> float:
@@ -100,10 +105,18 @@ def _keep_appointment(plan: Plan, schedule: Obj, cron: Cron, jobs: list[Obj], no
     if deadline is not None and due + deadline < now:
         plan.settled = due
         moment = datetime.datetime.fromtimestamp(due, cron.zone)
-        plan.told.append(Told("MissSchedule", f"Missed scheduled time to start a job: {moment:%a, %d %b %Y %H:%M:%S %z}"))
+        plan.told.append(
+            Told(
+                "MissSchedule",
+                f"Missed scheduled time to start a job: {moment:%a, %d %b %Y %H:%M:%S %z}",
+            )
+        )
     elif count > FEW:
         plan.settled = due
-        message = f"too many missed start times (> {FEW}). Set or decrease .spec.startingDeadlineSeconds or check clock skew"
+        message = (
+            f"too many missed start times (> {FEW}). Set or decrease "
+            ".spec.startingDeadlineSeconds or check clock skew"
+        )
         plan.told.append(Told("MissSchedule", message))
     else:
         _decide(plan, schedule, jobs, due)
@@ -114,7 +127,10 @@ def _decide(plan: Plan, schedule: Obj, jobs: list[Obj], due: float) -> None:
     if any(job["metadata"]["name"] == made.name_at(schedule, due) for job in jobs):
         plan.settled = due  # it was spawned, and there was no time left to say so
     elif plan.running and schedule["spec"].get("concurrencyPolicy") != ALLOW:
-        message = f"Forbid spawning new job because: {plan.running[0]['metadata']['name']} is still running"
+        message = (
+            f"Forbid spawning new job because: {plan.running[0]['metadata']['name']} is still "
+            "running"
+        )
         plan.told.append(Told("Forbid", message))
     else:
         plan.spawn = plan.settled = due
@@ -122,7 +138,10 @@ def _decide(plan: Plan, schedule: Obj, jobs: list[Obj], due: float) -> None:
 
 def references(jobs: Iterable[Obj]) -> list[Obj]:
     """What status.active says of them."""
-    found = [{name: value for name, value in reference_to(job).items() if name != "resourceVersion"} for job in jobs]
+    found = [
+        {name: value for name, value in reference_to(job).items() if name != "resourceVersion"}
+        for job in jobs
+    ]
     return sorted(found, key=lambda reference: str(reference["name"]))
 
 
@@ -170,7 +189,9 @@ class Schedules:
                 uid = obj["metadata"]["uid"]
                 if obj is new and uid not in self._followers:
                     follower = self._followers[uid] = Follower(self, schedules, obj)
-                    self._group.create_task(self._live(uid, follower), name=f"schedule {obj['metadata']['name']}")
+                    self._group.create_task(
+                        self._live(uid, follower), name=f"schedule {obj['metadata']['name']}"
+                    )
                 if uid in self._followers:
                     self._followers[uid].changed.set()
 
@@ -179,11 +200,15 @@ class Schedules:
         schedules.on_change(changed)
 
     async def _live(self, uid: str, follower: Follower) -> None:
-        """What one of them meets stops no other; one that cannot be followed is tried again when it has changed."""
+        """What one of them meets stops no other; one that cannot be followed is tried again when
+        it has changed.
+        """
         try:
             await follower.run()
         except Exception as error:  # noqa: BLE001  # whatever stands in it
-            self.actor.log(logging.ERROR, "cannot be followed", schedule=follower.where, error=str(error))
+            self.actor.log(
+                logging.ERROR, "cannot be followed", schedule=follower.where, error=str(error)
+            )
         finally:
             del self._followers[uid]
 
@@ -192,7 +217,9 @@ class Schedules:
         if type_ not in self._spawned:
             wanted = self._family.workflows if type_ == made.WORKFLOW else KINDS[type_].resource
             resource = await self.actor.api.resource_of(wanted.api_version, wanted.kind)
-            informer = self._spawned[type_] = Informer(self.actor.api, self.actor.clock, resource, labels=MANAGED_BY)
+            informer = self._spawned[type_] = Informer(
+                self.actor.api, self.actor.clock, resource, labels=MANAGED_BY
+            )
             informer.index("owner", _owners)
             informer.on_change(self._spawned_changed)
             self._group.create_task(informer.run(), name=f"scheduled {resource.plural}")
@@ -207,7 +234,11 @@ class Schedules:
 
 
 def _owners(obj: Obj) -> list[str]:
-    return [owner["uid"] for owner in obj["metadata"].get("ownerReferences") or () if owner.get("controller")]
+    return [
+        owner["uid"]
+        for owner in obj["metadata"].get("ownerReferences") or ()
+        if owner.get("controller")
+    ]
 
 
 class Follower:
@@ -221,7 +252,11 @@ class Follower:
         self._name = schedule["metadata"]["name"]
         self._namespace = schedule["metadata"]["namespace"]
         self._uid = schedule["metadata"]["uid"]
-        self._about = {"schedule": self._name, "namespace": self._namespace, "by": picture.resource.kind}
+        self._about = {
+            "schedule": self._name,
+            "namespace": self._namespace,
+            "by": picture.resource.kind,
+        }
         self._told: set[Told] = set()
         """At the last look: nothing is told twice in a row."""
 
@@ -229,24 +264,22 @@ class Follower:
         """Until it is gone."""
         while schedule := self._current():
             self.changed.clear()
-            await self._rest(await self._look(schedule))
+            # Until this instant, or until something has changed.
+            until = await self._look(schedule)
+            if until is None:
+                await self.changed.wait()
+                continue
+            sleep = asyncio.ensure_future(self._actor.clock.sleep(until - self._actor.clock.now()))
+            changed = asyncio.ensure_future(self.changed.wait())
+            try:
+                await asyncio.wait((sleep, changed), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                sleep.cancel()
+                changed.cancel()
 
     def _current(self) -> Obj | None:
         schedule = self._picture.get(self._name, self._namespace)
         return schedule if schedule and schedule["metadata"]["uid"] == self._uid else None
-
-    async def _rest(self, until: float | None) -> None:
-        """Until this instant, or until something has changed."""
-        if until is None:
-            await self.changed.wait()
-            return
-        sleep = asyncio.ensure_future(self._actor.clock.sleep(until - self._actor.clock.now()))
-        changed = asyncio.ensure_future(self.changed.wait())
-        try:
-            await asyncio.wait((sleep, changed), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            sleep.cancel()
-            changed.cancel()
 
     # --- one look ---
 
@@ -255,7 +288,9 @@ class Follower:
         try:
             made.body_of(schedule)
             picture = await self._all.spawned_of(made.type_of(schedule))
-            plan = plan_for(schedule, picture.index("owner", _owners).of(self._uid), self._actor.clock.now())
+            plan = plan_for(
+                schedule, picture.index("owner", _owners).of(self._uid), self._actor.clock.now()
+            )
         except (CronError, made.ScheduleError) as error:
             self._tell(schedule, {Told("Failed", f"Failed to get run time: {error}")})
             return None
@@ -264,24 +299,23 @@ class Follower:
             return self._actor.clock.now() + AGAIN
         self._tell(schedule, set(plan.told))
         try:
-            await self._carry_out(schedule, plan, picture)
+            running = plan.running
+            if plan.spawn is not None:
+                running = [*running, await self._spawn(schedule, plan.spawn, picture)]
+            await self._write_status(schedule, plan.settled, running)
+            await self._pause(schedule, plan.pause, picture.resource)
+            for job in plan.delete:
+                await self._delete(schedule, job, picture.resource)
         except (ApiError, OSError) as error:
             self._actor.log(logging.WARNING, "refused", schedule=self.where, error=str(error))
             return min(self._actor.clock.now() + AGAIN, plan.wake or float("inf"))
         return plan.wake
 
-    async def _carry_out(self, schedule: Obj, plan: Plan, picture: Informer) -> None:
-        running = plan.running
-        if plan.spawn is not None:
-            running = [*running, await self._spawn(schedule, plan.spawn, picture)]
-        await self._write_status(schedule, plan.settled, running)
-        await self._pause(schedule, plan.pause, picture.resource)
-        for job in plan.delete:
-            await self._delete(schedule, job, picture.resource)
-
     async def _spawn(self, schedule: Obj, due: float, picture: Informer) -> Obj:
         """What was made for this time, if it is there already and ours."""
-        job = made.build(schedule, picture.resource, due, self._actor.labels, owner_reference(schedule))
+        job = made.build(
+            schedule, picture.resource, due, self._actor.labels, owner_reference(schedule)
+        )
         name = job["metadata"]["name"]
         with self._complaining(schedule, "create new object"):
             try:
@@ -291,13 +325,17 @@ class Follower:
                 if self._uid not in _owners(found):
                     raise
                 return found
-        self._actor.note("schedule-spawned", **self._about, object=name, kind=job["kind"], due=timestamp_of(due))
+        self._actor.note(
+            "schedule-spawned", **self._about, object=name, kind=job["kind"], due=timestamp_of(due)
+        )
         self._actor.log(logging.INFO, "spawned", schedule=self.where, object=name, kind=job["kind"])
         self._all.recorder.normal(schedule, "Spawned", f"Create new object: {name}")
         await picture.reached(obj["metadata"]["resourceVersion"])
         return obj
 
-    async def _write_status(self, schedule: Obj, settled: float | None, running: Iterable[Obj]) -> None:
+    async def _write_status(
+        self, schedule: Obj, settled: float | None, running: Iterable[Obj]
+    ) -> None:
         before = schedule.get("status") or {}
         status = {"active": references(running)}
         if settled is not None:
@@ -307,20 +345,31 @@ class Follower:
         resource = self._picture.resource
         with self._complaining(schedule, "update status"):
             patch = {"status": status}
-            now = await self._actor.api.patch(resource, self._name, patch, self._namespace, subresource="status")
+            now = await self._actor.api.patch(
+                resource, self._name, patch, self._namespace, subresource="status"
+            )
         await self._picture.reached(now["metadata"]["resourceVersion"])
 
     async def _pause(self, schedule: Obj, jobs: Iterable[Obj], resource: Resource) -> None:
         """Chaos does as its Schedule does."""
         paused = made.is_paused(schedule)
         for job in jobs:
-            name, patch = job["metadata"]["name"], {"metadata": {"annotations": {PAUSE: str(paused).lower()}}}
-            with self._complaining(schedule, f"set pause to {paused} for {name}"), contextlib.suppress(NotFound):
+            name, patch = (
+                job["metadata"]["name"],
+                {"metadata": {"annotations": {PAUSE: str(paused).lower()}}},
+            )
+            with (
+                self._complaining(schedule, f"set pause to {paused} for {name}"),
+                contextlib.suppress(NotFound),
+            ):
                 await self._actor.api.patch(resource, name, patch, self._namespace)
 
     async def _delete(self, schedule: Obj, job: Obj, resource: Resource) -> None:
         name = job["metadata"]["name"]
-        with self._complaining(schedule, f"delete {self._namespace}/{name}"), contextlib.suppress(NotFound):
+        with (
+            self._complaining(schedule, f"delete {self._namespace}/{name}"),
+            contextlib.suppress(NotFound),
+        ):
             await self._actor.api.delete(resource, name, self._namespace, propagation="Background")
             self._actor.note("schedule-forgot", **self._about, object=name)
 

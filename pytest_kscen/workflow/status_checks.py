@@ -1,4 +1,6 @@
-"""The StatusCheck controller for clusters without Chaos Mesh: run each check's probe and record its conditions."""
+"""The StatusCheck controller for clusters without Chaos Mesh: run each check's probe and record
+its conditions.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.actor import Actor
     from pytest_kscen.objects.chaos_mesh import Family
     from pytest_kscen.objects.resources import Obj
-
 
 
 # What a StatusCheck asks for, and how it stands after so many answers. Pure. Answers in a row
@@ -91,13 +92,17 @@ class Row:
 
 def asked(status: Obj, terms: Terms, at: str, outcome: str, message: str = "") -> Obj:
     """The status with one more answer, and with what is wrong with that."""
-    records = [*(status.get("records") or ()), {"startTime": at, "outcome": outcome}][-terms.records :]
+    records = [*(status.get("records") or ()), {"startTime": at, "outcome": outcome}][
+        -terms.records :
+    ]
     told = {"message": message} if message or status.get("message") else {}
     return {**status, "count": status.get("count", 0) + 1, "records": records, **told}
 
 
 def judged(status: Obj, terms: Terms, row: Row, now: str, *, is_late: bool) -> Obj:
-    """The status with its conditions; what has come first among the reasons to be complete is the reason."""
+    """The status with its conditions; what has come first among the reasons to be complete is
+    the reason.
+    """
     held = {
         DURATION_EXCEED: is_late,
         FAILURE_EXCEED: row.outcome == FAILURE and row.length >= terms.failures,
@@ -107,7 +112,12 @@ def judged(status: Obj, terms: Terms, row: Row, now: str, *, is_late: bool) -> O
     reason = next((REASON + type_ for type_ in ends if held[type_]), "")
     conditions = status.get("conditions")
     for type_, holds in {**held, COMPLETED: bool(reason)}.items():
-        told = {"type": type_, "status": str(holds), "reason": reason if type_ == COMPLETED else "", "lastProbeTime": now}
+        told = {
+            "type": type_,
+            "status": str(holds),
+            "reason": reason if type_ == COMPLETED else "",
+            "lastProbeTime": now,
+        }
         conditions = set_condition(conditions, told, now)
     judged = {**status, "conditions": conditions}
     return {**judged, "completionTime": now} if reason else judged
@@ -151,7 +161,11 @@ class StatusChecks:
         raise AssertionError
 
     def _changed(self, new: Obj | None, old: Obj | None) -> None:
-        if old and (new is None or _uid(new) != _uid(old)) and (task := self._tasks.pop(_uid(old), None)):
+        if (
+            old
+            and (new is None or _uid(new) != _uid(old))
+            and (task := self._tasks.pop(_uid(old), None))
+        ):
             task.cancel()
         if new is None:
             return
@@ -179,7 +193,13 @@ class StatusChecks:
         status, now = check.get("status") or {}, clock.now()
         row = Row.of(status)
         if not status.get("startTime"):
-            status = judged({**status, "startTime": timestamp_of(now)}, terms, row, timestamp_of(now), is_late=False)
+            status = judged(
+                {**status, "startTime": timestamp_of(now)},
+                terms,
+                row,
+                timestamp_of(now),
+                is_late=False,
+            )
             await self._write(check, status)
             began = now
         else:
@@ -193,24 +213,24 @@ class StatusChecks:
             if not is_over:
                 due = clock.now() + terms.interval
                 at = timestamp_of(clock.now())
-                answer = await self._ask(check, terms, form)
+                metadata = check["metadata"]
+                answer = await self._outcome(metadata["namespace"], terms, form)
+                self._actor.note(
+                    "status-check",
+                    namespace=metadata["namespace"],
+                    name=metadata["name"],
+                    passed=answer.passed,
+                    message=answer.message,
+                )
+                if not answer.passed:
+                    words = f"HTTP execution of status check failed: {answer.message}"
+                    self._recorder.warning(check, f"{REASON}ExecutionFailed", words)
                 outcome = SUCCESS if answer.passed else FAILURE
                 status, row = asked(status, terms, at, outcome, answer.message), row.then(outcome)
             is_late = ends is not None and clock.now() >= ends
             status = judged(status, terms, row, timestamp_of(clock.now()), is_late=is_late)
             await self._write(check, status)
         self._tell(check, status)
-
-    async def _ask(self, check: Obj, terms: Terms, form: Http | WrongProbe) -> Outcome:
-        metadata = check["metadata"]
-        outcome = await self._outcome(metadata["namespace"], terms, form)
-        self._actor.note(
-            "status-check", namespace=metadata["namespace"], name=metadata["name"], passed=outcome.passed, message=outcome.message
-        )
-        if not outcome.passed:
-            words = f"HTTP execution of status check failed: {outcome.message}"
-            self._recorder.warning(check, f"{REASON}ExecutionFailed", words)
-        return outcome
 
     async def _outcome(self, namespace: str, terms: Terms, form: Http | WrongProbe) -> Outcome:
         if isinstance(form, WrongProbe):
@@ -234,15 +254,21 @@ class StatusChecks:
 
     def _log(self, level: int, what: str, check: Obj, error: Exception) -> None:
         metadata = check["metadata"]
-        self._actor.log(level, what, check=f"{metadata['namespace']}/{metadata['name']}", error=str(error))
+        self._actor.log(
+            level, what, check=f"{metadata['namespace']}/{metadata['name']}", error=str(error)
+        )
 
     def _tell(self, check: Obj, status: Obj) -> None:
         done = {"status": status}
         reasons = [type_ for type_ in ENDS if is_true(done, type_)]
-        self._recorder.normal(check, f"{REASON}Completed", f"status check completed: {REASON}{reasons[0]}")
+        self._recorder.normal(
+            check, f"{REASON}Completed", f"status check completed: {REASON}{reasons[0]}"
+        )
         for type_ in reasons:
             kind, words = ENDS[type_]
-            (self._recorder.normal if kind == "normal" else self._recorder.warning)(check, REASON + type_, words)
+            (self._recorder.normal if kind == "normal" else self._recorder.warning)(
+                check, REASON + type_, words
+            )
 
 
 def _uid(check: Obj) -> str:

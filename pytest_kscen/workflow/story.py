@@ -1,4 +1,6 @@
-"""What a workflow has come to, from the journal alone: its phases, and those that each node went through, with their times."""
+"""What a workflow has come to, from the journal alone: its phases, and those that each node went
+through, with their times.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
 PHASE, GONE = "workflow-phase", "workflow-gone"
 WAITS, HINDERED = "workflow-node-waits", "workflow-hindered"
 FOUND = "workflow-found"
-"""What an engine that is started anew finds to be on tells nothing new of a workflow, but to whoever watches that engine."""
+"""What an engine that is started anew finds to be on tells nothing new of a workflow, but to
+whoever watches that engine.
+"""
 ABOUT = frozenset({PHASE, "workflow-node", WAITS, HINDERED, GONE})
 """The notes that tell of a workflow."""
 
@@ -88,7 +92,9 @@ class Story:
         return [told for told in self.nodes.values() if told.template == template]
 
     def standing(self) -> str:
-        """Its phase, and the nodes at which it stands: those that are on and wait for no other that is."""
+        """Its phase, and the nodes at which it stands: those that are on and wait for no other
+        that is.
+        """
         on = [told for told in self.nodes.values() if not told.is_over]
         above = {told.parent for told in on}
         leaves = [_in_words(told) for told in on if told.name not in above]
@@ -105,7 +111,9 @@ class Story:
             self.workflow.add(entry)
         elif entry.what == "workflow-node":
             data = entry.data
-            told = self.nodes.setdefault(data["node"], Told(data["node"], data["template"], data["type"], data["parent"]))
+            told = self.nodes.setdefault(
+                data["node"], Told(data["node"], data["template"], data["type"], data["parent"])
+            )
             told.add(entry)
         elif entry.what == HINDERED:
             self.workflow.waits_for = entry.data["message"]

@@ -1,4 +1,6 @@
-"""Metrics and traces of a running engine, computed from its journal: Prometheus text over HTTP, and OpenTelemetry spans."""
+"""Metrics and traces of a running engine, computed from its journal: Prometheus text over HTTP,
+and OpenTelemetry spans.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
 
     from pytest_kscen.clock import Clock
     from pytest_kscen.journal import Entry
-
 
 
 # Counters, gauges and histograms, and how Prometheus reads them: its text format, version
@@ -74,7 +75,9 @@ class Histogram:
         for labels, counts in sorted(self.counts.items()):
             named = dict(zip(self.labels, labels, strict=True))
             below = 0
-            for bound, count in zip((*(f"{bound:g}" for bound in SECONDS), "+Inf"), counts, strict=True):
+            for bound, count in zip(
+                (*(f"{bound:g}" for bound in SECONDS), "+Inf"), counts, strict=True
+            ):
                 below += count
                 lines.append(sample(f"{self.name}_bucket", {**named, "le": bound}, below))
             lines.append(sample(f"{self.name}_sum", named, self.sums[labels]))
@@ -121,13 +124,27 @@ class Metrics:
     def __init__(self) -> None:
         self.workflows = _gauge("workflows", "Workflows by their phase.", "phase")
         self.nodes = _gauge("nodes", "Nodes that are on, by type and phase.", "type", "phase")
-        self.transitions = _counter("node_transitions_total", "Phases that nodes have come to.", "type", "phase")
-        self.probes = _counter("probes_total", "Probes' questions by their outcome.", "probe", "outcome")
-        self.workflow_seconds = _histogram("duration_seconds", "From a workflow's first phase to its last.", "phase")
-        self.node_seconds = _histogram("node_duration_seconds", "From a node's first phase to its last.", "type", "phase")
-        self.injection_seconds = _histogram("chaos_injection_seconds", "Until chaos was in effect.", "type")
-        self.recovery_seconds = _histogram("chaos_recovery_seconds", "Until chaos was gone that had been in effect.", "type")
-        self.scheduling_seconds = _histogram("scheduling_seconds", "From a child's end to the next child's beginning.")
+        self.transitions = _counter(
+            "node_transitions_total", "Phases that nodes have come to.", "type", "phase"
+        )
+        self.probes = _counter(
+            "probes_total", "Probes' questions by their outcome.", "probe", "outcome"
+        )
+        self.workflow_seconds = _histogram(
+            "duration_seconds", "From a workflow's first phase to its last.", "phase"
+        )
+        self.node_seconds = _histogram(
+            "node_duration_seconds", "From a node's first phase to its last.", "type", "phase"
+        )
+        self.injection_seconds = _histogram(
+            "chaos_injection_seconds", "Until chaos was in effect.", "type"
+        )
+        self.recovery_seconds = _histogram(
+            "chaos_recovery_seconds", "Until chaos was gone that had been in effect.", "type"
+        )
+        self.scheduling_seconds = _histogram(
+            "scheduling_seconds", "From a child's end to the next child's beginning."
+        )
         self._on: dict[tuple[str, str], dict[str, _Node]] = {}
         """Of each workflow."""
 
@@ -138,7 +155,14 @@ class Metrics:
         elif entry.what == "workflow-phase":
             self._workflow(entry)
         elif entry.what == FOUND:
-            self._found(entry)
+            # It is on since before this engine was there.
+            data = entry.data
+            node = _Node(data.get("type", ""), data["phase"], None, entry.at - data["age"])
+            self._on.setdefault(_where(entry), {})[data.get("node", ROOT)] = node
+            if "node" in data:
+                self.nodes.add(1, node.type, node.phase)
+            else:
+                self.workflows.add(1, node.phase)
         elif entry.what == "workflow-gone":
             self._gone(entry)
         elif entry.what == "workflow-probe":
@@ -147,18 +171,14 @@ class Metrics:
     def text(self) -> str:
         """As Prometheus reads it."""
         counted = (self.workflows, self.nodes, self.transitions, self.probes)
-        timed = (self.workflow_seconds, self.node_seconds, self.injection_seconds, self.recovery_seconds, self.scheduling_seconds)
+        timed = (
+            self.workflow_seconds,
+            self.node_seconds,
+            self.injection_seconds,
+            self.recovery_seconds,
+            self.scheduling_seconds,
+        )
         return "\n".join(each.text() for each in (*counted, *timed)) + "\n"
-
-    def _found(self, entry: Entry) -> None:
-        """It is on since before this engine was there."""
-        data = entry.data
-        node = _Node(data.get("type", ""), data["phase"], None, entry.at - data["age"])
-        self._on.setdefault(_where(entry), {})[data.get("node", ROOT)] = node
-        if "node" in data:
-            self.nodes.add(1, node.type, node.phase)
-        else:
-            self.workflows.add(1, node.phase)
 
     def _node(self, entry: Entry) -> None:
         data = entry.data
@@ -167,10 +187,18 @@ class Metrics:
         parent, node = nodes.get(data["parent"]), nodes.get(data["node"])
         if node is None:
             node = nodes[data["node"]] = _Node(type_, phase, entry.at, entry.at)
-            self._has_begun(parent, entry.at)
+            if parent and parent.left is not None:
+                self.scheduling_seconds.observe(entry.at - parent.left)
+                parent.left = None
         else:
             self.nodes.add(-1, type_, node.phase)
-            self._has_changed(node, phase, entry.at, is_gone="left" not in data)
+            at = entry.at
+            is_gone = "left" not in data
+            if node.since is not None and (node.phase, phase) == (RUNNING, HOLDING):
+                self.injection_seconds.observe(at - node.since, node.type)
+            elif node.since is not None and node.was_held and node.phase == RUNNING and is_gone:
+                self.recovery_seconds.observe(at - node.since, node.type)
+            node.was_held = phase == HOLDING or (phase == RUNNING and node.phase == HOLDING)
             node.phase, node.since = phase, entry.at
         if phase in OVER:
             self.node_seconds.observe(entry.at - node.began, type_, phase)
@@ -181,18 +209,6 @@ class Metrics:
                 del self._on[_where(entry)]
         else:
             self.nodes.add(1, type_, phase)
-
-    def _has_begun(self, parent: _Node | None, at: float) -> None:
-        if parent and parent.left is not None:
-            self.scheduling_seconds.observe(at - parent.left)
-            parent.left = None
-
-    def _has_changed(self, node: _Node, phase: str, at: float, *, is_gone: bool) -> None:
-        if node.since is not None and (node.phase, phase) == (RUNNING, HOLDING):
-            self.injection_seconds.observe(at - node.since, node.type)
-        elif node.since is not None and node.was_held and node.phase == RUNNING and is_gone:
-            self.recovery_seconds.observe(at - node.since, node.type)
-        node.was_held = phase == HOLDING or (phase == RUNNING and node.phase == HOLDING)
 
     def _workflow(self, entry: Entry) -> None:
         nodes, phase = self._on.setdefault(_where(entry), {}), entry.data["phase"]
@@ -237,7 +253,10 @@ def _histogram(name: str, what: str, *labels: str) -> Histogram:
 # it is installed.
 
 
-MISSING = "traces need OpenTelemetry's library, which is not installed: pip install 'pytest-kscen[traces]'"
+MISSING = (
+    "traces need OpenTelemetry's library, which is not installed: pip install "
+    "'pytest-kscen[traces]'"
+)
 USUAL_PLACE = "/v1/traces"
 ROOT_SPAN = ""
 
@@ -265,12 +284,19 @@ class Tracing:
         if entry.what == "workflow-gone":
             self._gone(data, now)
             return
-        spans, name = self._spans.setdefault((data["namespace"], data["workflow"]), {}), data.get("node", ROOT_SPAN)
+        spans, name = (
+            self._spans.setdefault((data["namespace"], data["workflow"]), {}),
+            data.get("node", ROOT_SPAN),
+        )
         if entry.what == FOUND:
             self._begun(spans, name, data, now - int(data["age"] * 1_000_000_000))
             return
         span = spans.get(name) or self._begun(spans, name, data, now)
-        span.add_event(data["phase"], {"message": data["message"]} if "message" in data else None, timestamp=now)
+        span.add_event(
+            data["phase"],
+            {"message": data["message"]} if "message" in data else None,
+            timestamp=now,
+        )
         if data["phase"] in OVER:
             self._end(span, data, now)
             del spans[name]
@@ -286,19 +312,29 @@ class Tracing:
         above = None if node == ROOT_SPAN else spans.get(data["parent"])
         context = self._trace.set_span_in_context(above) if above else None
         name = data.get("template") or data["workflow"]
-        told = {f"kscen.{what}": data[what] for what in ("namespace", "workflow", "node", "template", "type") if what in data}
+        told = {
+            f"kscen.{what}": data[what]
+            for what in ("namespace", "workflow", "node", "template", "type")
+            if what in data
+        }
         span = self._tracer.start_span(name, context=context, start_time=now, attributes=told)
         spans[node] = span
         return span
 
     def _end(self, span: Any, data: dict[str, Any], now: int) -> None:
-        code = self._trace.StatusCode.ERROR if data["phase"] == FAILED else self._trace.StatusCode.OK
-        span.set_status(self._trace.Status(code, data.get("message") if data["phase"] == FAILED else None))
+        code = (
+            self._trace.StatusCode.ERROR if data["phase"] == FAILED else self._trace.StatusCode.OK
+        )
+        span.set_status(
+            self._trace.Status(code, data.get("message") if data["phase"] == FAILED else None)
+        )
         span.end(end_time=now)
 
 
 def tracer_to(endpoint: str) -> Any:
-    """One that sends its spans to a collector, over HTTP; to the usual place there if none is named."""
+    """One that sends its spans to a collector, over HTTP; to the usual place there if none is
+    named.
+    """
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource
@@ -314,7 +350,6 @@ def tracer_to(endpoint: str) -> Any:
 
 
 # Metrics over HTTP, on loopback, for a Prometheus that comes and asks.
-
 
 
 HOST = "127.0.0.1"

@@ -211,7 +211,13 @@ def test_it_is_true_for_the_real_server_too(expression):
         ("[].min()", "min called on empty list"),
         ("dyn(1) + dyn('a')", "no such overload"),
         ("int(dyn('x'))", "type conversion error from 'string' to 'int'"),
-        ("quantity('x')", "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"),
+        (
+            "quantity('x')",
+            (
+                "quantities must match the regular expression "
+                "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+            ),
+        ),
         ("optional.none().value()", "optional.none() dereference"),
         ("false || 1 / 0 == 1", "division by zero"),
     ],
@@ -225,9 +231,18 @@ def test_what_has_no_value_says_why(expression, words):
 SELF = Type(
     "selfType",
     (),
-    {"s": STRING, "i": INT, "l": list_of(STRING), "m": map_of(STRING, INT), "o": Type("selfType.o", (), {"x": STRING})},
+    {
+        "s": STRING,
+        "i": INT,
+        "l": list_of(STRING),
+        "m": map_of(STRING, INT),
+        "o": Type("selfType.o", (), {"x": STRING}),
+    },
 )
-STARTS = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+STARTS = (
+    "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, "
+    "STRING, BYTES, IDENTIFIER}"
+)
 
 # each asked of a real kube-apiserver: expression, then (column, words) of each mistake
 MISTAKES = [
@@ -237,7 +252,10 @@ MISTAKES = [
     ("foo", [(1, "undeclared reference to 'foo' (in container '')")]),
     ("foo(1)", [(4, "undeclared reference to 'foo' (in container '')")]),
     ("self.s.nope()", [(12, "undeclared reference to 'nope' (in container '')")]),
-    ("self.s.startsWith(1)", [(18, "found no matching overload for 'startsWith' applied to 'string.(int)'")]),
+    (
+        "self.s.startsWith(1)",
+        [(18, "found no matching overload for 'startsWith' applied to 'string.(int)'")],
+    ),
     ("self.", [(6, "Syntax error: no viable alternative at input '.'")]),
     ("self..i", [(6, "Syntax error: no viable alternative at input '..'")]),
     ("self.s ==", [(10, f"Syntax error: mismatched input '<EOF>' expecting {STARTS}")]),
@@ -246,24 +264,58 @@ MISTAKES = [
     ("self.i self.i", [(8, "Syntax error: mismatched input 'self' expecting <EOF>")]),
     (
         "@",
-        [(1, "Syntax error: token recognition error at: '@'"), (2, f"Syntax error: mismatched input '<EOF>' expecting {STARTS}")],
+        [
+            (1, "Syntax error: token recognition error at: '@'"),
+            (2, f"Syntax error: mismatched input '<EOF>' expecting {STARTS}"),
+        ],
     ),
     ("has(self)", [(5, "invalid argument to has() macro")]),
-    ("self.l.all(x, x > 1)", [(17, "found no matching overload for '_>_' applied to '(string, int)'")]),
+    (
+        "self.l.all(x, x > 1)",
+        [(17, "found no matching overload for '_>_' applied to '(string, int)'")],
+    ),
     (
         "self.all(x, true)",
-        [(1, "expression of type 'selfType' cannot be range of a comprehension (must be list, map, or dynamic)")],
+        [
+            (
+                1,
+                (
+                    "expression of type 'selfType' cannot be range of a comprehension (must "
+                    "be list, map, or dynamic)"
+                ),
+            )
+        ],
     ),
-    ("self['s'] == ''", [(5, "found no matching overload for '_[_]' applied to '(selfType, string)'")]),
+    (
+        "self['s'] == ''",
+        [(5, "found no matching overload for '_[_]' applied to '(selfType, string)'")],
+    ),
     ("self.i == 1.0", [(8, "found no matching overload for '_==_' applied to '(int, double)'")]),
     ("self.s == null", [(8, "found no matching overload for '_==_' applied to '(string, null)'")]),
-    ("self.i in self.m", [(8, "found no matching overload for '@in' applied to '(int, map(string, int))'")]),
+    (
+        "self.i in self.m",
+        [(8, "found no matching overload for '@in' applied to '(int, map(string, int))'")],
+    ),
     ("self.s.matches('(')", [(16, "invalid matches argument")]),
     ("duration('x') == duration('1s')", [(10, "invalid duration argument")]),
     ("true && self.i", [(13, "expected type 'bool' but found 'int'")]),
     ("[1, 'a']", [(5, "expected type 'int' but found 'string'")]),
-    ("true ? 1 : 'a'", [(6, "found no matching overload for '_?_:_' applied to '(bool, int, string)'")]),
-    ("self.o == {'x': 'a'}", [(8, "found no matching overload for '_==_' applied to '(selfType.o, map(string, string))'")]),
+    (
+        "true ? 1 : 'a'",
+        [(6, "found no matching overload for '_?_:_' applied to '(bool, int, string)'")],
+    ),
+    (
+        "self.o == {'x': 'a'}",
+        [
+            (
+                8,
+                (
+                    "found no matching overload for '_==_' applied to '(selfType.o, "
+                    "map(string, string))'"
+                ),
+            )
+        ],
+    ),
     (
         "cel.bind(x, 1, x == 1)",
         [
@@ -278,12 +330,17 @@ MISTAKES = [
 def test_mistakes_are_shown_in_their_place(expression, mistakes):
     with pytest.raises(Mistakes) as refusal:
         compile_expression(expression, {"self": SELF})
-    shown = (f"ERROR: <input>:1:{column}: {words}\n | {expression}\n | {'.' * (column - 1)}^" for column, words in mistakes)
+    shown = (
+        f"ERROR: <input>:1:{column}: {words}\n | {expression}\n | {'.' * (column - 1)}^"
+        for column, words in mistakes
+    )
     assert str(refusal.value) == "\n".join(shown)
 
 
 def test_a_program_knows_its_type_and_the_variables_it_uses():
-    program = compile_expression("self.l.map(x, x.size() + other)", {"self": SELF, "other": INT, "unused": INT})
+    program = compile_expression(
+        "self.l.map(x, x.size() + other)", {"self": SELF, "other": INT, "unused": INT}
+    )
     assert (str(program.type), program.uses) == ("list(int)", {"self", "other"})
     assert program.value({"self": {"l": ["a", "bc"]}, "other": 1}) == [2, 3]
 

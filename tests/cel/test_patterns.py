@@ -43,7 +43,9 @@ def test_what_is_found(pattern, text, found):
     assert finder(pattern).finds(text) is found
 
 
-pieces = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", "^", "$", r"\b", "(a|b)", "(ab|)", "(?i:A)", "\n"])
+pieces = st.sampled_from(
+    ["a", "b", ".", "[ab]", "[^a]", "^", "$", r"\b", "(a|b)", "(ab|)", "(?i:A)", "\n"]
+)
 repeats = st.sampled_from(["", "", "*", "+", "?", "{2}", "{1,3}", "{0,}", "*?"])
 patterns = st.lists(st.tuples(pieces, repeats).map("".join), max_size=5).map("".join)
 
@@ -58,7 +60,9 @@ def test_it_finds_what_python_finds(pattern, text):
     assert finder(pattern).finds(text) is expected
 
 
-@pytest.mark.parametrize("pattern", ["(a+)+b", "(a|a)*b", "(a|aa)+b", "(.*)(.*)(.*)(.*)b", "(a?){50}a{50}b"])
+@pytest.mark.parametrize(
+    "pattern", ["(a+)+b", "(a|a)*b", "(a|aa)+b", "(.*)(.*)(.*)(.*)b", "(a?){50}a{50}b"]
+)
 def test_time_grows_with_the_text_alone(pattern):
     began = time.process_time()
     assert not finder(pattern).finds("a" * 100_000)
@@ -72,7 +76,10 @@ def test_work_can_be_limited():
 
 @pytest.mark.parametrize(
     ("pattern", "words"),
-    [("((a{1000}){1000})", "expression too large"), ("(" * 200 + ")" * 200, "expression nests too deeply")],
+    [
+        ("((a{1000}){1000})", "expression too large"),
+        ("(" * 200 + ")" * 200, "expression nests too deeply"),
+    ],
 )
 def test_what_is_too_large_is_refused(pattern, words):
     with pytest.raises(BadPattern, match=re.escape(f"{words}: `")):

@@ -53,7 +53,12 @@ def test_a_test_has_a_seed_of_its_own():
 
 def test_a_salt_changes_names_alone():
     def deeds(stream):
-        return stream.below(1000), stream.between(1, 2), stream.choice("abc"), *stream.sample("abcdef", 3)
+        return (
+            stream.below(1000),
+            stream.between(1, 2),
+            stream.choice("abc"),
+            *stream.sample("abcdef", 3),
+        )
 
     def names(stream):
         return stream.uid(), stream.suffix(8)

@@ -1,4 +1,6 @@
-"""Two machines made of namespaces, joined by a cable: networks and processes of their own, gone with their first process."""
+"""Two machines made of namespaces, joined by a cable: networks and processes of their own, gone
+with their first process.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ import sys
 
 import pytest
 
-MUST = "KSCEN_TESTS_NETNS"  # set where the machine has what it takes, so that nothing is skipped in silence
+# set where the machine has what it takes, so that nothing is skipped in silence
+MUST = "KSCEN_TESTS_NETNS"
 TOOLS = {"ip": "iproute2", "iptables": "iptables", "nsenter": "util-linux", "unshare": "util-linux"}
 MULTI = {"nft": "xtables-nft-multi", "legacy": "xtables-legacy-multi"}
 RECEIVE = """
@@ -42,20 +45,37 @@ def demand_rights() -> None:
     """Of whoever tests: to make namespaces."""
     for tool in TOOLS:
         demand_tool(tool)
-    made = subprocess.run(["unshare", "--net", "--pid", "--fork", "true"], capture_output=True, text=True, check=False)
+    made = subprocess.run(
+        ["unshare", "--net", "--pid", "--fork", "true"], capture_output=True, text=True, check=False
+    )
     _demand(not made.returncode, f"no right to make network namespaces: {made.stderr.strip()}")
 
 
 def demand_tool(tool: str) -> None:
-    _demand(shutil.which(tool, path=_path()), f"{tool} is not installed; Debian's package {TOOLS.get(tool, tool)} has it")
+    _demand(
+        shutil.which(tool, path=_path()),
+        f"{tool} is not installed; Debian's package {TOOLS.get(tool, tool)} has it",
+    )
 
 
 def demand_backend(backend: str) -> None:
     """Of this machine's iptables and kernel."""
     demand_tool(MULTI[backend])
-    rule = f"iptables-{backend} -w -A INPUT -m statistic --mode nth --every 2 --packet 0 -m comment --comment x -j DROP"
-    done = subprocess.run(["unshare", "--net", "sh", "-c", rule], capture_output=True, text=True, env=_env(), check=False)
-    _demand(not done.returncode, f"this kernel has not what iptables-{backend} needs: {done.stderr.strip()}")
+    rule = (
+        f"iptables-{backend} -w -A INPUT -m statistic --mode nth --every 2 --packet 0 -m "
+        "comment --comment x -j DROP"
+    )
+    done = subprocess.run(
+        ["unshare", "--net", "sh", "-c", rule],
+        capture_output=True,
+        text=True,
+        env=_env(),
+        check=False,
+    )
+    _demand(
+        not done.returncode,
+        f"this kernel has not what iptables-{backend} needs: {done.stderr.strip()}",
+    )
 
 
 def _demand(there: object, otherwise: str) -> None:
@@ -64,29 +84,53 @@ def _demand(there: object, otherwise: str) -> None:
 
 
 class Host:
-    """One of the two. What runs in it ends with it; each script has a container's own processes, which end with the script."""
+    """One of the two.
+
+    What runs in it ends with it; each script has a container's own processes, which end with the
+    script.
+    """
 
     def __init__(self, stack: contextlib.ExitStack, address: str) -> None:
         self.address = address
-        command = ["unshare", "--net", "--pid", "--fork", "--kill-child", "sh", "-c", "echo ready; exec sleep infinity"]
+        command = [
+            "unshare",
+            "--net",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "sh",
+            "-c",
+            "echo ready; exec sleep infinity",
+        ]
         first = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
         stack.callback(first.kill)
         assert first.stdout is not None
         assert first.stdout.readline() == "ready\n"
-        self.pid = pathlib.Path(f"/proc/{first.pid}/task/{first.pid}/children").read_text().split()[0]
+        self.pid = (
+            pathlib.Path(f"/proc/{first.pid}/task/{first.pid}/children").read_text().split()[0]
+        )
 
     def inside(self, *command: str) -> list[str]:
         return ["nsenter", "--target", self.pid, "--net", "--pid", *command]
 
     def call(self, *command: str) -> str:
-        done = subprocess.run(self.inside(*command), capture_output=True, text=True, check=True, timeout=30, env=_env())
+        done = subprocess.run(
+            self.inside(*command),
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=30,
+            env=_env(),
+        )
         return done.stdout
 
     def container(self, script: str, path: pathlib.Path) -> subprocess.Popen[str]:
         """Begin to run a script as a container's only command, with these programs first."""
         alone = ["unshare", "--pid", "--fork", "--kill-child", "env", f"PATH={path}:{_path()}"]
         command = self.inside(*alone, str(path / "sh"), "-c", script)
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=_env())
+        return subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=_env()
+        )
 
     def run(self, script: str, path: pathlib.Path) -> str:
         container = self.container(script, path)
@@ -100,7 +144,9 @@ class Host:
 
     def receives(self, sender: Host, packets: int) -> int:
         """How many of so many packets arrive here."""
-        with subprocess.Popen(self.inside(sys.executable, "-c", RECEIVE), stdout=subprocess.PIPE, text=True) as receiver:
+        with subprocess.Popen(
+            self.inside(sys.executable, "-c", RECEIVE), stdout=subprocess.PIPE, text=True
+        ) as receiver:
             assert receiver.stdout is not None
             assert receiver.stdout.readline() == "ready\n"
             sender.call(sys.executable, "-c", SEND, self.address, str(packets))
@@ -111,7 +157,21 @@ class Host:
 def two_hosts():
     with contextlib.ExitStack() as stack:
         one, other = hosts = Host(stack, "10.99.0.1"), Host(stack, "10.99.0.2")
-        cable = ["ip", "link", "add", "eth0", "netns", one.pid, "type", "veth", "peer", "name", "eth0", "netns", other.pid]
+        cable = [
+            "ip",
+            "link",
+            "add",
+            "eth0",
+            "netns",
+            one.pid,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "eth0",
+            "netns",
+            other.pid,
+        ]
         subprocess.run(cable, check=True, capture_output=True, env=_env())
         for host in hosts:
             host.call("ip", "address", "add", f"{host.address}/24", "dev", "eth0")
@@ -121,7 +181,9 @@ def two_hosts():
 
 
 def programs(folder: pathlib.Path, shell: str, backend: str) -> pathlib.Path:
-    """A folder in which `sh` and `iptables` are the wanted ones, and with busybox all that it has."""
+    """A folder in which `sh` and `iptables` are the wanted ones, and with busybox all that it
+    has.
+    """
     if shell == "busybox":
         subprocess.run([str(shutil.which("busybox")), "--install", "-s", str(folder)], check=True)
     else:

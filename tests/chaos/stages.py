@@ -1,4 +1,6 @@
-"""A stage whose two clusters are one embedded API server with virtual machines that nothing lives behind."""
+"""A stage whose two clusters are one embedded API server with virtual machines that nothing
+lives behind.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class Staged:
         self.runner = cluster.runner
         self.journal = Journal(cluster.runner.clock)
         parent = Parent(cluster.api, VMS, owned)
-        self.stage = Stage(cluster.api, cluster.runner.clock, cluster.chance, self.journal, "run-1", owned, parent)
+        self.stage = Stage(
+            cluster.api, cluster.runner.clock, cluster.chance, self.journal, "run-1", owned, parent
+        )
         self.api: Api = cluster.api("test")
 
     def call(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -51,11 +55,22 @@ class Staged:
         return [(entry.at, entry.what, entry.data) for entry in self.journal if entry.what in what]
 
     def names(self, resource: Resource, namespace: str = "") -> list[str]:
-        return [item["metadata"]["name"] for item in self.call(self.api.list(resource, namespace)).items]
+        return [
+            item["metadata"]["name"] for item in self.call(self.api.list(resource, namespace)).items
+        ]
 
     def make(self, resource: Resource, name: str, namespace: str = "", **rest: Any) -> Obj:
-        metadata = {"name": name, **({"namespace": namespace} if namespace else {}), **rest.pop("metadata", {})}
-        obj = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **rest}
+        metadata = {
+            "name": name,
+            **({"namespace": namespace} if namespace else {}),
+            **rest.pop("metadata", {}),
+        }
+        obj = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": metadata,
+            **rest,
+        }
         return self.call(self.api.create(resource, obj))
 
     def delete(self, resource: Resource, name: str) -> None:
@@ -66,7 +81,9 @@ class Staged:
         self.make(VIRTUAL_MACHINES, name, VMS, status={"phase": "Running", "ipAddress": ip})
 
     def replica(self, volume: str, number: int, node: str, *, port: int = 0, **status: Any) -> Obj:
-        address = {"drbd": {"config": {"address": {"ipv4": "10.0.0.1", "port": port}}}} if port else {}
+        address = (
+            {"drbd": {"config": {"address": {"ipv4": "10.0.0.1", "port": port}}}} if port else {}
+        )
         return self.make(
             REPLICATED_VOLUME_REPLICAS,
             f"{volume}-{number}",
@@ -85,10 +102,19 @@ class Storage:
         self.world.make(REPLICATED_VOLUMES, name, status=status(IOReady="True", Quorum="True"))
         for number, node in enumerate(nodes):
             peers = [f"{name}-{other}" for other in range(len(nodes)) if other != number]
-            self.world.replica(name, number, node, peers=[{"name": peer, "connectionState": "Connected"} for peer in peers])
+            self.world.replica(
+                name,
+                number,
+                node,
+                peers=[{"name": peer, "connectionState": "Connected"} for peer in peers],
+            )
 
     def link(self, replica: str, peer: str, state: str) -> None:
-        self.set(REPLICATED_VOLUME_REPLICAS, replica, {"peers": [{"name": peer, "connectionState": state}]})
+        self.set(
+            REPLICATED_VOLUME_REPLICAS,
+            replica,
+            {"peers": [{"name": peer, "connectionState": state}]},
+        )
 
     def health(self, volume: str, **conditions: str) -> None:
         self.set(REPLICATED_VOLUMES, volume, status(**conditions))
@@ -108,7 +134,12 @@ class Storage:
 
 
 def status(**conditions):
-    return {"conditions": [{"type": name, "status": value, "reason": f"Is{value}"} for name, value in conditions.items()]}
+    return {
+        "conditions": [
+            {"type": name, "status": value, "reason": f"Is{value}"}
+            for name, value in conditions.items()
+        ]
+    }
 
 
 def perhaps(world):
@@ -116,7 +147,9 @@ def perhaps(world):
 
 
 @contextlib.contextmanager
-def staged(machines: int = 4, *, nodes: int = 0, seed: int = 0, owned: bool = True) -> Iterator[Staged]:
+def staged(
+    machines: int = 4, *, nodes: int = 0, seed: int = 0, owned: bool = True
+) -> Iterator[Staged]:
     cluster = EmbeddedCluster(seed, nodes=nodes)
     stage = Staged(cluster, owned=owned)
     try:
@@ -142,6 +175,8 @@ def _definition(resource: Resource) -> Obj:
             "group": resource.group,
             "scope": "Namespaced" if resource.namespaced else "Cluster",
             "names": {"plural": resource.plural, "kind": resource.kind},
-            "versions": [{"name": resource.version, "served": True, "storage": True, "schema": anything}],
+            "versions": [
+                {"name": resource.version, "served": True, "storage": True, "schema": anything}
+            ],
         },
     }

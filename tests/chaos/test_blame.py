@@ -21,7 +21,9 @@ ON_LINKS = (LINK, VOLUME)
 EVERYTHING = (LINK, VOLUME, NODE, MACHINE)
 LOST = Aspect((LINK, "v-0", "v-1"), well=False, state="Connecting", nodes=("a", "b"), volume="v")
 UNMADE = LOST._replace(due=10.0)
-STUCK = Aspect((VOLUME, "v", "IOReady"), well=False, state="False", nodes=("a", "b", "c"), volume="v")
+STUCK = Aspect(
+    (VOLUME, "v", "IOReady"), well=False, state="False", nodes=("a", "b", "c"), volume="v"
+)
 NOT_READY = Aspect((NODE, "a"), well=False, state="Unknown", nodes=("a",))
 STOPPING = Aspect((MACHINE, "a"), well=False, state="Stopping", nodes=("a",))
 
@@ -87,7 +89,10 @@ def test_a_machine_that_is_gone_explains_a_link_better_than_a_cut_and_a_cut_bett
 
 def test_of_two_alike_the_first_has_it_for_the_second_found_nothing_to_stop():
     assert told(LOST, 20, second=cut(5), first=cut(0)) == ("first", [])
-    assert told(NOT_READY, 40, second=machine(0, seen=20), first=machine(10, seen=15)) == ("first", [])
+    assert told(NOT_READY, 40, second=machine(0, seen=20), first=machine(10, seen=15)) == (
+        "first",
+        [],
+    )
 
 
 def test_a_cut_makes_no_node_unready_but_may_hide_it_from_its_watchers():
@@ -115,7 +120,10 @@ def test_what_several_alike_may_have_done_to_a_volume_is_nobodys_proof():
     assert told(STUCK, 20, pods=pods(10), gone=machine(0, seen=5)) == ("", ["gone", "pods"])
     assert told(STUCK, 20, cut=shaken(cut(0)), gone=machine(0, seen=5)) == ("", ["gone", "cut"])
     assert told(STUCK, 20, worse=shaken(worse(0)), gone=machine(0, seen=5)) == ("gone", ["worse"])
-    assert told(STUCK, 20, over=shaken(cut(0, until=10)), gone=machine(0, seen=5)) == ("gone", ["over"])
+    assert told(STUCK, 20, over=shaken(cut(0, until=10)), gone=machine(0, seen=5)) == (
+        "gone",
+        ["over"],
+    )
     assert told(STUCK, 20, one=machine(0, seen=5), two=machine(0, seen=9)) == ("", ["one", "two"])
 
 
@@ -158,7 +166,11 @@ def test_what_was_not_done_has_perhaps_done_nothing():
 
 
 def test_what_was_left_to_one_and_is_its_own_or_out_of_its_reach_is_left_to_it_no_more():
-    for changed in (lambda one: one.shook(LOST, 2), lambda one: one.reaches(NOWHERE), lambda one: one.is_rid_of(LOST)):
+    for changed in (
+        lambda one: one.shook(LOST, 2),
+        lambda one: one.reaches(NOWHERE),
+        lambda one: one.is_rid_of(LOST),
+    ):
         suspect = cut(0)
         suspect.maybe[LOST.key], suspect.left[LOST.key] = LOST, "first"
         changed(suspect)

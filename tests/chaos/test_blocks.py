@@ -84,7 +84,9 @@ class Reluctant(Block):
 
 def test_whoever_is_cancelled_while_it_is_undone_waits_until_it_is():
     with staged() as world:
-        incident = world.call(cause(world.stage, Reluctant("blocking-everything", ("node-1",), ("node-3",))))
+        incident = world.call(
+            cause(world.stage, Reluctant("blocking-everything", ("node-1",), ("node-3",)))
+        )
         began = world.journal.now
 
         async def play():
@@ -101,7 +103,9 @@ def test_whoever_is_cancelled_while_it_is_undone_waits_until_it_is():
 
 def test_two_groups_are_two_selectors():
     with staged() as world:
-        incident, policy = policy_of(world, manual_faults.split_brain(["node-1", "node-2"], ["node-3", "node-4"]))
+        incident, policy = policy_of(
+            world, manual_faults.split_brain(["node-1", "node-2"], ["node-3", "node-4"])
+        )
 
         assert policy["spec"]["endpointSelector"] == machines("node-1", "node-2")
         assert policy["spec"]["ingressDeny"][0]["fromEndpoints"] == [machines("node-3", "node-4")]
@@ -117,17 +121,28 @@ def test_two_groups_are_two_selectors():
 @pytest.mark.parametrize("newer", [False, True])
 def test_one_link_is_cut_by_the_port_that_each_end_listens_on(newer):
     with staged() as world:
-        for number, (node, port) in enumerate([("node-1", 7001), ("node-2", 7009), ("node-3", 7004)]):
+        for number, (node, port) in enumerate(
+            [("node-1", 7001), ("node-2", 7009), ("node-3", 7004)]
+        ):
             if newer:
-                world.replica("a", number, node, addresses=[{"systemNetworkName": "Internal", "address": {"port": port}}])
+                world.replica(
+                    "a",
+                    number,
+                    node,
+                    addresses=[{"systemNetworkName": "Internal", "address": {"port": port}}],
+                )
             else:
                 world.replica("a", number, node, port=port)
         world.replica("b", 0, "node-2", port=7000)
         incident, policy = policy_of(world, manual_faults.drbd_block("node-1", "node-2", "a"))
 
         assert policy["spec"]["endpointSelector"] == machines("node-1")
-        assert policy["spec"]["ingressDeny"] == [{"fromEndpoints": [machines("node-2")], "toPorts": tcp("7001")}]
-        assert policy["spec"]["egressDeny"] == [{"toEndpoints": [machines("node-2")], "toPorts": tcp("7009")}]
+        assert policy["spec"]["ingressDeny"] == [
+            {"fromEndpoints": [machines("node-2")], "toPorts": tcp("7001")}
+        ]
+        assert policy["spec"]["egressDeny"] == [
+            {"toEndpoints": [machines("node-2")], "toPorts": tcp("7009")}
+        ]
         assert (incident.targets["volumes"], incident.targets["ports"]) == (["a"], ["7001", "7009"])
 
 
@@ -140,8 +155,14 @@ def test_ports_are_numbers_and_not_too_many(ports):
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        (manual_faults.network_block("node-1", "node-9"), "no virtual machine 'node-9'.*there are node-1, node-2, node-3, node-4"),
-        (manual_faults.drbd_block("node-1", "node-2", "a"), "'a' has no link between node-1 and node-2"),
+        (
+            manual_faults.network_block("node-1", "node-9"),
+            "no virtual machine 'node-9'.*there are node-1, node-2, node-3, node-4",
+        ),
+        (
+            manual_faults.drbd_block("node-1", "node-2", "a"),
+            "'a' has no link between node-1 and node-2",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_is_made(fault, words):

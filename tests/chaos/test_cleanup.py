@@ -1,4 +1,6 @@
-"""What is cleared away before a run and after it, on clusters that are ours and on those that are not."""
+"""What is cleared away before a run and after it, on clusters that are ours and on those that
+are not.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,26 @@ from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS
 OTHERS = {"app": "theirs"}
 GO = {"chaos.megatest/type": "blocking-everything"}
 OURS = {"kscen.io/run": "an-older-run"}
-GO_SCRIPT = 'set -e\nCOMMENT="node-1-add-iptables"\nwhile iptables -L INPUT --line-numbers | grep -q "$COMMENT"; do true; done\n'
+GO_SCRIPT = (
+    'set -e\nCOMMENT="node-1-add-iptables"\nwhile iptables -L INPUT --line-numbers | grep -q '
+    '"$COMMENT"; do true; done\n'
+)
 
 
 def furnish(world):
     for name, labels in (("theirs", OTHERS), ("go", GO), ("ours", OURS)):
-        world.make(CILIUM_NETWORK_POLICIES, f"{name}-policy", VMS, metadata={"labels": labels}, spec={})
+        world.make(
+            CILIUM_NETWORK_POLICIES, f"{name}-policy", VMS, metadata={"labels": labels}, spec={}
+        )
         world.call(world.api.create(JOBS, job(f"{name}-job", "", "true", 10, labels)))
         world.call(
-            world.api.create(JOBS, {**job(f"{name}-elsewhere", "", "true", 10, labels), "metadata": elsewhere(name, labels)})
+            world.api.create(
+                JOBS,
+                {
+                    **job(f"{name}-elsewhere", "", "true", 10, labels),
+                    "metadata": elsewhere(name, labels),
+                },
+            )
         )
     world.make(CILIUM_NETWORK_POLICIES, "far", "default", metadata={"labels": OTHERS}, spec={})
 
@@ -51,10 +64,14 @@ def test_the_jobs_of_the_system_and_of_the_storage_are_the_clusters_own():
         world.make(NAMESPACES, STORAGE)
         for namespace in ("kube-system", STORAGE, "default", VMS):
             metadata = {"name": "one", "namespace": namespace}
-            world.call(world.api.create(JOBS, {**job("one", "", "true", 10, {}), "metadata": metadata}))
+            world.call(
+                world.api.create(JOBS, {**job("one", "", "true", 10, {}), "metadata": metadata})
+            )
         world.call(cleanup.clear_before(world.stage))
 
-        assert [world.names(JOBS, namespace) for namespace in ("kube-system", STORAGE, "default", VMS)] == [
+        assert [
+            world.names(JOBS, namespace) for namespace in ("kube-system", STORAGE, "default", VMS)
+        ] == [
             ["one"],
             ["one"],
             [],
@@ -74,8 +91,19 @@ def test_on_somebodys_cluster_only_what_is_chaos_goes():
 
 def test_finished_operations_of_chaos_go():
     with staged() as world:
-        for name, phase, labels in (("a", "Completed", OURS), ("b", "InProgress", OURS), ("c", "Completed", OTHERS)):
-            world.make(VIRTUAL_MACHINE_OPERATIONS, name, VMS, metadata={"labels": labels}, spec={}, status={"phase": phase})
+        for name, phase, labels in (
+            ("a", "Completed", OURS),
+            ("b", "InProgress", OURS),
+            ("c", "Completed", OTHERS),
+        ):
+            world.make(
+                VIRTUAL_MACHINE_OPERATIONS,
+                name,
+                VMS,
+                metadata={"labels": labels},
+                spec={},
+                status={"phase": phase},
+            )
         world.call(cleanup.clear_before(world.stage))
 
         assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == ["b", "c"]
@@ -86,7 +114,14 @@ def test_a_stop_that_has_not_stopped_its_machine_goes_and_nothing_is_started(pha
     with staged() as world:
         stop = {"type": "Stop", "virtualMachineName": "node-1"}
         metadata = {"labels": OURS}
-        world.make(VIRTUAL_MACHINE_OPERATIONS, "chaos-stop-x", VMS, metadata=metadata, spec=stop, status={"phase": phase})
+        world.make(
+            VIRTUAL_MACHINE_OPERATIONS,
+            "chaos-stop-x",
+            VMS,
+            metadata=metadata,
+            spec=stop,
+            status={"phase": phase},
+        )
         began = world.journal.now
         world.call(cleanup.clear_before(world.stage))
 
@@ -101,7 +136,10 @@ def test_a_stop_that_has_not_stopped_its_machine_goes_and_nothing_is_started(pha
         (add_rule("chaos-losses-x-add-a", "10.0.0.1", 0.1), "kscen/"),
         (remove_rule("chaos-losses-x-add-a", "10.0.0.1", 0.1, 30), "kscen/"),
         (GO_SCRIPT, "node-1-add-iptables"),
-        ('iptables -A INPUT -s 10.0.0.1 -m comment --comment "node-1-add-iptables" -j DROP', "node-1-add-iptables"),
+        (
+            'iptables -A INPUT -s 10.0.0.1 -m comment --comment "node-1-add-iptables" -j DROP',
+            "node-1-add-iptables",
+        ),
     ],
 )
 def test_jobs_tell_where_rules_may_have_stayed(script, mark):
@@ -109,7 +147,12 @@ def test_jobs_tell_where_rules_may_have_stayed(script, mark):
 
 
 def test_other_jobs_tell_nothing():
-    assert cleanup.marks([job("j", "node-1", 'echo --comment "x"', 30, {}), job("k", "", GO_SCRIPT, 30, {})]) == []
+    assert (
+        cleanup.marks(
+            [job("j", "node-1", 'echo --comment "x"', 30, {}), job("k", "", GO_SCRIPT, 30, {})]
+        )
+        == []
+    )
 
 
 def at_once(monkeypatch, refused=()):
@@ -145,29 +188,45 @@ def test_a_node_that_nobody_may_sweep_is_named_and_the_next_is_swept(monkeypatch
     swept = at_once(monkeypatch, refused=["node-1"])
     with staged(nodes=2) as world:
         for node in ("node-1", "node-2"):
-            world.call(world.api.create(JOBS, job(f"on-{node}", node, add_rule("j", "10.0.0.1", 0.1), 30, GO)))
+            world.call(
+                world.api.create(
+                    JOBS, job(f"on-{node}", node, add_rule("j", "10.0.0.1", 0.1), 30, GO)
+                )
+            )
         with pytest.raises(Forbidden):
             world.call(cleanup.clear_before(world.stage))
         assert swept == [("node-2", "kscen/")]
-        assert [data for _, _, data in world.told("not-swept")] == [{"nodes": ["node-1"], "why": "you cannot create jobs on it"}]
+        assert [data for _, _, data in world.told("not-swept")] == [
+            {"nodes": ["node-1"], "why": "you cannot create jobs on it"}
+        ]
 
 
 def test_rules_on_a_node_that_does_not_answer_are_told_in_the_journal_and_in_the_log(caplog):
     with staged(nodes=2) as world:
         for node in ("node-1", "node-2"):
-            world.call(world.api.create(JOBS, job(f"on-{node}", node, add_rule(f"on-{node}", "10.0.0.1", 0.1), 30, OURS)))
+            world.call(
+                world.api.create(
+                    JOBS, job(f"on-{node}", node, add_rule(f"on-{node}", "10.0.0.1", 0.1), 30, OURS)
+                )
+            )
         world.runner.advance(20)
         world.cluster.site.machines.power_off("node-1")
         began = world.journal.now
         world.call(cleanup.clear_before(world.stage))
 
-        why = "nobody can tell whether node-1 is rid of the iptables rules with 'kscen/' in their comment"
+        why = (
+            "nobody can tell whether node-1 is rid of the iptables rules with 'kscen/' in "
+            "their comment"
+        )
         ((at, _, data),) = world.told("not-swept")
         assert (at - began, data) == (60, {"nodes": ["node-1"], "why": why})
         assert [data["node"] for _, _, data in world.told("rules-swept")] == ["node-2"]
         (record,) = caplog.records
         assert (record.levelname, record.name) == ("WARNING", "pytest_kscen.chaos-cleaner")
-        assert record.getMessage() == f"chaos-cleaner: rules of iptables may have stayed node=node-1 why={why}"
+        assert (
+            record.getMessage()
+            == f"chaos-cleaner: rules of iptables may have stayed node=node-1 why={why}"
+        )
 
         (there,) = world.names(JOBS, "default")
         world.call(cleanup.clear_before(world.stage))
@@ -181,14 +240,24 @@ def test_after_a_run_nothing_of_it_is_left():
         world.call(cause(world.stage, manual_faults.network_block("node-1", "node-2")))
         world.call(cleanup.clear_after(world.stage))
 
-        assert world.names(CILIUM_NETWORK_POLICIES, VMS) == ["go-policy", "ours-policy", "theirs-policy"]
+        assert world.names(CILIUM_NETWORK_POLICIES, VMS) == [
+            "go-policy",
+            "ours-policy",
+            "theirs-policy",
+        ]
 
 
 def test_without_a_parent_jobs_go_all_the_same():
     with staged() as world:
         furnish(world)
         world.stage = type(world.stage)(
-            world.stage.api_for, world.stage.clock, world.stage.chance, world.journal, "run-1", owned=True, parent=None
+            world.stage.api_for,
+            world.stage.clock,
+            world.stage.chance,
+            world.journal,
+            "run-1",
+            owned=True,
+            parent=None,
         )
         world.call(cleanup.clear_before(world.stage))
 
@@ -207,7 +276,9 @@ class Refusing(ForwardingApi):
         return await self._unless_refused(resource, self._api.list(resource, namespace, **options))
 
     async def delete(self, resource, name, namespace="", **options):
-        return await self._unless_refused(resource, self._api.delete(resource, name, namespace, **options))
+        return await self._unless_refused(
+            resource, self._api.delete(resource, name, namespace, **options)
+        )
 
     async def _unless_refused(self, resource, request):
         if resource == self.resource:
@@ -223,7 +294,11 @@ def test_what_is_refused_at_the_end_keeps_nothing_else_from_going(refused, refus
         mine = {"labels": {"kscen.io/run": "run-1"}}
         kinds = (JOBS, "default"), (CILIUM_NETWORK_POLICIES, VMS), (VIRTUAL_MACHINE_OPERATIONS, VMS)
         for resource, namespace in kinds:
-            spec = {"template": job("x", "", "true", 10, {})["spec"]["template"]} if resource == JOBS else {}
+            spec = (
+                {"template": job("x", "", "true", 10, {})["spec"]["template"]}
+                if resource == JOBS
+                else {}
+            )
             world.make(resource, "mine", namespace, metadata=mine, spec=spec)
 
         def api_for(name):
@@ -231,7 +306,11 @@ def test_what_is_refused_at_the_end_keeps_nothing_else_from_going(refused, refus
 
         parent = dataclasses.replace(world.stage.parent, api_for=api_for)
         with pytest.raises(type(refusal)):
-            world.call(cleanup.clear_after(dataclasses.replace(world.stage, api_for=api_for, parent=parent)))
+            world.call(
+                cleanup.clear_after(
+                    dataclasses.replace(world.stage, api_for=api_for, parent=parent)
+                )
+            )
         left = {resource: world.names(resource, namespace) for resource, namespace in kinds}
         assert left == {resource: ["mine"] if resource == refused else [] for resource, _ in kinds}
 
@@ -240,7 +319,10 @@ def test_what_is_cleared_away_is_told_by_name(caplog):
     with staged() as world, caplog.at_level("INFO"):
         furnish(world)
         world.call(cleanup.clear_before(world.stage))
-    assert any("clear away before the run resource=jobs.batch object=go-job" in record.getMessage() for record in caplog.records)
+    assert any(
+        "clear away before the run resource=jobs.batch object=go-job" in record.getMessage()
+        for record in caplog.records
+    )
 
 
 def test_a_mistake_in_one_step_keeps_no_other_from_being_taken():

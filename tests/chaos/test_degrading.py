@@ -16,7 +16,9 @@ from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
 
 
 class Nodes:
-    """Nodes that do what Jobs say, as a test wants it: which steps never complete, and what the logs say."""
+    """Nodes that do what Jobs say, as a test wants it: which steps never complete, and what the
+    logs say.
+    """
 
     def __init__(self, monkeypatch) -> None:
         self.stuck: tuple[str, ...] = ()
@@ -63,7 +65,9 @@ def nodes(monkeypatch):
 def cause_of(world, fault):
     incident = world.call(cause(world.stage, fault))
     jobs = world.call(world.api.list(JOBS, "default")).items
-    return incident, {job["metadata"]["name"].removeprefix(f"chaos-{incident.id}-"): job for job in jobs}
+    return incident, {
+        job["metadata"]["name"].removeprefix(f"chaos-{incident.id}-"): job for job in jobs
+    }
 
 
 def test_a_rule_is_brought_and_taken_away_on_each_side(nodes):
@@ -82,17 +86,30 @@ def test_a_rule_is_brought_and_taken_away_on_each_side(nodes):
         deleting = jobs["del-b"]
         assert deleting["metadata"]["labels"].items() >= labels.items()
         spec = deleting["spec"]
-        assert (spec["activeDeadlineSeconds"], spec["ttlSecondsAfterFinished"], spec["backoffLimit"]) == (41, 43, 0)
+        assert (
+            spec["activeDeadlineSeconds"],
+            spec["ttlSecondsAfterFinished"],
+            spec["backoffLimit"],
+        ) == (41, 43, 0)
         pod = spec["template"]["spec"]
         assert spec["template"]["metadata"]["labels"].items() >= labels.items()
-        assert (pod["hostNetwork"], pod["nodeName"], pod["restartPolicy"]) == (True, "node-2", "Never")
+        assert (pod["hostNetwork"], pod["nodeName"], pod["restartPolicy"]) == (
+            True,
+            "node-2",
+            "Never",
+        )
         (container,) = pod["containers"]
-        assert (container["image"], container["securityContext"]) == ("krpsh/iperf3:0.1.0", {"privileged": True})
+        assert (container["image"], container["securityContext"]) == (
+            "krpsh/iperf3:0.1.0",
+            {"privileged": True},
+        )
         assert (container["command"], container["args"]) == (
             ["/bin/sh", "-c"],
             [remove_rule(rule, "10.0.0.1", 0.001, 30.5)],
         )
-        assert jobs["add-b"]["spec"]["template"]["spec"]["containers"][0]["args"] == [add_rule(rule, "10.0.0.1", 0.001)]
+        assert jobs["add-b"]["spec"]["template"]["spec"]["containers"][0]["args"] == [
+            add_rule(rule, "10.0.0.1", 0.001)
+        ]
         assert jobs["add-a"]["spec"]["template"]["spec"]["nodeName"] == "node-1"
 
 
@@ -102,7 +119,10 @@ def test_the_packets_that_were_lost_are_the_effect(nodes):
         world.runner.advance(30)
         world.call(incident.end())
 
-        assert incident.effects == ["node-1 lost 7 packets from node-2", "node-2 lost 7 packets from node-1"]
+        assert incident.effects == [
+            "node-1 lost 7 packets from node-2",
+            "node-2 lost 7 packets from node-1",
+        ]
         assert world.names(JOBS, "default") == []
         assert nodes.swept == []
 
@@ -114,7 +134,9 @@ def test_an_early_end_takes_the_rule_away_at_once(nodes):
         world.call(incident.end())
 
         assert incident.effects[0] == "node-1 lost 3 packets from node-2"
-        (script,) = nodes.jobs[f"chaos-{incident.id}-end-a"]["spec"]["template"]["spec"]["containers"][0]["args"]
+        (script,) = nodes.jobs[f"chaos-{incident.id}-end-a"]["spec"]["template"]["spec"][
+            "containers"
+        ][0]["args"]
         assert script == remove_rule(f"chaos-{incident.id}-add-a", "10.0.0.2", 0.01, 0)
         assert world.names(JOBS, "default") == []
 
@@ -139,7 +161,10 @@ def test_a_rule_that_may_still_be_there_is_swept(nodes, trouble):
         world.runner.advance(30)
         world.call(incident.end())
 
-        assert nodes.swept == [(node, f"kscen/chaos-{incident.id}-add-{side}") for node, side in (("node-1", "a"), ("node-2", "b"))]
+        assert nodes.swept == [
+            (node, f"kscen/chaos-{incident.id}-add-{side}")
+            for node, side in (("node-1", "a"), ("node-2", "b"))
+        ]
         assert world.names(JOBS, "default") == []
 
 
@@ -157,12 +182,16 @@ def test_what_could_not_be_swept_is_tried_again_and_the_rest_is_not(nodes):
 def test_a_machine_that_is_off_has_forgotten_its_rules(nodes):
     with staged() as world:
         incident, _ = cause_of(world, Losses(("node-1", "node-2"), 0.01, 30))
-        world.call(world.api.patch(VIRTUAL_MACHINES, "node-1", {"status": {"phase": "Stopped"}}, VMS))
+        world.call(
+            world.api.patch(VIRTUAL_MACHINES, "node-1", {"status": {"phase": "Stopped"}}, VMS)
+        )
         world.runner.advance(30)
         nodes.awaited.clear()
         world.call(incident.end())
 
-        assert [data["node"] for _, _, data in world.told("rule-gone-with-its-machine")] == ["node-1"]
+        assert [data["node"] for _, _, data in world.told("rule-gone-with-its-machine")] == [
+            "node-1"
+        ]
         assert [step for step, _ in nodes.awaited] == ["del"]
 
 
@@ -172,7 +201,10 @@ def test_a_rule_that_does_not_come_is_a_failed_incident_that_is_undone(nodes):
         with pytest.raises(TimeoutError, match="did not come to node-1"):
             world.call(cause(world.stage, Losses(("node-1", "node-2"), 0.01, 30)))
 
-        assert [what for _, what, _ in world.told("incident-started", "incident-failed", "incident-ended")] == [
+        assert [
+            what
+            for _, what, _ in world.told("incident-started", "incident-failed", "incident-ended")
+        ] == [
             "incident-started",
             "incident-failed",
             "incident-ended",
@@ -185,7 +217,9 @@ def test_whoever_is_cancelled_while_it_begins_leaves_nothing(nodes):
     with staged() as world:
 
         async def play():
-            task = world.runner.loop.create_task(cause(world.stage, Losses(("node-1", "node-2"), 0.01, 30)))
+            task = world.runner.loop.create_task(
+                cause(world.stage, Losses(("node-1", "node-2"), 0.01, 30))
+            )
             await world.runner.clock.sleep(5)
             task.cancel()
             await asyncio.wait([task])
@@ -201,12 +235,17 @@ def test_the_link_is_loaded_from_both_sides(nodes):
     with staged() as world:
         incident, jobs = cause_of(world, Latency(("node-1", "node-2"), 30))
         assert list(jobs) == ["load-a", "load-b"]
-        assert jobs["load-a"]["spec"]["template"]["spec"]["containers"][0]["args"] == [load_link("10.0.0.2", 30)]
+        assert jobs["load-a"]["spec"]["template"]["spec"]["containers"][0]["args"] == [
+            load_link("10.0.0.2", 30)
+        ]
         assert jobs["load-a"]["spec"]["activeDeadlineSeconds"] == 40
         world.runner.advance(30)
         world.call(incident.end())
 
-        assert incident.effects == ["node-1 pushed 716 Mbit/s to node-2", "node-2 pushed 716 Mbit/s to node-1"]
+        assert incident.effects == [
+            "node-1 pushed 716 Mbit/s to node-2",
+            "node-2 pushed 716 Mbit/s to node-1",
+        ]
         assert world.names(JOBS, "default") == []
 
 
@@ -217,7 +256,11 @@ def test_the_link_is_loaded_from_both_sides(nodes):
         ("[  5]   0.00-1.00   sec  0.00 Bytes  0.00 bits/sec\n", 0),
         ("iperf3: error - unable to connect to server: Connection refused\n", 0),
     ],
-    ids=["less than a tenth of a gigabit over all its time", "nothing came through", "nobody answered"],
+    ids=[
+        "less than a tenth of a gigabit over all its time",
+        "nothing came through",
+        "nobody answered",
+    ],
 )
 def test_a_link_that_was_not_loaded_is_no_effect(nodes, log, bits):
     nodes.logs["load"] = log
@@ -227,7 +270,10 @@ def test_a_link_that_was_not_loaded_is_no_effect(nodes, log, bits):
         world.call(incident.end())
 
         assert incident.effects == []
-        told = [(data["node"], data["peer"], data["bits_per_second"]) for _, _, data in world.told("not-loaded")]
+        told = [
+            (data["node"], data["peer"], data["bits_per_second"])
+            for _, _, data in world.told("not-loaded")
+        ]
         assert told == [("node-1", "node-2", bits), ("node-2", "node-1", bits)]
 
 

@@ -1,4 +1,6 @@
-"""Losses and latency on the embedded cluster: the Jobs run there, the links feel it, and their logs tell what it did."""
+"""Losses and latency on the embedded cluster: the Jobs run there, the links feel it, and their
+logs tell what it did.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def effects(w):
 def test_losses(w, seconds):
     incident = w.cause(Losses(PAIR, 0.05, seconds))
     w.runner.advance(20)
-    assert [round(passage(w, *pair).loss, 6) for pair in (PAIR, PAIR[::-1], ("node-1", "node-3"))] == [0.05, 0.05, 0]
+    assert [
+        round(passage(w, *pair).loss, 6) for pair in (PAIR, PAIR[::-1], ("node-1", "node-3"))
+    ] == [0.05, 0.05, 0]
     w.runner.advance(15)
     w.end(incident)
     assert passage(w, *PAIR).loss == passage(w, *PAIR[::-1]).loss == 0
@@ -72,7 +76,11 @@ def test_a_machine_that_reboots_meanwhile_has_no_rule_left(w):
 def test_latency(w):
     incident = w.cause(Latency(PAIR, 30.0))
     w.runner.advance(15)
-    assert [passage(w, *pair).load for pair in (PAIR, PAIR[::-1], ("node-3", "node-4"))] == [0.9, 0.9, 0]
+    assert [passage(w, *pair).load for pair in (PAIR, PAIR[::-1], ("node-3", "node-4"))] == [
+        0.9,
+        0.9,
+        0,
+    ]
     assert passage(w, *PAIR).delay > 0.01
     w.runner.advance(20)
     w.end(incident)

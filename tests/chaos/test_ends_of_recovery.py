@@ -1,4 +1,6 @@
-"""What becomes of what an incident did and is not simply well again: it goes, others have it too, or it is perhaps its own."""
+"""What becomes of what an incident did and is not simply well again: it goes, others have it
+too, or it is perhaps its own.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,10 @@ from pytest_kscen.chaos import manual_faults
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
 
-LINK, QUORUM = "the link of v from node-1 to node-2 is Connecting", "Quorum of the volume v is False (IsFalse)"
+LINK, QUORUM = (
+    "the link of v from node-1 to node-2 is Connecting",
+    "Quorum of the volume v is False (IsFalse)",
+)
 
 
 def shaken_volume(world):
@@ -31,7 +36,9 @@ def perhaps_shaken_volume(world):
     return storage, cut
 
 
-@pytest.mark.parametrize(("volume", "is_well"), [("stays", True), ("goes", False), ("is gone", False)])
+@pytest.mark.parametrize(
+    ("volume", "is_well"), [("stays", True), ("goes", False), ("is gone", False)]
+)
 def test_a_link_that_is_to_be_no_more_is_well_unless_its_volume_goes(volume, is_well):
     with staged() as world:
         storage, incident = shaken_volume(world)
@@ -39,14 +46,18 @@ def test_a_link_that_is_to_be_no_more_is_well_unless_its_volume_goes(volume, is_
         world.call(incident.end())
         world.runner.advance(20)
         if volume == "goes":
-            world.call(world.api.patch(REPLICATED_VOLUMES, "v", {"metadata": {"finalizers": ["a.b/c"]}}))
+            world.call(
+                world.api.patch(REPLICATED_VOLUMES, "v", {"metadata": {"finalizers": ["a.b/c"]}})
+            )
         if volume != "stays":
             world.delete(REPLICATED_VOLUMES, "v")
         world.delete(REPLICATED_VOLUME_REPLICAS, "v-0")
         world.runner.advance(6)
 
         assert incident.recovered_at == (incident.removed_at + 20 if is_well else None)
-        assert [data["left"] for _, _, data in world.told("incident-gone")] == ([] if is_well else [[LINK]])
+        assert [data["left"] for _, _, data in world.told("incident-gone")] == (
+            [] if is_well else [[LINK]]
+        )
 
 
 @pytest.mark.parametrize("within", [0, 20])
@@ -61,7 +72,9 @@ def test_what_goes_before_it_is_well_was_not_seen_to_recover(within):
         world.call(incident.end())
         world.runner.advance(6)
 
-        assert [(at, data["left"]) for at, _, data in world.told("incident-gone")] == [(incident.removed_at + within + 5, [QUORUM])]
+        assert [(at, data["left"]) for at, _, data in world.told("incident-gone")] == [
+            (incident.removed_at + within + 5, [QUORUM])
+        ]
         assert (incident.recovered_at, world.told("incident-recovered")) == (None, [])
 
 
@@ -123,7 +136,10 @@ def test_what_one_has_left_is_waited_for_by_whoever_overtakes_it():
 def test_what_one_has_left_is_waited_for_by_all_that_overtake_it():
     with staged() as world:
         storage, first = shaken_volume(world)
-        others = [storage.cause(manual_faults.split_brain(["node-1"], ["node-2", far])) for far in ("node-3", "node-4")]
+        others = [
+            storage.cause(manual_faults.split_brain(["node-1"], ["node-2", far]))
+            for far in ("node-3", "node-4")
+        ]
         world.call(first.end())
         for other in others:
             world.call(other.end())
@@ -132,7 +148,10 @@ def test_what_one_has_left_is_waited_for_by_all_that_overtake_it():
         storage.health("v", IOReady="True", Quorum="True")
         world.runner.advance(6)
 
-        assert [data["by"] for _, _, data in world.told("incident-overtaken")] == [[other.id for other in others], [others[1].id]]
+        assert [data["by"] for _, _, data in world.told("incident-overtaken")] == [
+            [other.id for other in others],
+            [others[1].id],
+        ]
         told = [(data["incident"], data["others"]) for _, _, data in world.told("incident-mingled")]
         assert told == [(others[1].id, [first.id])]
 
@@ -178,7 +197,11 @@ def test_of_what_one_has_left_each_waits_for_what_it_may_have_done():
             world.call(incident.end())
         world.runner.advance(20)
 
-        assert [incident.recovered_at for incident in (first, elsewhere, again)] == [None, elsewhere.removed_at, None]
+        assert [incident.recovered_at for incident in (first, elsewhere, again)] == [
+            None,
+            elsewhere.removed_at,
+            None,
+        ]
 
 
 def test_whoever_ends_within_another_has_no_time_of_recovery_either():
@@ -214,7 +237,9 @@ def test_what_it_perhaps_did_and_goes_was_not_seen_to_recover():
         world.delete(REPLICATED_VOLUMES, "v")
         world.runner.advance(6)
 
-        assert [data["left"] for _, _, data in world.told("incident-gone")] == [["IOReady of the volume v is False (IsFalse)"]]
+        assert [data["left"] for _, _, data in world.told("incident-gone")] == [
+            ["IOReady of the volume v is False (IsFalse)"]
+        ]
 
 
 def test_once_what_is_certainly_its_own_is_over_it_answers_for_nothing_new():
@@ -245,7 +270,9 @@ def test_what_it_perhaps_did_and_another_has_is_not_its_own_to_wait_for():
 
         lost = "the link of v from node-1 to node-2 is Connecting"
         assert perhaps(world) == [(worse.id, lost)]
-        assert [data for _, _, data in world.told("incident-overtaken")] == [{"incident": worse.id, "by": [cut.id], "left": [lost]}]
+        assert [data for _, _, data in world.told("incident-overtaken")] == [
+            {"incident": worse.id, "by": [cut.id], "left": [lost]}
+        ]
 
         world.call(cut.end())
         world.runner.advance(20)

@@ -14,10 +14,64 @@ pytestmark = pytest.mark.netns
 
 CALLS = [
     ["-A", "INPUT", "-s", "10.0.0.1", "-j", "DROP"],
-    ["-A", "INPUT", "-s", "10.0.0.1", "-m", "statistic", "--mode", "random", "--probability", "0.001", "-j", "DROP"],
-    ["-A", "INPUT", "-m", "statistic", "--mode", "nth", "--every", "3", "--packet", "0", "-j", "DROP"],
-    ["-A", "INPUT", "-p", "tcp", "--dport", "7000:7999", "-m", "comment", "--comment", "kscen/a b", "-j", "DROP"],
-    ["-A", "INPUT", "-p", "udp", "-m", "udp", "--sport", "53", "-m", "comment", "--comment", "plain", "-j", "ACCEPT"],
+    [
+        "-A",
+        "INPUT",
+        "-s",
+        "10.0.0.1",
+        "-m",
+        "statistic",
+        "--mode",
+        "random",
+        "--probability",
+        "0.001",
+        "-j",
+        "DROP",
+    ],
+    [
+        "-A",
+        "INPUT",
+        "-m",
+        "statistic",
+        "--mode",
+        "nth",
+        "--every",
+        "3",
+        "--packet",
+        "0",
+        "-j",
+        "DROP",
+    ],
+    [
+        "-A",
+        "INPUT",
+        "-p",
+        "tcp",
+        "--dport",
+        "7000:7999",
+        "-m",
+        "comment",
+        "--comment",
+        "kscen/a b",
+        "-j",
+        "DROP",
+    ],
+    [
+        "-A",
+        "INPUT",
+        "-p",
+        "udp",
+        "-m",
+        "udp",
+        "--sport",
+        "53",
+        "-m",
+        "comment",
+        "--comment",
+        "plain",
+        "-j",
+        "ACCEPT",
+    ],
     ["-I", "INPUT", "2", "!", "-i", "lo", "-d", "10.0.0.0/8", "-j", "REJECT"],
     ["-I", "OUTPUT", "-o", "eth0", "-p", "icmp", "-j", "DROP"],
     ["-A", "INPUT", "-p", "tcp", "-m", "multiport", "--dports", "1,2:3", "-j", "DROP"],
@@ -31,12 +85,36 @@ CALLS = [
     ["-A", "INPUT", "--dport", "80", "-j", "DROP"],
     ["-A", "INPUT", "-m", "statistic", "--mode", "random", "--probability", "5", "-j", "DROP"],
     ["-D", "INPUT", "1"],
-    ["-D", "INPUT", "-s", "10.0.0.1", "-m", "statistic", "--mode", "random", "--probability", "0.001", "-j", "DROP"],
+    [
+        "-D",
+        "INPUT",
+        "-s",
+        "10.0.0.1",
+        "-m",
+        "statistic",
+        "--mode",
+        "random",
+        "--probability",
+        "0.001",
+        "-j",
+        "DROP",
+    ],
     ["-P", "FORWARD", "DROP"],
     ["-P", "INPUT", "LOSE"],
 ]
-LISTINGS = (["-S"], ["-S", "INPUT"], ["-L", "-n"], ["-nL", "INPUT", "--line-numbers"], ["-nvxL", "INPUT", "--line-numbers"])
-NUMBERS = {"0": "all", "1": "icmp", "6": "tcp", "17": "udp"}  # as some versions print a protocol with -n
+LISTINGS = (
+    ["-S"],
+    ["-S", "INPUT"],
+    ["-L", "-n"],
+    ["-nL", "INPUT", "--line-numbers"],
+    ["-nvxL", "INPUT", "--line-numbers"],
+)
+NUMBERS = {
+    "0": "all",
+    "1": "icmp",
+    "6": "tcp",
+    "17": "udp",
+}  # as some versions print a protocol with -n
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +140,10 @@ def test_the_same_words_make_the_same_table(host, backend):
 def plain(text):
     """Without the ends of lines, and a protocol by its name."""
     lines = [line.rstrip() for line in text.splitlines()]
-    return [re.sub(r"^((?:[\d ]+)?(?:DROP|ACCEPT|REJECT)? +)(\d+)( +)--", _named, line) for line in lines]
+    return [
+        re.sub(r"^((?:[\d ]+)?(?:DROP|ACCEPT|REJECT)? +)(\d+)( +)--", _named, line)
+        for line in lines
+    ]
 
 
 def _named(match):

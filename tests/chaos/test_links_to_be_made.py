@@ -1,4 +1,6 @@
-"""Links that are to be made while a fault is on: whose it is that they do not come, and what follows for their volume."""
+"""Links that are to be made while a fault is on: whose it is that they do not come, and what
+follows for their volume.
+"""
 
 from __future__ import annotations
 
@@ -38,19 +40,29 @@ def comes(storage, *, state="Connecting"):
 
 
 def test_an_end_whose_peer_has_gone_is_forgotten():
-    """Its peer is known by another name then: who comes to the same node later is not taken for it."""
+    """Its peer is known by another name then: who comes to the same node later is not taken for
+    it.
+    """
     with one_replica() as (world, storage):
-        storage.cause(manual_faults.network_block("node-3", "node-4"), 1)  # as long as any is on, the observer looks
+        storage.cause(
+            manual_faults.network_block("node-3", "node-4"), 1
+        )  # as long as any is on, the observer looks
         first = storage.cause(manual_faults.network_block("node-1", "node-2"), 2)
         comes(storage)
-        world.call(world.api.patch(REPLICATED_VOLUME_REPLICAS, "v-1", {"metadata": {"finalizers": ["a/b"]}}))
+        world.call(
+            world.api.patch(
+                REPLICATED_VOLUME_REPLICAS, "v-1", {"metadata": {"finalizers": ["a/b"]}}
+            )
+        )
         storage.link("v-0", "v-1", "Connecting")
         world.runner.advance(1)
         world.call(world.api.delete(REPLICATED_VOLUME_REPLICAS, "v-1"))
         world.runner.advance(1)
         storage.link("v-0", "v-1", "Unconnected")
         storage.set(REPLICATED_VOLUME_REPLICAS, "v-0", {"peers": []})
-        world.call(world.api.patch(REPLICATED_VOLUME_REPLICAS, "v-1", {"metadata": {"finalizers": None}}))
+        world.call(
+            world.api.patch(REPLICATED_VOLUME_REPLICAS, "v-1", {"metadata": {"finalizers": None}})
+        )
         world.runner.advance(10)
         world.call(first.end())
         world.runner.advance(20)
@@ -115,13 +127,20 @@ def test_what_came_when_the_link_was_due_has_no_part_in_it():
         storage.health("v", IOReady="False", Quorum="True")
         world.runner.advance(6)
 
-        assert (block.effects, second.effects) == ([FROM_2, FROM_1, NOT_READY], []), "the second has cut no link of it"
+        assert (block.effects, second.effects) == ([FROM_2, FROM_1, NOT_READY], []), (
+            "the second has cut no link of it"
+        )
 
 
 def third_comes(storage):
     """To node-2, where node-1 and node-3 have one each; its link with node-1 is due."""
-    storage.world.replica("v", 2, "node-2", peers=[{"name": "v-0", "connectionState": "Connecting"}])
-    peers = [{"name": "v-1", "connectionState": "Connected"}, {"name": "v-2", "connectionState": "Connecting"}]
+    storage.world.replica(
+        "v", 2, "node-2", peers=[{"name": "v-0", "connectionState": "Connecting"}]
+    )
+    peers = [
+        {"name": "v-1", "connectionState": "Connected"},
+        {"name": "v-2", "connectionState": "Connecting"},
+    ]
     storage.set(REPLICATED_VOLUME_REPLICAS, "v-0", {"peers": peers})
 
 
@@ -273,7 +292,11 @@ def test_a_replica_that_goes_needs_no_link():
     with one_replica() as (world, storage):
         block = storage.cause(manual_faults.network_block("node-1", "node-2"))
         is_due(storage)
-        world.call(world.api.patch(REPLICATED_VOLUME_REPLICAS, "v-1", {"metadata": {"finalizers": ["a.b/c"]}}))
+        world.call(
+            world.api.patch(
+                REPLICATED_VOLUME_REPLICAS, "v-1", {"metadata": {"finalizers": ["a.b/c"]}}
+            )
+        )
         world.call(world.api.delete(REPLICATED_VOLUME_REPLICAS, "v-1"))
         world.runner.advance(20)
 
@@ -307,7 +330,11 @@ def playing(generation, seed="links to be made"):
             volume = run.volumes.create("consistency-and-availability")
             run.until(volume.ready)
             run.advance("10s")
-            away = next(name for name in (f"node-{number}" for number in range(1, 7)) if name not in volume.nodes)
+            away = next(
+                name
+                for name in (f"node-{number}" for number in range(1, 7))
+                if name not in volume.nodes
+            )
             yield cluster, run, volume, away
     finally:
         runner.close()
@@ -329,7 +356,10 @@ def detach(cluster):
 
 
 def links_not_made(volume, *ends):
-    return {f"the link of {volume.name} from {a} to {b} is not made (Connecting)" for a, b in (ends, ends[::-1])}
+    return {
+        f"the link of {volume.name} from {a} to {b} is not made (Connecting)"
+        for a, b in (ends, ends[::-1])
+    }
 
 
 @pytest.mark.parametrize("generation", HEALTH_SOURCES)

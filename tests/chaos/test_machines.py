@@ -1,4 +1,6 @@
-"""Machines that are restarted and stopped: the operations, the reboter's manners, and when it is over."""
+"""Machines that are restarted and stopped: the operations, the reboter's manners, and when it is
+over.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS, VIRT
 
 
 class Hypervisor:
-    """Does each operation at once, as a test wants it to end; a machine that is switched on boots for a minute."""
+    """Does each operation at once, as a test wants it to end; a machine that is switched on
+    boots for a minute.
+    """
 
     def __init__(self, world, *, ends="Completed", takes=5.0, boots=60.0) -> None:
         self.world = world
@@ -56,7 +60,10 @@ class Hypervisor:
         await api.patch(VIRTUAL_MACHINES, vm, {"status": {"phase": phase}}, VMS)
 
     async def _say(self, api, name):
-        status = {"phase": self.ends, "conditions": [{"type": "Completed", "status": "False", "message": "no such luck"}]}
+        status = {
+            "phase": self.ends,
+            "conditions": [{"type": "Completed", "status": "False", "message": "no such luck"}],
+        }
         await api.patch(VIRTUAL_MACHINE_OPERATIONS, name, {"status": status}, VMS)
 
 
@@ -116,7 +123,10 @@ def test_a_restart_that_fails_waits_for_no_boot_whatever_others_do_to_its_links(
             learn(seen, entry)
         (finding,) = judge(["vm-reboot"], list(seen.values()))
         assert finding.verdict == "unknown"
-        assert "1 could not be caused: the operation Restart of node-1 is Failed: no such luck" in finding.why
+        assert (
+            "1 could not be caused: the operation Restart of node-1 is Failed: no such luck"
+            in finding.why
+        )
 
 
 def test_a_machine_that_went_before_its_restart_failed_is_brought_back():
@@ -143,7 +153,10 @@ def test_a_stop_lasts_until_it_is_undone_by_a_start():
         assert incident.is_on
         world.call(incident.end())
 
-        assert [operation["spec"] for operation in hypervisor.made] == [spec("Stop", force=True), spec("Start")]
+        assert [operation["spec"] for operation in hypervisor.made] == [
+            spec("Stop", force=True),
+            spec("Start"),
+        ]
         assert incident.removed_at - incident.started_at >= 600 + 60
         assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == []
 
@@ -212,11 +225,19 @@ def test_a_machine_with_unfinished_operations_is_left_alone(phase):
 
 def test_unfinished_operations_of_another_machine_are_in_nobodys_way():
     with staged(nodes=2, machines=2) as world:
-        world.make(VIRTUAL_MACHINE_OPERATIONS, "theirs", VMS, spec=spec("Restart"), status={"phase": "InProgress"})
+        world.make(
+            VIRTUAL_MACHINE_OPERATIONS,
+            "theirs",
+            VMS,
+            spec=spec("Restart"),
+            status={"phase": "InProgress"},
+        )
         Hypervisor(world)
         run(world, VmReboot(period=(30, 30)), 400)
 
-        assert {data["targets"]["vms"][0] for _, _, data in world.told("incident-started")} == {"node-2"}
+        assert {data["targets"]["vms"][0] for _, _, data in world.told("incident-started")} == {
+            "node-2"
+        }
         assert {data["why"] for _, _, data in world.told("incident-skipped")} <= {
             "node-1 has operations that are not finished: theirs"
         }
@@ -225,7 +246,9 @@ def test_unfinished_operations_of_another_machine_are_in_nobodys_way():
 @pytest.mark.parametrize("phase", ["Completed", "Failed", "Superseded"])
 def test_finished_operations_are_in_nobodys_way(phase):
     with staged(nodes=1, machines=1) as world:
-        world.make(VIRTUAL_MACHINE_OPERATIONS, "theirs", VMS, spec=spec("Restart"), status={"phase": phase})
+        world.make(
+            VIRTUAL_MACHINE_OPERATIONS, "theirs", VMS, spec=spec("Restart"), status={"phase": phase}
+        )
         Hypervisor(world)
         run(world, VmReboot(period=(30, 30)), 40)
 

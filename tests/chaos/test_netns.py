@@ -1,4 +1,6 @@
-"""What the tests with namespaces need: skipped where it is missing, and failed where nothing may be skipped."""
+"""What the tests with namespaces need: skipped where it is missing, and failed where nothing may
+be skipped.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,16 @@ DEMANDS = {
 
 
 @pytest.mark.parametrize("missing", DEMANDS)
-@pytest.mark.parametrize(("must", "end"), [("must", pytest.fail.Exception), (None, pytest.skip.Exception)])
+@pytest.mark.parametrize(
+    ("must", "end"), [("must", pytest.fail.Exception), (None, pytest.skip.Exception)]
+)
 def test_a_missing_tool(monkeypatch, missing, must, end):
     which = namespaces.shutil.which
-    monkeypatch.setattr(namespaces.shutil, "which", lambda tool, **where: tool != missing and (which(tool, **where) or tool))
+    monkeypatch.setattr(
+        namespaces.shutil,
+        "which",
+        lambda tool, **where: tool != missing and (which(tool, **where) or tool),
+    )
     monkeypatch.delenv(namespaces.MUST, raising=False)
     if must:
         monkeypatch.setenv(namespaces.MUST, must)

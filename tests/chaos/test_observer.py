@@ -91,7 +91,10 @@ def test_a_link_is_lost_to_the_machine_that_is_gone_and_before_that_to_the_worse
         storage.link("w-0", "w-1", "Connecting")
 
         assert worse.effects == ["the link of v from node-1 to node-2 is Connecting"]
-        assert gone.effects == ["the machine node-2 is Stopping", "the link of w from node-1 to node-2 is Connecting"]
+        assert gone.effects == [
+            "the machine node-2 is Stopping",
+            "the link of w from node-1 to node-2 is Connecting",
+        ]
         assert perhaps(world) == [(worse.id, "the link of w from node-1 to node-2 is Connecting")]
 
 
@@ -139,12 +142,16 @@ def test_one_link_that_was_cut_answers_for_its_volume_alone():
         storage.volume("v", "node-1", "node-2")
         storage.volume("w", "node-1", "node-2")
         incident = storage.cause(manual_faults.network_block("node-1", "node-2"))
-        one = storage.cause(manual_faults.Block("blocking-drbd", ("node-1",), ("node-2",), (7000,), (7001,), "v"))
+        one = storage.cause(
+            manual_faults.Block("blocking-drbd", ("node-1",), ("node-2",), (7000,), (7001,), "v")
+        )
         storage.link("w-0", "w-1", "Connecting")
 
         storage.link("v-0", "v-1", "Connecting")
 
-        assert incident.effects == [f"the link of {name} from node-1 to node-2 is Connecting" for name in "wv"]
+        assert incident.effects == [
+            f"the link of {name} from node-1 to node-2 is Connecting" for name in "wv"
+        ]
         assert one.effects == [], "its packets were stopped already"
 
 
@@ -153,11 +160,15 @@ def test_what_was_never_well_or_is_being_deleted_is_no_effect():
         storage = Storage(world)
         storage.volume("old", "node-1", "node-2")
         storage.set(REPLICATED_VOLUMES, "old", {}, "")
-        world.call(world.api.patch(REPLICATED_VOLUMES, "old", {"metadata": {"finalizers": ["a.b/c"]}}))
+        world.call(
+            world.api.patch(REPLICATED_VOLUMES, "old", {"metadata": {"finalizers": ["a.b/c"]}})
+        )
         world.call(world.api.delete(REPLICATED_VOLUMES, "old"))
         incident = storage.cause(manual_faults.network_block("node-1", "node-2"))
         world.make(REPLICATED_VOLUMES, "new", status=status(IOReady="False"))
-        world.replica("new", 0, "node-1", peers=[{"name": "new-1", "connectionState": "Connecting"}])
+        world.replica(
+            "new", 0, "node-1", peers=[{"name": "new-1", "connectionState": "Connecting"}]
+        )
         world.replica("new", 1, "node-2")
         storage.health("old", IOReady="False", Quorum="False")
 
@@ -194,7 +205,10 @@ def test_a_fault_that_cannot_be_undone_is_never_recovered_from(monkeypatch):
 
         assert (incident.is_on, incident.recovered_at) == (True, None)
         ((at, _, data),) = world.told("incident-not-undone")
-        assert (900 <= at - incident.started_at < 1000, data["error"]) == (True, "TimeoutError('it is stuck')")
+        assert (900 <= at - incident.started_at < 1000, data["error"]) == (
+            True,
+            "TimeoutError('it is stuck')",
+        )
 
 
 def test_whoever_does_not_come_back_is_named():
@@ -221,7 +235,9 @@ def test_the_older_generation_names_peers_by_their_nodes():
         storage = Storage(world)
 
         def drbd(state):
-            return {"drbd": {"status": {"connections": [{"name": "node-2", "connectionState": state}]}}}
+            return {
+                "drbd": {"status": {"connections": [{"name": "node-2", "connectionState": state}]}}
+            }
 
         world.replica("v", 1, "node-2")
         world.replica("v", 0, "node-1", **drbd("Connected"))
@@ -239,11 +255,18 @@ def test_of_many_effects_of_a_kind_on_one_volume_the_first_are_told():
             storage.volume(name, *many)
         incident = storage.cause(manual_faults.split_brain(many[:1], many[1:]))
         for name in "ab":
-            storage.set(REPLICATED_VOLUME_REPLICAS, f"{name}-0", peers(*[(f"{name}-{n}", "Connecting") for n in (1, 2, 3)]))
+            storage.set(
+                REPLICATED_VOLUME_REPLICAS,
+                f"{name}-0",
+                peers(*[(f"{name}-{n}", "Connecting") for n in (1, 2, 3)]),
+            )
             storage.link(f"{name}-1", f"{name}-0", "Connecting")
             storage.health(name, IOReady="True", Quorum="False")
 
-        links = {name: [f"the link of {name} from node-1 to node-{n} is Connecting" for n in (2, 3, 4)] for name in "ab"}
+        links = {
+            name: [f"the link of {name} from node-1 to node-{n} is Connecting" for n in (2, 3, 4)]
+            for name in "ab"
+        }
         noted = [data for _, _, data in world.told("incident-effect")]
         assert noted == [
             {"incident": incident.id, "effect": words, "volume": name}
@@ -273,7 +296,11 @@ def test_a_link_to_a_replica_that_goes_is_no_effect(peer):
         storage.volume("v", "node-1", "node-2", "node-3")
         storage.link("v-0", peer, "Connected")
         incident = storage.cause(manual_faults.network_block("node-1", "node-2"))
-        world.call(world.api.patch(REPLICATED_VOLUME_REPLICAS, "v-1", {"metadata": {"finalizers": ["a.b/c"]}}))
+        world.call(
+            world.api.patch(
+                REPLICATED_VOLUME_REPLICAS, "v-1", {"metadata": {"finalizers": ["a.b/c"]}}
+            )
+        )
         world.call(world.api.delete(REPLICATED_VOLUME_REPLICAS, "v-1"))
         world.runner.advance(0)
         storage.link("v-0", peer, "Connecting")
@@ -291,7 +318,10 @@ def test_a_machine_and_its_node_answer_for_a_stop():
         world.runner.advance(60)
 
         assert cut.effects == []
-        assert gone.effects == ["the machine node-1 is Stopping", "the node node-1 is not ready (NodeStatusUnknown)"]
+        assert gone.effects == [
+            "the machine node-1 is Stopping",
+            "the node node-1 is not ready (NodeStatusUnknown)",
+        ]
 
 
 def test_a_node_that_nothing_else_explains_may_have_been_cut_off_from_its_watchers():

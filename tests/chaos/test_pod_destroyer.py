@@ -18,10 +18,18 @@ from pytest_kscen.objects.storage import NAMESPACE
 
 def workloads(world, controllers=3):
     world.make(NAMESPACES, NAMESPACE)
-    for resource, app, more in ((DEPLOYMENTS, "controller", {"replicas": controllers}), (DAEMON_SETS, "agent", {})):
+    for resource, app, more in (
+        (DEPLOYMENTS, "controller", {"replicas": controllers}),
+        (DAEMON_SETS, "agent", {}),
+    ):
         pod = {"containers": [{"name": "c", "image": "pause"}], "terminationGracePeriodSeconds": 1}
         template = {"metadata": {"labels": {"app": app}}, "spec": pod}
-        world.make(resource, app, NAMESPACE, spec={"selector": {"matchLabels": {"app": app}}, "template": template, **more})
+        world.make(
+            resource,
+            app,
+            NAMESPACE,
+            spec={"selector": {"matchLabels": {"app": app}}, "template": template, **more},
+        )
     world.runner.advance(30)
 
 
@@ -38,9 +46,17 @@ async def new_and_ready(world, app, before, count):
     """When so many are, that were not there before."""
 
     def has_come(pods):
-        return sum(pod["metadata"]["uid"] not in before and is_true(pod, "Ready") for pod in pods) == count
+        return (
+            sum(pod["metadata"]["uid"] not in before and is_true(pod, "Ready") for pod in pods)
+            == count
+        )
 
-    await wait_for_those(*(world.api, world.runner.clock, PODS, NAMESPACE), labels=f"app={app}", condition=has_come, timeout=60)
+    await wait_for_those(
+        *(world.api, world.runner.clock, PODS, NAMESPACE),
+        labels=f"app={app}",
+        condition=has_come,
+        timeout=60,
+    )
     return world.journal.now
 
 
@@ -56,7 +72,9 @@ def test_it_lasts_until_the_replacements_are_ready(app):
         world.runner.advance(0)
 
         assert incident.removed_at == came > incident.started_at
-        assert incident.effects == [f"the pod {name} on {node} is gone" for name, node in seats(incident)]
+        assert incident.effects == [
+            f"the pod {name} on {node} is gone" for name, node in seats(incident)
+        ]
         assert world.told("pods-missing") == []
 
 
@@ -64,7 +82,11 @@ def pod(uid, node, kind="DaemonSet", *, ready=True):
     owners = [{"kind": kind, "name": "theirs", "uid": "owner", "controller": True}] if kind else []
     spec = {"nodeName": node} if node else {}
     status = {"conditions": [{"type": "Ready", "status": str(ready)}]}
-    return {"metadata": {"uid": uid, "name": uid, "ownerReferences": owners}, "spec": spec, "status": status}
+    return {
+        "metadata": {"uid": uid, "name": uid, "ownerReferences": owners},
+        "spec": spec,
+        "status": status,
+    }
 
 
 @pytest.mark.parametrize(
@@ -91,7 +113,9 @@ def test_whoever_is_down_elsewhere_is_not_waited_for():
         world.runner.advance(60)
         incident = world.call(cause(world.stage, manual_faults.pod_destroy("app=controller", 1)))
         while seats(incident)[0][1] == "node-1":
-            incident = world.call(cause(world.stage, manual_faults.pod_destroy("app=controller", 1)))
+            incident = world.call(
+                cause(world.stage, manual_faults.pod_destroy("app=controller", 1))
+            )
         world.runner.advance(20)
 
         assert incident.removed_at - incident.started_at < 15
@@ -125,14 +149,20 @@ def test_and_not_for_ever():
         world.runner.advance(301)
 
         assert incident.removed_at == incident.started_at + 300
-        assert incident.effects == [f"the pod {name} on {node} is gone" for name, node in seats(incident) if node == "node-2"]
+        assert incident.effects == [
+            f"the pod {name} on {node} is gone"
+            for name, node in seats(incident)
+            if node == "node-2"
+        ]
         assert [data["waited"] for _, _, data in world.told("pods-missing")] == [300]
 
 
 def test_nothing_to_destroy():
     with staged() as world:
         world.make(NAMESPACES, NAMESPACE)
-        with pytest.raises(Impossible, match="no pod with app=agent in the namespace 'd8-sds-replicated-volume'"):
+        with pytest.raises(
+            Impossible, match="no pod with app=agent in the namespace 'd8-sds-replicated-volume'"
+        ):
             world.call(cause(world.stage, manual_faults.pod_destroy("app=agent")))
 
 
@@ -140,11 +170,17 @@ def test_more_than_there_are_cannot_be_destroyed():
     with staged(nodes=2) as world:
         workloads(world)
         with pytest.raises(
-            Impossible, match=r"are 2 pods with app=agent in the namespace 'd8-sds-replicated-volume' to be destroyed, and not 3$"
+            Impossible,
+            match=(
+                r"are 2 pods with app=agent in the namespace 'd8-sds-replicated-volume' to be "
+                r"destroyed, and not 3$"
+            ),
         ):
             world.call(cause(world.stage, manual_faults.pod_destroy("app=agent", 3)))
         world.call(cause(world.stage, manual_faults.pod_destroy("app=agent", 1)))
-        with pytest.raises(Impossible, match=r"is one pod with .* to be destroyed, and not 2: 1 go already$"):
+        with pytest.raises(
+            Impossible, match=r"is one pod with .* to be destroyed, and not 2: 1 go already$"
+        ):
             world.call(cause(world.stage, manual_faults.pod_destroy("app=agent", 2)))
         assert len(world.told("incident-started")) == 1
 
@@ -157,7 +193,9 @@ def test_none_that_goes_already_is_destroyed():
         world.runner.advance(30)
         second = world.call(cause(world.stage, manual_faults.pod_destroy("app=agent", 1)))
         (lives,) = second.targets["nodes"]
-        with pytest.raises(Impossible, match=r"no pod with app=agent .* to be destroyed: 2 go already"):
+        with pytest.raises(
+            Impossible, match=r"no pod with app=agent .* to be destroyed: 2 go already"
+        ):
             world.call(cause(world.stage, manual_faults.pod_destroy("app=agent", 2)))
 
         assert (sorted(first.targets["nodes"]), lives) == (["node-1", "node-2"], "node-2")
@@ -179,7 +217,9 @@ def test_a_pod_that_went_before_it_was_destroyed_is_no_effect(monkeypatch):
         world.runner.advance(30)
 
         assert (incident.is_on, incident.effects) == (False, [])
-        assert [data["pod"] for _, _, data in world.told("already-gone")] == incident.targets["pods"]
+        assert [data["pod"] for _, _, data in world.told("already-gone")] == incident.targets[
+            "pods"
+        ]
 
 
 def test_without_a_label_agents_and_controllers_are_destroyed_side_by_side():

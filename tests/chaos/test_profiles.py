@@ -63,26 +63,38 @@ def draws(world, profile, count=40):
     return [world.call(profile._draw(hands, 30)) for _ in range(count)]
 
 
-@pytest.mark.parametrize(("machines", "group_size", "sizes"), [(4, 0, (2, 2)), (5, 0, (3, 2)), (5, 1, (1, 4)), (5, 4, (4, 1))])
+@pytest.mark.parametrize(
+    ("machines", "group_size", "sizes"),
+    [(4, 0, (2, 2)), (5, 0, (3, 2)), (5, 1, (1, 4)), (5, 4, (4, 1))],
+)
 def test_split_brain_has_its_larger_part_first(machines, group_size, sizes):
     with staged(machines) as world:
-        for fault in draws(world, NetworkBlock(group_size=group_size, variants=("split-brain",)), 5):
+        for fault in draws(
+            world, NetworkBlock(group_size=group_size, variants=("split-brain",)), 5
+        ):
             assert (len(fault.side_a), len(fault.side_b)) == sizes
-            assert sorted(fault.side_a + fault.side_b) == [f"node-{number}" for number in range(1, machines + 1)]
+            assert sorted(fault.side_a + fault.side_b) == [
+                f"node-{number}" for number in range(1, machines + 1)
+            ]
 
 
 def test_blocking_drbd_draws_one_link_of_the_machine():
     with staged(3) as world:
         for volume in "ab":
             for number, node in enumerate(("node-1", "node-2", "node-3")):
-                world.replica(volume, number, node, port=7000 + number + (10 if volume == "b" else 0))
+                world.replica(
+                    volume, number, node, port=7000 + number + (10 if volume == "b" else 0)
+                )
         world.replica("alone", 0, "node-1", port=7900)
         faults = draws(world, NetworkBlock(variants=("blocking-drbd",)))
 
         for fault in faults:
             (node,), (peer,) = fault.side_a, fault.side_b
             base = 6999 + (10 if fault.volume == "b" else 0)
-            assert (fault.ports_a, fault.ports_b) == ((base + int(node[-1]),), (base + int(peer[-1]),))
+            assert (fault.ports_a, fault.ports_b) == (
+                (base + int(node[-1]),),
+                (base + int(peer[-1]),),
+            )
         assert len({(fault.side_a, fault.side_b, fault.volume) for fault in faults}) == 12
 
 
@@ -97,8 +109,16 @@ def test_a_degraded_pair_and_its_time():
 @pytest.mark.parametrize(
     ("profile", "machines", "words"),
     [
-        (NetworkBlock(variants=("blocking-everything",)), 1, "blocking-everything needs 2 virtual machines, and there are 1"),
-        (NetworkBlock(variants=("split-brain",), group_size=3), 3, "split-brain needs 4 virtual machines, and there are 3"),
+        (
+            NetworkBlock(variants=("blocking-everything",)),
+            1,
+            "blocking-everything needs 2 virtual machines, and there are 1",
+        ),
+        (
+            NetworkBlock(variants=("split-brain",), group_size=3),
+            3,
+            "split-brain needs 4 virtual machines, and there are 3",
+        ),
         (NetworkBlock(variants=("blocking-drbd",)), 3, "no volume has a link between node-"),
         (NetworkDegrade(), 1, "network-degrade needs 2 virtual machines, and there are 1"),
     ],
@@ -127,8 +147,14 @@ def run(world, profile, seconds, *, cancel=False):
 def test_pauses_and_incidents_are_exactly_as_long_as_drawn():
     with staged() as world:
         began = world.journal.now
-        run(world, NetworkBlock(period=(100, 100), incident=(30, 30), variants=("split-brain",)), 300)
-        times = [round(at - began, 3) for at, _, _ in world.told("incident-started", "incident-ended")]
+        run(
+            world,
+            NetworkBlock(period=(100, 100), incident=(30, 30), variants=("split-brain",)),
+            300,
+        )
+        times = [
+            round(at - began, 3) for at, _, _ in world.told("incident-started", "incident-ended")
+        ]
 
         assert times == [100, 130, 230, 260]
         assert world.names(CILIUM_NETWORK_POLICIES, VMS) == []
@@ -138,7 +164,12 @@ def test_pauses_and_incidents_are_exactly_as_long_as_drawn():
 def test_what_is_on_is_undone_when_the_time_is_up_or_everything_is_cancelled(cancel):
     with staged() as world:
         began = world.journal.now
-        run(world, NetworkBlock(period=(10, 10), incident=(500, 500), variants=("split-brain",)), 60, cancel=cancel)
+        run(
+            world,
+            NetworkBlock(period=(10, 10), incident=(500, 500), variants=("split-brain",)),
+            60,
+            cancel=cancel,
+        )
 
         assert world.names(CILIUM_NETWORK_POLICIES, VMS) == []
         ((at, _, data),) = world.told("incident-ended")
@@ -203,7 +234,9 @@ def test_a_policy_of_the_same_name_is_deleted_first():
     with staged() as world:
         name = f"chaos-net-blocking-everything-{Chance(0).stream('blocker').suffix(8)}"
         old = world.make(CILIUM_NETWORK_POLICIES, name, VMS, spec={})
-        world.call(cause(world.stage, manual_faults.network_block("node-1", "node-2"), by="blocker"))
+        world.call(
+            cause(world.stage, manual_faults.network_block("node-1", "node-2"), by="blocker")
+        )
 
         (new,) = world.call(world.api.list(CILIUM_NETWORK_POLICIES, VMS)).items
         assert new["metadata"]["name"] == name
@@ -234,9 +267,19 @@ def test_names(name, kind):
         (
             "network-blok",
             (),
-            r"no chaos profile 'network-blok' \(did you mean 'network-block'\?\); the profiles are network-block, ",
+            (
+                r"no chaos profile 'network-blok' \(did you mean 'network-block'\?\); the "
+                r"profiles are network-block, "
+            ),
         ),
-        ("degrade", ["los"], r"no parameter 'los' \(did you mean 'loss'\?\); its parameters are period, incident, loss, variants"),
+        (
+            "degrade",
+            ["los"],
+            (
+                r"no parameter 'los' \(did you mean 'loss'\?\); its parameters are period, "
+                r"incident, loss, variants"
+            ),
+        ),
         ("vm-reboot", ["incident"], "its parameters are period"),
     ],
 )
@@ -248,10 +291,16 @@ def test_an_unknown_name_or_parameter_lists_the_valid_ones(name, parameters, wor
 @pytest.mark.parametrize(
     ("mistake", "words"),
     [
-        (lambda: NetworkBlock(variants=("splitbrain",)), "blocking-everything, blocking-drbd, split-brain"),
+        (
+            lambda: NetworkBlock(variants=("splitbrain",)),
+            "blocking-everything, blocking-drbd, split-brain",
+        ),
         (lambda: NetworkBlock(variants=()), "one or more of"),
         (lambda: NetworkBlock(group_size=-1), "group_size=-1: give a whole number, 0 for one half"),
-        (lambda: NetworkBlock(group_size=True), "group_size=True: give a whole number, 0 for one half"),
+        (
+            lambda: NetworkBlock(group_size=True),
+            "group_size=True: give a whole number, 0 for one half",
+        ),
         (lambda: NetworkDegrade(loss=5), "from 0 to 1"),
         (lambda: NetworkDegrade(variants=("loss",)), "losses, latency"),
     ],

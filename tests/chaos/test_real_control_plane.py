@@ -1,4 +1,6 @@
-"""The same faults through a real API server: each does what it says, to what it says, and nothing is left."""
+"""The same faults through a real API server: each does what it says, to what it says, and
+nothing is left.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,18 @@ LOST = r"the link of {volume} from ({one} to {other}|{other} to {one}) is \w+"
 FAULTS = {
     "network-block": (lambda chaos, one, other, _: chaos.network_block(one, other), LOST),
     "drbd-block": (lambda chaos, one, other, volume: chaos.drbd_block(one, other, volume), LOST),
-    "losses": (lambda chaos, one, other, _: chaos.losses(one, other, 0.5), r"{one} lost [1-9]\d* packets from {other}"),
-    "latency": (lambda chaos, one, other, _: chaos.latency(one, other), r"{one} pushed \d{{3,}} Mbit/s to {other}"),
-    "pod-destroy": (lambda chaos, *_: chaos.pod_destroy("app=agent"), r"the pod agent-\w+ on node-\d is gone"),
+    "losses": (
+        lambda chaos, one, other, _: chaos.losses(one, other, 0.5),
+        r"{one} lost [1-9]\d* packets from {other}",
+    ),
+    "latency": (
+        lambda chaos, one, other, _: chaos.latency(one, other),
+        r"{one} pushed \d{{3,}} Mbit/s to {other}",
+    ),
+    "pod-destroy": (
+        lambda chaos, *_: chaos.pod_destroy("app=agent"),
+        r"the pod agent-\w+ on node-\d is gone",
+    ),
     "vm-reboot": (lambda chaos, one, *_: chaos.vm_reboot(one), r"{one} was restarted"),
 }
 SECONDS = {"losses": 5, "latency": 5}  # their Jobs tell at their end

@@ -1,4 +1,6 @@
-"""Faults that the API refuses, wholly or in part, and those whose answers are lost: what was not done is nobody's doing."""
+"""Faults that the API refuses, wholly or in part, and those whose answers are lost: what was not
+done is nobody's doing.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,19 @@ from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS, VIRT
 
 NO, LOST = Forbidden("no"), InternalError("the answer was lost")
 PAIR = "node-1", "node-2"
-FAULTS = [manual_faults.network_block(*PAIR), manual_faults.losses(*PAIR, 0.5), manual_faults.latency(*PAIR), manual_faults.vm_reboot("node-1")]
+FAULTS = [
+    manual_faults.network_block(*PAIR),
+    manual_faults.losses(*PAIR, 0.5),
+    manual_faults.latency(*PAIR),
+    manual_faults.vm_reboot("node-1"),
+]
 FAULTS.append(manual_faults.vm_stop("node-1"))
 
 
 class Deaf(ForwardingApi):
-    """Answers an actor's writes with these in turn, the last of them for ever; those in `done` are done all the same."""
+    """Answers an actor's writes with these in turn, the last of them for ever; those in `done`
+    are done all the same.
+    """
 
     def __init__(self, api, answers, done):
         super().__init__(api)
@@ -104,7 +113,11 @@ def test_a_pod_that_others_destroy_is_not_ours():
         world.runner.advance(60)
 
         assert 300 <= incident.lasted < 320, "as long as it was tried"
-        assert (records(world)[-1].effects, records(world)[-1].perhaps, incident.shaken) == ([], [], [])
+        assert (records(world)[-1].effects, records(world)[-1].perhaps, incident.shaken) == (
+            [],
+            [],
+            [],
+        )
 
 
 @pytest.mark.parametrize("then", [NO, LOST])
@@ -156,12 +169,18 @@ def test_while_nobody_answers_it_is_perhaps_and_then_it_was_not(fault):
 
         world.call(play())
         (incident,) = records(world)
-        assert [words for _, words in perhaps(world)] == ["the link of v from node-1 to node-2 is Connecting"]
+        assert [words for _, words in perhaps(world)] == [
+            "the link of v from node-1 to node-2 is Connecting"
+        ]
         assert (incident.effects, incident.perhaps, incident.shaken) == ([], [], [])
 
 
 def stalled():
-    return REPLICATED_VOLUME_REPLICAS, "v-0", {"status": {"peers": [{"name": "v-1", "connectionState": "Connecting"}]}}
+    return (
+        REPLICATED_VOLUME_REPLICAS,
+        "v-0",
+        {"status": {"peers": [{"name": "v-1", "connectionState": "Connecting"}]}},
+    )
 
 
 def test_a_block_that_was_made_unheard_is_undone_and_may_have_done_something():
@@ -169,7 +188,9 @@ def test_a_block_that_was_made_unheard_is_undone_and_may_have_done_something():
         storage = Storage(world)
         storage.volume("v", *PAIR)
         deaf(world, LOST, NO, None, done=(LOST,))
-        world.runner.loop.call_later(0.3, lambda: world.runner.start(world.api.patch(*stalled()), "the link"))
+        world.runner.loop.call_later(
+            0.3, lambda: world.runner.start(world.api.patch(*stalled()), "the link")
+        )
         _, incident = refused(world, manual_faults.network_block(*PAIR))
 
         assert world.names(CILIUM_NETWORK_POLICIES, VMS) == []
@@ -216,7 +237,9 @@ def test_nobody_is_overtaken_by_what_is_asked_for_and_not_answered():
             storage.link(*link, "Connecting")
         world.call(first.end())
         answers = deaf(world, InternalError("down"))
-        asking = world.runner.loop.create_task(cause(world.stage, manual_faults.network_block(*PAIR)))
+        asking = world.runner.loop.create_task(
+            cause(world.stage, manual_faults.network_block(*PAIR))
+        )
         world.runner.advance(10)
         storage.link("v-0", "v-1", "Connected")
         world.runner.advance(10)

@@ -24,14 +24,25 @@ iperf3: interrupt - the client has terminated
 
 
 @pytest.mark.parametrize(
-    ("loss", "text"), [(0.01, "0.01"), (0.001, "0.001"), (0.1, "0.1"), (1, "1"), (1.0, "1"), (2**-31, "0.0000000005"), (0.0, "0")]
+    ("loss", "text"),
+    [
+        (0.01, "0.01"),
+        (0.001, "0.001"),
+        (0.1, "0.1"),
+        (1, "1"),
+        (1.0, "1"),
+        (2**-31, "0.0000000005"),
+        (0.0, "0"),
+    ],
 )
 def test_a_small_loss_stays_what_it_is(loss, text):
     assert f" --probability {text} -m " in add_rule("j", "10.0.0.1", loss)
     assert f" --probability {text} -m " in remove_rule("j", "10.0.0.1", loss, 30)
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(30, "30"), (30.0, "30"), (12.5, "12.5"), (100000.0, "100000")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(30, "30"), (30.0, "30"), (12.5, "12.5"), (100000.0, "100000")]
+)
 def test_durations_are_what_sleep_and_timeout_understand(seconds, text):
     assert f"\nsleep {text}\n" in remove_rule("j", "10.0.0.1", 0.01, seconds)
     assert f"\ntimeout {text} sh -c '\n" in load_link("10.0.0.1", seconds)
@@ -52,7 +63,9 @@ def test_how_many_packets_were_dropped(log, packets):
     assert dropped_packets(log) == packets
 
 
-@pytest.mark.parametrize(("log", "rules"), [("swept 2 rules\n", 2), ("swept 0 rules\n", 0), ("swept rules", None)])
+@pytest.mark.parametrize(
+    ("log", "rules"), [("swept 2 rules\n", 2), ("swept 0 rules\n", 0), ("swept rules", None)]
+)
 def test_how_many_rules_were_swept(log, rules):
     assert swept_rules(log) == rules
 

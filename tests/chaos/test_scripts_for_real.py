@@ -1,4 +1,6 @@
-"""The very text of the Jobs, on real iptables and iperf3, between two machines made of namespaces."""
+"""The very text of the Jobs, on real iptables and iperf3, between two machines made of
+namespaces.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ def test_packets_before_during_and_after(host, hosts, path):
     assert other.receives(host, SENT) == SENT, "the other direction loses nothing"
 
     log = host.run(remove_rule("worker-1", other.address, 0.2, 0.1), path)
-    assert SENT - arrived <= dropped_packets(log) < SENT - arrived + 50, "what says the end may be lost as well"
+    assert SENT - arrived <= dropped_packets(log) < SENT - arrived + 50, (
+        "what says the end may be lost as well"
+    )
     assert rules(host, path) == POLICY
     assert host.receives(other, SENT) == SENT
 
@@ -104,7 +108,9 @@ def test_a_sweep_finds_all_of_ours_and_no_other(host, path):
 def test_both_push_at_once_and_nothing_runs_on(hosts, shell, tmp_path):
     namespaces.demand_tool("iperf3")
     path = namespaces.programs(tmp_path, shell, "nft")
-    containers = [one.container(load_link(other.address, 3), path) for one, other in (hosts, hosts[::-1])]
+    containers = [
+        one.container(load_link(other.address, 3), path) for one, other in (hosts, hosts[::-1])
+    ]
     for container in containers:
         log, _ = container.communicate(timeout=20)
         assert container.returncode == 0

@@ -19,15 +19,24 @@ def attempts(*profiles):
 
     async def play(world):
         stop = Signal()
-        lives = [world.runner.loop.create_task(profile.run(world.stage, stop)) for profile in profiles]
+        lives = [
+            world.runner.loop.create_task(profile.run(world.stage, stop)) for profile in profiles
+        ]
         await world.runner.clock.sleep(900)
         stop.give()
         await asyncio.wait(lives)
 
     with staged(40) as world:  # so many that no two of them want the same machine
         world.call(play(world))
-        told = [entry for entry in world.journal if entry.what in {"incident-started", "incident-skipped"}]
-        return {who: [entry.at for entry in told if entry.who == who] for who in dict.fromkeys(entry.who for entry in told)}
+        told = [
+            entry
+            for entry in world.journal
+            if entry.what in {"incident-started", "incident-skipped"}
+        ]
+        return {
+            who: [entry.at for entry in told if entry.who == who]
+            for who in dict.fromkeys(entry.who for entry in told)
+        }
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Faults on the embedded cluster's virtual machines: the objects are understood there, and have their effect."""
+"""Faults on the embedded cluster's virtual machines: the objects are understood there, and have
+their effect.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,13 @@ class World:
         self.parent = self.cluster.parent()
         self.journal = Journal(self.runner.clock)
         self.stage = Stage(
-            self.cluster.api, self.runner.clock, self.cluster.chance, self.journal, "run-1", owned=True, parent=self.parent
+            self.cluster.api,
+            self.runner.clock,
+            self.cluster.chance,
+            self.journal,
+            "run-1",
+            owned=True,
+            parent=self.parent,
         )
 
     def cause(self, fault):
@@ -67,7 +75,10 @@ def test_two_machines_are_cut_off_from_each_other_and_from_nobody_else():
         w.runner.advance(1)
         assert w.blocked("node-1", "node-2")
         assert w.blocked("node-2", "node-1")
-        assert not any(w.blocked(*pair) for pair in (("node-1", "node-3"), ("node-3", "node-2"), ("node-4", "node-3")))
+        assert not any(
+            w.blocked(*pair)
+            for pair in (("node-1", "node-3"), ("node-3", "node-2"), ("node-4", "node-3"))
+        )
         assert not w.blocked("node-1", "node-2", protocol="UDP")
         w.end(incident)
         w.runner.advance(1)
@@ -87,8 +98,16 @@ def test_single_ports():
     with world() as w:
         w.cause(manual_faults.network_block("node-1", "node-2", ports=[7001, 7009]))
         w.runner.advance(1)
-        assert [w.blocked("node-1", "node-2", port) for port in (7000, 7001, 7009)] == [False, True, True]
-        assert [w.blocked("node-2", "node-1", port) for port in (7000, 7001, 7009)] == [False, True, True]
+        assert [w.blocked("node-1", "node-2", port) for port in (7000, 7001, 7009)] == [
+            False,
+            True,
+            True,
+        ]
+        assert [w.blocked("node-2", "node-1", port) for port in (7000, 7001, 7009)] == [
+            False,
+            True,
+            True,
+        ]
 
 
 def test_a_link_is_cut_and_no_other_between_the_same_machines_though_its_ports_are_the_same_the_other_way_round():
@@ -140,7 +159,9 @@ def operations(w):
 
 def test_a_machine_that_somebody_else_has_stopped_stays_so():
     with world() as w:
-        theirs = operation("their-stop-1", w.parent.namespace, "Stop", "node-2", {"chaos.megatest/type": "vm-stop"})
+        theirs = operation(
+            "their-stop-1", w.parent.namespace, "Stop", "node-2", {"chaos.megatest/type": "vm-stop"}
+        )
         w.runner.call(w.parent.api_for("test").create(VIRTUAL_MACHINE_OPERATIONS, theirs))
         w.runner.advance(60)
         w.runner.call(clear_before(w.stage))
@@ -149,7 +170,10 @@ def test_a_machine_that_somebody_else_has_stopped_stays_so():
 
 def test_losses_and_latency():
     with world() as w:
-        for fault in (manual_faults.losses("node-1", "node-2", 0.1), manual_faults.latency("node-1", "node-3")):
+        for fault in (
+            manual_faults.losses("node-1", "node-2", 0.1),
+            manual_faults.latency("node-1", "node-3"),
+        ):
             incident = w.cause(fault)
             w.runner.advance(30)
             w.end(incident)
@@ -165,11 +189,17 @@ def rules(w, node):
 def test_a_rule_that_nobody_takes_away_is_swept():
     with world() as w:
         incident = w.cause(Losses(("node-1", "node-2"), 0.1, 30))
-        w.runner.call(w.cluster.api("somebody").delete(JOBS, f"chaos-{incident.id}-del-a", "default", propagation="Background"))
+        w.runner.call(
+            w.cluster.api("somebody").delete(
+                JOBS, f"chaos-{incident.id}-del-a", "default", propagation="Background"
+            )
+        )
         w.runner.advance(30)
         w.end(incident)
 
-        assert [(data["node"], data["rules"]) for _, _, data in w.told("rules-swept")] == [("node-1", 1)]
+        assert [(data["node"], data["rules"]) for _, _, data in w.told("rules-swept")] == [
+            ("node-1", 1)
+        ]
         assert (rules(w, "node-1"), rules(w, "node-2")) == (0, 0)
 
 
@@ -179,17 +209,26 @@ def test_rules_of_a_run_that_died_are_swept_before_the_next():
         w.stage.shared.clear()
         w.runner.call(clear_before(w.stage))
 
-        assert [(data["node"], data["rules"]) for _, _, data in w.told("rules-swept")] == [("node-1", 1), ("node-2", 1)]
+        assert [(data["node"], data["rules"]) for _, _, data in w.told("rules-swept")] == [
+            ("node-1", 1),
+            ("node-2", 1),
+        ]
         assert (rules(w, "node-1"), rules(w, "node-2")) == (0, 0)
 
 
-@pytest.mark.parametrize(("comment", "left"), [("node-1-add-iptables", 0), ("node-1-add-iptables-too", 1)])
+@pytest.mark.parametrize(
+    ("comment", "left"), [("node-1-add-iptables", 0), ("node-1-add-iptables-too", 1)]
+)
 def test_a_rule_of_the_go_megatest_is_swept_and_none_that_is_like_it(comment, left):
     rule = "-s 10.0.0.1 -m statistic --mode random --probability 0.5 -m comment --comment"
     text = f'set -e\niptables -A INPUT {rule} "node-1-add-iptables" -j DROP\n'
     with world() as w:
         api = w.cluster.api("somebody")
-        w.runner.call(api.create(JOBS, job("go", "node-1", text.replace("node-1-add-iptables", comment), 300, {})))
+        w.runner.call(
+            api.create(
+                JOBS, job("go", "node-1", text.replace("node-1-add-iptables", comment), 300, {})
+            )
+        )
         w.runner.advance(20)
         actor = w.stage.actor("test")
         swept = w.runner.call(sweep(actor, "sweep", "node-1", "node-1-add-iptables", actor.labels))
@@ -237,8 +276,12 @@ def test_the_same_seed_tells_the_same_story():
             stop = Signal()
 
             async def play():
-                profiles = [PROFILES[name](period=(20.0, 60.0)) for name in ("network-block", "vm-reboot")]
-                tasks = [w.runner.loop.create_task(profile.run(w.stage, stop)) for profile in profiles]
+                profiles = [
+                    PROFILES[name](period=(20.0, 60.0)) for name in ("network-block", "vm-reboot")
+                ]
+                tasks = [
+                    w.runner.loop.create_task(profile.run(w.stage, stop)) for profile in profiles
+                ]
                 await w.runner.clock.sleep(600)
                 stop.give()
                 for task in tasks:

@@ -1,4 +1,6 @@
-"""Virtual time: what waits is done at its exact instant, in the order of asking, and a run that cannot go on says why."""
+"""Virtual time: what waits is done at its exact instant, in the order of asking, and a run that
+cannot go on says why.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,13 @@ def test_a_deadlock_names_who_waits_for_what(runner):
         await asyncio.Event().wait()
 
     runner.start(waits_for_nothing(), "the forgotten one")
-    with pytest.raises(StalledError, match=r"no timer is set(.|\n)*the forgotten one waits in .*waits_for_nothing.* > Event.wait"):
+    with pytest.raises(
+        StalledError,
+        match=(
+            r"no timer is set(.|\n)*the forgotten one waits in .*waits_for_nothing.* > "
+            r"Event.wait"
+        ),
+    ):
         runner.call(asyncio.Event().wait())
 
 
@@ -98,7 +106,9 @@ def test_a_deadlock_is_told_of_a_request_that_was_begun_by_hand(runner):
     async def request():
         await asyncio.Event().wait()
 
-    with pytest.raises(StalledError, match=r"the test waits in .*request \(test_virtual.py:\d+\) > Event.wait"):
+    with pytest.raises(
+        StalledError, match=r"the test waits in .*request \(test_virtual.py:\d+\) > Event.wait"
+    ):
         runner.ask(request())
 
 
@@ -106,7 +116,9 @@ def test_what_an_actor_calls_its_variables_does_not_matter_in_a_report(runner):
     async def wraps(coroutine):
         await coroutine
 
-    with pytest.raises(StalledError, match=r"the test waits in .*wraps \(test_virtual.py:\d+\) > Event.wait"):
+    with pytest.raises(
+        StalledError, match=r"the test waits in .*wraps \(test_virtual.py:\d+\) > Event.wait"
+    ):
         runner.call(wraps(asyncio.Event().wait()))
 
 
@@ -395,7 +407,9 @@ def test_who_hangs_up_before_his_turn_is_not_served_and_the_next_one_is(runner):
     assert served == []
 
 
-def test_a_stall_is_told_to_the_other_thread_that_waits_and_the_next_one_is_served(runner, monkeypatch):
+def test_a_stall_is_told_to_the_other_thread_that_waits_and_the_next_one_is_served(
+    runner, monkeypatch
+):
     monkeypatch.setattr("pytest_kscen.clock.loop.STEPS_PER_INSTANT", 1000)
 
     async def spins():

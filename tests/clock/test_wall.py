@@ -69,7 +69,9 @@ def test_blocking_the_loop_is_refused(runner):
         runner.call(blocks())
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(0, "1970-01-01T00:00:00Z"), (1767225600, "2026-01-01T00:00:00Z")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "1970-01-01T00:00:00Z"), (1767225600, "2026-01-01T00:00:00Z")]
+)
 def test_timestamps(seconds, text):
     assert timestamp_of(seconds) == text
     assert epoch_of(text) == seconds

@@ -22,7 +22,9 @@ class Docker:
         """The commands that were given, of these kinds if any are named."""
         log = self.folder / "calls"
         given = log.read_text().splitlines() if log.exists() else []
-        return [" ".join(line.split()[:2]) for line in given if not wanted or line.startswith(wanted)]
+        return [
+            " ".join(line.split()[:2]) for line in given if not wanted or line.startswith(wanted)
+        ]
 
     def clusters(self) -> list[str]:
         return sorted(path.name for path in self.folder.iterdir() if path.is_dir())
@@ -30,8 +32,12 @@ class Docker:
 
 @pytest.fixture
 def docker(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Docker:
-    """A folder that stands for Docker, and a `kind` program; shares and pytest-kind's folder stay inside tmp_path."""
-    monkeypatch.setenv("KSCEN_CACHE", str(CACHE))  # pytester has a home of its own, and the real programs are in this one's cache
+    """A folder that stands for Docker, and a `kind` program; shares and pytest-kind's folder
+    stay inside tmp_path.
+    """
+    monkeypatch.setenv(
+        "KSCEN_CACHE", str(CACHE)
+    )  # pytester has a home of its own, and the real programs are in this one's cache
     folder = tmp_path / "docker"
     folder.mkdir()
     program = tmp_path / "kind"

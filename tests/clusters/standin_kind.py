@@ -1,8 +1,9 @@
-"""A stand-in for the `kind` program: its clusters are the real control plane of this machine, or hollow ones without servers.
+"""A stand-in for the `kind` program: its clusters are the real control plane of this machine, or
+hollow ones without servers.
 
-KSCEN_STANDIN is the folder that stands for Docker: a folder for each cluster, and `calls`, what was asked in order.
-KSCEN_STANDIN_MODE: real, hollow (a kubeconfig and nothing behind it), failing (a create that fails half-way), hanging.
-"""
+KSCEN_STANDIN is the folder that stands for Docker: a folder for each cluster, and `calls`, what was
+asked in order. KSCEN_STANDIN_MODE: real, hollow (a kubeconfig and nothing behind it), failing (a
+create that fails half-way), hanging."""
 
 import json
 import os

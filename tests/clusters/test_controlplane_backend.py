@@ -49,11 +49,16 @@ def leftovers(tmp_path):
 
 
 def test_one_that_dies_is_named_with_the_end_of_its_log(fakes, tmp_path):
-    fakes("kube-apiserver", "for i in $(seq 30); do echo line $i; done; echo 'bad flag' >&2; exit 1")
+    fakes(
+        "kube-apiserver", "for i in $(seq 30); do echo line $i; done; echo 'bad flag' >&2; exit 1"
+    )
     with pytest.raises(ClusterRefused) as refusal:
         ControlPlaneCluster()
     lines = str(refusal.value).splitlines()
-    assert lines[0] == "the real control plane did not start: kube-apiserver ended before its time. The end of its log:"
+    assert lines[0] == (
+        "the real control plane did not start: kube-apiserver ended before its time. The "
+        "end of its log:"
+    )
     assert lines[-1] == "bad flag"
     assert len(lines) == 16
     assert leftovers(tmp_path) == []
@@ -62,15 +67,24 @@ def test_one_that_dies_is_named_with_the_end_of_its_log(fakes, tmp_path):
 def test_one_that_never_answers_is_given_up(fakes, tmp_path, monkeypatch):
     monkeypatch.setattr(starting, "PATIENCE", 0.3)
     fakes("kube-apiserver", "echo thinking; exec sleep 1000")
-    with pytest.raises(ClusterRefused, match=r"kube-apiserver was of no use after 0 s. The end of its log:\nthinking"):
+    with pytest.raises(
+        ClusterRefused,
+        match=r"kube-apiserver was of no use after 0 s. The end of its log:\nthinking",
+    ):
         ControlPlaneCluster()
     assert leftovers(tmp_path) == []
 
 
 def test_a_port_that_was_taken_is_replaced_by_another(fakes, tmp_path):
     ports = tmp_path / "ports"
-    fakes("kube-apiserver", f'echo "$@" >> {ports}; echo "listen tcp 127.0.0.1: bind: address already in use"; exit 1')
-    with pytest.raises(ClusterRefused, match="no port for a kube-apiserver: 5 that were free were taken before it came up"):
+    fakes(
+        "kube-apiserver",
+        f'echo "$@" >> {ports}; echo "listen tcp 127.0.0.1: bind: address already in use"; exit 1',
+    )
+    with pytest.raises(
+        ClusterRefused,
+        match="no port for a kube-apiserver: 5 that were free were taken before it came up",
+    ):
         ControlPlaneCluster()
     tried = [word for word in ports.read_text().split() if word.startswith("--secure-port=")]
     assert len(set(tried)) == 5
@@ -119,21 +133,36 @@ def test_workloads_come_alive_on_simulated_machines():
 
 def read_a_log(cluster):
     core = kubernetes.client.CoreV1Api(cluster.client)
-    container = {"name": "c", "image": "busybox", "command": ["sh", "-c", "echo one; echo two; sleep 3600"]}
-    core.create_namespaced_pod("default", {"metadata": {"name": "talker"}, "spec": {"containers": [container]}})
-    cluster.until(lambda: core.read_namespaced_pod("talker", "default").status.phase == "Running", timeout="60s")
+    container = {
+        "name": "c",
+        "image": "busybox",
+        "command": ["sh", "-c", "echo one; echo two; sleep 3600"],
+    }
+    core.create_namespaced_pod(
+        "default", {"metadata": {"name": "talker"}, "spec": {"containers": [container]}}
+    )
+    cluster.until(
+        lambda: core.read_namespaced_pod("talker", "default").status.phase == "Running",
+        timeout="60s",
+    )
     assert cluster.runner.call(cluster.api().log("talker", "default")) == "one\ntwo\n"
     assert core.read_namespaced_pod_log("talker", "default", tail_lines=1) == "two\n"
 
 
 def run_a_deployment(cluster):
-    core, apps = kubernetes.client.CoreV1Api(cluster.client), kubernetes.client.AppsV1Api(cluster.client)
+    core, apps = (
+        kubernetes.client.CoreV1Api(cluster.client),
+        kubernetes.client.AppsV1Api(cluster.client),
+    )
     assert len(core.list_node().items) == 2
     container = {"name": "c", "image": "pause"}
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
     spec = {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template}
     apps.create_namespaced_deployment("default", {"metadata": {"name": "web"}, "spec": spec})
-    cluster.until(lambda: apps.read_namespaced_deployment("web", "default").status.ready_replicas == 3, timeout="60s")
+    cluster.until(
+        lambda: apps.read_namespaced_deployment("web", "default").status.ready_replicas == 3,
+        timeout="60s",
+    )
     pods = cluster.runner.call(cluster.api().list(PODS, "default")).items
     assert {pod["status"]["phase"] for pod in pods} == {"Running"}
 
@@ -143,40 +172,65 @@ def test_what_does_not_come_true_is_said(cluster):
     before = cluster.now
     cluster.advance("0.1s")
     assert 0.1 <= cluster.now - before < 10
-    with pytest.raises(TimeoutError, match=r"within 0.2s of cluster time this did not come true: .*lambda: False"):
+    with pytest.raises(
+        TimeoutError, match=r"within 0.2s of cluster time this did not come true: .*lambda: False"
+    ):
         cluster.until(lambda: False, timeout="0.2s")
 
 
 @pytest.mark.controlplane
 def test_kubectl_speaks_to_it(cluster):
     kubectl = programs.find(("kubectl",))["kubectl"]
-    command = [kubectl, "--kubeconfig", cluster.kubeconfig, "get", "namespace", "default", "-o", "name"]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "namespace/default\n"
+    command = [
+        kubectl,
+        "--kubeconfig",
+        cluster.kubeconfig,
+        "get",
+        "namespace",
+        "default",
+        "-o",
+        "name",
+    ]
+    assert (
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        == "namespace/default\n"
+    )
 
 
 @pytest.mark.controlplane
 def test_another_beside_it_is_another(cluster):
     with contextlib.closing(ControlPlaneCluster(nodes=0)) as other:
-        kubernetes.client.CoreV1Api(other.client).create_namespace({"metadata": {"name": "elsewhere"}})
+        kubernetes.client.CoreV1Api(other.client).create_namespace(
+            {"metadata": {"name": "elsewhere"}}
+        )
         folder = other.processes.folder
         os.kill(other.processes.pid("kube-scheduler"), signal.SIGKILL)
         with pytest.raises(TimeoutError) as late:
             other.until(lambda: False, timeout="0.5s")
-        assert late.value.__notes__[0].startswith("kube-scheduler of the real control plane has ended.")
-    here = [item.metadata.name for item in kubernetes.client.CoreV1Api(cluster.client).list_namespace().items]
+        assert late.value.__notes__[0].startswith(
+            "kube-scheduler of the real control plane has ended."
+        )
+    here = [
+        item.metadata.name
+        for item in kubernetes.client.CoreV1Api(cluster.client).list_namespace().items
+    ]
     assert "elsewhere" not in here
     assert not folder.exists()
 
 
 @pytest.mark.controlplane
 def test_a_killed_test_run_leaves_nothing():
-    run = subprocess.Popen([sys.executable, "-c", DOOMED, *programs.SERVERS], stdout=subprocess.PIPE, text=True)
+    run = subprocess.Popen(
+        [sys.executable, "-c", DOOMED, *programs.SERVERS], stdout=subprocess.PIPE, text=True
+    )
     folder, *pids = run.stdout.readline().split()
     assert len(pids) == 4
     os.kill(run.pid, signal.SIGKILL)
     run.communicate()
     for _ in range(300):
-        if not pathlib.Path(folder).exists() and not any(pathlib.Path(f"/proc/{pid}").exists() for pid in pids):
+        if not pathlib.Path(folder).exists() and not any(
+            pathlib.Path(f"/proc/{pid}").exists() for pid in pids
+        ):
             return
         time.sleep(0.1)
     raise AssertionError(f"{folder} or one of {pids} is still there after 30 s")

@@ -28,7 +28,10 @@ class Place:
         return self.cluster.runner.call(coroutine)
 
     def nodes_of(self, labels, namespace):
-        return sorted(pod["spec"].get("nodeName", "") for pod in self.call(self.api.list(PODS, namespace, labels=labels)).items)
+        return sorted(
+            pod["spec"].get("nodeName", "")
+            for pod in self.call(self.api.list(PODS, namespace, labels=labels)).items
+        )
 
     def phase(self):
         return self.call(self.api.get(VIRTUAL_MACHINES, "node-1", "vms"))["status"]["phase"]
@@ -66,10 +69,17 @@ def test_the_same_server_has_nodes_for_machines_alone(place):
 
 def test_what_the_nested_cluster_runs_keeps_off_them(place):
     labels = {"app": "agent"}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "app:1"}]}}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "c", "image": "app:1"}]},
+    }
     spec = {"selector": {"matchLabels": labels}, "template": template}
-    place.call(place.api.create(DAEMON_SETS, {"metadata": {"name": "agent"}, "spec": spec}, "default"))
-    place.cluster.until(lambda: place.nodes_of("app=agent", "default") == ["node-1", "node-2"], "30s")
+    place.call(
+        place.api.create(DAEMON_SETS, {"metadata": {"name": "agent"}, "spec": spec}, "default")
+    )
+    place.cluster.until(
+        lambda: place.nodes_of("app=agent", "default") == ["node-1", "node-2"], "30s"
+    )
     place.cluster.advance(1)
     assert place.nodes_of("app=agent", "default") == ["node-1", "node-2"]
 

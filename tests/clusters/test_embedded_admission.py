@@ -25,7 +25,9 @@ def test_a_pod_may_be_created_in_the_instant_of_its_namespace(cluster):
     ask(cluster, "create", NAMESPACES, {"metadata": {"name": "n"}})
     pod = ask(cluster, "create", PODS, POD, "n")
     assert pod["spec"]["serviceAccountName"] == "default"
-    cluster.until(lambda: ask(cluster, "get", PODS, "p", "n")["status"]["phase"] == "Running", timeout="1m")
+    cluster.until(
+        lambda: ask(cluster, "get", PODS, "p", "n")["status"]["phase"] == "Running", timeout="1m"
+    )
 
 
 def test_the_systems_priority_classes_are_there(cluster):
@@ -37,6 +39,15 @@ def test_the_systems_priority_classes_are_there(cluster):
 
 
 def test_a_test_may_put_a_gate_of_its_own(cluster):
-    cluster.admission.add(Hook("no-pause", validate=lambda review: "name another image", resources=[PODS], operations=["CREATE"]))
-    with pytest.raises(Forbidden, match='admission webhook "no-pause" denied the request: name another image'):
+    cluster.admission.add(
+        Hook(
+            "no-pause",
+            validate=lambda review: "name another image",
+            resources=[PODS],
+            operations=["CREATE"],
+        )
+    )
+    with pytest.raises(
+        Forbidden, match='admission webhook "no-pause" denied the request: name another image'
+    ):
         ask(cluster, "create", PODS, POD, "default")

@@ -21,7 +21,9 @@ def cluster():
 
 
 def names(cluster, api, resource, namespace=""):
-    return [obj["metadata"]["name"] for obj in cluster.runner.call(api.list(resource, namespace)).items]
+    return [
+        obj["metadata"]["name"] for obj in cluster.runner.call(api.list(resource, namespace)).items
+    ]
 
 
 def test_a_parent_is_another_api_server_in_the_same_time(cluster):
@@ -41,17 +43,23 @@ def test_it_is_opened_once_and_only_when_it_is_asked_for(cluster):
 
 
 def test_whoever_asks_names_the_namespace(cluster):
-    assert names(cluster, cluster.parent(namespace="default").api_for("test"), VIRTUAL_MACHINES, "default") == ["node-1", "node-2"]
+    assert names(
+        cluster, cluster.parent(namespace="default").api_for("test"), VIRTUAL_MACHINES, "default"
+    ) == ["node-1", "node-2"]
 
 
 def test_it_is_in_one_namespace(cluster):
     assert cluster.parent(namespace="vms") is cluster.parent()
-    with pytest.raises(ClusterRefused, match="open already, with virtual machines in 'vms', not in 'others'"):
+    with pytest.raises(
+        ClusterRefused, match="open already, with virtual machines in 'vms', not in 'others'"
+    ):
         cluster.parent(namespace="others")
 
 
 def test_a_namespace_that_was_said_when_the_cluster_was_opened_holds():
-    with contextlib.closing(open_cluster("embedded", seed="1", nodes=0, vm_namespace="machines")) as cluster:
+    with contextlib.closing(
+        open_cluster("embedded", seed="1", nodes=0, vm_namespace="machines")
+    ) as cluster:
         assert cluster.parent().namespace == "machines"
 
 
@@ -65,7 +73,10 @@ def test_opening_it_leaves_the_nodes_as_they_are(cluster):
 
 def test_its_addresses_are_not_those_of_the_machines_in_it(cluster):
     api = cluster.parent().api_for("test")
-    hosts = [node["status"]["addresses"][0]["address"] for node in cluster.runner.call(api.list(NODES)).items]
+    hosts = [
+        node["status"]["addresses"][0]["address"]
+        for node in cluster.runner.call(api.list(NODES)).items
+    ]
     assert hosts == ["172.19.0.2", "172.19.0.3", "172.19.0.4"]
 
 
@@ -77,7 +88,10 @@ def test_it_has_no_say_in_what_the_cluster_draws():
             else:
                 cluster.advance(1.5)
             api, call = cluster.api("test"), cluster.runner.call
-            pod = {"metadata": {"generateName": "p-"}, "spec": {"containers": [{"name": "c", "image": "app:1"}]}}
+            pod = {
+                "metadata": {"generateName": "p-"},
+                "spec": {"containers": [{"name": "c", "image": "app:1"}]},
+            }
             for _ in range(3):
                 call(api.create(PODS, pod, "default"))
             cluster.advance("5m")
@@ -93,7 +107,10 @@ def test_the_same_seed_gives_the_same_parent():
             api = cluster.parent().api_for("test")
             cluster.runner.call(api.delete(PODS, names(cluster, api, PODS, "vms")[0], "vms"))
             cluster.advance("3m")
-            return [cluster.runner.call(api.list(resource)).items for resource in (VIRTUAL_MACHINES, PODS, EVENTS)]
+            return [
+                cluster.runner.call(api.list(resource)).items
+                for resource in (VIRTUAL_MACHINES, PODS, EVENTS)
+            ]
 
     assert story() == story()
 
@@ -125,7 +142,10 @@ def test_the_doors_of_both_are_shut(cluster):
 
 def test_a_parent_that_does_not_come_up_hands_everything_back(cluster, monkeypatch):
     monkeypatch.setattr(assembly, "PATIENCE", 0.5)
-    with pytest.raises(TimeoutError, match=r"virtualmachines\.virtualization\.deckhouse\.io vms/node-1 was not as awaited"):
+    with pytest.raises(
+        TimeoutError,
+        match=r"virtualmachines\.virtualization\.deckhouse\.io vms/node-1 was not as awaited",
+    ):
         cluster.parent()
 
 

@@ -38,7 +38,9 @@ def world():
 
 @pytest.fixture
 def cluster(world):
-    with contextlib.closing(open_cluster("kubeconfig", seed="1", kubeconfig=world.kubeconfig)) as cluster:
+    with contextlib.closing(
+        open_cluster("kubeconfig", seed="1", kubeconfig=world.kubeconfig)
+    ) as cluster:
         yield cluster
 
 
@@ -56,19 +58,27 @@ def test_it_is_the_cluster_that_was_named(world, cluster):
     assert cluster.parent() is parent
 
 
-KUBECONFIG = "--parent-kubeconfig FILE (that of the cluster that runs its nodes as virtual machines)"
+KUBECONFIG = (
+    "--parent-kubeconfig FILE (that of the cluster that runs its nodes as virtual machines)"
+)
 NAMESPACE = "--vm-namespace NAME (where in it those are)"
 
 
 def test_what_was_said_when_the_cluster_was_opened_holds(world):
     named = {"parent_kubeconfig": world._host.kubeconfig, "vm_namespace": "vms"}
-    with contextlib.closing(open_cluster("kubeconfig", seed="1", kubeconfig=world.kubeconfig, **named)) as cluster:
+    with contextlib.closing(
+        open_cluster("kubeconfig", seed="1", kubeconfig=world.kubeconfig, **named)
+    ) as cluster:
         assert cluster.parent().namespace == "vms"
 
 
 @pytest.mark.parametrize(
     ("named", "missing"),
-    [(("namespace",), KUBECONFIG), (("kubeconfig",), NAMESPACE), ((), f"{KUBECONFIG} and {NAMESPACE}")],
+    [
+        (("namespace",), KUBECONFIG),
+        (("kubeconfig",), NAMESPACE),
+        ((), f"{KUBECONFIG} and {NAMESPACE}"),
+    ],
 )
 def test_what_is_not_named_is_asked_for(world, cluster, named, missing):
     known = {"namespace": "vms", "kubeconfig": world._host.kubeconfig}
@@ -78,41 +88,63 @@ def test_what_is_not_named_is_asked_for(world, cluster, named, missing):
 
 def test_one_without_virtual_machines_is_not_it(world, cluster):
     words = refusal(cluster, kubeconfig=world.kubeconfig, namespace="vms")
-    assert "knows no virtualmachines.virtualization.deckhouse.io: it is not the one that runs the virtual machines" in words
-    assert words.endswith("get virtualmachines -A`, or choose another with --parent-kubeconfig FILE")
+    assert (
+        "knows no virtualmachines.virtualization.deckhouse.io: it is not the one that "
+        "runs the virtual machines"
+    ) in words
+    assert words.endswith(
+        "get virtualmachines -A`, or choose another with --parent-kubeconfig FILE"
+    )
 
 
 def test_a_namespace_without_any_is_answered_with_those_that_have_some(world, cluster):
     words = refusal(cluster, kubeconfig=world._host.kubeconfig, namespace="empty")
     assert (
-        "has no virtual machines in the namespace 'empty' (there are some in others, strangers, vms): see --vm-namespace" in words
-    )
+        "has no virtual machines in the namespace 'empty' (there are some in others, "
+        "strangers, vms): see --vm-namespace"
+    ) in words
 
 
 def test_machines_that_are_no_nodes_are_left_alone_and_named(world, cluster, caplog):
     caplog.set_level(logging.INFO, "pytest_kscen.clusters")
     parent = cluster.parent(kubeconfig=world._host.kubeconfig, namespace="others")
     assert parent.machines == {"node-1"}
-    assert caplog.messages == ["virtual machines in others that are no nodes of the tested cluster are left alone: bastion"]
+    assert caplog.messages == [
+        "virtual machines in others that are no nodes of the tested cluster are left alone: bastion"
+    ]
     with contextlib.closing(Journal(cluster.runner.clock)) as journal:
-        stage = Stage(cluster.api, cluster.runner.clock, cluster.chance, journal, "r", owned=False, parent=parent)
+        stage = Stage(
+            cluster.api,
+            cluster.runner.clock,
+            cluster.chance,
+            journal,
+            "r",
+            owned=False,
+            parent=parent,
+        )
         assert list(cluster.runner.call(Hands.of(stage, "test").machines())) == ["node-1"]
         with pytest.raises(PreflightRefused) as refused:
             cluster.runner.call(preflight(stage, Plan(chaos=(NetworkBlock(),))))
-    assert "network-block needs 2 virtual machines: there are 1 (node-1) in the namespace others of the parent" in str(
-        refused.value
-    )
+    assert (
+        "network-block needs 2 virtual machines: there are 1 (node-1) in the namespace "
+        "others of the parent"
+    ) in str(refused.value)
 
 
 def test_a_namespace_of_other_peoples_machines_is_not_it(world, cluster):
     words = refusal(cluster, kubeconfig=world._host.kubeconfig, namespace="strangers")
-    where = "has no virtual machine in the namespace 'strangers' that is a node of the tested cluster"
+    where = (
+        "has no virtual machine in the namespace 'strangers' that is a node of the tested cluster"
+    )
     assert f"{where} (there are bastion; its nodes are node-1, node-2): see --vm-namespace" in words
 
 
 def test_a_parent_that_is_not_there_is_refused_by_its_own_option(tmp_path, world, cluster):
     words = refusal(cluster, kubeconfig=tmp_path / "absent", namespace="vms")
-    assert words == f"there is no kubeconfig at {tmp_path / 'absent'}: choose another with --parent-kubeconfig FILE"
+    assert words == (
+        f"there is no kubeconfig at {tmp_path / 'absent'}: choose another with "
+        "--parent-kubeconfig FILE"
+    )
 
 
 def test_a_kubeconfig_without_a_context_is_refused_by_its_own_option(tmp_path, world, cluster):

@@ -33,7 +33,13 @@ def wish(docker, **more):
 
 
 def test_the_command_line_says_what_is_wanted():
-    words = {"cluster_name": "mine", "kind_image": "i", "kind_bin": "/k", "kind_kubectl_bin": "/c", "keep_cluster": True}
+    words = {
+        "cluster_name": "mine",
+        "kind_image": "i",
+        "kind_bin": "/k",
+        "kind_kubectl_bin": "/c",
+        "keep_cluster": True,
+    }
     assert KindWish.of(words.get, "run") == KindWish("run", "mine", "i", "/k", "/c", keep=True)
     unnamed = KindWish.of(lambda _, default: default)
     assert unnamed == KindWish()
@@ -70,7 +76,10 @@ def test_a_cluster_that_was_there_is_used_and_stays(docker):
 def test_a_failed_creation_leaves_no_cluster(docker, monkeypatch):
     monkeypatch.setenv("KSCEN_STANDIN_MODE", "failing")
     share = KindShare(wish(docker, keep=True))
-    with pytest.raises(ClusterRefused, match=r"kind made no cluster 'kscen-run': .* ended with 1; .* Is Docker running"):
+    with pytest.raises(
+        ClusterRefused,
+        match=r"kind made no cluster 'kscen-run': .* ended with 1; .* Is Docker running",
+    ):
         share.enter()
     assert docker.clusters() == []
     assert not share.kubeconfig.parent.exists()
@@ -79,10 +88,17 @@ def test_a_failed_creation_leaves_no_cluster(docker, monkeypatch):
 def test_image_and_nodes_reach_kind(docker):
     share = KindShare(wish(docker, image="kindest/node:v1.36.4"), nodes=3)
     share.enter()
-    (created,) = [line for line in (docker.folder / "calls").read_text().splitlines() if line.startswith("create")]
+    (created,) = [
+        line
+        for line in (docker.folder / "calls").read_text().splitlines()
+        if line.startswith("create")
+    ]
     assert "--image=kindest/node:v1.36.4" in created
     assert (share.kubeconfig.parent / "kind.json").read_text().count('"worker"') == 2
-    with pytest.raises(ClusterRefused, match="a test run has one kind cluster, and 'kscen-run' was made with 3 nodes, not with 5"):
+    with pytest.raises(
+        ClusterRefused,
+        match="a test run has one kind cluster, and 'kscen-run' was made with 3 nodes, not with 5",
+    ):
         KindShare(wish(docker), nodes=5).enter()
     KindShare(wish(docker)).enter()
     assert docker.clusters() == ["kscen-run"]
@@ -115,7 +131,9 @@ def test_without_pytest_kind_the_message_says_what_to_install(docker, monkeypatc
 @pytest.mark.parametrize("crash", ["", "n or os._exit(1)"])
 def test_workers_share_one_cluster_even_if_one_crashes(docker, pytester, crash):
     pytester.makepyfile(WORKERS.format(program=str(docker.program), crash=crash))
-    result = pytester.runpytest_subprocess("-n2", "-p", "no:cacheprovider", "-W", "default", "--max-worker-restart=1")
+    result = pytester.runpytest_subprocess(
+        "-n2", "-p", "no:cacheprovider", "-W", "default", "--max-worker-restart=1"
+    )
     result.assert_outcomes(passed=5 if crash else 6, failed=1 if crash else 0)
     assert docker.clusters() == []
     assert set(docker.calls("create", "delete")) == {"create cluster", "delete cluster"}
@@ -131,8 +149,12 @@ def test_a_kind_cluster_is_a_cluster(docker, monkeypatch):
     try:
         assert first.owned
         assert not first.replayable
-        kubernetes.client.CoreV1Api(first.client).create_namespaced_config_map("default", {"metadata": {"name": "seen"}})
-        assert kubernetes.client.CoreV1Api(second.client).read_namespaced_config_map("seen", "default")
+        kubernetes.client.CoreV1Api(first.client).create_namespaced_config_map(
+            "default", {"metadata": {"name": "seen"}}
+        )
+        assert kubernetes.client.CoreV1Api(second.client).read_namespaced_config_map(
+            "seen", "default"
+        )
         assert "service/kubernetes" in second.kind.kubectl("get", "services", "-o", "name")
         second.kind.load_docker_image("example")
     finally:
@@ -158,7 +180,13 @@ def test_the_plugin_makes_one_for_the_whole_run(docker, pytester, monkeypatch, w
         """
     )
     result = pytester.runpytest_subprocess(
-        f"-n{workers}", "-p", "no:cacheprovider", "-W", "default", "--kscen-cluster=kind", f"--kind-bin={docker.program}"
+        f"-n{workers}",
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "default",
+        "--kscen-cluster=kind",
+        f"--kind-bin={docker.program}",
     )
     result.assert_outcomes(passed=4)
     assert docker.clusters() == []

@@ -30,8 +30,12 @@ def write(path: pathlib.Path, server: str, *names: str, **user: Any) -> pathlib.
         json.dumps(
             {
                 "clusters": [{"name": name, "cluster": {"server": server}} for name in names],
-                "users": [{"name": name, "user": user or {"token": f"{name}-token"}} for name in names],
-                "contexts": [{"name": name, "context": {"cluster": name, "user": name}} for name in names],
+                "users": [
+                    {"name": name, "user": user or {"token": f"{name}-token"}} for name in names
+                ],
+                "contexts": [
+                    {"name": name, "context": {"cluster": name, "user": name}} for name in names
+                ],
                 "current-context": names[0],
             }
         )
@@ -84,7 +88,9 @@ def stage_on(cluster):
 
 
 def test_two_runs_of_one_seed_have_names_of_their_own(tmp_path, server):
-    """Else one would take the other's objects for its own: its volumes, its policies and its Jobs."""
+    """Else one would take the other's objects for its own: its volumes, its policies and its
+    Jobs.
+    """
     path = write(tmp_path / "k", server, "b")
     with (
         contextlib.closing(KubeconfigCluster(path, seed="1")) as one,
@@ -94,7 +100,9 @@ def test_two_runs_of_one_seed_have_names_of_their_own(tmp_path, server):
         assert first.run_id != second.run_id
         destinies = [draw(stage.actor("multivolume").chance, Churn()) for stage in (first, second)]
         assert destinies[0].name != destinies[1].name
-        assert destinies[0] == dataclasses.replace(destinies[1], name=destinies[0].name), "what happens is the seed's"
+        assert destinies[0] == dataclasses.replace(destinies[1], name=destinies[0].name), (
+            "what happens is the seed's"
+        )
 
 
 def test_another_context_gets_a_kubeconfig_that_means_it(tmp_path, server):
@@ -109,7 +117,9 @@ def test_another_context_gets_a_kubeconfig_that_means_it(tmp_path, server):
 def test_without_a_path_it_is_the_one_kubectl_speaks_to(tmp_path, server, monkeypatch):
     write(tmp_path / "first", server, "b")
     write(tmp_path / "second", "http://127.0.0.1:1", "b", "c")
-    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'first'}:{tmp_path / 'second'}:{tmp_path / 'absent'}")
+    monkeypatch.setenv(
+        "KUBECONFIG", f"{tmp_path / 'first'}:{tmp_path / 'second'}:{tmp_path / 'absent'}"
+    )
     with contextlib.closing(KubeconfigCluster()) as cluster:
         merged = json.loads(cluster.kubeconfig.read_text())
     assert [context["name"] for context in merged["contexts"]] == ["b", "c"]
@@ -123,7 +133,9 @@ def test_without_a_path_it_is_the_one_kubectl_speaks_to(tmp_path, server, monkey
 
 
 def test_file_names_in_a_copy_are_absolute(tmp_path):
-    path = write(tmp_path / "k", "http://x", "a", **{"client-key": "keys/a.key", "tokenFile": "/run/token"})
+    path = write(
+        tmp_path / "k", "http://x", "a", **{"client-key": "keys/a.key", "tokenFile": "/run/token"}
+    )
     (user,) = contexts.merged_kubeconfig(str(path))["users"]
     assert user["user"] == {"client-key": str(tmp_path / "keys/a.key"), "tokenFile": "/run/token"}
 
@@ -140,7 +152,8 @@ def test_one_that_is_not_there_is_refused_with_all_that_helps(tmp_path):
         url = f"http://127.0.0.1:{unheard.getsockname()[1]}"
         path = write(tmp_path / "k", url, "a")
         assert refusal(path) == (
-            f"the cluster of context 'a' in {path} ({url}) is not reachable: GET {url}/version: connection refused. "
+            f"the cluster of context 'a' in {path} ({url}) is not reachable: GET "
+            f"{url}/version: connection refused. "
             f"Try `kubectl --kubeconfig {path} --context a version`, "
             "or choose another with --kubeconfig FILE and --kscen-context NAME"
         )
@@ -162,9 +175,18 @@ def test_one_that_does_not_know_us_says_so(tmp_path, server):
     ("content", "complaint"),
     [
         ("a: [b", r"is no kubeconfig \(while parsing"),
-        ("contexts: [a]", "is no kubeconfig: clusters, users, contexts should be lists of things with names"),
+        (
+            "contexts: [a]",
+            "is no kubeconfig: clusters, users, contexts should be lists of things with names",
+        ),
         ("just words", "is no kubeconfig: clusters, users, contexts should be lists"),
-        ("", r"has no current context; its contexts are: \(none\)\. Name one with --kscen-context NAME"),
+        (
+            "",
+            (
+                r"has no current context; its contexts are: \(none\)\. Name one with "
+                r"--kscen-context NAME"
+            ),
+        ),
     ],
 )
 def test_what_is_no_kubeconfig_is_refused(tmp_path, content, complaint):
@@ -174,11 +196,17 @@ def test_what_is_no_kubeconfig_is_refused(tmp_path, content, complaint):
 
 def test_a_context_that_is_not_there_is_refused_with_those_that_are(tmp_path):
     path = write(tmp_path / "k", "http://x", "a", "b")
-    assert refusal(path, "c") == (f"there is no context 'c' in {path}; its contexts are: a, b. Name one with --kscen-context NAME")
+    assert refusal(path, "c") == (
+        f"there is no context 'c' in {path}; its contexts are: a, b. Name one with "
+        "--kscen-context NAME"
+    )
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):
-    assert refusal() == "there is no kubeconfig at ~/.kube/config: choose another with --kubeconfig FILE"
+    assert (
+        refusal()
+        == "there is no kubeconfig at ~/.kube/config: choose another with --kubeconfig FILE"
+    )
 
 
 def test_a_missing_certificate_is_named(tmp_path):

@@ -109,7 +109,9 @@ def test_only_what_is_missing_is_built(places):
     assert (programs.built() / "kubectl").exists()
 
 
-def test_a_failed_build_shows_the_compilers_words_and_leaves_no_half_program(places, monkeypatch, capsys):
+def test_a_failed_build_shows_the_compilers_words_and_leaves_no_half_program(
+    places, monkeypatch, capsys
+):
     a_go(places)
     monkeypatch.setenv("FAIL", "1")
     assert commands.main(["controlplane", "build"]) == 1
@@ -120,13 +122,19 @@ def test_a_failed_build_shows_the_compilers_words_and_leaves_no_half_program(pla
 
 
 def test_without_go_the_message_says_what_to_install(places):
-    with pytest.raises(ClusterRefused, match=r"there is no `go` on PATH: install Go 1\.26\.0 or newer \(https://go\.dev/dl\)"):
+    with pytest.raises(
+        ClusterRefused,
+        match=r"there is no `go` on PATH: install Go 1\.26\.0 or newer \(https://go\.dev/dl\)",
+    ):
         building.build(lambda _: None)
 
 
 def test_a_go_that_is_too_old_is_refused(places):
     a_go(places, version="1.25.9")
-    with pytest.raises(ClusterRefused, match=r"is Go 1\.25\.9, too old for the control plane: install Go 1\.26\.0 or newer"):
+    with pytest.raises(
+        ClusterRefused,
+        match=r"is Go 1\.25\.9, too old for the control plane: install Go 1\.26\.0 or newer",
+    ):
         building.build(lambda _: None)
 
 

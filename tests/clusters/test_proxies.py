@@ -1,4 +1,6 @@
-"""HTTP through the API server to what simulated pods run: one body over the embedded cluster and the real control plane."""
+"""HTTP through the API server to what simulated pods run: one body over the embedded cluster and
+the real control plane.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.resources import PODS, SERVICES
 
 
-@pytest.fixture(scope="module", params=["embedded", pytest.param("controlplane", marks=pytest.mark.controlplane)])
+@pytest.fixture(
+    scope="module",
+    params=["embedded", pytest.param("controlplane", marks=pytest.mark.controlplane)],
+)
 def cluster(request):
     cluster = open_cluster(request.param, seed="proxies", nodes=1)
     yield cluster
@@ -29,18 +34,36 @@ def alone():
 
 
 def service(cluster, name, **ports):
-    listed = [{"name": port, "port": number, "targetPort": number} for port, number in ports.items()]
-    make(cluster, SERVICES, name, {"selector": {"app": name}, "ports": listed or [{"port": 80, "targetPort": 8080}]})
+    listed = [
+        {"name": port, "port": number, "targetPort": number} for port, number in ports.items()
+    ]
+    make(
+        cluster,
+        SERVICES,
+        name,
+        {"selector": {"app": name}, "ports": listed or [{"port": 80, "targetPort": 8080}]},
+    )
 
 
 def pod(cluster, name, app, *, annotations=None, **container):
     container = {"name": "c", "image": "web:1", "ports": [{"containerPort": 8080}], **container}
     metadata = {"labels": {"app": app}, "annotations": annotations or {}}
-    make(cluster, PODS, name, {"containers": [container], "terminationGracePeriodSeconds": 0}, **metadata)
+    make(
+        cluster,
+        PODS,
+        name,
+        {"containers": [container], "terminationGracePeriodSeconds": 0},
+        **metadata,
+    )
 
 
 def make(cluster, resource, name, spec, **metadata):
-    obj = {"apiVersion": "v1", "kind": resource.kind, "metadata": {"name": name, "namespace": "default", **metadata}, "spec": spec}
+    obj = {
+        "apiVersion": "v1",
+        "kind": resource.kind,
+        "metadata": {"name": name, "namespace": "default", **metadata},
+        "spec": spec,
+    }
     cluster.runner.call(cluster.api("test").create(resource, obj))
 
 
@@ -48,14 +71,18 @@ def ready(cluster, *names):
     api = cluster.api("test")
 
     def all_are():
-        return all(is_true(cluster.runner.ask(api.get(PODS, name, "default")), "Ready") for name in names)
+        return all(
+            is_true(cluster.runner.ask(api.get(PODS, name, "default")), "Ready") for name in names
+        )
 
     cluster.until(all_are, "60s")
     cluster.advance("2s")  # for the endpoints
 
 
 def ask(cluster, name, resource=SERVICES, **call):
-    return cluster.runner.call(cluster.api("test").proxy(resource, name, "default", HttpCall(**call)))
+    return cluster.runner.call(
+        cluster.api("test").proxy(resource, name, "default", HttpCall(**call))
+    )
 
 
 def refusal(answer):
@@ -69,7 +96,10 @@ def test_a_service_leads_to_its_ready_pods(cluster):
     for name in ("web-0", "web-1"):
         pod(cluster, name, "web")
     ready(cluster, "web-0", "web-1")
-    said = {ask(cluster, each).text for each in ("web", "web:80", "http:web:80", "web:", *["web:80"] * 20)}
+    said = {
+        ask(cluster, each).text
+        for each in ("web", "web:80", "http:web:80", "web:", *["web:80"] * 20)
+    }
     assert said == {"web-0\n", "web-1\n"}
     assert ask(cluster, "web-1", PODS).text == "web-1\n"
     assert ask(cluster, "http:web-1:8080", PODS, method="POST", body=b"{}").status == 200
@@ -91,13 +121,21 @@ def test_nobody_ready(cluster):
     probe = {"httpGet": {"port": 8080}, "initialDelaySeconds": 3000}
     pod(cluster, "late-0", "late", readinessProbe=probe)
     cluster.advance("8s")
-    assert refusal(ask(cluster, "late:80")) == (503, "ServiceUnavailable", 'no endpoints available for service "late:80"')
+    assert refusal(ask(cluster, "late:80")) == (
+        503,
+        "ServiceUnavailable",
+        'no endpoints available for service "late:80"',
+    )
 
 
 def test_nobody_selected(cluster):
     service(cluster, "empty")
     cluster.advance("2s")
-    assert refusal(ask(cluster, "empty:80")) == (503, "ServiceUnavailable", 'no endpoints available for service "empty"')
+    assert refusal(ask(cluster, "empty:80")) == (
+        503,
+        "ServiceUnavailable",
+        'no endpoints available for service "empty"',
+    )
 
 
 def test_a_port_has_the_name_that_is_asked_for(cluster):
@@ -110,7 +148,12 @@ def test_a_port_has_the_name_that_is_asked_for(cluster):
 
 
 def test_annotations_tell_what_is_answered(cluster):
-    pod(cluster, "told", "told", annotations={"kscen.io/http-status": "503", "kscen.io/http-body.c": "overloaded"})
+    pod(
+        cluster,
+        "told",
+        "told",
+        annotations={"kscen.io/http-status": "503", "kscen.io/http-body.c": "overloaded"},
+    )
     ready(cluster, "told")
     answer = ask(cluster, "told:8080", PODS)
     assert (answer.status, answer.text) == (503, "overloaded")
@@ -123,13 +166,29 @@ def test_annotations_tell_what_is_answered(cluster):
 def test_a_test_teaches_what_is_answered(cluster):
     async def serve(call, container):
         headers = {name.lower(): value for name, value in call.headers}
-        return HttpAnswer(201, (("X-From", container.name),), f"{call.method} {call.target} {headers['x-a']} ".encode() + call.body)
+        return HttpAnswer(
+            201,
+            (("X-From", container.name),),
+            f"{call.method} {call.target} {headers['x-a']} ".encode() + call.body,
+        )
 
     pod(cluster, "taught", "taught")
     ready(cluster, "taught")
     forget = cluster.site.images.serve(serve, image="web", pod="taught", port=8080)
-    answer = ask(cluster, "taught:8080", PODS, method="PUT", target="/a/b?c=d", headers=(("X-A", "e"),), body=b"body")
-    assert (answer.status, answer.text, dict(answer.headers)["X-From"]) == (201, "PUT /a/b?c=d e body", "c")
+    answer = ask(
+        cluster,
+        "taught:8080",
+        PODS,
+        method="PUT",
+        target="/a/b?c=d",
+        headers=(("X-A", "e"),),
+        body=b"body",
+    )
+    assert (answer.status, answer.text, dict(answer.headers)["X-From"]) == (
+        201,
+        "PUT /a/b?c=d e body",
+        "c",
+    )
     forget()
     assert ask(cluster, "taught:8080", PODS).text == "taught\n"
 
@@ -174,7 +233,11 @@ def test_one_that_cannot_be_reached_is_dialled_for_thirty_seconds(alone, break_)
 
 @pytest.mark.parametrize(
     ("there", "back", "takes"),
-    [(Passage(delay=0.25), Passage(delay=0.5), 0.75), (Passage(blocked=True), Passage(), 30), (Passage(), Passage(loss=1), 30)],
+    [
+        (Passage(delay=0.25), Passage(delay=0.5), 0.75),
+        (Passage(blocked=True), Passage(), 30),
+        (Passage(), Passage(loss=1), 30),
+    ],
 )
 def test_packets_take_the_networks_way(alone, there, back, takes):
     pod(alone, "web", "web")
@@ -243,7 +306,12 @@ def test_the_official_client(alone):
 def test_over_the_port(alone):
     from pytest_kscen.clusters.conformance import OverHttps
 
-    pod(alone, "told", "told", annotations={"kscen.io/http-status": "418", "kscen.io/http-body": "<html/>"})
+    pod(
+        alone,
+        "told",
+        "told",
+        annotations={"kscen.io/http-status": "418", "kscen.io/http-body": "<html/>"},
+    )
     ready(alone, "told")
     seen = []
 
@@ -255,7 +323,9 @@ def test_over_the_port(alone):
     pod(alone, "asked", "asked")
     ready(alone, "asked")
     road = OverHttps(alone.kubeconfig)
-    raw = road.call("GET", "/api/v1/namespaces/default/pods/told:8080/proxy/x", {}, {"Accept": "text/html"}, b"")
+    raw = road.call(
+        "GET", "/api/v1/namespaces/default/pods/told:8080/proxy/x", {}, {"Accept": "text/html"}, b""
+    )
     assert (raw.status, raw.body) == (418, b"<html/>")
     road.call("GET", "/api/v1/namespaces/default/pods/asked/proxy/proxy/a%20b", {"q": "/"}, {}, b"")
     assert seen == ["/proxy/a%20b?q=%2F"]

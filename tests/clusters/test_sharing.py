@@ -47,7 +47,9 @@ class Users:
 
     def start(self, slow: str = "") -> subprocess.Popen[str]:
         command = [sys.executable, "-c", USER, str(self.folder), str(self.log), slow]
-        self.running.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        self.running.append(
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        )
         return self.running[-1]
 
     def done(self) -> list[str]:
@@ -133,7 +135,10 @@ def test_who_holds_it_keeps_it_for_those_who_come_and_go(users):
     holder.hold()
     for _ in range(2):
         share = users.share()
-        assert share.enter(lambda: {"name": "a"}, lambda: users.say("make")) == {"name": "a", "state": "made"}
+        assert share.enter(lambda: {"name": "a"}, lambda: users.say("make")) == {
+            "name": "a",
+            "state": "made",
+        }
         share.leave()
     assert users.done() == ["make"]
     holder.leave()

@@ -53,7 +53,9 @@ def processes() -> Iterator[Processes]:
 
 @pytest.fixture
 def doomed() -> Iterator[tuple[subprocess.Popen[str], pathlib.Path, list[int]]]:
-    """A test run with two processes, its folder, and the pids of the processes and the supervisor."""
+    """A test run with two processes, its folder, and the pids of the processes and the
+    supervisor.
+    """
     run = subprocess.Popen([sys.executable, "-c", DOOMED], stdout=subprocess.PIPE, text=True)
     folder, *pids = run.stdout.readline().split()
     yield run, pathlib.Path(folder), [int(pid) for pid in pids]
@@ -121,12 +123,16 @@ def test_a_killed_test_run_leaves_nothing(doomed):
 
 
 def test_a_killed_test_run_leaves_nothing_though_a_child_of_it_lives_on():
-    program = DOOMED.replace("time.sleep(1000)", "import os\nif os.fork():\n    time.sleep(1000)\ntime.sleep(5)")
+    program = DOOMED.replace(
+        "time.sleep(1000)", "import os\nif os.fork():\n    time.sleep(1000)\ntime.sleep(5)"
+    )
     run = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     folder, *pids = run.stdout.readline().split()
     time.sleep(0.1)
     run.kill()
-    eventually(lambda: not any(is_alive(int(pid)) for pid in pids) and not pathlib.Path(folder).exists())
+    eventually(
+        lambda: not any(is_alive(int(pid)) for pid in pids) and not pathlib.Path(folder).exists()
+    )
     run.stdout.close()
     run.wait()
 

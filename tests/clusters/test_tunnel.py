@@ -25,7 +25,9 @@ class Nobody:
 
 
 def through(tmp_path, visit):
-    """What a visitor, who is given a way to knock, sees of a tunnel; all its tasks are gone afterwards."""
+    """What a visitor, who is given a way to knock, sees of a tunnel; all its tasks are gone
+    afterwards.
+    """
 
     async def knock(target=""):
         reader, writer = await asyncio.open_unix_connection(tmp_path / "tunnel")
@@ -66,7 +68,10 @@ async def ask(knock, path):
 @pytest.mark.parametrize(
     ("path", "answer"),
     [
-        ("/containerLogs/ns/p/c?tailLines=3&timestamps=true", ("200", "ns/p/c {'tailLines': '3', 'timestamps': 'true'}\n")),
+        (
+            "/containerLogs/ns/p/c?tailLines=3&timestamps=true",
+            ("200", "ns/p/c {'tailLines': '3', 'timestamps': 'true'}\n"),
+        ),
         ("/containerLogs/ns/p/waiting", ("400", "it is waiting to start")),
         ("/exec/ns/p/c", ("404", "simulated kubelets do not serve /exec/ns/p/c")),
     ],
@@ -103,7 +108,9 @@ def test_where_nobody_listens_the_refusal_is_passed_on(tmp_path):
     assert through(tmp_path, visit).startswith(b"HTTP/1.1 502 ")
 
 
-@pytest.mark.parametrize("words", [b"", b"GET /", b"what?\r\n\r\n", b"CONNECT nowhere HTTP/1.1\r\n\r\n", b"x" * 100_000])
+@pytest.mark.parametrize(
+    "words", [b"", b"GET /", b"what?\r\n\r\n", b"CONNECT nowhere HTTP/1.1\r\n\r\n", b"x" * 100_000]
+)
 def test_who_talks_nonsense_is_shown_out(tmp_path, words):
     async def visit(knock):
         reader, writer, _ = await knock()

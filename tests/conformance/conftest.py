@@ -7,7 +7,9 @@ from pytest_kscen.clusters import open_cluster
 from pytest_kscen.clusters.conformance import InProcess
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 
-LONGEST = 300.0  # seconds for one test, or for what is made ready for it; a module may ask for another
+LONGEST = (
+    300.0  # seconds for one test, or for what is made ready for it; a module may ask for another
+)
 
 
 @pytest.hookimpl(wrapper=True)

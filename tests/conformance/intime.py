@@ -1,4 +1,6 @@
-"""A bound that even a thread which waits for a lock cannot miss: the alarm, again and again until somebody has heard it."""
+"""A bound that even a thread which waits for a lock cannot miss: the alarm, again and again
+until somebody has heard it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Random requests to a small world, so that they meet: right ones, wrong ones, and now and then plain nonsense.
+"""Random requests to a small world, so that they meet: right ones, wrong ones, and now and then
+plain nonsense.
 
-Every choice is one from a list that is made beforehand: that is quick, and shrinks towards the list's beginning.
-"""
+Every choice is one from a list that is made beforehand: that is quick, and shrinks towards the
+list's beginning."""
 
 from __future__ import annotations
 
@@ -40,19 +41,42 @@ WRITES = of(
 )
 APPLIES = of(
     [ANN, BOB] * 4
-    + [{"force": "true", **ANN}, {"force": "true", **BOB}, {"force": "true", "dryRun": "All", **BOB}]
+    + [
+        {"force": "true", **ANN},
+        {"force": "true", **BOB},
+        {"force": "true", "dryRun": "All", **BOB},
+    ]
     + [{"fieldValidation": "Strict", **ANN}, {}]
 )
 LABELS = [
     {"labelSelector": one}
-    for one in ("tier=x", "tier!=x", "tier in (x,y)", "old", "!old", "tier=x,old", "tier=", "tier notin (x)", "a=b=c", "in (")
+    for one in (
+        "tier=x",
+        "tier!=x",
+        "tier in (x,y)",
+        "old",
+        "!old",
+        "tier=x,old",
+        "tier=",
+        "tier notin (x)",
+        "a=b=c",
+        "in (",
+    )
 ]
 FIELDS = (
     *("metadata.name=a", "metadata.name!=a", f"metadata.namespace={NAMESPACE}", "nope=1"),
     "metadata.name=a,metadata.name=b",
 )
-PAGES = [{"limit": "1"}, {"limit": "2"}, {"limit": "1", "continue": TOKEN}, {"limit": "2", "continue": TOKEN}, {"continue": TOKEN}]
-PAST = [  # a list that is content with what is not older than a version may come from a cache that has not heard yet
+PAGES = [
+    {"limit": "1"},
+    {"limit": "2"},
+    {"limit": "1", "continue": TOKEN},
+    {"limit": "2", "continue": TOKEN},
+    {"continue": TOKEN},
+]
+# a list that is content with what is not older than a version may come from a cache that has not
+# heard yet
+PAST = [
     {"resourceVersion": THEN, "resourceVersionMatch": "Exact"},
     {"resourceVersionMatch": "Exact"},
     {"resourceVersion": "x"},
@@ -60,14 +84,24 @@ PAST = [  # a list that is content with what is not older than a version may com
 ]
 FORMS = st.sampled_from(
     ["application/json"]
-    + [f"application/json;as={form};g=meta.k8s.io;v=v1" for form in ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")]
+    + [
+        f"application/json;as={form};g=meta.k8s.io;v=v1"
+        for form in ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
+    ]
 )
 DELETIONS = st.sampled_from(
     [None] * 6
     + [{"preconditions": {"uid": UID}}, {"preconditions": {"uid": "other"}}]
     + [{"preconditions": {"resourceVersion": NOW}}, {"preconditions": {"resourceVersion": THEN}}]
-    + [{"propagationPolicy": policy} for policy in ("Foreground", "Orphan", "Background", "Sideways")]
-    + [{"orphanDependents": True}, {"orphanDependents": False}, {"orphanDependents": True, "propagationPolicy": "Orphan"}]
+    + [
+        {"propagationPolicy": policy}
+        for policy in ("Foreground", "Orphan", "Background", "Sideways")
+    ]
+    + [
+        {"orphanDependents": True},
+        {"orphanDependents": False},
+        {"orphanDependents": True, "propagationPolicy": "Orphan"},
+    ]
     + [{"gracePeriodSeconds": seconds} for seconds in (0, 5, -5, "1")]
     + [
         {"dryRun": ["All"]},
@@ -75,11 +109,16 @@ DELETIONS = st.sampled_from(
         {"kind": "Odd", "apiVersion": "v1"},
     ]
 )
-WATCHING = st.sampled_from([{"labelSelector": "tier=x"}, {"labelSelector": "!old"}, {"fieldSelector": "metadata.name!=b"}])
-SCALES = st.sampled_from(
-    [{"spec": {"replicas": count}} for count in (0, 1, 3, -1, None, "x")] + [{"spec": {}}, {"status": {"replicas": 9}}]
+WATCHING = st.sampled_from(
+    [{"labelSelector": "tier=x"}, {"labelSelector": "!old"}, {"fieldSelector": "metadata.name!=b"}]
 )
-OPERATIONS = st.sampled_from(["add", "replace", "remove", "test", "copy", "move", "add", "replace", "nope"])
+SCALES = st.sampled_from(
+    [{"spec": {"replicas": count}} for count in (0, 1, 3, -1, None, "x")]
+    + [{"spec": {}}, {"status": {"replicas": 9}}]
+)
+OPERATIONS = st.sampled_from(
+    ["add", "replace", "remove", "test", "copy", "move", "add", "replace", "nope"]
+)
 
 
 class Requests:
@@ -90,35 +129,56 @@ class Requests:
         self.about = st.lists(st.sampled_from(ABOUT), max_size=2)
         self.pieces = st.lists(st.sampled_from(kind.pieces), max_size=3)
         self.changes = st.builds(self._change, self.about, self.pieces, TWISTS)
-        groups = (self._writes(), self._patches(), self._deletions(), self._readings(), self._status(), self._others())
+        groups = (
+            self._writes(),
+            self._patches(),
+            self._deletions(),
+            self._readings(),
+            self._status(),
+            self._others(),
+        )
         self.all = st.one_of(*itertools.chain(*groups))
 
     # --- groups of requests ---
 
     def _writes(self):
         bodies = st.builds(self._body, NAMES, self.about, self.pieces, TWISTS)
-        yield st.builds(lambda body, query: Move("POST", self.kind.plural, body, query=query), bodies, WRITES)
+        yield st.builds(
+            lambda body, query: Move("POST", self.kind.plural, body, query=query), bodies, WRITES
+        )
         yield st.builds(self._to("PUT"), NAMES, bodies, WRITES)
         yield st.builds(self._to(EDIT), NAMES, self.changes, WRITES)
 
     def _patches(self):
         for media_type in (MERGE, STRATEGIC):
             yield st.builds(self._to("PATCH", type=media_type), NAMES, self.changes, WRITES)
-        operations = st.lists(st.builds(_operation, OPERATIONS, st.sampled_from(self.kind.parts), TWISTS), max_size=2)
+        operations = st.lists(
+            st.builds(_operation, OPERATIONS, st.sampled_from(self.kind.parts), TWISTS), max_size=2
+        )
         yield st.builds(self._to("PATCH", type=JSON), NAMES, operations, WRITES)
         configs = st.builds(self._config, NAMES, self.about, self.pieces, st.booleans(), TWISTS)
         yield from [st.builds(self._apply, configs, APPLIES)] * 3
 
     def _deletions(self):
-        yield st.builds(lambda name, options: Move("DELETE", f"{self.kind.plural}/{name}", options), NAMES, DELETIONS)
+        yield st.builds(
+            lambda name, options: Move("DELETE", f"{self.kind.plural}/{name}", options),
+            NAMES,
+            DELETIONS,
+        )
         if self.kind.has_collections:
-            yield st.builds(lambda query: Move("DELETE", self.kind.plural, query=query), self._lists())
+            yield st.builds(
+                lambda query: Move("DELETE", self.kind.plural, query=query), self._lists()
+            )
 
     def _readings(self):
         plural, lists = self.kind.plural, self._lists()
-        yield st.builds(lambda name, accept: Move("GET", f"{plural}/{name}", accept=accept), NAMES, FORMS)
+        yield st.builds(
+            lambda name, accept: Move("GET", f"{plural}/{name}", accept=accept), NAMES, FORMS
+        )
         yield st.builds(lambda query: Move("GET", plural, query=query), lists)
-        yield st.builds(lambda query, accept: Move("GET", plural, query=query, accept=accept), lists, FORMS)
+        yield st.builds(
+            lambda query, accept: Move("GET", plural, query=query, accept=accept), lists, FORMS
+        )
 
     def _status(self):
         if not self.kind.status:
@@ -136,7 +196,12 @@ class Requests:
         if self.kind.posts:
             posts = st.sampled_from(self.kind.posts)
             yield st.builds(
-                lambda name, post, query: Move("POST", f"{plural}/{name}/{post[0]}", post[1], query=query), NAMES, posts, WRITES
+                lambda name, post, query: Move(
+                    "POST", f"{plural}/{name}/{post[0]}", post[1], query=query
+                ),
+                NAMES,
+                posts,
+                WRITES,
             )
         if self.kind.has_scale:
             yield NAMES.map(lambda name: Move("GET", f"{plural}/{name}/scale"))
@@ -151,18 +216,25 @@ class Requests:
         return of([{}, *LABELS, *fields, *PAGES, *PAST, *mixed])
 
     def _to(self, method, part="", type="application/json"):
-        return lambda name, body, query: Move(method, f"{self.kind.plural}/{name}{part}", body, type, query)
+        return lambda name, body, query: Move(
+            method, f"{self.kind.plural}/{name}{part}", body, type, query
+        )
 
     def _apply(self, config, query, part=""):
         metadata = config.get("metadata")
         named = metadata.get("name") if isinstance(metadata, dict) else None
-        return self._to("PATCH", part, APPLY)(named if named in ("a", "b", "c") else "a", config, query)
+        return self._to("PATCH", part, APPLY)(
+            named if named in ("a", "b", "c") else "a", config, query
+        )
 
     def _body(self, name, about, pieces, twist):
         return twisted(laid(self.kind.stage.least, _named(name, about), *pieces), twist)
 
     def _config(self, name, about, pieces, whole, twist):
-        return twisted(laid(self.kind.stage.least if whole else self.kind.head, _named(name, about), *pieces), twist)
+        return twisted(
+            laid(self.kind.stage.least if whole else self.kind.head, _named(name, about), *pieces),
+            twist,
+        )
 
     def _change(self, about, pieces, twist):
         return twisted(laid({"metadata": laid(*about)} if about else {}, *pieces), twist)
@@ -181,8 +253,15 @@ def _operation(op, part, twist):
 
 def sequence(kind):
     """A stage, a few requests to it, and what a second watch asks for."""
-    first = Move("POST", kind.plural, laid(kind.stage.least, _named("a", [])), query=(("fieldManager", "ann"),))
-    requests = st.lists(Requests(kind).all, min_size=2, max_size=10).map(lambda rest: [first, *rest])
+    first = Move(
+        "POST",
+        kind.plural,
+        laid(kind.stage.least, _named("a", [])),
+        query=(("fieldManager", "ann"),),
+    )
+    requests = st.lists(Requests(kind).all, min_size=2, max_size=10).map(
+        lambda rest: [first, *rest]
+    )
     return st.tuples(st.just(kind.stage), requests, WATCHING)
 
 

@@ -1,4 +1,6 @@
-"""The kit against the real control plane: several cases at once, since most of their time is spent waiting."""
+"""The kit against the real control plane: several cases at once, since most of their time is
+spent waiting.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from pytest_kscen.clusters.conformance import OverHttps, load
 
 CASES = load()
 AT_ONCE = 8
-NEW_KINDS = "definitions."  # while kinds come and go, the real controllers have no time for anything else: these are last
+# while kinds come and go, the real controllers have no time for anything else: these are last
+NEW_KINDS = "definitions."
 
 pytestmark = pytest.mark.controlplane
 
@@ -19,7 +22,11 @@ pytestmark = pytest.mark.controlplane
 def runs(real, request):
     """What came of each case that was chosen."""
     road = OverHttps(real.kubeconfig)
-    chosen = [item.callspec.params["case"] for item in request.session.items if item.function is test_the_real_server_conforms]
+    chosen = [
+        item.callspec.params["case"]
+        for item in request.session.items
+        if item.function is test_the_real_server_conforms
+    ]
     found = {}
     for defines in (False, True):
         with ThreadPoolExecutor(AT_ONCE) as pool:

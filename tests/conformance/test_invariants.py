@@ -1,4 +1,6 @@
-"""What holds on any server whatever is asked of it: a watch tells what the list shows, versions grow, a refusal changes nothing."""
+"""What holds on any server whatever is asked of it: a watch tells what the list shows, versions
+grow, a refusal changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,13 @@ def furnished(road):
 
 
 @pytest.mark.parametrize("plural", BY_KIND)
-@settings(max_examples=12, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=12,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 @given(st.data())
 def test_lists_watches_and_refusals_agree(furnished, plural, data):
     stage, moves, watching = data.draw(BY_KIND[plural])
@@ -58,7 +66,9 @@ def _make_all(visitor, stage, moves, version):
 def _listed(visitor, stage, query=None):
     """The list's version, and what is in it."""
     found = visitor.get(stage.plural, **(query or {})).ok()
-    return found["metadata"]["resourceVersion"], {item["metadata"]["name"]: _headless(item) for item in found["items"]}
+    return found["metadata"]["resourceVersion"], {
+        item["metadata"]["name"]: _headless(item) for item in found["items"]
+    }
 
 
 def _folded(before, events):

@@ -18,7 +18,14 @@ STRIDE = 7  # of the cases every so many are tried first: neighbours find the sa
 class Faulty:
     """A road to a server that is right, past somebody who is not."""
 
-    def __init__(self, road, *, asked=lambda query, headers: query, answered=lambda status, body: (status, body), told=iter):
+    def __init__(
+        self,
+        road,
+        *,
+        asked=lambda query, headers: query,
+        answered=lambda status, body: (status, body),
+        told=iter,
+    ):
         self._road = road
         self._asked, self._answered, self._told = asked, answered, told
         self.wait = road.wait
@@ -47,14 +54,19 @@ def without(field):
     def answered(status, body):
         metadata = body.get("metadata")
         if isinstance(metadata, dict):
-            body = {**body, "metadata": {name: part for name, part in metadata.items() if name != field}}
+            body = {
+                **body,
+                "metadata": {name: part for name, part in metadata.items() if name != field},
+            }
         return status, body
 
     return answered
 
 
 def ignoring(parameter):
-    return lambda query, headers: {name: value for name, value in query.items() if name != parameter}
+    return lambda query, headers: {
+        name: value for name, value in query.items() if name != parameter
+    }
 
 
 def forcing(query, headers):
@@ -66,14 +78,25 @@ FAULTS = {
     "no uid": {"answered": without("uid")},
     "no owners of fields": {"answered": without("managedFields")},
     "no versions": {"answered": without("resourceVersion")},
-    "conflicts are fine": {"answered": lambda status, body: (200 if status == 409 else status, body)},
-    "what is invalid is a bad request": {"answered": lambda status, body: (400 if status == 422 else status, body)},
-    "no causes": {"answered": lambda status, body: (status, {**body, "details": {}} if body.get("kind") == "Status" else body)},
+    "conflicts are fine": {
+        "answered": lambda status, body: (200 if status == 409 else status, body)
+    },
+    "what is invalid is a bad request": {
+        "answered": lambda status, body: (400 if status == 422 else status, body)
+    },
+    "no causes": {
+        "answered": lambda status, body: (
+            status,
+            {**body, "details": {}} if body.get("kind") == "Status" else body,
+        )
+    },
     "dry runs are not dry": {"asked": ignoring("dryRun")},
     "selectors select nothing": {"asked": ignoring("labelSelector")},
     "one page for all": {"asked": ignoring("limit")},
     "anybody may take a field": {"asked": forcing},
-    "deletions are not told": {"told": lambda events: (event for event in events if event["type"] != "DELETED")},
+    "deletions are not told": {
+        "told": lambda events: (event for event in events if event["type"] != "DELETED")
+    },
     "everything is new": {"told": lambda events: ({**event, "type": "ADDED"} for event in events)},
 }
 

@@ -1,7 +1,8 @@
-"""The twins: the same random requests to the embedded API and to the real one, and both make the same of them.
+"""The twins: the same random requests to the embedded API and to the real one, and both make the
+same of them.
 
-KSCEN_TWINS=N plays N sequences that nobody has seen yet, instead of those that are played every time.
-"""
+KSCEN_TWINS=N plays N sequences that nobody has seen yet, instead of those that are played every
+time."""
 
 from __future__ import annotations
 
@@ -34,8 +35,9 @@ LONGEST = 120.0 + AT_LEAST * SECONDS_EACH  # the conftest ends a test that takes
 
 
 class Judge:
-    """Plays sequences. After the first that both servers do not agree on there is little time for a simpler one: then what
-    was not played passes, and what was is remembered, so that the search ends and finds what it has found."""
+    """Plays sequences. After the first that both servers do not agree on there is little time for a
+    simpler one: then what was not played passes, and what was is remembered, so that the search
+    ends and finds what it has found."""
 
     def __init__(self):
         self.played = []
@@ -70,12 +72,16 @@ class Judge:
 
 
 def told(move):
-    return " ".join(str(part) for part in (move.method, move.path, dict(move.query), move.type, move.body))
+    return " ".join(
+        str(part) for part in (move.method, move.path, dict(move.query), move.type, move.body)
+    )
 
 
 @pytest.fixture(scope="module", autouse=True)
 def the_same_every_time():
-    """hypothesis draws from the constants of whatever code is loaded: without them no change of ours makes other sequences."""
+    """hypothesis draws from the constants of whatever code is loaded: without them no change of
+    ours makes other sequences.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(providers.HypothesisProvider, "_local_constants", providers.Constants())
         providers.CONSTANTS_CACHE.cache.clear()
@@ -85,7 +91,9 @@ def the_same_every_time():
 
 @pytest.fixture(scope="module")
 def quiet():
-    """A real API server whose controllers have furnished the stages, and are then gone: they would have a part in the stories."""
+    """A real API server whose controllers have furnished the stages, and are then gone: they
+    would have a part in the stories.
+    """
     runner = WallRunner()
     processes, layout = start(runner)
     try:
@@ -105,8 +113,12 @@ def roads(road, quiet):
     furnish(road, STAGES)
     for one in (road, quiet):
         visitor = Visitor(one, "default")
-        visitor.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", GADGETS).ok(201)
-        visitor.until(lambda visitor=visitor: visitor.get("/apis/kit.example.com/v1/gadgets").status == 200)
+        visitor.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", GADGETS).ok(
+            201
+        )
+        visitor.until(
+            lambda visitor=visitor: visitor.get("/apis/kit.example.com/v1/gadgets").status == 200
+        )
         sweep(one, STAGES)
     return road, quiet
 

@@ -1,4 +1,6 @@
-"""The kinds of the generated requests, as world.yaml tells them: what they take, and what may be laid over it."""
+"""The kinds of the generated requests, as world.yaml tells them: what they take, and what may be
+laid over it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ ABOUT = WORLD["metadata"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """One kind of the world. `parts` are what its patches speak of: places and values that may stand there."""
+    """One kind of the world.
+
+    `parts` are what its patches speak of: places and values that may stand there.
+    """
 
     stage: Stage
     pieces: list
@@ -49,10 +54,30 @@ def kinds():
 
 
 def _kind(
-    plural, kind, *, api="v1", base=None, pieces=(), status=(), fields=(), posts=(), graft=None, scale=False, collections=True
+    plural,
+    kind,
+    *,
+    api="v1",
+    base=None,
+    pieces=(),
+    status=(),
+    fields=(),
+    posts=(),
+    graft=None,
+    scale=False,
+    collections=True,
 ):
-    stage = Stage(plural, {"apiVersion": api, "kind": kind, **(base or {})}, f"twins-{plural}", ALSO, plural in UNSETTLED)
-    pieces = [*pieces, *(_under(graft["under"], piece) for piece in (WORLD[graft["of"]] if graft else ()))]
+    stage = Stage(
+        plural,
+        {"apiVersion": api, "kind": kind, **(base or {})},
+        f"twins-{plural}",
+        ALSO,
+        plural in UNSETTLED,
+    )
+    pieces = [
+        *pieces,
+        *(_under(graft["under"], piece) for piece in (WORLD[graft["of"]] if graft else ())),
+    ]
     status = [{"status": piece} for piece in status]
     spoken_of = [base or {}, *pieces, *status, *({"metadata": piece} for piece in ABOUT)]
     parts = [place for piece in spoken_of for place in places(piece)]
@@ -84,13 +109,19 @@ def places(value, path=""):
 
 
 def twisted(body, twist):
-    """A body with one thing in it replaced by nonsense, but nothing over which the real server falls."""
+    """A body with one thing in it replaced by nonsense, but nothing over which the real server
+    falls.
+    """
     found = [place for place, _ in places(body) if not place.endswith("/-") and PANICS not in place]
     if twist is None or not found:
         return body
     number, nonsense = twist
     steps = found[number % len(found)].removeprefix("/").split("/")
-    return _replaced(copy.deepcopy(body), [step.replace("~1", "/").replace("~0", "~") for step in steps], nonsense)
+    return _replaced(
+        copy.deepcopy(body),
+        [step.replace("~1", "/").replace("~0", "~") for step in steps],
+        nonsense,
+    )
 
 
 def _replaced(value, path, nonsense):

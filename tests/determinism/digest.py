@@ -1,4 +1,6 @@
-"""Plays a run of churn and all chaos from a seed and prints its hash, which is the same wherever it is played, and its deeds."""
+"""Plays a run of churn and all chaos from a seed and prints its hash, which is the same wherever
+it is played, and its deeds.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,12 @@ CHURN = Churn(
     replica_creator_period=OFTEN,
     pod_destroyer=True,
 )
-CHAOS = (NetworkBlock(SHORT, OFTEN), NetworkDegrade(OFTEN, SHORT, loss=0.05), VmReboot((90.0, 180.0)), PodDestroy())
+CHAOS = (
+    NetworkBlock(SHORT, OFTEN),
+    NetworkDegrade(OFTEN, SHORT, loss=0.05),
+    VmReboot((90.0, 180.0)),
+    PodDestroy(),
+)
 ACTIONS = {"attach", "detach", "resize the volume", "create a replica", "delete a replica"}
 
 
@@ -33,11 +40,16 @@ def digest(seed: str) -> str:
     runner = ScenarioRunner(cluster, Plan(CHURN, CHAOS), parent=cluster.parent)
     outcome = runner.run("10m")
     journal = runner.runs[0].journal.content()
-    played = sorted({incident.variant for incident in outcome.incidents} | set(outcome.actions) & ACTIONS)
+    played = sorted(
+        {incident.variant for incident in outcome.incidents} | set(outcome.actions) & ACTIONS
+    )
     state = repr([cluster.server.core.store.revision, outcome.as_json()]).encode()
     runner.close()
     cluster.close()
-    return f"{len(journal.splitlines())} lines {hashlib.sha256(journal + state).hexdigest()}: {', '.join(played)}"
+    return (
+        f"{len(journal.splitlines())} lines {hashlib.sha256(journal + state).hexdigest()}: "
+        f"{', '.join(played)}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Compare the journals of twenty seeds with those recorded before the package was reorganised.
 
-Keys and words may be renamed: `RENAMED` lists each old word and its new one. Everything else must be equal.
-"""
+Keys and words may be renamed: `RENAMED` lists each old word and its new one. Everything else must
+be equal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ RENAMED: dict[str, str] = {}
 
 
 def recorded():
-    return [json.loads(line) for line in lzma.decompress(RECORDED.read_bytes()).decode().splitlines()]
+    return [
+        json.loads(line) for line in lzma.decompress(RECORDED.read_bytes()).decode().splitlines()
+    ]
 
 
 def renamed(value):

@@ -1,4 +1,6 @@
-"""The same seed gives the same bytes, in this process and in others whose strings hash otherwise."""
+"""The same seed gives the same bytes, in this process and in others whose strings hash
+otherwise.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ import pytest
 
 DIGEST = pathlib.Path(__file__).with_name("digest.py")
 PLAYED = (
-    "attach, blocking-drbd, blocking-everything, create a replica, delete a replica, detach, latency, losses, pod-destroy, "
+    "attach, blocking-drbd, blocking-everything, create a replica, delete a replica, "
+    "detach, latency, losses, pod-destroy, "
     "resize the volume, split-brain, vm-reboot"
 )
 

@@ -1,4 +1,6 @@
-"""Every Python example in the README and the docs runs as it stands; every option and marker is in the reference."""
+"""Every Python example in the README and the docs runs as it stands; every option and marker is
+in the reference.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def test_there_are_examples():
 
 
 @pytest.mark.parametrize(
-    "name", [option.flag for option in options.OPTIONS] + [line.partition("(")[0] for line in markers.MARKERS if "(" in line]
+    "name",
+    [option.flag for option in options.OPTIONS]
+    + [line.partition("(")[0] for line in markers.MARKERS if "(" in line],
 )
 def test_the_reference_names_it(name):
     assert f"`{name}" in (ROOT / "docs" / "reference.md").read_text()
@@ -73,7 +77,13 @@ def test_the_page_on_results_tells_of_two_runs(pytester, capsys):
     assert main(["scenario-report", str(spread), str(packed), "--names=spread,packed"]) == 0
     told = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["pods", "scheduled", "4", "5", "1"] in told
-    assert ["default/large", "pending", "-", "a", "3.1"] in told or ["default/large", "pending", "-", "b", "3.1"] in told
+    assert ["default/large", "pending", "-", "a", "3.1"] in told or [
+        "default/large",
+        "pending",
+        "-",
+        "b",
+        "3.1",
+    ] in told
 
 
 def test_the_storage_page_tells_a_story(pytester, capsys):
@@ -81,7 +91,9 @@ def test_the_storage_page_tells_a_story(pytester, capsys):
     page = (ROOT / "docs" / "storage.md").read_text()
     pytester.makepyfile(test_storage="\n".join(BLOCK.findall(page)))
     name = "test_two_lost_replicas_of_three_are_seen"
-    pytester.runpytest("-q", "--kscen-archive=DIR", "-k", name).assert_outcomes(passed=1, deselected=3)
+    pytester.runpytest("-q", "--kscen-archive=DIR", "-k", name).assert_outcomes(
+        passed=1, deselected=3
+    )
     commands = re.findall(rf"^python -m pytest_kscen (story DIR/\S+{name}.*)$", page, re.MULTILINE)
     assert [main(shlex.split(command)) for command in commands] == [0, 0]
     assert "is checked no more: IOReady False, Quorum True" in capsys.readouterr().out

@@ -31,7 +31,11 @@ def api(runner, chance):
     """An API server with the namespaces that a cluster is born with, and nobody behind it."""
     api = InProcessApi(ApiServer(runner.clock, chance, Kinds(builtin_kinds())))
     for name in ("default", "kube-node-lease", "kube-system"):
-        runner.call(api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
+        runner.call(
+            api.create(
+                NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            )
+        )
     return api
 
 
@@ -45,7 +49,10 @@ class Site:
         self.network, self.hosts = site.network, site.hosts
         informers = Informers(api, self.clock, chance)
         self.kubelets = Kubelets(Bench.of("kubelet", api, self.clock, informers), site)
-        others = [(name, make(Bench.of(name, api, self.clock, informers))) for name, make in controllers.items()]
+        others = [
+            (name, make(Bench.of(name, api, self.clock, informers)))
+            for name, make in controllers.items()
+        ]
         for name, actor in [("informers", informers), ("kubelets", self.kubelets), *others]:
             runner.start(actor.run(), name)
         self.advance(0)
@@ -75,10 +82,15 @@ class Site:
         return next(one for one in found if one["name"] == container)
 
     def exists(self, name="p"):
-        return any(pod["metadata"]["name"] == name for pod in self.call(self.api.list(PODS, "default")).items)
+        return any(
+            pod["metadata"]["name"] == name
+            for pod in self.call(self.api.list(PODS, "default")).items
+        )
 
     def create(self, name="p", *, node="node-1", annotations=None, **spec):
-        containers = spec.pop("containers", None) or [{"name": "c", **spec.pop("container", {"image": "app:1"})}]
+        containers = spec.pop("containers", None) or [
+            {"name": "c", **spec.pop("container", {"image": "app:1"})}
+        ]
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -100,13 +112,18 @@ class Site:
         self.machines.reconnect(name)
 
     def log(self, name="p", container="c", **options):
-        return self.call(self.logs.read("default", name, container, {key: str(value) for key, value in options.items()}))
+        return self.call(
+            self.logs.read(
+                "default", name, container, {key: str(value) for key, value in options.items()}
+            )
+        )
 
     def events(self, name="p"):
         events = self.call(self.api.list(EVENTS)).items
         mine = [event for event in events if event["involvedObject"]["name"] == name]
         return [
-            (event["reason"], event["message"]) for event in sorted(mine, key=lambda one: int(one["metadata"]["resourceVersion"]))
+            (event["reason"], event["message"])
+            for event in sorted(mine, key=lambda one: int(one["metadata"]["resourceVersion"]))
         ]
 
     def until(self, held, timeout=3600):
@@ -133,6 +150,9 @@ def world(api, runner, chance):
 @pytest.fixture
 def template():
     def template(image="app", *, labels=None, **spec):
-        return {"metadata": {"labels": labels or {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": image}], **spec}}
+        return {
+            "metadata": {"labels": labels or {"app": "web"}},
+            "spec": {"containers": [{"name": "c", "image": image}], **spec},
+        }
 
     return template

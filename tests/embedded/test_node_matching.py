@@ -9,7 +9,10 @@ GI = 1024**3
 
 
 def pod(*containers, inits=(), **spec):
-    return {"metadata": {"name": "p"}, "spec": {"containers": list(containers), "initContainers": list(inits), **spec}}
+    return {
+        "metadata": {"name": "p"},
+        "spec": {"containers": list(containers), "initContainers": list(inits), **spec},
+    }
 
 
 def asks(cpu, memory=None, **more):
@@ -35,21 +38,43 @@ class TestNumbers:
         assert number(text) == value
 
     @pytest.mark.parametrize(
-        "text", ["", "-", "1_0", " 1", "1\n", "1.0", "0x1", "\u0661", str(2**63), str(2**70), str(-(2**63) - 1), "9" * 9999]
+        "text",
+        [
+            "",
+            "-",
+            "1_0",
+            " 1",
+            "1\n",
+            "1.0",
+            "0x1",
+            "\u0661",
+            str(2**63),
+            str(2**70),
+            str(-(2**63) - 1),
+            "9" * 9999,
+        ],
     )
     def test_what_is_none(self, text):
         assert number(text) is None
 
-    @pytest.mark.parametrize(("text", "value"), [("0", 0), ("-3", -3), ("10", 10), ("+3", None), ("007", None), ("-0", None)])
+    @pytest.mark.parametrize(
+        ("text", "value"),
+        [("0", 0), ("-3", -3), ("10", 10), ("+3", None), ("007", None), ("-0", None)],
+    )
     def test_tolerations_have_one_way_to_write_it(self, text, value):
         assert plain_number(text) == value
         toleration = {"key": "k", "operator": "Lt", "value": "11"}
-        assert tolerates(toleration, {"key": "k", "value": text, "effect": "NoSchedule"}) == (value is not None)
+        assert tolerates(toleration, {"key": "k", "value": text, "effect": "NoSchedule"}) == (
+            value is not None
+        )
 
 
 class TestDemand:
     def test_containers_add_up(self):
-        assert demand_of(pod(asks("500m", "1Gi"), asks("1", "2Gi"))).requests == {"cpu": 1500, "memory": 3 * GI}
+        assert demand_of(pod(asks("500m", "1Gi"), asks("1", "2Gi"))).requests == {
+            "cpu": 1500,
+            "memory": 3 * GI,
+        }
 
     def test_init_containers_run_one_after_the_other(self):
         assert demand_of(pod(asks("1"), inits=[asks("3"), asks("2")])).requests == {"cpu": 3000}
@@ -62,7 +87,9 @@ class TestDemand:
 
     def test_overhead_and_the_pods_own_requests(self):
         assert demand_of(pod(asks("1"), overhead={"cpu": "250m"})).requests == {"cpu": 1250}
-        assert demand_of(pod(asks("1"), resources={"requests": {"cpu": "3"}})).requests == {"cpu": 3000}
+        assert demand_of(pod(asks("1"), resources={"requests": {"cpu": "3"}})).requests == {
+            "cpu": 3000
+        }
 
     def test_who_asks_for_nothing_is_taken_for_a_little(self):
         demand = demand_of(pod({"name": "c"}))
@@ -70,8 +97,13 @@ class TestDemand:
 
     def test_ports_of_containers_and_of_sidecars(self):
         listening = {"name": "c", "ports": [{"hostPort": 80}, {"containerPort": 1}]}
-        sidecar, init = {**listening, "restartPolicy": "Always"}, {"name": "i", "ports": [{"hostPort": 82}]}
-        ports = demand_of(pod({"name": "c", "ports": [{"hostPort": 81}]}, inits=[sidecar, init])).ports
+        sidecar, init = (
+            {**listening, "restartPolicy": "Always"},
+            {"name": "i", "ports": [{"hostPort": 82}]},
+        )
+        ports = demand_of(
+            pod({"name": "c", "ports": [{"hostPort": 81}]}, inits=[sidecar, init])
+        ).ports
         assert [port.port for port in ports] == [80, 81]
 
     def test_pods_that_ask_for_the_same_share_it(self):
@@ -91,11 +123,19 @@ class TestDemand:
         assert other.clashes(one) is clash
 
 
-quantities = st.fixed_dictionaries({}, optional={"cpu": st.sampled_from(["100m", "1", "2.5"]), "memory": st.just("1Gi")})
+quantities = st.fixed_dictionaries(
+    {}, optional={"cpu": st.sampled_from(["100m", "1", "2.5"]), "memory": st.just("1Gi")}
+)
 ports = st.lists(st.integers(1, 3), max_size=2, unique=True)
 demands = st.builds(
     lambda requests, numbers: demand_of(
-        pod({"name": "c", "resources": {"requests": requests}, "ports": [{"hostPort": number} for number in numbers]})
+        pod(
+            {
+                "name": "c",
+                "resources": {"requests": requests},
+                "ports": [{"hostPort": number} for number in numbers],
+            }
+        )
     ),
     quantities,
     ports,

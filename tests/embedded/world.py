@@ -32,7 +32,9 @@ OURS = (
 
 
 class Hands:
-    """Place every pod at once, make it ready after `boot` seconds, let it end as `life` says, take it away when deleted."""
+    """Place every pod at once, make it ready after `boot` seconds, let it end as `life` says,
+    take it away when deleted.
+    """
 
     def __init__(self, world):
         self.world, self.api, self.clock = world, world.api, world.runner.clock
@@ -59,7 +61,10 @@ class Hands:
 
     async def _live(self, pod):
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
-        binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node_of(pod) or "n1"}}
+        binding = {
+            "metadata": {"name": name},
+            "target": {"kind": "Node", "name": node_of(pod) or "n1"},
+        }
         await self.api.create(PODS, binding, namespace, name=name, subresource="binding")
         if self.boot is None:
             return
@@ -75,19 +80,25 @@ class Hands:
         since = timestamp_of(self.clock.now())
         condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": since}
         patch = {"status": {"phase": phase, "conditions": [condition], **more}}
-        await self.api.patch(PODS, pod["metadata"]["name"], patch, pod["metadata"]["namespace"], subresource="status")
+        await self.api.patch(
+            PODS, pod["metadata"]["name"], patch, pod["metadata"]["namespace"], subresource="status"
+        )
 
     async def end(self, pod, code):
         terminated = {"exitCode": code, "finishedAt": timestamp_of(self.clock.now())}
         container = {"name": "c", "image": "app", "imageID": "", "ready": False, "restartCount": 0}
         statuses = [{**container, "state": {"terminated": terminated}}]
-        await self.tell(pod, "Failed" if code else "Succeeded", ready=False, containerStatuses=statuses)
+        await self.tell(
+            pod, "Failed" if code else "Succeeded", ready=False, containerStatuses=statuses
+        )
 
     async def _take_down(self, pod):
         if self.takedown:
             await self.clock.sleep(self.takedown)
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
-        await self.api.delete(PODS, name, namespace, grace_period=0, precondition_uid=pod["metadata"]["uid"])
+        await self.api.delete(
+            PODS, name, namespace, grace_period=0, precondition_uid=pod["metadata"]["uid"]
+        )
 
 
 class World:
@@ -96,7 +107,9 @@ class World:
     def __init__(self, api, runner, chance):
         self.api, self.runner = api, runner
         informers = Informers(api, runner.clock, chance)
-        cast = {name: CONTROLLERS[name](Bench.of(name, api, runner.clock, informers)) for name in OURS}
+        cast = {
+            name: CONTROLLERS[name](Bench.of(name, api, runner.clock, informers)) for name in OURS
+        }
         self.hands = Hands(self)
         for name, actor in {"informers": informers, **cast, "hands": self.hands}.items():
             runner.start(actor.run(), name)
@@ -127,18 +140,24 @@ class World:
         return self.get(resource, name).get("status") or {}
 
     def list(self, resource, namespace="default", **options):
-        return self.ask(self.api.list(resource, namespace if resource.namespaced else "", **options)).items
+        return self.ask(
+            self.api.list(resource, namespace if resource.namespaced else "", **options)
+        ).items
 
     def names(self, resource, namespace="default", **options):
         return [obj["metadata"]["name"] for obj in self.list(resource, namespace, **options)]
 
     def patch(self, resource, name, patch, namespace="default"):
-        patched = self.ask(self.api.patch(resource, name, patch, namespace if resource.namespaced else ""))
+        patched = self.ask(
+            self.api.patch(resource, name, patch, namespace if resource.namespaced else "")
+        )
         self.advance(0)
         return patched
 
     def delete(self, resource, name, namespace="default", **options):
-        self.ask(self.api.delete(resource, name, namespace if resource.namespaced else "", **options))
+        self.ask(
+            self.api.delete(resource, name, namespace if resource.namespaced else "", **options)
+        )
         self.advance(0)
 
     def pods(self, **labels):
@@ -160,8 +179,13 @@ class World:
     def events(self, about, *reasons):
         """What was said of an object, in the order in which it was first said."""
         found = [event for event in self.list(EVENTS) if event["involvedObject"]["name"] == about]
-        found.sort(key=lambda event: (event["firstTimestamp"], int(event["metadata"]["resourceVersion"])))
+        found.sort(
+            key=lambda event: (event["firstTimestamp"], int(event["metadata"]["resourceVersion"]))
+        )
         return [event["message"] for event in found if not reasons or event["reason"] in reasons]
 
     def conditions(self, resource, name):
-        return {row["type"]: (row["status"], row["reason"]) for row in self.status(resource, name).get("conditions", ())}
+        return {
+            row["type"]: (row["status"], row["reason"])
+            for row in self.status(resource, name).get("conditions", ())
+        }

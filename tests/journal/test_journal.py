@@ -22,7 +22,10 @@ def test_what_is_written_is_read_back(tmp_path):
     actor.note("began", volume="v")
     runner.advance(2.5)
     actor.called("part").note("ended", took=2.5)
-    entries = [Entry(0.0, "actor", "began", {"volume": "v"}), Entry(2.5, "actor/part", "ended", {"took": 2.5})]
+    entries = [
+        Entry(0.0, "actor", "began", {"volume": "v"}),
+        Entry(2.5, "actor/part", "ended", {"took": 2.5}),
+    ]
     assert list(journal) == entries
     actor.note("after reading")
     assert len(list(journal)) == 3
@@ -109,7 +112,13 @@ def test_a_line_that_cannot_be_written_is_the_journals_end():
     journal = Journal(runner.clock)
     journal._file = Reluctant(60)
     journal.write("a", "b", {"number": 1})
-    with pytest.raises(JournalLost, match=r"the journal breaks off, since .* takes no more: .*No space left on device: make room"):
+    with pytest.raises(
+        JournalLost,
+        match=(
+            r"the journal breaks off, since .* takes no more: .*No space left on device: make "
+            r"room"
+        ),
+    ):
         journal.write("a", "b", {"number": 2})
     journal._file.room = 10_000
     journal.write("a", "b", {"number": 3})
@@ -123,7 +132,12 @@ def test_a_file_that_does_not_take_what_was_written_is_the_journals_end(tmp_path
     journal.write("a", "b", {})
     path = tmp_path / "journal.jsonl"
     monkeypatch.setattr("pytest_kscen.journal.journal._locked", lambda _: Reluctant(3))
-    with pytest.raises(JournalLost, match=f"^the journal breaks off, since {path} takes no more: .*No space left on device: make"):
+    with pytest.raises(
+        JournalLost,
+        match=(
+            f"^the journal breaks off, since {path} takes no more: .*No space left on device: make"
+        ),
+    ):
         journal.keep_in(path)
     journal._file.room = 10_000
     journal.write("a", "c", {})

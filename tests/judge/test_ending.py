@@ -37,7 +37,10 @@ def learnt(state, learn, entries):
     return state
 
 
-HURRIED, PARTS = entry("hurried"), ("replicatedvolumes/v", "replicatedvolumereplicas/v-0", "replicatedvolumeattachments/a")
+HURRIED, PARTS = (
+    entry("hurried"),
+    ("replicatedvolumes/v", "replicatedvolumereplicas/v-0", "replicatedvolumeattachments/a"),
+)
 FINE = [entry("liveness", late=[]), entry("leftovers", objects=[])]
 
 
@@ -49,16 +52,40 @@ FINE = [entry("liveness", late=[]), entry("leftovers", objects=[])]
         (FINE[:1], {"liveness": "valid", "leftovers": "unknown"}),
         (FINE[1:], {"liveness": "unknown", "leftovers": "valid"}),
         ([entry("liveness", late=["v"]), FINE[1]], {"liveness": "invalid", "leftovers": "valid"}),
-        ([FINE[0], entry("leftovers", objects=["rv/v"])], {"liveness": "valid", "leftovers": "invalid"}),
-        ([HURRIED, FINE[0], entry("leftovers", objects=[*PARTS])], {"liveness": "valid", "leftovers": "unknown"}),
-        ([HURRIED, FINE[0], entry("leftovers", objects=[*PARTS, "jobs/d/j"])], {"liveness": "valid", "leftovers": "invalid"}),
-        ([FINE[0], entry("leftovers", objects=[*PARTS])], {"liveness": "valid", "leftovers": "invalid"}),
+        (
+            [FINE[0], entry("leftovers", objects=["rv/v"])],
+            {"liveness": "valid", "leftovers": "invalid"},
+        ),
+        (
+            [HURRIED, FINE[0], entry("leftovers", objects=[*PARTS])],
+            {"liveness": "valid", "leftovers": "unknown"},
+        ),
+        (
+            [HURRIED, FINE[0], entry("leftovers", objects=[*PARTS, "jobs/d/j"])],
+            {"liveness": "valid", "leftovers": "invalid"},
+        ),
+        (
+            [FINE[0], entry("leftovers", objects=[*PARTS])],
+            {"liveness": "valid", "leftovers": "invalid"},
+        ),
         ([HURRIED, *FINE], {"liveness": "valid", "leftovers": "valid"}),
         ([unseen("everything"), *FINE], {"liveness": "valid", "leftovers": "unknown"}),
-        ([created(POLICIES), unseen(POLICIES), *FINE], {"liveness": "valid", "leftovers": "unknown"}),
-        ([created(POLICIES, "refused"), unseen(POLICIES), *FINE], {"liveness": "valid", "leftovers": "unknown"}),
-        ([created(POLICIES, verb="apply"), unseen(POLICIES), *FINE], {"liveness": "valid", "leftovers": "unknown"}),
-        ([created(POLICIES, verb="update"), unseen(POLICIES), *FINE], {"liveness": "valid", "leftovers": "valid"}),
+        (
+            [created(POLICIES), unseen(POLICIES), *FINE],
+            {"liveness": "valid", "leftovers": "unknown"},
+        ),
+        (
+            [created(POLICIES, "refused"), unseen(POLICIES), *FINE],
+            {"liveness": "valid", "leftovers": "unknown"},
+        ),
+        (
+            [created(POLICIES, verb="apply"), unseen(POLICIES), *FINE],
+            {"liveness": "valid", "leftovers": "unknown"},
+        ),
+        (
+            [created(POLICIES, verb="update"), unseen(POLICIES), *FINE],
+            {"liveness": "valid", "leftovers": "valid"},
+        ),
         ([created(RVS), unseen(POLICIES), *FINE], {"liveness": "valid", "leftovers": "valid"}),
         (
             [entry("observer-crashed", error="KeyError()"), *FINE],
@@ -75,18 +102,35 @@ FINE = [entry("liveness", late=[]), entry("leftovers", objects=[])]
     ],
 )
 def test_how_a_run_ends(entries, verdicts):
-    assert {finding.check: finding.verdict for finding in start_and_end.judge_end(learnt(start_and_end.Ending(), start_and_end.learn_end, entries))} == verdicts
+    assert {
+        finding.check: finding.verdict
+        for finding in start_and_end.judge_end(
+            learnt(start_and_end.Ending(), start_and_end.learn_end, entries)
+        )
+    } == verdicts
 
 
 def test_what_could_not_be_looked_into_is_told():
-    findings = start_and_end.judge_end(learnt(start_and_end.Ending(), start_and_end.learn_end, [created(POLICIES), unseen(POLICIES), *FINE]))
-    assert [finding.why for finding in findings] == ["", f"nobody could look into {POLICIES}: Forbidden()"]
+    findings = start_and_end.judge_end(
+        learnt(
+            start_and_end.Ending(),
+            start_and_end.learn_end,
+            [created(POLICIES), unseen(POLICIES), *FINE],
+        )
+    )
+    assert [finding.why for finding in findings] == [
+        "",
+        f"nobody could look into {POLICIES}: Forbidden()",
+    ]
 
 
 @pytest.mark.parametrize(
     ("entries", "said"),
     [
-        ([FAULT, entry("ready", volume="v"), entry("ready", volume="w")], "not ready again although everything was healed: v, w"),
+        (
+            [FAULT, entry("ready", volume="v"), entry("ready", volume="w")],
+            "not ready again although everything was healed: v, w",
+        ),
         ([FAULT], "never ready, although everything was healed: v, w"),
         ([], "never ready, although there was no fault: v, w"),
         (
@@ -96,12 +140,23 @@ def test_what_could_not_be_looked_into_is_told():
     ],
 )
 def test_who_is_late_is_told_as_it_was(entries, said):
-    findings = start_and_end.judge_end(learnt(start_and_end.Ending(), start_and_end.learn_end, [*entries, entry("liveness", late=["v", "w"]), FINE[1]]))
+    findings = start_and_end.judge_end(
+        learnt(
+            start_and_end.Ending(),
+            start_and_end.learn_end,
+            [*entries, entry("liveness", late=["v", "w"]), FINE[1]],
+        )
+    )
     assert [finding.why for finding in findings] == [said, ""]
 
 
 def taken(at, volume="v", **more):
-    return Entry(at, "d", "ended", {"action": "delete a replica", "volume": volume, "result": "done", "took": 0.0, **more})
+    return Entry(
+        at,
+        "d",
+        "ended",
+        {"action": "delete a replica", "volume": volume, "result": "done", "took": 0.0, **more},
+    )
 
 
 NO_FAULT_BUT = "there was no fault but the replicas that we deleted"
@@ -119,7 +174,11 @@ NO_FAULT_BUT = "there was no fault but the replicas that we deleted"
             "not ready before what we deleted of them could be replaced: v, w",
         ),
         (
-            [taken(10, patience=600.0), Entry(369, "d", "whole", {"volume": "v"}), taken(9, "w", patience=600.0)],
+            [
+                taken(10, patience=600.0),
+                Entry(369, "d", "whole", {"volume": "v"}),
+                taken(9, "w", patience=600.0),
+            ],
             "invalid",
             f"never ready, although {NO_FAULT_BUT}: v",
         ),
@@ -129,49 +188,90 @@ NO_FAULT_BUT = "there was no fault but the replicas that we deleted"
             "invalid",
             "never ready, although there was no fault: v, w",
         ),
-        ([taken(10, action="delete the volume")], "invalid", "never ready, although there was no fault: v, w"),
+        (
+            [taken(10, action="delete the volume")],
+            "invalid",
+            "never ready, although there was no fault: v, w",
+        ),
     ],
 )
 def test_what_we_took_counts_at_the_end(entries, verdict, why):
     late = Entry(400, "run", "liveness", {"late": ["v", "w"]})
-    liveness, _ = start_and_end.judge_end(learnt(start_and_end.Ending(), start_and_end.learn_end, [*entries, late, FINE[1]]))
+    liveness, _ = start_and_end.judge_end(
+        learnt(start_and_end.Ending(), start_and_end.learn_end, [*entries, late, FINE[1]])
+    )
     assert (liveness.verdict, liveness.why) == (verdict, why)
 
 
 def test_what_nobody_looked_for_is_told_by_its_label():
     began = entry("run-started", label="kscen.io/run=r1")
-    *_, leftovers = start_and_end.judge_end(learnt(start_and_end.Ending(), start_and_end.learn_end, [began, FINE[0]]))
-    assert leftovers.why == "the run ended before anybody looked for them; what is still there has the label kscen.io/run=r1"
+    *_, leftovers = start_and_end.judge_end(
+        learnt(start_and_end.Ending(), start_and_end.learn_end, [began, FINE[0]])
+    )
+    assert leftovers.why == (
+        "the run ended before anybody looked for them; what is still there has the label "
+        "kscen.io/run=r1"
+    )
 
 
 def test_how_a_run_begins():
-    began = entry("run-started", seed="7", duration=60.0, churn=True, chaos=["vm-reboot"], conditions=["IOReady"])
-    assert learnt(start_and_end.Beginning(), start_and_end.learn_start, [began]) == start_and_end.Beginning(
-        "7", True, ["vm-reboot"], True, ("IOReady",)
+    began = entry(
+        "run-started",
+        seed="7",
+        duration=60.0,
+        churn=True,
+        chaos=["vm-reboot"],
+        conditions=["IOReady"],
     )
-    assert not learnt(start_and_end.Beginning(), start_and_end.learn_start, [began, entry("not-replayable")]).replayable
+    assert learnt(
+        start_and_end.Beginning(), start_and_end.learn_start, [began]
+    ) == start_and_end.Beginning("7", True, ["vm-reboot"], True, ("IOReady",))
+    assert not learnt(
+        start_and_end.Beginning(), start_and_end.learn_start, [began, entry("not-replayable")]
+    ).replayable
 
 
 def test_an_empty_journal_proves_nothing():
     outcome = judge([])
     assert outcome.verdict == "unknown"
-    assert "journal is unknown: it has no beginning: nobody knows what was declared" in outcome.explain()
+    assert (
+        "journal is unknown: it has no beginning: nobody knows what was declared"
+        in outcome.explain()
+    )
 
 
 def test_an_outcome_as_json_has_all_of_its_parts():
     outcome = judge(
         [
-            entry("run-started", seed="7", duration=60.0, churn=True, chaos=["vm-reboot"], conditions=["IOReady"]),
+            entry(
+                "run-started",
+                seed="7",
+                duration=60.0,
+                churn=True,
+                chaos=["vm-reboot"],
+                conditions=["IOReady"],
+            ),
             entry("volume", volume="v", storage_class="availability"),
             entry("volume-placed", volume="v", nodes=["node-2", "node-1"]),
             entry("volume-placed", volume="v", nodes=["node-3", "node-1"]),
-            entry("incident-started", incident="i", profile="vm-reboot", variant="vm-reboot", targets={"nodes": ["node-1"]}),
+            entry(
+                "incident-started",
+                incident="i",
+                profile="vm-reboot",
+                variant="vm-reboot",
+                targets={"nodes": ["node-1"]},
+            ),
             entry("ended", volume="v", action="attach", result="failed: TimeoutError()", took=2.0),
         ]
     )
     told = json.loads(outcome.as_json())
-    assert told["findings"] == [{"check": one.check, "verdict": one.verdict, "why": one.why} for one in outcome.findings]
-    assert (told["volumes"], told["incidents"]) == ([outcome.volumes["v"].as_json()], [outcome.incidents[0].as_json()])
+    assert told["findings"] == [
+        {"check": one.check, "verdict": one.verdict, "why": one.why} for one in outcome.findings
+    ]
+    assert (told["volumes"], told["incidents"]) == (
+        [outcome.volumes["v"].as_json()],
+        [outcome.incidents[0].as_json()],
+    )
     assert told["actions"] == {"attach": outcome.actions["attach"].as_json()}
     assert told["volumes"][0]["nodes"] == ["node-2", "node-1", "node-3"]
     assert (told["incidents"][0]["had_effect"], told["incidents"][0]["spared"]) == (False, [])
@@ -195,7 +295,9 @@ def test_volumes_say_how_many_are_how(verdicts, said):
 def test_a_check_that_crashed_hears_no_more():
     """What is told is where it began."""
     said = why_volumes_crashed(entry("ready", volume="v"), entry("ready", volume="w"))
-    assert said == "KeyError('v') at line 1 of the journal: no line before it tells of the volume 'v'"
+    assert (
+        said == "KeyError('v') at line 1 of the journal: no line before it tells of the volume 'v'"
+    )
 
 
 def why_volumes_crashed(*lines, path=None):
@@ -206,7 +308,10 @@ def why_volumes_crashed(*lines, path=None):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (entry("ready", volume="w"), "KeyError('w') at j:3: no line before it tells of the volume 'w'"),
+        (
+            entry("ready", volume="w"),
+            "KeyError('w') at j:3: no line before it tells of the volume 'w'",
+        ),
         (
             entry("condition-changed", volume="v", condition="Fine"),
             "KeyError('Fine') at j:3: no line before it tells of the condition 'Fine'",
@@ -217,7 +322,9 @@ def why_volumes_crashed(*lines, path=None):
 )
 def test_a_check_says_at_which_line_it_crashed(line, said):
     before = [entry("frozen"), entry("volume", volume="v", storage_class="availability")]
-    told = why_volumes_crashed(*before, line, entry("leftovers", objects=[]), path=pathlib.Path("j"))
+    told = why_volumes_crashed(
+        *before, line, entry("leftovers", objects=[]), path=pathlib.Path("j")
+    )
     assert told.startswith(said)
     assert " at j:3" in told
 
@@ -232,7 +339,13 @@ def test_a_check_that_crashed_when_all_was_read_blames_no_line():
     lines = [
         entry("volume", volume="v", storage_class="availability"),
         entry("volume-placed", volume="v", nodes=["node-1"]),
-        entry("incident-started", incident="i", profile="p", variant="p", targets={"nodes": ["node-1"], "group_a": ["node-1"]}),
+        entry(
+            "incident-started",
+            incident="i",
+            profile="p",
+            variant="p",
+            targets={"nodes": ["node-1"], "group_a": ["node-1"]},
+        ),
         entry("incident-ended", incident="i"),
         entry("ready", volume="v"),
         entry("checker-started", volume="v", conditions=["IOReady"]),
@@ -244,10 +357,16 @@ def test_a_check_that_crashed_when_all_was_read_blames_no_line():
 
 @pytest.mark.parametrize(("actor", "verdict"), [("cluster", "unknown"), ("multivolume", "invalid")])
 def test_nobody_is_to_blame_for_what_a_crashed_cluster_does(actor, verdict):
-    declared = entry("run-started", seed="7", duration=60.0, churn=False, chaos=[], conditions=["IOReady"])
+    declared = entry(
+        "run-started", seed="7", duration=60.0, churn=False, chaos=[], conditions=["IOReady"]
+    )
     crashed = entry("crashed", actor=actor, error="KeyError()")
-    outcome = judge([declared, crashed, entry("liveness", late=["v"]), entry("leftovers", objects=["jobs/d/j"])])
-    assert {finding.check: finding.verdict for finding in outcome.findings if finding.verdict != "valid"} == {
+    outcome = judge(
+        [declared, crashed, entry("liveness", late=["v"]), entry("leftovers", objects=["jobs/d/j"])]
+    )
+    assert {
+        finding.check: finding.verdict for finding in outcome.findings if finding.verdict != "valid"
+    } == {
         "actors": "unknown",
         "liveness": verdict,
         "leftovers": verdict,
@@ -255,14 +374,26 @@ def test_nobody_is_to_blame_for_what_a_crashed_cluster_does(actor, verdict):
 
 
 def test_a_blind_observer_is_told_once():
-    ends = learnt(start_and_end.Ending(), start_and_end.learn_end, [entry("observer-crashed", error=f"{n}") for n in "ab"] + FINE)
+    ends = learnt(
+        start_and_end.Ending(),
+        start_and_end.learn_end,
+        [entry("observer-crashed", error=f"{n}") for n in "ab"] + FINE,
+    )
     assert next(start_and_end.judge_end(ends)).why == "who observes them crashed 2 times: a"
 
 
 def test_what_was_declared_is_in_the_journal():
-    declared = entry("run-started", seed="7", duration=60.0, churn=True, chaos=["vm-reboot"], conditions=["IOReady"])
+    declared = entry(
+        "run-started",
+        seed="7",
+        duration=60.0,
+        churn=True,
+        chaos=["vm-reboot"],
+        conditions=["IOReady"],
+    )
     assert judge([declared, *FINE]).explain() == (
-        "chaos:vm-reboot is unknown: none of the 0 incidents of vm-reboot had an effect: run longer\n"
+        "chaos:vm-reboot is unknown: none of the 0 incidents of vm-reboot had an effect: "
+        "run longer\n"
         "volumes is unknown: churn made no volume: run longer\n"
         "seed 7"
     )

@@ -9,7 +9,11 @@ import pytest
 from pytest_kscen.journal import Entry
 from pytest_kscen.judge.incidents import judge, learn
 
-STARTED = {"profile": "network-block", "variant": "split-brain", "targets": {"nodes": ["node-1", "node-2"]}}
+STARTED = {
+    "profile": "network-block",
+    "variant": "split-brain",
+    "targets": {"nodes": ["node-1", "node-2"]},
+}
 
 
 def incidents(journal):
@@ -22,12 +26,24 @@ def incidents(journal):
 def told(*lines):
     """(at, what, particulars) as entries of the incident `i`, which began after two seconds."""
     first = (2, "incident-started", STARTED)
-    return [Entry(at, "chaos", f"{what}", {"incident": "i", **data}) for at, what, data in (first, *lines)]
+    return [
+        Entry(at, "chaos", f"{what}", {"incident": "i", **data})
+        for at, what, data in (first, *lines)
+    ]
 
 
 def test_a_whole_life():
-    effects = [(8, "incident-effect", {"effect": "a link is down"}), (9, "incident-effect", {"effect": "a volume is lame"})]
-    (seen,) = incidents(told(*effects, (32, "incident-ended", {"lasted": 30}), (80, "incident-recovered", {"took": 43})))
+    effects = [
+        (8, "incident-effect", {"effect": "a link is down"}),
+        (9, "incident-effect", {"effect": "a volume is lame"}),
+    ]
+    (seen,) = incidents(
+        told(
+            *effects,
+            (32, "incident-ended", {"lasted": 30}),
+            (80, "incident-recovered", {"took": 43}),
+        )
+    )
 
     assert json.loads(json.dumps(seen.as_json())) == {
         "id": "i",
@@ -55,7 +71,9 @@ def test_a_whole_life():
 
 
 def test_what_is_proved_is_perhaps_so_no_longer():
-    maybe = [(8, "incident-perhaps", {"effect": one}) for one in ("a volume is lame", "a node is gone")]
+    maybe = [
+        (8, "incident-perhaps", {"effect": one}) for one in ("a volume is lame", "a node is gone")
+    ]
     (seen,) = incidents(told(*maybe, (9, "incident-effect", {"effect": "a volume is lame"})))
 
     assert (seen.effects, seen.perhaps) == (["a volume is lame"], ["a node is gone"])
@@ -64,13 +82,20 @@ def test_what_is_proved_is_perhaps_so_no_longer():
 def test_an_incident_that_is_cut_off_has_no_end():
     (seen,) = incidents(told((8, "incident-effect", {"effect": "a link is down"})))
 
-    assert (seen.removed_at, seen.recovered_at, seen.recovery, seen.had_effect) == (None, None, None, True)
+    assert (seen.removed_at, seen.recovered_at, seen.recovery, seen.had_effect) == (
+        None,
+        None,
+        None,
+        True,
+    )
 
 
 def test_its_times_are_as_far_apart_as_it_lasted():
     """The difference of these two decimals is a little less than thirty."""
     began = Entry(5.071538, "chaos", "incident-started", {"incident": "i", **STARTED})
-    (seen,) = incidents([began, Entry(35.071538, "chaos", "incident-ended", {"incident": "i", "lasted": 30})])
+    (seen,) = incidents(
+        [began, Entry(35.071538, "chaos", "incident-ended", {"incident": "i", "lasted": 30})]
+    )
 
     assert seen.removed_at - seen.started_at >= 30
     assert (seen.lasted, seen.as_json()["removed_at"]) == (30, 35.071538)
@@ -89,11 +114,17 @@ def test_what_went_before_it_was_well_did_not_recover():
     went = (40, "incident-gone", {"left": ["Quorum of the volume v is False"]})
     (seen,) = incidents(told((32, "incident-ended", {"lasted": 30}), went))
 
-    assert (seen.recovery, seen.gone, seen.settled_at) == (None, ["Quorum of the volume v is False"], 40)
+    assert (seen.recovery, seen.gone, seen.settled_at) == (
+        None,
+        ["Quorum of the volume v is False"],
+        40,
+    )
 
 
 def test_what_others_left_outlasts_it():
-    (seen,) = incidents(told((32, "incident-ended", {"lasted": 30}), (80, "incident-mingled", {"others": ["j"]})))
+    (seen,) = incidents(
+        told((32, "incident-ended", {"lasted": 30}), (80, "incident-mingled", {"others": ["j"]}))
+    )
 
     assert (seen.recovery, seen.mingled, seen.settled_at) == (None, ["j"], 80)
 
@@ -103,13 +134,25 @@ def test_what_cannot_be_told_apart_proves_nothing():
     overtaken = (40, "incident-overtaken", {"by": ["j"], "left": ["a link is down"]})
     (seen,) = incidents(told(perhaps, (32, "incident-ended", {"lasted": 30}), overtaken))
 
-    assert (seen.had_effect, seen.perhaps, seen.overtaken, seen.recovery) == (False, ["a link is down"], ["j"], None)
+    assert (seen.had_effect, seen.perhaps, seen.overtaken, seen.recovery) == (
+        False,
+        ["a link is down"],
+        ["j"],
+        None,
+    )
     assert [finding.verdict for finding in judge(["network-block"], [seen])] == ["unknown"]
 
 
-@pytest.mark.parametrize(("nodes", "perhaps"), [(["node-1"], ["a link is down"]), (["node-1", "node-2"], [])])
+@pytest.mark.parametrize(
+    ("nodes", "perhaps"), [(["node-1"], ["a link is down"]), (["node-1", "node-2"], [])]
+)
 def test_whoever_did_nothing_did_not_perhaps_do_something(nodes, perhaps):
-    (seen,) = incidents(told((8, "incident-perhaps", {"effect": "a link is down"}), (9, "incident-spared", {"nodes": nodes})))
+    (seen,) = incidents(
+        told(
+            (8, "incident-perhaps", {"effect": "a link is down"}),
+            (9, "incident-spared", {"nodes": nodes}),
+        )
+    )
 
     assert (seen.perhaps, seen.spared, seen.as_json()["spared"]) == (perhaps, nodes, nodes)
 
@@ -126,7 +169,9 @@ def test_overlapping_incidents_are_kept_apart():
 
 def test_what_one_has_perhaps_done_is_told_of_no_other():
     other = Entry(3, "chaos", "incident-started", {"incident": "j", **STARTED})
-    first, second = incidents([*told(), other, *told((8, "incident-perhaps", {"effect": "a link is down"}))[1:]])
+    first, second = incidents(
+        [*told(), other, *told((8, "incident-perhaps", {"effect": "a link is down"}))[1:]]
+    )
 
     assert (first.perhaps, second.perhaps, second.overtaken) == (["a link is down"], [], [])
 
@@ -137,20 +182,31 @@ def test_one_effect_is_enough_for_a_profile():
 
     assert [finding.verdict for finding in judge(["network-block"], idle + busy)] == ["valid"]
     (finding,) = judge(["network-block", "network-block"], idle)
-    assert (finding.verdict, finding.why) == ("unknown", "none of the 1 incidents of network-block had an effect: run longer")
+    assert (finding.verdict, finding.why) == (
+        "unknown",
+        "none of the 1 incidents of network-block had an effect: run longer",
+    )
     (finding,) = judge(["vm-reboot"], busy)
     assert (finding.check, finding.verdict) == ("chaos:vm-reboot", "unknown")
 
 
 def test_a_fault_that_could_not_be_caused_says_why():
-    seen = incidents(told((3, "incident-failed", {"error": "Forbidden('no')"}), (4, "incident-ended", {})))
+    seen = incidents(
+        told((3, "incident-failed", {"error": "Forbidden('no')"}), (4, "incident-ended", {}))
+    )
     (finding,) = judge(["network-block"], seen)
 
-    assert finding.why == "none of the 1 incidents of network-block had an effect, and 1 could not be caused: Forbidden('no')"
+    assert finding.why == (
+        "none of the 1 incidents of network-block had an effect, and 1 could not be "
+        "caused: Forbidden('no')"
+    )
 
 
 def test_a_fault_that_may_still_be_on_makes_everything_doubtful():
-    lines = [(3, "incident-effect", {"effect": "a link is down"}), (903, "incident-not-undone", {"error": "TimeoutError()"})]
+    lines = [
+        (3, "incident-effect", {"effect": "a link is down"}),
+        (903, "incident-not-undone", {"error": "TimeoutError()"}),
+    ]
     seen = incidents(told(*lines))
 
     assert [(finding.check, finding.verdict) for finding in judge(["network-block"], seen)] == [
@@ -163,11 +219,20 @@ def test_a_fault_that_may_still_be_on_makes_everything_doubtful():
     ("profile", "has_volumes", "advice"),
     [
         ("network-block", True, ": run longer"),
-        ("network-block", False, ", since there was no volume to notice one: declare volume_churn, or make volumes in the test"),
+        (
+            "network-block",
+            False,
+            (
+                ", since there was no volume to notice one: declare volume_churn, or make "
+                "volumes in the test"
+            ),
+        ),
         ("vm-reboot", False, ": run longer"),
     ],
 )
 def test_what_helps_against_incidents_without_effect(profile, has_volumes, advice):
-    (seen,) = incidents([Entry(2, "chaos", "incident-started", {"incident": "i", **STARTED, "profile": profile})])
+    (seen,) = incidents(
+        [Entry(2, "chaos", "incident-started", {"incident": "i", **STARTED, "profile": profile})]
+    )
     (finding,) = judge([profile], [seen], has_volumes=has_volumes)
     assert finding.why == f"none of the 1 incidents of {profile} had an effect{advice}"

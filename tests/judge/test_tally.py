@@ -22,13 +22,24 @@ def test_only_what_was_done_has_times():
             ended("attach", "stopped", 1.0),
         ]
     )
-    assert seen["attach"].as_json() == {"done": 2, "failed": 1, "stopped": 1, "total": 6.0, "average": 3.0, "longest": 4.0}
+    assert seen["attach"].as_json() == {
+        "done": 2,
+        "failed": 1,
+        "stopped": 1,
+        "total": 6.0,
+        "average": 3.0,
+        "longest": 4.0,
+    }
 
 
 def test_actions_stand_in_the_order_in_which_they_first_ended():
-    assert list(tallies([ended("b", "done", 1.0), ended("a", "done", 1.0), ended("b", "done", 1.0)])) == ["b", "a"]
+    assert list(
+        tallies([ended("b", "done", 1.0), ended("a", "done", 1.0), ended("b", "done", 1.0)])
+    ) == ["b", "a"]
 
 
 def test_the_first_failure_is_the_one_that_is_told():
-    seen = tallies([ended("attach", "failed: First()", 1.0), ended("attach", "failed: Second()", 1.0)])
+    seen = tallies(
+        [ended("attach", "failed: First()", 1.0), ended("attach", "failed: Second()", 1.0)]
+    )
     assert seen["attach"].refusal == "failed: First()"

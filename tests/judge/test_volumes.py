@@ -30,7 +30,9 @@ LATE_ITSELF = (600, "liveness", {"late": ["v"]})
 
 def journal(*lines, volume="v"):
     """(at, what, particulars) as entries of one volume."""
-    return [Entry(at, "actor", what, {"volume": volume, **data}) for at, what, data in (BIRTH, *lines)]
+    return [
+        Entry(at, "actor", what, {"volume": volume, **data}) for at, what, data in (BIRTH, *lines)
+    ]
 
 
 def read(lines, shaken=()):
@@ -41,7 +43,10 @@ def read(lines, shaken=()):
 
 
 def judged(seen, **more):
-    return {finding.check: finding for finding in guarantees.judge(seen, **{"churn": True, "refusal": "", **more})}
+    return {
+        finding.check: finding
+        for finding in guarantees.judge(seen, **{"churn": True, "refusal": "", **more})
+    }
 
 
 def change(at, condition="IOReady"):
@@ -54,12 +59,22 @@ def incident(started, ended, *nodes, **more):
 
 
 def destruction(started, ended, **more):
-    return incidents.IncidentRecord("i", "pod-destroy", "pod-destroy", {"pods": ["a"], "nodes": ["node-1"]}, started, ended, **more)
+    return incidents.IncidentRecord(
+        "i",
+        "pod-destroy",
+        "pod-destroy",
+        {"pods": ["a"], "nodes": ["node-1"]},
+        started,
+        ended,
+        **more,
+    )
 
 
 def block(started, ended, *nodes, **groups):
     where = {"nodes": list(nodes), **groups}
-    return incidents.IncidentRecord("i", "network-block", "blocking-everything", where, started, ended)
+    return incidents.IncidentRecord(
+        "i", "network-block", "blocking-everything", where, started, ended
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,14 +83,22 @@ def block(started, ended, *nodes, **groups):
         ([STARTED, STOPPED], "stable", {"IOReady": 0, "Quorum": 0}),
         ([STARTED, change(20), change(30), STOPPED], "recovered", {"IOReady": 2, "Quorum": 0}),
         ([STARTED, change(20), STOPPED], "broken", {"IOReady": 1, "Quorum": 0}),
-        ([STARTED, change(20), change(21, "Quorum"), STOPPED], "broken", {"IOReady": 1, "Quorum": 1}),
+        (
+            [STARTED, change(20), change(21, "Quorum"), STOPPED],
+            "broken",
+            {"IOReady": 1, "Quorum": 1},
+        ),
         ([NEVER_READY], "broken", {"IOReady": 0, "Quorum": 0}),
         ([FROZEN, LIVENESS], "stable", {"IOReady": 0, "Quorum": 0}),
         ([FROZEN, LATE_ITSELF], "broken", {"IOReady": 0, "Quorum": 0}),
         ([FROZEN, (301, "ready", {}), LIVENESS], "stable", {"IOReady": 0, "Quorum": 0}),
         ([STARTED, WENT], "broken", {"IOReady": 0, "Quorum": 0}),
         ([STARTED, change(20), change(30), WENT, FROZEN], "broken", {"IOReady": 2, "Quorum": 0}),
-        ([STARTED, (49, "checker-stopped", {}), DELETED, WENT], "stable", {"IOReady": 0, "Quorum": 0}),
+        (
+            [STARTED, (49, "checker-stopped", {}), DELETED, WENT],
+            "stable",
+            {"IOReady": 0, "Quorum": 0},
+        ),
     ],
 )
 def test_a_volumes_verdict(lines, verdict, transitions):
@@ -105,11 +128,15 @@ def test_a_volume_that_went_without_our_doing_says_so():
 def test_what_nobody_has_looked_at_is_unknown(lines, why):
     (volume,) = seen = read(journal(*lines))
     assert volume.verdict == "unknown"
-    assert judged(seen) == {"volumes": Finding("volumes", "unknown", f"1 of 1 volumes could not be judged: v ({why})")}
+    assert judged(seen) == {
+        "volumes": Finding("volumes", "unknown", f"1 of 1 volumes could not be judged: v ({why})")
+    }
 
 
 def test_a_broken_volume_does_not_hide_an_unknown_one():
-    finding = judged(read([*journal(STARTED, change(20), STOPPED), *journal(volume="w")]))["volumes"]
+    finding = judged(read([*journal(STARTED, change(20), STOPPED), *journal(volume="w")]))[
+        "volumes"
+    ]
     assert finding.verdict == "invalid"
     assert finding.why == (
         "1 of 2 volumes did not keep the state they promise: v; "
@@ -132,18 +159,58 @@ LATE = [PLACED, STARTED, change(290), STOPPED]
         (LATE, [incident(280, None, "node-9")], "broken"),
         (ODD, [incident(190, None)], "interrupted"),
         (ODD, [incident(191, None)], "broken"),  # no cause comes after its effect
-        (ODD, [incident(100, 150), incident(240, None)], "interrupted"),  # the second before it could recover from the first
-        (ODD, [incident(100, 110), incident(240, None)], "broken"),  # left in peace from 230 to 240 s
-        ([PLACED, STARTED, change(20, "Quorum"), *LATE[2:]], [incident(280, None)], "broken"),  # nothing excuses the other
-        ([PLACED, STARTED, change(20), change(25), *LATE[2:]], [incident(280, None)], "interrupted"),
+        (
+            ODD,
+            [incident(100, 150), incident(240, None)],
+            "interrupted",
+        ),  # the second before it could recover from the first
+        (
+            ODD,
+            [incident(100, 110), incident(240, None)],
+            "broken",
+        ),  # left in peace from 230 to 240 s
+        (
+            [PLACED, STARTED, change(20, "Quorum"), *LATE[2:]],
+            [incident(280, None)],
+            "broken",
+        ),  # nothing excuses the other
+        (
+            [PLACED, STARTED, change(20), change(25), *LATE[2:]],
+            [incident(280, None)],
+            "interrupted",
+        ),
         (LATE, [incident(280, None, failed="Forbidden()")], "broken"),
-        (LATE, [incident(280, None, failed="TimeoutError()", effects=["a link is down"])], "interrupted"),
-        (LATE, [incident(280, None, failed="TimeoutError()", perhaps=["a link is down"])], "interrupted"),
-        (LATE, [incident(280, None, failed="InternalError()", not_undone="InternalError()")], "interrupted"),
-        (LATE, [incident(280, None, "node-1", "node-3", spared=["node-1"], effects=["a pod is gone"])], "broken"),
-        (LATE, [incident(280, None, "node-1", "node-3", spared=["node-3"], effects=["a pod is gone"])], "interrupted"),
+        (
+            LATE,
+            [incident(280, None, failed="TimeoutError()", effects=["a link is down"])],
+            "interrupted",
+        ),
+        (
+            LATE,
+            [incident(280, None, failed="TimeoutError()", perhaps=["a link is down"])],
+            "interrupted",
+        ),
+        (
+            LATE,
+            [incident(280, None, failed="InternalError()", not_undone="InternalError()")],
+            "interrupted",
+        ),
+        (
+            LATE,
+            [incident(280, None, "node-1", "node-3", spared=["node-1"], effects=["a pod is gone"])],
+            "broken",
+        ),
+        (
+            LATE,
+            [incident(280, None, "node-1", "node-3", spared=["node-3"], effects=["a pod is gone"])],
+            "interrupted",
+        ),
         (LATE, [incident(280, None, lasting=True)], "broken"),
-        ([PLACED, STARTED, MOVED, *LATE[2:]], [incident(280, None)], "broken"),  # it has long left that node
+        (
+            [PLACED, STARTED, MOVED, *LATE[2:]],
+            [incident(280, None)],
+            "broken",
+        ),  # it has long left that node
         ([PLACED, STARTED, MOVED, *LATE[2:]], [incident(280, None, "node-3")], "interrupted"),
         ([PLACED, STARTED, change(240), MOVED, STOPPED], [incident(230, None)], "interrupted"),
         ([STARTED, change(290), STOPPED], [incident(280, None)], "broken"),  # it was nowhere
@@ -154,7 +221,11 @@ LATE = [PLACED, STARTED, change(290), STOPPED]
         ([PLACED, NEVER_READY], [incident(60.5, None)], "interrupted"),
         ([PLACED, NEVER_READY], [incident(0, 420)], "broken"),
         ([PLACED, NEVER_READY], [incident(0, 421)], "interrupted"),
-        ([PLACED, NEVER_READY], [incident(31, 390), incident(540, None)], "broken"),  # for half a minute twice
+        (
+            [PLACED, NEVER_READY],
+            [incident(31, 390), incident(540, None)],
+            "broken",
+        ),  # for half a minute twice
         ([PLACED, NEVER_READY], [incident(30, 390), incident(540, None)], "interrupted"),
         ([(595, *PLACED[1:]), NEVER_READY], [], "broken"),  # it came late by itself
         ([(595, *PLACED[1:]), NEVER_READY], [incident(598, None)], "interrupted"),
@@ -178,14 +249,34 @@ FELT = {"felt_by": {"v"}}
         (250, [destruction(249, 270)], "broken"),  # others were in their place for half a minute
         (190, [destruction(180, 181, **FELT)], "interrupted"),
         (190, [destruction(180, 181, perhaps_felt_by=("v",), settled_at=186)], "interrupted"),
-        (190, [destruction(180, 181, **FELT, settled_at=186)], "broken"),  # it was well again after that
+        (
+            190,
+            [destruction(180, 181, **FELT, settled_at=186)],
+            "broken",
+        ),  # it was well again after that
         (190, [destruction(180, 181, felt_by=("w",))], "broken"),
         (190, [block(180, 189, "node-1", "node-2")], "interrupted"),
-        (190, [block(180, 189, "node-1", "node-2", settled_at=189.5)], "interrupted"),  # a cut keeps its two minutes
-        (190, [block(180, 189, "node-1", "node-9")], "broken"),  # one end of a link that it does not have
+        (
+            190,
+            [block(180, 189, "node-1", "node-2", settled_at=189.5)],
+            "interrupted",
+        ),  # a cut keeps its two minutes
+        (
+            190,
+            [block(180, 189, "node-1", "node-9")],
+            "broken",
+        ),  # one end of a link that it does not have
         (295, [block(180, 290, "node-1", "node-9")], "interrupted"),
-        (190, [block(180, 189, "node-1", "node-2", group_a=["node-1", "node-2"], group_b=["node-3"])], "broken"),
-        (190, [block(180, 189, "node-1", "node-2", group_a=["node-1"], group_b=["node-2"])], "interrupted"),
+        (
+            190,
+            [block(180, 189, "node-1", "node-2", group_a=["node-1", "node-2"], group_b=["node-3"])],
+            "broken",
+        ),
+        (
+            190,
+            [block(180, 189, "node-1", "node-2", group_a=["node-1"], group_b=["node-2"])],
+            "interrupted",
+        ),
     ],
 )
 def test_an_incident_excuses_no_longer_than_it_may_be_the_reason(changed, shaken, verdict):
@@ -202,7 +293,10 @@ def deletion(number):
 
 def test_that_another_condition_comes_back_proves_nothing():
     lost = (PLACED, STARTED, change(290), *(change(at, "Quorum") for at in (291, 292)), STOPPED)
-    seen = read([entry for number in range(5) for entry in journal(*lost, volume=f"v{number}")], [incident(280, None)])
+    seen = read(
+        [entry for number in range(5) for entry in journal(*lost, volume=f"v{number}")],
+        [incident(280, None)],
+    )
     why = "5 of 5 volumes were interrupted, and none was seen to come back by IOReady: run longer"
     assert judged(seen)["volumes"] == Finding("volumes", "unknown", why)
 
@@ -223,7 +317,11 @@ def test_who_crashes_while_it_is_not_ready_waits_for_it_no_more(at, verdict):
         (5, [HEALED], "valid"),
         (5, [*map(deletion, range(4)), HEALED], "valid"),
         (5, [*map(deletion, range(5)), HEALED], "unknown"),
-        (5, [*journal((270, *PLACED[1:]), FROZEN, volume="w"), HEALED], "valid"),  # it became ready when all was healed
+        (
+            5,
+            [*journal((270, *PLACED[1:]), FROZEN, volume="w"), HEALED],
+            "valid",
+        ),  # it became ready when all was healed
     ],
 )
 def test_that_many_are_interrupted_and_none_comes_back_proves_nothing(interrupted, more, verdict):
@@ -235,7 +333,16 @@ def test_that_many_are_interrupted_and_none_comes_back_proves_nothing(interrupte
 
 
 def off(*nodes, started=20):
-    stop = incidents.IncidentRecord("i", "vm-stop", "vm-stop", {"nodes": list(nodes)}, started, 350, effects=["off"], lasting=True)
+    stop = incidents.IncidentRecord(
+        "i",
+        "vm-stop",
+        "vm-stop",
+        {"nodes": list(nodes)},
+        started,
+        350,
+        effects=["off"],
+        lasting=True,
+    )
     return [stop]
 
 
@@ -255,7 +362,9 @@ def test_where_all_machines_are_off_nobody_tells_how_a_volume_is(lines, shaken, 
     gone = (900, "volume-placed", {"nodes": []})
     (volume,) = read(journal(PLACED, *lines, gone), shaken)
     assert volume.verdict == verdict
-    assert volume.unjudged == ("all machines that held it were off: what it says of itself is old" if volume.off else "")
+    assert volume.unjudged == (
+        "all machines that held it were off: what it says of itself is old" if volume.off else ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -268,9 +377,13 @@ def test_where_all_machines_are_off_nobody_tells_how_a_volume_is(lines, shaken, 
         (21, 140, 200, "broken"),
     ],
 )
-def test_destroyed_pods_excuse_what_begins_after_them_until_they_are_recovered_from(changed, stopped, settled, verdict):
+def test_destroyed_pods_excuse_what_begins_after_them_until_they_are_recovered_from(
+    changed, stopped, settled, verdict
+):
     shaken = [destruction(15, 20, settled_at=settled, felt_by=("v",))]
-    (volume,) = read(journal(PLACED, STARTED, change(changed), (stopped, "checker-stopped", {})), shaken)
+    (volume,) = read(
+        journal(PLACED, STARTED, change(changed), (stopped, "checker-stopped", {})), shaken
+    )
     assert volume.verdict == verdict
 
 
@@ -287,18 +400,32 @@ def test_destroyed_pods_excuse_what_begins_after_them_until_they_are_recovered_f
         ("failed: Forbidden('it is not yours')", 20, 49, "broken"),
     ],
 )
-def test_a_replica_that_we_deleted_excuses_its_volume_for_a_while(result, changed, stopped, verdict):
+def test_a_replica_that_we_deleted_excuses_its_volume_for_a_while(
+    result, changed, stopped, verdict
+):
     began = (15, "began", {"action": "delete a replica", "replica": "v-0"})
-    ended = (20, "ended", {"action": "delete a replica", "replica": "v-0", "result": result, "took": 5.0})
+    ended = (
+        20,
+        "ended",
+        {"action": "delete a replica", "replica": "v-0", "result": result, "took": 5.0},
+    )
     ended[2].update({"perhaps_done": True} if "Reset" in result else {})
-    story = journal(PLACED, STARTED, began, ended, change(changed), (stopped, "checker-stopped", {}))
+    story = journal(
+        PLACED, STARTED, began, ended, change(changed), (stopped, "checker-stopped", {})
+    )
     (volume,) = read(sorted(story, key=lambda entry: entry.at))
     assert volume.verdict == verdict
 
 
 def took(at, **more):
-    """A replica of ours, which is a disk's if it is told how much patience there is with whoever replaces it."""
-    return (at, "ended", {"action": "delete a replica", "replica": "v-0", "result": "done", "took": 0.0, **more})
+    """A replica of ours, which is a disk's if it is told how much patience there is with whoever
+    replaces it.
+    """
+    return (
+        at,
+        "ended",
+        {"action": "delete a replica", "replica": "v-0", "result": "done", "took": 0.0, **more},
+    )
 
 
 def whole(at):
@@ -326,7 +453,10 @@ DISK = {"patience": 600.0}
         (checked(took(20, **DISK), change(30), whole(200), took(231, **DISK)), "broken"),
         (checked(took(20), change(30), until=49), "interrupted"),
         (checked(took(20), change(30), until=50), "broken"),
-        (checked(took(20, result="failed: Forbidden('no')", **DISK), change(30), until=31), "broken"),
+        (
+            checked(took(20, result="failed: Forbidden('no')", **DISK), change(30), until=31),
+            "broken",
+        ),
         ([PLACED, took(300, **DISK), NEVER_READY], "unknown"),  # it began anew
         ([PLACED, took(300), NEVER_READY], "broken"),
         ([PLACED, took(300, **DISK), whole(511), NEVER_READY], "unknown"),
@@ -369,7 +499,10 @@ def test_what_comes_when_all_is_healed_excuses_nothing_before():
 
 
 def test_volumes_of_one_name_are_two():
-    again = [Entry(at + 400, who, what, data) for at, who, what, data in map(astuple, journal(STARTED, STOPPED))]
+    again = [
+        Entry(at + 400, who, what, data)
+        for at, who, what, data in map(astuple, journal(STARTED, STOPPED))
+    ]
     seen = Volumes(read([*journal(STARTED, change(20), STOPPED), *again]))
     assert [volume.verdict for volume in seen] == ["broken", "stable"]
     assert seen["v"] is seen[1]
@@ -377,7 +510,11 @@ def test_volumes_of_one_name_are_two():
 
 def test_churn_without_a_volume_proves_nothing():
     refused = judged([], refusal="failed: Forbidden('no more')")
-    assert refused == {"volumes": Finding("volumes", "unknown", "churn made no volume: failed: Forbidden('no more')")}
+    assert refused == {
+        "volumes": Finding(
+            "volumes", "unknown", "churn made no volume: failed: Forbidden('no more')"
+        )
+    }
     assert judged([])["volumes"].why == "churn made no volume: run longer"
     assert judged([], churn=False) == {"volumes": Finding("volumes", "valid")}
 
@@ -388,11 +525,17 @@ def attach(at, result, action="attach"):
 
 
 def cut(at, took, action="attach", why=""):
-    return (at, "ended", {"action": action, "node": "node-1", "result": f"stopped{why}", "took": took})
+    return (
+        at,
+        "ended",
+        {"action": action, "node": "node-1", "result": f"stopped{why}", "took": took},
+    )
 
 
 TOO_LONG = "failed: TimeoutError('v was not attached to node-1 within 300 s')"
-HINDERED = "failed: HinderedError('v was not attached to node-1 within 300 s: v-0 is being deleted')"
+HINDERED = (
+    "failed: HinderedError('v was not attached to node-1 within 300 s: v-0 is being deleted')"
+)
 REFUSED = "failed: Forbidden('no')"
 BLAMED = "1 of 2 that failed had 60 s and more in which nothing excuses it"
 
@@ -406,8 +549,16 @@ BLAMED = "1 of 2 that failed had 60 s and more in which nothing excuses it"
         ([attach(200, TOO_LONG), attach(210, "done")], [], "invalid"),  # one is enough
         ([attach(200, TOO_LONG), attach(210, "done")], [incident(15, 190)], None),
         ([attach(200, TOO_LONG), attach(210, "done")], [incident(79, 190)], None),
-        ([attach(200, TOO_LONG), attach(210, "done")], [incident(80, 190)], "invalid"),  # it had a minute in peace
-        ([attach(200, TOO_LONG), attach(210, "done")], [incident(30, 30)], "invalid"),  # in two parts
+        (
+            [attach(200, TOO_LONG), attach(210, "done")],
+            [incident(80, 190)],
+            "invalid",
+        ),  # it had a minute in peace
+        (
+            [attach(200, TOO_LONG), attach(210, "done")],
+            [incident(30, 30)],
+            "invalid",
+        ),  # in two parts
         ([attach(200, TOO_LONG), attach(210, "done")], [incident(30, 31)], None),
         ([attach(200, HINDERED), attach(210, "done")], [], None),
         ([cut(70, 59)], [], None),
@@ -419,14 +570,25 @@ BLAMED = "1 of 2 that failed had 60 s and more in which nothing excuses it"
         ([cut(70, 60), attach(200, TOO_LONG)], [], "invalid"),
         ([attach(1, "done", "attach at first")], [], "unknown"),
         ([attach(1, "done", "attach at first")], [incident(69, 299)], None),
-        ([attach(1, "done", "attach at first"), (60, "began", {"action": "detach", "node": "node-1"})], [], None),
+        (
+            [
+                attach(1, "done", "attach at first"),
+                (60, "began", {"action": "detach", "node": "node-1"}),
+            ],
+            [],
+            None,
+        ),
         ([attach(1, "done", "attach at first"), (250, "attached", {"node": "node-1"})], [], None),
         ([attach(1, "done", "attach at first"), attach(210, "done")], [], None),
         ([attach(20, REFUSED, "attach at first"), attach(25, REFUSED)], [], "unknown"),
         ([attach(200, TOO_LONG)], [], "invalid"),
         ([attach(200, TOO_LONG), attach(210, REFUSED)], [], "invalid"),
         ([attach(200, TOO_LONG)], [incident(15, 190)], "unknown"),
-        ([attach(200, TOO_LONG)], [incident(180, 190)], "invalid"),  # it was in peace from 20 to 180 s
+        (
+            [attach(200, TOO_LONG)],
+            [incident(180, 190)],
+            "invalid",
+        ),  # it was in peace from 20 to 180 s
         ([attach(200, TOO_LONG)], [incident(15, 190, "node-9")], "invalid"),
     ],
 )
@@ -438,7 +600,9 @@ def test_attachments_that_fail(lines, shaken, verdict):
 def test_attachments_are_counted_when_they_are_there():
     """Those at first by what is seen of them, the others by who waits for them."""
     at_first = [attach(1, "done", "attach at first"), (4, "attached", {"node": "node-1"})]
-    (volume,) = seen = read(journal(PLACED, STARTED, *at_first, attach(9, "done"), attach(200, REFUSED), STOPPED))
+    (volume,) = seen = read(
+        journal(PLACED, STARTED, *at_first, attach(9, "done"), attach(200, REFUSED), STOPPED)
+    )
     assert volume.attached == 2
     assert "attachments" not in judged(seen)
 
@@ -446,21 +610,33 @@ def test_attachments_are_counted_when_they_are_there():
 @pytest.mark.parametrize(
     ("results", "why"),
     [
-        ([REFUSED, REFUSED], "none of the 2 attachments that were asked for was seen to succeed: Forbidden('no')"),
+        (
+            [REFUSED, REFUSED],
+            "none of the 2 attachments that were asked for was seen to succeed: Forbidden('no')",
+        ),
         (
             [REFUSED, TOO_LONG],
-            f"none of the 2 attachments that were asked for was seen to succeed: {BLAMED}: {TOO_LONG.removeprefix('failed: ')}",
+            (
+                "none of the 2 attachments that were asked for was seen to succeed: "
+                f"{BLAMED}: {TOO_LONG.removeprefix('failed: ')}"
+            ),
         ),
     ],
 )
 def test_attachments_that_fail_say_why(results, why):
-    findings = judged(read(journal(PLACED, STARTED, *(attach(200, result) for result in results), STOPPED)))
+    findings = judged(
+        read(journal(PLACED, STARTED, *(attach(200, result) for result in results), STOPPED))
+    )
     assert findings["attachments"].why == why
 
 
 @pytest.mark.parametrize(
     ("action", "check"),
-    [("detach", "detachments"), ("detach everywhere", "detachments"), ("resize the volume", "resizes")],
+    [
+        ("detach", "detachments"),
+        ("detach everywhere", "detachments"),
+        ("resize the volume", "resizes"),
+    ],
 )
 @pytest.mark.parametrize(
     ("lines", "shaken", "blamed"),
@@ -472,8 +648,15 @@ def test_attachments_that_fail_say_why(results, why):
         ([TOO_LONG], [incident(180, 190)], True),
     ],
 )
-def test_a_single_detachment_or_resize_that_the_storage_does_not_do(action, check, lines, shaken, blamed):
-    findings = judged(read(journal(PLACED, STARTED, *(attach(200, result, action) for result in lines), STOPPED), shaken))
+def test_a_single_detachment_or_resize_that_the_storage_does_not_do(
+    action, check, lines, shaken, blamed
+):
+    findings = judged(
+        read(
+            journal(PLACED, STARTED, *(attach(200, result, action) for result in lines), STOPPED),
+            shaken,
+        )
+    )
     assert (check in findings and findings[check].verdict == "invalid") is blamed
 
 
@@ -482,7 +665,12 @@ def test_a_single_detachment_or_resize_that_the_storage_does_not_do(action, chec
     [("detach", "detachments", "undetached"), ("resize the volume", "resizes", "unresized")],
 )
 def test_what_was_done_is_not_told_as_undone(action, check, name):
-    ends = [attach(150, "done", action), attach(200, TOO_LONG, action), attach(250, REFUSED, action), attach(260, "done", action)]
+    ends = [
+        attach(150, "done", action),
+        attach(200, TOO_LONG, action),
+        attach(250, REFUSED, action),
+        attach(260, "done", action),
+    ]
     (volume,) = seen = read(journal(PLACED, STARTED, *ends, STOPPED))
     late, refused = (result.removeprefix("failed: ") for result in (TOO_LONG, REFUSED))
     assert getattr(volume, name) == (
@@ -502,14 +690,26 @@ def test_what_was_asked_for_in_vain_says_how_it_ended():
         "cut short after 60 s and more in which",
     )
     ends = [cut(70, 60), cut(270, 60)]
-    assert why(*ends) == f"{none.format(2)}2 were {cut_short} nothing excuses it: let volumes live longer"
-    assert why(attach(20, "done"), *ends) == f"2 were {cut_short} nothing excuses it: let volumes live longer"
+    assert (
+        why(*ends)
+        == f"{none.format(2)}2 were {cut_short} nothing excuses it: let volumes live longer"
+    )
+    assert (
+        why(attach(20, "done"), *ends)
+        == f"2 were {cut_short} nothing excuses it: let volumes live longer"
+    )
     assert why(attach(1, "done", "attach at first")) == f"{none.format(1)}though they had the time"
 
 
 @pytest.mark.parametrize(("asked", "told"), [(130, "unknown"), (131, None), (191, None)])
 def test_a_resize_is_cut_short_by_the_deletion(asked, told):
-    lines = [PLACED, STARTED, STOPPED, (190, *DELETED[1:]), cut(400, 400 - asked, "resize the volume")]
+    lines = [
+        PLACED,
+        STARTED,
+        STOPPED,
+        (190, *DELETED[1:]),
+        cut(400, 400 - asked, "resize the volume"),
+    ]
     finding = judged(read(journal(*lines))).get("resizes")
     assert (finding and finding.verdict) == told
 
@@ -517,14 +717,22 @@ def test_a_resize_is_cut_short_by_the_deletion(asked, told):
 @pytest.mark.parametrize(("ready_at", "verdict"), [(20, "invalid"), (21, "unknown")])
 def test_what_is_asked_of_a_volume_that_is_not_ready_is_no_reproach(ready_at, verdict):
     """It was asked for at 20 s."""
-    findings = judged(read(journal(PLACED, (ready_at, *STARTED[1:]), attach(200, TOO_LONG), STOPPED)))
+    findings = judged(
+        read(journal(PLACED, (ready_at, *STARTED[1:]), attach(200, TOO_LONG), STOPPED))
+    )
     assert findings["attachments"].verdict == verdict
 
 
 @pytest.mark.parametrize(("deleted", "told"), [(279, None), (280, "unknown"), (500, "invalid")])
 def test_a_volume_that_goes_need_not_grow(deleted, told):
     """It was asked for at 220 s."""
-    lines = [PLACED, STARTED, STOPPED, (deleted, *DELETED[1:]), attach(400, TOO_LONG, "resize the volume")]
+    lines = [
+        PLACED,
+        STARTED,
+        STOPPED,
+        (deleted, *DELETED[1:]),
+        attach(400, TOO_LONG, "resize the volume"),
+    ]
     finding = judged(read(journal(*sorted(lines, key=lambda line: line[0])))).get("resizes")
     assert (finding and finding.verdict) == told
 
@@ -532,12 +740,19 @@ def test_a_volume_that_goes_need_not_grow(deleted, told):
 @pytest.mark.parametrize(("had", "told"), [(59, None), (60, "unknown")])
 def test_a_storage_has_the_time_since_the_api_has_taken_what_is_asked_of_it(had, told):
     at, what, data = cut(270, 200)
-    finding = judged(read(journal(PLACED, STARTED, (at, what, data | {"had": had}), STOPPED))).get("attachments")
+    finding = judged(read(journal(PLACED, STARTED, (at, what, data | {"had": had}), STOPPED))).get(
+        "attachments"
+    )
     assert (finding and finding.verdict) == told
 
 
 def test_incidents_are_read_with_their_effect_and_their_end():
-    start = {"incident": "i", "profile": "pod-destroy", "variant": "pod-destroy", "targets": {"pods": ["a"]}}
+    start = {
+        "incident": "i",
+        "profile": "pod-destroy",
+        "variant": "pod-destroy",
+        "targets": {"pods": ["a"]},
+    }
     entries = [
         Entry(5, "x", "incident-started", start),
         Entry(6, "x", "incident-effect", {"incident": "i", "effect": "gone"}),
@@ -550,8 +765,18 @@ def test_incidents_are_read_with_their_effect_and_their_end():
     for entry in entries:
         incidents.learn(found, entry)
     (seen,) = found.values()
-    assert (seen.started_at, seen.removed_at, seen.effects, seen.had_effect) == (5, 9, ["gone", "not ready"], True)
-    assert (seen.felt_by, seen.perhaps_felt_by, seen.recovered_at, seen.settled_at) == (("v",), ("w",), 11, 16)
+    assert (seen.started_at, seen.removed_at, seen.effects, seen.had_effect) == (
+        5,
+        9,
+        ["gone", "not ready"],
+        True,
+    )
+    assert (seen.felt_by, seen.perhaps_felt_by, seen.recovered_at, seen.settled_at) == (
+        ("v",),
+        ("w",),
+        11,
+        16,
+    )
     assert [finding.verdict for finding in incidents.judge(["pod-destroy"], [seen])] == ["valid"]
 
 
@@ -571,43 +796,72 @@ NEVER_GONE = (1000, "never-gone", {"waited": 600.0, "why": WHY})
     ("shaken", "verdict", "why"),
     [
         ([], "invalid", f"v was not gone 600 s after its deletion began: {WHY}"),
-        ([incident(390, 800, "node-1")], "invalid", f"v was not gone 600 s after its deletion began: {WHY}"),
-        ([incident(460, None, "node-1")], "invalid", f"v was not gone 600 s after its deletion began: {WHY}"),
-        ([incident(390, None, "node-9")], "invalid", f"v was not gone 600 s after its deletion began: {WHY}"),
+        (
+            [incident(390, 800, "node-1")],
+            "invalid",
+            f"v was not gone 600 s after its deletion began: {WHY}",
+        ),
+        (
+            [incident(460, None, "node-1")],
+            "invalid",
+            f"v was not gone 600 s after its deletion began: {WHY}",
+        ),
+        (
+            [incident(390, None, "node-9")],
+            "invalid",
+            f"v was not gone 600 s after its deletion began: {WHY}",
+        ),
         (
             [incident(390, 900, "node-1")],
             "valid",
-            f"v was not gone 600 s after its deletion began: {WHY}; incidents on their nodes excuse it",
+            (
+                f"v was not gone 600 s after its deletion began: {WHY}; incidents on their "
+                "nodes excuse it"
+            ),
         ),
     ],
 )
 def test_a_volume_that_cannot_be_deleted(shaken, verdict, why):
     seen = read(journal(PLACED, STARTED, STOPPED, NEVER_GONE), shaken)
     assert judged(seen)["deletion"] == Finding("deletion", verdict, why)
-    assert seen[0].as_json()["stuck"] == [{"at": 1000, "waited": 600.0, "why": WHY, "excused": verdict == "valid"}]
+    assert seen[0].as_json()["stuck"] == [
+        {"at": 1000, "waited": 600.0, "why": WHY, "excused": verdict == "valid"}
+    ]
 
 
 def test_one_stuck_deletion_that_nothing_excuses_is_enough():
     later = (1700, "never-gone", {"waited": 1300.0, "why": WHY})
-    seen = read(journal(PLACED, STARTED, STOPPED, NEVER_GONE, later), [incident(390, 990, "node-1")])
+    seen = read(
+        journal(PLACED, STARTED, STOPPED, NEVER_GONE, later), [incident(390, 990, "node-1")]
+    )
     assert judged(seen)["deletion"].why.startswith("v was not gone 1300 s")
 
 
 def test_a_deletion_that_nobody_refuses_took_too_long_and_no_more():
-    seen = read(journal(PLACED, STARTED, STOPPED, (1000, "never-gone", {"waited": 600.0, "why": ""})))
+    seen = read(
+        journal(PLACED, STARTED, STOPPED, (1000, "never-gone", {"waited": 600.0, "why": ""}))
+    )
     assert judged(seen)["deletion"].why == "v was not gone 600 s after its deletion began"
 
 
 @pytest.mark.parametrize(
     ("verdicts", "whole"),
-    [([], "valid"), (["valid"], "valid"), (["valid", "unknown"], "unknown"), (["unknown", "invalid", "valid"], "invalid")],
+    [
+        ([], "valid"),
+        (["valid"], "valid"),
+        (["valid", "unknown"], "unknown"),
+        (["unknown", "invalid", "valid"], "invalid"),
+    ],
 )
 def test_the_worst_verdict_wins(verdicts, whole):
     assert merged(Finding("c", verdict) for verdict in verdicts) == whole
 
 
 def test_volumes_on_the_same_nodes_have_one_list_of_them():
-    others = [Entry(at, "actor", what, {"volume": "w", **data}) for at, what, data in (BIRTH, (7, "volume-placed", PLACED[2]))]
+    others = [
+        Entry(at, "actor", what, {"volume": "w", **data})
+        for at, what, data in (BIRTH, (7, "volume-placed", PLACED[2]))
+    ]
     seen, other = read([*journal(PLACED, (9, "volume-placed", {"nodes": ["node-3"]})), *others])
     assert seen.nodes == ["node-1", "node-2", "node-3"]
     assert other.placed_on == (("node-1", "node-2"),)
@@ -621,11 +875,18 @@ def test_volumes_on_the_same_nodes_have_one_list_of_them():
 
 
 def test_records_are_plain_data():
-    (seen,) = read([*journal(STARTED, change(20)), Entry(21, "actor", "attached", {"volume": "v", "node": "node-1"})])
+    (seen,) = read(
+        [
+            *journal(STARTED, change(20)),
+            Entry(21, "actor", "attached", {"volume": "v", "node": "node-1"}),
+        ]
+    )
     assert copy.deepcopy(seen) == seen == pickle.loads(pickle.dumps(seen))
     assert json.loads(json.dumps(seen.transitions)) == {"IOReady": 1, "Quorum": 0}
 
 
 def test_a_volume_that_is_checked_anew_has_changed_nothing():
-    (seen,) = read(journal(STARTED, change(20), (30, "checker-started", {"conditions": ["IOReady"]})))
+    (seen,) = read(
+        journal(STARTED, change(20), (30, "checker-started", {"conditions": ["IOReady"]}))
+    )
     assert (seen.transitions, seen.odd_since) == ({"IOReady": 0}, ())

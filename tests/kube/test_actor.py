@@ -56,8 +56,16 @@ def test_a_deed_begins_and_ends(runner, journal, stage, caplog):
         (2, "volume-attacher/v", "ended", {**what, "result": "done", "took": 2}),
     ]
     assert [(record.name, record.levelname, record.message) for record in caplog.records] == [
-        ("pytest_kscen.volume-attacher", "INFO", "volume-attacher/v: begins action=attach volume=v node=n"),
-        ("pytest_kscen.volume-attacher", "INFO", "volume-attacher/v: ended action=attach volume=v node=n result=done took=2.0"),
+        (
+            "pytest_kscen.volume-attacher",
+            "INFO",
+            "volume-attacher/v: begins action=attach volume=v node=n",
+        ),
+        (
+            "pytest_kscen.volume-attacher",
+            "INFO",
+            "volume-attacher/v: ended action=attach volume=v node=n result=done took=2.0",
+        ),
     ]
     assert (caplog.records[1].actor, caplog.records[1].took) == ("volume-attacher/v", 2)
 
@@ -67,7 +75,9 @@ def test_a_log_record_has_the_journals_time(runner, stage, caplog):
     runner.call(runner.clock.sleep(5))
     late = replace(stage, journal=Journal(runner.clock))
     runner.call(deed(runner, late.actor("volume-attacher/v")))
-    assert [record.at for record in caplog.records] == [entry.at for entry in late.journal] == [0, 2]
+    assert (
+        [record.at for record in caplog.records] == [entry.at for entry in late.journal] == [0, 2]
+    )
     late.journal.close()
 
 
@@ -75,7 +85,9 @@ def test_a_deed_that_fails_is_a_warning(runner, journal, stage, caplog):
     with pytest.raises(TimeoutError):
         runner.call(deed(runner, stage.actor("volume-attacher/v"), TimeoutError("too late")))
     assert told(journal)[1][3]["result"] == "failed: TimeoutError('too late')"
-    assert [(record.levelname, record.result) for record in caplog.records] == [("WARNING", "failed: TimeoutError('too late')")]
+    assert [(record.levelname, record.result) for record in caplog.records] == [
+        ("WARNING", "failed: TimeoutError('too late')")
+    ]
 
 
 def test_a_deed_that_is_stopped_has_not_failed(runner, journal, stage, caplog):
@@ -93,17 +105,25 @@ def test_a_passing_actors_chance_is_the_same_and_is_not_kept(stage):
 
 
 def test_chance_goes_by_the_key_and_everything_else_by_the_name(stage, journal):
-    keyed, plain = stage.actor("volume-main/w", key="volume-main/v"), replace(stage, chance=Chance("actor")).actor("volume-main/v")
+    keyed, plain = (
+        stage.actor("volume-main/w", key="volume-main/v"),
+        replace(stage, chance=Chance("actor")).actor("volume-main/v"),
+    )
     assert keyed.chance.below(10**9) == plain.chance.below(10**9)
     keyed.note("seen")
     assert [who for _, who, _, _ in told(journal)] == ["volume-main/w"]
 
 
 def test_one_more_of_a_kind_has_a_name_and_a_log_of_its_own_kind(stage, caplog):
-    names = [stage.one_more(kind) for kind in ("blocker", "blocker", "pods/app=agent", "blocker", "pods/app=agent")]
+    names = [
+        stage.one_more(kind)
+        for kind in ("blocker", "blocker", "pods/app=agent", "blocker", "pods/app=agent")
+    ]
     assert names == ["blocker", "blocker/2", "pods/app=agent", "blocker/3", "pods/app=agent/2"]
     stage.actor(names[1]).log(logging.WARNING, "skips")
-    assert [(record.name, record.message) for record in caplog.records] == [("pytest_kscen.blocker", "blocker/2: skips")]
+    assert [(record.name, record.message) for record in caplog.records] == [
+        ("pytest_kscen.blocker", "blocker/2: skips")
+    ]
 
 
 def test_a_particular_may_be_called_what_a_log_record_has_itself(stage, caplog):
@@ -111,4 +131,8 @@ def test_a_particular_may_be_called_what_a_log_record_has_itself(stage, caplog):
         stage.actor("cleaner").log(logging.INFO, "begins", name="job-1", message="hello")
     (record,) = caplog.records
     assert record.getMessage() == "cleaner: begins name=job-1 message=hello"
-    assert (record.name, record.name_, record.message_) == ("pytest_kscen.cleaner", "job-1", "hello")
+    assert (record.name, record.name_, record.message_) == (
+        "pytest_kscen.cleaner",
+        "job-1",
+        "hello",
+    )

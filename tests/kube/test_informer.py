@@ -17,7 +17,9 @@ START = 1767225600.0
 
 
 class Shaky:
-    """The API of one resource, whose answers fail when a test says so: `lists` and `watches` are what goes wrong next."""
+    """The API of one resource, whose answers fail when a test says so: `lists` and `watches` are
+    what goes wrong next.
+    """
 
     def __init__(self, runner, page=1000):
         self.runner, self.page = runner, page
@@ -29,14 +31,25 @@ class Shaky:
         self.version += 1
         old = self.objects.get(name)
         uid = uid or (old["metadata"]["uid"] if old else f"uid-{self.version}")
-        obj = {"metadata": {"name": name, "namespace": "ns", "uid": uid, "resourceVersion": str(self.version)}, **content}
+        obj = {
+            "metadata": {
+                "name": name,
+                "namespace": "ns",
+                "uid": uid,
+                "resourceVersion": str(self.version),
+            },
+            **content,
+        }
         self.objects[name] = obj
         self._tell("MODIFIED" if old else "ADDED", obj)
 
     def remove(self, name):
         self.version += 1
         last = self.objects.pop(name)
-        self._tell("DELETED", {**last, "metadata": {**last["metadata"], "resourceVersion": str(self.version)}})
+        self._tell(
+            "DELETED",
+            {**last, "metadata": {**last["metadata"], "resourceVersion": str(self.version)}},
+        )
 
     def _tell(self, kind, obj):
         self.history.append((self.version, Event(kind, obj)))
@@ -68,7 +81,9 @@ class Shaky:
 
 
 class Broken:
-    """A watch that delivers so many events and then its trouble: an end, a dropped connection, an ERROR."""
+    """A watch that delivers so many events and then its trouble: an end, a dropped connection,
+    an ERROR.
+    """
 
     def __init__(self, api, version, trouble):
         self.api, self.version = api, version
@@ -198,7 +213,9 @@ def test_a_connection_that_drops_at_once_is_tried_again_later_and_later(runner, 
     assert api.asked == [("list", 0), ("watch", 0), ("watch", 0.8), ("watch", 2.4), ("watch", 5.6)]
 
 
-@pytest.mark.parametrize("trouble", [(1, gone()), Expired("too old"), InternalError("oh")], ids=["ERROR", "410", "500"])
+@pytest.mark.parametrize(
+    "trouble", [(1, gone()), Expired("too old"), InternalError("oh")], ids=["ERROR", "410", "500"]
+)
 def test_a_watch_that_is_refused_begins_with_a_list(runner, api, told, start, trouble):
     api.write("a")
     api.watches.append(trouble)
@@ -269,11 +286,17 @@ def test_a_quiet_watch_that_lasted_is_one_that_works(runner, api, start):
 
 def test_jitter_comes_from_a_stream(runner, api):
     waits = Chance(1).stream("x")
-    runner.start(Informer(api, runner.clock, CONFIG_MAPS, jitter=Chance(1).stream("x")).run(), "informer")
+    runner.start(
+        Informer(api, runner.clock, CONFIG_MAPS, jitter=Chance(1).stream("x")).run(), "informer"
+    )
     api.lists += [ConnectionError()] * 2
     runner.advance(10)
     first = 0.8 * waits.between(1, 2)
-    assert api.asked[:3] == [("list", 0), ("list", round(first, 3)), ("list", round(first + 1.6 * waits.between(1, 2), 3))]
+    assert api.asked[:3] == [
+        ("list", 0),
+        ("list", round(first, 3)),
+        ("list", round(first + 1.6 * waits.between(1, 2), 3)),
+    ]
 
 
 def test_a_new_object_of_an_old_name_is_told_as_both(runner, api, told, start):
@@ -357,7 +380,9 @@ def test_an_index_whose_keys_last_follows_them(runner, api, informer, start):
     assert by_place.of("there") == []
 
 
-@pytest.mark.parametrize("error", [KeyError("x"), ConnectionError("x"), InternalError("x")], ids=type)
+@pytest.mark.parametrize(
+    "error", [KeyError("x"), ConnectionError("x"), InternalError("x")], ids=type
+)
 def test_a_handler_that_crashes_is_heard(runner, api, informer, error):
     informers = Informers(api, runner.clock)
 
@@ -403,7 +428,9 @@ def test_whoever_is_told_of_a_dropped_resource_hears_of_it_when_it_is_back(runne
     informers = Informers(api, runner.clock)
     runner.start(informers.run(), "informers")
     told = []
-    informers.of(CONFIG_MAPS).on_change(lambda new, old: told.append((new or old)["metadata"]["name"]))
+    informers.of(CONFIG_MAPS).on_change(
+        lambda new, old: told.append((new or old)["metadata"]["name"])
+    )
     informers.drop(CONFIG_MAPS)
     api.write("a")
     runner.advance(0)
@@ -425,13 +452,17 @@ NAMES = st.sampled_from("abc")
 
 
 class UnderWeather(RuleBasedStateMachine):
-    """Whatever goes wrong, the picture converges, and every change is told once and joins on to the one before."""
+    """Whatever goes wrong, the picture converges, and every change is told once and joins on to
+    the one before.
+    """
 
     @initialize(page=st.integers(1, 3))
     def begin(self, page):
         self.runner = VirtualRunner()
         self.api = Shaky(self.runner, page)
-        self.informer = Informer(self.api, self.runner.clock, CONFIG_MAPS, jitter=Chance(0).stream("x"))
+        self.informer = Informer(
+            self.api, self.runner.clock, CONFIG_MAPS, jitter=Chance(0).stream("x")
+        )
         self.index = self.informer.index("color", lambda obj: [obj["color"]])
         self.known = {}
         self.informer.on_change(self.hear)
@@ -444,7 +475,9 @@ class UnderWeather(RuleBasedStateMachine):
         if new is None:
             del self.known[name]
         else:
-            assert old is None or (version(new) > version(old) and new["metadata"]["uid"] == old["metadata"]["uid"])
+            assert old is None or (
+                version(new) > version(old) and new["metadata"]["uid"] == old["metadata"]["uid"]
+            )
             self.known[name] = new
 
     @rule(name=NAMES, color=st.sampled_from(["red", "blue"]))
@@ -466,13 +499,19 @@ class UnderWeather(RuleBasedStateMachine):
     def compact(self):
         self.api.compact()
 
-    @rule(error=st.sampled_from([ConnectionError(), TimeoutError(), InternalError("oh"), Expired("old")]))
+    @rule(
+        error=st.sampled_from(
+            [ConnectionError(), TimeoutError(), InternalError("oh"), Expired("old")]
+        )
+    )
     def fail_lists(self, error):
         self.api.lists.append(error)
 
     @rule(
         after=st.integers(0, 3),
-        trouble=st.sampled_from([ConnectionError(), "end", gone(), Event("ERROR", InternalError("oh").status), None]),
+        trouble=st.sampled_from(
+            [ConnectionError(), "end", gone(), Event("ERROR", InternalError("oh").status), None]
+        ),
     )
     def fail_watches(self, after, trouble):
         self.api.watches.append((after, trouble) if trouble else Expired("old"))
@@ -502,5 +541,7 @@ class UnderWeather(RuleBasedStateMachine):
         self.runner.close()
 
 
-UnderWeather.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None, derandomize=True)
+UnderWeather.TestCase.settings = settings(
+    max_examples=150, stateful_step_count=30, deadline=None, derandomize=True
+)
 test_the_picture_converges_and_nothing_is_told_twice = UnderWeather.TestCase

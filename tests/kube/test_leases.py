@@ -106,7 +106,11 @@ def place():
 def test_the_first_has_it_and_the_second_is_told_who(place):
     assert place.taken(place.lease("a")) == ""
     assert place.taken(place.lease("b")) == "a"
-    assert (place.spec["holderIdentity"], place.spec["leaseDurationSeconds"], place.spec["leaseTransitions"]) == ("a", 15, 0)
+    assert (
+        place.spec["holderIdentity"],
+        place.spec["leaseDurationSeconds"],
+        place.spec["leaseTransitions"],
+    ) == ("a", 15, 0)
 
 
 def test_who_sets_our_clock_makes_nothing_run_out(place):
@@ -196,7 +200,9 @@ def test_who_may_not_renew_it_any_more_has_lost_it(place):
     place.lines["a"].refuses = Forbidden("leases may not be written")
     place.runner.advance(3)
     assert place.did == ["a begins at 0", "a ends at 2"]
-    assert str(place.end("a")) == "the Lease default/post cannot be renewed: leases may not be written"
+    assert (
+        str(place.end("a")) == "the Lease default/post cannot be renewed: leases may not be written"
+    )
 
 
 def test_what_somebody_else_writes_beside_a_renewal_does_no_harm(place):
@@ -232,7 +238,9 @@ def test_whatever_somebody_makes_of_it_it_is_lost(place, holder, why):
     if holder is None:
         place.runner.call(place.api.delete(LEASES, "post", "default"))
     else:
-        place.runner.call(place.api.patch(LEASES, "post", {"spec": {"holderIdentity": holder}}, "default"))
+        place.runner.call(
+            place.api.patch(LEASES, "post", {"spec": {"holderIdentity": holder}}, "default")
+        )
     place.runner.advance(3)
     assert place.did == ["a begins at 0", "a ends at 2"]
     assert str(place.end("a")) == why

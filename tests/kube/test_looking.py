@@ -1,4 +1,6 @@
-"""Pictures that actors share: watched once, kept while somebody looks, and a listener's crash is his own."""
+"""Pictures that actors share: watched once, kept while somebody looks, and a listener's crash is
+his own.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,11 @@ def shared(cluster):
 
 
 def write(cluster, name):
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}}
+    body = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "default"},
+    }
     cluster.runner.call(cluster.api("test").create(CONFIG_MAPS, body))
     cluster.runner.advance(0)
 

@@ -63,7 +63,9 @@ def open_watches(server, monkeypatch):
 def test_typed_calls(runner, core):
     async def body():
         await core.create_namespaced_config_map("default", CONFIG_MAP)
-        await core.patch_namespaced_config_map("c", "default", {"data": {"b": "2"}}, _content_type=MERGE_PATCH)
+        await core.patch_namespaced_config_map(
+            "c", "default", {"data": {"b": "2"}}, _content_type=MERGE_PATCH
+        )
         found = await core.read_namespaced_config_map("c", "default")
         with pytest.raises(aio.ApiException) as refused:
             await core.read_namespaced_config_map("nope", "default")
@@ -79,8 +81,13 @@ def test_a_watch_waits_in_cluster_time_and_longer_than_a_socket_would(runner, co
 
     async def body():
         before = runner.clock.now()
-        async with Watch().stream(core.list_namespaced_config_map, "default", timeout_seconds=600) as events:
-            seen = [(event["type"], event["object"].metadata.name, runner.clock.now() - before) async for event in events]
+        async with Watch().stream(
+            core.list_namespaced_config_map, "default", timeout_seconds=600
+        ) as events:
+            seen = [
+                (event["type"], event["object"].metadata.name, runner.clock.now() - before)
+                async for event in events
+            ]
         return seen, runner.clock.now() - before
 
     runner.start(change_later(), "changer")
@@ -99,7 +106,9 @@ def test_a_watch_that_is_left_leaks_nothing(runner, core, open_watches):
 
 def test_the_clients_own_timeout_is_cluster_time(runner, core, open_watches):
     async def body():
-        async for _ in Watch().stream(core.list_namespaced_config_map, "default", timeout_seconds=60, _request_timeout=7):
+        async for _ in Watch().stream(
+            core.list_namespaced_config_map, "default", timeout_seconds=60, _request_timeout=7
+        ):
             pass
 
     before = runner.clock.now()
@@ -123,10 +132,14 @@ def test_the_dynamic_client(runner, server, tmp_path, monkeypatch):
 
     async def body():
         async with aio_client(Wire(server)) as client:
-            maps = await (await DynamicClient(client)).resources.get(api_version="v1", kind="ConfigMap")
+            maps = await (await DynamicClient(client)).resources.get(
+                api_version="v1", kind="ConfigMap"
+            )
             await maps.create(body=CONFIG_MAP, namespace="default")
             found = await maps.get("c", "default")
-            return found.data.a, [event["type"] async for event in maps.watch(namespace="default", timeout=5)]
+            return found.data.a, [
+                event["type"] async for event in maps.watch(namespace="default", timeout=5)
+            ]
 
     assert runner.call(body()) == ("1", ["ADDED"])
     assert list(tmp_path.iterdir()) == []

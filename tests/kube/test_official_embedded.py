@@ -9,7 +9,13 @@ JOB = {
     "metadata": {"name": "p"},
     "spec": {
         "restartPolicy": "Never",
-        "containers": [{"name": "c", "image": "busybox", "command": ["sh", "-c", "echo one; sleep 60; echo two"]}],
+        "containers": [
+            {
+                "name": "c",
+                "image": "busybox",
+                "command": ["sh", "-c", "echo one; sleep 60; echo two"],
+            }
+        ],
     },
 }
 
@@ -26,7 +32,9 @@ def test_a_watch_sees_a_pod_through_its_life(cluster):
     core = kubernetes.client.CoreV1Api(cluster.client)
     core.create_namespaced_pod("default", JOB)
     phases = []
-    for event in kubernetes.watch.Watch().stream(core.list_namespaced_pod, "default", timeout_seconds=600):
+    for event in kubernetes.watch.Watch().stream(
+        core.list_namespaced_pod, "default", timeout_seconds=600
+    ):
         phases.append(event["object"].status.phase)
         if phases[-1] == "Succeeded":
             break
@@ -72,4 +80,6 @@ def test_server_side_apply_through_the_dynamic_client(cluster, tmp_path, monkeyp
     applied = dynamic.server_side_apply(maps, body, namespace="default", field_manager="me")
     assert applied.data.a == "1"
     with pytest.raises(kubernetes.dynamic.exceptions.ConflictError, match="conflict with"):
-        dynamic.server_side_apply(maps, {**body, "data": {"a": "2"}}, namespace="default", field_manager="you")
+        dynamic.server_side_apply(
+            maps, {**body, "data": {"a": "2"}}, namespace="default", field_manager="you"
+        )

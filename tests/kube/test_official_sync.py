@@ -77,9 +77,13 @@ def open_watches(server, monkeypatch):
 def test_typed_calls_are_answered_without_moving_time(core, runner):
     before = runner.clock.now()
     core.create_namespaced_config_map("default", CONFIG_MAP)
-    core.patch_namespaced_config_map("c", "default", {"data": {"b": "2"}}, _content_type=MERGE_PATCH)
+    core.patch_namespaced_config_map(
+        "c", "default", {"data": {"b": "2"}}, _content_type=MERGE_PATCH
+    )
     assert core.read_namespaced_config_map("c", "default").data == {"a": "1", "b": "2"}
-    assert [item.metadata.name for item in core.list_namespaced_config_map("default").items] == ["c"]
+    assert [item.metadata.name for item in core.list_namespaced_config_map("default").items] == [
+        "c"
+    ]
     core.delete_namespaced_config_map("c", "default")
     assert core.list_namespaced_config_map("default").items == []
     assert runner.clock.now() == before
@@ -94,10 +98,19 @@ def test_a_refusal_is_the_clients_own_exception(core):
 
 
 @pytest.mark.parametrize(
-    ("body", "type_"), [({"data": {}}, STRATEGIC_PATCH), ([{"op": "remove", "path": "/data"}], "application/json-patch+json")]
+    ("body", "type_"),
+    [
+        ({"data": {}}, STRATEGIC_PATCH),
+        ([{"op": "remove", "path": "/data"}], "application/json-patch+json"),
+    ],
 )
 def test_a_patch_that_is_no_list_is_a_strategic_merge(body, type_):
-    sent = call_of("PATCH", "https://host/path?force=true", {"Content-Type": "application/json-patch+json"}, body)
+    sent = call_of(
+        "PATCH",
+        "https://host/path?force=true",
+        {"Content-Type": "application/json-patch+json"},
+        body,
+    )
     assert sent[:3] == ("PATCH", "/path", "force=true")
     assert sent[3] == {"content-type": type_}
 
@@ -117,7 +130,10 @@ def test_a_watch_turns_the_loop_until_its_next_event_and_ends_with_its_timeout(c
         core.replace_namespaced_config_map("c", "default", {**CONFIG_MAP, "data": {"a": "2"}})
 
     runner.start(change_later(), "changer")
-    seen = [(event["type"], event["object"].data["a"], runner.clock.now() - before) for event in watch(core, timeout_seconds=60)]
+    seen = [
+        (event["type"], event["object"].data["a"], runner.clock.now() - before)
+        for event in watch(core, timeout_seconds=60)
+    ]
     assert seen == [("ADDED", "1", 0), ("MODIFIED", "2", 10)]
     assert runner.clock.now() - before == 60
 
@@ -151,7 +167,9 @@ def test_raw_responses(core):
     response = core.read_namespaced_config_map("c", "default", _preload_content=False)
     assert response.status == 200
     assert response.json()["data"] == {"a": "1"}
-    events = core.list_namespaced_config_map("default", watch=True, timeout_seconds=1, _preload_content=False)
+    events = core.list_namespaced_config_map(
+        "default", watch=True, timeout_seconds=1, _preload_content=False
+    )
     assert b'"type":"ADDED"' in events.read(20) + events.data
     assert events.read() == b""
 
@@ -188,7 +206,9 @@ def test_another_thread_is_refused_and_the_next_call_tells(core):
 
 def test_an_informer_that_swallows_its_refusal_is_an_error_all_the_same(runner, server, caplog):
     client = sync_client(Wire(server), runner)
-    informer = SharedInformer(kubernetes.client.CoreV1Api(client).list_namespaced_config_map, namespace="default")
+    informer = SharedInformer(
+        kubernetes.client.CoreV1Api(client).list_namespaced_config_map, namespace="default"
+    )
     informer.start()
     informer.stop()
     with pytest.raises(RuntimeError, match="a SharedInformer lives"):
@@ -208,7 +228,10 @@ def test_the_dynamic_client(client, server, tmp_path, monkeypatch):
     maps = DynamicClient(client).resources.get(api_version="v1", kind="ConfigMap")
     maps.create(body=CONFIG_MAP, namespace="default")
     assert maps.get("c", "default").data.a == "1"
-    events = [(event["type"], event["object"].metadata.name) for event in maps.watch(namespace="default", timeout=5)]
+    events = [
+        (event["type"], event["object"].metadata.name)
+        for event in maps.watch(namespace="default", timeout=5)
+    ]
     assert events == [("ADDED", "c")]
     assert list(tmp_path.iterdir())
     client.close()

@@ -1,4 +1,6 @@
-"""Requests that are asked again: when, for how long, and what an answer that was lost may have done."""
+"""Requests that are asked again: when, for how long, and what an answer that was lost may have
+done.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ class Refusing(ForwardingApi):
 class Place:
     def __init__(self):
         self.runner, chance = VirtualRunner(), Chance(1)
-        self.inner = Refusing(InProcessApi(ApiServer(self.runner.clock, chance, Kinds(builtin_kinds()))))
+        self.inner = Refusing(
+            InProcessApi(ApiServer(self.runner.clock, chance, Kinds(builtin_kinds())))
+        )
         self.began = self.runner.clock.now()
         self.api = RetryingApi(self.inner, self.runner.clock, chance.stream("again"))
 
@@ -77,7 +81,11 @@ def place():
 
 
 def test_what_may_pass_is_asked_again_later_and_later(place):
-    place.inner.before = [TooManyRequests("slow down"), InternalError("no"), ConnectionResetError("gone")]
+    place.inner.before = [
+        TooManyRequests("slow down"),
+        InternalError("no"),
+        ConnectionResetError("gone"),
+    ]
     place.create()
     assert place.inner.asked == 4
     assert 3.5 <= place.took <= 3.5 * 1.5
@@ -162,7 +170,11 @@ def test_what_exists_already_is_said_at_once(place):
 def test_a_conflict_of_a_binding_is_said_at_once(place):
     place.inner.before = [Conflict("already bound")]
     with pytest.raises(Conflict):
-        place.runner.call(place.api.create(PODS, {"metadata": {"name": "p"}}, "default", name="p", subresource="binding"))
+        place.runner.call(
+            place.api.create(
+                PODS, {"metadata": {"name": "p"}}, "default", name="p", subresource="binding"
+            )
+        )
     assert place.inner.asked == 1
 
 
@@ -179,9 +191,15 @@ def test_who_waits_in_vain_is_told_what_was_refused(place):
         raise Forbidden("you cannot list namespaces")
 
     place.inner.list = forbidden
-    wait = wait_for(place.api, place.runner.clock, NAMESPACES, "n", condition=lambda _: True, timeout=30)
+    wait = wait_for(
+        place.api, place.runner.clock, NAMESPACES, "n", condition=lambda _: True, timeout=30
+    )
     with pytest.raises(
-        TimeoutError, match=r"namespaces n was not as awaited within 30 s; .* Forbidden\('you cannot list namespaces'"
+        TimeoutError,
+        match=(
+            r"namespaces n was not as awaited within 30 s; .* Forbidden\('you cannot list "
+            r"namespaces'"
+        ),
     ):
         place.runner.call(wait)
     assert place.took == 30

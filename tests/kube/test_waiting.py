@@ -28,7 +28,11 @@ class Short:
         self.lists.append(now)
         if now >= self.down_from:
             raise ServiceUnavailable("no")
-        return Listing([{"metadata": {"name": "a", "namespace": "ns"}}] if now >= self.there_at else [], "1", "")
+        return Listing(
+            [{"metadata": {"name": "a", "namespace": "ns"}}] if now >= self.there_at else [],
+            "1",
+            "",
+        )
 
     def watch(self, *_, **__):
         async def events():
@@ -58,7 +62,9 @@ def runner():
 
 
 def wait(runner, api, timeout=60):
-    return runner.call(wait_for(api, runner.clock, CONFIG_MAPS, "a", "ns", condition=bool, timeout=timeout))
+    return runner.call(
+        wait_for(api, runner.clock, CONFIG_MAPS, "a", "ns", condition=bool, timeout=timeout)
+    )
 
 
 @pytest.mark.parametrize("says", [[], [GONE]], ids=["quiet", "error"])
@@ -69,7 +75,10 @@ def test_a_watch_that_ends_is_opened_again_a_second_later(runner, says):
 
 
 def test_what_a_watch_was_refused_for_is_told(runner):
-    with pytest.raises(TimeoutError, match=r"configmaps ns/a was not as awaited within 5 s; the last refusal was Expired"):
+    with pytest.raises(
+        TimeoutError,
+        match=r"configmaps ns/a was not as awaited within 5 s; the last refusal was Expired",
+    ):
         wait(runner, Short(runner.clock, [GONE], there_at=1000), timeout=5)
 
 
@@ -82,6 +91,8 @@ def test_what_no_list_tells_in_the_end_nobody_has_seen(runner, down_from):
 
 
 def test_what_was_seen_not_to_be_so_was_not_refused(runner):
-    with pytest.raises(TimeoutError, match=r"configmaps ns/a was not as awaited within 5.5 s$") as late:
+    with pytest.raises(
+        TimeoutError, match=r"configmaps ns/a was not as awaited within 5.5 s$"
+    ) as late:
         wait(runner, Short(runner.clock, [], there_at=1000), timeout=5.5)
     assert type(late.value) is TimeoutError

@@ -1,4 +1,6 @@
-"""A run of churn and all chaos on the simulated storage in which the API of all actors, in both clusters, has a bad day."""
+"""A run of churn and all chaos on the simulated storage in which the API of all actors, in both
+clusters, has a bad day.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,12 @@ from pytest_kscen.run.runner import ScenarioRunner, bring_storage
 
 CHURN = Churn(max_volumes=5, resizer=True, replica_destroyer=True, replica_creator=True)
 PERIOD, INCIDENT = (30.0, 90.0), (10.0, 60.0)
-CHAOS = (NetworkBlock(PERIOD, INCIDENT), NetworkDegrade(PERIOD, INCIDENT, loss=0.05), VmReboot((150.0, 300.0)), PodDestroy())
+CHAOS = (
+    NetworkBlock(PERIOD, INCIDENT),
+    NetworkDegrade(PERIOD, INCIDENT, loss=0.05),
+    VmReboot((150.0, 300.0)),
+    PodDestroy(),
+)
 
 
 class BadDay:
@@ -65,12 +72,20 @@ class BadDay:
 
 def failed(journal):
     """The actions that did."""
-    return {one.data["action"] for one in journal if one.what == "ended" and one.data["result"].startswith("failed")}
+    return {
+        one.data["action"]
+        for one in journal
+        if one.what == "ended" and one.data["result"].startswith("failed")
+    }
 
 
 def everybody_lives(alive, journal, minutes):
     """At the end of so many minutes, and in the last five of them each did something."""
-    lately = {one.who for one in journal if (minutes - 5) * 60 < one.at < minutes * 60 and one.what == "began"}
+    lately = {
+        one.who
+        for one in journal
+        if (minutes - 5) * 60 < one.at < minutes * 60 and one.what == "began"
+    }
     assert {"multivolume", *(profile.profile for profile in CHAOS)} <= set(alive)
     assert {"chaos-network-blocker", "chaos-network-degrader", "chaos-vm-reboter"} <= lately
     assert {"pod-destroyer/app=agent", "pod-destroyer/app=controller"} <= lately
@@ -80,16 +95,26 @@ def everybody_lives(alive, journal, minutes):
     for role in ("volume-resizer", "volume-replica-destroyer", "volume-replica-creator"):
         assert {name.partition("/")[2] for name in alive if name.startswith(f"{role}/")} == there
         assert any(who.startswith(f"{role}/") for who in lately)
-    given_back = {one.data["volume"] for one in journal if one.what == "began" and one.data["action"] == "detach everywhere"}
-    assert {name.partition("/")[2] for name in alive if name.startswith("volume-attacher/")} >= there - given_back
+    given_back = {
+        one.data["volume"]
+        for one in journal
+        if one.what == "began" and one.data["action"] == "detach everywhere"
+    }
+    assert {
+        name.partition("/")[2] for name in alive if name.startswith("volume-attacher/")
+    } >= there - given_back
 
 
 def nothing_was_counted_that_was_not(truth, journal):
-    """Each state that was noted is one that the volume was in, in this order; some may have passed unseen."""
+    """Each state that was noted is one that the volume was in, in this order; some may have
+    passed unseen.
+    """
     noted = {}
     for one in journal:
         if one.what == "condition-changed":
-            noted.setdefault((one.data["volume"], one.data["condition"]), []).append(one.data["observed"] == "True")
+            noted.setdefault((one.data["volume"], one.data["condition"]), []).append(
+                one.data["observed"] == "True"
+            )
     assert len(noted) > 10
     for key, states in noted.items():
         was = iter(truth[key])

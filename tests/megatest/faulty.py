@@ -1,4 +1,6 @@
-"""An API as a bad day has it: it refuses, loses its answers, drops watches, and for a while does not do something at all."""
+"""An API as a bad day has it: it refuses, loses its answers, drops watches, and for a while does
+not do something at all.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ from pytest_kscen.objects.errors import (
 
 
 class Faulty(ForwardingApi):
-    """One request in four goes wrong: refused beforehand, or done and its answer lost. Watches break off after a while."""
+    """One request in four goes wrong: refused beforehand, or done and its answer lost.
+
+    Watches break off after a while.
+    """
 
     def __init__(self, api, world, share=0.25):
         super().__init__(api)
@@ -27,7 +32,9 @@ class Faulty(ForwardingApi):
         self.world.faults[verb] = self.world.faults.get(verb, 0) + 1
         if fate < 0.5:
             request.close()
-            raise (TooManyRequests("slow down"), InternalError("no"), ConnectionResetError("gone"))[int(fate * 6)]
+            raise (TooManyRequests("slow down"), InternalError("no"), ConnectionResetError("gone"))[
+                int(fate * 6)
+            ]
         await request
         raise InternalError("the answer was lost")
 
@@ -40,7 +47,9 @@ class Faulty(ForwardingApi):
     async def patch(self, resource, name, patch, namespace="", **options):
         if self.stream.between(0, 1) < self.share / 2:
             raise Conflict("changed in between")
-        return await self._shaken("patch", self._api.patch(resource, name, patch, namespace, **options))
+        return await self._shaken(
+            "patch", self._api.patch(resource, name, patch, namespace, **options)
+        )
 
     async def delete(self, resource, name, namespace="", **options):
         return await self._shaken("delete", self._api.delete(resource, name, namespace, **options))
@@ -63,7 +72,9 @@ class Broken:
         self.left -= 1
         if self.left < 0:
             self.api.world.faults["watch"] = self.api.world.faults.get("watch", 0) + 1
-            raise (StopAsyncIteration(), ConnectionResetError("gone"), Expired("too old"))[self.api.stream.below(3)]
+            raise (StopAsyncIteration(), ConnectionResetError("gone"), Expired("too old"))[
+                self.api.stream.below(3)
+            ]
         return await self.watch.__anext__()
 
     def close(self):
@@ -71,12 +82,16 @@ class Broken:
 
 
 class Outage(ForwardingApi):
-    """While its day is out, nothing is done of one kind: it is refused, or nobody is there to ask."""
+    """While its day is out, nothing is done of one kind: it is refused, or nobody is there to
+    ask.
+    """
 
     def __init__(self, api, day, verb, *, silent):
         super().__init__(api)
         self.day, self.verb = day, verb
-        self.error = ConnectionRefusedError("nobody there") if silent else ServiceUnavailable("no leader")
+        self.error = (
+            ConnectionRefusedError("nobody there") if silent else ServiceUnavailable("no leader")
+        )
 
     def check(self, verb):
         if verb == self.verb and self.day.is_out:

@@ -92,15 +92,24 @@ def world(world, monkeypatch):
 
 
 def attached(world):
-    return world.ask(world.api.get(REPLICATED_VOLUMES, "v")).get("status", {}).get("actuallyAttachedTo", [])
+    return (
+        world.ask(world.api.get(REPLICATED_VOLUMES, "v"))
+        .get("status", {})
+        .get("actuallyAttachedTo", [])
+    )
 
 
 def acts(world):
-    return [(at, data["action"], data["node"]) for at, _, data in world.notes("ended") if "node" in data]
+    return [
+        (at, data["action"], data["node"]) for at, _, data in world.notes("ended") if "node" in data
+    ]
 
 
 def cycles(world):
-    return [(at, data["cycle"], data["wanted"], data["attached"]) for at, _, data in world.notes("cycle")]
+    return [
+        (at, data["cycle"], data["wanted"], data["attached"])
+        for at, _, data in world.notes("cycle")
+    ]
 
 
 def test_normal(world, attacher):
@@ -133,7 +142,11 @@ def test_migration(world, attacher):
     assert attached(world) == ["node-2"]
     world.advance(45)
     assert cycles(world) == [(60, "migration", "node-2", ["node-1"])]
-    assert acts(world) == [(62, "attach", "node-2"), (63, "detach", "node-1"), (104, "detach", "node-2")]
+    assert acts(world) == [
+        (62, "attach", "node-2"),
+        (63, "detach", "node-1"),
+        (104, "detach", "node-2"),
+    ]
     assert attached(world) == []
 
 
@@ -160,7 +173,10 @@ def test_a_stop_in_the_middle_of_an_attachment_leaves_nothing(world, attacher):
     world.advance(41)
     world.stop.give()
     world.advance(60)
-    assert [(action, result) for _, action, result, _ in world.deeds()] == [("attach", "stopped"), ("detach everywhere", "done")]
+    assert [(action, result) for _, action, result, _ in world.deeds()] == [
+        ("attach", "stopped"),
+        ("detach everywhere", "done"),
+    ]
     assert attached(world) == world.names(REPLICATED_VOLUME_ATTACHMENTS) == []
 
 
@@ -178,7 +194,10 @@ def test_an_attachment_that_is_there_but_going_is_refused_and_the_next_cycle_com
     attacher(wanted="node-1")
     world.advance(39)
     name = attachment_name("v", "node-1")
-    obj = {"metadata": {"name": name, "finalizers": ["somebody/else"]}, "spec": {"replicatedVolumeName": "v", "nodeName": "node-1"}}
+    obj = {
+        "metadata": {"name": name, "finalizers": ["somebody/else"]},
+        "spec": {"replicatedVolumeName": "v", "nodeName": "node-1"},
+    }
     world.storage.attaches = False
     world.ask(world.api.create(REPLICATED_VOLUME_ATTACHMENTS, obj))
     world.ask(world.api.delete(REPLICATED_VOLUME_ATTACHMENTS, name))
@@ -197,7 +216,11 @@ def test_ready_is_the_attachments_own_word_alone(world, attacher):
     world.ask(world.storage.status(REPLICATED_VOLUME_ATTACHMENTS, "rva-v-node-1", status))
     world.advance(1)
     assert world.deeds() == []
-    world.ask(world.storage.status(REPLICATED_VOLUME_ATTACHMENTS, "rva-v-node-1", {"conditions": conditions(Ready="True")}))
+    world.ask(
+        world.storage.status(
+            REPLICATED_VOLUME_ATTACHMENTS, "rva-v-node-1", {"conditions": conditions(Ready="True")}
+        )
+    )
     world.advance(0)
     assert world.deeds() == [(71, "attach", "done", 11)]
 

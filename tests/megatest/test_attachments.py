@@ -32,7 +32,9 @@ def rv(world):
 
 
 @pytest.mark.parametrize(
-    "act", [lambda rv, actor: detach(rv, actor, "node-1"), detach_everywhere], ids=["from one node", "from everywhere"]
+    "act",
+    [lambda rv, actor: detach(rv, actor, "node-1"), detach_everywhere],
+    ids=["from one node", "from everywhere"],
 )
 def test_it_is_detached_when_the_volume_itself_says_so(world, rv, act):
     """The attachment goes sooner."""
@@ -52,7 +54,9 @@ def test_it_is_detached_when_the_volume_itself_says_so(world, rv, act):
 
 
 def test_the_attachment_that_is_ready_is_the_one_that_was_asked_for(world, rv):
-    """Not the one before it, of the same name, which is all that the view knows of when it is made."""
+    """Not the one before it, of the same name, which is all that the view knows of when it is
+    made.
+    """
 
     async def again():
         await world.api.patch(REPLICATED_VOLUME_ATTACHMENTS, NAME, {"metadata": {"finalizers": []}})

@@ -24,7 +24,10 @@ def checked(world):
 
 
 def changes(world):
-    return [(at, data["condition"], data["expected"], data["observed"]) for at, _, data in world.notes("condition-changed")]
+    return [
+        (at, data["condition"], data["expected"], data["observed"])
+        for at, _, data in world.notes("condition-changed")
+    ]
 
 
 def tell(world, **statuses):
@@ -67,7 +70,10 @@ def test_what_was_there_and_is_gone_is_unknown(checked):
         (12, "IOReady", "Unknown", "True"),
         (13, "Quorum", "Unknown", "True"),
     ]
-    assert checked.notes("condition-changed")[0][2]["details"] == "the volume says nothing of it any more"
+    assert (
+        checked.notes("condition-changed")[0][2]["details"]
+        == "the volume says nothing of it any more"
+    )
 
 
 def test_two_changes_within_one_instant_are_two(checked):
@@ -96,7 +102,9 @@ def test_what_a_volume_says_while_it_goes_is_no_change(checked):
 
 
 def test_replicas_that_are_false_are_told_with_it(checked):
-    checked.ask(checked.storage.tell_replica("v-1", Online="False", IOReady="False", InQuorum="True"))
+    checked.ask(
+        checked.storage.tell_replica("v-1", Online="False", IOReady="False", InQuorum="True")
+    )
     assert checked.notes("replicas-false") == []
     tell(checked, IOReady="False", Quorum="True")
     assert [data for *_, data in checked.notes("replicas-false")] == [
@@ -109,15 +117,33 @@ def test_the_log_has_the_transition_as_a_warning_and_the_details(checked, caplog
     tell(checked, IOReady="False", Quorum="True")
     changed, details = caplog.records
     assert (changed.levelname, changed.volume, changed.condition) == ("WARNING", "v", "IOReady")
-    assert (changed.expected, changed.observed, changed.transition) == ("True", "False", "True->False")
-    assert "condition changed volume=v condition=IOReady expected=True observed=False transition=True->False" in changed.message
-    assert (details.levelname, details.reason, details.details, details.replicas) == ("INFO", "IOReadyReason", "so it is", {})
+    assert (changed.expected, changed.observed, changed.transition) == (
+        "True",
+        "False",
+        "True->False",
+    )
+    assert (
+        "condition changed volume=v condition=IOReady expected=True observed=False "
+        "transition=True->False"
+    ) in changed.message
+    assert (details.levelname, details.reason, details.details, details.replicas) == (
+        "INFO",
+        "IOReadyReason",
+        "so it is",
+        {},
+    )
 
 
 def test_the_layouts_levels(world):
     def layout(**levels):
         world.advance(1)
-        world.ask(world.storage.status(REPLICATED_VOLUMES, "v", {"effectiveLayout": {"totalVoters": 3, "message": "m", **levels}}))
+        world.ask(
+            world.storage.status(
+                REPLICATED_VOLUMES,
+                "v",
+                {"effectiveLayout": {"totalVoters": 3, "message": "m", **levels}},
+            )
+        )
         world.advance(0)
 
     world.volume()
@@ -147,13 +173,20 @@ def test_where_it_lives_puts_data_first():
 
 
 def test_only_replicas_with_something_false_are_listed():
-    fine = {"metadata": {"name": "v-0"}, "spec": {}, "status": {"conditions": conditions(Online="True", InSync="Unknown")}}
+    fine = {
+        "metadata": {"name": "v-0"},
+        "spec": {},
+        "status": {"conditions": conditions(Online="True", InSync="Unknown")},
+    }
     assert replicas_false([fine, {"metadata": {"name": "v-1"}, "spec": {}}], []) == {}
 
 
 def test_a_replica_is_attached_where_the_volume_is_wanted_and_nowhere_else():
     said = {"conditions": conditions(Online="True", Attached="False")}
-    replicas = [{"metadata": {"name": f"v-{n}"}, "spec": {"nodeName": f"node-{n}"}, "status": said} for n in (1, 2)]
+    replicas = [
+        {"metadata": {"name": f"v-{n}"}, "spec": {"nodeName": f"node-{n}"}, "status": said}
+        for n in (1, 2)
+    ]
     assert replicas_false(replicas, []) == {}
     assert replicas_false(replicas, ["node-2"]) == {"v-2": ["Attached (AttachedReason)"]}
 
@@ -174,4 +207,7 @@ def test_a_change_in_the_very_moment_of_the_end_counts(world):
 
     assert world.ask(ended())
     assert changes(world) == [(11, "IOReady", "True", "False")]
-    assert world.notes("checker-stopped")[0][2]["conditions"] == {"IOReady": "False", "Quorum": "True"}
+    assert world.notes("checker-stopped")[0][2]["conditions"] == {
+        "IOReady": "False",
+        "Quorum": "True",
+    }

@@ -39,7 +39,10 @@ ORDER = "give the least and the most, in this order, each more than zero"
         ({"patience": "10m"}, "patience='10m': give a time, more than zero"),
         ({"size": "big"}, "size='big' is no quantity: write it as in 100Mi or 1Gi"),
         ({"size": "0"}, "size='0': give more than zero"),
-        ({"resizer_step": ("4Ki", "much")}, "resizer_step='much' is no quantity: write it as in 100Mi or 1Gi"),
+        (
+            {"resizer_step": ("4Ki", "much")},
+            "resizer_step='much' is no quantity: write it as in 100Mi or 1Gi",
+        ),
         ({"resizer_step": ("64Ki", "4Ki")}, f"resizer_step=('64Ki', '4Ki'): {ORDER}"),
         (
             {"resizer": True, "size": "2Gi"},
@@ -65,7 +68,10 @@ def test_a_thousand_destinies():
     chance = Chance("destinies").stream("multivolume")
     drawn = [draw(chance, Churn()) for _ in range(1000)]
     assert Counter(one.attachments for one in drawn) == {0: 307, 1: 608, 2: 85}
-    assert Counter(one.storage_class for one in drawn) == {"availability": 500, "consistency-and-availability": 500}
+    assert Counter(one.storage_class for one in drawn) == {
+        "availability": 500,
+        "consistency-and-availability": 500,
+    }
     assert len({one.name for one in drawn}) == 1000
     assert all(60 <= one.lifetime <= 300 for one in drawn)
     assert 175 < sum(one.lifetime for one in drawn) / 1000 < 185
@@ -75,7 +81,11 @@ def test_who_acts_on_the_volume_is_who_was_asked_for():
     chance = Chance("destinies").stream("multivolume")
     calm = draw(chance, Churn())
     assert calm.attacher_period == (30, 60)
-    assert (calm.growth, calm.replica_destroyer_period, calm.replica_creator_period) == (None, None, None)
+    assert (calm.growth, calm.replica_destroyer_period, calm.replica_creator_period) == (
+        None,
+        None,
+        None,
+    )
     shaken = draw(chance, Churn(resizer=True, replica_destroyer=True, replica_creator=True))
     assert shaken.growth == Growth((50, 50), ("4Ki", "64Ki"), "1Gi")
     assert shaken.replica_destroyer_period == shaken.replica_creator_period == (30, 300)

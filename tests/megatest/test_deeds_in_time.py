@@ -27,13 +27,17 @@ def calm(churn, generation="conditions", prepare=lambda cluster: None):
 
 
 def not_valid(outcome):
-    return {finding.check: finding.verdict for finding in outcome.findings if finding.verdict != "valid"}
+    return {
+        finding.check: finding.verdict for finding in outcome.findings if finding.verdict != "valid"
+    }
 
 
 def test_nodes_that_never_attach(monkeypatch):
     may_attach = attachment_rules.may_attach
     monkeypatch.setattr(
-        attachment_rules, "may_attach", lambda replica: may_attach(replica) and replica.node not in {"node-1", "node-2", "node-3"}
+        attachment_rules,
+        "may_attach",
+        lambda replica: may_attach(replica) and replica.node not in {"node-1", "node-2", "node-3"},
     )
     outcome = calm(Churn(**LONG_LIVED))
     assert outcome.actions["attach"].done > 0
@@ -42,14 +46,26 @@ def test_nodes_that_never_attach(monkeypatch):
 
 def test_volumes_that_are_detached_when_they_go(monkeypatch):
     is_detached = attachment_rules.is_detached
-    monkeypatch.setattr(attachment_rules, "is_detached", lambda view, attachment: view.leaving and is_detached(view, attachment))
+    monkeypatch.setattr(
+        attachment_rules,
+        "is_detached",
+        lambda view, attachment: view.leaving and is_detached(view, attachment),
+    )
     assert not_valid(calm(Churn(**LONG_LIVED))) == {"detachments": "invalid"}
 
 
-@pytest.mark.parametrize("nodes", [{"node-1", "node-2", "node-3"}, {f"node-{number}" for number in range(1, 7)}])
-def test_volumes_that_do_not_live_long_enough_to_show_that_they_are_never_attached(monkeypatch, nodes):
+@pytest.mark.parametrize(
+    "nodes", [{"node-1", "node-2", "node-3"}, {f"node-{number}" for number in range(1, 7)}]
+)
+def test_volumes_that_do_not_live_long_enough_to_show_that_they_are_never_attached(
+    monkeypatch, nodes
+):
     may_attach = attachment_rules.may_attach
-    monkeypatch.setattr(attachment_rules, "may_attach", lambda replica: may_attach(replica) and replica.node not in nodes)
+    monkeypatch.setattr(
+        attachment_rules,
+        "may_attach",
+        lambda replica: may_attach(replica) and replica.node not in nodes,
+    )
     assert not_valid(calm(Churn())) == {"attachments": "unknown"}
 
 
@@ -64,7 +80,9 @@ def test_volumes_that_never_grow(monkeypatch):
 
 
 def test_disks_that_newer_storage_may_keep_are_no_reproach():
-    churn = Churn(**LONG_LIVED, resizer=True, replica_destroyer=True, replica_destroyer_period=(60.0, 120.0))
+    churn = Churn(
+        **LONG_LIVED, resizer=True, replica_destroyer=True, replica_destroyer_period=(60.0, 120.0)
+    )
     outcome = calm(churn, "effectiveLayout")
     assert outcome.actions["attach"].refusal.startswith("failed: HinderedError"), outcome.actions
     assert not_valid(outcome) == {}

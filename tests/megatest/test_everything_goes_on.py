@@ -1,4 +1,6 @@
-"""Churn with all its actors and all chaos, on each generation of the simulated storage: time goes on, and the judgement is fair."""
+"""Churn with all its actors and all chaos, on each generation of the simulated storage: time
+goes on, and the judgement is fair.
+"""
 
 import os
 
@@ -23,7 +25,9 @@ def test_everything(generation, seed, duration):
     cluster = EmbeddedCluster(seed, nodes=6)
     chaos = tuple(profile() for profile in PROFILES.values())
     runner = ScenarioRunner(
-        cluster, Plan(EVERYBODY, chaos, generation), parent=lambda: cluster.parent(kubeconfig=None, namespace="")
+        cluster,
+        Plan(EVERYBODY, chaos, generation),
+        parent=lambda: cluster.parent(kubeconfig=None, namespace=""),
     )
     outcome = runner.run(duration)
     runner.close()

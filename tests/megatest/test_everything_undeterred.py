@@ -1,4 +1,6 @@
-"""Churn and all chaos on the simulated storage while the API of all actors, in both clusters, has a bad day."""
+"""Churn and all chaos on the simulated storage while the API of all actors, in both clusters,
+has a bad day.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ from faulty import Faulty, Outage
 pytestmark = pytest.mark.filterwarnings("ignore:vm-reboot restarts machines more often")
 
 MINUTES = 25
-MAY_FAIL = {"cause losses", "cause latency", "create a replica", "resize the volume", "attach", "wait until the volume is ready"}
+MAY_FAIL = {
+    "cause losses",
+    "cause latency",
+    "create a replica",
+    "resize the volume",
+    "attach",
+    "wait until the volume is ready",
+}
 """On machines that go, on a stale view, on volumes without quorum."""
 
 
@@ -24,9 +33,13 @@ def test_everything_at_once(seed):
 
     assert run.outcome.verdict == "valid", run.outcome.explain()
     assert run.outcome.leftovers == []
-    assert {incident.profile for incident in run.outcome.incidents if incident.had_effect} == {one.profile for one in CHAOS}
+    assert {incident.profile for incident in run.outcome.incidents if incident.had_effect} == {
+        one.profile for one in CHAOS
+    }
     assert failed(journal) <= MAY_FAIL
-    assert min(day.faults[verb] for verb in ("list", "create", "patch", "delete", "watch")) >= 5, day.faults
+    assert min(day.faults[verb] for verb in ("list", "create", "patch", "delete", "watch")) >= 5, (
+        day.faults
+    )
     everybody_lives(alive, journal, MINUTES)
     nothing_was_counted_that_was_not(day.truth, journal)
     runner.close()
@@ -34,7 +47,12 @@ def test_everything_at_once(seed):
 
 
 BEFORE, AFTER = 6, 15
-CAUSES = {"cause blocking-everything", "cause blocking-drbd", "cause split-brain", "cause vm-reboot"}
+CAUSES = {
+    "cause blocking-everything",
+    "cause blocking-drbd",
+    "cause split-brain",
+    "cause vm-reboot",
+}
 UNDOES = {"undo losses", "undo latency"}
 GIVEN_UP = {
     "list": {"detach everywhere", "look for replicas that were left", *CAUSES, *UNDOES},
@@ -48,7 +66,13 @@ GIVEN_UP = {
 
 @pytest.mark.parametrize(
     ("verb", "minutes", "silent"),
-    [("list", 12, False), ("get", 6, True), ("create", 8, True), ("patch", 10, False), ("watch", 11, False)],
+    [
+        ("list", 12, False),
+        ("get", 6, True),
+        ("create", 8, True),
+        ("patch", 10, False),
+        ("watch", 11, False),
+    ],
 )
 def test_an_outage_that_outlasts_everybodys_patience(verb, minutes, silent):
     day = BadDay("1", lambda api, day: Outage(api, day, verb, silent=silent))

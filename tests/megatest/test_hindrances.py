@@ -10,17 +10,25 @@ from pytest_kscen.megatest.subject import attach
 from pytest_kscen.objects.storage import HEALTH_SOURCES, REPLICATED_VOLUME_REPLICAS
 
 LATE = "failed: TimeoutError('v was not attached to {node} within 300 s')"
-HINDERED = "failed: HinderedError('v was not attached to {node} within 300 s: v-0 is being deleted')"
+HINDERED = (
+    "failed: HinderedError('v was not attached to {node} within 300 s: v-0 is being deleted')"
+)
 
 
 @pytest.fixture
 def deleted(world):
-    """The volume's disk on node-1 is being deleted and stays, and nothing is attached or grows; the health source is to be said."""
+    """The volume's disk on node-1 is being deleted and stays, and nothing is attached or grows;
+    the health source is to be said.
+    """
     world.storage.attaches = False
     world.storage._grow = lambda volume: world.runner.clock.sleep(0)
     world.volume()
     world.advance(10)
-    world.ask(world.api.patch(REPLICATED_VOLUME_REPLICAS, "v-0", {"metadata": {"finalizers": ["held/back"]}}))
+    world.ask(
+        world.api.patch(
+            REPLICATED_VOLUME_REPLICAS, "v-0", {"metadata": {"finalizers": ["held/back"]}}
+        )
+    )
     world.ask(world.api.delete(REPLICATED_VOLUME_REPLICAS, "v-0"))
     return lambda source: world.subject(health=HEALTH_SOURCES[source])
 
@@ -38,7 +46,9 @@ def results(world):
         ("ready", "node-2", LATE),  # it has a disk of its own
     ],
 )
-def test_a_disk_that_is_being_deleted_excuses_newer_storage_there(world, deleted, source, node, result):
+def test_a_disk_that_is_being_deleted_excuses_newer_storage_there(
+    world, deleted, source, node, result
+):
     rv = deleted(source)
     with pytest.raises(TimeoutError if result == LATE else OSError, match="was not attached"):
         world.ask(attach(rv, rv.actor("volume-attacher"), node))
@@ -51,4 +61,6 @@ def test_it_excuses_newer_storage_from_growing(world, deleted, source, why):
     world.advance(320)
     ((at, result),) = results(world)
     assert at == 330
-    assert result.startswith(f"failed: {why or 'TimeoutError'}('v did not grow to 10Mi within 300 s")
+    assert result.startswith(
+        f"failed: {why or 'TimeoutError'}('v did not grow to 10Mi within 300 s"
+    )

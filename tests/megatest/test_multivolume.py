@@ -21,7 +21,9 @@ def test_steps_until_there_are_enough_and_one_step_more(world):
 
 
 def test_who_is_gone_makes_room(world):
-    churn = Churn(("none",), max_volumes=1, step=(1, 1), step_period=(10.0, 10.0), lifetime=(20.0, 20.0))
+    churn = Churn(
+        ("none",), max_volumes=1, step=(1, 1), step_period=(10.0, 10.0), lifetime=(20.0, 20.0)
+    )
     world.start(multivolume(world.stage, churn, world.season))
     world.advance(100)
     assert born(world) == [0, 30, 60, 90]
@@ -69,7 +71,10 @@ def test_the_pod_destroyer_lasts_as_long_as_the_run(world, monkeypatch):
     world.advance(50)
     world.season.frozen.give()
     world.advance(0)
-    assert [(at, what) for at, what, _ in world.notes("began-pods", "ended-pods")] == [(0, "began-pods"), (50, "ended-pods")]
+    assert [(at, what) for at, what, _ in world.notes("began-pods", "ended-pods")] == [
+        (0, "began-pods"),
+        (50, "ended-pods"),
+    ]
 
 
 class Counting:
@@ -99,7 +104,13 @@ def test_ten_volumes_share_one_watch_of_each_resource(build):
 
 def test_a_volume_that_is_gone_leaves_nothing_in_memory(world):
     """Chance is kept for those who may ask again, and a volume never does."""
-    churn = Churn(max_volumes=3, lifetime=(10.0, 20.0), replica_destroyer=True, replica_creator=True, resizer=True)
+    churn = Churn(
+        max_volumes=3,
+        lifetime=(10.0, 20.0),
+        replica_destroyer=True,
+        replica_creator=True,
+        resizer=True,
+    )
     world.start(multivolume(world.stage, churn, world.season))
     world.advance(300)
     kept = len(world.chance._streams)

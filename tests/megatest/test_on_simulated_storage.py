@@ -29,8 +29,21 @@ def test_five_minutes(generation, shakers):
     bring_storage(cluster, generation)
     runner, season = cluster.runner, Season()
     journal = Journal(runner.clock)
-    stage = Stage(cluster.api, runner.clock, cluster.chance, journal, "run1", health=HEALTH_SOURCES[generation])
-    churn = Churn(max_volumes=2, lifetime=(60.0, 120.0), resizer=shakers, replica_destroyer=shakers, replica_creator=shakers)
+    stage = Stage(
+        cluster.api,
+        runner.clock,
+        cluster.chance,
+        journal,
+        "run1",
+        health=HEALTH_SOURCES[generation],
+    )
+    churn = Churn(
+        max_volumes=2,
+        lifetime=(60.0, 120.0),
+        resizer=shakers,
+        replica_destroyer=shakers,
+        replica_creator=shakers,
+    )
     runner.start(multivolume(stage, churn, season), "multivolume")
     runner.advance(300)
     season.frozen.give()
@@ -42,7 +55,10 @@ def test_five_minutes(generation, shakers):
         one for one in ended if one["result"] not in {"done", "stopped"}
     ]
     assert {"attach", "detach", "delete the volume"} <= {one["action"] for one in ended}
-    assert ({"create a replica", "delete a replica", "resize the volume"} <= {one["action"] for one in ended}) is shakers
+    assert (
+        {"create a replica", "delete a replica", "resize the volume"}
+        <= {one["action"] for one in ended}
+    ) is shakers
     assert len([entry for entry in entries if entry.what == "ready"]) >= 4
     if not shakers:
         assert [entry for entry in entries if entry.what == "condition-changed"] == []

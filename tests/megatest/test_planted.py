@@ -1,4 +1,6 @@
-"""A storage in which a volume that has once lost its IOReady never has it again: chaos must not hide that."""
+"""A storage in which a volume that has once lost its IOReady never has it again: chaos must not
+hide that.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def planted(monkeypatch):
 def test_what_never_comes_back_is_broken(planted, profiles):
     cluster = EmbeddedCluster("planted", nodes=6)
     plan = Plan(Churn(), tuple(PROFILES[name]() for name in profiles))
-    runner = ScenarioRunner(cluster, plan, parent=lambda: cluster.parent(kubeconfig=None, namespace=""))
+    runner = ScenarioRunner(
+        cluster, plan, parent=lambda: cluster.parent(kubeconfig=None, namespace="")
+    )
     outcome = runner.run("30m")
     lost = {name for name, it_did in planted.items() if it_did}
     assert outcome.volumes.broken

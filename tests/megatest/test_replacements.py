@@ -1,4 +1,6 @@
-"""What the destroyer took is noted as replaced when it is, by what the replicas of each generation say."""
+"""What the destroyer took is noted as replaced when it is, by what the replicas of each
+generation say.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,11 @@ from pytest_kscen.objects.storage import (
     REPLICATED_VOLUMES,
 )
 
-UP_TO_DATE = {"conditions": "InSync", "effectiveLayout": "BackingVolumeUpToDate", "ready": "BackingVolumeUpToDate"}
+UP_TO_DATE = {
+    "conditions": "InSync",
+    "effectiveLayout": "BackingVolumeUpToDate",
+    "ready": "BackingVolumeUpToDate",
+}
 PATIENCE = 300.0
 
 
@@ -28,7 +34,9 @@ class Robbed:
             self.tell(name)
             world.ask(
                 world.api.patch(
-                    REPLICATED_VOLUME_REPLICAS, name, {"spec": {"type": type_}, "metadata": {"finalizers": ["held/back"]}}
+                    REPLICATED_VOLUME_REPLICAS,
+                    name,
+                    {"spec": {"type": type_}, "metadata": {"finalizers": ["held/back"]}},
                 )
             )
         world.start(destroy_replicas(self.rv, (100.0, 100.0), PATIENCE))
@@ -37,11 +45,20 @@ class Robbed:
 
     def tell(self, replica, status="True"):
         self.world.ask(
-            self.world.storage.status(REPLICATED_VOLUME_REPLICAS, replica, {"conditions": conditions(**{self._up_to_date: status})})
+            self.world.storage.status(
+                REPLICATED_VOLUME_REPLICAS,
+                replica,
+                {"conditions": conditions(**{self._up_to_date: status})},
+            )
         )
 
     def add(self, number, **more):
-        spec = {"replicatedVolumeName": "v", "nodeName": f"node-{number + 1}", "type": "Diskful", **more}
+        spec = {
+            "replicatedVolumeName": "v",
+            "nodeName": f"node-{number + 1}",
+            "type": "Diskful",
+            **more,
+        }
         self.world.ask(self.world.storage.replica("v", number, spec))
 
     def let_go(self):

@@ -1,4 +1,6 @@
-"""The replicas' destroyer and creator, and the resizer: each asks and does not wait, but the resizer."""
+"""The replicas' destroyer and creator, and the resizer: each asks and does not wait, but the
+resizer.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,11 @@ def done(world):
 
 
 def test_the_destroyer_deletes_any_replica_and_does_not_wait(world, rv):
-    world.ask(world.api.patch(REPLICATED_VOLUME_REPLICAS, "v-1", {"metadata": {"finalizers": ["held/back"]}}))
+    world.ask(
+        world.api.patch(
+            REPLICATED_VOLUME_REPLICAS, "v-1", {"metadata": {"finalizers": ["held/back"]}}
+        )
+    )
     world.start(destroy_replicas(rv, (20.0, 20.0), 600.0))
     world.advance(100)
     assert [(at, data["action"], data["result"], data["took"]) for at, data in done(world)] == [
@@ -63,7 +69,11 @@ def test_the_creator_adds_access_where_there_is_none_and_tie_breakers_anywhere(w
     assert [node for _, kind, node in made if kind == "Access"] == ["node-4"]
     for name, kind, node in made:
         spec = world.ask(world.api.get(REPLICATED_VOLUME_REPLICAS, name))["spec"]
-        assert spec == {"replicatedVolumeName": "v", "type": kind, **({"nodeName": node} if node else {})}
+        assert spec == {
+            "replicatedVolumeName": "v",
+            "type": kind,
+            **({"nodeName": node} if node else {}),
+        }
     assert {kind for _, kind, _ in made} == {"Access", "TieBreaker"}
 
 
@@ -75,7 +85,9 @@ def test_the_first_free_of_32_names():
 
 def test_32_replicas_are_enough(world, rv):
     for number in range(3, 32):
-        world.ask(world.storage.replica("v", number, {"replicatedVolumeName": "v", "type": "TieBreaker"}))
+        world.ask(
+            world.storage.replica("v", number, {"replicatedVolumeName": "v", "type": "TieBreaker"})
+        )
     world.start(create_replicas(rv, (20.0, 20.0)))
     world.advance(100)
     assert done(world) == []
@@ -117,7 +129,14 @@ def test_a_volume_that_does_not_grow_is_told_and_tried_again():
 
 
 @pytest.mark.parametrize(
-    ("status", "size"), [(None, 0), ({}, 0), ({"actualSize": "4Mi"}, 2**22), ({"size": "8Mi"}, 2**23), ({"size": 4096}, 4096)]
+    ("status", "size"),
+    [
+        (None, 0),
+        ({}, 0),
+        ({"actualSize": "4Mi"}, 2**22),
+        ({"size": "8Mi"}, 2**23),
+        ({"size": 4096}, 4096),
+    ],
 )
 def test_each_generation_has_its_field(status, size):
     assert actual_size({"status": status}) == size

@@ -1,4 +1,6 @@
-"""Replicas that were added in the moment in which their volume went, to the second: it goes at 17 s."""
+"""Replicas that were added in the moment in which their volume went, to the second: it goes at
+17 s.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,10 @@ def swept(world):
 
 def test_only_what_is_ours_and_the_volumes_is_swept(world):
     mine = {"replicatedVolumeName": "v", "type": "TieBreaker"}
-    obj = {"metadata": {"name": "w-0", "labels": {"kscen.io/run": "run1"}}, "spec": {**mine, "replicatedVolumeName": "w"}}
+    obj = {
+        "metadata": {"name": "w-0", "labels": {"kscen.io/run": "run1"}},
+        "spec": {**mine, "replicatedVolumeName": "w"},
+    }
     world.advance(5)
     world.ask(world.api.create(REPLICATED_VOLUME_REPLICAS, obj))
     world.ask(world.storage.replica("v", 9, mine))
@@ -63,7 +68,11 @@ def test_only_what_is_ours_and_the_volumes_is_swept(world):
 def test_who_may_not_sweep_tries_again_each_minute(world, what, deed):
     setattr(world, what, [Forbidden("not now")] * 2)
     world.advance(200)
-    assert [one for one in swept(world) if one[1] == deed] == [(17, deed, "failed"), (77, deed, "failed"), (137, deed, "done")]
+    assert [one for one in swept(world) if one[1] == deed] == [
+        (17, deed, "failed"),
+        (77, deed, "failed"),
+        (137, deed, "done"),
+    ]
     assert world.left() == []
 
 
@@ -76,7 +85,11 @@ def test_one_that_may_not_be_deleted_keeps_no_other_from_being(world):
     world.ask(world.api.create(REPLICATED_VOLUME_REPLICAS, obj))
     world.refused = [Forbidden("not now")]
     world.advance(50)
-    assert [one[1:] for one in swept(world)] == [(LOOK, "done"), (DELETE, "failed"), (DELETE, "done")]
+    assert [one[1:] for one in swept(world)] == [
+        (LOOK, "done"),
+        (DELETE, "failed"),
+        (DELETE, "done"),
+    ]
     assert len(world.left()) == 1
 
 

@@ -1,4 +1,6 @@
-"""On a cluster that outlives its runs the same seed is the same story, whatever a salt calls the things in it."""
+"""On a cluster that outlives its runs the same seed is the same story, whatever a salt calls the
+things in it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from pytest_kscen.run.plan import Plan
 from pytest_kscen.run.runner import ScenarioRunner
 
 NAME = re.compile(r"mgt-[0-9a-f-]{36}|(?:blocking-drbd|pod-destroy)-\w{8}")
-CHURN = Churn(max_volumes=5, resizer=True, replica_destroyer=True, replica_creator=True, pod_destroyer=True)
+CHURN = Churn(
+    max_volumes=5, resizer=True, replica_destroyer=True, replica_creator=True, pod_destroyer=True
+)
 CHAOS = (NetworkBlock((10.0, 20.0), (10.0, 20.0), variants=("blocking-drbd",)),)
 
 
@@ -39,12 +43,23 @@ def told(text, names):
 
 
 def test_a_salt_changes_the_names_in_a_story_and_nothing_else(monkeypatch):
-    same_for_all = lambda kernel, _, one, other: kernel._links_chance.passing_stream(f"{one}/{other}")  # noqa: E731
-    monkeypatch.setattr(Kernel, "stream", same_for_all)  # how long links take is the storage's, which knows volumes by their names
+    same_for_all = lambda kernel, _, one, other: kernel._links_chance.passing_stream(  # noqa: E731
+        f"{one}/{other}"
+    )
+    monkeypatch.setattr(
+        Kernel, "stream", same_for_all
+    )  # how long links take is the storage's, which knows volumes by their names
     plain, one, other = {}, {}, {}
     story = told(played(""), plain)
     assert told(played("monday"), one) == told(played("tuesday"), other) == story
     assert len(plain) > 30
     assert len({*plain, *one, *other}) == 3 * len(plain)
     done = set(re.findall(r'"(?:variant|action)":"([^"]+)"', "".join(story)))
-    assert {"blocking-drbd", "pod-destroy", "resize the volume", "delete a replica", "create a replica", "detach"} <= done
+    assert {
+        "blocking-drbd",
+        "pod-destroy",
+        "resize the volume",
+        "delete a replica",
+        "create a replica",
+        "detach",
+    } <= done

@@ -1,4 +1,6 @@
-"""An API that refuses, loses answers and drops watches: nobody ends for good, nothing is counted, and everything goes."""
+"""An API that refuses, loses answers and drops watches: nobody ends for good, nothing is
+counted, and everything goes.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,16 @@ def test_an_hour_of_refusals(build, seed):
     world.advance(60)
     world.season.over.give()
     world.advance(900)
-    assert min(world.faults[verb] for verb in ("list", "create", "delete", "watch")) >= 5, world.faults
+    assert min(world.faults[verb] for verb in ("list", "create", "delete", "watch")) >= 5, (
+        world.faults
+    )
     assert len(world.notes("volume")) >= 50
-    assert world.notes("condition-changed") == world.notes("check-crashed") == world.notes("never-ready") == []
+    assert (
+        world.notes("condition-changed")
+        == world.notes("check-crashed")
+        == world.notes("never-ready")
+        == []
+    )
     assert world.left() == []
     assert not [task for task in world.runner.loop.tasks() if "mgt-" in task.get_name()]
 
@@ -57,11 +66,16 @@ def test_what_is_refused_for_longer_than_anybody_tries_ends_the_action_alone(wor
         return await shaken(self, verb, request)
 
     monkeypatch.setattr(Faulty, "_shaken", out_of_order)
-    world.start(multivolume(world.stage, Churn(max_volumes=3, replica_destroyer=True), world.season), "multivolume")
+    world.start(
+        multivolume(world.stage, Churn(max_volumes=3, replica_destroyer=True), world.season),
+        "multivolume",
+    )
     world.advance(100)
     down["now"] = True
     world.advance(1800)
-    failed = [data["action"] for *_, data in world.notes("ended") if data["result"].startswith("failed")]
+    failed = [
+        data["action"] for *_, data in world.notes("ended") if data["result"].startswith("failed")
+    ]
     assert {"detach everywhere", "delete a replica"} <= set(failed)
     assert world.notes("never-gone")
     down["now"] = False
@@ -74,7 +88,9 @@ def test_what_is_refused_for_longer_than_anybody_tries_ends_the_action_alone(wor
 
 
 def test_a_watch_that_breaks_and_a_list_that_says_the_same_are_no_transition(world):
-    churn = Churn(max_volumes=1, step=(1, 1), lifetime=(3000.0, 3000.0), attacher_period=(20.0, 20.0))
+    churn = Churn(
+        max_volumes=1, step=(1, 1), lifetime=(3000.0, 3000.0), attacher_period=(20.0, 20.0)
+    )
     world.start(multivolume(world.stage, churn, world.season), "multivolume")
     world.advance(2000)
     assert world.faults["watch"] > 20
@@ -82,4 +98,6 @@ def test_a_watch_that_breaks_and_a_list_that_says_the_same_are_no_transition(wor
     (volume,) = world.names(REPLICATED_VOLUMES)
     world.ask(world.storage.tell(volume, IOReady="False", Quorum="True"))
     world.advance(60)
-    assert [(data["condition"], data["observed"]) for *_, data in world.notes("condition-changed")] == [("IOReady", "False")]
+    assert [
+        (data["condition"], data["observed"]) for *_, data in world.notes("condition-changed")
+    ] == [("IOReady", "False")]

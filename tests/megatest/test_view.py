@@ -1,4 +1,6 @@
-"""What the actors of a run share: it is kept while somebody looks, and a crash of it is heard by all who wait."""
+"""What the actors of a run share: it is kept while somebody looks, and a crash of it is heard by
+all who wait.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def test_who_waits_is_told_at_the_instant(world):
     world.volume()
 
     async def wait():
-        await rv.view.until("v", lambda: rv.view.replicas("v"), timeout=10, awaited="no replica came")
+        await rv.view.until(
+            "v", lambda: rv.view.replicas("v"), timeout=10, awaited="no replica came"
+        )
         return world.now
 
     assert world.ask(wait()) == 3
@@ -44,13 +48,19 @@ def test_what_a_replica_says_of_itself_calls_nobody(world):
 
     async def listen():
         async with rv.view:
-            await rv.view.until("v", lambda: rv.health.is_ready(rv.volume), timeout=60, awaited="v was not ready")
+            await rv.view.until(
+                "v", lambda: rv.health.is_ready(rv.volume), timeout=60, awaited="v was not ready"
+            )
             with rv.view.listening("v", lambda: called.append(world.now)):
                 (replica, *_) = rv.view.replicas("v")
                 before = world.now
                 await world.storage.tell_replica(replica["metadata"]["name"], InQuorum="False")
                 await rv.stage.clock.sleep(1)
-                told = next(one for one in rv.view.replicas("v") if one["metadata"]["name"] == replica["metadata"]["name"])
+                told = next(
+                    one
+                    for one in rv.view.replicas("v")
+                    if one["metadata"]["name"] == replica["metadata"]["name"]
+                )
                 assert told["status"] != replica.get("status")
                 assert called == []
                 await world.api.delete(REPLICATED_VOLUME_REPLICAS, replica["metadata"]["name"])
@@ -99,10 +109,14 @@ def test_a_crash_is_everybodys(world):
 
     async def wait():
         with rv.view.listening("v", clumsy):
-            await world.api.create(REPLICATED_VOLUMES, {"metadata": {"name": "v"}, "spec": {"size": "1Mi"}})
+            await world.api.create(
+                REPLICATED_VOLUMES, {"metadata": {"name": "v"}, "spec": {"size": "1Mi"}}
+            )
             await rv.view.until("w", lambda: False, timeout=5, awaited="nothing")
 
     for _ in range(2):
-        with pytest.raises(RuntimeError, match=r"^nobody watches the volumes any more: KeyError\('lost'\)$"):
+        with pytest.raises(
+            RuntimeError, match=r"^nobody watches the volumes any more: KeyError\('lost'\)$"
+        ):
             world.ask(wait())
         wait = lambda: rv.view.until("w", lambda: False, timeout=5, awaited="nothing")  # noqa: E731

@@ -29,7 +29,9 @@ def test_a_quiet_life(world):
         (103, "detach everywhere", "done", 0),
         (107, "delete the volume", "done", 4),
     ]
-    assert [(at, what) for at, what, _ in world.notes() if what not in {"began", "ended", "wrote"}] == [
+    assert [
+        (at, what) for at, what, _ in world.notes() if what not in {"began", "ended", "wrote"}
+    ] == [
         (0, "volume"),
         (3, "volume-placed"),
         (3, "volume-placed"),
@@ -52,14 +54,20 @@ def test_the_volume_is_as_its_destiny_says_and_carries_the_runs_label(world):
     assert volume["spec"] == {"size": "12Mi", "replicatedStorageClassName": "none"}
     (_, _, data), (_, _, first) = world.notes("volume")[0], world.notes("wrote")[0]
     assert data["volume"] == first["name"] == "v"
-    assert world.names(REPLICATED_VOLUME_ATTACHMENTS) == sorted(f"rva-v-{node}" for node in data["attach"])
+    assert world.names(REPLICATED_VOLUME_ATTACHMENTS) == sorted(
+        f"rva-v-{node}" for node in data["attach"]
+    )
     for resource in (REPLICATED_VOLUMES, REPLICATED_VOLUME_ATTACHMENTS):
         for one in world.ask(world.api.list(resource)).items:
             assert one["metadata"]["labels"] == {"kscen.io/run": "run1"}
 
 
 def test_newer_storage_is_told_that_two_nodes_may_attach(world):
-    world.start(live(dataclasses.replace(world.stage, health=HEALTH_SOURCES["ready"]), world.season, DESTINY))
+    world.start(
+        live(
+            dataclasses.replace(world.stage, health=HEALTH_SOURCES["ready"]), world.season, DESTINY
+        )
+    )
     assert world.ask(world.api.get(REPLICATED_VOLUMES, "v"))["spec"]["maxAttachments"] == 2
 
 
@@ -76,12 +84,23 @@ def test_initial_attachments_are_gone_before_the_volume_is_deleted(world):
 def test_initial_attachments_are_told_when_they_are_there(world):
     world.start(live(world.stage, world.season, Destiny("v", "none", "8Mi", 100.0, attachments=2)))
     world.advance(100)
-    asked = [data["node"] for _, _, data in world.notes("began") if data["action"] == "attach at first"]
-    assert world.notes("attached") == [(2, "attached", {"volume": "v", "node": node}) for node in sorted(asked)]
+    asked = [
+        data["node"] for _, _, data in world.notes("began") if data["action"] == "attach at first"
+    ]
+    assert world.notes("attached") == [
+        (2, "attached", {"volume": "v", "node": node}) for node in sorted(asked)
+    ]
 
 
 def test_shakers_go_on_while_the_volume_is_being_deleted_and_end_with_it(world):
-    shaken = Destiny("v", "none", "8Mi", 10.0, replica_destroyer_period=(1.0, 1.0), replica_creator_period=(1.0, 1.0))
+    shaken = Destiny(
+        "v",
+        "none",
+        "8Mi",
+        10.0,
+        replica_destroyer_period=(1.0, 1.0),
+        replica_creator_period=(1.0, 1.0),
+    )
     world.start(live(world.stage, world.season, shaken))
     world.advance(100)
     whens = [at for at, *_ in world.deeds("create a replica", "delete a replica")]
@@ -118,7 +137,9 @@ def test_whoever_has_no_limit_is_waited_for_until_the_run_is_over(world):
     world.season.over.give()
     world.advance(20)
     assert world.notes("never-ready") == []
-    assert world.deeds("wait until the volume is ready") == [(7300, "wait until the volume is ready", "stopped", 7300)]
+    assert world.deeds("wait until the volume is ready") == [
+        (7300, "wait until the volume is ready", "stopped", 7300)
+    ]
     assert world.left() == []
 
 
@@ -136,7 +157,14 @@ def test_the_runs_end_is_a_waiting_volumes_end(world):
 
 
 def test_a_frozen_run_stops_the_checker_at_once_and_keeps_the_volume_until_it_is_over(world):
-    destiny = Destiny("v", "none", "8Mi", 1000.0, attacher_period=(60.0, 60.0), replica_destroyer_period=(30.0, 30.0))
+    destiny = Destiny(
+        "v",
+        "none",
+        "8Mi",
+        1000.0,
+        attacher_period=(60.0, 60.0),
+        replica_destroyer_period=(30.0, 30.0),
+    )
     world.start(live(world.stage, world.season, destiny))
     world.advance(50)
     world.season.frozen.give()
@@ -160,7 +188,16 @@ def test_a_volume_that_is_ready_after_the_freeze_is_not_checked(world):
 
 def test_an_abandoned_volume_stays_behind(world):
     destiny = Destiny(
-        "v", "none", "8Mi", 1000.0, 600.0, 1, (30.0, 60.0), Growth((5.0, 5.0), ("4Ki", "4Ki"), "1Gi"), (9.0, 9.0), (9.0, 9.0)
+        "v",
+        "none",
+        "8Mi",
+        1000.0,
+        600.0,
+        1,
+        (30.0, 60.0),
+        Growth((5.0, 5.0), ("4Ki", "4Ki"), "1Gi"),
+        (9.0, 9.0),
+        (9.0, 9.0),
     )
     world.start(live(world.stage, world.season, destiny))
     world.advance(100)
@@ -182,7 +219,9 @@ def test_a_volume_that_cannot_go_is_told_and_tried_again(world):
 
     world.storage.let_go, let_go = held, world.storage.let_go
     world.advance(700)
-    assert world.notes("never-gone") == [(703, "never-gone", {"volume": "v", "waited": 600, "why": ""})]
+    assert world.notes("never-gone") == [
+        (703, "never-gone", {"volume": "v", "waited": 600, "why": ""})
+    ]
     world.ask(let_go(REPLICATED_VOLUMES, "v"))
     world.advance(100)
     assert world.deeds("delete the volume") == [(763, "delete the volume", "done", 660)]
@@ -206,7 +245,9 @@ def test_the_log_says_the_volume_the_action_its_parameters_the_result_and_the_ti
 
 
 class Forgetful(ForwardingApi):
-    """Makes volumes, or lets others, and its answers are lost; for a while it cannot tell what there is."""
+    """Makes volumes, or lets others, and its answers are lost; for a while it cannot tell what
+    there is.
+    """
 
     def __init__(self, api, world):
         super().__init__(api)

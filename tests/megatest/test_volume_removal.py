@@ -51,7 +51,9 @@ def test_a_refusal_is_no_volume_that_never_goes(world):
 def test_ten_minutes_of_refusals_are(world):
     world.refusals = [Forbidden("not now")] * 12
     world.advance(1000)
-    assert tried(world) == [(103 + 60 * n, "not-deleted" if n < 10 else "never-gone") for n in range(12)]
+    assert tried(world) == [
+        (103 + 60 * n, "not-deleted" if n < 10 else "never-gone") for n in range(12)
+    ]
     assert world.deeds("delete the volume") == [(827, "delete the volume", "done", 724)]
 
 
@@ -65,7 +67,8 @@ def test_refusals_leave_the_storage_the_rest_of_the_ten_minutes(world):
 
 
 @pytest.mark.parametrize(
-    ("refusals", "result", "took"), [([Forbidden("not now")] * 3, "done", 19), ([Forbidden("never")] * 100, "failed", 30)]
+    ("refusals", "result", "took"),
+    [([Forbidden("not now")] * 3, "done", 19), ([Forbidden("never")] * 100, "failed", 30)],
 )
 def test_after_the_runs_end_it_is_tried_for_half_a_minute(world, refusals, result, took):
     world.refusals = refusals
@@ -85,4 +88,6 @@ def test_after_the_runs_end_what_may_pass_has_ten_minutes(world, number, left):
     world.advance(600)
     assert world.names(REPLICATED_VOLUMES) == left
     world.advance(400)
-    assert [result for _, _, result, _ in world.deeds("delete the volume")] == ["failed" if left else "done"]
+    assert [result for _, _, result, _ in world.deeds("delete the volume")] == [
+        "failed" if left else "done"
+    ]

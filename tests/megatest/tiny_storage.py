@@ -1,4 +1,6 @@
-"""A storage of a few lines, with exact times, and a stage on an API server that nobody else stands behind."""
+"""A storage of a few lines, with exact times, and a stage on an API server that nobody else
+stands behind.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,12 @@ ALL = (REPLICATED_VOLUMES, REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUME_ATTACHM
 
 
 def definition(resource):
-    version = {"name": resource.version, "served": True, "storage": True, "subresources": {"status": {}}}
+    version = {
+        "name": resource.version,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+    }
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": OPEN, "status": OPEN}}}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -50,11 +57,16 @@ def definition(resource):
 
 
 def conditions(**statuses):
-    return [{"type": name, "status": status, "reason": f"{name}Reason", "message": "so it is"} for name, status in statuses.items()]
+    return [
+        {"type": name, "status": status, "reason": f"{name}Reason", "message": "so it is"}
+        for name, status in statuses.items()
+    ]
 
 
 class TinyStorage:
-    """Forms volumes of three replicas on the first nodes, attaches and detaches, rounds sizes up to 4Mi."""
+    """Forms volumes of three replicas on the first nodes, attaches and detaches, rounds sizes up
+    to 4Mi.
+    """
 
     def __init__(self, api, clock):
         self.api, self.clock = api, clock
@@ -78,7 +90,9 @@ class TinyStorage:
             if old is None:
                 tasks.create_task(self._quietly(self._hold(resource, new)))
                 tasks.create_task(self._quietly(born(new)))
-            elif new["metadata"].get("deletionTimestamp") and not old["metadata"].get("deletionTimestamp"):
+            elif new["metadata"].get("deletionTimestamp") and not old["metadata"].get(
+                "deletionTimestamp"
+            ):
                 tasks.create_task(self._quietly(doomed(new)))
             elif resource is REPLICATED_VOLUMES:
                 tasks.create_task(self._quietly(self._grow(new)))
@@ -86,7 +100,9 @@ class TinyStorage:
         return follow
 
     async def _hold(self, resource, obj):
-        await self.api.patch(resource, obj["metadata"]["name"], {"metadata": {"finalizers": [FINALIZER]}})
+        await self.api.patch(
+            resource, obj["metadata"]["name"], {"metadata": {"finalizers": [FINALIZER]}}
+        )
 
     @staticmethod
     async def _quietly(coroutine):
@@ -97,7 +113,11 @@ class TinyStorage:
         name = volume["metadata"]["name"]
         await self.clock.sleep(FORMING)
         for number in range(3):
-            spec = {"replicatedVolumeName": name, "nodeName": f"node-{number + 1}", "type": "Diskful"}
+            spec = {
+                "replicatedVolumeName": name,
+                "nodeName": f"node-{number + 1}",
+                "type": "Diskful",
+            }
             await self.replica(name, number, spec)
         if self.forms:
             await self.tell(name, IOReady="True", Quorum="True")
@@ -112,7 +132,9 @@ class TinyStorage:
         await self.status(REPLICATED_VOLUMES, volume, {"conditions": conditions(**statuses)})
 
     async def tell_replica(self, replica, **statuses):
-        await self.status(REPLICATED_VOLUME_REPLICAS, replica, {"conditions": conditions(**statuses)})
+        await self.status(
+            REPLICATED_VOLUME_REPLICAS, replica, {"conditions": conditions(**statuses)}
+        )
 
     async def status(self, resource, name, status):
         await self.api.patch(resource, name, {"status": status}, subresource="status")
@@ -126,14 +148,18 @@ class TinyStorage:
         from pytest_kscen.objects.quantities import parse
 
         extents = -(-parse(wanted).value // 2**22)
-        await self.status(REPLICATED_VOLUMES, volume["metadata"]["name"], {"actualSize": f"{extents * 4}Mi"})
+        await self.status(
+            REPLICATED_VOLUMES, volume["metadata"]["name"], {"actualSize": f"{extents * 4}Mi"}
+        )
 
     async def _attach(self, attachment):
         await self.clock.sleep(ATTACHING)
         if self.attaches:
             await self._attached(attachment["spec"], there=True)
             await self.status(
-                REPLICATED_VOLUME_ATTACHMENTS, attachment["metadata"]["name"], {"conditions": conditions(Ready="True")}
+                REPLICATED_VOLUME_ATTACHMENTS,
+                attachment["metadata"]["name"],
+                {"conditions": conditions(Ready="True")},
             )
 
     async def _detach(self, attachment):
@@ -145,14 +171,20 @@ class TinyStorage:
         volume, node = spec["replicatedVolumeName"], spec["nodeName"]
         nodes = self.attached.setdefault(volume, {})
         nodes.update({node: None}) if there else nodes.pop(node, None)
-        await self._quietly(self.status(REPLICATED_VOLUMES, volume, {"actuallyAttachedTo": list(nodes)}))
+        await self._quietly(
+            self.status(REPLICATED_VOLUMES, volume, {"actuallyAttachedTo": list(nodes)})
+        )
 
     async def _remove(self, volume):
         name = volume["metadata"]["name"]
         await self.clock.sleep(REMOVING)
         for replica in (await self.api.list(REPLICATED_VOLUME_REPLICAS)).items:
-            if replica["spec"]["replicatedVolumeName"] == name and (self.sweeps or replica["spec"]["type"] == "Diskful"):
-                await self._quietly(self.api.delete(REPLICATED_VOLUME_REPLICAS, replica["metadata"]["name"]))
+            if replica["spec"]["replicatedVolumeName"] == name and (
+                self.sweeps or replica["spec"]["type"] == "Diskful"
+            ):
+                await self._quietly(
+                    self.api.delete(REPLICATED_VOLUME_REPLICAS, replica["metadata"]["name"])
+                )
         await self.let_go(REPLICATED_VOLUMES, name)
 
     async def let_go(self, resource, name):
@@ -171,7 +203,11 @@ class World:
             self.ask(self.api.create(CUSTOM_RESOURCE_DEFINITIONS, definition(resource)))
         self.runner.advance(5)
         for number in range(nodes):
-            self.ask(self.api.create(NODES, {"metadata": {"name": f"node-{number + 1}", "labels": {NODE_LABEL: ""}}}))
+            self.ask(
+                self.api.create(
+                    NODES, {"metadata": {"name": f"node-{number + 1}", "labels": {NODE_LABEL: ""}}}
+                )
+            )
         self.storage = TinyStorage(self.api, self.runner.clock)
         self.runner.start(self.storage.run(), "the storage")
         self.runner.advance(0)
@@ -211,7 +247,10 @@ class World:
         return Subject(name, dataclasses.replace(self.stage, health=health), self.season, view)
 
     def volume(self, name="v", size="8Mi"):
-        obj = {"metadata": {"name": name}, "spec": {"size": size, "replicatedStorageClassName": "availability"}}
+        obj = {
+            "metadata": {"name": name},
+            "spec": {"size": size, "replicatedStorageClassName": "availability"},
+        }
         self.ask(self.api.create(REPLICATED_VOLUMES, obj))
         self.advance(0)
 
@@ -223,7 +262,11 @@ class World:
 
     def notes(self, *whats):
         """(when, what, data) of these entries, or of all."""
-        return [(round(one.at, 3), one.what, one.data) for one in self.journal if not whats or one.what in whats]
+        return [
+            (round(one.at, 3), one.what, one.data)
+            for one in self.journal
+            if not whats or one.what in whats
+        ]
 
     def deeds(self, *actions):
         """(when, action, result, took) of what was ended, without the exceptions' texts."""

@@ -20,7 +20,12 @@ NOT_SHIPPED = ("AWSChaos", "AzureChaos", "GCPChaos", "PhysicalMachineChaos")
 KEPT = {"x-kubernetes-preserve-unknown-fields"}
 IN_SPEC = ".properties.spec.properties."
 KEEPING = dict.fromkeys(
-    (f"{IN_SPEC}templates.items", f"{IN_SPEC}workflow.properties.templates.items", IN_SPEC.removesuffix(".properties.")), KEPT
+    (
+        f"{IN_SPEC}templates.items",
+        f"{IN_SPEC}workflow.properties.templates.items",
+        IN_SPEC.removesuffix(".properties."),
+    ),
+    KEPT,
 )
 """Where chaos stands, whose kind may be one that we do not know."""
 
@@ -34,17 +39,27 @@ def added(ours, shipped, path=""):
         assert at_properties or ours.keys() - shipped.keys() <= KEEPING.get(path, set()), path
         ours = {name: value for name, value in ours.items() if at_properties or name in shipped}
         found = {f"{path}.{name}" for name in ours.keys() - shipped.keys()}
-        return found.union(*(added(ours[name], shipped[name], f"{path}.{name}") for name in shipped))
+        return found.union(
+            *(added(ours[name], shipped[name], f"{path}.{name}") for name in shipped)
+        )
     assert ours == shipped, path
     return set()
 
 
 def fields(kind):
     found = added(schema_of(FOUR[kind]["spec"]), schema_of(recorded().shipped[kind]))
-    return {place.replace(".properties", "").replace(".items", "[]").removeprefix(".") for place in found}
+    return {
+        place.replace(".properties", "").replace(".items", "[]").removeprefix(".")
+        for place in found
+    }
 
 
-IN_A_WORKFLOW = {"parameters", "onExit", "probes", *(f"templates[].{name}" for name in ("retry", "probes", "duration"))}
+IN_A_WORKFLOW = {
+    "parameters",
+    "onExit",
+    "probes",
+    *(f"templates[].{name}" for name in ("retry", "probes", "duration")),
+}
 
 
 def test_a_workflow_has_more_and_nothing_else():
@@ -70,13 +85,18 @@ def test_names_and_scope_are_the_shipped_ones(kind):
 
 def test_the_four_in_our_own_group():
     named = {each["metadata"]["name"]: each["spec"] for each in engine_definitions(OWN_GROUP)}
-    assert [*named][:4] == [resource.qualified for resource in (OWN.workflows, OWN.nodes, OWN.schedules, OWN.status_checks)]
+    assert [*named][:4] == [
+        resource.qualified
+        for resource in (OWN.workflows, OWN.nodes, OWN.schedules, OWN.status_checks)
+    ]
     assert named[OWN.workflows.qualified]["versions"] == FOUR["Workflow"]["spec"]["versions"]
     assert FOUR["Workflow"]["metadata"]["name"] == SHIPPED.workflows.qualified
 
 
 def test_every_kind_of_chaos_is_defined_as_it_is_in_a_template():
-    templates = schema_of(recorded().shipped["Workflow"])["properties"]["spec"]["properties"]["templates"]["items"]["properties"]
+    templates = schema_of(recorded().shipped["Workflow"])["properties"]["spec"]["properties"][
+        "templates"
+    ]["items"]["properties"]
     defined = {each["spec"]["names"]["kind"]: each["spec"] for each in chaos_definitions()}
     for kind, chaos in KINDS.items():
         schema = schema_of(defined[kind])
@@ -102,7 +122,10 @@ def test_what_is_recorded_comes_back(tmp_path):
 
 
 def test_prose_is_what_describes_and_not_a_property_of_that_name():
-    schema = {"description": "words", "properties": {"description": {"type": "string", "description": "words"}}}
+    schema = {
+        "description": "words",
+        "properties": {"description": {"type": "string", "description": "words"}},
+    }
     assert without_prose(schema) == {"properties": {"description": {"type": "string"}}}
 
 

@@ -13,19 +13,40 @@ START = "2026-01-01T00:00:00Z"
 
 
 def times(text, after=START, count=3):
-    return [timestamp_of(moment) for moment in itertools.islice(Cron.of(text).after(epoch_of(after)), count)]
+    return [
+        timestamp_of(moment)
+        for moment in itertools.islice(Cron.of(text).after(epoch_of(after)), count)
+    ]
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("* * * * *", ["2026-01-01T00:01:00Z", "2026-01-01T00:02:00Z", "2026-01-01T00:03:00Z"]),
-        ("*/20 * * * * *", ["2026-01-01T00:00:20Z", "2026-01-01T00:00:40Z", "2026-01-01T00:01:00Z"]),
-        ("30 9 * * MON-FRI", ["2026-01-01T09:30:00Z", "2026-01-02T09:30:00Z", "2026-01-05T09:30:00Z"]),
-        ("0 0 1 ? JAN,jul *", ["2026-01-01T01:00:00Z", "2026-01-02T01:00:00Z", "2026-01-03T01:00:00Z"]),
-        ("0 0 1 JAN,jul ?", ["2026-07-01T00:00:00Z", "2027-01-01T00:00:00Z", "2027-07-01T00:00:00Z"]),
-        ("50/5 23 31 * *", ["2026-01-31T23:50:00Z", "2026-01-31T23:55:00Z", "2026-03-31T23:50:00Z"]),
-        ("0 12 13 * FRI", ["2026-01-02T12:00:00Z", "2026-01-09T12:00:00Z", "2026-01-13T12:00:00Z"]),  # either day will do
+        (
+            "*/20 * * * * *",
+            ["2026-01-01T00:00:20Z", "2026-01-01T00:00:40Z", "2026-01-01T00:01:00Z"],
+        ),
+        (
+            "30 9 * * MON-FRI",
+            ["2026-01-01T09:30:00Z", "2026-01-02T09:30:00Z", "2026-01-05T09:30:00Z"],
+        ),
+        (
+            "0 0 1 ? JAN,jul *",
+            ["2026-01-01T01:00:00Z", "2026-01-02T01:00:00Z", "2026-01-03T01:00:00Z"],
+        ),
+        (
+            "0 0 1 JAN,jul ?",
+            ["2026-07-01T00:00:00Z", "2027-01-01T00:00:00Z", "2027-07-01T00:00:00Z"],
+        ),
+        (
+            "50/5 23 31 * *",
+            ["2026-01-31T23:50:00Z", "2026-01-31T23:55:00Z", "2026-03-31T23:50:00Z"],
+        ),
+        (
+            "0 12 13 * FRI",
+            ["2026-01-02T12:00:00Z", "2026-01-09T12:00:00Z", "2026-01-13T12:00:00Z"],
+        ),  # either day will do
         ("0 12 */2 * 5", ["2026-01-01T12:00:00Z", "2026-01-02T12:00:00Z", "2026-01-03T12:00:00Z"]),
         ("0 0 29 2 *", ["2028-02-29T00:00:00Z", "2032-02-29T00:00:00Z", "2036-02-29T00:00:00Z"]),
         ("0 0 30 2 *", []),
@@ -35,7 +56,10 @@ def times(text, after=START, count=3):
         ("@weekly", ["2026-01-04T00:00:00Z", "2026-01-11T00:00:00Z", "2026-01-18T00:00:00Z"]),
         ("@every 1h30m", ["2026-01-01T01:30:00Z", "2026-01-01T03:00:00Z", "2026-01-01T04:30:00Z"]),
         ("@every 10ms", ["2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z", "2026-01-01T00:00:03Z"]),
-        ("TZ=Asia/Tokyo 0 9 * * *", ["2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z", "2026-01-04T00:00:00Z"]),
+        (
+            "TZ=Asia/Tokyo 0 9 * * *",
+            ["2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z", "2026-01-04T00:00:00Z"],
+        ),
     ],
 )
 def test_the_times_of_a_schedule(text, expected):
@@ -43,7 +67,10 @@ def test_the_times_of_a_schedule(text, expected):
 
 
 def test_an_hour_that_is_left_out_names_no_instant():
-    assert times("CRON_TZ=Europe/Berlin 30 2 * * *", "2026-03-28T00:00:00Z", 2) == ["2026-03-28T01:30:00Z", "2026-03-30T00:30:00Z"]
+    assert times("CRON_TZ=Europe/Berlin 30 2 * * *", "2026-03-28T00:00:00Z", 2) == [
+        "2026-03-28T01:30:00Z",
+        "2026-03-30T00:30:00Z",
+    ]
 
 
 def test_an_hour_that_comes_twice_names_two():
@@ -52,7 +79,10 @@ def test_an_hour_that_comes_twice_names_two():
         "2026-10-25T01:30:00Z",
         "2026-10-26T01:30:00Z",
     ]
-    assert times("CRON_TZ=Europe/Berlin 30 2 25 10 *", count=2) == ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"]
+    assert times("CRON_TZ=Europe/Berlin 30 2 25 10 *", count=2) == [
+        "2026-10-25T00:30:00Z",
+        "2026-10-25T01:30:00Z",
+    ]
 
 
 def test_between_seconds():
@@ -106,7 +136,13 @@ def test_seconds_are_for_those_who_take_them():
 def test_a_year_of_minutes_is_quick():
     cron, end = Cron.of("* * * * *"), epoch_of("2027-01-01T00:00:00Z")
     began = time.process_time()
-    assert sum(1 for _ in itertools.takewhile(lambda moment: moment <= end, cron.after(epoch_of(START)))) == 365 * 1440
+    assert (
+        sum(
+            1
+            for _ in itertools.takewhile(lambda moment: moment <= end, cron.after(epoch_of(START)))
+        )
+        == 365 * 1440
+    )
     assert time.process_time() - began < 6  # a second or two on a machine with nothing else to do
 
 
@@ -161,4 +197,6 @@ def slowly(cron, start):
 def test_jumping_finds_what_walking_finds(text, start, zone):
     cron = Cron.of(f"CRON_TZ={zone} {text}")
     expected, found = slowly(cron, start), cron.next_after(start)
-    assert found == expected or (expected is None and (found is None or found >= start + 40 * 86400 - 60))
+    assert found == expected or (
+        expected is None and (found is None or found >= start + 40 * 86400 - 60)
+    )

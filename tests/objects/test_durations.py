@@ -10,7 +10,14 @@ from pytest_kscen.objects.arguments import nanoseconds_of_text, seconds_of, seco
 
 @pytest.mark.parametrize(
     ("duration", "seconds"),
-    [("90s", 90), (" 1h30m ", 5400), ("250ms", 0.25), (0, 0), (2.5, 2.5), (timedelta(minutes=5), 300)],
+    [
+        ("90s", 90),
+        (" 1h30m ", 5400),
+        ("250ms", 0.25),
+        (0, 0),
+        (2.5, 2.5),
+        (timedelta(minutes=5), 300),
+    ],
 )
 def test_durations_are_seconds(duration, seconds):
     assert seconds_of(duration) == seconds
@@ -18,10 +25,27 @@ def test_durations_are_seconds(duration, seconds):
 
 @pytest.mark.parametrize(
     "duration",
-    ["-5s", -1, timedelta(seconds=-1), math.nan, math.inf, -math.inf, "", "5", "5 minutes", "inf", None, True, [30], b"30s"],
+    [
+        "-5s",
+        -1,
+        timedelta(seconds=-1),
+        math.nan,
+        math.inf,
+        -math.inf,
+        "",
+        "5",
+        "5 minutes",
+        "inf",
+        None,
+        True,
+        [30],
+        b"30s",
+    ],
 )
 def test_what_is_no_length_of_time_is_refused_with_what_to_write(duration):
-    with pytest.raises(ValueError, match=r"write (a number and a unit, as in '90s'|seconds, zero or more, or)"):
+    with pytest.raises(
+        ValueError, match=r"write (a number and a unit, as in '90s'|seconds, zero or more, or)"
+    ):
         seconds_of(duration)
 
 
@@ -53,8 +77,12 @@ def test_what_go_does_not_read(duration):
         seconds_of_text(duration)
 
 
-@pytest.mark.parametrize("duration", ["2562048h", "9223372036854775808ns", f"{'9' * 5000}s", f"{'9' * 400}h"])
+@pytest.mark.parametrize(
+    "duration", ["2562048h", "9223372036854775808ns", f"{'9' * 5000}s", f"{'9' * 400}h"]
+)
 def test_what_go_cannot_count(duration):
-    with pytest.raises(ValueError, match="is longer than any duration: that ends after 292 years") as refusal:
+    with pytest.raises(
+        ValueError, match="is longer than any duration: that ends after 292 years"
+    ) as refusal:
         seconds_of_text(duration)
     assert len(str(refusal.value)) < 100

@@ -39,9 +39,13 @@ def test_a_refusal_names_the_resource_as_kubernetes_does():
 
 def test_one_cause_stands_alone_and_several_stand_in_brackets():
     name, labels = Cause.required("metadata.name"), Cause.invalid("metadata.labels", "-x", "bad")
-    assert str(invalid(CONFIG_MAPS, "c", [labels])) == 'ConfigMap "c" is invalid: metadata.labels: Invalid value: "-x": bad'
+    assert (
+        str(invalid(CONFIG_MAPS, "c", [labels]))
+        == 'ConfigMap "c" is invalid: metadata.labels: Invalid value: "-x": bad'
+    )
     assert str(invalid(DEPLOYMENTS, "", [name, labels])) == (
-        'Deployment.apps "" is invalid: [metadata.name: Required value, metadata.labels: Invalid value: "-x": bad]'
+        'Deployment.apps "" is invalid: [metadata.name: Required value, metadata.labels: '
+        'Invalid value: "-x": bad]'
     )
 
 
@@ -49,7 +53,8 @@ def test_a_cause_that_was_found_twice_is_told_once_and_listed_twice():
     refusal = invalid(CONFIG_MAPS, "c", [Cause.forbidden("data", "no")] * 2)
     assert str(refusal) == 'ConfigMap "c" is invalid: data: Forbidden: no'
     assert (
-        refusal.status["details"]["causes"] == [{"reason": "FieldValueForbidden", "message": "Forbidden: no", "field": "data"}] * 2
+        refusal.status["details"]["causes"]
+        == [{"reason": "FieldValueForbidden", "message": "Forbidden: no", "field": "data"}] * 2
     )
 
 
@@ -57,8 +62,16 @@ def test_a_cause_that_was_found_twice_is_told_once_and_listed_twice():
     ("cause", "reason", "message"),
     [
         (Cause.invalid("f", 0, "too low"), "FieldValueInvalid", "Invalid value: 0: too low"),
-        (Cause.invalid("f", {"a": [True, None]}, "no"), "FieldValueInvalid", 'Invalid value: {"a":[true,null]}: no'),
-        (Cause.mistyped("f", "x", "must be a number"), "FieldValueTypeInvalid", 'Invalid value: "x": must be a number'),
+        (
+            Cause.invalid("f", {"a": [True, None]}, "no"),
+            "FieldValueInvalid",
+            'Invalid value: {"a":[true,null]}: no',
+        ),
+        (
+            Cause.mistyped("f", "x", "must be a number"),
+            "FieldValueTypeInvalid",
+            'Invalid value: "x": must be a number',
+        ),
         (Cause.required("f", "say it"), "FieldValueRequired", "Required value: say it"),
         (
             Cause.unsupported("f", "c", ["a", "b"]),
@@ -78,14 +91,27 @@ def test_causes_are_worded_as_kubernetes_words_them(cause, reason, message):
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("a", '"a"'), ('"\\', r'"\"\\"'), ("é", '"é"'), ("\n\x00\x7f", r'"\n\x00\x7f"'), ("\u200b", r'"\u200b"')],
+    [
+        ("a", '"a"'),
+        ('"\\', r'"\"\\"'),
+        ("é", '"é"'),
+        ("\n\x00\x7f", r'"\n\x00\x7f"'),
+        ("\u200b", r'"\u200b"'),
+    ],
 )
 def test_strings_are_quoted_as_go_quotes_them(text, expected):
     assert quoted(text) == shown(text) == expected
 
 
 def test_a_status_from_a_server_becomes_the_exception_it_stands_for():
-    for refusal in (NotFound("m"), AlreadyExists("m"), Conflict("m"), Expired("m"), ServerTimeout("m"), internal("m")):
+    for refusal in (
+        NotFound("m"),
+        AlreadyExists("m"),
+        Conflict("m"),
+        Expired("m"),
+        ServerTimeout("m"),
+        internal("m"),
+    ):
         again = error_of(refusal.status)
         assert (type(again), again.status) == (type(refusal), refusal.status)
     assert type(error_of({"code": 409})) is Conflict

@@ -10,7 +10,11 @@ from pytest_kscen.objects.patches import PatchError, json_patch, merge_patch, sa
 
 scalars = st.none() | st.integers(0, 3) | st.sampled_from(["", "a", "b"])
 documents = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc/~"), inner, max_size=3), max_leaves=8
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc/~"), inner, max_size=3)
+    ),
+    max_leaves=8,
 )
 objects = st.dictionaries(st.sampled_from("abc"), documents, max_size=3)
 
@@ -78,11 +82,32 @@ def test_a_json_patch_operation_that_does_not_apply(operation):
 @pytest.mark.parametrize(
     ("operation", "message"),
     [
-        (op("remove", "/nope"), "error in remove for path: '/nope': Unable to remove nonexistent key: nope: missing value"),
-        (op("remove", "/x/y"), 'remove operation does not apply: doc is missing path: "/x/y": missing value'),
-        (op("add", "/x/y"), 'add operation does not apply: doc is missing path: "/x/y": missing value'),
-        (op("add", "/a/9"), "error in add for path: '/a/9': Unable to access invalid index: 9: invalid index referenced"),
-        (op("replace", "/a/9"), "replace operation does not apply: doc is missing key: /a/9: missing value"),
+        (
+            op("remove", "/nope"),
+            (
+                "error in remove for path: '/nope': Unable to remove nonexistent key: nope: "
+                "missing value"
+            ),
+        ),
+        (
+            op("remove", "/x/y"),
+            'remove operation does not apply: doc is missing path: "/x/y": missing value',
+        ),
+        (
+            op("add", "/x/y"),
+            'add operation does not apply: doc is missing path: "/x/y": missing value',
+        ),
+        (
+            op("add", "/a/9"),
+            (
+                "error in add for path: '/a/9': Unable to access invalid index: 9: invalid "
+                "index referenced"
+            ),
+        ),
+        (
+            op("replace", "/a/9"),
+            "replace operation does not apply: doc is missing key: /a/9: missing value",
+        ),
         (op("test", "/a/1", value=1), "testing value /a/1 failed: test failed"),
         (op("frob", "/a"), "Unexpected kind: frob"),
     ],
@@ -133,7 +158,11 @@ def diff(old, new):
     if not isinstance(old, dict) or not isinstance(new, dict):
         return new
     gone = {name: None for name in old if name not in new}
-    return gone | {name: diff(old.get(name), value) for name, value in new.items() if name not in old or old[name] != value}
+    return gone | {
+        name: diff(old.get(name), value)
+        for name, value in new.items()
+        if name not in old or old[name] != value
+    }
 
 
 def without_nulls(value):
@@ -165,6 +194,8 @@ def test_what_a_merge_patch_leaves_alone_is_shared(document):
 
 def test_an_element_that_is_there_already_stays_itself():
     there = [{"name": "a"}, {"name": "b"}]
-    merged = merge_patch({"list": there}, {"list": [there[1], {"name": "c", "gone": None}, there[0]]})["list"]
+    merged = merge_patch(
+        {"list": there}, {"list": [there[1], {"name": "c", "gone": None}, there[0]]}
+    )["list"]
     assert merged == [{"name": "b"}, {"name": "c"}, {"name": "a"}]
     assert (merged[0] is there[1], merged[2] is there[0]) == (True, True)

@@ -9,7 +9,28 @@ from hypothesis import strategies as st
 from pytest_kscen.objects import quantities
 
 NUMBERS = st.from_regex(r"\A[+-]?(0|[1-9][0-9]{0,6})(\.[0-9]{1,3})?\Z")
-SUFFIXES = st.sampled_from(["n", "u", "m", "", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "e3", "E2", "e-2"])
+SUFFIXES = st.sampled_from(
+    [
+        "n",
+        "u",
+        "m",
+        "",
+        "k",
+        "M",
+        "G",
+        "T",
+        "P",
+        "E",
+        "Ki",
+        "Mi",
+        "Gi",
+        "Ti",
+        "Pi",
+        "e3",
+        "E2",
+        "e-2",
+    ]
+)
 TEXTS = st.builds(str.__add__, NUMBERS, SUFFIXES)
 
 
@@ -43,7 +64,9 @@ def test_a_quantity_is_given_back_in_its_canonical_form(text, canonical):
     assert quantities.canonical(text) == canonical
 
 
-@pytest.mark.parametrize(("text", "rounded"), [("0.1m", "1m"), ("1500u", "2m"), ("1.0005", "1001m"), ("250m", "250m")])
+@pytest.mark.parametrize(
+    ("text", "rounded"), [("0.1m", "1m"), ("1500u", "2m"), ("1.0005", "1001m"), ("250m", "250m")]
+)
 def test_a_resource_list_knows_nothing_smaller_than_a_thousandth(text, rounded):
     assert quantities.in_millis(text) == rounded
 

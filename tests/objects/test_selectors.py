@@ -16,7 +16,8 @@ from pytest_kscen.objects.selectors import (
 )
 
 KEY = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start "
+    "and end with an alphanumeric "
     "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
@@ -87,7 +88,10 @@ def test_what_is_no_label_selector(selector, words):
 
 
 def test_several_wrong_values_are_told_together():
-    with pytest.raises(ValueError, match=r"^unable to parse requirement: \[values\[0\]\[a\]: .*, values\[1\]\[a\]: .*\]$"):
+    with pytest.raises(
+        ValueError,
+        match=r"^unable to parse requirement: \[values\[0\]\[a\]: .*, values\[1\]\[a\]: .*\]$",
+    ):
         parse_labels("a in (-x, -y)")
 
 

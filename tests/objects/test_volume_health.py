@@ -8,7 +8,13 @@ from pytest_kscen.objects.storage import HEALTH_SOURCES, Observed
 
 
 def conditions(**statuses):
-    return {"status": {"conditions": [{"type": name, "status": status, "reason": "R"} for name, status in statuses.items()]}}
+    return {
+        "status": {
+            "conditions": [
+                {"type": name, "status": status, "reason": "R"} for name, status in statuses.items()
+            ]
+        }
+    }
 
 
 def layout(**levels):
@@ -24,7 +30,11 @@ def test_their_names():
 
 
 @pytest.mark.parametrize("source", HEALTH_SOURCES.values(), ids=list(HEALTH_SOURCES))
-@pytest.mark.parametrize("volume", [None, {}, {"status": None}, {"status": {}}, {"status": {"conditions": None}}], ids=str)
+@pytest.mark.parametrize(
+    "volume",
+    [None, {}, {"status": None}, {"status": {}}, {"status": {"conditions": None}}],
+    ids=str,
+)
 def test_a_volume_that_says_nothing_is_not_ready(source, volume):
     assert source.read(volume) == {}
     assert not source.is_ready(volume)
@@ -33,20 +43,38 @@ def test_a_volume_that_says_nothing_is_not_ready(source, volume):
 @pytest.mark.parametrize(
     ("source", "volume", "seen", "ready"),
     [
-        ("conditions", conditions(IOReady="True", Other="False"), {"IOReady": Observed("True", "R")}, False),
+        (
+            "conditions",
+            conditions(IOReady="True", Other="False"),
+            {"IOReady": Observed("True", "R")},
+            False,
+        ),
         (
             "conditions",
             conditions(IOReady="True", Quorum="True"),
             {"IOReady": Observed("True", "R"), "Quorum": Observed("True", "R")},
             True,
         ),
-        ("ready", conditions(Ready="False", IOReady="True"), {"Ready": Observed("False", "R")}, False),
-        ("ready", conditions(Ready="True", Resilient="False"), {"Ready": Observed("True", "R")}, True),
+        (
+            "ready",
+            conditions(Ready="False", IOReady="True"),
+            {"Ready": Observed("False", "R")},
+            False,
+        ),
+        (
+            "ready",
+            conditions(Ready="True", Resilient="False"),
+            {"Ready": Observed("True", "R")},
+            True,
+        ),
         ("effectiveLayout", layout(totalVoters=0), {}, False),
         (
             "effectiveLayout",
             layout(failuresToTolerate=0, guaranteedMinimumDataRedundancy=0),
-            {"QuorumMet": Observed("True", "QuorumMet", "m"), "IOWorks": Observed("True", "IOWorks", "m")},
+            {
+                "QuorumMet": Observed("True", "QuorumMet", "m"),
+                "IOWorks": Observed("True", "IOWorks", "m"),
+            },
             True,
         ),
         (
@@ -61,7 +89,10 @@ def test_a_volume_that_says_nothing_is_not_ready(source, volume):
         (
             "effectiveLayout",
             layout(failuresToTolerate=1),
-            {"QuorumMet": Observed("True", "QuorumMet", "m"), "IOWorks": Observed("Unknown", "StatusUnknown", "m")},
+            {
+                "QuorumMet": Observed("True", "QuorumMet", "m"),
+                "IOWorks": Observed("Unknown", "StatusUnknown", "m"),
+            },
             False,
         ),
     ],

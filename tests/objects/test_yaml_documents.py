@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 from pytest_kscen.objects.documents import DocumentRefused, documents
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=True) | st.text(max_size=8) | st.dates(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=True)
+    | st.text(max_size=8)
+    | st.dates(),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 
@@ -25,16 +32,30 @@ def read(folder, text):
 
 
 def test_each_item_of_a_list_is_a_document(tmp_path):
-    text = "kind: List\napiVersion: v1\nitems:\n- kind: A\n  x: {y: 1}\n- \n- kind: B\n  kind: C\n---\nkind: List\n"
+    text = (
+        "kind: List\napiVersion: v1\nitems:\n- kind: A\n  x: {y: 1}\n- \n- kind: B\n  kind: "
+        "C\n---\nkind: List\n"
+    )
     first, second, other = read(tmp_path, text)
-    assert (first.content, first.line_at(), first.line_at("x", "y")) == ({"kind": "A", "x": {"y": 1}}, 4, 5)
-    assert (second.content, second.at("kind"), second.repeated) == ({"kind": "C"}, f"{tmp_path}/file.yaml:8", (("kind",),))
+    assert (first.content, first.line_at(), first.line_at("x", "y")) == (
+        {"kind": "A", "x": {"y": 1}},
+        4,
+        5,
+    )
+    assert (second.content, second.at("kind"), second.repeated) == (
+        {"kind": "C"},
+        f"{tmp_path}/file.yaml:8",
+        (("kind",),),
+    )
     assert other.content == {"kind": "List"}
 
 
 def test_each_document_knows_its_lines(tmp_path):
     first, second = read(tmp_path, "a:\n- b: 1\n- c\n---\n---\nd: {e: 2}\n")
-    assert [first.line_at(*path) for path in [(), ("a",), ("a", "0", "b"), ("a", "1"), ("a", "7", "x"), ("q",)]] == [
+    assert [
+        first.line_at(*path)
+        for path in [(), ("a",), ("a", "0", "b"), ("a", "1"), ("a", "7", "x"), ("q",)]
+    ] == [
         1,
         1,
         2,
@@ -56,11 +77,18 @@ def test_of_two_keys_the_second_counts(tmp_path):
     [
         ("a: [1", r"file.yaml:1 is no YAML: while parsing a flow sequence"),
         ("&a [*a]", "file.yaml:1 refers to itself, or repeats itself beyond measure"),
-        ("a0: &0 [x, x]\n" + "".join(f"a{n}: &{n} [*{n - 1}, *{n - 1}, *{n - 1}]\n" for n in range(1, 40)), "refers to itself"),
+        (
+            "a0: &0 [x, x]\n"
+            + "".join(f"a{n}: &{n} [*{n - 1}, *{n - 1}, *{n - 1}]\n" for n in range(1, 40)),
+            "refers to itself",
+        ),
         ("[" * 5000, "file.yaml is nested too deeply to be read"),
         ("a: !!int b", "file.yaml:1 has a value that is not what its tag says: "),
         ("a: !!timestamp b", "file.yaml:1 has a value that is not what its tag says: "),
-        ("a: !!python/object:os.system b", "is no YAML: could not determine a constructor for the tag"),
+        (
+            "a: !!python/object:os.system b",
+            "is no YAML: could not determine a constructor for the tag",
+        ),
         ("{{a: 1}: 2}", "is no YAML: while constructing a mapping found unhashable key"),
         (b"\xff\xfe\xfa", "file.yaml cannot be read: "),
         ("a: \0", "is no YAML: "),
@@ -76,7 +104,9 @@ def test_a_folder_and_nothing_are_refused(tmp_path):
     with pytest.raises(DocumentRefused, match="is a folder, and no YAML file is there"):
         documents(tmp_path)
     (tmp_path / "there.yaml").touch()
-    with pytest.raises(DocumentRefused, match=r"there is no file .*\(did you mean 'there.yaml'\?\)"):
+    with pytest.raises(
+        DocumentRefused, match=r"there is no file .*\(did you mean 'there.yaml'\?\)"
+    ):
         documents(tmp_path / "ther.yaml")
 
 

@@ -1,4 +1,6 @@
-"""The fixtures seen from a project that uses them: scopes, seeds, async tests, archives and the line that runs it again."""
+"""The fixtures seen from a project that uses them: scopes, seeds, async tests, archives and the
+line that runs it again.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ def test_a_shared_cluster_is_closed_with_its_module(pytester):
             assert request.session.seen.runner.loop.is_closed()
     """
     )
-    pytester.runpytest("test_a_shared_cluster_is_closed_with_its_module.py", "test_later.py").assert_outcomes(passed=2)
+    pytester.runpytest(
+        "test_a_shared_cluster_is_closed_with_its_module.py", "test_later.py"
+    ).assert_outcomes(passed=2)
 
 
 def test_several_clusters_in_one_test(pytester):
@@ -149,13 +153,18 @@ SHARED = """
 
 
 @pytest.mark.parametrize("scope", ["module", "session"])
-def test_a_failure_on_a_shared_cluster_runs_again_with_all_that_the_cluster_has_seen(pytester, scope):
+def test_a_failure_on_a_shared_cluster_runs_again_with_all_that_the_cluster_has_seen(
+    pytester, scope
+):
     pytester.makepyfile(test_a=SHARED.format(scope=scope))
     whole = pytester.runpytest("-p", "no:randomly")
     whole.assert_outcomes(passed=2, failed=1)
     (again,) = [line for line in whole.outlines if line.startswith("pytest ")]
     seed = next(line.removeprefix("SEED ") for line in whole.outlines if line.startswith("SEED "))
-    assert again == f"pytest test_a.py::test_one 'test_a.py::test_other[a b]' test_a.py::test_that_fails --kscen-seed={seed}"
+    assert again == (
+        "pytest test_a.py::test_one 'test_a.py::test_other[a b]' "
+        f"test_a.py::test_that_fails --kscen-seed={seed}"
+    )
     repeated = pytester.runpytest("-p", "no:randomly", *shlex.split(again)[1:])
     repeated.assert_outcomes(passed=2, failed=1)
     alone = pytester.runpytest("test_a.py::test_that_fails")
@@ -167,7 +176,12 @@ def test_a_run_is_archived(pytester):
     pytester.makepyfile(test_a=CALM)
     pytester.runpytest("--kscen-archive=kept", "--kscen-seed=3").assert_outcomes(passed=1)
     folder = pytester.path / "kept" / "test_a.py-test_calm"
-    assert sorted(path.name for path in folder.iterdir()) == ["journal.jsonl", "outcome.json", "run.json", "summary.txt"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "journal.jsonl",
+        "outcome.json",
+        "run.json",
+        "summary.txt",
+    ]
     run = json.loads((folder / "run.json").read_text())
     assert run["seed"] == "3"
     assert run["options"]["--kscen-seed"] == "3"
@@ -175,7 +189,13 @@ def test_a_run_is_archived(pytester):
     outcome = json.loads((folder / "outcome.json").read_text())
     assert outcome["verdict"] == "valid"
     first = json.loads((folder / "journal.jsonl").read_text().splitlines()[0])
-    begun = {"seed": "3", "duration": 300.0, "conditions": ["IOReady", "Quorum"], "churn": True, "chaos": []}
+    begun = {
+        "seed": "3",
+        "duration": 300.0,
+        "conditions": ["IOReady", "Quorum"],
+        "churn": True,
+        "chaos": [],
+    }
     assert first.pop("label").startswith("kscen.io/run=")
     assert first == {"at": 0.0, "who": "run", "what": "run-started", **begun}
 
@@ -271,7 +291,9 @@ def test_a_plan_that_nobody_plays_fails_the_test_unless_something_else_does(pyte
     """)
     result = pytester.runpytest()
     result.assert_outcomes(passed=2, skipped=1, failed=1, errors=1)
-    result.stdout.fnmatch_lines(["the test has not run what its markers declare: call scenario_runner.run(), or enter *"])
+    result.stdout.fnmatch_lines(
+        ["the test has not run what its markers declare: call scenario_runner.run(), or enter *"]
+    )
 
 
 def test_a_cluster_that_is_not_there_is_refused_politely(pytester):
@@ -313,7 +335,9 @@ def test_other_peoples_fixtures_may_have_the_names_of_ours(pytester):
     """)
     result = pytester.runpytest("-W", "ignore")
     result.assert_outcomes(failed=2)
-    result.stdout.fnmatch_lines(["*assert 'theirstheirs' == 'ours'*", "*async def functions are not natively supported*"])
+    result.stdout.fnmatch_lines(
+        ["*assert 'theirstheirs' == 'ours'*", "*async def functions are not natively supported*"]
+    )
     result.stdout.no_fnmatch_line("*run it again*")
 
 
@@ -332,4 +356,9 @@ def test_a_fixture_may_be_made_of_ours(pytester):
     """)
     result = pytester.runpytest("--kscen-seed=9")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*run it again*", "pytest test_a_fixture_may_be_made_of_ours.py::test_async --kscen-seed=9"])
+    result.stdout.fnmatch_lines(
+        [
+            "*run it again*",
+            "pytest test_a_fixture_may_be_made_of_ours.py::test_async --kscen-seed=9",
+        ]
+    )

@@ -24,29 +24,56 @@ PLANS = """
             "calm",
             [
                 "--max-volumes: without effect, no selected test has volume_churn",
-                "--enable-chaos-vm-reboot: without effect, no selected test has plan_from_command_line",
-                "--chaos-period-min: without effect, no selected test has network-block or network-degrade or vm-reboot",
-                "--chaos-incident-max: without effect, no selected test has network-block or network-degrade",
+                (
+                    "--enable-chaos-vm-reboot: without effect, no selected test has "
+                    "plan_from_command_line"
+                ),
+                (
+                    "--chaos-period-min: without effect, no selected test has network-block "
+                    "or network-degrade or vm-reboot"
+                ),
+                (
+                    "--chaos-incident-max: without effect, no selected test has "
+                    "network-block or network-degrade"
+                ),
             ],
         ),
-        ("it", ["--chaos-incident-max: without effect, no selected test has network-block or network-degrade"]),
+        (
+            "it",
+            [
+                (
+                    "--chaos-incident-max: without effect, no selected test has "
+                    "network-block or network-degrade"
+                )
+            ],
+        ),
     ],
 )
 def test_flags_that_reach_no_selected_test_are_told(pytester, monkeypatch, selected, told):
     pytester.makepyfile(test_plans=PLANS)
     monkeypatch.setenv("KSCEN_CHAOS_LOSS_PERCENT", "0.5")
-    line = ["--chaos-period-min=90s", "--chaos-incident-max=2m", "--max-volumes=3", "--enable-chaos-vm-reboot"]
+    line = [
+        "--chaos-period-min=90s",
+        "--chaos-incident-max=2m",
+        "--max-volumes=3",
+        "--enable-chaos-vm-reboot",
+    ]
     result = pytester.runpytest("-q", "--collect-only", f"test_plans.py::test_{selected}", *line)
     assert [line for line in result.outlines if "without effect" in line] == told
 
 
 @pytest.mark.parametrize(
-    ("mark", "flags", "is_told"), [("", [], True), ("", ["--enable-volume-resizer"], False), ("marked", [], False)]
+    ("mark", "flags", "is_told"),
+    [("", [], True), ("", ["--enable-volume-resizer"], False), ("marked", [], False)],
 )
-def test_a_largest_size_without_anybody_who_lets_volumes_grow_is_told(pytester, mark, flags, is_told):
+def test_a_largest_size_without_anybody_who_lets_volumes_grow_is_told(
+    pytester, mark, flags, is_told
+):
     churn = "volume_churn(resizer=True)" if mark else "plan_from_command_line"
     pytester.makepyfile(f"import pytest\n@pytest.mark.{churn}\ndef test_it(scenario_runner): pass")
-    told = "--kscen-volume-size-max: without effect, no selected test has volume_churn(resizer=True)"
+    told = (
+        "--kscen-volume-size-max: without effect, no selected test has volume_churn(resizer=True)"
+    )
     result = pytester.runpytest("-q", "--collect-only", "--kscen-volume-size-max=2Gi", *flags)
     assert [line for line in result.outlines if "without effect" in line] == [told] * is_told
 
@@ -76,23 +103,43 @@ OVERRULED = """
         (
             "states",
             [
-                "--max-volumes: without effect, each marker that it could fill says its own max_volumes",
-                "--volume-period-min: without effect, each marker that it could fill says its own lifetime",
-                "--chaos-loss-percent: without effect, each marker that it could fill says its own loss",
+                (
+                    "--max-volumes: without effect, each marker that it could fill says its "
+                    "own max_volumes"
+                ),
+                (
+                    "--volume-period-min: without effect, each marker that it could fill "
+                    "says its own lifetime"
+                ),
+                (
+                    "--chaos-loss-percent: without effect, each marker that it could fill "
+                    "says its own loss"
+                ),
             ],
         ),
         (
             "",
             [
-                "--kscen-volume-size-max: without effect, each marker that it could fill says its own max_size",
-                "--chaos-loss-percent: without effect, each marker that it could fill says its own loss",
+                (
+                    "--kscen-volume-size-max: without effect, each marker that it could fill "
+                    "says its own max_size"
+                ),
+                (
+                    "--chaos-loss-percent: without effect, each marker that it could fill "
+                    "says its own loss"
+                ),
             ],
         ),
     ],
 )
 def test_flags_that_markers_overrule_everywhere_are_told(pytester, selected, told):
     pytester.makepyfile(OVERRULED)
-    line = ["--max-volumes=20", "--volume-period-min=2m", "--volume-period-max=9m", "--chaos-loss-percent=0.1"]
+    line = [
+        "--max-volumes=20",
+        "--volume-period-min=2m",
+        "--volume-period-max=9m",
+        "--chaos-loss-percent=0.1",
+    ]
     line += [] if selected else ["--enable-chaos-network-degrade", "--kscen-volume-size-max=2Gi"]
     result = pytester.runpytest("-q", "--collect-only", "-k", selected, *line)
     assert [line for line in result.outlines if "without effect" in line] == told
@@ -115,9 +162,13 @@ MACHINES = """
 """
 
 
-@pytest.mark.parametrize(("selected", "is_told"), [("calm", True), ("calm or declared", False), ("conducted", False)])
+@pytest.mark.parametrize(
+    ("selected", "is_told"), [("calm", True), ("calm or declared", False), ("conducted", False)]
+)
 @pytest.mark.parametrize("workers", [[], ["-n1"]])
-def test_a_namespace_of_machines_with_which_no_run_has_to_do_is_told(pytester, workers, selected, is_told):
+def test_a_namespace_of_machines_with_which_no_run_has_to_do_is_told(
+    pytester, workers, selected, is_told
+):
     if workers:
         pytest.importorskip("xdist")
     pytester.makepyfile(test_with_machines_or_none=MACHINES)
@@ -131,7 +182,10 @@ def test_a_variable_that_is_misspelt_is_told(pytester, monkeypatch):
         monkeypatch.setenv(f"KSCEN_{name}", "1")
     told = "KSCEN_MAX_VOLUME: without effect, did you mean KSCEN_MAX_VOLUMES?"
     result = pytester.runpytest("--collect-only")
-    assert [line for line in result.outlines if "without effect" in line] == [f"kscen: {told}", told]
+    assert [line for line in result.outlines if "without effect" in line] == [
+        f"kscen: {told}",
+        told,
+    ]
 
 
 @pytest.mark.filterwarnings("ignore:nothing is declared")

@@ -1,4 +1,6 @@
-"""The session is ended amid a run that a test conducts itself: all that went before is reported, and what became of the run."""
+"""The session is ended amid a run that a test conducts itself: all that went before is reported,
+and what became of the run.
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,15 @@ PATIENCE = 60.0  # seconds within which five minutes are played
 def killed(tmp_path):
     (tmp_path / "test_a.py").write_text(TEST)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--kscen-archive=kept"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--kscen-archive=kept",
+    ]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
         end = time.monotonic() + PATIENCE
         while not (tmp_path / "far").exists() and time.monotonic() < end:

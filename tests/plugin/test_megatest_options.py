@@ -1,4 +1,6 @@
-"""The megatest program's flags: each way in, their order, what they fill and what they do not, and what is refused."""
+"""The megatest program's flags: each way in, their order, what they fill and what they do not,
+and what is refused.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,14 @@ from pytest_kscen.plugin.options import CHAOS, CHURN, HEALTH, MEGATEST
 from pytest_kscen.run.plan import Plan
 
 FROM_COMMAND_LINE = "plan_from_command_line"
-BLOCK, DEGRADE, REBOOT = PROFILES["network-block"], PROFILES["network-degrade"], PROFILES["vm-reboot"]
-NO_NAMESPACE = "is no namespace: give 63 of a-z, 0-9 and - at most, with no - at either end, as in my-vms"
+BLOCK, DEGRADE, REBOOT = (
+    PROFILES["network-block"],
+    PROFILES["network-degrade"],
+    PROFILES["vm-reboot"],
+)
+NO_NAMESPACE = (
+    "is no namespace: give 63 of a-z, 0-9 and - at most, with no - at either end, as in my-vms"
+)
 SEEDS_FLAGS = {
     "--storage-classes": "",
     "--max-volumes": "10",
@@ -54,8 +62,16 @@ def item(pytester):
     numbers = itertools.count()
 
     def collect(marks, *arguments):
-        lines = "\n".join(f"@pytest.mark.{mark}" for mark in ([marks] if isinstance(marks, str) else marks))
-        path = pytester.makepyfile(**{f"test_{next(numbers)}": f"import pytest\n{lines}\ndef test_it(scenario_runner): pass"})
+        lines = "\n".join(
+            f"@pytest.mark.{mark}" for mark in ([marks] if isinstance(marks, str) else marks)
+        )
+        path = pytester.makepyfile(
+            **{
+                f"test_{next(numbers)}": (
+                    f"import pytest\n{lines}\ndef test_it(scenario_runner): pass"
+                )
+            }
+        )
         config = pytester.parseconfigure(path, *arguments)
         return pytester.genitems([pytester.getnode(config, path)])[0]
 
@@ -70,11 +86,17 @@ def plan(item):
 @pytest.fixture
 def complaints(item):
     """What is said of the test, without its name."""
-    return lambda marks, *arguments: [line.partition("test_it: ")[2] for line in markers.check([item(marks, *arguments)])]
+    return lambda marks, *arguments: [
+        line.partition("test_it: ")[2] for line in markers.check([item(marks, *arguments)])
+    ]
 
 
 def test_every_flag_is_there_with_its_default():
-    ours = {option.flag: option.default for option in MEGATEST + CHAOS if not option.flag.startswith("--kscen-")}
+    ours = {
+        option.flag: option.default
+        for option in MEGATEST + CHAOS
+        if not option.flag.startswith("--kscen-")
+    }
     assert ours == SEEDS_FLAGS
 
 
@@ -82,14 +104,20 @@ def test_health_is_read_where_volumes_publish_it():
     assert tuple(HEALTH_SOURCES) == HEALTH
 
 
-FILLING = [option for option in MEGATEST + CHAOS if isinstance(option.effect, Fills) and option.default]
+FILLING = [
+    option for option in MEGATEST + CHAOS if isinstance(option.effect, Fills) and option.default
+]
 
 
 @pytest.mark.parametrize("option", FILLING, ids=lambda option: option.flag)
 def test_a_default_is_that_of_what_it_fills(option):
     for name in option.effect.kinds:
         kind = Churn if name == CHURN else PROFILES[name]
-        (default,) = [field.default for field in dataclasses.fields(kind) if field.name == option.effect.parameter]
+        (default,) = [
+            field.default
+            for field in dataclasses.fields(kind)
+            if field.name == option.effect.parameter
+        ]
         if default is not None:
             default = default if option.effect.bound is None else default[option.effect.bound]
             assert option.parse(option.default) == default
@@ -102,7 +130,9 @@ def test_without_flags_the_plan_is_churn_alone(plan):
 
 def test_the_plan_of_the_command_line(plan):
     line = "--max-volumes 20 --enable-chaos-network-block --chaos-period-max 2m"
-    assert plan(FROM_COMMAND_LINE, *line.split()) == Plan(Churn(max_volumes=20), (BLOCK(period=(60, 120)),))
+    assert plan(FROM_COMMAND_LINE, *line.split()) == Plan(
+        Churn(max_volumes=20), (BLOCK(period=(60, 120)),)
+    )
 
 
 def test_every_flag_at_once(plan):
@@ -126,19 +156,38 @@ def test_every_flag_at_once(plan):
 
 
 def test_what_switches_on_reaches_no_other_test(plan):
-    line = ["--enable-chaos-vm-reboot", "--enable-pod-destroyer", "--max-volumes=4", "--chaos-period-max=2m"]
+    line = [
+        "--enable-chaos-vm-reboot",
+        "--enable-pod-destroyer",
+        "--max-volumes=4",
+        "--chaos-period-max=2m",
+    ]
     assert plan("volume_churn", *line) == Plan(Churn(max_volumes=4))
     assert plan("chaos('network-block')", *line) == Plan(chaos=(BLOCK(period=(60, 120)),))
 
 
 def test_markers_beside_the_plan_of_the_command_line(plan):
-    marks = [FROM_COMMAND_LINE, "volume_churn(max_volumes=2)", "chaos('network-block', group_size=1)"]
-    line = ["--max-volumes=9", "--enable-chaos-network-block", "--enable-chaos-vm-reboot", "--enable-volume-resizer"]
-    assert plan(marks, *line) == Plan(Churn(max_volumes=2, resizer=True), (BLOCK(group_size=1), REBOOT()))
+    marks = [
+        FROM_COMMAND_LINE,
+        "volume_churn(max_volumes=2)",
+        "chaos('network-block', group_size=1)",
+    ]
+    line = [
+        "--max-volumes=9",
+        "--enable-chaos-network-block",
+        "--enable-chaos-vm-reboot",
+        "--enable-volume-resizer",
+    ]
+    assert plan(marks, *line) == Plan(
+        Churn(max_volumes=2, resizer=True), (BLOCK(group_size=1), REBOOT())
+    )
 
 
 def test_several_markers_of_churn_are_one_and_of_chaos_many(plan):
-    near, far = "volume_churn(max_volumes=5)", "volume_churn(max_volumes=3, lifetime=('1m', '2m'), storage_classes=['a'])"
+    near, far = (
+        "volume_churn(max_volumes=5)",
+        "volume_churn(max_volumes=3, lifetime=('1m', '2m'), storage_classes=['a'])",
+    )
     assert plan([far, near]).churn == Churn(("a",), max_volumes=5, lifetime=(60, 120))
     assert plan("volume_churn(patience='1h')").churn == Churn(patience=3600)
     assert len(plan(["chaos('network-block')", "chaos('network-block', group_size=1)"]).chaos) == 2
@@ -146,7 +195,9 @@ def test_several_markers_of_churn_are_one_and_of_chaos_many(plan):
 
 def test_each_way_in_and_their_order(plan, pytester, monkeypatch):
     assert plan("volume_churn").churn.max_volumes == 10
-    pytester.makeini("[pytest]\nmax_volumes = 11\nenable_volume_resizer = true\nstorage_classes = a, b")
+    pytester.makeini(
+        "[pytest]\nmax_volumes = 11\nenable_volume_resizer = true\nstorage_classes = a, b"
+    )
     assert plan(FROM_COMMAND_LINE).churn == Churn(("a", "b"), max_volumes=11, resizer=True)
     monkeypatch.setenv("KSCEN_STORAGE_CLASSES", "c")
     monkeypatch.setenv("KSCEN_MAX_VOLUMES", "12")
@@ -154,7 +205,9 @@ def test_each_way_in_and_their_order(plan, pytester, monkeypatch):
     assert plan(FROM_COMMAND_LINE).churn == Churn(("c",), max_volumes=12)
     line = ["--max-volumes=13", "--enable-volume-resizer", "--storage-classes=d,e"]
     assert plan(FROM_COMMAND_LINE, *line).churn == Churn(("d", "e"), max_volumes=13, resizer=True)
-    assert plan("volume_churn(max_volumes=14, storage_classes=['f'])", *line).churn == Churn(("f",), max_volumes=14)
+    assert plan("volume_churn(max_volumes=14, storage_classes=['f'])", *line).churn == Churn(
+        ("f",), max_volumes=14
+    )
 
 
 def test_toml_may_say_it_in_its_own_types(plan, pytester):
@@ -174,17 +227,25 @@ def test_a_bound_that_a_marker_leaves_open_is_filled(plan):
     assert plan("volume_churn(lifetime=(None, '10m'))").churn.lifetime == (60, 600)
     assert plan("volume_churn(lifetime=('4m', None))").churn.lifetime == (240, 300)
     assert plan("chaos('vm-reboot', period=('5s', None))").chaos == (REBOOT(period=(5, 300)),)
-    assert plan("chaos('pod-destroy', period=(None, '2m'))", "--chaos-period-min=90s").chaos[0].period == (30, 120)
+    assert plan("chaos('pod-destroy', period=(None, '2m'))", "--chaos-period-min=90s").chaos[
+        0
+    ].period == (30, 120)
 
 
-@pytest.mark.parametrize("names", ["chaos-period", "chaos-incident", "step-period", "volume-period", "volume-step"])
-def test_two_settings_of_one_range_in_the_wrong_order_are_refused_whatever_is_tested(pytester, monkeypatch, names):
+@pytest.mark.parametrize(
+    "names", ["chaos-period", "chaos-incident", "step-period", "volume-period", "volume-step"]
+)
+def test_two_settings_of_one_range_in_the_wrong_order_are_refused_whatever_is_tested(
+    pytester, monkeypatch, names
+):
     least, most = ("5", "2") if names == "volume-step" else ("5m", "2m")
     monkeypatch.setenv(f"KSCEN_{names.upper().replace('-', '_')}_MAX", most)
     result = pytester.runpytest(f"--{names}-min={least}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     by = f"KSCEN_{names.upper().replace('-', '_')}_MAX"
-    result.stderr.fnmatch_lines([f"*--{names}-min: {least} is above {most} of {by}: give the least and the most"])
+    result.stderr.fnmatch_lines(
+        [f"*--{names}-min: {least} is above {most} of {by}: give the least and the most"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -194,7 +255,8 @@ def test_two_settings_of_one_range_in_the_wrong_order_are_refused_whatever_is_te
             "volume_churn",
             "--volume-step-min=5",
             (
-                "@pytest.mark.volume_churn: step: the least, 5 of --volume-step-min, is above the most, "
+                "@pytest.mark.volume_churn: step: the least, 5 of --volume-step-min, is "
+                "above the most, "
                 "3 by default (--volume-step-max): give both"
             ),
         ),
@@ -202,7 +264,8 @@ def test_two_settings_of_one_range_in_the_wrong_order_are_refused_whatever_is_te
             "volume_churn(lifetime=(None, '30s'))",
             "",
             (
-                "@pytest.mark.volume_churn: lifetime: the least, 1m by default (--volume-period-min), is above the most, "
+                "@pytest.mark.volume_churn: lifetime: the least, 1m by default "
+                "(--volume-period-min), is above the most, "
                 "30s of the marker: give both"
             ),
         ),
@@ -210,20 +273,31 @@ def test_two_settings_of_one_range_in_the_wrong_order_are_refused_whatever_is_te
             "chaos('network-block', incident=('2m', None))",
             "--chaos-incident-max=90s",
             (
-                "@pytest.mark.chaos('network-block'): incident: the least, 2m of the marker, is above the most, "
+                "@pytest.mark.chaos('network-block'): incident: the least, 2m of the "
+                "marker, is above the most, "
                 "90s of --chaos-incident-max: give both"
             ),
         ),
-        ("plan_from_command_line(3)", "", "@pytest.mark.plan_from_command_line takes no parameters: write it without"),
+        (
+            "plan_from_command_line(3)",
+            "",
+            "@pytest.mark.plan_from_command_line takes no parameters: write it without",
+        ),
         (
             "plan_from_command_line",
             "--enable-volume-resizer --kscen-volume-size=2Gi",
-            "@pytest.mark.volume_churn: max_size='1Gi' is less than size='2Gi': the resizer could not grow anything",
+            (
+                "@pytest.mark.volume_churn: max_size='1Gi' is less than size='2Gi': the "
+                "resizer could not grow anything"
+            ),
         ),
         (
             "chaos('network-degrade', loss=5)",
             "",
-            "@pytest.mark.chaos('network-degrade'): loss=5: give the share of packets that get lost, from 0 to 1: 0.05 is 5 %",
+            (
+                "@pytest.mark.chaos('network-degrade'): loss=5: give the share of packets "
+                "that get lost, from 0 to 1: 0.05 is 5 %"
+            ),
         ),
         (
             "chaos('network-degrade', incident=('1', '2m'))",
@@ -237,8 +311,10 @@ def test_two_settings_of_one_range_in_the_wrong_order_are_refused_whatever_is_te
             "volume_churn",
             "--kscen-cluster=kubeconfig",
             (
-                "the kubeconfig cluster has storage classes of its own: name those to test with --storage-classes A,B "
-                "(KSCEN_STORAGE_CLASSES, storage_classes in the ini file) or volume_churn(storage_classes=[...])"
+                "the kubeconfig cluster has storage classes of its own: name those to "
+                "test with --storage-classes A,B "
+                "(KSCEN_STORAGE_CLASSES, storage_classes in the ini file) or "
+                "volume_churn(storage_classes=[...])"
             ),
         ),
         (
@@ -246,14 +322,19 @@ def test_two_settings_of_one_range_in_the_wrong_order_are_refused_whatever_is_te
             "--kscen-cluster=kind",
             (
                 "network-block acts on the virtual machines under the kind cluster's nodes: give "
-                "--parent-kubeconfig FILE (KSCEN_PARENT_KUBECONFIG) and --vm-namespace NAME (KSCEN_VM_NAMESPACE)"
+                "--parent-kubeconfig FILE (KSCEN_PARENT_KUBECONFIG) and --vm-namespace "
+                "NAME (KSCEN_VM_NAMESPACE)"
             ),
         ),
         (
             "plan_from_command_line",
-            "--kscen-cluster=kubeconfig --storage-classes=a --vm-namespace=v --enable-chaos-vm-reboot --enable-chaos-network-block",
             (
-                "network-block, vm-reboot act on the virtual machines under the kubeconfig cluster's nodes: give "
+                "--kscen-cluster=kubeconfig --storage-classes=a --vm-namespace=v "
+                "--enable-chaos-vm-reboot --enable-chaos-network-block"
+            ),
+            (
+                "network-block, vm-reboot act on the virtual machines under the "
+                "kubeconfig cluster's nodes: give "
                 "--parent-kubeconfig FILE (KSCEN_PARENT_KUBECONFIG)"
             ),
         ),
@@ -267,7 +348,9 @@ def test_a_real_cluster_that_was_told_enough(complaints, pytester):
     pytester.makefile(".yaml", parent="")
     line = ["--kscen-cluster=kubeconfig", "--parent-kubeconfig=parent.yaml", "--vm-namespace=v"]
     marks = ["volume_churn(storage_classes=['a'])", "chaos('vm-reboot')"]
-    assert complaints(marks, *line) == complaints([*marks, "volume_churn(max_volumes=2)"], *line) == []
+    assert (
+        complaints(marks, *line) == complaints([*marks, "volume_churn(max_volumes=2)"], *line) == []
+    )
     assert complaints("chaos('pod-destroy')", "--kscen-cluster=kind") == []
 
 
@@ -276,37 +359,81 @@ def test_a_real_cluster_that_was_told_enough(complaints, pytester):
     [
         ("--max-volumes", "0", "'0' is no number of things: give a whole number, 1 or more"),
         ("--max-volumes", "-3", "'-3' is no number of things: give a whole number, 1 or more"),
-        ("--volume-step-max", "two", "'two' is no number of things: give a whole number, 1 or more"),
-        ("--step-period-min", "10", "'10' is no duration: write a number and a unit, as in '90s', '5m' or '1h30m'"),
-        ("--volume-period-max", "0s", "'0s' is no length of time: give more than zero, as in 90s or 1h30m"),
-        ("--chaos-period-min", "-1m", "'-1m' is no length of time: give more than zero, as in 90s or 1h30m"),
+        (
+            "--volume-step-max",
+            "two",
+            "'two' is no number of things: give a whole number, 1 or more",
+        ),
+        (
+            "--step-period-min",
+            "10",
+            "'10' is no duration: write a number and a unit, as in '90s', '5m' or '1h30m'",
+        ),
+        (
+            "--volume-period-max",
+            "0s",
+            "'0s' is no length of time: give more than zero, as in 90s or 1h30m",
+        ),
+        (
+            "--chaos-period-min",
+            "-1m",
+            "'-1m' is no length of time: give more than zero, as in 90s or 1h30m",
+        ),
         (
             "--chaos-loss-percent",
             "5",
-            "'5' is no share of packets: give a number from 0 to 1, as in 0.01 for 1 % (5 % is 0.05)",
+            (
+                "'5' is no share of packets: give a number from 0 to 1, as in 0.01 for 1 % "
+                "(5 % is 0.05)"
+            ),
         ),
-        ("--chaos-loss-percent", "nan", "'nan' is no share of packets: give a number from 0 to 1, as in 0.01 for 1 %"),
-        ("--chaos-loss-percent", "1%", "'1%' is no share of packets: give a number from 0 to 1, as in 0.01 for 1 %"),
+        (
+            "--chaos-loss-percent",
+            "nan",
+            "'nan' is no share of packets: give a number from 0 to 1, as in 0.01 for 1 %",
+        ),
+        (
+            "--chaos-loss-percent",
+            "1%",
+            "'1%' is no share of packets: give a number from 0 to 1, as in 0.01 for 1 %",
+        ),
         (
             "--chaos-partition-group-size",
             "-1",
             "'-1' is no size of a group: give a whole number, or 0 for half of the machines",
         ),
-        ("--storage-classes", "a,,b", "'a,,b' is no list of names: separate them with commas, as in availability,none"),
+        (
+            "--storage-classes",
+            "a,,b",
+            "'a,,b' is no list of names: separate them with commas, as in availability,none",
+        ),
         ("--vm-namespace", " ", f"' ' {NO_NAMESPACE}"),
         ("--vm-namespace", "Foo_Bar", f"'Foo_Bar' {NO_NAMESPACE}"),
         ("--vm-namespace", 64 * "v", f"'{64 * 'v'}' {NO_NAMESPACE}"),
         ("--parent-kubeconfig", "nowhere", "there is no file 'nowhere'"),
-        ("--kscen-volume-size", "0", "'0' is no size: give a quantity of more than zero, as in 100Mi or 1Gi"),
-        ("--kscen-volume-size-max", "big", "'big' is no size: give a quantity of more than zero, as in 100Mi or 1Gi"),
+        (
+            "--kscen-volume-size",
+            "0",
+            "'0' is no size: give a quantity of more than zero, as in 100Mi or 1Gi",
+        ),
+        (
+            "--kscen-volume-size-max",
+            "big",
+            "'big' is no size: give a quantity of more than zero, as in 100Mi or 1Gi",
+        ),
         (
             "--kscen-volume-health",
             "good",
-            "'good' is no source of a volume's health: choose one of conditions, effectiveLayout, ready",
+            (
+                "'good' is no source of a volume's health: choose one of conditions, "
+                "effectiveLayout, ready"
+            ),
         ),
     ],
 )
-def test_a_value_that_makes_no_sense_is_refused_by_name_wherever_it_is(pytester, monkeypatch, flag, text, complaint):
+def test_a_value_that_makes_no_sense_is_refused_by_name_wherever_it_is(
+    pytester, monkeypatch, flag, text, complaint
+):
     def refusal(*arguments):
         with pytest.raises(pytest.UsageError) as refused:
             pytester.parseconfigure(*arguments)
@@ -333,7 +460,8 @@ def test_a_switch_is_true_or_false(pytester, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "chaos"), [("true", (REBOOT(),)), ("True", (REBOOT(),)), ("1", (REBOOT(),)), ("FALSE", ()), ("", ())]
+    ("text", "chaos"),
+    [("true", (REBOOT(),)), ("True", (REBOOT(),)), ("1", (REBOOT(),)), ("FALSE", ()), ("", ())],
 )
 def test_what_a_switch_says(plan, monkeypatch, text, chaos):
     monkeypatch.setenv("KSCEN_ENABLE_CHAOS_VM_REBOOT", text)
@@ -342,13 +470,19 @@ def test_what_a_switch_says(plan, monkeypatch, text, chaos):
 
 def test_a_parent_for_a_cluster_that_brings_its_own(pytester):
     pytester.makefile(".yaml", parent="")
-    with pytest.raises(pytest.UsageError, match=r"^--parent-kubeconfig: the embedded cluster makes its own: leave out one"):
+    with pytest.raises(
+        pytest.UsageError,
+        match=r"^--parent-kubeconfig: the embedded cluster makes its own: leave out one",
+    ):
         pytester.parseconfigure("--parent-kubeconfig=parent.yaml")
 
 
 def test_help_lists_them_in_groups(pytester):
     lines = pytester.runpytest("--help").stdout.str()
-    churn, chaos = lines.index("\nmegatest: volumes that come and go"), lines.index("\nmegatest chaos: faults meanwhile")
+    churn, chaos = (
+        lines.index("\nmegatest: volumes that come and go"),
+        lines.index("\nmegatest chaos: faults meanwhile"),
+    )
     for option in MEGATEST:
         assert churn < lines.index(f"  {option.flag}") < chaos
     assert all(lines.index(f"  {option.flag}") > chaos for option in CHAOS)
@@ -371,15 +505,23 @@ def test_the_line_that_runs_it_again_has_them(pytester, monkeypatch):
     monkeypatch.setenv("KSCEN_MAX_VOLUMES", "4")
     monkeypatch.setenv("KSCEN_ENABLE_VOLUME_RESIZER", "true")
     monkeypatch.setenv("KSCEN_ENABLE_POD_DESTROYER", "false")
-    result = pytester.runpytest("--kscen-seed=1", "--chaos-period-max=90s", "--storage-classes=a, b", "--enable-chaos-vm-reboot")
+    result = pytester.runpytest(
+        "--kscen-seed=1",
+        "--chaos-period-max=90s",
+        "--storage-classes=a, b",
+        "--enable-chaos-vm-reboot",
+    )
     again = (
-        "pytest test_the_line_that_runs_it_again_has_them.py::test_it --kscen-seed=1 '--storage-classes=a, b' "
+        "pytest test_the_line_that_runs_it_again_has_them.py::test_it --kscen-seed=1 "
+        "'--storage-classes=a, b' "
         "--max-volumes=4 --enable-volume-resizer --enable-chaos-vm-reboot --chaos-period-max=90s"
     )
     assert again in result.stdout.lines
 
 
-def test_the_line_that_runs_it_again_leaves_off_what_the_environment_leaves_off(pytester, monkeypatch):
+def test_the_line_that_runs_it_again_leaves_off_what_the_environment_leaves_off(
+    pytester, monkeypatch
+):
     pytester.makepyfile("def test_it(cluster):\n    assert False")
     pytester.makeini("[pytest]\nenable_chaos_network_block = true")
     monkeypatch.setenv("KSCEN_ENABLE_CHAOS_NETWORK_BLOCK", "false")
@@ -391,11 +533,19 @@ def test_the_line_that_runs_it_again_leaves_off_what_the_environment_leaves_off(
 
 def test_workers_are_refused_in_the_same_words(pytester):
     pytest.importorskip("xdist")
-    pytester.makepyfile(f"import pytest\npytestmark = pytest.mark.{FROM_COMMAND_LINE}\ndef test_it(): pass\ndef test_too(): pass")
+    pytester.makepyfile(
+        f"import pytest\npytestmark = pytest.mark.{FROM_COMMAND_LINE}\ndef test_it(): "
+        "pass\ndef test_too(): pass"
+    )
     said = pytester.runpytest("-n1", "--kscen-cluster=kubeconfig")
     assert said.ret != 0
-    said.stdout.fnmatch_lines(["*::test_it and 1 more: the kubeconfig cluster has storage classes of its own*"])
-    assert "--max-volumes: '0' is no number" in pytester.runpytest("-n1", "--max-volumes=0").stderr.str()
+    said.stdout.fnmatch_lines(
+        ["*::test_it and 1 more: the kubeconfig cluster has storage classes of its own*"]
+    )
+    assert (
+        "--max-volumes: '0' is no number"
+        in pytester.runpytest("-n1", "--max-volumes=0").stderr.str()
+    )
 
 
 def test_workers_plan_what_the_command_line_says(pytester, monkeypatch):
@@ -411,7 +561,14 @@ def test_workers_plan_what_the_command_line_says(pytester, monkeypatch):
             assert plan(request.node).chaos[0].period == (60, 120)
     """)
     monkeypatch.setenv("KSCEN_ENABLE_VOLUME_RESIZER", "true")
-    line = ["-n1", "--max-volumes", "20", "--enable-chaos-network-block", "--chaos-period-max", "2m"]
+    line = [
+        "-n1",
+        "--max-volumes",
+        "20",
+        "--enable-chaos-network-block",
+        "--chaos-period-max",
+        "2m",
+    ]
     pytester.runpytest(*line).assert_outcomes(passed=1)
 
 
@@ -426,7 +583,10 @@ def test_a_run_that_cannot_be_is_refused_without_a_traceback(pytester):
     """)
     result = pytester.runpytest()
     result.assert_outcomes(failed=1)
-    classes = "there is no storage class nothing; those there are: availability, consistency-and-availability, none: "
+    classes = (
+        "there is no storage class nothing; those there are: availability, "
+        "consistency-and-availability, none: "
+    )
     group = "network-block: a group of 6 leaves no machine on the other side: there are 6 (node-1, "
     result.stdout.fnmatch_lines([f"{classes}*", f"{group}*"])
     result.stdout.no_fnmatch_line("*def test_it*")
@@ -445,10 +605,16 @@ def test_a_real_cluster_without_the_storage_is_refused(pytester):
         line = [f"--kubeconfig={cluster.kubeconfig}", "--storage-classes=mine"]
         result = pytester.runpytest(*line)
         of_parent = pytester.runpytest(
-            *line, "--enable-chaos-vm-reboot", f"--parent-kubeconfig={cluster.kubeconfig}", "--vm-namespace=vms"
+            *line,
+            "--enable-chaos-vm-reboot",
+            f"--parent-kubeconfig={cluster.kubeconfig}",
+            "--vm-namespace=vms",
         )
     result.assert_outcomes(failed=1)
-    missing = "the tested cluster has no replicatedvolumes.storage.deckhouse.io: install sds-replicated-volume there*"
+    missing = (
+        "the tested cluster has no replicatedvolumes.storage.deckhouse.io: install "
+        "sds-replicated-volume there*"
+    )
     result.stdout.fnmatch_lines([missing, "no node has the storage's label *"])
     of_parent.assert_outcomes(failed=1)
     of_parent.stdout.fnmatch_lines(["*knows no virtualmachines.virtualization.deckhouse.io*"])

@@ -1,4 +1,6 @@
-"""The plugin seen from pytest's command line: what is accepted, what is refused and in which words."""
+"""The plugin seen from pytest's command line: what is accepted, what is refused and in which
+words.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +22,48 @@ def plain(pytester):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--kscen-cluster=minikube"], "--kscen-cluster: 'minikube' is no kind of cluster: choose one of embedded, "),
-        (["--kscen-seed=x"], "--kscen-seed: 'x' is no seed: give a whole number, or 'random' to have one drawn"),
-        (["--kscen-duration=90"], "--kscen-duration: '90' is no duration: write a number and a unit, as in '90s'"),
-        (["--kscen-duration=0s"], "--kscen-duration: '0s' is no length of time: give more than zero"),
+        (
+            ["--kscen-cluster=minikube"],
+            "--kscen-cluster: 'minikube' is no kind of cluster: choose one of embedded, ",
+        ),
+        (
+            ["--kscen-seed=x"],
+            "--kscen-seed: 'x' is no seed: give a whole number, or 'random' to have one drawn",
+        ),
+        (
+            ["--kscen-duration=90"],
+            "--kscen-duration: '90' is no duration: write a number and a unit, as in '90s'",
+        ),
+        (
+            ["--kscen-duration=0s"],
+            "--kscen-duration: '0s' is no length of time: give more than zero",
+        ),
         (["--kubeconfig=nowhere"], "--kubeconfig: there is no file 'nowhere'"),
-        (["--kscen-archive=test_archive.txt"], "--kscen-archive: 'test_archive.txt' is not a folder"),
-        (["--kscen-archive="], "--kscen-archive: '' is no folder: name one in which runs can be kept"),
-        (["--kscen-archive= "], "--kscen-archive: ' ' is no folder: name one in which runs can be kept"),
-        (["--kscen-context="], "--kscen-context: '' is no context: name one, or leave it out for the kubeconfig's current one"),
+        (
+            ["--kscen-archive=test_archive.txt"],
+            "--kscen-archive: 'test_archive.txt' is not a folder",
+        ),
+        (
+            ["--kscen-archive="],
+            "--kscen-archive: '' is no folder: name one in which runs can be kept",
+        ),
+        (
+            ["--kscen-archive= "],
+            "--kscen-archive: ' ' is no folder: name one in which runs can be kept",
+        ),
+        (
+            ["--kscen-context="],
+            (
+                "--kscen-context: '' is no context: name one, or leave it out for the "
+                "kubeconfig's current one"
+            ),
+        ),
         (["--kscen-seed="], "--kscen-seed: '' is no seed"),
         (["--kscen-context=c"], "--kscen-context: the embedded cluster has no contexts"),
-        (["--kubeconfig=test_archive.txt", "--kscen-cluster=embedded"], "--kubeconfig: the embedded cluster makes its own"),
+        (
+            ["--kubeconfig=test_archive.txt", "--kscen-cluster=embedded"],
+            "--kubeconfig: the embedded cluster makes its own",
+        ),
     ],
 )
 def test_an_option_that_makes_no_sense_is_a_usage_error(plain, arguments, complaint):
@@ -67,29 +99,62 @@ def test_the_kubeconfig_flag_works_with_and_without_pytest_kind(plain, arguments
 @pytest.mark.parametrize(
     ("marker", "complaint"),
     [
-        ("chaos('pod-destory')", "there is no chaos profile 'pod-destory' (did you mean 'pod-destroy'?)"),
-        ("chaos('pod-destroy', lable='a')", "has no parameter 'lable' (did you mean 'label'?); its parameters are"),
+        (
+            "chaos('pod-destory')",
+            "there is no chaos profile 'pod-destory' (did you mean 'pod-destroy'?)",
+        ),
+        (
+            "chaos('pod-destroy', lable='a')",
+            "has no parameter 'lable' (did you mean 'label'?); its parameters are",
+        ),
         ("chaos()", "chaos() takes the profile's name first"),
         ("chaos(5)", "chaos(5) takes the profile's name first"),
-        ("chaos('vm-reboot', 'pod-destroy')", "chaos('vm-reboot', 'pod-destroy') takes the profile's name first"),
+        (
+            "chaos('vm-reboot', 'pod-destroy')",
+            "chaos('vm-reboot', 'pod-destroy') takes the profile's name first",
+        ),
         ("chaos('pod-destroy', label=3)", "label=3: write it as in app=agent"),
         ("chaos('pod-destroy', label='a==b==c')", "label='a==b==c': found '==', expected"),
         ("chaos('pod-destroy', namespace=3)", "namespace=3: give a name"),
-        ("volume_churn(step=(1, 1.5))", "step=(1, 1.5): give the least and the most, in this order, each more than zero, in whole"),
-        ("chaos('pod-destroy', period=('5m', '1m'))", "period=('5m', '1m'): give the least and the most, in this order"),
-        ("volume_churn(max_volume=3)", "has no parameter 'max_volume' (did you mean 'max_volumes'?); its parameters are"),
+        (
+            "volume_churn(step=(1, 1.5))",
+            (
+                "step=(1, 1.5): give the least and the most, in this order, each more than "
+                "zero, in whole"
+            ),
+        ),
+        (
+            "chaos('pod-destroy', period=('5m', '1m'))",
+            "period=('5m', '1m'): give the least and the most, in this order",
+        ),
+        (
+            "volume_churn(max_volume=3)",
+            "has no parameter 'max_volume' (did you mean 'max_volumes'?); its parameters are",
+        ),
         ("volume_churn(3)", "takes its parameters by name"),
         ("volume_churn(patience='60')", "patience: '60' is no duration"),
         ("volume_churn(patience='0s')", "patience=0.0: give a time, more than zero"),
         ("volume_churn(lifetime=('60', '5m'))", "lifetime: '60' is no duration"),
         ("volume_churn(max_volumes='ten')", "max_volumes='ten': give a whole number, 1 or more"),
-        ("volume_churn(storage_classes='availability')", "storage_classes='availability': give a list of names"),
+        (
+            "volume_churn(storage_classes='availability')",
+            "storage_classes='availability': give a list of names",
+        ),
         ("volume_churn(size='huge')", "size='huge' is no quantity"),
-        ("volume_churn(step=(0, 0))", "step=(0, 0): give the least and the most, in this order, each more than zero"),
+        (
+            "volume_churn(step=(0, 0))",
+            "step=(0, 0): give the least and the most, in this order, each more than zero",
+        ),
         ("chaos('pod-destroy', pods=('a', 'b'))", "pods=('a', 'b'): give the least and the most"),
         ("chaos('pod-destroy', pods=2)", "pods=2: give two values, the least and the most"),
-        ("chaos('pod-destroy', period='30s')", "period='30s': give two values, the least and the most"),
-        ("chaos('pod-destroy', period=(0, 0))", "period=(0, 0): give the least and the most, in this order, each more than zero"),
+        (
+            "chaos('pod-destroy', period='30s')",
+            "period='30s': give two values, the least and the most",
+        ),
+        (
+            "chaos('pod-destroy', period=(0, 0))",
+            "period=(0, 0): give the least and the most, in this order, each more than zero",
+        ),
         ("cluster(scope='class')", "scope='class': choose one of function, module, session"),
         ("cluster(backend='minikube')", "backend='minikube': choose one of"),
         ("cluster(nodes='three')", "nodes='three': give a whole number"),
@@ -103,7 +168,9 @@ def test_a_marker_that_makes_no_sense_is_refused_at_collection(pytester, marker,
     assert "::test_nothing: " in result.stderr.str()
 
 
-@pytest.mark.parametrize("marker", ["megatest(1)", "megatest(volumes=3)", "scenario('a.yaml')", "controlplane('1.34')"])
+@pytest.mark.parametrize(
+    "marker", ["megatest(1)", "megatest(volumes=3)", "scenario('a.yaml')", "controlplane('1.34')"]
+)
 def test_a_marker_without_parameters_is_given_none_unless_it_is_somebody_elses(pytester, marker):
     pytester.makepyfile(
         test_ours=f"import pytest\n@pytest.mark.{marker}\ndef test_it(scenario_runner): pass",
@@ -111,7 +178,10 @@ def test_a_marker_without_parameters_is_given_none_unless_it_is_somebody_elses(p
     )
     result = pytester.runpytest("test_ours.py")
     name = marker.partition("(")[0]
-    assert f"test_ours.py::test_it: @pytest.mark.{name} takes no parameters: write it without" in result.stderr.str()
+    assert (
+        f"test_ours.py::test_it: @pytest.mark.{name} takes no parameters: write it without"
+        in result.stderr.str()
+    )
     pytester.runpytest("test_theirs.py").assert_outcomes(passed=1)
 
 
@@ -133,10 +203,24 @@ def test_a_plan_that_nobody_plays_is_refused_at_collection(pytester, marker):
     result = pytester.runpytest()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     name = marker.partition("(")[0]
-    result.stderr.fnmatch_lines([f"*::TestAll::test_it: @pytest.mark.{name}: nobody plays it: the test has to take the fixture*"])
+    result.stderr.fnmatch_lines(
+        [
+            (
+                f"*::TestAll::test_it: @pytest.mark.{name}: nobody plays it: the test has to "
+                "take the fixture*"
+            )
+        ]
+    )
 
 
-HEAVY = ("kubernetes", "aiohttp", "pytest_kscen.models", "pytest_kscen.embedded", "pytest_kscen.run", "pytest_kscen.kube")
+HEAVY = (
+    "kubernetes",
+    "aiohttp",
+    "pytest_kscen.models",
+    "pytest_kscen.embedded",
+    "pytest_kscen.run",
+    "pytest_kscen.kube",
+)
 
 
 def test_a_project_that_does_not_use_it_imports_nothing_heavy(plain):
@@ -145,5 +229,11 @@ def test_a_project_that_does_not_use_it_imports_nothing_heavy(plain):
         def pytest_unconfigure():
             print("LOADED", [name for name in {HEAVY!r} if name in sys.modules])
     """)
-    done = subprocess.run([sys.executable, "-m", "pytest", "-q"], capture_output=True, text=True, check=False, cwd=plain.path)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=plain.path,
+    )
     assert "LOADED []" in done.stdout, done.stdout + done.stderr

@@ -20,7 +20,11 @@ TEST = """
 
 def test_the_terminal_tells_each_run(pytester):
     pytester.makepyfile(TEST)
-    told = ["*kscen runs*", "test_*::test_it: valid after 5m of cluster time; seed *", "  volumes: * created, 0 errors: *"]
+    told = [
+        "*kscen runs*",
+        "test_*::test_it: valid after 5m of cluster time; seed *",
+        "  volumes: * created, 0 errors: *",
+    ]
     for option, told_of in (
         ("--verbosity=0", ["  pod-destroy: * incidents*"]),
         ("-v", ["  times: *", "  pod-destroy*: * incidents*"]),
@@ -54,9 +58,13 @@ def test_allure_has_steps_and_papers(pytester):
     pytest.importorskip("allure")
     pytester.makepyfile(TEST)
     pytester.runpytest("--alluredir=allure")
-    (result,) = [json.loads(path.read_text()) for path in (pytester.path / "allure").glob("*-result.json")]
+    (result,) = [
+        json.loads(path.read_text()) for path in (pytester.path / "allure").glob("*-result.json")
+    ]
     (run,) = [step for step in result["steps"] if step["name"].startswith("run 1: valid")]
-    assert {"summary", "outcome.json", "journal.jsonl"} <= {paper["name"] for paper in run["attachments"]}
+    assert {"summary", "outcome.json", "journal.jsonl"} <= {
+        paper["name"] for paper in run["attachments"]
+    }
     assert any("pod-destroy" in step["name"] and step["steps"] for step in run["steps"])
 
 
@@ -79,7 +87,9 @@ def test_allure_shows_what_a_run_came_to(pytester):
             assert scenario_runner.run("10m").verdict == "unknown"
     """)
     pytester.runpytest("--alluredir=allure")
-    results = [json.loads(path.read_text()) for path in (pytester.path / "allure").glob("*-result.json")]
+    results = [
+        json.loads(path.read_text()) for path in (pytester.path / "allure").glob("*-result.json")
+    ]
     told = {result["name"]: (result["status"], result["steps"][-1]) for result in results}
     assert {name: (status, run["status"]) for name, (status, run) in told.items()} == {
         "test_it": ("passed", "failed"),
@@ -88,7 +98,9 @@ def test_allure_shows_what_a_run_came_to(pytester):
     _, run = told["test_it"]
     (volume,) = [step for step in run["steps"] if step["name"] == "broken: v"]
     assert volume["status"] == "failed"
-    assert "1 of 1 volumes did not keep the state they promise: v" in run["statusDetails"]["message"]
+    assert (
+        "1 of 1 volumes did not keep the state they promise: v" in run["statusDetails"]["message"]
+    )
 
 
 def test_allure_has_the_story_of_what_is_broken_however_much_has_moved(pytester):
@@ -114,7 +126,9 @@ def test_allure_has_the_story_of_what_is_broken_however_much_has_moved(pytester)
             runner.close()
     """)
     pytester.runpytest("--alluredir=allure").assert_outcomes(passed=1)
-    (result,) = [json.loads(path.read_text()) for path in (pytester.path / "allure").glob("*-result.json")]
+    (result,) = [
+        json.loads(path.read_text()) for path in (pytester.path / "allure").glob("*-result.json")
+    ]
     told = [step["name"] for step in result["steps"][0]["steps"]]
     assert told == [
         "broken: v29",
@@ -138,7 +152,14 @@ def test_an_archive_that_cannot_be_made_is_refused_before_anything(pytester):
     pytester.path.joinpath("file").write_text("")
     result = pytester.runpytest("--kscen-archive=file/nope")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --kscen-archive 'file/nope' cannot be made: Not a directory: name a folder in which *"])
+    result.stderr.fnmatch_lines(
+        [
+            (
+                "ERROR: --kscen-archive 'file/nope' cannot be made: Not a directory: name a "
+                "folder in which *"
+            )
+        ]
+    )
 
 
 def test_the_second_ctrl_c_does_not_stop_the_report(pytester):
@@ -161,7 +182,10 @@ def test_the_second_ctrl_c_does_not_stop_the_report(pytester):
     """)
     result = pytester.runpytest_subprocess()
     result.assert_outcomes(passed=1)
-    lines = ["kscen: the run ends: its faults are taken back *", "*::test_it: valid after * of cluster time, stopped early; *"]
+    lines = [
+        "kscen: the run ends: its faults are taken back *",
+        "*::test_it: valid after * of cluster time, stopped early; *",
+    ]
     result.stdout.fnmatch_lines([*lines, "*told to stop*"])
     assert "are left where they are" not in result.stdout.str()
 
@@ -205,4 +229,6 @@ def test_whoever_presses_ctrl_c_twice_is_told_what_that_leaves(pytester):
     told = pytester.runpytest_subprocess().stdout.str()
     first, _, rest = told.partition("kscen: the run ends: its faults are taken back")
     assert first
-    assert "kscen: the run's volumes are left where they are, its faults are still taken back" in rest
+    assert (
+        "kscen: the run's volumes are left where they are, its faults are still taken back" in rest
+    )

@@ -1,4 +1,6 @@
-"""`*.scenario.yaml` seen from a project that has some: what is collected, what fails and in which words, where it is told."""
+"""`*.scenario.yaml` seen from a project that has some: what is collected, what fails and in
+which words, where it is told.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,20 @@ import yaml
 
 from tests.scenario.objects import create, delete, done, node, pod, scenario
 
-WAITS = scenario(create(1, node()), create(2, pod("fits", "1500m")), create(3, pod("waits", "1")), done(4), name="waits")
+WAITS = scenario(
+    create(1, node()),
+    create(2, pod("fits", "1500m")),
+    create(3, pod("waits", "1")),
+    done(4),
+    name="waits",
+)
 HEAD = "apiVersion: kscen.io/v1alpha1\nkind: Expectations\n"
 
 
 def write(pytester, *documents, name="small.scenario.yaml"):
-    """Objects and texts, as the documents of one file; the number of the line at which the last one begins."""
+    """Objects and texts, as the documents of one file; the number of the line at which the last
+    one begins.
+    """
     texts = [each if isinstance(each, str) else yaml.safe_dump(each) for each in documents]
     (pytester.path / name).write_text("---\n".join(texts))
     return len("---\n".join([*texts[:-1], ""]).splitlines()) + 1
@@ -28,7 +38,9 @@ def test_each_scenario_is_a_test(pytester):
     write(pytester, WAITS, scenario(done(1), name="empty"))
     result = pytester.runpytest("-v")
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["small.scenario.yaml::waits PASSED*", "small.scenario.yaml::empty PASSED*"])
+    result.stdout.fnmatch_lines(
+        ["small.scenario.yaml::waits PASSED*", "small.scenario.yaml::empty PASSED*"]
+    )
 
 
 def test_they_are_chosen_by_marker_and_by_name(pytester):
@@ -41,7 +53,8 @@ def test_they_are_chosen_by_marker_and_by_name(pytester):
 
 def test_expectations_that_hold(pytester):
     expected = (
-        f"{HEAD}pods:\n  fits: {{node: node-1, step: [2, 1]}}\n  waits: {{pending: true}}\nallocation: {{cpu: {{3: 0.75}}}}\n"
+        f"{HEAD}pods:\n  fits: {{node: node-1, step: [2, 1]}}\n  waits: {{pending: "
+        "true}\nallocation: {cpu: {3: 0.75}}\n"
     )
     write(pytester, WAITS, f"{expected}events: {{podScheduled: 1, create: 3}}\n")
     pytester.runpytest().assert_outcomes(passed=1)
@@ -51,15 +64,19 @@ def test_expectations_in_a_file_of_their_own(pytester):
     write(pytester, WAITS)
     (pytester.path / "small.expect.yaml").write_text(f"{HEAD}pods:\n  waits: {{pending: false}}\n")
     result = pytester.runpytest()
-    result.stdout.fnmatch_lines(["*small.expect.yaml:4: pods.waits.pending: expected False, observed pending"])
+    result.stdout.fnmatch_lines(
+        ["*small.expect.yaml:4: pods.waits.pending: expected False, observed pending"]
+    )
 
 
 def test_a_failure_tells_what_was_expected_and_what_came(pytester):
     begins = write(
         pytester,
         WAITS,
-        f"{HEAD}phase: Failed\nmessage: nodes\npods:\n  fits: {{node: [node-2, node-3], step: 3, state: pending}}\n"
-        "  wait: {node: node-1}\n  'w*': {count: 2}\nallocation: {cpu: {3: 0.5}}\nevents: {podScheduled: 2}\n",
+        f"{HEAD}phase: Failed\nmessage: nodes\npods:\n  fits: {{node: [node-2, node-3], "
+        "step: 3, state: pending}\n"
+        "  wait: {node: node-1}\n  'w*': {count: 2}\nallocation: {cpu: {3: "
+        "0.5}}\nevents: {podScheduled: 2}\n",
     )
     result = pytester.runpytest("small.scenario.yaml")
     result.assert_outcomes(failed=1)
@@ -70,7 +87,10 @@ def test_a_failure_tells_what_was_expected_and_what_came(pytester):
         (begins + 5, "pods.fits.node: expected one of node-2, node-3, observed node-1"),
         (begins + 5, "pods.fits.step: expected 3, observed 2.1"),
         (begins + 5, "pods.fits.state: expected pending, observed placed"),
-        (begins + 6, "pods.wait: expected a pod, observed none of this name (did you mean 'waits'?)"),
+        (
+            begins + 6,
+            "pods.wait: expected a pod, observed none of this name (did you mean 'waits'?)",
+        ),
         (begins + 7, "pods.w*.count: expected 2, observed 1"),
         (begins + 8, "allocation.cpu.3: expected 0.5, observed 0.75"),
         (begins + 9, "events.podScheduled: expected 2, observed 1"),
@@ -84,7 +104,12 @@ def test_a_failure_tells_what_was_expected_and_what_came(pytester):
 def test_a_scenario_that_fails_says_why(pytester):
     write(pytester, scenario(delete(1, "Pod", "nobody"), name="wrong"))
     pytester.runpytest().stdout.fnmatch_lines(
-        ["  by default: phase: expected Succeeded, observed Failed (operation 'delete nobody' of step 1 failed: pods*not found)"]
+        [
+            (
+                "  by default: phase: expected Succeeded, observed Failed (operation 'delete "
+                "nobody' of step 1 failed: pods*not found)"
+            )
+        ]
     )
 
 
@@ -96,18 +121,30 @@ def test_a_scenario_that_fails_says_why(pytester):
         ([HEAD], "small.scenario.yaml has no Scenario: one begins with apiVersion"),
         ([WAITS, WAITS], ": there is a Scenario 'waits' before it"),
         ([WAITS, HEAD, HEAD], ": what is expected of 'waits' stands at "),
-        ([WAITS, scenario(done(1), name="b"), HEAD], ": of which scenario is this expected? Write scenario: NAME; "),
+        (
+            [WAITS, scenario(done(1), name="b"), HEAD],
+            ": of which scenario is this expected? Write scenario: NAME; ",
+        ),
         (
             [WAITS, f"{HEAD}scenario: wait\n"],
             ": there is no Scenario 'wait' (did you mean 'waits'?); small.scenario.yaml has waits",
         ),
-        ([WAITS, f"{HEAD}fase: Failed\n"], ": fase: nothing is called 'fase' here: there are apiVersion, kind, scenario, phase, "),
+        (
+            [WAITS, f"{HEAD}fase: Failed\n"],
+            ": fase: nothing is called 'fase' here: there are apiVersion, kind, scenario, phase, ",
+        ),
         ([WAITS, f"{HEAD}fase: Failed\n"], "events (did you mean 'phase'?)"),
         (
             [WAITS, f"{HEAD}phase: Suceeded\n"],
-            "phase: 'Suceeded' is no phase: there are Succeeded, Failed, Paused (did you mean 'Succ",
+            (
+                "phase: 'Suceeded' is no phase: there are Succeeded, Failed, Paused (did you "
+                "mean 'Succ"
+            ),
         ),
-        ([WAITS, f"{HEAD}pods: [a]\n"], "pods: ['a'] does not fit: give names of pods, or patterns as in web-*"),
+        (
+            [WAITS, f"{HEAD}pods: [a]\n"],
+            "pods: ['a'] does not fit: give names of pods, or patterns as in web-*",
+        ),
         (
             [WAITS, f"{HEAD}pods: {{a: {{nod: b}}}}\n"],
             "pods.a.nod: nothing is called 'nod' here: there are node, step, state, pending",
@@ -116,9 +153,15 @@ def test_a_scenario_that_fails_says_why(pytester):
             [WAITS, f"{HEAD}pods: {{a: {{step: 0}}}}\n"],
             "pods.a.step: 0 does not fit: give the step at which it got its node: a whole",
         ),
-        ([WAITS, f"{HEAD}allocation: {{cpu: 1}}\n"], "allocation.cpu: 1 does not fit: give steps with the share"),
+        (
+            [WAITS, f"{HEAD}allocation: {{cpu: 1}}\n"],
+            "allocation.cpu: 1 does not fit: give steps with the share",
+        ),
         ([WAITS, f"{HEAD}events: {{podSheduled: 1}}\n"], "(did you mean 'podScheduled'?)"),
-        ([WAITS, f"{HEAD}message: 3\n"], "message: 3 is no text: write what the message has to contain"),
+        (
+            [WAITS, f"{HEAD}message: 3\n"],
+            "message: 3 is no text: write what the message has to contain",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_an_error_of_collection(pytester, documents, complaint):
@@ -130,22 +173,43 @@ def test_what_makes_no_sense_is_an_error_of_collection(pytester, documents, comp
 
 def test_it_reaches_people_as_a_run_does(pytester):
     write(pytester, WAITS)
-    result = pytester.runpytest("--junitxml=junit.xml", "--kscen-archive=runs", "--alluredir=allure")
+    result = pytester.runpytest(
+        "--junitxml=junit.xml", "--kscen-archive=runs", "--alluredir=allure"
+    )
     result.stdout.fnmatch_lines(
         [
             "*kscen runs*",
-            "small.scenario.yaml::waits: scenario waits: Succeeded after 4 steps, * of cluster time; seed *",
+            (
+                "small.scenario.yaml::waits: scenario waits: Succeeded after 4 steps, * of "
+                "cluster time; seed *"
+            ),
             "  pods: 1 scheduled, 1 on nodes at the end, 1 without a node: waits",
             "  cpu allocated by step: 1: 0%, 2: 75%, 3: 75%, 4: 75%",
         ]
     )
-    told = {one.get("name"): one.get("value") for one in ET.parse(pytester.path / "junit.xml").iter("property")}
-    assert (told["kscen.scenario"], told["kscen.scenario.phase"], told["kscen.scenario.pending"]) == ("waits", "Succeeded", "1")
+    told = {
+        one.get("name"): one.get("value")
+        for one in ET.parse(pytester.path / "junit.xml").iter("property")
+    }
+    assert (
+        told["kscen.scenario"],
+        told["kscen.scenario.phase"],
+        told["kscen.scenario.pending"],
+    ) == ("waits", "Succeeded", "1")
     (folder,) = (pytester.path / "runs").iterdir()
-    assert {path.name for path in folder.iterdir()} == {"journal.jsonl", "run.json", "outcome.json", "summary.txt"}
+    assert {path.name for path in folder.iterdir()} == {
+        "journal.jsonl",
+        "run.json",
+        "outcome.json",
+        "summary.txt",
+    }
     assert json.loads((folder / "outcome.json").read_text())["placed"] == {"fits": "node-1"}
-    assert json.loads((folder / "run.json").read_text())["again"].startswith("pytest small.scenario.yaml::waits --kscen-seed=")
-    (shown,) = [json.loads(path.read_text()) for path in (pytester.path / "allure").glob("*-result.json")]
+    assert json.loads((folder / "run.json").read_text())["again"].startswith(
+        "pytest small.scenario.yaml::waits --kscen-seed="
+    )
+    (shown,) = [
+        json.loads(path.read_text()) for path in (pytester.path / "allure").glob("*-result.json")
+    ]
     assert [step["name"] for step in shown["steps"]] == ["scenario waits: Succeeded"]
 
 
@@ -164,7 +228,9 @@ def test_a_scenario_that_fails_and_that_the_test_does_not_look_at(pytester):
     """)
     result = pytester.runpytest()
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["the scenario 'test' has failed, and the test did not look at its phase:"])
+    result.stdout.fnmatch_lines(
+        ["the scenario 'test' has failed, and the test did not look at its phase:"]
+    )
 
 
 def test_scenarios_of_one_test_each_have_a_folder(pytester):
@@ -174,7 +240,10 @@ def test_scenarios_of_one_test_each_have_a_folder(pytester):
             assert scenario_runner.play(small).phase == scenario_runner.play(small, name="again").phase == "Succeeded"
     """)
     pytester.runpytest("--kscen-archive=runs").assert_outcomes(passed=1)
-    outcomes = [json.loads((folder / "outcome.json").read_text()) for folder in sorted((pytester.path / "runs").iterdir())]
+    outcomes = [
+        json.loads((folder / "outcome.json").read_text())
+        for folder in sorted((pytester.path / "runs").iterdir())
+    ]
     assert [one["scenario"] for one in outcomes] == ["test", "again"]
 
 
@@ -225,7 +294,10 @@ def test_what_does_not_fit_is_told_when_it_is_collected_with_its_lines(pytester)
     result.stdout.fnmatch_lines(
         [
             "*misspelt.scenario.yaml:7 step is 'one': it has to be a whole number",
-            "*misspelt.scenario.yaml:8 nothing is called 'doneOpration' here (did you mean 'doneOperation'?)",
+            (
+                "*misspelt.scenario.yaml:8 nothing is called 'doneOpration' here (did you "
+                "mean 'doneOperation'?)"
+            ),
             "*misspelt.scenario.yaml:13 patch is {'spec': {}}: it has to be a text",
             "*misspelt.scenario.yaml:15 there is one with the id 'end' before it",
         ]
@@ -235,9 +307,16 @@ def test_what_does_not_fit_is_told_when_it_is_collected_with_its_lines(pytester)
 def test_nothing_is_imported_for_a_project_without_scenarios(pytester):
     pytester.makepyfile("def test_it(): pass")
     program = (
-        "import sys, pytest; pytest.main(['-q']); print(sorted(m for m in sys.modules if m.startswith('pytest_kscen.scenario')))"
+        "import sys, pytest; pytest.main(['-q']); print(sorted(m for m in sys.modules if "
+        "m.startswith('pytest_kscen.scenario')))"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=pytester.path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=pytester.path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.splitlines()[-1] == "[]"
 
 
@@ -256,7 +335,13 @@ def test_a_plugin_stands_beside_the_file_that_names_it(pytester):
         "        return unschedulable('never')\n"
     )
     played = scenario(create(1, node()), create(2, pod("a")), done(3), name="never")
-    write(pytester, played, configuration, f"{HEAD}pods: {{a: {{state: pending}}}}\n", name="here/never.scenario.yaml")
+    write(
+        pytester,
+        played,
+        configuration,
+        f"{HEAD}pods: {{a: {{state: pending}}}}\n",
+        name="here/never.scenario.yaml",
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "path", [*sys.path])
         pytester.runpytest_inprocess().assert_outcomes(passed=1)
@@ -268,7 +353,13 @@ def test_what_is_expected_of_steps_and_resources_that_are_not_there_does_not_hol
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            f"*small.scenario.yaml:{begins + 3}: allocation.cpu.99: expected 0.75, observed no such step: the last is 4",
-            f"*small.scenario.yaml:{begins + 4}: allocation.gpu.3: expected 0, observed no node has 'gpu'*",
+            (
+                f"*small.scenario.yaml:{begins + 3}: allocation.cpu.99: expected 0.75, "
+                "observed no such step: the last is 4"
+            ),
+            (
+                f"*small.scenario.yaml:{begins + 4}: allocation.gpu.3: expected 0, observed "
+                "no node has 'gpu'*"
+            ),
         ]
     )

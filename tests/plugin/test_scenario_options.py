@@ -10,7 +10,10 @@ from tests.scenario.objects import create, node, scenario
 @pytest.mark.parametrize(
     ("option", "complaint"),
     [
-        ("--kscen-scenario-results=Never", "'Never' is no time to write results: choose one of AtMovingNextStep, OnPause, OnDone"),
+        (
+            "--kscen-scenario-results=Never",
+            "'Never' is no time to write results: choose one of AtMovingNextStep, OnPause, OnDone",
+        ),
         ("--kscen-scenario-patience=10", "'10' is no duration: write a number and a unit"),
     ],
 )
@@ -29,7 +32,9 @@ def test_results_come_when_the_settings_say(pytester, monkeypatch):
     """)
 
     def written(*arguments):
-        (line,) = [line for line in pytester.runpytest("-s", *arguments).stdout.lines if "WRITTEN" in line]
+        (line,) = [
+            line for line in pytester.runpytest("-s", *arguments).stdout.lines if "WRITTEN" in line
+        ]
         return line.endswith("True")
 
     assert written()
@@ -51,6 +56,11 @@ def test_a_cluster_of_somebody_is_refused_without_a_word_from_the_user(pytester)
     result = pytester.runpytest()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*this embedded cluster is not of our making: say that it may be emptied with --kscen-disposable*"]
+        [
+            (
+                "*this embedded cluster is not of our making: say that it may be emptied "
+                "with --kscen-disposable*"
+            )
+        ]
     )
     pytester.runpytest("--kscen-disposable").assert_outcomes(passed=1)

@@ -20,9 +20,14 @@ def test_tests_outside_the_root_directory_are_told_apart(pytester):
     ini = root / "pytest.ini"
     ini.write_text("[pytest]")
     kept = pytester.path / "kept"
-    pytester.runpytest("-c", ini, "one/test_one.py", "other/test_other.py", f"--kscen-archive={kept}").assert_outcomes(passed=2)
+    pytester.runpytest(
+        "-c", ini, "one/test_one.py", "other/test_other.py", f"--kscen-archive={kept}"
+    ).assert_outcomes(passed=2)
     facts = [json.loads(path.read_text()) for path in sorted(kept.glob("*/run.json"))]
-    assert [one["test"] for one in facts] == ["../one/test_one.py::test_it", "../other/test_other.py::test_it"]
+    assert [one["test"] for one in facts] == [
+        "../one/test_one.py::test_it",
+        "../other/test_other.py::test_it",
+    ]
     assert len({one["seed"] for one in facts}) == 2
 
 

@@ -1,18 +1,36 @@
-"""A wrong use is told at the line of the test that has it; a mistake of ours is told with where it is."""
+"""A wrong use is told at the line of the test that has it; a mistake of ours is told with where
+it is.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 BODIES = {
-    "runner.run('5 minutes')": "ValueError: '5 minutes' is no duration: write a number and a unit, as in '90s'*",
-    "runner.run(0)": "ValueError: duration=0: a run needs time: give more than zero, as in '90s' or '1h30m'",
-    "inside(runner, lambda run: run.until(False))": "TypeError: until(False): give the condition itself*",
-    "inside(runner, lambda run: run.until(lambda: False, '5s'))": "TimeoutError: within 5s of cluster time this did not come true*",
-    "inside(runner, lambda run: run.chaos.vm_stop('node-9'))": "*Impossible: there is no virtual machine 'node-9' in the*",
-    "inside(runner, lambda run: run.apply(config_map('A_b')))": '*Invalid: ConfigMap "A_b" is invalid*',
-    "inside(runner, lambda run: run.volumes.create('none', name='A_b'))": "ValueError: name='A_b': give 120 of a-z, *",
-    "inside(runner, lambda run: run.volumes.create('none', size='lots'))": "ValueError: size='lots' is no quantity: write it*",
+    "runner.run('5 minutes')": (
+        "ValueError: '5 minutes' is no duration: write a number and a unit, as in '90s'*"
+    ),
+    "runner.run(0)": (
+        "ValueError: duration=0: a run needs time: give more than zero, as in '90s' or '1h30m'"
+    ),
+    "inside(runner, lambda run: run.until(False))": (
+        "TypeError: until(False): give the condition itself*"
+    ),
+    "inside(runner, lambda run: run.until(lambda: False, '5s'))": (
+        "TimeoutError: within 5s of cluster time this did not come true*"
+    ),
+    "inside(runner, lambda run: run.chaos.vm_stop('node-9'))": (
+        "*Impossible: there is no virtual machine 'node-9' in the*"
+    ),
+    (
+        "inside(runner, lambda run: run.apply(config_map('A_b')))"
+    ): '*Invalid: ConfigMap "A_b" is invalid*',
+    (
+        "inside(runner, lambda run: run.volumes.create('none', name='A_b'))"
+    ): "ValueError: name='A_b': give 120 of a-z, *",
+    (
+        "inside(runner, lambda run: run.volumes.create('none', size='lots'))"
+    ): "ValueError: size='lots' is no quantity: write it*",
     "inside(runner, lambda run: runner.run())": "RuntimeError: a run is on: act on what*",
 }
 TEST = """
@@ -34,7 +52,11 @@ TEST = """
 
 def frames(result):
     """The places that a failure's traceback has."""
-    return [line for line in result.outlines if ".py:" in line and "::" not in line and not line.startswith("E ")]
+    return [
+        line
+        for line in result.outlines
+        if ".py:" in line and "::" not in line and not line.startswith("E ")
+    ]
 
 
 @pytest.mark.filterwarnings("ignore:nothing is declared")
@@ -44,7 +66,9 @@ def test_a_wrong_use_is_told_where_it_is(pytester, body):
     result = pytester.runpytest("--show-capture=no")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([f"E  *{BODIES[body]}"])
-    assert {line.partition(":")[0] for line in frames(result)} == {"test_use.py"}, result.stdout.str()
+    assert {line.partition(":")[0] for line in frames(result)} == {"test_use.py"}, (
+        result.stdout.str()
+    )
     result.stdout.no_fnmatch_line("*The above exception was the direct cause*")
     result.stdout.no_fnmatch_line("*During handling of the above exception*")
 

@@ -1,4 +1,6 @@
-"""`*.workflow.yaml` seen from a project that has some: what is collected, what fails and in which words."""
+"""`*.workflow.yaml` seen from a project that has some: what is collected, what fails and in
+which words.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,30 @@ import yaml
 
 from tests.workflow.validation.drafts import serial, suspend, task, workflow
 
-SAMPLE = pathlib.Path(__file__).parents[2] / "scenarios" / "samples" / "workflows" / "cut-then-kill.workflow.yaml"
+SAMPLE = (
+    pathlib.Path(__file__).parents[2]
+    / "scenarios"
+    / "samples"
+    / "workflows"
+    / "cut-then-kill.workflow.yaml"
+)
 HEAD = "apiVersion: kscen.io/v1alpha1\nkind: Expectations\n"
 ASKS = {"name": "main", "image": "busybox", "command": ["sh", "-c", "exit 3"]}
-SHORT = workflow(serial("all", "pause", "ask"), suspend(deadline="5s"), task("ask", ("calm", "exitCode == 0")), suspend("calm"))
+SHORT = workflow(
+    serial("all", "pause", "ask"),
+    suspend(deadline="5s"),
+    task("ask", ("calm", "exitCode == 0")),
+    suspend("calm"),
+)
 SHORT["spec"]["templates"][2]["task"]["container"] = ASKS
 
 
 def write(pytester, *documents, name="small.workflow.yaml"):
     """The number of the line at which the last one begins."""
-    texts = [each if isinstance(each, str) else yaml.safe_dump(each, sort_keys=False) for each in documents]
+    texts = [
+        each if isinstance(each, str) else yaml.safe_dump(each, sort_keys=False)
+        for each in documents
+    ]
     (pytester.path / name).write_text("---\n".join(texts))
     return len("---\n".join([*texts[:-1], ""]).splitlines()) + 1
 
@@ -29,7 +45,9 @@ def test_each_workflow_is_a_test(pytester):
     write(pytester, SHORT, other)
     result = pytester.runpytest("-v", "-m", "workflow")
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["small.workflow.yaml::w PASSED*", "small.workflow.yaml::other PASSED*"])
+    result.stdout.fnmatch_lines(
+        ["small.workflow.yaml::w PASSED*", "small.workflow.yaml::other PASSED*"]
+    )
 
 
 def test_what_stands_beside_it_is_there_before(pytester):
@@ -40,8 +58,10 @@ def test_what_stands_beside_it_is_there_before(pytester):
 def test_a_failure_tells_what_was_expected_and_what_came(pytester):
     write(pytester, SHORT)
     (pytester.path / "small.expect.yaml").write_text(
-        f"{HEAD}workflow: w\nphase: Failed\nmessage: too late\nscore: 50\nduration: {{least: 5s, most: 1s}}\nnodes:\n"
-        "  pause: {phase: Failed, phases: [Init], duration: {most: 4s}, count: 2}\n  calm: {phase: Succeed}\n  ask: {ran: false}\n"
+        f"{HEAD}workflow: w\nphase: Failed\nmessage: too late\nscore: 50\nduration: "
+        "{least: 5s, most: 1s}\nnodes:\n"
+        "  pause: {phase: Failed, phases: [Init], duration: {most: 4s}, count: 2}\n  "
+        "calm: {phase: Succeed}\n  ask: {ran: false}\n"
     )
     result = pytester.runpytest()
     result.assert_outcomes(failed=1)
@@ -68,7 +88,14 @@ def test_a_workflow_that_takes_too_long_fails(pytester):
     result.assert_outcomes(failed=1)
     late = r"within 10m of cluster time this did not come true: the end of the workflow .*/w"
     stands = r"it is Running, and stands at pause-\w+ \(Suspend, Holding\)"
-    result.stdout.re_match_lines([rf".*small.workflow.yaml:\d+: within: expected an end within 10m, observed {late}: {stands}"])
+    result.stdout.re_match_lines(
+        [
+            (
+                r".*small.workflow.yaml:\d+: within: expected an end within 10m, observed "
+                rf"{late}: {stands}"
+            )
+        ]
+    )
 
 
 def test_a_namespace_that_is_not_there_is_told_in_words(pytester):
@@ -89,7 +116,10 @@ def test_what_is_merely_odd_is_a_warning(pytester):
     result.assert_outcomes(passed=1, warnings=2)
     result.stdout.fnmatch_lines(
         [
-            "*WorkflowWarning: *small.workflow.yaml:*: warning: template 'pause': nothing is called 'dedline' here*",
+            (
+                "*WorkflowWarning: *small.workflow.yaml:*: warning: template 'pause': "
+                "nothing is called 'dedline' here*"
+            ),
             "*WorkflowWarning: *small.workflow.yaml:*: warning: template 'alone': *",
         ]
     )
@@ -99,11 +129,16 @@ def test_whoever_wants_no_warnings_has_errors(pytester):
     write(pytester, ODD)
     result = pytester.runpytest("-W", "error")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*small.workflow.yaml:*: warning: template 'pause': nothing is called 'dedline' here*"])
+    result.stdout.fnmatch_lines(
+        ["*small.workflow.yaml:*: warning: template 'pause': nothing is called 'dedline' here*"]
+    )
 
 
 def test_what_is_odd_about_an_object_is_a_warning_too(pytester):
-    pytester.makepyfile(f"def test_it(scenario_runner):\n    with scenario_runner as run:\n        run.workflow({ODD!r})\n")
+    pytester.makepyfile(
+        "def test_it(scenario_runner):\n    with scenario_runner as run:\n        "
+        f"run.workflow({ODD!r})\n"
+    )
     pytester.runpytest("-W", "default").assert_outcomes(passed=1, warnings=2)
 
 
@@ -111,21 +146,48 @@ def test_what_is_odd_about_an_object_is_a_warning_too(pytester):
     ("documents", "complaint"),
     [
         (["a: [1"], "small.workflow.yaml:1 is no YAML: "),
-        ([HEAD], "small.workflow.yaml has no Workflow: one begins with apiVersion: chaos-mesh.org/v1alpha1 and kind: Workflow"),
+        (
+            [HEAD],
+            (
+                "small.workflow.yaml has no Workflow: one begins with apiVersion: "
+                "chaos-mesh.org/v1alpha1 and kind: Workflow"
+            ),
+        ),
         ([SHORT, SHORT], ": there is a Workflow 'w' before it"),
-        ([workflow(serial("a", "b"))], "small.workflow.yaml:12: error: template 'a': there is no template 'b'"),
+        (
+            [workflow(serial("a", "b"))],
+            "small.workflow.yaml:12: error: template 'a': there is no template 'b'",
+        ),
         ([SHORT, {"kind": "Pod"}], ": error: no object is there that Kubernetes could know"),
         ([SHORT, f"{HEAD}workflow: v\n"], ": there is no Workflow 'v'; small.workflow.yaml has w"),
-        ([SHORT, f"{HEAD}fase: Failed\n"], "nothing is called 'fase' here: there are apiVersion, kind, workflow, phase, message"),
-        ([SHORT, f"{HEAD}phase: Succeeded\n"], "'Succeeded' is no phase: there are Succeed, Failed (did you mean 'Succeed'?)"),
+        (
+            [SHORT, f"{HEAD}fase: Failed\n"],
+            "nothing is called 'fase' here: there are apiVersion, kind, workflow, phase, message",
+        ),
+        (
+            [SHORT, f"{HEAD}phase: Succeeded\n"],
+            "'Succeeded' is no phase: there are Succeed, Failed (did you mean 'Succeed'?)",
+        ),
         (
             [SHORT, f"{HEAD}nodes: {{paus: {{}}}}\n"],
             "nodes.paus: there is no template 'paus': there are all, pause, ask, calm (did you",
         ),
-        ([SHORT, f"{HEAD}nodes: {{pause: {{ran: 1}}}}\n"], "nodes.pause.ran: 1 does not fit: give true or false"),
-        ([SHORT, f"{HEAD}duration: 5s\n"], "duration: '5s' does not fit: give bounds, as in {least: 60s, most: 62s}"),
-        ([SHORT, f"{HEAD}duration: {{least: soon}}\n"], "duration.least: 'soon' does not fit: give a duration, as in 90s"),
-        ([SHORT, f"{HEAD}score: 101\n"], "score: 101 does not fit: give the least score, from 0 to 100"),
+        (
+            [SHORT, f"{HEAD}nodes: {{pause: {{ran: 1}}}}\n"],
+            "nodes.pause.ran: 1 does not fit: give true or false",
+        ),
+        (
+            [SHORT, f"{HEAD}duration: 5s\n"],
+            "duration: '5s' does not fit: give bounds, as in {least: 60s, most: 62s}",
+        ),
+        (
+            [SHORT, f"{HEAD}duration: {{least: soon}}\n"],
+            "duration.least: 'soon' does not fit: give a duration, as in 90s",
+        ),
+        (
+            [SHORT, f"{HEAD}score: 101\n"],
+            "score: 101 does not fit: give the least score, from 0 to 100",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_an_error_of_collection(pytester, documents, complaint):

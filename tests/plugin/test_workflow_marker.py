@@ -17,7 +17,9 @@ def project(pytester):
     text = yaml.safe_dump(workflow(suspend(), parameters=[LENGTH]))
     text += "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: there, namespace: default}\n"
     (pytester.path / "flows" / "pause.yaml").write_text(text)
-    (pytester.path / "flows" / "round.yaml").write_text(yaml.safe_dump(workflow(serial("a", "a")), sort_keys=False))
+    (pytester.path / "flows" / "round.yaml").write_text(
+        yaml.safe_dump(workflow(serial("a", "a")), sort_keys=False)
+    )
     return pytester
 
 
@@ -42,15 +44,26 @@ def test_a_test_has_its_workflow_played(project):
 @pytest.mark.parametrize(
     ("mark", "complaint"),
     [
-        ("'flows/round.yaml'", "flows/round.yaml:12: error: template 'a': a → a goes round for ever"),
+        (
+            "'flows/round.yaml'",
+            "flows/round.yaml:12: error: template 'a': a → a goes round for ever",
+        ),
         ("'flows/paus.yaml'", "flows/paus.yaml'* (did you mean 'pause.yaml'?)"),
-        ("'flows/pause.yaml', parameters={'lenght': 1}", "there is no parameter 'lenght' (did you mean 'length'?)"),
+        (
+            "'flows/pause.yaml', parameters={'lenght': 1}",
+            "there is no parameter 'lenght' (did you mean 'length'?)",
+        ),
         ("'flows/pause.yaml', within='soon'", "'soon' is no duration"),
-        ("file=1, to=2", "@pytest.mark.workflow takes a file, and by name parameters={...} and within='1h'"),
+        (
+            "file=1, to=2",
+            "@pytest.mark.workflow takes a file, and by name parameters={...} and within='1h'",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_told_at_collection(project, mark, complaint):
-    project.makepyfile(f"import pytest\n\n@pytest.mark.workflow({mark})\ndef test_it(workflow): pass\n")
+    project.makepyfile(
+        f"import pytest\n\n@pytest.mark.workflow({mark})\ndef test_it(workflow): pass\n"
+    )
     result = project.runpytest()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     words = complaint.split("*")
@@ -58,7 +71,10 @@ def test_what_makes_no_sense_is_told_at_collection(project, mark, complaint):
 
 
 def test_nobody_plays_it(project):
-    project.makepyfile("import pytest\n\n@pytest.mark.workflow('flows/pause.yaml')\ndef test_it(scenario_runner): pass\n")
+    project.makepyfile(
+        "import pytest\n\n@pytest.mark.workflow('flows/pause.yaml')\ndef "
+        "test_it(scenario_runner): pass\n"
+    )
     result = project.runpytest()
     assert "nobody plays it: the test has to take the fixture workflow" in result.stderr.str()
 
@@ -67,4 +83,6 @@ def test_nothing_to_play(project):
     project.makepyfile("def test_it(workflow): pass\n")
     result = project.runpytest()
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*the fixture workflow plays what the test's @pytest.mark.workflow(file) names*"])
+    result.stdout.fnmatch_lines(
+        ["*the fixture workflow plays what the test's @pytest.mark.workflow(file) names*"]
+    )

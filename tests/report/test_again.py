@@ -32,7 +32,12 @@ CHURN = Churn(max_volumes=2)
 def keep(folder, plan, conduct):
     """Play it; its cluster and its journal are closed when this returns."""
     cluster = EmbeddedCluster("again")
-    runner = ScenarioRunner(cluster, plan, parent=cluster.parent, keep=lambda _: functools.partial(begin, folder, {"test": "it"}))
+    runner = ScenarioRunner(
+        cluster,
+        plan,
+        parent=cluster.parent,
+        keep=lambda _: functools.partial(begin, folder, {"test": "it"}),
+    )
     conduct(runner)
     (run,) = runner.runs
     finish(folder, run.journal, run.outcome)
@@ -44,12 +49,19 @@ def keep(folder, plan, conduct):
 def test_a_folder_to_which_a_run_that_is_on_writes_is_not_taken_from_it(tmp_path):
     cluster = EmbeddedCluster("twice")
     first, second = (
-        ScenarioRunner(cluster, Plan(), keep=lambda _, who=who: functools.partial(begin, tmp_path, {"test": who}))
+        ScenarioRunner(
+            cluster,
+            Plan(),
+            keep=lambda _, who=who: functools.partial(begin, tmp_path, {"test": who}),
+        )
         for who in ("first", "second")
     )
     with first as run:
         before = run.journal.content()
-        with pytest.raises(ValueError, match=f"a run that is still on writes to {tmp_path}: wait for its end, or give another"):
+        with pytest.raises(
+            ValueError,
+            match=f"a run that is still on writes to {tmp_path}: wait for its end, or give another",
+        ):
             second.run("1s")
         assert (tmp_path / "journal.jsonl").read_bytes() == before
         assert json.loads((tmp_path / "run.json").read_bytes()) == {"test": "first"}
@@ -61,9 +73,18 @@ def test_a_folder_to_which_a_run_that_is_on_writes_is_not_taken_from_it(tmp_path
 
 
 def test_no_two_tests_share_a_folder():
-    tests = ("d/test_a.py::test_q", "d-test_a.py::test_q", "d test_a.py::test_q", "test_a.py::test_q[a]", "test_a.py::test_q[b]")
+    tests = (
+        "d/test_a.py::test_q",
+        "d-test_a.py::test_q",
+        "d test_a.py::test_q",
+        "test_a.py::test_q[a]",
+        "test_a.py::test_q[b]",
+    )
     assert len({folder_name(test, 1) for test in tests}) == len(tests)
-    assert [folder_name(tests[0], number) for number in (1, 2)] == ["d-test_a.py-test_q", "d-test_a.py-test_q-2"]
+    assert [folder_name(tests[0], number) for number in (1, 2)] == [
+        "d-test_a.py-test_q",
+        "d-test_a.py-test_q-2",
+    ]
 
 
 def taken(folder, test="test_q"):
@@ -79,7 +100,12 @@ def kept(folder, test, number, **more):
     """The folder of an earlier session's run, with what else is in it."""
     place = folder / folder_name(test, number)
     taken(place, test).close()
-    for name, text in {"outcome.json": "{}", "summary.txt": "", "stories/v.txt": "", **more}.items():
+    for name, text in {
+        "outcome.json": "{}",
+        "summary.txt": "",
+        "stories/v.txt": "",
+        **more,
+    }.items():
         (place / name).parent.mkdir(exist_ok=True)
         (place / name).write_text(text)
     return place
@@ -97,7 +123,10 @@ def test_what_an_earlier_session_has_left_of_later_runs_goes(tmp_path):
         kept(tmp_path, "test_q", number)
     taken(tmp_path / "test_q-3").close()
     third = {"test_q-3/run.json", "test_q-3/journal.jsonl"}
-    assert there_is(tmp_path) == {*(f"{run}/{name}" for run in ("test_q", "test_q-2") for name in OURS), *third}
+    assert there_is(tmp_path) == {
+        *(f"{run}/{name}" for run in ("test_q", "test_q-2") for name in OURS),
+        *third,
+    }
     taken(tmp_path / "test_q").close()
     assert there_is(tmp_path) == {"test_q/run.json", "test_q/journal.jsonl"}
     assert not (tmp_path / "test_q-2").exists()
@@ -120,7 +149,10 @@ def test_only_what_is_of_the_same_test_and_over_goes(tmp_path):
     assert not (tmp_path / "test_q-7").exists()
 
 
-@pytest.mark.parametrize("stuck", ["outcome.json", "summary.txt", "stories/v.txt", "run.json", "../test_q-2/outcome.json"])
+@pytest.mark.parametrize(
+    "stuck",
+    ["outcome.json", "summary.txt", "stories/v.txt", "run.json", "../test_q-2/outcome.json"],
+)
 def test_what_does_not_give_way_leaves_no_outcome_that_is_another_runs(tmp_path, stuck):
     """A folder in a file's place does not."""
     folder = kept(tmp_path, "test_q", 1)
@@ -139,9 +171,16 @@ def test_what_does_not_give_way_leaves_no_outcome_that_is_another_runs(tmp_path,
 def volumes(kind, count, changes):
     for name in [f"{kind}-{number:02}" for number in range(count)]:
         yield Entry(1.0, "volume-main", "volume", {"volume": name, "storage_class": "none"})
-        yield Entry(2.0, "volume-checker", "checker-started", {"volume": name, "conditions": ["IOReady"]})
+        yield Entry(
+            2.0, "volume-checker", "checker-started", {"volume": name, "conditions": ["IOReady"]}
+        )
         for observed in ("False", "True")[:changes]:
-            told = {"volume": name, "condition": "IOReady", "observed": observed, "expected": "True"}
+            told = {
+                "volume": name,
+                "condition": "IOReady",
+                "observed": observed,
+                "expected": "True",
+            }
             yield Entry(3.0, "volume-checker", "condition-changed", told)
 
 
@@ -155,16 +194,23 @@ def test_what_is_broken_has_its_story_however_much_has_moved(tmp_path):
     finish(tmp_path, journal, judge(journal))
     told = {path.name for path in (tmp_path / "stories").iterdir()} - {"LEFT-OUT.txt"}
     assert told == {*(f"recovered-{n:02}.txt" for n in range(48)), "broken-00.txt", "broken-01.txt"}
-    assert (tmp_path / "stories" / "broken-01.txt").read_text().splitlines() == list(story(journal, "broken-01"))
+    assert (tmp_path / "stories" / "broken-01.txt").read_text().splitlines() == list(
+        story(journal, "broken-01")
+    )
     assert (tmp_path / "stories" / "LEFT-OUT.txt").read_text().splitlines() == [
-        "`python -m pytest_kscen story FOLDER VOLUME` tells that of any of these 12 volumes, which moved too:",
+        (
+            "`python -m pytest_kscen story FOLDER VOLUME` tells that of any of these 12 "
+            "volumes, which moved too:"
+        ),
         *(f"recovered   recovered-{n}" for n in range(48, 60)),
     ]
 
 
 def test_all_that_is_broken_or_unknown_has_its_story(tmp_path):
     crashed = Entry(4.0, "c", "check-crashed", {"volume": "crashed-00", "error": "KeyError()"})
-    journal = with_ends(*volumes("recovered", 1, 2), *volumes("crashed", 1, 0), crashed, *volumes("broken", 60, 1))
+    journal = with_ends(
+        *volumes("recovered", 1, 2), *volumes("crashed", 1, 0), crashed, *volumes("broken", 60, 1)
+    )
     finish(tmp_path, journal, judge(journal))
     told = {path.stem for path in (tmp_path / "stories").iterdir()}
     assert told == {*(f"broken-{n:02}" for n in range(60)), "crashed-00", "LEFT-OUT"}
@@ -214,7 +260,10 @@ def test_a_journal_that_breaks_off_is_unknown(tmp_path, capsys):
     told = capsys.readouterr().out
     assert told.startswith(f"unknown after {last} of cluster time; seed ")
     assert f"journal is unknown: it breaks off after {last}, while the run was on" in told
-    assert "liveness is unknown: nobody saw whether the volumes that were left became ready again" in told
+    assert (
+        "liveness is unknown: nobody saw whether the volumes that were left became ready again"
+        in told
+    )
     assert "leftovers is unknown: the run ended before anybody looked for them" in told
 
 
@@ -246,14 +295,20 @@ def test_a_journal_that_cannot_be_read_is_told(tmp_path, capsys, monkeypatch, co
     journal.unlink()
     journal.mkdir()
     assert tells([str(tmp_path)]) == code
-    assert capsys.readouterr() == ("", f"{journal} cannot be read: Permission denied\n{journal} cannot be read: it is a folder\n")
+    assert capsys.readouterr() == (
+        "",
+        f"{journal} cannot be read: Permission denied\n{journal} cannot be read: it is a folder\n",
+    )
 
 
 def test_what_ends_the_judge_is_no_verdict(tmp_path, capsys):
     (tmp_path / "journal.jsonl").write_text('{"at":1e400,"who":"run","what":"frozen"}\n')
     assert main([str(tmp_path)]) == 2
     said = capsys.readouterr()
-    assert (said.out, said.err.startswith(f"{tmp_path} cannot be judged: OverflowError(")) == ("", True)
+    assert (said.out, said.err.startswith(f"{tmp_path} cannot be judged: OverflowError(")) == (
+        "",
+        True,
+    )
 
 
 def test_an_empty_journal_is_not_judged(tmp_path, capsys):
@@ -279,13 +334,28 @@ def test_a_journal_without_a_beginning_has_no_seed(tmp_path, capsys):
         (b"[1, 2]", "no JSON object"),
         (b"7", "no JSON object"),
         (b'{"at":1.0,"who":"run"}', "it has no 'what'"),
-        (b'{"at":"1","who":"run","what":"frozen"}', "'at' has to be a number, 'who' and 'what' have to be strings"),
-        (b'{"at":1.0,"who":"run","what":"leftovers","objects":true}', "'objects' has to be a list of strings"),
-        (b'{"at":1.0,"who":"run","what":"leftovers","objects":[1]}', "'objects' has to be a list of strings"),
-        (b'{"at":1.0,"who":"run","what":"liveness","late":[1]}', "'late' has to be a list of strings"),
+        (
+            b'{"at":"1","who":"run","what":"frozen"}',
+            "'at' has to be a number, 'who' and 'what' have to be strings",
+        ),
+        (
+            b'{"at":1.0,"who":"run","what":"leftovers","objects":true}',
+            "'objects' has to be a list of strings",
+        ),
+        (
+            b'{"at":1.0,"who":"run","what":"leftovers","objects":[1]}',
+            "'objects' has to be a list of strings",
+        ),
+        (
+            b'{"at":1.0,"who":"run","what":"liveness","late":[1]}',
+            "'late' has to be a list of strings",
+        ),
         (
             b"[" * 100_000,
-            "no JSON that can be read: maximum recursion depth exceeded while decoding a JSON array from a unicode string",
+            (
+                "no JSON that can be read: maximum recursion depth exceeded while decoding a "
+                "JSON array from a unicode string"
+            ),
         ),
     ],
 )
@@ -298,7 +368,14 @@ def test_a_damaged_line_is_told(tmp_path, capsys, command, line, said):
 
 
 CHECKED = {"at": 1.0, "what": "checker-started", "volume": "v", "conditions": ["IOReady", "Quorum"]}
-LOST = {"at": 2.0, "what": "condition-changed", "volume": "v", "condition": "Quorum", "expected": "True", "observed": "False"}
+LOST = {
+    "at": 2.0,
+    "what": "condition-changed",
+    "volume": "v",
+    "condition": "Quorum",
+    "expected": "True",
+    "observed": "False",
+}
 BACK = {**LOST, "at": 3.0, "expected": "Unknown", "observed": "True"}
 STOPPED = {"at": 4.0, "what": "checker-stopped", "volume": "v", "conditions": {"Quorum": "Unknown"}}
 STARTED, ENDED = {"at": 0.0, "what": "run-started"}, {"at": 9.5, "what": "run-ended"}
@@ -332,14 +409,26 @@ def written(*entries):
             written(STARTED, {"at": 9.5, "what": "volume"}, {"at": 9.499999, "what": "ready"}),
             f"3: 9.499999 s is before the 9.5 s of line 2, and time does not go back: {AS_IT_WAS}",
         ),
-        (written(CHECKED, LOST, LOST), f"3: Quorum of v was False, and cannot change from True to False: {AS_IT_WAS}"),
-        (written(CHECKED, BACK), f"2: Quorum of v was True, and cannot change from Unknown to True: {AS_IT_WAS}"),
+        (
+            written(CHECKED, LOST, LOST),
+            f"3: Quorum of v was False, and cannot change from True to False: {AS_IT_WAS}",
+        ),
+        (
+            written(CHECKED, BACK),
+            f"2: Quorum of v was True, and cannot change from Unknown to True: {AS_IT_WAS}",
+        ),
         (
             written(CHECKED, {**LOST, "observed": "True"}),
             f"2: Quorum of v was True, and cannot change from True to True: {AS_IT_WAS}",
         ),
-        (written(CHECKED, STOPPED), f"2: Quorum of v was True by the lines before, and is Unknown here: {AS_IT_WAS}"),
-        (written({"at": -1, "what": "ready"}), f"1: -1 s is before the run's beginning, and time does not go back: {AS_IT_WAS}"),
+        (
+            written(CHECKED, STOPPED),
+            f"2: Quorum of v was True by the lines before, and is Unknown here: {AS_IT_WAS}",
+        ),
+        (
+            written({"at": -1, "what": "ready"}),
+            f"1: -1 s is before the run's beginning, and time does not go back: {AS_IT_WAS}",
+        ),
     ],
 )
 def test_a_line_that_cannot_be_there_is_told(tmp_path, capsys, command, lines, said):
@@ -351,12 +440,17 @@ def test_a_line_that_cannot_be_there_is_told(tmp_path, capsys, command, lines, s
 
 
 def test_what_changes_there_and_back_can_be(tmp_path):
-    (tmp_path / "journal.jsonl").write_bytes(written(CHECKED, LOST, BACK, {**LOST, "at": 3.5}, STOPPED, {**CHECKED, "at": 5.0}))
+    (tmp_path / "journal.jsonl").write_bytes(
+        written(CHECKED, LOST, BACK, {**LOST, "at": 3.5}, STOPPED, {**CHECKED, "at": 5.0})
+    )
     assert len(read(tmp_path / "journal.jsonl")) == 6
 
 
 def test_what_is_told_after_the_end_of_a_run_and_at_once_can_be(tmp_path):
-    late = [{"at": 9.5, "what": what} for what in ("stopped-early", "crashed", "not-replayable", "not-replayable")]
+    late = [
+        {"at": 9.5, "what": what}
+        for what in ("stopped-early", "crashed", "not-replayable", "not-replayable")
+    ]
     (tmp_path / "journal.jsonl").write_bytes(written(STARTED, ENDED, *late))
     assert len(read(tmp_path / "journal.jsonl")) == 6
 
@@ -365,5 +459,8 @@ def test_a_line_of_what_was_never_told_of_is_told(tmp_path, capsys):
     journal = tmp_path / "journal.jsonl"
     journal.write_bytes(written(STARTED, {"at": 1.0, "what": "incident-ended", "incident": "i"}))
     assert main([str(tmp_path)]) == 2
-    why = f"the check crashed: KeyError('i') at {journal}:2: no line before it tells of the incident 'i'"
+    why = (
+        f"the check crashed: KeyError('i') at {journal}:2: no line before it tells of the "
+        "incident 'i'"
+    )
     assert f"  incidents is unknown: {why}\n" in capsys.readouterr().out

@@ -30,7 +30,10 @@ LINES = [
     (60.0, "network-blocker", "incident-started", {"incident": "i1", **BLOCK, "targets": {"nodes": ["node-1", "node-9"]}}),
     (61.0, "network-blocker", "incident-started", {"incident": "i2", **BLOCK, "targets": {"nodes": ["node-8"]}}),
     (70.0, "volume-checker/v1", "condition-changed", {**MOVED, "reason": "NoIOReadyReplicas", "details": "0 of 2"}),
-    (71.0, "network-blocker", "incident-effect", {"incident": "i1", "effect": "v1: node-1 and node-2 have lost each other"}),
+    (71.0, "network-blocker", "incident-effect", {"incident": "i1", "effect": (
+"v1: node-1 and node-2 have "
+"lost each other"
+)}),
     (90.0, "network-blocker", "incident-ended", {"incident": "i1", "lasted": 30.0}),
     (90.0, "network-blocker", "incident-ended", {"incident": "i2", "lasted": 29.0}),
     (135.0, "network-blocker", "incident-recovered", {"incident": "i1", "took": 45.0}),
@@ -53,8 +56,14 @@ def test_the_summary(outcome):
         "  volumes is invalid: 1 of 1 volumes did not keep the state they promise: v1",
         "  liveness is invalid: not ready again although everything was healed: v1",
         "  volumes: 1 created, 0 errors: 0 stable, 0 recovered, 0 interrupted, 1 broken",
-        "  times: create 0.0 s on average (0.0 s at most, 0.0 s in all); ready 3.0 s on average (3.0 s at most, 3.0 s in all)",
-        "  network-block split-brain: 2 incidents, 1 with an effect; 1 recovered in 45.0 s on average, 45.0 s at most",
+        (
+            "  times: create 0.0 s on average (0.0 s at most, 0.0 s in all); ready 3.0 s on "
+            "average (3.0 s at most, 3.0 s in all)"
+        ),
+        (
+            "  network-block split-brain: 2 incidents, 1 with an effect; 1 recovered in 45.0 "
+            "s on average, 45.0 s at most"
+        ),
         "  broken      v1 (availability): IOReady 1, Quorum 0",
     ]
 
@@ -67,10 +76,19 @@ def test_the_summary_in_brief(outcome):
 
 def volumes_that_moved(count, changes):
     for name in [f"v{number:02}" for number in range(count)]:
-        yield Entry(1.0, "volume-main", "volume", {"volume": name, "storage_class": "none", "size": "1Gi"})
-        yield Entry(2.0, "volume-checker", "checker-started", {"volume": name, "conditions": ["IOReady"]})
+        yield Entry(
+            1.0, "volume-main", "volume", {"volume": name, "storage_class": "none", "size": "1Gi"}
+        )
+        yield Entry(
+            2.0, "volume-checker", "checker-started", {"volume": name, "conditions": ["IOReady"]}
+        )
         for at in range(changes):
-            yield Entry(3.0 + at, "volume-checker", "condition-changed", {"volume": name, "condition": "IOReady"})
+            yield Entry(
+                3.0 + at,
+                "volume-checker",
+                "condition-changed",
+                {"volume": name, "condition": "IOReady"},
+            )
     yield Entry(9.0, "run", "frozen", {})
     yield Entry(9.0, "run", "liveness", {"late": []})
     yield Entry(9.0, "run", "leftovers", {"objects": []})
@@ -78,38 +96,61 @@ def volumes_that_moved(count, changes):
 
 def test_what_is_well_is_counted():
     outcome = judge([JOURNAL[0], *volumes_that_moved(30, changes=2)])
-    assert brief(outcome)[-1] == "  volumes: 0 created, 0 errors: 0 stable, 30 recovered, 0 interrupted, 0 broken"
-    assert summary(outcome)[-30:] == [f"  recovered   v{number:02} (none): IOReady 2" for number in range(30)]
+    assert (
+        brief(outcome)[-1]
+        == "  volumes: 0 created, 0 errors: 0 stable, 30 recovered, 0 interrupted, 0 broken"
+    )
+    assert summary(outcome)[-30:] == [
+        f"  recovered   v{number:02} (none): IOReady 2" for number in range(30)
+    ]
 
 
 def test_of_each_kind_of_error_the_first_is_told():
     failed = {"action": "cause losses", "took": 30.0}
-    errors = [Entry(1.0, "network-degrader", "ended", {**failed, "result": f"failed: {why}"}) for why in ("late", "later")]
+    errors = [
+        Entry(1.0, "network-degrader", "ended", {**failed, "result": f"failed: {why}"})
+        for why in ("late", "later")
+    ]
     assert "  2 errors: cause losses failed: late" in brief(judge([*JOURNAL[:1], *errors]))
 
 
 def test_what_was_cleared_away_before_a_run_is_counted():
-    cleared = Entry(1.0, "chaos-cleaner", "ended", {"action": BEFORE, "took": 0.1, "result": "done"})
+    cleared = Entry(
+        1.0, "chaos-cleaner", "ended", {"action": BEFORE, "took": 0.1, "result": "done"}
+    )
     for told in (summary, brief):
-        assert "  cleared away before the run: 2 objects" in told(judge([JOURNAL[0], cleared, cleared]))
+        assert "  cleared away before the run: 2 objects" in told(
+            judge([JOURNAL[0], cleared, cleared])
+        )
 
 
 def test_what_is_not_well_is_told_in_detail():
     told = brief(judge([JOURNAL[0], *volumes_that_moved(30, changes=1)]))
     assert told[-21] == "  broken      v00 (none): IOReady 1"
-    assert told[-1] == "  and 10 more; -v shows all, and so does the run's summary.txt (--kscen-archive DIR)"
+    assert (
+        told[-1]
+        == "  and 10 more; -v shows all, and so does the run's summary.txt (--kscen-archive DIR)"
+    )
 
 
 def test_the_properties(outcome):
     told = dict(properties(outcome))
     assert told["kscen.verdict"] == "invalid"
-    assert told["kscen.volumes.broken"] == told["kscen.transitions"] == told["kscen.incidents.effective"] == 1
+    assert (
+        told["kscen.volumes.broken"]
+        == told["kscen.transitions"]
+        == told["kscen.incidents.effective"]
+        == 1
+    )
     assert told["kscen.recovery.longest"] == 45.0
 
 
 def test_a_property_tells_that_a_run_was_stopped_early():
     early = judge([*JOURNAL, Entry(601.0, "run", "stopped-early", {})])
-    assert [dict(properties(one))["kscen.stopped_early"] for one in (judge(JOURNAL), early)] == ["false", "true"]
+    assert [dict(properties(one))["kscen.stopped_early"] for one in (judge(JOURNAL), early)] == [
+        "false",
+        "true",
+    ]
 
 
 def incidents_that_ended(*endings):
@@ -123,37 +164,69 @@ def incidents_that_ended(*endings):
                 9.0,
                 "b",
                 f"incident-{ending}",
-                {**told, "took": 6.0, "by": ["i9"], "others": ["i9"], "waited": 300.0, "left": ["v"]},
+                {
+                    **told,
+                    "took": 6.0,
+                    "by": ["i9"],
+                    "others": ["i9"],
+                    "waited": 300.0,
+                    "left": ["v"],
+                },
             )
 
 
 def test_a_time_of_recovery_is_that_of_so_many():
-    outcome = judge(incidents_that_ended("recovered", "overtaken", "overtaken", "unrecovered", "gone", "mingled", ""))
+    outcome = judge(
+        incidents_that_ended(
+            "recovered", "overtaken", "overtaken", "unrecovered", "gone", "mingled", ""
+        )
+    )
     lacking = (
-        "2 overtaken; 1 not recovered; 1 shook what went before it was well; 1 mingled with what others left; 1 not waited for"
+        "2 overtaken; 1 not recovered; 1 shook what went before it was well; 1 mingled with "
+        "what others left; 1 not waited for"
     )
     shaken = "7 incidents, 7 with an effect; 1 recovered in"
-    assert f"  network-block split-brain: {shaken} 6.0 s on average, 6.0 s at most; {lacking}" in summary(outcome)
+    assert (
+        f"  network-block split-brain: {shaken} 6.0 s on average, 6.0 s at most; {lacking}"
+        in summary(outcome)
+    )
     assert f"  network-block: {shaken} 6.0 s at most; {lacking}" in brief(outcome)
     told = dict(properties(outcome))
     kinds = ("effective", "recovered", "overtaken", "unrecovered", "gone", "mingled")
     assert [told[f"kscen.incidents.{kind}"] for kind in kinds] == [7, 1, 2, 1, 1, 1]
-    assert "kscen.recovery.longest" not in dict(properties(judge(incidents_that_ended("overtaken"))))
+    assert "kscen.recovery.longest" not in dict(
+        properties(judge(incidents_that_ended("overtaken")))
+    )
 
 
 def test_a_broken_volumes_story():
     assert list(story(JOURNAL, "v1")) == [
-        "        1s  volume-main               wanted (storage_class availability, size 1Gi, lifetime 5m)",
+        (
+            "        1s  volume-main               wanted (storage_class availability, size "
+            "1Gi, lifetime 5m)"
+        ),
         "        1s  volume-main               create the volume: done after 0 s",
         "        2s  volume-main               has replicas on node-1, node-2",
         "        4s  volume-main               wait until the volume is ready: done after 3 s",
         "        4s  volume-main               is ready",
         "        4s  volume-checker            is checked: IOReady, Quorum",
-        "        1m  network-blocker           network-block split-brain begins between node-1 and node-9",
-        "     1m10s  volume-checker            IOReady is False, expected True: NoIOReadyReplicas: 0 of 2",
-        "     1m11s  network-blocker           split-brain (i1) has an effect: v1: node-1 and node-2 have lost each other",
+        (
+            "        1m  network-blocker           network-block split-brain begins between "
+            "node-1 and node-9"
+        ),
+        (
+            "     1m10s  volume-checker            IOReady is False, expected True: "
+            "NoIOReadyReplicas: 0 of 2"
+        ),
+        (
+            "     1m11s  network-blocker           split-brain (i1) has an effect: v1: "
+            "node-1 and node-2 have lost each other"
+        ),
         "     1m30s  network-blocker           split-brain (i1) ends after 30 s",
-        "     2m15s  network-blocker           split-brain (i1) is recovered from, 45 s after its end",
+        (
+            "     2m15s  network-blocker           split-brain (i1) is recovered from, 45 s "
+            "after its end"
+        ),
         "       10m  volume-checker            is checked no more: IOReady False, Quorum True",
     ]
 
@@ -165,8 +238,12 @@ def test_a_story_has_its_own_volumes_effects_alone():
         return Entry(at, "network-blocker", what, {"incident": "i1", **data})
 
     journal = [
-        Entry(1.0, "volume-main/v", "volume-placed", {"volume": "v", "nodes": ["node-1", "node-2"]}),
-        Entry(1.0, "volume-main/w", "volume-placed", {"volume": "w", "nodes": ["node-2", "node-3"]}),
+        Entry(
+            1.0, "volume-main/v", "volume-placed", {"volume": "v", "nodes": ["node-1", "node-2"]}
+        ),
+        Entry(
+            1.0, "volume-main/w", "volume-placed", {"volume": "w", "nodes": ["node-2", "node-3"]}
+        ),
         said("incident-started", **BLOCK, targets={"nodes": ["node-2", "node-3"]}),
         said("incident-effect", effect="v shakes", volume="v"),
         said("incident-effect", effect="w shakes", volume="w"),
@@ -185,7 +262,9 @@ def test_a_story_has_its_own_volumes_effects_alone():
         "split-brain (i1) has an effect: node-3 is not ready",
         "split-brain (i1) ends after 0 s",
     ]
-    assert [line for line in told("w") if "shakes" in line] == ["split-brain (i1) has an effect: w shakes"]
+    assert [line for line in told("w") if "shakes" in line] == [
+        "split-brain (i1) has an effect: w shakes"
+    ]
     assert told("late") == [
         "network-block split-brain is already at work between node-2 and node-3",
         "split-brain (i1) ends after 0 s",
@@ -194,7 +273,12 @@ def test_a_story_has_its_own_volumes_effects_alone():
 
 
 def test_a_fault_is_named_once():
-    stop = {"incident": "i", "profile": "vm-stop", "variant": "vm-stop", "targets": {"nodes": ["node-1"]}}
+    stop = {
+        "incident": "i",
+        "profile": "vm-stop",
+        "variant": "vm-stop",
+        "targets": {"nodes": ["node-1"]},
+    }
     journal = [
         Entry(1.0, "m", "volume-placed", {"volume": "v", "nodes": ["node-1"]}),
         Entry(2.0, "by-hand", "incident-started", stop),
@@ -202,7 +286,10 @@ def test_a_fault_is_named_once():
     *_, told = story(journal, "v")
     assert told.endswith("  vm-stop begins on node-1")
     outcome = judge(journal[1:])
-    assert incident_in_words(outcome.incidents[0]) == "2s to the end: vm-stop on node-1, without an effect"
+    assert (
+        incident_in_words(outcome.incidents[0])
+        == "2s to the end: vm-stop on node-1, without an effect"
+    )
     assert summary(outcome)[-1].startswith("  vm-stop: 1 incident")
 
 
@@ -215,8 +302,12 @@ def test_a_story_names_both_ends_of_a_network():
         ]
         return [line.split(maxsplit=2)[2] for line in story(journal, "v")][1:]
 
-    assert told("network-block", nodes=["node-2", "node-1"]) == ["network-block it begins between node-2 and node-1"]
-    assert told("network-degrade", nodes=["node-1", "node-3"]) == ["network-degrade it begins between node-1 and node-3"]
+    assert told("network-block", nodes=["node-2", "node-1"]) == [
+        "network-block it begins between node-2 and node-1"
+    ]
+    assert told("network-degrade", nodes=["node-1", "node-3"]) == [
+        "network-degrade it begins between node-1 and node-3"
+    ]
     groups = {"group_a": ["node-1", "node-2"], "group_b": ["node-3"]}
     parted = "network-block it begins between node-1, node-2 and node-3"
     assert told("network-block", nodes=["node-1", "node-2", "node-3"], **groups) == [parted]
@@ -229,7 +320,12 @@ def test_a_story_ends_with_its_volume():
         return Entry(at, "volume-main/v", what, {"volume": "v", **data})
 
     def fault(at, what, **data):
-        return Entry(at, "network-blocker", what, {"incident": f"i{at:g}", **BLOCK, "targets": {"nodes": ["node-1"]}, **data})
+        return Entry(
+            at,
+            "network-blocker",
+            what,
+            {"incident": f"i{at:g}", **BLOCK, "targets": {"nodes": ["node-1"]}, **data},
+        )
 
     placed = said(1.0, "volume-placed", nodes=["node-1"])
     gone = said(9.0, "ended", action="delete the volume", result="done", took=1.0)
@@ -246,7 +342,10 @@ def test_a_story_tells_of_what_we_took():
     def said(what, **data):
         return Entry(9.0, "volume-replica-destroyer/v", what, {"volume": "v", **data})
 
-    journal = [said("began", action="delete a replica", replica="v-0", type="Diskful", patience=600.0), said("whole")]
+    journal = [
+        said("began", action="delete a replica", replica="v-0", type="Diskful", patience=600.0),
+        said("whole"),
+    ]
     assert [line.split(maxsplit=2)[2] for line in story(journal, "v")] == [
         "delete a replica begins (replica v-0, type Diskful)",
         "has as many disks again as before one was deleted, and all are up to date",
@@ -255,12 +354,23 @@ def test_a_story_tells_of_what_we_took():
 
 def test_a_story_knows_where_its_volume_is_now():
     def fault(number, node):
-        return Entry(number, "b", "incident-started", {"incident": f"i{number}", **BLOCK, "targets": {"nodes": [node]}})
+        return Entry(
+            number,
+            "b",
+            "incident-started",
+            {"incident": f"i{number}", **BLOCK, "targets": {"nodes": [node]}},
+        )
 
     def placed(*nodes):
         return Entry(1.0, "volume-main/v", "volume-placed", {"volume": "v", "nodes": nodes})
 
-    journal = [placed("node-1", "node-2"), placed("node-1"), fault(2, "node-2"), fault(3, "node-1"), placed("node-2")]
+    journal = [
+        placed("node-1", "node-2"),
+        placed("node-1"),
+        fault(2, "node-2"),
+        fault(3, "node-1"),
+        placed("node-2"),
+    ]
     assert [line.split(maxsplit=2)[2] for line in story(journal, "v")][2:] == [
         "network-block split-brain begins on node-1",
         "has replicas on node-2",
@@ -269,7 +379,13 @@ def test_a_story_knows_where_its_volume_is_now():
 
 
 def test_a_story_tells_a_return_to_health():
-    back = {**MOVED, "expected": "False", "observed": "True", "reason": "IOReady", "details": "2 of 2"}
+    back = {
+        **MOVED,
+        "expected": "False",
+        "observed": "True",
+        "reason": "IOReady",
+        "details": "2 of 2",
+    }
     none = {"volume": "v1", "replicas": {}}
     journal = [Entry(1.0, "c", "condition-changed", back), Entry(1.0, "c", "replicas-false", none)]
     assert [line.split(maxsplit=2)[2] for line in story(journal, "v1")] == [
@@ -281,22 +397,36 @@ def test_a_story_tells_a_return_to_health():
 def test_a_story_says_why_its_volume_is_not_ready():
     no = {"status": "False", "reason": "NoDisk", "message": "1 of 2"}
     absent = {"status": "absent", "reason": "", "message": ""}
-    lacks = {"volume": "v", "conditions": {"IOReady": no, "Quorum": absent}, "replicas": {"v-1": ["Scheduled (NoNodeFree)"]}}
+    lacks = {
+        "volume": "v",
+        "conditions": {"IOReady": no, "Quorum": absent},
+        "replicas": {"v-1": ["Scheduled (NoNodeFree)"]},
+    }
     (line,) = story([Entry(10.0, "volume-main/v", "not-ready", lacks)], "v")
     assert line.split(maxsplit=2)[2] == (
-        "IOReady is False: NoDisk: 1 of 2; Quorum is absent; replicas' conditions that are False: v-1: Scheduled (NoNodeFree)"
+        "IOReady is False: NoDisk: 1 of 2; Quorum is absent; replicas' conditions that "
+        "are False: v-1: Scheduled (NoNodeFree)"
     )
 
 
 def test_volumes_that_nobody_could_judge_are_counted():
     crash = Entry(500.0, "volume-main/v1", "check-crashed", {"volume": "v1", "error": "KeyError()"})
     lines = summary(judge([*JOURNAL, crash]))
-    assert "  volumes is unknown: 1 of 1 volumes could not be judged: v1 (the checker crashed: KeyError())" in lines
-    assert "  volumes: 1 created, 0 errors: 0 stable, 0 recovered, 0 interrupted, 1 unknown, 0 broken" in lines
+    assert (
+        "  volumes is unknown: 1 of 1 volumes could not be judged: v1 (the checker "
+        "crashed: KeyError())"
+    ) in lines
+    assert (
+        "  volumes: 1 created, 0 errors: 0 stable, 0 recovered, 0 interrupted, 1 unknown, 0 broken"
+        in lines
+    )
 
 
 def test_a_line_that_lacks_something_does_not_end_a_story():
-    journal = [Entry(1.0, "volume-main/v", "began", {"volume": "v"}), Entry(2.0, "volume-main/v", "ready", {"volume": "v"})]
+    journal = [
+        Entry(1.0, "volume-main/v", "began", {"volume": "v"}),
+        Entry(2.0, "volume-main/v", "ready", {"volume": "v"}),
+    ]
     assert [line.split(maxsplit=2)[2] for line in story(journal, "v")] == [
         "began: its line lacks what belongs to it: KeyError('action')",
         "is ready",
@@ -309,20 +439,38 @@ def test_a_line_of_which_a_number_is_text_does_not_end_a_story():
         Entry(1.0, "m", "volume-placed", {"volume": "v", "nodes": ["node-1"]}),
         Entry(2.0, "b", "incident-started", {"incident": "i", **BLOCK, **where}),
         Entry(3.0, "b", "incident-ended", {"incident": "i", "lasted": "long"}),
-        Entry(4.0, "m", "ended", {"volume": "v", "action": "attach", "result": "done", "took": "long"}),
+        Entry(
+            4.0, "m", "ended", {"volume": "v", "action": "attach", "result": "done", "took": "long"}
+        ),
     ]
-    lacks = "its line lacks what belongs to it: ValueError(\"Unknown format code 'g' for object of type 'str'\")"
-    assert [line.split(maxsplit=2)[2] for line in story(journal, "v")][2:] == [f"incident-ended: {lacks}", f"ended: {lacks}"]
+    lacks = (
+        "its line lacks what belongs to it: ValueError(\"Unknown format code 'g' for object "
+        "of type 'str'\")"
+    )
+    assert [line.split(maxsplit=2)[2] for line in story(journal, "v")][2:] == [
+        f"incident-ended: {lacks}",
+        f"ended: {lacks}",
+    ]
 
 
 @pytest.fixture
 def three_volumes():
-    """One that is deleted while what shook it is over, one that stays, and one that the fault does not touch."""
+    """One that is deleted while what shook it is over, one that stays, and one that the fault
+    does not touch.
+    """
     end = {"action": "delete the volume", "result": "done", "took": 1.0}
     return [
-        *(Entry(1.0, "m", "volume-placed", {"volume": name, "nodes": ["node-1"]}) for name in ("gone", "there")),
+        *(
+            Entry(1.0, "m", "volume-placed", {"volume": name, "nodes": ["node-1"]})
+            for name in ("gone", "there")
+        ),
         Entry(1.0, "m", "volume-placed", {"volume": "elsewhere", "nodes": ["node-2"]}),
-        Entry(2.0, "b", "incident-started", {"incident": "i", **BLOCK, "targets": {"nodes": ["node-1"]}}),
+        Entry(
+            2.0,
+            "b",
+            "incident-started",
+            {"incident": "i", **BLOCK, "targets": {"nodes": ["node-1"]}},
+        ),
         Entry(3.0, "b", "incident-ended", {"incident": "i", "lasted": 1.0}),
         Entry(4.0, "m", "ended", {"volume": "gone", **end}),
     ]
@@ -331,8 +479,18 @@ def three_volumes():
 @pytest.mark.parametrize(
     ("what", "data", "whom", "said"),
     [
-        ("gone", {"left": ["a", "b"], "volumes": ["gone"]}, ["gone"], "is not seen to be recovered from, for it went first: a; b"),
-        ("gone", {"left": ["a"], "volumes": []}, ["there"], "is not seen to be recovered from, for it went first: a"),
+        (
+            "gone",
+            {"left": ["a", "b"], "volumes": ["gone"]},
+            ["gone"],
+            "is not seen to be recovered from, for it went first: a; b",
+        ),
+        (
+            "gone",
+            {"left": ["a"], "volumes": []},
+            ["there"],
+            "is not seen to be recovered from, for it went first: a",
+        ),
         (
             "mingled",
             {"others": ["j", "k"]},
@@ -349,12 +507,19 @@ def test_an_end_without_a_time_is_told_to_whom_it_concerns(three_volumes, what, 
 
 def test_several_stories_are_those_of_each(three_volumes):
     names = ["gone", "there", "elsewhere"]
-    assert stories(three_volumes, names) == {name: list(story(three_volumes, name)) for name in names}
+    assert stories(three_volumes, names) == {
+        name: list(story(three_volumes, name)) for name in names
+    }
 
 
 def test_the_story_of_a_name_that_two_volumes_had(folder, capsys):
     with (folder / "journal.jsonl").open("a") as journal:
-        journal.write(json.dumps({"at": 700, "who": "x", "what": "volume", "volume": "v1", "storage_class": "none"}) + "\n")
+        journal.write(
+            json.dumps(
+                {"at": 700, "who": "x", "what": "volume", "volume": "v1", "storage_class": "none"}
+            )
+            + "\n"
+        )
     assert main([str(folder)]) == 0
     assert capsys.readouterr().out.split()[1::2] == ["v1", "v2", "v1"]
     assert main([str(folder), "v1"]) == 0
@@ -363,8 +528,16 @@ def test_the_story_of_a_name_that_two_volumes_had(folder, capsys):
 @pytest.fixture
 def folder(tmp_path):
     """Of a run that has two volumes, in the archive of one run."""
-    other = (2.0, "volume-main/v2", "volume", {"volume": "v2", "storage_class": "none", "size": "1Gi", "lifetime": 300.0})
-    lines = [json.dumps({"at": at, "who": who, "what": what, **data}) for at, who, what, data in (*LINES[:4], other, *LINES[4:])]
+    other = (
+        2.0,
+        "volume-main/v2",
+        "volume",
+        {"volume": "v2", "storage_class": "none", "size": "1Gi", "lifetime": 300.0},
+    )
+    lines = [
+        json.dumps({"at": at, "who": who, "what": what, **data})
+        for at, who, what, data in (*LINES[:4], other, *LINES[4:])
+    ]
     kept = tmp_path / "kept" / "test_a.py-test_it"
     kept.mkdir(parents=True)
     (kept / "journal.jsonl").write_text("\n".join(lines) + "\n")
@@ -388,11 +561,20 @@ def test_a_run_without_volumes_says_so(folder, capsys, lines):
 @pytest.mark.parametrize("volume", [[], ["v1"]])
 def test_volumes_of_which_nobody_knows_say_why(folder, capsys, volume):
     journal = folder / "journal.jsonl"
-    unheard = {"at": 700, "who": "x", "what": "condition-changed", "volume": "v1", "condition": "Fine"}
+    unheard = {
+        "at": 700,
+        "who": "x",
+        "what": "condition-changed",
+        "volume": "v1",
+        "condition": "Fine",
+    }
     with journal.open("a") as lines:
         lines.write(json.dumps(unheard) + "\n")
     assert main([str(folder), *volume]) == 1
-    why = f"the check crashed: KeyError('Fine') at {journal}:20: no line before it tells of the condition 'Fine'"
+    why = (
+        f"the check crashed: KeyError('Fine') at {journal}:20: no line before it tells of the "
+        "condition 'Fine'"
+    )
     assert capsys.readouterr() == ("", f"{why}\n")
 
 
@@ -404,7 +586,10 @@ def test_a_story_that_is_not_there(folder, capsys):
         ([folder, "v21"], "the run has no volume 'v21' (did you mean 'v2'?); there are v1, v2"),
         ([folder, "mgt"], "the run has no volume 'mgt'; there are v1, v2"),
         ([kept], f"{kept} has the folders of runs: name one of them: {folder.name}"),
-        ([f"{folder}s"], f"{folder}s {none_here} (did you mean {folder.name!r}?); there are {folder.name}"),
+        (
+            [f"{folder}s"],
+            f"{folder}s {none_here} (did you mean {folder.name!r}?); there are {folder.name}",
+        ),
         ([kept / "no" / "where"], f"{kept}/no/where {none_here}; there are none"),
     ):
         assert main([str(argument) for argument in arguments]) == 1
@@ -415,7 +600,16 @@ def test_whoever_reads_a_story_may_have_had_enough(folder):
     with (folder / "journal.jsonl").open("a") as journal:
         for number in range(3000):
             journal.write(
-                json.dumps({"at": 700, "who": "volume-main/v1", "what": "never-gone", "volume": "v1", "waited": number, "why": ""})
+                json.dumps(
+                    {
+                        "at": 700,
+                        "who": "volume-main/v1",
+                        "what": "never-gone",
+                        "volume": "v1",
+                        "waited": number,
+                        "why": "",
+                    }
+                )
                 + "\n"
             )
     command = [sys.executable, "-m", "pytest_kscen", "story", str(folder), "v1"]

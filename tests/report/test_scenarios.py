@@ -18,19 +18,26 @@ from tests.scenario.analysis.test_result_tables import packed, spread
 
 def lines(result, name, *, over="Succeeded"):
     yield {"what": "scenario-phase", "scenario": name, "phase": "Running"}
-    yield from ({"what": "scenario-event", "scenario": name, "event": written(event)} for event in result.timeline)
+    yield from (
+        {"what": "scenario-event", "scenario": name, "event": written(event)}
+        for event in result.timeline
+    )
     yield {"what": "scenario-phase", "scenario": name, "phase": over}
 
 
 def keep(folder, *parts):
     folder.mkdir(exist_ok=True)
-    entries = ({"at": 0.0, "who": "scenario-controller", **entry} for part in parts for entry in part)
+    entries = (
+        {"at": 0.0, "who": "scenario-controller", **entry} for part in parts for entry in part
+    )
     (folder / "journal.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
     return folder
 
 
 def status(result, note=None):
-    told = ScenarioStatus("Succeeded", result=ScenarioResult("test", by_major_step(result.timeline), note))
+    told = ScenarioStatus(
+        "Succeeded", result=ScenarioResult("test", by_major_step(result.timeline), note)
+    )
     return {"kind": "Scenario", "metadata": {"name": "s"}, "status": written(told)}
 
 
@@ -39,7 +46,9 @@ def report(*arguments):
 
 
 def test_a_folder_and_a_status_tell_the_same(tmp_path):
-    assert Result.of_folder(keep(tmp_path / "run", lines(spread(), "s"))).report() == spread().report()
+    assert (
+        Result.of_folder(keep(tmp_path / "run", lines(spread(), "s"))).report() == spread().report()
+    )
     assert Result.of_status(status(spread())).report() == spread().report()
 
 
@@ -49,7 +58,11 @@ def test_results_for_many_nodes_read_as_they_were_written(tmp_path):
     filters = {f"node-{number}": {"NodeName": "passed"} for number in range(100)}
     run = result(pod(1, "x"), attempted((1, 1), "x", filter_result=filters, selected_node="node-7"))
     (attempt,) = Result.of_folder(keep(tmp_path / "run", lines(run, "s"))).attempts("x")
-    assert (attempt.filters, attempt.node, dict(attempt.results)) == (filters, "node-7", dict(run.attempts("x")[0].results))
+    assert (attempt.filters, attempt.node, dict(attempt.results)) == (
+        filters,
+        "node-7",
+        dict(run.attempts("x")[0].results),
+    )
 
 
 def test_of_two_scenarios_one_must_be_named(tmp_path):
@@ -58,7 +71,9 @@ def test_of_two_scenarios_one_must_be_named(tmp_path):
     with pytest.raises(NoScenario, match=r"^the run has 2 scenarios: name one of them: one, two$"):
         Result.of_folder(run)
     assert Result.of_folder(run, "two").report() == packed().report()
-    with pytest.raises(NoScenario, match=r"has no scenario 'tow' \(did you mean 'two'\?\); there are one, two$"):
+    with pytest.raises(
+        NoScenario, match=r"has no scenario 'tow' \(did you mean 'two'\?\); there are one, two$"
+    ):
         Result.of_folder(run, "tow")
 
 
@@ -80,7 +95,10 @@ def test_a_status_that_was_cut_says_so(tmp_path, capsys):
 
 
 def test_two_folders_are_compared_under_their_names(tmp_path, capsys):
-    one, other = keep(tmp_path / "least", lines(spread(), "s")), keep(tmp_path / "most", lines(packed(), "s"))
+    one, other = (
+        keep(tmp_path / "least", lines(spread(), "s")),
+        keep(tmp_path / "most", lines(packed(), "s")),
+    )
     picture = tmp_path / "picture.svg"
 
     assert report(one, other, "--picture", picture) == 0
@@ -112,7 +130,9 @@ def test_one_table_as_rows(tmp_path, capsys):
         (["fresh.yaml"], "the Scenario in fresh.yaml has no result: it has not been played"),
     ],
 )
-def test_what_cannot_be_reported_is_refused_with_the_reason(tmp_path, monkeypatch, capsys, arguments, why):
+def test_what_cannot_be_reported_is_refused_with_the_reason(
+    tmp_path, monkeypatch, capsys, arguments, why
+):
     monkeypatch.chdir(tmp_path)
     keep(tmp_path / "run", lines(spread(), "s"))
     keep(tmp_path / "empty")

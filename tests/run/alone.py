@@ -1,7 +1,8 @@
-"""A command in a home and a temporary folder of its own; what it leaves there, and which of its processes live on.
+"""A command in a home and a temporary folder of its own; what it leaves there, and which of its
+processes live on.
 
-As a program it ends as the command does, or with a list of what was left: `python alone.py pytest -m megatest`.
-"""
+As a program it ends as the command does, or with a list of what was left: `python alone.py pytest
+-m megatest`."""
 
 from __future__ import annotations
 
@@ -31,7 +32,12 @@ class Alone:
         home, temporary = self.folder / "home", self.folder / "tmp"
         home.mkdir()
         temporary.mkdir()
-        own = {"HOME": str(home), "TMPDIR": str(temporary), "KSCEN_CACHE": str(programs.cache()), MARK: str(self.folder)}
+        own = {
+            "HOME": str(home),
+            "TMPDIR": str(temporary),
+            "KSCEN_CACHE": str(programs.cache()),
+            MARK: str(self.folder),
+        }
         self._environment = os.environ | own
 
     def start(self, command: list[str], **options) -> subprocess.Popen:
@@ -43,14 +49,22 @@ class Alone:
         while (processes := list(self._processes())) and time.monotonic() < end:
             time.sleep(0.2)
         there = sorted(self.folder.rglob("*"))  # pytest keeps empty folders of its own
-        return [*processes, *(str(path) for path in there if not path.is_dir() or path.name.startswith(OURS))]
+        return [
+            *processes,
+            *(str(path) for path in there if not path.is_dir() or path.name.startswith(OURS)),
+        ]
 
     def _processes(self):
         mark = f"{MARK}={self.folder}".encode()
         for process in pathlib.Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):  # it has just ended
                 if mark in (process / "environ").read_bytes().split(b"\0"):
-                    words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                    words = (
+                        (process / "cmdline")
+                        .read_bytes()
+                        .replace(b"\0", b" ")
+                        .decode(errors="replace")
+                    )
                     yield f"process {process.name}: {words}"
 
     def close(self) -> None:

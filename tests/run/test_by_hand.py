@@ -42,7 +42,8 @@ def test_who_waits_in_vain_for_a_volume_is_told_what_it_lacks():
                 run.until(volume.healthy, timeout="1m")
         runner.close()
     assert str(late.value).startswith(
-        "within 1m of cluster time this did not come true: the volume v is ready: IOReady is False: InsufficientIOReadyReplicas: "
+        "within 1m of cluster time this did not come true: the volume v is ready: "
+        "IOReady is False: InsufficientIOReadyReplicas: "
     )
     assert "; replicas' conditions that are False: v-" in str(late.value)
     assert str(late.value).endswith("; attached to 0 of 2 nodes")
@@ -82,7 +83,9 @@ def test_a_fault_that_is_over_is_not_entered_again(runner_of):
 def test_a_fault_says_what_it_is(runner_of):
     with runner_of() as run:
         fault = run.chaos.network_block("node-1", "node-2")
-        assert re.fullmatch(r"<blocking-everything-[a-z0-9]{8} is on: nodes node-1, node-2>", repr(fault))
+        assert re.fullmatch(
+            r"<blocking-everything-[a-z0-9]{8} is on: nodes node-1, node-2>", repr(fault)
+        )
         fault.end()
         assert " is over: nodes node-1, node-2>" in repr(fault)
 
@@ -109,7 +112,13 @@ def test_a_volume_or_its_name(runner_of):
 
 def test_what_cannot_be_made_is_refused_before_anything_is(cluster, runner_of):
     with runner_of() as run:
-        with pytest.raises(ValueError, match="no storage class 'gold'; there are availability, consistency-and-availability, none"):
+        with pytest.raises(
+            ValueError,
+            match=(
+                "no storage class 'gold'; there are availability, "
+                "consistency-and-availability, none"
+            ),
+        ):
             run.volumes.create("gold")
         with pytest.raises(Impossible, match="no virtual machine 'node-9'"):
             run.chaos.network_block("node-1", "node-9")
@@ -118,7 +127,10 @@ def test_what_cannot_be_made_is_refused_before_anything_is(cluster, runner_of):
 
 
 def test_a_volume_that_others_made_is_theirs(cluster, runner_of):
-    theirs = {"metadata": {"name": "precious"}, "spec": {"size": "1Gi", "replicatedStorageClassName": "availability"}}
+    theirs = {
+        "metadata": {"name": "precious"},
+        "spec": {"size": "1Gi", "replicatedStorageClassName": "availability"},
+    }
     with runner_of() as run:
         made = cluster.runner.call(cluster.api("user").create(REPLICATED_VOLUMES, theirs))
         with pytest.raises(AlreadyExists):
@@ -144,7 +156,10 @@ def test_a_name_is_given_once(cluster, runner_of):
 
 @pytest.mark.parametrize("name", ["UPPER", "Bad_Name", "-a", "a.", "a..b", " ", 121 * "a", 3, None])
 def test_a_name_that_no_volume_may_have(runner_of, name):
-    rule = "give 120 of a-z, 0-9, - and . at most, with a-z or 0-9 at either end and beside each ., as in my-volume"
+    rule = (
+        "give 120 of a-z, 0-9, - and . at most, with a-z or 0-9 at either end and beside "
+        "each ., as in my-volume"
+    )
     with runner_of() as run:
         before = run.journal.entries
         with pytest.raises(ValueError, match=f"^{re.escape(f'name={name!r}: {rule}')}$"):
@@ -162,14 +177,25 @@ def test_a_name_that_a_volume_may_have(runner_of, name):
 @pytest.mark.parametrize("attach", [3, -1, True, 1.0, "1", None, []])
 def test_a_number_of_nodes_that_no_volume_is_attached_to(cluster, runner_of, attach):
     with runner_of() as run:
-        with pytest.raises(ValueError, match=rf"^attach={re.escape(repr(attach))}: a volume can be attached to 0, 1 or 2 nodes$"):
+        with pytest.raises(
+            ValueError,
+            match=(
+                rf"^attach={re.escape(repr(attach))}: a volume can be attached to 0, 1 or 2 "
+                r"nodes$"
+            ),
+        ):
             run.volumes.create("none", attach=attach)
         assert objects(cluster, REPLICATED_VOLUMES) == []
 
 
 @pytest.mark.parametrize("said", [None, 3, "", ["none"]])
 def test_what_is_no_storage_class_is_said_to_be_none(runner_of, said):
-    with runner_of() as run, pytest.raises(ValueError, match=rf"^there is no storage class {re.escape(repr(said))}; there are "):
+    with (
+        runner_of() as run,
+        pytest.raises(
+            ValueError, match=rf"^there is no storage class {re.escape(repr(said))}; there are "
+        ),
+    ):
         run.volumes.create(said)
 
 
@@ -196,7 +222,9 @@ def test_what_is_shown_of_a_volume_is_the_tests_own(runner_of):
 def test_what_is_no_object_is_not_applied(cluster, runner_of, obj, lacks):
     good = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "good"}}
     with runner_of() as run:
-        with pytest.raises(ValueError, match=f"^{re.escape(f'what is to be applied has no {lacks}: {obj!r}')}$"):
+        with pytest.raises(
+            ValueError, match=f"^{re.escape(f'what is to be applied has no {lacks}: {obj!r}')}$"
+        ):
             run.apply(good, obj)
         assert "good" not in {one["metadata"]["name"] for one in objects(cluster, CONFIG_MAPS)}
 
@@ -218,7 +246,12 @@ def test_a_block_is_there_within_its_block(cluster, runner_of):
             run.advance("30s")
         assert objects(cluster, CILIUM_NETWORK_POLICIES, parent) == []
         assert incident.lasted >= 30
-        assert (incident.recovery, incident.failed, incident.not_undone, incident.unrecovered) == (None, "", "", [])
+        assert (incident.recovery, incident.failed, incident.not_undone, incident.unrecovered) == (
+            None,
+            "",
+            "",
+            [],
+        )
     assert [one.lasting for one in run.outcome.incidents] == [False]
     assert run.outcome.incidents == [incident], "what `as` gives is what the outcome has"
 
@@ -244,7 +277,11 @@ def test_nothing_is_done_to_a_machine_that_is_off(runner_of, state):
 
 
 def test_a_machine_that_is_off_can_be_cut_off(cluster, runner_of):
-    with runner_of() as run, run.chaos.vm_stop("node-1"), run.chaos.network_block("node-1", "node-2"):
+    with (
+        runner_of() as run,
+        run.chaos.vm_stop("node-1"),
+        run.chaos.network_block("node-1", "node-2"),
+    ):
         assert len(objects(cluster, CILIUM_NETWORK_POLICIES, run.stage.parent.api_for("test"))) == 1
 
 
@@ -279,7 +316,9 @@ def test_of_a_volume_whose_machines_are_all_off_nobody_knows_how_it_is(cluster, 
         for machine in objects(cluster, NODES):
             run.chaos.vm_stop(machine["metadata"]["name"])
         run.advance("1m")
-    assert run.outcome.volumes[volume.name].unjudged.startswith("all machines that held it were off")
+    assert run.outcome.volumes[volume.name].unjudged.startswith(
+        "all machines that held it were off"
+    )
     assert run.outcome.volumes.unknown == list(run.outcome.volumes)
 
 

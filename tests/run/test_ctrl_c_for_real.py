@@ -1,4 +1,6 @@
-"""Ctrl-C in a run without an end on the real control plane: pytest in a place of its own, where nothing is left of it."""
+"""Ctrl-C in a run without an end on the real control plane: pytest in a place of its own, where
+nothing is left of it.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,15 @@ def test_without_an_end(scenario_runner):
 def test_for_which_there_is_no_time(cluster):
     pass
 """
-COMMAND = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--kscen-cluster=controlplane", "--log-cli-level=info"]
+COMMAND = [
+    sys.executable,
+    "-m",
+    "pytest",
+    "-p",
+    "no:cacheprovider",
+    "--kscen-cluster=controlplane",
+    "--log-cli-level=info",
+]
 READY = re.compile(r"volume-main/.* ended action=wait until the volume is ready .* result=done")
 CUT = re.compile(r"chaos-network-blocker: ended action=cause .* result=done")
 LIVE = 240.0  # seconds within which three volumes are ready and a fault is on
@@ -44,7 +54,11 @@ class Session:
         self.said: list[str] = []
         self._runs = folder / "runs"
         self._process = place.start(
-            [*COMMAND, f"--kscen-archive={self._runs}"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            [*COMMAND, f"--kscen-archive={self._runs}"],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -124,7 +138,10 @@ def test_twice_leaves_volumes_and_names_them(session, place):
     left = {name for name in outcome["leftovers"] if name.startswith("replicatedvolumes/")}
     assert left
     assert left <= volumes
-    assert {name.partition("/")[0] for name in outcome["leftovers"]} <= {"replicatedvolumes", "replicatedvolumeattachments"}
+    assert {name.partition("/")[0] for name in outcome["leftovers"]} <= {
+        "replicatedvolumes",
+        "replicatedvolumeattachments",
+    }
     assert len(set(outcome["leftovers"])) == len(outcome["leftovers"])
     assert outcome["verdict"] == "unknown", outcome["findings"]
     assert all(incident["removed_at"] for incident in outcome["incidents"])

@@ -1,4 +1,6 @@
-"""Runs amid which something crashes, or that somebody stops: they end in good order all the same."""
+"""Runs amid which something crashes, or that somebody stops: they end in good order all the
+same.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def press(cluster, *seconds):
 
 
 @pytest.mark.parametrize("how", ["within a block", "left on"])
-def test_one_that_cannot_be_undone_keeps_nothing_else_from_being(cluster, runner_of, monkeypatch, how):
+def test_one_that_cannot_be_undone_keeps_nothing_else_from_being(
+    cluster, runner_of, monkeypatch, how
+):
     heal = Stop.heal
 
     async def stuck(*arguments):
@@ -69,7 +73,10 @@ def test_one_that_cannot_be_undone_keeps_nothing_else_from_being(cluster, runner
         body(run)
     assert objects(cluster, REPLICATED_VOLUMES) == []
     assert objects(cluster, CILIUM_NETWORK_POLICIES, run.stage.parent.api_for("test")) == []
-    assert [entry.what for entry in run.journal if entry.who == "run"][-2:] == ["leftovers", "run-ended"]
+    assert [entry.what for entry in run.journal if entry.who == "run"][-2:] == [
+        "leftovers",
+        "run-ended",
+    ]
     assert run.outcome.leftovers == []
 
 
@@ -84,9 +91,11 @@ def test_a_crash_ends_the_run_at_once(cluster, runner_of, monkeypatch):
     (run,) = runner.runs
     assert 60 <= run.outcome.lasted < 61
     assert run.outcome.leftovers == objects(cluster, REPLICATED_VOLUMES) == []
-    assert [(entry.data["actor"], entry.data["error"]) for entry in run.journal if entry.what == "crashed"] == [
-        ("network-block", "KeyError('status')")
-    ]
+    assert [
+        (entry.data["actor"], entry.data["error"])
+        for entry in run.journal
+        if entry.what == "crashed"
+    ] == [("network-block", "KeyError('status')")]
 
 
 def test_a_journal_that_cannot_be_written_ends_the_run_and_leaves_nothing(cluster, runner_of):
@@ -106,7 +115,11 @@ def test_a_journal_that_cannot_be_written_ends_the_run_and_leaves_nothing(cluste
     assert cluster.now - START < 900
     assert (
         objects(cluster, REPLICATED_VOLUMES)
-        == objects(cluster, CILIUM_NETWORK_POLICIES, cluster.parent(kubeconfig=None, namespace="").api_for("x"))
+        == objects(
+            cluster,
+            CILIUM_NETWORK_POLICIES,
+            cluster.parent(kubeconfig=None, namespace="").api_for("x"),
+        )
         == []
     )
 
@@ -139,7 +152,9 @@ def test_a_crash_in_the_cluster_ends_the_run_and_makes_it_unknown(cluster, runne
         {"actor": "cluster", "error": f'ActorCrashedError("{told}")'}
     ]
     assert not run.life.goes_on
-    assert (objects(cluster, REPLICATED_VOLUMES) == []) is (at == 60)  # a crash in its end ends that as well
+    assert (objects(cluster, REPLICATED_VOLUMES) == []) is (
+        at == 60
+    )  # a crash in its end ends that as well
 
 
 def test_a_crash_in_a_fault_that_passes_ends_the_run_at_once(runner_of, monkeypatch):
@@ -159,7 +174,9 @@ def test_a_crash_in_a_fault_that_passes_ends_the_run_at_once(runner_of, monkeypa
     assert run.outcome.leftovers == []
 
 
-def test_what_is_forbidden_at_the_end_keeps_nothing_else_from_being_done(cluster, runner_of, monkeypatch):
+def test_what_is_forbidden_at_the_end_keeps_nothing_else_from_being_done(
+    cluster, runner_of, monkeypatch
+):
     real, over = InProcessApi.list, []
 
     async def list_(self, resource, *arguments, **options):
@@ -193,7 +210,9 @@ def test_a_volume_whose_actor_crashes_goes_with_all_others(cluster, runner_of, m
     assert run.outcome.leftovers == objects(cluster, REPLICATED_VOLUMES) == []
 
 
-def test_one_api_that_is_out_of_order_keeps_nothing_from_being_looked_for(cluster, runner_of, monkeypatch):
+def test_one_api_that_is_out_of_order_keeps_nothing_from_being_looked_for(
+    cluster, runner_of, monkeypatch
+):
     real = InProcessApi.list
 
     async def list_(self, resource, *arguments, **options):
@@ -205,7 +224,11 @@ def test_one_api_that_is_out_of_order_keeps_nothing_from_being_looked_for(cluste
     runner = runner_of(Plan(Churn(max_volumes=2)))
     runner.run("3m")
     (run,) = runner.runs
-    told = [(entry.at, entry.what, entry.data) for entry in run.journal if entry.what in {"not-looked-into", "leftovers"}]
+    told = [
+        (entry.at, entry.what, entry.data)
+        for entry in run.journal
+        if entry.what in {"not-looked-into", "leftovers"}
+    ]
     assert [(what, data.get("resource", data.get("objects"))) for _, what, data in told] == [
         ("not-looked-into", "ingresses.networking.k8s.io"),
         ("leftovers", []),
@@ -231,16 +254,26 @@ def test_a_run_without_an_end_lasts_until_ctrl_c(cluster, runner_of):
 def test_a_second_ctrl_c_leaves_volumes_and_names_them(cluster, runner_of):
     press(cluster, 100, 100.5)
     plan = Plan(
-        Churn(max_volumes=2, step=(2, 2), lifetime=(900.0, 900.0)), (NetworkBlock(period=(20.0, 20.0), incident=(300.0, 300.0)),)
+        Churn(max_volumes=2, step=(2, 2), lifetime=(900.0, 900.0)),
+        (NetworkBlock(period=(20.0, 20.0), incident=(300.0, 300.0)),),
     )
     runner = runner_of(plan)
     outcome = runner.run("1h")
     assert outcome.verdict == "unknown", outcome.explain()
-    assert {volume.verdict for volume in outcome.volumes} <= {"stable", "recovered", "interrupted", "unknown"}
+    assert {volume.verdict for volume in outcome.volumes} <= {
+        "stable",
+        "recovered",
+        "interrupted",
+        "unknown",
+    }
     volumes = [name for name in outcome.leftovers if name.startswith("replicatedvolumes/")]
     assert len(volumes) == 2
-    assert [incident.removed_at is None for incident in outcome.incidents] == [False] * len(outcome.incidents)
-    assert objects(cluster, CILIUM_NETWORK_POLICIES, runner.runs[0].stage.parent.api_for("test")) == []
+    assert [incident.removed_at is None for incident in outcome.incidents] == [False] * len(
+        outcome.incidents
+    )
+    assert (
+        objects(cluster, CILIUM_NETWORK_POLICIES, runner.runs[0].stage.parent.api_for("test")) == []
+    )
 
 
 def test_who_is_in_a_hurry_waits_for_no_recovery(cluster, runner_of, monkeypatch):
@@ -304,11 +337,21 @@ def test_only_faults_by_hand_are_kept_while_the_run_lives(runner_of):
     with runner_of() as run:
         held = run.chaos.network_block("node-1", "node-2")
         (stated,) = run.chaos._known
-        started = {"profile": "network-block", "variant": "split-brain", "targets": {"nodes": ["node-1"]}}
+        started = {
+            "profile": "network-block",
+            "variant": "split-brain",
+            "targets": {"nodes": ["node-1"]},
+        }
         run.journal.write("chaos", "incident-started", {"incident": "planned", **started})
         for incident in ("planned", stated):
-            run.journal.write("chaos-observer", "incident-effect", {"incident": incident, "effect": "a link is down"})
-        assert {name: record.effects for name, record in run.chaos._known.items()} == {stated: ["a link is down"]}
+            run.journal.write(
+                "chaos-observer",
+                "incident-effect",
+                {"incident": incident, "effect": "a link is down"},
+            )
+        assert {name: record.effects for name, record in run.chaos._known.items()} == {
+            stated: ["a link is down"]
+        }
         held.end()
 
 

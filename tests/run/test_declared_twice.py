@@ -1,4 +1,6 @@
-"""A run in which a profile is declared twice, and what churn destroys beside one that does the same."""
+"""A run in which a profile is declared twice, and what churn destroys beside one that does the
+same.
+"""
 
 from __future__ import annotations
 
@@ -28,30 +30,45 @@ def played(churn, *chaos):
 def incidents(entries):
     """When they began, by who caused them."""
     begun = [entry for entry in entries if entry.what == "incident-started"]
-    return {who: [entry.at for entry in begun if entry.who == who] for who in {entry.who for entry in begun}}
+    return {
+        who: [entry.at for entry in begun if entry.who == who]
+        for who in {entry.who for entry in begun}
+    }
 
 
 def test_each_marker_is_faults_of_its_own():
     _, lonely = played(None, BLOCKS)
     outcome, entries = played(None, BLOCKS, BLOCKS)
     alone, beside = incidents(lonely), incidents(entries)
-    assert beside["chaos-network-blocker"] == alone["chaos-network-blocker"] != beside["chaos-network-blocker/2"]
+    assert (
+        beside["chaos-network-blocker"]
+        == alone["chaos-network-blocker"]
+        != beside["chaos-network-blocker/2"]
+    )
     assert len(outcome.incidents) == sum(map(len, beside.values()))
     assert all(incident.removed_at is not None for incident in outcome.incidents)
-    assert {entry.who for entry in entries if entry.data.get("resource", "").startswith("cilium")} == {
+    assert {
+        entry.who for entry in entries if entry.data.get("resource", "").startswith("cilium")
+    } == {
         "chaos-network-blocker/parent",
         "chaos-network-blocker/2/parent",
     }
 
 
 def test_churns_own_pod_destroyer_comes_after_those_that_are_declared():
-    churn, own = Churn(pod_destroyer=True), {"pod-destroyer/app=agent", "pod-destroyer/app=controller"}
+    churn, own = (
+        Churn(pod_destroyer=True),
+        {"pod-destroyer/app=agent", "pod-destroyer/app=controller"},
+    )
     _, lonely = played(churn)
     outcome, entries = played(churn, PodDestroy("app=agent", pods=(1, 1), period=(100.0, 100.0)))
     alone, beside = incidents(lonely), incidents(entries)
     assert set(alone) == own
     assert set(beside) == {*own, "pod-destroyer/app=agent/2"}
-    assert {round(second - first) for first, second in itertools.pairwise(beside["pod-destroyer/app=agent"])} == {100}
+    assert {
+        round(second - first)
+        for first, second in itertools.pairwise(beside["pod-destroyer/app=agent"])
+    } == {100}
     assert beside["pod-destroyer/app=controller"] == alone["pod-destroyer/app=controller"]
     assert outcome.verdict != "invalid", outcome.explain()
     told = [line.split()[1] for volume in outcome.volumes for line in story(entries, volume.name)]

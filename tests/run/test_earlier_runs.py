@@ -1,4 +1,6 @@
-"""What a run that died has left is gone before a run that a test conducts itself, and what is others' is not."""
+"""What a run that died has left is gone before a run that a test conducts itself, and what is
+others' is not.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ from pytest_kscen.run.plan import Plan
 from pytest_kscen.run.preflight import StrangersWarning
 from pytest_kscen.run.runner import ScenarioRunner, bring_storage
 
-DEAD, GO, THEIRS = {"kscen.io/run": "dead0000"}, {"chaos.megatest/type": "split-brain"}, {"app": "theirs"}
+DEAD, GO, THEIRS = (
+    {"kscen.io/run": "dead0000"},
+    {"chaos.megatest/type": "split-brain"},
+    {"app": "theirs"},
+)
 
 
 @pytest.fixture
@@ -25,7 +31,9 @@ def cluster():
 
 
 @pytest.mark.parametrize("churn", [Churn(max_volumes=5), Churn(max_volumes=5, pod_destroyer=True)])
-def test_a_run_without_chaos_clears_what_another_left_and_blames_the_storage_for_nothing(cluster, churn):
+def test_a_run_without_chaos_clears_what_another_left_and_blames_the_storage_for_nothing(
+    cluster, churn
+):
     parent = cluster.parent()
     policy = cut("dead", parent.namespace, ["node-1"], ["node-2", "node-3"], labels=DEAD)
     cluster.runner.call(parent.api_for("earlier").create(CILIUM_NETWORK_POLICIES, policy))
@@ -45,7 +53,11 @@ def test_losses_by_hand_of_a_run_that_was_killed_are_found_whenever_it_was(clust
 
     runner = ScenarioRunner(cluster, Plan(), parent=cluster.parent)
     with runner as run:
-        swept = [(one.data["node"], one.data["rules"]) for one in run.journal if one.what == "rules-swept"]
+        swept = [
+            (one.data["node"], one.data["rules"])
+            for one in run.journal
+            if one.what == "rules-swept"
+        ]
         assert sorted(swept) == [("node-1", 1), ("node-2", 1)]
     runner.close()
     dead.close()
@@ -72,7 +84,11 @@ def test_a_run_by_hand_clears_what_another_left(cluster, churn):
         assert names(nested, JOBS) == ["theirs"]
         swept = sweep(run.stage.actor("test"), "look", "node-1", "kscen/", {})
         assert cluster.runner.call(swept) == 0
-        assert [(one.data["node"], one.data["rules"]) for one in run.journal if one.what == "rules-swept"] == [("node-1", 1)]
+        assert [
+            (one.data["node"], one.data["rules"])
+            for one in run.journal
+            if one.what == "rules-swept"
+        ] == [("node-1", 1)]
     assert run.outcome.leftovers == []
     runner.close()
 
@@ -103,23 +119,32 @@ def test_a_machine_that_is_still_booting_is_swept_when_it_is_back(cluster):
     runner.close()
 
 
-def test_a_machine_that_is_not_there_to_be_swept_makes_a_run_unknown_and_is_left_to_the_next(cluster):
+def test_a_machine_that_is_not_there_to_be_swept_makes_a_run_unknown_and_is_left_to_the_next(
+    cluster,
+):
     leave_a_rule_and_go_down(cluster)
     runner = ScenarioRunner(cluster, Plan(), parent=cluster.parent)
     for number in (1, 2):
         with runner as run:
             pass
         assert (run.outcome.verdict, run.outcome.leftovers) == ("unknown", [])
-        assert [one.data["nodes"] for one in run.journal if one.what == "not-swept"] == [["node-1"]], number
+        assert [one.data["nodes"] for one in run.journal if one.what == "not-swept"] == [
+            ["node-1"]
+        ], number
         assert 150 <= run.outcome.lasted < 160
     runner.close()
 
 
-def test_volumes_that_another_run_has_left_on_somebodys_cluster_are_told_with_what_removes_them(cluster):
+def test_volumes_that_another_run_has_left_on_somebodys_cluster_are_told_with_what_removes_them(
+    cluster,
+):
     bring_storage(cluster, "conditions")
     for name in "ab":
         metadata = {"name": name, "labels": DEAD}
-        body = {"metadata": metadata, "spec": {"size": "100Mi", "replicatedStorageClassName": "availability"}}
+        body = {
+            "metadata": metadata,
+            "spec": {"size": "100Mi", "replicatedStorageClassName": "availability"},
+        }
         cluster.runner.call(cluster.api("dead").create(REPLICATED_VOLUMES, body))
     cluster.owned = False
     runner = ScenarioRunner(cluster, Plan())
@@ -127,8 +152,10 @@ def test_volumes_that_another_run_has_left_on_somebodys_cluster_are_told_with_wh
         pass
     assert [str(warning.message) for warning in told] == [
         (
-            "2 volumes of other runs are on the tested cluster, and take room and time from this one's; if these runs are over: "
-            "kubectl delete replicatedvolumeattachments,replicatedvolumes -l 'kscen.io/run in (dead0000)'"
+            "2 volumes of other runs are on the tested cluster, and take room and time "
+            "from this one's; if these runs are over: "
+            "kubectl delete replicatedvolumeattachments,replicatedvolumes -l "
+            "'kscen.io/run in (dead0000)'"
         )
     ]
     runner.close()

@@ -1,4 +1,6 @@
-"""Runs on the real control plane with each generation of the storage: volumes that come and go, and faults made by hand."""
+"""Runs on the real control plane with each generation of the storage: volumes that come and go,
+and faults made by hand.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def scenario_runner(cluster, generation, request):
 
 @pytest.mark.parametrize("generation", ["conditions"], indirect=True)
 def test_two_lost_replicas_of_three_are_seen(scenario_runner, monkeypatch):
-    monkeypatch.setattr(lifecycle, "HEALING", 5.0)  # nothing will heal, and its five minutes are real ones here
+    monkeypatch.setattr(
+        lifecycle, "HEALING", 5.0
+    )  # nothing will heal, and its five minutes are real ones here
     with scenario_runner as run:
         volume = run.volumes.create(storage_class="consistency-and-availability")
         run.until(volume.ready, timeout="3m")
@@ -59,7 +63,12 @@ def test_two_lost_replicas_of_three_are_seen(scenario_runner, monkeypatch):
 def told(run):
     """Why it is not valid, with the stories of what is broken."""
     broken = [one.name for one in run.outcome.volumes.broken]
-    return "\n".join([run.outcome.explain(), *(line for one in broken for line in ("", one, *story(run.journal, one)))])
+    return "\n".join(
+        [
+            run.outcome.explain(),
+            *(line for one in broken for line in ("", one, *story(run.journal, one))),
+        ]
+    )
 
 
 @pytest.mark.parametrize("scenario_runner", [CHURN], indirect=True, ids=["churn"])
@@ -77,6 +86,8 @@ def test_one_cut_by_hand_while_others_come_and_go(scenario_runner, generation):
     assert incident.had_effect
     assert incident.removed_at - incident.started_at >= 20
     assert len(outcome.volumes) >= 3
-    assert set(outcome.volumes[volume.name].transitions) == set(HEALTH_SOURCES[generation].conditions)
+    assert set(outcome.volumes[volume.name].transitions) == set(
+        HEALTH_SOURCES[generation].conditions
+    )
     assert outcome.volumes[volume.name].verdict in {"stable", "recovered"}
     assert outcome.leftovers == []

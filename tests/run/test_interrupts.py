@@ -10,7 +10,9 @@ from pytest_kscen.run.context import heard
 def test_each_signal_says_the_next_word_and_then_the_handlers_are_back():
     runner, said = VirtualRunner(), []
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    with heard(runner.loop, lambda: said.append("stop"), lambda: said.append("hurry"), awaited=lambda: True):
+    with heard(
+        runner.loop, lambda: said.append("stop"), lambda: said.append("hurry"), awaited=lambda: True
+    ):
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGINT)
         assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
@@ -37,7 +39,12 @@ def test_a_wait_ends_when_the_signal_comes():
 @pytest.mark.parametrize("make", [VirtualRunner, WallRunner])
 def test_who_does_not_wait_for_the_run_is_interrupted(make):
     runner, said = make(), []
-    with heard(runner.loop, lambda: said.append("stop"), lambda: said.append("hurry"), awaited=lambda: False):
+    with heard(
+        runner.loop,
+        lambda: said.append("stop"),
+        lambda: said.append("hurry"),
+        awaited=lambda: False,
+    ):
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
         runner.advance(0.01)

@@ -1,4 +1,6 @@
-"""What is looked for after a run, with rights that end somewhere and servers that are out of order."""
+"""What is looked for after a run, with rights that end somewhere and servers that are out of
+order.
+"""
 
 from __future__ import annotations
 
@@ -63,12 +65,18 @@ def stage(cluster):
 
 
 def told(stage):
-    return [(entry.data["resource"], entry.data["why"]) for entry in stage.journal if entry.what == "not-looked-into"]
+    return [
+        (entry.data["resource"], entry.data["why"])
+        for entry in stage.journal
+        if entry.what == "not-looked-into"
+    ]
 
 
 def test_the_parent_is_looked_into_where_its_user_may(cluster, stage):
     parent = stage.parent
-    narrow = dataclasses.replace(parent, api_for=lambda name: Narrow(parent.api_for(name), parent.namespace))
+    narrow = dataclasses.replace(
+        parent, api_for=lambda name: Narrow(parent.api_for(name), parent.namespace)
+    )
     stage = dataclasses.replace(stage, parent=narrow)
     cluster.advance(5)
     cluster.runner.call(cause(stage, manual_faults.network_block("node-1", "node-2")))
@@ -78,11 +86,14 @@ def test_the_parent_is_looked_into_where_its_user_may(cluster, stage):
 
 
 @pytest.mark.parametrize(
-    ("recovers", "took", "unseen"), [(30, 30, ["secrets"]), (3600, 120, ["secrets", "ingresses.networking.k8s.io"])]
+    ("recovers", "took", "unseen"),
+    [(30, 30, ["secrets"]), (3600, 120, ["secrets", "ingresses.networking.k8s.io"])],
 )
 def test_where_nobody_could_look_is_told(cluster, stage, recovers, took, unseen):
     began = cluster.now
-    sick = dataclasses.replace(stage, api_for=lambda name: Sick(cluster.api(name), stage.clock, began + recovers))
+    sick = dataclasses.replace(
+        stage, api_for=lambda name: Sick(cluster.api(name), stage.clock, began + recovers)
+    )
     assert cluster.runner.call(leftovers(sick, sick.actor("run"), 120)) == []
     assert cluster.now - began == took
     assert [resource for resource, _ in told(stage)] == unseen

@@ -1,4 +1,6 @@
-"""Several engines and runs as processes beside one cluster, here an embedded one's port: one of them drives."""
+"""Several engines and runs as processes beside one cluster, here an embedded one's port: one of
+them drives.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +58,17 @@ def start(cluster):
     with contextlib.ExitStack() as started:
 
         def start():
-            command = [sys.executable, "-m", "pytest_kscen", "workflow-engine", "--kubeconfig", str(cluster.kubeconfig)]
-            engine = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            command = [
+                sys.executable,
+                "-m",
+                "pytest_kscen",
+                "workflow-engine",
+                "--kubeconfig",
+                str(cluster.kubeconfig),
+            ]
+            engine = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
             started.callback(engine.communicate)
             started.callback(engine.kill)
             return engine
@@ -68,8 +79,18 @@ def start(cluster):
 def pytest_on(cluster, folder):
     (folder / "w.workflow.yaml").write_text(FILE)
     (folder / "pytest.ini").write_text("[pytest]\n")
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--kubeconfig", str(cluster.kubeconfig)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "--kubeconfig",
+        str(cluster.kubeconfig),
+    ]
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=120
+    )
 
 
 def ends(engine, number):
@@ -111,24 +132,33 @@ def test_one_from_whom_it_is_taken_ends_and_leaves_the_others_webhook(cluster, s
     assert engine.stdout.readline() == DRIVES
     call, api = cluster.runner.call, cluster.api("test")
     end = time.monotonic() + 30
-    while not call(api.list(VALIDATING_WEBHOOKS)).items:  # simulated time stands still: the engine goes by the wall's
+    while not call(
+        api.list(VALIDATING_WEBHOOKS)
+    ).items:  # simulated time stands still: the engine goes by the wall's
         assert time.monotonic() < end
         time.sleep(0.05)
     call(api.patch(LEASES, LEASE_NAME, {"spec": {"holderIdentity": "another"}}, LEASE_NAMESPACE))
     assert engine.wait(timeout=30) == 1
     said = engine.communicate()[1].splitlines()[-1]
     assert said == (
-        f"the Lease {LEASE_NAMESPACE}/{LEASE_NAME} is held by another now: another engine may drive the workflows, so this one has ended"
+        f"the Lease {LEASE_NAMESPACE}/{LEASE_NAME} is held by another now: another engine "
+        "may drive the workflows, so this one has ended"
     )
-    assert [each["metadata"]["name"] for each in call(api.list(VALIDATING_WEBHOOKS)).items] == [WEBHOOK]
+    assert [each["metadata"]["name"] for each in call(api.list(VALIDATING_WEBHOOKS)).items] == [
+        WEBHOOK
+    ]
 
 
-def test_pytest_refuses_where_an_engine_drives_and_gives_back_where_none_does(cluster, start, tmp_path):
+def test_pytest_refuses_where_an_engine_drives_and_gives_back_where_none_does(
+    cluster, start, tmp_path
+):
     engine = start()
     assert engine.stdout.readline() == DRIVES
     played = pytest_on(cluster, tmp_path)
     assert played.returncode == 1, played.stdout
-    assert re.search(rf"are driven by workflow-engine \w{{5}}, process {engine.pid} on ", played.stdout)
+    assert re.search(
+        rf"are driven by workflow-engine \w{{5}}, process {engine.pid} on ", played.stdout
+    )
     assert "end that first; if it was killed, try again when 15 s are over" in played.stdout
     call, api = cluster.runner.call, cluster.api("test")
     assert call(api.list(SHIPPED.workflows)).items == []
@@ -150,7 +180,11 @@ def test_a_run_from_which_it_is_taken_ends_with_that(cluster):
         def play():
             with runner as run:
                 workflow = run.workflow(hour)
-                run.call(given.api("test").patch(LEASES, LEASE_NAME, {"spec": {"holderIdentity": "another"}}, LEASE_NAMESPACE))
+                run.call(
+                    given.api("test").patch(
+                        LEASES, LEASE_NAME, {"spec": {"holderIdentity": "another"}}, LEASE_NAMESPACE
+                    )
+                )
                 run.until(workflow.finished, timeout="30s")
 
         with pytest.raises(LeaseLost, match="is held by another now"):

@@ -1,4 +1,6 @@
-"""What a run is told before it touches anything: every single thing that is wrong, and what to do."""
+"""What a run is told before it touches anything: every single thing that is wrong, and what to
+do.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,12 @@ def do(cluster):
 def definition(resource, status=OPEN):
     names = {"plural": resource.plural, "kind": resource.kind}
     schema = {"type": "object", "properties": {"spec": OPEN, "status": status}}
-    version = {"name": resource.version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    version = {
+        "name": resource.version,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+    }
     scope = "Namespaced" if resource.namespaced else "Cluster"
     return {
         "metadata": {"name": resource.qualified},
@@ -60,7 +67,9 @@ def definition(resource, status=OPEN):
 
 async def serve(api, resources, **statuses):
     for resource in resources:
-        await api.create(CUSTOM_RESOURCE_DEFINITIONS, definition(resource, statuses.get(resource.plural, OPEN)))
+        await api.create(
+            CUSTOM_RESOURCE_DEFINITIONS, definition(resource, statuses.get(resource.plural, OPEN))
+        )
 
 
 async def bring_storage(api, **statuses):
@@ -81,7 +90,9 @@ def complaints(cluster, plan, *, parent=True):
     """The lines of the refusal; none if there is none."""
     over = Parent(cluster.api, "default", owned=True) if parent else None
     with contextlib.closing(Journal(cluster.runner.clock)) as journal:
-        stage = Stage(cluster.api, cluster.runner.clock, cluster.chance, journal, "run", parent=over)
+        stage = Stage(
+            cluster.api, cluster.runner.clock, cluster.chance, journal, "run", parent=over
+        )
         try:
             cluster.runner.call(preflight(stage, plan))
         except PreflightRefused as refusal:
@@ -112,7 +123,10 @@ def test_everything_that_is_wrong_is_told_at_once(cluster):
 def test_unknown_classes_are_told_with_those_there_are(cluster, do):
     do(bring_storage(cluster.api()))
     assert complaints(cluster, Plan(Churn(storage_classes=("a", "c", "d")))) == [
-        "there are no storage classes c, d; those there are: a, b: choose of them with --storage-classes or the marker"
+        (
+            "there are no storage classes c, d; those there are: a, b: choose of them with "
+            "--storage-classes or the marker"
+        )
     ]
 
 
@@ -131,17 +145,27 @@ def test_a_storage_of_another_generation(cluster, do, published, health, fitting
     status = {"type": "object", "properties": {published: OPEN}}
     do(bring_storage(cluster.api(), replicatedvolumes=status))
     said = complaints(cluster, Plan(Churn(storage_classes=("a",)), health=health))
-    why = f"the storage there does not publish its volumes' health as {health!r}: give --kscen-volume-health {fitting}"
+    why = (
+        f"the storage there does not publish its volumes' health as {health!r}: give "
+        f"--kscen-volume-health {fitting}"
+    )
     assert said == ([why] if fitting else [])
 
 
-@pytest.mark.parametrize(("folder", "health"), [("storage-era-a", "conditions"), ("storage-main", "effectiveLayout")])
+@pytest.mark.parametrize(
+    ("folder", "health"), [("storage-era-a", "conditions"), ("storage-main", "effectiveLayout")]
+)
 def test_the_published_definitions_tell_their_generation(cluster, do, folder, health):
     (volumes,) = published(f"{folder}/replicatedvolumes.yaml")
     status = volumes["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
     do(bring_storage(cluster.api(), replicatedvolumes=status))
-    fits = {name: complaints(cluster, Plan(Churn(storage_classes=("a",)), health=name)) == [] for name in HEALTH_SOURCES}
-    assert fits == {name: (name == "conditions") is (health == "conditions") for name in HEALTH_SOURCES}
+    fits = {
+        name: complaints(cluster, Plan(Churn(storage_classes=("a",)), health=name)) == []
+        for name in HEALTH_SOURCES
+    }
+    assert fits == {
+        name: (name == "conditions") is (health == "conditions") for name in HEALTH_SOURCES
+    }
 
 
 def test_chaos_on_machines_without_a_parent(cluster):
@@ -153,7 +177,9 @@ def test_chaos_on_machines_without_a_parent(cluster):
 def test_too_few_machines(cluster, do):
     do(bring_machines(cluster.api(), "node-1"))
     where = "there are 1 (node-1) in the namespace default of the parent cluster"
-    assert complaints(cluster, CUT) == [f"network-block needs 2 virtual machines: {where}: see --vm-namespace"]
+    assert complaints(cluster, CUT) == [
+        f"network-block needs 2 virtual machines: {where}: see --vm-namespace"
+    ]
 
 
 def test_a_group_that_leaves_nobody_else(cluster, do):
@@ -162,7 +188,9 @@ def test_a_group_that_leaves_nobody_else(cluster, do):
     left = "network-block: a group of 2 leaves no machine on the other side"
     where = "there are 2 (node-1, node-2) in the namespace default of the parent cluster"
     how = "give --chaos-partition-group-size (or group_size) 1 at most, or 0 for half"
-    assert complaints(cluster, Plan(chaos=(NetworkBlock(group_size=2),))) == [f"{left}: {where}: {how}"]
+    assert complaints(cluster, Plan(chaos=(NetworkBlock(group_size=2),))) == [
+        f"{left}: {where}: {how}"
+    ]
     without_groups = NetworkBlock(group_size=2, variants=("blocking-everything", "blocking-drbd"))
     assert complaints(cluster, Plan(chaos=(without_groups,))) == []
 
@@ -171,7 +199,10 @@ def test_nodes_that_are_none_of_the_machines(cluster, do):
     do(bring_storage(cluster.api()))
     do(bring_machines(cluster.api(), "node-1", "worker-7"))
     assert complaints(cluster, CUT) == [
-        "no virtual machine in default is named as node-2: are the tested cluster's nodes the virtual machines of --vm-namespace?"
+        (
+            "no virtual machine in default is named as node-2: are the tested cluster's "
+            "nodes the virtual machines of --vm-namespace?"
+        )
     ]
 
 
@@ -182,20 +213,31 @@ def test_classes_that_need_more_nodes(cluster, do):
         ("thrice", {"replication": "ConsistencyAndAvailability"}),
         ("figures", {"failuresToTolerate": 2, "guaranteedMinimumDataRedundancy": 1}),
     ):
-        do(cluster.api().create(REPLICATED_STORAGE_CLASSES, {"metadata": {"name": name}, "spec": spec}))
+        do(
+            cluster.api().create(
+                REPLICATED_STORAGE_CLASSES, {"metadata": {"name": name}, "spec": spec}
+            )
+        )
     assert complaints(cluster, Plan(Churn(storage_classes=("a", "twice")))) == []
     assert complaints(cluster, Plan(Churn(storage_classes=("figures", "twice", "thrice")))) == [
-        f"the storage class {name} has its volumes' data on {count} nodes, and the storage has 2 (node-1, node-2): "
+        f"the storage class {name} has its volumes' data on {count} nodes, and the "
+        "storage has 2 (node-1, node-2): "
         "give the cluster more, or choose other classes with --storage-classes or the marker"
         for name, count in (("figures", 4), ("thrice", 3))
     ]
 
 
 def test_pods_that_are_not_there(cluster, do):
-    here, nobody = Plan(chaos=(PodDestroy("app=a"), PodDestroy("app in (b, c)"))), Plan(chaos=(PodDestroy(namespace="nope"),))
+    here, nobody = (
+        Plan(chaos=(PodDestroy("app=a"), PodDestroy("app in (b, c)"))),
+        Plan(chaos=(PodDestroy(namespace="nope"),)),
+    )
     where = "in the namespace 'd8-sds-replicated-volume'"
     assert complaints(cluster, Plan(Churn(storage_classes=("a",), pod_destroyer=True)))[-2:] == [
-        f"pod-destroy: there is no pod with app={app} {where}; there is none at all; there are pods in no namespace"
+        (
+            f"pod-destroy: there is no pod with app={app} {where}; there is none at all; "
+            "there are pods in no namespace"
+        )
         for app in ("agent", "controller")
     ]
     do(cluster.api().create(NAMESPACES, {"metadata": {"name": STORAGE_NAMESPACE}}))
@@ -208,7 +250,8 @@ def test_pods_that_are_not_there(cluster, do):
         f"pod-destroy: there is no pod with app in (b, c) {where}; the pods there have app=a"
     ]
     assert complaints(cluster, nobody, parent=False) == [
-        f"pod-destroy: there is no pod with app={app} in the namespace 'nope'; there is none at all; "
+        f"pod-destroy: there is no pod with app={app} in the namespace 'nope'; there is "
+        "none at all; "
         "there are pods in d8-sds-replicated-volume"
         for app in ("agent", "controller")
     ]

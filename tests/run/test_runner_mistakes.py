@@ -29,7 +29,10 @@ def runner():
 
 @pytest.mark.parametrize("duration", [0, "0s", -1, "-5m"])
 def test_a_run_needs_time(runner, duration):
-    with pytest.raises(ValueError, match=r"write seconds, zero or more|a run needs time: give more than zero, as in '90s'"):
+    with pytest.raises(
+        ValueError,
+        match=r"write seconds, zero or more|a run needs time: give more than zero, as in '90s'",
+    ):
         runner.run(duration)
     assert runner.runs == []
 
@@ -64,7 +67,11 @@ def test_each_way_to_say_how_long(runner, given):
 def test_a_run_that_is_too_short_for_an_incident(runner):
     runner.plan = Plan(chaos=(VmReboot(),))
     with pytest.warns(
-        PlanWarning, match=r"^vm-reboot has no incident in this run: its first one comes after 5m at the earliest, and "
+        PlanWarning,
+        match=(
+            r"^vm-reboot has no incident in this run: its first one comes after 5m at the "
+            r"earliest, and "
+        ),
     ):
         outcome = runner.run("5m")
     assert (outcome.verdict, outcome.incidents) == ("unknown", [])
@@ -75,13 +82,15 @@ def test_a_run_that_is_too_short_for_the_pods_that_churn_destroys():
     assert list(plan.in_vain(31)) == []
     (said,) = plan.in_vain(30)
     assert said == (
-        "volume_churn's pod_destroyer has no incident in this run: its first one comes after 30s at the earliest, and the run "
+        "volume_churn's pod_destroyer has no incident in this run: its first one comes "
+        "after 30s at the earliest, and the run "
         'lasts 30s: run longer, or declare chaos("pod-destroy", period=...) in its place'
     )
 
 
 HASTY = (
-    "vm-reboot restarts machines more often than every 5m, as asked: one that boots for longer is restarted all the time: "
+    "vm-reboot restarts machines more often than every 5m, as asked: one that boots for "
+    "longer is restarted all the time: "
     "leave the period out, or give 5m or more"
 )
 
@@ -108,22 +117,32 @@ def test_a_volumes_link_cannot_be_cut_where_there_is_no_volume():
     alone = NetworkBlock(variants=("blocking-drbd",))
     (said,) = Plan(chaos=(alone,)).in_vain(600)
     assert said == (
-        "network-block has no incident in this run unless the cluster has volumes already: blocking-drbd, its only variant, "
-        "cuts a volume's link, and the plan makes none: declare volume_churn, or give other variants too"
+        "network-block has no incident in this run unless the cluster has volumes "
+        "already: blocking-drbd, its only variant, "
+        "cuts a volume's link, and the plan makes none: declare volume_churn, or give "
+        "other variants too"
     )
     for plan in Plan(Churn(), (alone,)), Plan(chaos=(NetworkBlock(),)):
         assert list(plan.in_vain(600)) == []
 
 
 def test_a_run_of_which_nothing_is_declared(runner):
-    with pytest.warns(PlanWarning, match=r"^nothing is declared: this run makes no volumes and does no chaos: mark the test with"):
+    with pytest.warns(
+        PlanWarning,
+        match=(
+            r"^nothing is declared: this run makes no volumes and does no chaos: mark the "
+            r"test with"
+        ),
+    ):
         runner.run("1m")
 
 
 @pytest.mark.filterwarnings("ignore:nothing is declared")
 def test_runs_do_not_nest(runner):
     with runner as run:
-        with pytest.raises(RuntimeError, match="a run is on: act on what `with scenario_runner as run` gave"):
+        with pytest.raises(
+            RuntimeError, match="a run is on: act on what `with scenario_runner as run` gave"
+        ):
             runner.run("1m")
         with pytest.raises(RuntimeError, match="a run is on"), runner:
             pass
@@ -151,7 +170,11 @@ def test_a_run_that_is_over_does_nothing(runner, act):
     then, entries = runner.cluster.now, run.journal.entries
     with pytest.raises(RuntimeError, match=r"^the run is over: act on it inside its `with` block"):
         act(run)
-    assert (runner.cluster.now, run.journal.entries, run.outcome.verdict) == (then, entries, "valid")
+    assert (runner.cluster.now, run.journal.entries, run.outcome.verdict) == (
+        then,
+        entries,
+        "valid",
+    )
 
 
 @pytest.mark.filterwarnings("ignore:nothing is declared")
@@ -166,7 +189,10 @@ def test_an_async_test_is_told_to_be_a_plain_one(runner):
 
 def test_a_cluster_without_nodes():
     cluster = EmbeddedCluster("nobody", nodes=0)
-    with contextlib.closing(cluster), pytest.raises(PreflightRefused, match=r"^the cluster has no nodes, and the storage lives"):
+    with (
+        contextlib.closing(cluster),
+        pytest.raises(PreflightRefused, match=r"^the cluster has no nodes, and the storage lives"),
+    ):
         ScenarioRunner(cluster, Plan(Churn())).run("1m")
 
 
@@ -174,6 +200,12 @@ def test_a_cluster_without_nodes():
 def test_a_condition_that_was_called(runner, by):
     with (
         runner as run,
-        pytest.raises(TypeError, match=r"^until\(False\): give the condition itself, as in until\(volume.ready\), not what it"),
+        pytest.raises(
+            TypeError,
+            match=(
+                r"^until\(False\): give the condition itself, as in until\(volume.ready\), "
+                r"not what it"
+            ),
+        ),
     ):
         (run if by == "run" else runner.cluster).until(False)

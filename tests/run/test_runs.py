@@ -1,4 +1,6 @@
-"""The thin thread from end to end: churn and pod chaos on the embedded cluster, and what the outcome says of them."""
+"""The thin thread from end to end: churn and pod chaos on the embedded cluster, and what the
+outcome says of them.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,10 @@ def test_volumes_of_newer_storage_are_judged_by_its_own_words(play, health):
     outcome, _ = play(Plan(Churn(max_volumes=2), health=health), "5m")
     assert outcome.verdict == "valid", outcome.explain()
     assert len(outcome.volumes) >= 4
-    assert all(set(volume.transitions) == set(HEALTH_SOURCES[health].conditions) for volume in outcome.volumes)
+    assert all(
+        set(volume.transitions) == set(HEALTH_SOURCES[health].conditions)
+        for volume in outcome.volumes
+    )
     assert outcome.volumes.stable == list(outcome.volumes)
 
 
@@ -103,7 +108,10 @@ ALONE = Plan(Churn(max_volumes=1, step=(1, 1), step_period=(1.0, 1.0), lifetime=
 
 
 def test_a_volume_that_breaks_is_seen(play):
-    """While the storage has no controllers somebody says that a condition is off. They are back when the run heals."""
+    """While the storage has no controllers somebody says that a condition is off.
+
+    They are back when the run heals.
+    """
 
     async def vandal(cluster):
         api, clock = cluster.api("vandal"), cluster.runner.clock
@@ -111,9 +119,14 @@ def test_a_volume_that_breaks_is_seen(play):
         await api.patch(DEPLOYMENTS, "controller", {"spec": {"replicas": 0}}, NAMESPACE)
         await clock.sleep(60)
         (volume,) = (await api.list(REPLICATED_VOLUMES)).items
-        conditions = [{**one, "status": "False"} if one["type"] == "Quorum" else one for one in volume["status"]["conditions"]]
+        conditions = [
+            {**one, "status": "False"} if one["type"] == "Quorum" else one
+            for one in volume["status"]["conditions"]
+        ]
         status = {"status": {"conditions": conditions}}
-        await api.patch(REPLICATED_VOLUMES, volume["metadata"]["name"], status, subresource="status")
+        await api.patch(
+            REPLICATED_VOLUMES, volume["metadata"]["name"], status, subresource="status"
+        )
         await clock.sleep(150)
         await api.patch(DEPLOYMENTS, "controller", {"spec": {"replicas": 3}}, NAMESPACE)
 
@@ -133,12 +146,22 @@ def wiped(after, *, by_force):
     async def vandal(cluster):
         api = cluster.api("vandal")
         await cluster.runner.clock.sleep(after)
-        for resource in (REPLICATED_VOLUMES, REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUME_REPLICAS):
-            for one in (await api.list(resource)).items if by_force or resource is REPLICATED_VOLUMES else ():
+        for resource in (
+            REPLICATED_VOLUMES,
+            REPLICATED_VOLUME_ATTACHMENTS,
+            REPLICATED_VOLUME_REPLICAS,
+        ):
+            for one in (
+                (await api.list(resource)).items
+                if by_force or resource is REPLICATED_VOLUMES
+                else ()
+            ):
                 with contextlib.suppress(NotFound):
                     await api.delete(resource, one["metadata"]["name"])
                     if by_force:
-                        await api.patch(resource, one["metadata"]["name"], {"metadata": {"finalizers": None}})
+                        await api.patch(
+                            resource, one["metadata"]["name"], {"metadata": {"finalizers": None}}
+                        )
 
     return vandal
 
@@ -152,7 +175,11 @@ def test_a_volume_that_vanishes_is_broken(play, after, by_force):
     outcome, run = play(ALONE, "4m", wiped(after, by_force=by_force))
     volume = outcome.volumes[0]
     ready = after > 10
-    assert (volume.verdict, set(volume.transitions.values()), volume.ready_at is not None) == ("broken", {0}, ready)
+    assert (volume.verdict, set(volume.transitions.values()), volume.ready_at is not None) == (
+        "broken",
+        {0},
+        ready,
+    )
     assert f"{volume.name} (gone at {volume.lost_at:g} s, and not by us)" in outcome.explain()
     assert outcome.verdict == "invalid"
     assert "volume-went" in [entry.what for entry in run.journal]
@@ -175,7 +202,11 @@ def test_a_volume_that_vanishes_while_the_run_heals_is_broken(play, monkeypatch)
 )
 def test_what_is_never_let_in_proves_nothing(play, resource, said):
     async def closed(cluster):
-        cluster.admission.add(Hook("quota", validate=lambda _: "no more", resources=(resource,), operations=("CREATE",)))
+        cluster.admission.add(
+            Hook(
+                "quota", validate=lambda _: "no more", resources=(resource,), operations=("CREATE",)
+            )
+        )
 
     outcome, _ = play(Plan(Churn(max_volumes=3)), "10m", closed)
     assert outcome.verdict == "unknown"
@@ -194,9 +225,16 @@ def test_a_large_volume_has_as_long_as_it_is_given(play, patience, verdict, dura
 
 @pytest.mark.parametrize(("duration", "verdict"), [("10m", "valid"), ("20m", "unknown")])
 def test_a_storage_has_the_time_to_replace_what_we_took(play, duration, verdict):
-    """Two disks of three need 620 seconds, and we take one each minute. After 700 churn gives a volume up."""
-    large = Churn(("consistency-and-availability",), max_volumes=1, step=(1, 1), size="30Gi", patience=700.0)
-    churn = dataclasses.replace(large, replica_destroyer=True, replica_destroyer_period=(60.0, 60.0))
+    """Two disks of three need 620 seconds, and we take one each minute.
+
+    After 700 churn gives a volume up.
+    """
+    large = Churn(
+        ("consistency-and-availability",), max_volumes=1, step=(1, 1), size="30Gi", patience=700.0
+    )
+    churn = dataclasses.replace(
+        large, replica_destroyer=True, replica_destroyer_period=(60.0, 60.0)
+    )
     outcome, _ = play(Plan(churn), duration)
     assert outcome.volumes.broken == []
     verdicts = {finding.check: finding.verdict for finding in outcome.findings}
@@ -206,7 +244,11 @@ def test_a_storage_has_the_time_to_replace_what_we_took(play, duration, verdict)
 @pytest.mark.parametrize(
     ("churn", "check", "said"),
     [
-        (Churn(max_volumes=3, replica_destroyer=True, patience=60.0), "volumes", "1 of 12 volumes did not keep the state"),
+        (
+            Churn(max_volumes=3, replica_destroyer=True, patience=60.0),
+            "volumes",
+            "1 of 12 volumes did not keep the state",
+        ),
         (
             Churn(max_volumes=3, replica_destroyer=True, lifetime=(3600.0, 3600.0)),
             "liveness",
@@ -231,10 +273,19 @@ def test_a_storage_that_never_replaces_what_we_took_is_found(play, monkeypatch, 
 @pytest.mark.parametrize("generation", HEALTH_SOURCES)
 def test_what_we_took_is_seen_to_be_replaced(play, generation):
     """Or, of newer storage, to be missed by nobody."""
-    churn = Churn(max_volumes=2, lifetime=(400.0, 400.0), replica_destroyer=True, replica_destroyer_period=(90.0, 90.0))
+    churn = Churn(
+        max_volumes=2,
+        lifetime=(400.0, 400.0),
+        replica_destroyer=True,
+        replica_destroyer_period=(90.0, 90.0),
+    )
     outcome, run = play(Plan(churn, health=generation), "5m")
-    disks = [entry.at for entry in run.journal if entry.what == "ended" and "patience" in entry.data]
-    assert [entry.at for entry in run.journal if entry.what == "whole"] == [pytest.approx(at + 10) for at in disks]
+    disks = [
+        entry.at for entry in run.journal if entry.what == "ended" and "patience" in entry.data
+    ]
+    assert [entry.at for entry in run.journal if entry.what == "whole"] == [
+        pytest.approx(at + 10) for at in disks
+    ]
     assert len(disks) >= 4
     assert outcome.volumes.stable == list(outcome.volumes)
 
@@ -246,7 +297,10 @@ def test_volumes_that_nobody_could_look_at_are_not_late(play, monkeypatch):
     monkeypatch.setattr(lifecycle, "wait_for", refused)
     outcome, _ = play(Plan(Churn(max_volumes=1, lifetime=(3600.0, 3600.0))), "2m")
     assert outcome.verdict == "unknown"
-    assert "liveness is unknown: nobody saw whether the volumes that were left became ready again" in outcome.explain()
+    assert (
+        "liveness is unknown: nobody saw whether the volumes that were left became ready again"
+        in outcome.explain()
+    )
 
 
 def test_a_checker_that_crashes_makes_the_verdict_unknown(play, monkeypatch):
@@ -257,7 +311,10 @@ def test_a_checker_that_crashes_makes_the_verdict_unknown(play, monkeypatch):
     outcome, _ = play(ALONE, "5m")
     (volume,) = outcome.volumes
     assert (outcome.verdict, volume.verdict) == ("unknown", "unknown")
-    assert f"1 of 1 volumes could not be judged: {volume.name} (the checker crashed: KeyError('lost'))" in outcome.explain()
+    assert (
+        f"1 of 1 volumes could not be judged: {volume.name} (the checker crashed: KeyError('lost'))"
+        in outcome.explain()
+    )
 
 
 def test_a_second_run_on_one_cluster_finds_its_storage():

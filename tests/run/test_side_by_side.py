@@ -1,4 +1,6 @@
-"""Two runs of one test in one cluster that outlives them: each has its own volumes, and leaves the other's alone."""
+"""Two runs of one test in one cluster that outlives them: each has its own volumes, and leaves
+the other's alone.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,19 @@ def test_neither_takes_the_other_for_itself():
 
     def begin(salt):
         cluster.chance = Chance("the test's own seed", salt=salt)
-        runner = ScenarioRunner(cluster, Plan(Churn(max_volumes=3, step=(3, 3), lifetime=(600.0, 600.0))))
+        runner = ScenarioRunner(
+            cluster, Plan(Churn(max_volumes=3, step=(3, 3), lifetime=(600.0, 600.0)))
+        )
         return runner, runner.__enter__()
 
     def volumes(run):
         mine = f"kscen.io/run={run.stage.run_id}"
         listing = cluster.runner.call(cluster.api("test").list(REPLICATED_VOLUMES, labels=mine))
-        return [one["metadata"]["name"] for one in listing.items if "deletionTimestamp" not in one["metadata"]]
+        return [
+            one["metadata"]["name"]
+            for one in listing.items
+            if "deletionTimestamp" not in one["metadata"]
+        ]
 
     one, first = begin("monday")
     first.advance("2m")

@@ -1,4 +1,6 @@
-"""Of several runs on somebody's virtual machines one shakes them at a time; who is refused is told whose they are."""
+"""Of several runs on somebody's virtual machines one shakes them at a time; who is refused is
+told whose they are.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,17 @@ class World:
 
     def __init__(self):
         self.cluster = EmbeddedCluster("tenure", nodes=3)
-        self.parent = dataclasses.replace(self.cluster.parent(kubeconfig=None, namespace=""), owned=False)
+        self.parent = dataclasses.replace(
+            self.cluster.parent(kubeconfig=None, namespace=""), owned=False
+        )
         self.api = self.parent.api_for("test")
         self.runners = []
 
     def runner(self, keep=lambda _: None, **others):
         parent = dataclasses.replace(self.parent, **others)
-        self.runners.append(ScenarioRunner(self.cluster, CUTS, parent=lambda: parent, keep=lambda _: keep))
+        self.runners.append(
+            ScenarioRunner(self.cluster, CUTS, parent=lambda: parent, keep=lambda _: keep)
+        )
         return self.runners[-1]
 
     @property
@@ -48,11 +54,16 @@ class World:
     @property
     def holder_now(self):
         """Asked inside the loop."""
-        lease = self.cluster._host.server.core.store.get(("coordination.k8s.io", "leases", self.parent.namespace, NAME))
+        lease = self.cluster._host.server.core.store.get(
+            ("coordination.k8s.io", "leases", self.parent.namespace, NAME)
+        )
         return holder_of(lease)
 
     def cuts(self):
-        return [each["metadata"]["name"] for each in self.call(self.api.list(CILIUM_NETWORK_POLICIES)).items]
+        return [
+            each["metadata"]["name"]
+            for each in self.call(self.api.list(CILIUM_NETWORK_POLICIES)).items
+        ]
 
     def held_by(self, holder):
         metadata = {"name": NAME, "namespace": self.parent.namespace}
@@ -84,12 +95,17 @@ def test_a_second_run_is_refused_and_leaves_the_firsts_chaos_alone(world):
         with pytest.raises(PreflightRefused) as refused, world.runner():
             """It does not come so far."""
         assert str(refused.value) == (
-            f"another run does chaos on the parent cluster, or needs it calm: {world.holder} holds the Lease vms/{NAME} there: "
+            "another run does chaos on the parent cluster, or needs it calm: "
+            f"{world.holder} holds the Lease vms/{NAME} there: "
             "wait for its end, or end it; if it was killed, try again when 15 s are over"
         )
         assert f"run {first.stage.run_id}, process " in world.holder
         assert world.cuts() == there != []
-    assert (world.holder, claims(first), claims(world.runners[1].runs[0])) == ("", ["done"], ["failed"])
+    assert (world.holder, claims(first), claims(world.runners[1].runs[0])) == (
+        "",
+        ["done"],
+        ["failed"],
+    )
     with world.runner() as second:
         assert f"run {second.stage.run_id}, " in world.holder
     assert world.holder == ""
@@ -136,7 +152,11 @@ def test_whoever_was_killed_is_waited_for(world):
     world.held_by("a run that is no more")
     with world.runner() as run:
         assert run.journal.now == LASTS
-        (claimed_at,) = [entry.at for entry in run.journal if entry.what == "ended" and entry.data["action"] == "claim the Lease"]
+        (claimed_at,) = [
+            entry.at
+            for entry in run.journal
+            if entry.what == "ended" and entry.data["action"] == "claim the Lease"
+        ]
         assert claimed_at == LASTS
         assert run.stage.run_id in world.holder
 
@@ -184,16 +204,22 @@ class Refusing(ForwardingApi):
 
 
 def test_who_may_not_see_the_lease_is_told_what_to_ask_for(world):
-    with pytest.raises(PreflightRefused) as refused, Refusing.of(world, LEASES, Forbidden("not for you")):
+    with (
+        pytest.raises(PreflightRefused) as refused,
+        Refusing.of(world, LEASES, Forbidden("not for you")),
+    ):
         """It does not come so far."""
     assert str(refused.value) == (
-        "whether another run does chaos on the parent cluster cannot be told: not for you. Our user needs get, create and "
+        "whether another run does chaos on the parent cluster cannot be told: not for "
+        "you. Our user needs get, create and "
         "update of leases.coordination.k8s.io in the namespace vms there"
     )
 
 
 @pytest.mark.parametrize("resource", [CILIUM_NETWORK_POLICIES, VIRTUAL_MACHINE_OPERATIONS])
-def test_who_may_not_see_what_earlier_runs_have_left_is_refused_before_a_place_is_taken(world, resource):
+def test_who_may_not_see_what_earlier_runs_have_left_is_refused_before_a_place_is_taken(
+    world, resource
+):
     def take(_):
         pytest.fail("it does not come so far")
 
@@ -202,7 +228,10 @@ def test_who_may_not_see_what_earlier_runs_have_left_is_refused_before_a_place_i
 
     with pytest.raises(PreflightRefused) as refused, world.runner(take, api_for=api_for):
         """It does not come so far."""
-    assert str(refused.value) == f"the parent cluster does not let us list {resource.qualified}: not for you"
+    assert (
+        str(refused.value)
+        == f"the parent cluster does not let us list {resource.qualified}: not for you"
+    )
     assert world.holder is None
 
 
@@ -211,7 +240,9 @@ def test_pods_that_churn_destroys_need_to_see_earlier_jobs_too(world):
     api = world.cluster.api
     world.cluster.api = lambda name: Refusing(api(name), JOBS, Forbidden("not for you"))
     runner = ScenarioRunner(world.cluster, Plan(Churn(pod_destroyer=True)))
-    with pytest.raises(PreflightRefused, match=r"^the tested cluster does not let us list jobs.batch: not for you$"):
+    with pytest.raises(
+        PreflightRefused, match=r"^the tested cluster does not let us list jobs.batch: not for you$"
+    ):
         runner.run("1m")
 
 
@@ -266,17 +297,26 @@ def test_the_tested_clusters_jobs_are_one_runs_at_a_time(world):
     world.cluster.owned = False
     with (
         world.runner(),
-        pytest.raises(PreflightRefused, match="another run does chaos on the tested cluster, or needs it calm: run "),
+        pytest.raises(
+            PreflightRefused,
+            match="another run does chaos on the tested cluster, or needs it calm: run ",
+        ),
     ):
         ScenarioRunner(world.cluster, Plan(chaos=(PodDestroy(),))).run("1m")
 
 
 def test_pods_that_churn_or_a_test_destroys_are_chaos_too(world):
-    world.cluster.owned, taken = False, "another run does chaos on the tested cluster, or needs it calm: run "
+    world.cluster.owned, taken = (
+        False,
+        "another run does chaos on the tested cluster, or needs it calm: run ",
+    )
     with world.runner():
         with pytest.raises(PreflightRefused, match=taken):
             ScenarioRunner(world.cluster, Plan(Churn(pod_destroyer=True))).run("1m")
-        with ScenarioRunner(world.cluster, Plan()) as run, pytest.raises(PreflightRefused, match=taken):
+        with (
+            ScenarioRunner(world.cluster, Plan()) as run,
+            pytest.raises(PreflightRefused, match=taken),
+        ):
             run.chaos.pod_destroy("app=agent")
 
 

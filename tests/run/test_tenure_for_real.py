@@ -1,4 +1,6 @@
-"""Runs on one cluster that is nobody's own, here an embedded one's port: on the wall's clock, too, one does chaos at a time."""
+"""Runs on one cluster that is nobody's own, here an embedded one's port: on the wall's clock,
+too, one does chaos at a time.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def begin(world):
     with contextlib.ExitStack() as opened:
 
         def begin():
-            cluster = opened.enter_context(contextlib.closing(KubeconfigCluster(world.kubeconfig, None)))
+            cluster = opened.enter_context(
+                contextlib.closing(KubeconfigCluster(world.kubeconfig, None))
+            )
             named = {"kubeconfig": world._host.kubeconfig, "namespace": "vms"}
             runner = ScenarioRunner(cluster, Plan(), parent=lambda: cluster.parent(**named))
             return opened.enter_context(contextlib.closing(runner))
@@ -42,7 +46,9 @@ def begin(world):
 def holders(world):
     tested, parent = world.api("test"), world.parent(kubeconfig=None, namespace="").api_for("test")
     places = (tested, "default"), (parent, "vms")
-    return [holder_of(world.runner.call(api.get(LEASES, NAME, namespace))) for api, namespace in places]
+    return [
+        holder_of(world.runner.call(api.get(LEASES, NAME, namespace))) for api, namespace in places
+    ]
 
 
 async def crashes():
@@ -54,9 +60,15 @@ def test_a_second_is_refused_until_the_first_is_over_though_it_has_crashed(world
 
     def play_and_crash():
         with first as run:
-            assert [f"run {run.stage.run_id}, process " in holder for holder in holders(world)] == [True, True]
+            assert [f"run {run.stage.run_id}, process " in holder for holder in holders(world)] == [
+                True,
+                True,
+            ]
             with (
-                pytest.raises(PreflightRefused, match="another run does chaos on the tested cluster, or needs it calm: run "),
+                pytest.raises(
+                    PreflightRefused,
+                    match="another run does chaos on the tested cluster, or needs it calm: run ",
+                ),
                 second,
             ):
                 """It does not come so far."""

@@ -1,4 +1,6 @@
-"""Runs without volumes need no storage: on a cluster that is somebody's and has no definitions of it."""
+"""Runs without volumes need no storage: on a cluster that is somebody's and has no definitions
+of it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ REST = {
     "apiVersion": "chaos-mesh.org/v1alpha1",
     "kind": "Workflow",
     "metadata": {"name": "w"},
-    "spec": {"entry": "rest", "templates": [{"name": "rest", "templateType": "Suspend", "deadline": "1s"}]},
+    "spec": {
+        "entry": "rest",
+        "templates": [{"name": "rest", "templateType": "Suspend", "deadline": "1s"}],
+    },
 }
 
 
@@ -29,9 +34,14 @@ def embedded():
     return EmbeddedCluster("bare", nodes=0)
 
 
-@pytest.fixture(scope="module", params=[embedded, pytest.param(real, marks=pytest.mark.controlplane)])
+@pytest.fixture(
+    scope="module", params=[embedded, pytest.param(real, marks=pytest.mark.controlplane)]
+)
 def given(request):
-    with contextlib.closing(request.param()) as cluster, contextlib.closing(KubeconfigCluster(cluster.kubeconfig)) as given:
+    with (
+        contextlib.closing(request.param()) as cluster,
+        contextlib.closing(KubeconfigCluster(cluster.kubeconfig)) as given,
+    ):
         yield given
 
 
@@ -52,7 +62,10 @@ def test_a_workflow_is_played_and_nothing_is_said_of_storage(scenario_runner, ca
 
 
 def test_a_volume_by_hand_says_what_the_cluster_lacks(scenario_runner):
-    lacks = "the tested cluster has no replicatedstorageclasses.storage.deckhouse.io: install sds-replicated-volume there, or test"
+    lacks = (
+        "the tested cluster has no replicatedstorageclasses.storage.deckhouse.io: install "
+        "sds-replicated-volume there, or test"
+    )
     with scenario_runner as run, pytest.raises(ValueError, match=lacks):
         run.volumes.create("any")
 

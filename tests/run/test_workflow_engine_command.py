@@ -1,4 +1,6 @@
-"""The command that drives workflows: it is ended at any moment without a traceback, and says what its cluster lacks."""
+"""The command that drives workflows: it is ended at any moment without a traceback, and says
+what its cluster lacks.
+"""
 
 from __future__ import annotations
 
@@ -31,22 +33,39 @@ def test_who_ends_it_as_it_begins_gets_no_traceback(monkeypatch, capsys, where, 
     with contextlib.closing(EmbeddedCluster("ended", nodes=0)) as cluster:
         assert workflow_engine._drive(cluster, CHOSEN) == 0
     assert signal.getsignal(number) is before
-    assert capsys.readouterr().out == "Workflows and Schedules of chaos-mesh.org are driven from now on\n"
+    assert (
+        capsys.readouterr().out
+        == "Workflows and Schedules of chaos-mesh.org are driven from now on\n"
+    )
 
 
 def test_it_says_that_its_cluster_has_no_definitions_of_chaos_and_goes_on():
     with contextlib.closing(EmbeddedCluster("port", nodes=0)) as cluster:
-        command = [sys.executable, "-m", "pytest_kscen", "workflow-engine", "--kubeconfig", str(cluster.kubeconfig)]
-        engine = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        command = [
+            sys.executable,
+            "-m",
+            "pytest_kscen",
+            "workflow-engine",
+            "--kubeconfig",
+            str(cluster.kubeconfig),
+        ]
+        engine = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         greeting = engine.stdout.readline()
         engine.send_signal(signal.SIGINT)
         said = engine.communicate(timeout=60)[1]
-    assert (greeting, engine.returncode) == ("Workflows and Schedules of chaos-mesh.org are driven from now on\n", 0)
+    assert (greeting, engine.returncode) == (
+        "Workflows and Schedules of chaos-mesh.org are driven from now on\n",
+        0,
+    )
     assert said.splitlines() == [workflow_engine.NO_CHAOS]
 
 
 def test_it_says_nothing_of_that_where_they_are(capsys, monkeypatch):
-    monkeypatch.setattr(workflow_engine, "judge_workflows", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr(
+        workflow_engine, "judge_workflows", lambda *_: os.kill(os.getpid(), signal.SIGINT)
+    )
     with contextlib.closing(EmbeddedCluster("whole", nodes=0)) as cluster:
         workflow_engine._drive(cluster, CHOSEN)
     assert capsys.readouterr().err == ""

@@ -1,10 +1,12 @@
-"""What becomes of the pods of a scenario on two clusters. Where nodes are equally good, the second goes where the first went.
+"""What becomes of the pods of a scenario on two clusters. Where nodes are equally good, the second
+goes where the first went.
 
-Three things are the clock's on a real control plane, and nothing else is excused. Whose back-off ends first, of pods that were
-turned down and are woken together: the second tries each order that is possible. Which of two bindings that are under way
-at once arrives first: pods that are tried again are taken in one breath, and bound beside each other. And whether one who is
-woken by the first of several deletions is bound before the last of them: pods are sent away beside the scheduler.
-"""
+Three things are the clock's on a real control plane, and nothing else is excused. Whose back-off
+ends first, of pods that were turned down and are woken together: the second tries each order that
+is possible. Which of two bindings that are under way at once arrives first: pods that are tried
+again are taken in one breath, and bound beside each other. And whether one who is woken by the
+first of several deletions is bound before the last of them: pods are sent away beside the
+scheduler."""
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
@@ -22,28 +24,48 @@ def order(played):
         if what := event.pod_scheduled:
             places[what.pod.name] = what.bound_to
             found.append((BOUND, nickname(scenario, what.pod.name), what.bound_to))
-        elif what := event.pod_unscheduled:  # which an API server may tell by a picture of before it was bound
+        elif (
+            what := event.pod_unscheduled
+        ):  # which an API server may tell by a picture of before it was bound
             found.append((SENT_AWAY, nickname(scenario, what.pod.name), places[what.pod.name]))
     return found
 
 
 def nickname(scenario, pod):
-    """The pod's name; one whose name ends by chance, since a controller has made it, goes by that of its maker."""
-    makings = [each["createOperation"]["object"] for each in scenario["spec"]["operations"] if "createOperation" in each]
+    """The pod's name; one whose name ends by chance, since a controller has made it, goes by
+    that of its maker.
+    """
+    makings = [
+        each["createOperation"]["object"]
+        for each in scenario["spec"]["operations"]
+        if "createOperation" in each
+    ]
     names = [each["metadata"]["name"] for each in makings]
-    return pod if pod in names else next((f"{each}-*" for each in names if pod.startswith(f"{each}-")), pod)
+    return (
+        pod
+        if pod in names
+        else next((f"{each}-*" for each in names if pod.startswith(f"{each}-")), pod)
+    )
 
 
 class Follower:
-    """A judge of ties, whose node must be one of the best here as well, and of who comes first after back-offs."""
+    """A judge of ties, whose node must be one of the best here as well, and of who comes first
+    after back-offs.
+    """
 
     def __init__(self, scenario, theirs, choices=()):
         self.ties = []
-        """Pod, the nodes that were equally good, and the one that was taken elsewhere; nothing if it was none of them."""
+        """Pod, the nodes that were equally good, and the one that was taken elsewhere; nothing
+        if it was none of them.
+        """
         self.asked = []
-        """Each time that there was a choice: whoever could be next, the first of them by our clock."""
+        """Each time that there was a choice: whoever could be next, the first of them by our
+        clock.
+        """
         self.beside = set()
-        """Pairs of pods, of which one waited to be tried again when the other was taken for that."""
+        """Pairs of pods, of which one waited to be tried again when the other was taken for
+        that.
+        """
         self._scenario = scenario
         self._places = {(name, node) for what, name, node in theirs if what == BOUND}
         self._choices = choices
@@ -57,7 +79,11 @@ class Follower:
     def next_one(self, waiting):
         """By the choice that is made this time, or by our clock."""
         first = waiting[0]
-        others = [each for each in waiting[1:] if all(may_precede(each, other) for other in waiting if other is not each)]
+        others = [
+            each
+            for each in waiting[1:]
+            if all(may_precede(each, other) for other in waiting if other is not each)
+        ]
         if others:
             number = len(self.asked)
             self.asked.append([each.pod.name for each in (first, *others)])
@@ -73,11 +99,12 @@ class Follower:
 
 
 def may_precede(one, other):
-    """Whether there are clocks by which one is taken before the other, which were turned down in the order of their turns.
+    """Whether there are clocks by which one is taken before the other, which were turned down in
+    the order of their turns.
 
-    It is so if both back off, or neither does. Else the one may have come to the end of its back-off, which the other has not, if
-    it was turned down before, or backs off for less; and never otherwise.
-    """
+    It is so if both back off, or neither does. Else the one may have come to the end of its
+    back-off, which the other has not, if it was turned down before, or backs off for less; and
+    never otherwise."""
     in_order = (-one.pod.priority, one.turn) < (-other.pod.priority, other.turn)
     return in_order or one.turn < other.turn or pause(one) < pause(other)
 
@@ -87,7 +114,8 @@ def pause(queued):
 
 
 def courses(play):
-    """Each course that is possible, ours first, then those that differ from it in few choices: its follower, and what it came to.
+    """Each course that is possible, ours first, then those that differ from it in few choices: its
+    follower, and what it came to.
 
     `play` plays once, by these choices.
     """
@@ -103,7 +131,10 @@ def courses(play):
             left += [(*before, choice) for choice in range(1, len(follower.asked[number]))]
 
 
-TOGETHER, MEANWHILE = "bindings that were under way together", "a binding while others were still being sent away"
+TOGETHER, MEANWHILE = (
+    "bindings that were under way together",
+    "a binding while others were still being sent away",
+)
 
 
 def in_one_breath(ours, beside):
@@ -118,7 +149,9 @@ def in_one_breath(ours, beside):
 
 
 def _is_at_once(part, event, beside):
-    """Sent away from the same node; bound by one who waited when the one before was taken, or when several were sent away."""
+    """Sent away from the same node; bound by one who waited when the one before was taken, or
+    when several were sent away.
+    """
     last = part[-1]
     if event[0] == SENT_AWAY:
         return last[0] == SENT_AWAY and last[2] == event[2]
@@ -132,7 +165,11 @@ def clock_told(ours, theirs, beside):
     rest, told = list(theirs), set()
     for part in in_one_breath(ours, beside):
         there, rest = rest[: len(part)], rest[len(part) :]
-        if sorted(there) != sorted(part) or _sent_away(there) != _sent_away(part) or there[0][0] != part[0][0]:
+        if (
+            sorted(there) != sorted(part)
+            or _sent_away(there) != _sent_away(part)
+            or there[0][0] != part[0][0]
+        ):
             return None
         if there != part:
             told.add(MEANWHILE if part[0][0] == SENT_AWAY else TOGETHER)
@@ -156,7 +193,9 @@ class Tally:
     """Scenarios that go the same way, if what is the clock's goes as it went there."""
 
     def add(self, name, theirs, play, message=""):
-        """`theirs` is their order and phase, and `play` gives a follower, our order and our phase; the message is their last."""
+        """`theirs` is their order and phase, and `play` gives a follower, our order and our
+        phase; the message is their last.
+        """
         first = together = None
         for course in courses(play):
             follower, *ours = course
@@ -175,8 +214,21 @@ class Tally:
         if told:
             self.by_clock.append(f"{name}: {', '.join(told)}")
             return
-        strays = [f"{pod}: none of {', '.join(equals)}" for pod, equals, where in follower.ties if not where]
-        self.differences.append("\n  ".join([name, f"ours   {phase} {ours}", f"theirs {theirs[1]} {theirs[0]} {message}", *strays]))
+        strays = [
+            f"{pod}: none of {', '.join(equals)}"
+            for pod, equals, where in follower.ties
+            if not where
+        ]
+        self.differences.append(
+            "\n  ".join(
+                [
+                    name,
+                    f"ours   {phase} {ours}",
+                    f"theirs {theirs[1]} {theirs[0]} {message}",
+                    *strays,
+                ]
+            )
+        )
 
     def _count(self, follower, ours):
         self.kinds.update(what for what, *_ in ours)
@@ -194,7 +246,8 @@ class Tally:
 
     def __str__(self):
         return (
-            f"{self.kinds[BOUND]} pods bound and {self.kinds[SENT_AWAY]} sent away: {self.decided} times one node was the best, "
+            f"{self.kinds[BOUND]} pods bound and {self.kinds[SENT_AWAY]} sent away: "
+            f"{self.decided} times one node was the best, "
             f"{self.ties} times several; {len(self.differences)} scenarios differ, "
             f"{len(self.by_clock)} more in what is the clock's alone"
         )

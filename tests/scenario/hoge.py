@@ -1,4 +1,6 @@
-"""The KEP's hoge-controller, three times: for each ConfigMap with a `pods` entry it makes so many pods, one in each loop."""
+"""The KEP's hoge-controller, three times: for each ConfigMap with a `pods` entry it makes so
+many pods, one in each loop.
+"""
 
 import pathlib
 
@@ -12,11 +14,20 @@ IN_GO = pathlib.Path(__file__).with_name("hoge.go")
 
 def hoge(name, pods):
     metadata = {"name": name, "namespace": "default", "labels": {"hoge": "true"}}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"pods": str(pods)}}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata,
+        "data": {"pods": str(pods)},
+    }
 
 
 def wanted(config_maps):
-    return [f"{each['metadata']['name']}-{number}" for each in config_maps for number in range(int(each["data"]["pods"]))]
+    return [
+        f"{each['metadata']['name']}-{number}"
+        for each in config_maps
+        for number in range(int(each["data"]["pods"]))
+    ]
 
 
 class HogeWaiter:
@@ -26,8 +37,16 @@ class HogeWaiter:
     resources = (CONFIG_MAPS, PODS)
 
     def unfinished(self, cluster):
-        hoges = [each for each in cluster[CONFIG_MAPS] if "hoge" in (each["metadata"].get("labels") or {})]
-        return [f"pod {name} is missing" for name in wanted(hoges) if cluster[PODS].get(name, "default") is None]
+        hoges = [
+            each
+            for each in cluster[CONFIG_MAPS]
+            if "hoge" in (each["metadata"].get("labels") or {})
+        ]
+        return [
+            f"pod {name} is missing"
+            for name in wanted(hoges)
+            if cluster[PODS].get(name, "default") is None
+        ]
 
     def quiet(self, cluster):
         return 0.0
@@ -64,7 +83,9 @@ def control_with_the_official_client(client, check, stopped):
     while not stopped.wait(0.05):
         hoges = core.list_namespaced_config_map("default", label_selector="hoge").items
         there = {each.metadata.name for each in core.list_namespaced_pod("default").items}
-        names = wanted([{"metadata": {"name": each.metadata.name}, "data": each.data} for each in hoges])
+        names = wanted(
+            [{"metadata": {"name": each.metadata.name}, "data": each.data} for each in hoges]
+        )
         if missing := [name for name in names if name not in there]:
             core.create_namespaced_pod("default", pod(missing[0]))
         check()

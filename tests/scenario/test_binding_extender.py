@@ -15,7 +15,9 @@ from tests.scenario.objects import create, done, node, pod, scenario
 def extender(answer):
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
-            body = json.dumps(answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))).encode()
+            body = json.dumps(
+                answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            ).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -32,7 +34,9 @@ def extender(answer):
         thread.join()
 
 
-@pytest.mark.parametrize(("user", "phase"), [("kscen:kube-scheduler", "Succeeded"), ("", "Failed"), ("alice", "Failed")])
+@pytest.mark.parametrize(
+    ("user", "phase"), [("kscen:kube-scheduler", "Succeeded"), ("", "Failed"), ("alice", "Failed")]
+)
 def test_whose_binding_it_is(runner, user, phase):
     client = kubernetes.config.new_client_from_config(str(runner.cluster.kubeconfig))
     if user:
@@ -42,7 +46,9 @@ def test_whose_binding_it_is(runner, user, phase):
         target = {"apiVersion": "v1", "kind": "Node", "name": question["Node"]}
         binding = {"metadata": {"name": question["PodName"]}, "target": target}
         where = question["PodName"], question["PodNamespace"], binding
-        kubernetes.client.CoreV1Api(client).create_namespaced_pod_binding(*where, _preload_content=False)
+        kubernetes.client.CoreV1Api(client).create_namespaced_pod_binding(
+            *where, _preload_content=False
+        )
         return {}
 
     with extender(bind) as url, contextlib.closing(client):
@@ -51,7 +57,9 @@ def test_whose_binding_it_is(runner, user, phase):
             "kind": "KubeSchedulerConfiguration",
             "extenders": [{"urlPrefix": url, "bindVerb": "bind"}],
         }
-        played = runner.play(scenario(create(1, node()), create(2, pod("a")), done(3)), scheduler=configuration)
+        played = runner.play(
+            scenario(create(1, node()), create(2, pod("a")), done(3)), scheduler=configuration
+        )
 
     assert played.phase == phase, played.message
     if phase == "Succeeded":

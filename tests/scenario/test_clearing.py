@@ -8,7 +8,9 @@ from pytest_kscen.scenario.cluster_setup import NotClearedError, clear
 
 
 class Stubborn:
-    """An API whose deletions end in an error; one that says that nothing is there has done it before."""
+    """An API whose deletions end in an error; one that says that nothing is there has done it
+    before.
+    """
 
     def __init__(self, api, error):
         self._api, self._error = api, error
@@ -32,9 +34,14 @@ def cluster(runner):
 def test_what_somebody_else_has_deleted_is_gone(cluster):
     api = cluster.api("test")
     cluster.runner.call(clear(Stubborn(api, NotFound), cluster.runner.clock))
-    assert "old" not in [each["metadata"]["name"] for each in cluster.runner.call(api.list(CONFIG_MAPS, "default")).items]
+    assert "old" not in [
+        each["metadata"]["name"]
+        for each in cluster.runner.call(api.list(CONFIG_MAPS, "default")).items
+    ]
 
 
 def test_what_may_not_be_deleted_is_told(cluster):
-    with pytest.raises(NotClearedError, match='configmaps old could not be deleted: configmaps "old"'):
+    with pytest.raises(
+        NotClearedError, match='configmaps old could not be deleted: configmaps "old"'
+    ):
         cluster.runner.call(clear(Stubborn(cluster.api("test"), Forbidden), cluster.runner.clock))

@@ -1,4 +1,6 @@
-"""What is excused when a scenario's course is compared with that on a real control plane, and what is not."""
+"""What is excused when a scenario's course is compared with that on a real control plane, and
+what is not.
+"""
 
 import pytest
 
@@ -31,11 +33,27 @@ class TestWhoMayPrecede:
         ("one", "other", "verdict"),
         [
             (queued("a", 9, 2), queued("b", 0, 1), True),  # by priority
-            (queued("a", 0, 1), queued("b", 9, 2), True),  # turned down before: its back-off may be over
-            (queued("a", 0, 2), queued("b", 9, 1), False),  # its back-off ends later, or at once with the other's
+            (
+                queued("a", 0, 1),
+                queued("b", 9, 2),
+                True,
+            ),  # turned down before: its back-off may be over
+            (
+                queued("a", 0, 2),
+                queued("b", 9, 1),
+                False,
+            ),  # its back-off ends later, or at once with the other's
             (queued("a", 0, 2), queued("b", 0, 1), False),
-            (queued("a", 0, 2, failures=1), queued("b", 9, 1, failures=2), True),  # it backs off for less
-            (queued("a", 0, 2, failures=5), queued("b", 9, 1, failures=6), False),  # both for the longest
+            (
+                queued("a", 0, 2, failures=1),
+                queued("b", 9, 1, failures=2),
+                True,
+            ),  # it backs off for less
+            (
+                queued("a", 0, 2, failures=5),
+                queued("b", 9, 1, failures=6),
+                False,
+            ),  # both for the longest
         ],
     )
     def test_it_takes_a_clock_by_which_it_comes_first(self, one, other, verdict):
@@ -103,7 +121,10 @@ class TestTally:
     def test_bindings_that_were_under_way_together(self):
         tally = Tally()
         tally.add("s", ([B, A], "Succeeded"), self.play([[A, B], [B]]))
-        assert (tally.differences, tally.by_clock) == ([], ["s: bindings that were under way together"])
+        assert (tally.differences, tally.by_clock) == (
+            [],
+            ["s: bindings that were under way together"],
+        )
 
     @pytest.mark.parametrize("theirs", [([A], "Succeeded"), ([A, B], "Failed")])
     def test_all_else_is_a_difference(self, theirs):

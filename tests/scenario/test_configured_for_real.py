@@ -1,4 +1,6 @@
-"""The real kube-scheduler is started with the configuration that a scenario brings, and its own words say what is wrong with it."""
+"""The real kube-scheduler is started with the configuration that a scenario brings, and its own
+words say what is wrong with it.
+"""
 
 import json
 
@@ -12,7 +14,9 @@ from tests.scenario.objects import create, done, node, pod, scenario
 
 pytestmark = pytest.mark.controlplane
 
-WANTED = scenario(create(1, node("a", "4")), create(1, node("b", "8")), create(2, pod("p", "1")), done(3))
+WANTED = scenario(
+    create(1, node("a", "4")), create(1, node("b", "8")), create(2, pod("p", "1")), done(3)
+)
 """Where least is asked for is b; where most is, it is a."""
 
 
@@ -23,7 +27,11 @@ def configuration(strategy):
         "pluginConfig": [{"name": "NodeResourcesFit", "args": args}],
         "plugins": {"score": {"disabled": [{"name": "NodeResourcesBalancedAllocation"}]}},
     }
-    return {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [profile],
+    }
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +50,11 @@ def place(runner, scheduler=None):
 
 
 def test_it_holds_for_one_scenario(runner):
-    assert [place(runner), place(runner, configuration("MostAllocated")), place(runner)] == ["b", "a", "b"]
+    assert [place(runner), place(runner, configuration("MostAllocated")), place(runner)] == [
+        "b",
+        "a",
+        "b",
+    ]
 
 
 def test_one_that_is_refused_fails_the_scenario_alone(runner):
@@ -56,7 +68,12 @@ def test_one_that_is_refused_fails_the_scenario_alone(runner):
 
 def test_the_clusters_config_map_counts(runner):
     text = json.dumps(configuration("MostAllocated"))
-    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kube-scheduler"}, "data": {"config.yaml": text}}
+    config_map = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "kube-scheduler"},
+        "data": {"config.yaml": text},
+    }
     api = runner.cluster.api("somebody")
     runner.cluster.runner.call(api.create(CONFIG_MAPS, config_map, "kube-system"))
     try:

@@ -1,4 +1,6 @@
-"""The scenario controller beside a cluster that is somebody else's: what is applied there is played."""
+"""The scenario controller beside a cluster that is somebody else's: what is applied there is
+played.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,19 @@ from tests.scenario.objects import create, delete, done, node, pod, scenario
 
 RBAC = "rbac.authorization.k8s.io"
 CLUSTER_ROLES = Resource(RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)
-CLUSTER_ROLE_BINDINGS = Resource(RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
+CLUSTER_ROLE_BINDINGS = Resource(
+    RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
+)
 
 
 def test_a_cluster_is_not_emptied_unless_somebody_says_so(capsys):
     with contextlib.closing(EmbeddedCluster("somebody", nodes=0)) as cluster:
         assert main(["scenario-controller", "--kubeconfig", str(cluster.kubeconfig)]) == 1
     said = capsys.readouterr().err
-    assert "this kubeconfig cluster is not of our making: say that it may be emptied with --disposable\n" in said
+    assert (
+        "this kubeconfig cluster is not of our making: say that it may be emptied with "
+        "--disposable\n"
+    ) in said
 
 
 @pytest.mark.parametrize("command", [["scenario-controller"], ["record"]])
@@ -48,7 +55,13 @@ WAITER = Waiter("painter", {})
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("nowhere:X", "--waiter nowhere:X: there is no such waiter, as in my_module:WAITER: No module named 'nowhere'"),
+        (
+            "nowhere:X",
+            (
+                "--waiter nowhere:X: there is no such waiter, as in my_module:WAITER: No "
+                "module named 'nowhere'"
+            ),
+        ),
         (f"{__name__}:NONE", "has no attribute 'NONE'"),
         (f"{__name__}:WANTED", "is no waiter: it has no name, resources"),
         (f"{__name__}:WAITER", "this kubeconfig cluster is not of our making"),
@@ -56,7 +69,10 @@ WAITER = Waiter("painter", {})
 )
 def test_waiters_of_ones_own_are_given_by_their_paths(path, why, capsys):
     with contextlib.closing(EmbeddedCluster("somebody", nodes=0)) as cluster:
-        assert main(["scenario-controller", "--kubeconfig", str(cluster.kubeconfig), "--waiter", path]) == 1
+        assert (
+            main(["scenario-controller", "--kubeconfig", str(cluster.kubeconfig), "--waiter", path])
+            == 1
+        )
     assert why in capsys.readouterr().err
 
 
@@ -73,14 +89,25 @@ WANTED = scenario(create(1, node()), create(2, pod("fits")), done(3))
 
 def pytest_on(kubeconfig, folder, *wanted):
     (folder / "one.scenario.yaml").write_text(yaml.safe_dump_all(wanted or [WANTED]))
-    command = [sys.executable, "-m", "pytest", "-q", "one.scenario.yaml", "--kubeconfig", kubeconfig, "--kscen-disposable"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "one.scenario.yaml",
+        "--kubeconfig",
+        kubeconfig,
+        "--kscen-disposable",
+    ]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.controlplane
 def test_pytest_plays_a_file_on_a_cluster_that_was_handed_over(theirs, tmp_path):
     played = pytest_on(theirs.kubeconfig, tmp_path)
-    assert (played.returncode, "Succeeded after 3 steps" in played.stdout) == (0, True), played.stdout
+    assert (played.returncode, "Succeeded after 3 steps" in played.stdout) == (0, True), (
+        played.stdout
+    )
 
 
 @pytest.mark.controlplane
@@ -88,9 +115,22 @@ def test_what_nobody_can_hold_there_is_refused(theirs, tmp_path):
     controllers = ["kube-scheduler"], ["replicaset-controller"], []
     off = ["statefulset-controller"], ["kubelet"], ["*"]
     wanted = [
-        *(scenario(done(1), controllers=each, name=f"simulated-{number}") for number, each in enumerate(controllers)),
-        *(scenario(done(1), disabled=each, name=f"disabled-{number}") for number, each in enumerate(off)),
-        scenario(create(1, node()), create(1, pod("a")), done(1), controllers=[], disabled=["kube-scheduler"], name="no-scheduler"),
+        *(
+            scenario(done(1), controllers=each, name=f"simulated-{number}")
+            for number, each in enumerate(controllers)
+        ),
+        *(
+            scenario(done(1), disabled=each, name=f"disabled-{number}")
+            for number, each in enumerate(off)
+        ),
+        scenario(
+            create(1, node()),
+            create(1, pod("a")),
+            done(1),
+            controllers=[],
+            disabled=["kube-scheduler"],
+            name="no-scheduler",
+        ),
     ]
     expected = {
         "apiVersion": "kscen.io/v1alpha1",
@@ -103,20 +143,37 @@ def test_what_nobody_can_hold_there_is_refused(theirs, tmp_path):
 
     assert "4 failed, 3 passed" in played.stdout, played.stdout
     for name in ("replicaset-controller", "statefulset-controller", "kubelet"):
-        assert f"'{name}' is of this cluster's own programs, which are not ours to hold; " in played.stdout
-    assert '"*" cannot be disabled on this cluster: its own programs are not ours to hold; ' in played.stdout
+        assert (
+            f"'{name}' is of this cluster's own programs, which are not ours to hold; "
+            in played.stdout
+        )
+    assert (
+        '"*" cannot be disabled on this cluster: its own programs are not ours to hold; '
+        in played.stdout
+    )
 
 
 @pytest.mark.controlplane
 def test_a_user_who_may_not_impersonate_is_told_so(theirs, tmp_path):
     call, api = theirs.runner.call, theirs.api("kubectl")
-    everything = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"]}
+    everything = {
+        "apiGroups": ["*"],
+        "resources": ["*"],
+        "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
+    }
     call(api.create(CLUSTER_ROLES, {"metadata": {"name": "limited"}, "rules": [everything]}))
     subject = {"kind": "ServiceAccount", "name": "limited", "namespace": "default"}
     role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "limited"}
-    call(api.create(CLUSTER_ROLE_BINDINGS, {"metadata": {"name": "limited"}, "roleRef": role, "subjects": [subject]}))
+    call(
+        api.create(
+            CLUSTER_ROLE_BINDINGS,
+            {"metadata": {"name": "limited"}, "roleRef": role, "subjects": [subject]},
+        )
+    )
     call(api.create(SERVICE_ACCOUNTS, {"metadata": {"name": "limited"}}, "default"))
-    token = call(api.create(SERVICE_ACCOUNTS, {"spec": {}}, "default", name="limited", subresource="token"))["status"]["token"]
+    token = call(
+        api.create(SERVICE_ACCOUNTS, {"spec": {}}, "default", name="limited", subresource="token")
+    )["status"]["token"]
     config = yaml.safe_load(theirs.kubeconfig.read_text())
     config["users"][0]["user"] = {"token": token}
     (tmp_path / "limited").write_text(yaml.safe_dump(config))
@@ -129,7 +186,11 @@ def test_a_user_who_may_not_impersonate_is_told_so(theirs, tmp_path):
 @pytest.mark.controlplane
 def test_what_is_applied_is_played(theirs, capsys):
     applied = scenario(
-        create(1, node()), create(2, pod("fits", "1500m")), create(3, pod("waits", "1")), delete(4, "Pod", "fits"), done(5)
+        create(1, node()),
+        create(2, pod("fits", "1500m")),
+        create(3, pod("waits", "1")),
+        delete(4, "Pod", "fits"),
+        done(5),
     )
     with contextlib.ExitStack() as opened:
         ours = opened.enter_context(contextlib.closing(KubeconfigCluster(theirs.kubeconfig)))
@@ -148,7 +209,9 @@ def test_what_is_applied_is_played(theirs, capsys):
 
 
 def test_an_embedded_cluster_plays_what_is_applied_once_its_theatre_is_open(runner):
-    with contextlib.closing(kubernetes.config.new_client_from_config(str(runner.cluster.kubeconfig))) as client:
+    with contextlib.closing(
+        kubernetes.config.new_client_from_config(str(runner.cluster.kubeconfig))
+    ) as client:
         api = kubernetes.client.CustomObjectsApi(client)
         where = SCENARIOS.group, SCENARIOS.version, SCENARIOS.plural
         with pytest.raises(kubernetes.client.ApiException, match="404"):

@@ -26,7 +26,11 @@ def cluster(runner):
 
 
 async def _stands(api, phase, running):
-    step = {"step": {"major": 1, "minor": 0}, "phase": phase, "runningSimulationController": running}
+    step = {
+        "step": {"major": 1, "minor": 0},
+        "phase": phase,
+        "runningSimulationController": running,
+    }
     status = {"phase": RUNNING, "stepStatus": step}
     await api.patch(SCENARIOS, "test", {"status": status}, subresource="status")
 
@@ -101,7 +105,10 @@ def test_the_official_client_is_let_go_whatever_its_watch_says(monkeypatch, even
     from kubernetes.client import ApiException, CustomObjectsApi
     from kubernetes.watch import Watch
 
-    status = {"phase": RUNNING, "stepStatus": {"step": {"major": 1, "minor": 0}, "phase": OPERATING}}
+    status = {
+        "phase": RUNNING,
+        "stepStatus": {"step": {"major": 1, "minor": 0}, "phase": OPERATING},
+    }
     held = {**scenario(done(1), controllers=["a"]), "status": status}
     answers = iter([ApiException(503), ConnectionResetError(), [held], []])
 
@@ -112,14 +119,20 @@ def test_the_official_client_is_let_go_whatever_its_watch_says(monkeypatch, even
         return {"items": answer, "metadata": {"resourceVersion": "1"}}
 
     monkeypatch.setattr(CustomObjectsApi, "list_cluster_custom_object", listed)
-    monkeypatch.setattr(Watch, "stream", lambda *_, **__: iter([{"type": event, "object": {"kind": "Status"}}]))
+    monkeypatch.setattr(
+        Watch, "stream", lambda *_, **__: iter([{"type": event, "object": {"kind": "Status"}}])
+    )
     check_with_the_official_client("a", None)
     assert list(answers) == []
 
 
 def test_a_controller_stands_at_its_gate_before_the_first_operation(runner):
     api, clock = runner.cluster.api("own-controller"), runner.cluster.runner.clock
-    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made", "namespace": "default"}}
+    config = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "made", "namespace": "default"},
+    }
 
     async def control():
         made = False
@@ -135,4 +148,9 @@ def test_a_controller_stands_at_its_gate_before_the_first_operation(runner):
     played = runner.play(scenario(create(1, node()), done(1), controllers=["own-controller"]))
     phases = [entry.data["phase"] for entry in played.journal if entry.what == "scenario-step"]
 
-    assert phases[:4] == ["Operating", "OperatingCompleted", "ControllerRunning", "ControllerPaused"]
+    assert phases[:4] == [
+        "Operating",
+        "OperatingCompleted",
+        "ControllerRunning",
+        "ControllerPaused",
+    ]

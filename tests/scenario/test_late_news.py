@@ -1,4 +1,6 @@
-"""What a write has changed is waited for as long as the server has it, and no longer: a picture may be far behind."""
+"""What a write has changed is waited for as long as the server has it, and no longer: a picture
+may be far behind.
+"""
 
 import pytest
 
@@ -27,13 +29,17 @@ def cluster(runner):
 
 @pytest.fixture
 def wait(cluster):
-    """A pod's binding is expected, and waited for: the picture, what lets the binding in, and what comes of it."""
+    """A pod's binding is expected, and waited for: the picture, what lets the binding in, and
+    what comes of it.
+    """
     api, picture, came = cluster.api("test"), Behind(PODS), []
     convergence, expected = Convergence(api, picture, cluster.runner.clock, 0.1), []
 
     async def life():
         await convergence.see(PODS)
-        expected.append(convergence.expect(PODS, REF, _is_bound, lambda: came.append("missed"), is_let_in=False))
+        expected.append(
+            convergence.expect(PODS, REF, _is_bound, lambda: came.append("missed"), is_let_in=False)
+        )
         await convergence.reached([])
         came.append("rest")
 
@@ -51,8 +57,15 @@ def _is_bound(seen):
 def test_what_the_server_has_is_waited_for(cluster, wait):
     picture, let_in, came = wait
     let_in()
-    bound = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
-    cluster.runner.call(cluster.api("test").create(PODS, bound, "default", name="p", subresource="binding"))
+    bound = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "p"},
+        "target": {"kind": "Node", "name": "n"},
+    }
+    cluster.runner.call(
+        cluster.api("test").create(PODS, bound, "default", name="p", subresource="binding")
+    )
     cluster.advance(10 * NEWS)
     assert came == []
 

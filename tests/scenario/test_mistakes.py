@@ -1,4 +1,6 @@
-"""What is no Scenario, or comes at the wrong time: said before anything is touched, with what to do."""
+"""What is no Scenario, or comes at the wrong time: said before anything is touched, with what to
+do.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from pytest_kscen.scenario.waiting import Waiter
 from tests.scenario.objects import create, done, node, pod, scenario
 
 CONFIGURED = {"metadata": {"annotations": {ANNOTATION: "kind: KubeSchedulerConfiguration"}}}
-RECAST = {"spec": {"controllers": {"simulationControllers": {"enabled": [{"name": "job-controller"}]}}}}
+RECAST = {
+    "spec": {"controllers": {"simulationControllers": {"enabled": [{"name": "job-controller"}]}}}
+}
 GOOD = yaml.safe_dump(scenario(create(1, node()), done(1)))
 
 
@@ -30,21 +34,42 @@ def on_terms(runner, terms):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "is empty: a Scenario begins with apiVersion: simulation.kube-scheduler-simulator.x-k8s.io/v1alpha1"),
+        (
+            "",
+            (
+                "is empty: a Scenario begins with apiVersion: "
+                "simulation.kube-scheduler-simulator.x-k8s.io/v1alpha1"
+            ),
+        ),
         ("a: [1", ":1 is no YAML: while parsing a flow sequence expected ',' or ']'"),
         ("a:\n\t- b", ":2 is no YAML: "),
         ("- a\n- b", ":1 is no Scenario but a list"),
         ("just text", ":1 is no Scenario but the str 'just text'"),
-        ("kind: Scenario", ":1 has no apiVersion: that of a Scenario is 'simulation.kube-scheduler-simulator.x-k8s.io/v1alpha1'"),
-        (GOOD.replace("kind: Scenario", "kind: Scenaria"), " has the kind 'Scenaria': that of a Scenario is 'Scenario'"),
+        (
+            "kind: Scenario",
+            (
+                ":1 has no apiVersion: that of a Scenario is "
+                "'simulation.kube-scheduler-simulator.x-k8s.io/v1alpha1'"
+            ),
+        ),
+        (
+            GOOD.replace("kind: Scenario", "kind: Scenaria"),
+            " has the kind 'Scenaria': that of a Scenario is 'Scenario'",
+        ),
         (
             GOOD.replace("x-k8s.io/v1alpha1", "x-k8s.io/v1"),
             ":1 has the apiVersion 'simulation.kube-scheduler-simulator.x-k8s.io/v1'",
         ),
-        (GOOD.replace("  name: test\n", "  labels: {}\n"), " has no metadata.name: a Scenario is known by it"),
+        (
+            GOOD.replace("  name: test\n", "  labels: {}\n"),
+            " has no metadata.name: a Scenario is known by it",
+        ),
         (GOOD[: GOOD.index("spec:")], " has no spec: operations and controllers stand there"),
         (GOOD + "specs: {}\n", " has 'specs', which no Scenario has (did you mean 'spec'?)"),
-        (f"{GOOD}---\n{GOOD}", " has 2 Scenarios, 'test', 'test': give one as an object, or each its own file"),
+        (
+            f"{GOOD}---\n{GOOD}",
+            " has 2 Scenarios, 'test', 'test': give one as an object, or each its own file",
+        ),
     ],
 )
 def test_a_file_that_is_no_scenario(runner, tmp_path, text, complaint):
@@ -57,12 +82,20 @@ def test_a_file_that_is_no_scenario(runner, tmp_path, text, complaint):
 
 def test_a_file_that_is_not_there(runner, tmp_path):
     (tmp_path / "small.scenario.yaml").touch()
-    with pytest.raises(ValueError, match=r"^there is no file '.*/smal.scenario.yaml' \(did you mean 'small.scenario.yaml'\?\)$"):
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"^there is no file '.*/smal.scenario.yaml' \(did you mean "
+            r"'small.scenario.yaml'\?\)$"
+        ),
+    ):
         runner.play(tmp_path / "smal.scenario.yaml")
 
 
 def test_what_is_no_scenario_at_all(runner):
-    with pytest.raises(ValueError, match=r"^3 is neither a Scenario nor the path of a file that has one$"):
+    with pytest.raises(
+        ValueError, match=r"^3 is neither a Scenario nor the path of a file that has one$"
+    ):
         runner.play(3)
 
 
@@ -76,26 +109,44 @@ def test_other_documents_beside_the_scenario_do_not_matter(runner, tmp_path):
     ("change", "complaint"),
     [
         ({"operation": []}, 'unknown field "spec.operation"'),
-        ({"operations": [{"id": "a", "step": "one", "doneOperation": {}}]}, "operation 'a'.step: Invalid value"),
+        (
+            {"operations": [{"id": "a", "step": "one", "doneOperation": {}}]},
+            "operation 'a'.step: Invalid value",
+        ),
         ({"operations": [{"id": "a", "doneOperation": {}}]}, "operation 'a'.step: Required value"),
-        ({"operations": [{"id": "a", "step": 1, "create": {}}]}, "unknown field \"operation 'a'.create\""),
+        (
+            {"operations": [{"id": "a", "step": 1, "create": {}}]},
+            "unknown field \"operation 'a'.create\"",
+        ),
     ],
 )
 def test_what_the_schema_refuses(runner, change, complaint):
     wrong = scenario(done(1))
     wrong["spec"] |= change
-    with pytest.raises(ValueError, match=f"^the API server refuses the Scenario 'test': .*{re.escape(complaint)}"):
+    with pytest.raises(
+        ValueError, match=f"^the API server refuses the Scenario 'test': .*{re.escape(complaint)}"
+    ):
         runner.play(wrong)
     assert runner.played == []
 
 
 def test_nothing_is_added_to_what_is_over(runner):
     played = runner.play(scenario(done(1)))
-    with pytest.raises(ValueError, match=r"^the scenario 'test' is Succeeded: operation 'late' cannot be added to it any more$"):
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"^the scenario 'test' is Succeeded: operation 'late' cannot be added to it any "
+            r"more$"
+        ),
+    ):
         played.create(node(), step=2, id="late")
     failed = runner.play(scenario({"id": "none", "step": 1}, name="wrong"))
     with pytest.raises(
-        ValueError, match=r"^the scenario 'wrong' is Failed \(operation 'none' must have exactly one .*\): an operation of step 2"
+        ValueError,
+        match=(
+            r"^the scenario 'wrong' is Failed \(operation 'none' must have exactly one .*\): "
+            r"an operation of step 2"
+        ),
     ):
         failed.done(step=2)
 
@@ -103,9 +154,17 @@ def test_nothing_is_added_to_what_is_over(runner):
 @pytest.mark.parametrize(
     ("patch", "subresource", "words"),
     [
-        (CONFIGURED, "", "kubectl changed the scheduler's configuration while the scenario was running"),
+        (
+            CONFIGURED,
+            "",
+            "kubectl changed the scheduler's configuration while the scenario was running",
+        ),
         (RECAST, "", "kubectl changed the scenario's controllers while the scenario was running"),
-        ({**CONFIGURED, **RECAST}, "", "kubectl changed the scheduler's configuration and the scenario's controllers while"),
+        (
+            {**CONFIGURED, **RECAST},
+            "",
+            "kubectl changed the scheduler's configuration and the scenario's controllers while",
+        ),
         (
             {"status": {"message": "well done"}},
             "status",
@@ -115,15 +174,22 @@ def test_nothing_is_added_to_what_is_over(runner):
 )
 def test_what_must_stay_as_it_is_while_it_is_on(runner, patch, subresource, words):
     played = runner.play(scenario(create(1, node())))
-    runner.cluster.runner.call(runner.cluster.api("kubectl").patch(SCENARIOS, "test", patch, subresource=subresource))
+    runner.cluster.runner.call(
+        runner.cluster.api("kubectl").patch(SCENARIOS, "test", patch, subresource=subresource)
+    )
     played.until_over()
 
-    assert (played.phase, played.message.startswith(f"step 1: {words}")) == ("Failed", True), played.message
+    assert (played.phase, played.message.startswith(f"step 1: {words}")) == ("Failed", True), (
+        played.message
+    )
 
 
 def test_what_is_as_it_was_may_be_written_again(runner):
     played = runner.play(scenario(create(1, node())))
-    same = {"metadata": {"annotations": {"note": "mine"}}, "spec": {"controllers": {"presimulationControllers": None}}}
+    same = {
+        "metadata": {"annotations": {"note": "mine"}},
+        "spec": {"controllers": {"presimulationControllers": None}},
+    }
     runner.cluster.runner.call(runner.cluster.api("kubectl").patch(SCENARIOS, "test", same))
     played.done(step=2)
     played.until_over()
@@ -133,7 +199,13 @@ def test_what_is_as_it_was_may_be_written_again(runner):
 
 def test_an_operation_without_sense_is_refused_when_it_is_added(runner):
     with runner.scenario(["kube-scheduler"]) as played:
-        with pytest.raises(ValueError, match=r"^the scenario 'scenario' cannot have this operation: .*spec.operations\[0\].step"):
+        with pytest.raises(
+            ValueError,
+            match=(
+                r"^the scenario 'scenario' cannot have this operation: "
+                r".*spec.operations\[0\].step"
+            ),
+        ):
             played.done(step="one")
         played.done(step=1)
     assert played.phase == "Succeeded"
@@ -173,7 +245,10 @@ def test_one_that_was_left_ends_with_the_test(runner):
 
     assert left.was_ended
     assert runner.overlooked() == ""
-    assert (left.phase, left.message) == ("Failed", "step 1: the test was over, and nobody had said done")
+    assert (left.phase, left.message) == (
+        "Failed",
+        "step 1: the test was over, and nobody had said done",
+    )
 
 
 def test_one_that_has_not_begun_never_was(runner):
@@ -193,7 +268,10 @@ def test_a_failure_that_nobody_looks_at(runner):
 
 def test_a_cluster_that_was_handed_to_us_is_not_emptied(runner, monkeypatch):
     monkeypatch.setattr(type(runner.cluster), "owned", False)
-    with pytest.raises(PreflightRefused, match="is not of our making: say that it may be emptied with --kscen-disposable"):
+    with pytest.raises(
+        PreflightRefused,
+        match="is not of our making: say that it may be emptied with --kscen-disposable",
+    ):
         runner.play(scenario(done(1)))
     with on_terms(runner, Terms(disposable=True)) as told:
         assert told.play(scenario(done(1))).phase == "Succeeded"
@@ -211,7 +289,11 @@ def test_results_are_written_when_the_terms_say(runner):
 def test_the_variable_of_the_simulator_counts_too(runner, monkeypatch):
     monkeypatch.setenv("UPDATE_SCENARIO_RESULTS_STRATEGY", "OnDune")
     with pytest.raises(
-        ValueError, match=r"^UPDATE_SCENARIO_RESULTS_STRATEGY='OnDune': there is no such strategy; there are AtMoving"
+        ValueError,
+        match=(
+            r"^UPDATE_SCENARIO_RESULTS_STRATEGY='OnDune': there is no such strategy; there "
+            r"are AtMoving"
+        ),
     ):
         runner.play(scenario(done(1)))
 
@@ -221,7 +303,10 @@ def test_whoever_does_not_finish_ends_the_scenario(runner):
         told.controllers.add(Waiter("slow-controller", {NODES: lambda _: "is not painted"}))
         played = told.play(scenario(create(1, node()), create(1, pod("a")), done(1)))
     assert played.phase == "Failed"
-    assert played.message == "step 1: not finished within 30 s: slow-controller: Node node-1 is not painted"
+    assert (
+        played.message
+        == "step 1: not finished within 30 s: slow-controller: Node node-1 is not painted"
+    )
 
 
 def test_a_schemas_refusal_names_the_operation(runner):
@@ -233,8 +318,13 @@ def test_a_model_of_the_official_client_is_an_object(runner):
     client = pytest.importorskip("kubernetes.client")
     metadata = client.V1ObjectMeta(name="settings", namespace="default")
     with runner.scenario(["kube-scheduler"]) as played:
-        played.create(client.V1ConfigMap(api_version="v1", kind="ConfigMap", metadata=metadata), step=1)
-        with pytest.raises(ScenarioRefused, match=r"operation 'nameless'\.createOperation\.object\.kind: Required value"):
+        played.create(
+            client.V1ConfigMap(api_version="v1", kind="ConfigMap", metadata=metadata), step=1
+        )
+        with pytest.raises(
+            ScenarioRefused,
+            match=r"operation 'nameless'\.createOperation\.object\.kind: Required value",
+        ):
             played.create(client.V1ConfigMap(metadata=metadata), step=2, id="nameless")
         played.done(step=2)
 
@@ -242,16 +332,30 @@ def test_a_model_of_the_official_client_is_an_object(runner):
 
 
 @pytest.mark.parametrize(
-    ("version", "words"), [("batch/v1", "a CronJob acts by the clock"), ("example.com/v1", 'no matches for kind "CronJob"')]
+    ("version", "words"),
+    [
+        ("batch/v1", "a CronJob acts by the clock"),
+        ("example.com/v1", 'no matches for kind "CronJob"'),
+    ],
 )
 def test_a_cron_job_is_one_of_batch(runner, version, words):
-    own = {"apiVersion": version, "kind": "CronJob", "metadata": {"name": "c", "namespace": "default"}, "spec": {}}
+    own = {
+        "apiVersion": version,
+        "kind": "CronJob",
+        "metadata": {"name": "c", "namespace": "default"},
+        "spec": {},
+    }
     assert words in runner.play(scenario(create(1, own), done(1))).message
 
 
 def test_what_stands_behind_the_end_is_told(runner):
-    played = runner.play(scenario(create(1, node()), done(2), create(3, pod("late")), create(4, pod("later"))))
-    assert (played.phase, played.message) == ("Succeeded", "never done, because it was said to be done before: late, later")
+    played = runner.play(
+        scenario(create(1, node()), done(2), create(3, pod("late")), create(4, pod("later")))
+    )
+    assert (played.phase, played.message) == (
+        "Succeeded",
+        "never done, because it was said to be done before: late, later",
+    )
 
 
 def test_nobody_waits_for_the_end_of_what_is_paused(runner):
@@ -259,7 +363,11 @@ def test_nobody_waits_for_the_end_of_what_is_paused(runner):
         played.create(node(), step=1)
         before = runner.cluster.now
         with pytest.raises(
-            ValueError, match=r"^the scenario 'scenario' is Paused: all operations are done, .*Add done\(step=...\)"
+            ValueError,
+            match=(
+                r"^the scenario 'scenario' is Paused: all operations are done, .*Add "
+                r"done\(step=...\)"
+            ),
         ):
             played.until_over()
         assert runner.cluster.now - before < 60
@@ -273,5 +381,7 @@ def test_other_controllers_can_be_disabled(runner):
         played.create(node(), step=1)
         played.create(pod("a"), step=1)
         played.done(step=2)
-    assert played.live["spec"]["controllers"]["presimulationControllers"] == {"disabled": [{"name": "kubelet"}]}
+    assert played.live["spec"]["controllers"]["presimulationControllers"] == {
+        "disabled": [{"name": "kubelet"}]
+    }
     assert played.phase == "Succeeded"

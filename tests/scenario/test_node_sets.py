@@ -1,4 +1,6 @@
-"""The KEP's own example: a controller of the user's makes a thousand nodes, at its own pace, before pods are placed."""
+"""The KEP's own example: a controller of the user's makes a thousand nodes, at its own pace,
+before pods are placed.
+"""
 
 import asyncio
 
@@ -24,7 +26,12 @@ DEFINITION = {
                 "name": "v1",
                 "served": True,
                 "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                    }
+                },
             }
         ],
     },
@@ -63,12 +70,22 @@ def places(seed, nodes, pace):
         cluster.runner.call(cluster.api().create(CUSTOM_RESOURCE_DEFINITIONS, DEFINITION))
         cluster.advance(1)
         runner.controllers.add(NodeSetWaiter())
-        cluster.runner.start(make_nodes(cluster.api("nodeset-controller"), pace), "nodeset-controller")
-        node_set = {"apiVersion": "example.com/v1", "kind": "NodeSet", "metadata": {"name": "all"}, "spec": {"replicas": nodes}}
+        cluster.runner.start(
+            make_nodes(cluster.api("nodeset-controller"), pace), "nodeset-controller"
+        )
+        node_set = {
+            "apiVersion": "example.com/v1",
+            "kind": "NodeSet",
+            "metadata": {"name": "all"},
+            "spec": {"replicas": nodes},
+        }
         pods = [create(2, pod(f"pod-{number}", f"{100 + number * 50}m")) for number in range(8)]
         played = runner.play(scenario(create(1, node_set), create(1, pod("early")), *pods, done(3)))
         assert played.phase == "Succeeded", played.message
-        return {event.pod_scheduled.pod.name: event.pod_scheduled.bound_to for event in played.timeline.of("podScheduled")}
+        return {
+            event.pod_scheduled.pod.name: event.pod_scheduled.bound_to
+            for event in played.timeline.of("podScheduled")
+        }
     finally:
         runner.close()
         cluster.close()
@@ -81,4 +98,7 @@ def test_how_fast_nodes_are_made_does_not_matter(pace):
 
 if __name__ == "__main__":
     first = places(7, 1000, 0.001)
-    print(sum(places(7, 1000, 0.001 * run) == first for run in range(20)), "of 20 are placed as the first")
+    print(
+        sum(places(7, 1000, 0.001 * run) == first for run in range(20)),
+        "of 20 are placed as the first",
+    )

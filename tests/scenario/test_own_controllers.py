@@ -1,4 +1,6 @@
-"""A user's own controller is simulated: held at the end of its loop until the others have reacted to what it did."""
+"""A user's own controller is simulated: held at the end of its loop until the others have
+reacted to what it did.
+"""
 
 import json
 import re
@@ -24,7 +26,9 @@ from tests.scenario.hoge import (
 )
 from tests.scenario.objects import create, done, node, pod, scenario
 
-SCENARIO = scenario(create(1, node()), create(2, hoge("a", 3)), done(3), controllers=[NAME, "kube-scheduler"])
+SCENARIO = scenario(
+    create(1, node()), create(2, hoge("a", 3)), done(3), controllers=[NAME, "kube-scheduler"]
+)
 
 
 def _is_right(played):
@@ -42,7 +46,9 @@ def test_one_that_lives_in_the_clusters_loop(runner):
     cluster = runner.cluster
     api, clock = cluster.api(NAME), cluster.runner.clock
     runner.theatre.controller.register.add(HogeWaiter())
-    cluster.runner.start(control(api, clock, lambda: check_scenario_step_phase(NAME, api, clock)), NAME)
+    cluster.runner.start(
+        control(api, clock, lambda: check_scenario_step_phase(NAME, api, clock)), NAME
+    )
 
     _is_right(runner.play(SCENARIO))
 
@@ -57,8 +63,16 @@ def test_a_turn_is_over_when_its_controller_is_back_at_its_gate(runner):
     cluster = runner.cluster
     api, clock = cluster.api(NAME), cluster.runner.clock
     runner.controllers.add(HogeWaiter())
-    cluster.runner.start(control(api, clock, lambda: check_scenario_step_phase(NAME, api, clock)), NAME)
-    operations = create(1, node()), create(2, hoge("a", 1)), create(2, pod("p")), create(3, hoge("b", 1)), create(3, pod("q"))
+    cluster.runner.start(
+        control(api, clock, lambda: check_scenario_step_phase(NAME, api, clock)), NAME
+    )
+    operations = (
+        create(1, node()),
+        create(2, hoge("a", 1)),
+        create(2, pod("p")),
+        create(3, hoge("b", 1)),
+        create(3, pod("q")),
+    )
     played = runner.play(scenario(*operations, done(4), controllers=["kube-scheduler", NAME]))
 
     assert (played.phase, played.message) == ("Succeeded", "")
@@ -77,14 +91,21 @@ def test_who_works_out_of_his_turn_spoils_the_scenario(runner):
     runner.controllers.add(HogeWaiter())
     cluster = runner.cluster
     cluster.runner.start(_control_without_a_gate(cluster.api(NAME), cluster.runner.clock), NAME)
-    operations = create(1, node()), create(2, hoge("a", 3)), create(2, pod("p")), create(3, hoge("b", 3)), create(3, pod("q"))
+    operations = (
+        create(1, node()),
+        create(2, hoge("a", 3)),
+        create(2, pod("p")),
+        create(3, hoge("b", 3)),
+        create(3, pod("q")),
+    )
     played = runner.play(scenario(*operations, done(4), controllers=["kube-scheduler", NAME]))
 
     assert played.phase == "Failed"
     while_ = r"(it was the turn of kube-scheduler|the phase was \w+)"
     assert re.match(
         rf"step [23]: {NAME} created pods default/[ab]-[012] out of its turn, while {while_}: "
-        "a simulated controller works until its gate holds it, which it passes at the end of each of its loops$",
+        "a simulated controller works until its gate holds it, which it passes at the "
+        "end of each of its loops$",
         played.message,
     )
 
@@ -140,7 +161,9 @@ def test_one_that_is_a_program_of_its_own(real):
 def test_one_in_another_language(real, tmp_path):
     subprocess.run([shutil.which("go"), "build", "-o", tmp_path / "hoge", IN_GO], check=True)
     config = json.loads(real.cluster.kubeconfig.read_text())
-    server, authority = (config["clusters"][0]["cluster"][name] for name in ("server", "certificate-authority"))
+    server, authority = (
+        config["clusters"][0]["cluster"][name] for name in ("server", "certificate-authority")
+    )
     token = config["users"][0]["user"]["token"]
     program = subprocess.Popen([tmp_path / "hoge", server, token, authority, real.theatre.gate_url])
     try:

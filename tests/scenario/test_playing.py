@@ -20,20 +20,36 @@ def test_a_pod_waits_until_another_has_gone(runner):
     assert played.timeline.scheduled("fits").step == (2, 1)
     assert played.timeline.scheduled("waits").step == (4, 1)
     assert [event.id for event in played.timeline.of("create")] == ["node-1", "fits", "waits"]
-    assert [played.result.allocation("cpu").at(step=step) for step in (1, 2, 3, 4)] == [0, 0.75, 0.75, 0.5]
+    assert [played.result.allocation("cpu").at(step=step) for step in (1, 2, 3, 4)] == [
+        0,
+        0.75,
+        0.75,
+        0.5,
+    ]
 
 
 def test_each_pod_has_a_minor_step_of_its_own(runner):
-    played = runner.play(scenario(create(1, node()), *(create(2, pod(f"pod-{number}")) for number in range(3)), done(2)))
+    played = runner.play(
+        scenario(
+            create(1, node()), *(create(2, pod(f"pod-{number}")) for number in range(3)), done(2)
+        )
+    )
 
-    assert [played.timeline.scheduled(f"pod-{number}").step.minor for number in range(3)] == [1, 2, 3]
+    assert [played.timeline.scheduled(f"pod-{number}").step.minor for number in range(3)] == [
+        1,
+        2,
+        3,
+    ]
 
 
 def test_the_status_tells_every_moment_of_a_major_step(runner):
     played = runner.play(scenario(create(1, node()), create(1, pod("a")), done(1)))
     steps = [entry.data for entry in played.journal if entry.what == "scenario-step"]
 
-    assert [(each["step"]["minor"], each["phase"], each["runningSimulationController"]) for each in steps] == [
+    assert [
+        (each["step"]["minor"], each["phase"], each["runningSimulationController"])
+        for each in steps
+    ] == [
         (0, "Operating", ""),
         (0, "OperatingCompleted", "kube-scheduler"),
         (0, "ControllerRunning", "kube-scheduler"),
@@ -53,8 +69,14 @@ def test_the_status_tells_every_moment_of_a_major_step(runner):
             "operation 'two' must have exactly one",
         ),
         ({"id": "none", "step": 1}, "operation 'none' must have exactly one"),
-        ({"id": "early", "step": 0, "doneOperation": {}}, "operation 'early' has the step 0: steps begin with 1"),
-        (delete(1, "Pod", "nobody"), "operation 'delete nobody' of step 1 failed: pods \"nobody\" not found"),
+        (
+            {"id": "early", "step": 0, "doneOperation": {}},
+            "operation 'early' has the step 0: steps begin with 1",
+        ),
+        (
+            delete(1, "Pod", "nobody"),
+            "operation 'delete nobody' of step 1 failed: pods \"nobody\" not found",
+        ),
     ],
 )
 def test_an_operation_that_cannot_be_done_fails_the_scenario(runner, operation, why):
@@ -68,14 +90,18 @@ def test_nothing_is_deleted_for_a_scenario_that_is_wrong(runner):
     runner.play(scenario(create(1, node()), done(1), name="right"))
     runner.play(scenario({"id": "none", "step": 1}, name="wrong"))
 
-    assert [each["metadata"]["name"] for each in runner.cluster.runner.call(_nodes(runner))] == ["node-1"]
+    assert [each["metadata"]["name"] for each in runner.cluster.runner.call(_nodes(runner))] == [
+        "node-1"
+    ]
 
 
 def test_an_unknown_controller_is_named_with_its_nearest(runner):
     played = runner.play(scenario(done(1), controllers=["kube-sheduler"]))
 
     assert played.phase == "Failed"
-    assert "there is no controller 'kube-sheduler' (did you mean 'kube-scheduler'?)" in played.message
+    assert (
+        "there is no controller 'kube-sheduler' (did you mean 'kube-scheduler'?)" in played.message
+    )
 
 
 async def _nodes(runner):
@@ -83,8 +109,13 @@ async def _nodes(runner):
 
 
 def test_controllers_that_are_disabled_do_nothing(runner):
-    ready = {**node(), "status": {**node()["status"], "conditions": [{"type": "Ready", "status": "True"}]}}
-    played = runner.play(scenario(create(1, ready), create(1, pod("a")), done(1), disabled=["kubelet"]))
+    ready = {
+        **node(),
+        "status": {**node()["status"], "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    played = runner.play(
+        scenario(create(1, ready), create(1, pod("a")), done(1), disabled=["kubelet"])
+    )
     status = runner.cluster.runner.call(runner.cluster.api().get(PODS, "a", "default"))["status"]
 
     assert played.timeline.scheduled("a").node == "node-1"
@@ -103,9 +134,18 @@ def test_several_controllers_are_simulated_in_turn(runner):
         "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "a"}}, "template": template},
     }
     played = runner.play(
-        scenario(create(1, node()), create(2, replicas), done(2), controllers=["replicaset-controller", "kube-scheduler"])
+        scenario(
+            create(1, node()),
+            create(2, replicas),
+            done(2),
+            controllers=["replicaset-controller", "kube-scheduler"],
+        )
     )
-    made = [event.step for event in played.timeline.of("create") if event.controller == "replicaset-controller"]
+    made = [
+        event.step
+        for event in played.timeline.of("create")
+        if event.controller == "replicaset-controller"
+    ]
     placed = [event.step for event in played.timeline.of("podScheduled")]
 
     assert played.phase == "Succeeded", played.message
@@ -141,5 +181,7 @@ def test_what_was_there_before_is_gone_but_for_what_a_cluster_is_born_with(runne
 
     assert not call(api.list(NODES)).items
     assert not call(api.list(PODS)).items
-    assert [each["metadata"]["name"] for each in call(api.list(SERVICE_ACCOUNTS, "default")).items] == ["default"]
+    assert [
+        each["metadata"]["name"] for each in call(api.list(SERVICE_ACCOUNTS, "default")).items
+    ] == ["default"]
     assert len(call(api.list(SCENARIOS)).items) == 2

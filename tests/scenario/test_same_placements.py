@@ -1,9 +1,10 @@
-"""The real kube-scheduler, unmodified and on a real control plane, does with a scenario what the embedded one does with it.
+"""The real kube-scheduler, unmodified and on a real control plane, does with a scenario what the
+embedded one does with it.
 
-Where several nodes are equally good either side leaves it to chance: theirs must be one of our best, and is then ours too.
-`python -m tests.scenario.test_same_placements 200` compares as many scenarios, and prints those that differ; with `200 3`
-there are three control planes, each of which plays every third.
-"""
+Where several nodes are equally good either side leaves it to chance: theirs must be one of our
+best, and is then ours too.
+`python -m tests.scenario.test_same_placements 200` compares as many scenarios, and prints those
+that differ; with `200 3` there are three control planes, each of which plays every third."""
 
 import functools
 import itertools
@@ -26,7 +27,9 @@ from tests.scenario.objects import create, done, node, pod, scenario
 pytestmark = pytest.mark.controlplane
 
 SEEDS = range(8)
-SAMPLES = sorted((pathlib.Path(__file__).parents[2] / "scenarios" / "samples").glob("*.scenario.yaml"))
+SAMPLES = sorted(
+    (pathlib.Path(__file__).parents[2] / "scenarios" / "samples").glob("*.scenario.yaml")
+)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +52,12 @@ def test_scenarios_go_the_same_way_on_both(real):
 
 def test_the_same_scenario_is_placed_the_same_again(real):
     pods = [pod(f"pod-{number}", cpu) for number, cpu in enumerate(("1500m", "900m", "700m", "1"))]
-    operations = [create(1, node("large", "3")), create(1, node("small", "2")), *(create(2, each) for each in pods), done(3)]
+    operations = [
+        create(1, node("large", "3")),
+        create(1, node("small", "2")),
+        *(create(2, each) for each in pods),
+        done(3),
+    ]
     first, second = (real.play(scenario(*operations, name=name)) for name in ("first", "second"))
 
     assert order(first) == order(second) != []
@@ -59,7 +67,10 @@ def test_a_part_of_a_real_program_cannot_be_held_alone(real):
     played = real.play(scenario(done(1), disabled=["replicaset-controller"], name="parts"))
 
     assert played.phase == "Failed"
-    assert "'replicaset-controller' is a part of kube-controller-manager on this cluster" in played.message
+    assert (
+        "'replicaset-controller' is a part of kube-controller-manager on this cluster"
+        in played.message
+    )
 
 
 def drawn(seeds):
@@ -82,7 +93,10 @@ def compared(real, scenarios, tell=lambda _: None):
 
 def on_embedded(one, theirs, choices=()):
     cluster, follower = EmbeddedCluster(1, nodes=0), Follower(one, theirs, choices)
-    cluster.site.scheduler.ties.judge, cluster.site.scheduler.queue.judge = follower.node, follower.next_one
+    cluster.site.scheduler.ties.judge, cluster.site.scheduler.queue.judge = (
+        follower.node,
+        follower.next_one,
+    )
     runner = ScenarioRunner(cluster, Plan())
     try:
         played = runner.play(one)
@@ -95,10 +109,16 @@ def on_embedded(one, theirs, choices=()):
 def main(count, hands=1):
     """Whether all went the same way, and there was enough to compare."""
     with multiprocessing.get_context("spawn").Pool(hands) as pool:
-        tally = sum(pool.imap_unordered(functools.partial(share, count, hands), range(hands)), Tally())
+        tally = sum(
+            pool.imap_unordered(functools.partial(share, count, hands), range(hands)), Tally()
+        )
     print(f"{count} scenarios and {len(SAMPLES)} samples: {tally}")
     least = count // 4
-    return not tally.differences and tally.decided >= 5 * count and min(tally.ties, tally.kinds[SENT_AWAY]) >= least
+    return (
+        not tally.differences
+        and tally.decided >= 5 * count
+        and min(tally.ties, tally.kinds[SENT_AWAY]) >= least
+    )
 
 
 def share(count, hands, hand):
@@ -112,7 +132,11 @@ def share(count, hands, hand):
             told.add(line)
 
     try:
-        return compared(real, itertools.islice(itertools.chain(samples(), drawn(range(count))), hand, None, hands), tell)
+        return compared(
+            real,
+            itertools.islice(itertools.chain(samples(), drawn(range(count))), hand, None, hands),
+            tell,
+        )
     finally:
         real.close()
         cluster.close()

@@ -1,4 +1,6 @@
-"""The scenario controller itself: what it hears while it is busy, what it finds when it starts, what it leaves when one is over."""
+"""The scenario controller itself: what it hears while it is busy, what it finds when it starts,
+what it leaves when one is over.
+"""
 
 import pytest
 
@@ -77,7 +79,10 @@ def test_one_that_is_found_running_leaves_no_pod_at_a_gate(cluster):
     cluster.runner.start(controller.run(), NAME)
     cluster.advance(10)
 
-    assert live(cluster)["status"] == {"phase": "Failed", "message": "the controller restarted while the Scenario was running"}
+    assert live(cluster)["status"] == {
+        "phase": "Failed",
+        "message": "the controller restarted while the Scenario was running",
+    }
     assert gates_of(call(api.get(PODS, "left", "default"))) == []
 
 
@@ -99,9 +104,13 @@ class Failing:
 
 @pytest.mark.parametrize(("times", "left"), [(1, []), (10**6, [HELD])])
 def test_a_refusal_after_a_scenario_ends_no_other(cluster, times, left):
-    """What may pass is tried again; what does not keeps no other pod at its gate, and no scenario from being played."""
+    """What may pass is tried again; what does not keeps no other pod at its gate, and no
+    scenario from being played.
+    """
     api, call, controller = cluster.api("kubectl"), cluster.runner.call, controller_on(cluster)
-    tried = RetryingApi(Failing(cluster.api(NAME), odd=times), cluster.runner.clock, cluster.chance.stream("again"))
+    tried = RetryingApi(
+        Failing(cluster.api(NAME), odd=times), cluster.runner.clock, cluster.chance.stream("again")
+    )
     held = HeldPods(tried, controller.sees(PODS))
     controller.register.afterwards.append(held.release_all)
     cluster.runner.start(controller.run(), NAME)
@@ -112,4 +121,7 @@ def test_a_refusal_after_a_scenario_ends_no_other(cluster, times, left):
     cluster.advance(1000)
 
     assert [phase_of(live(cluster, name)) for name in ("first", "second")] == ["Failed", "Failed"]
-    assert [gates_of(call(api.get(PODS, name, "default"))) for name in ("odd", "other")] == [left, []]
+    assert [gates_of(call(api.get(PODS, name, "default"))) for name in ("odd", "other")] == [
+        left,
+        [],
+    ]

@@ -1,4 +1,6 @@
-"""What a scenario's scheduler works by: the same chance each time, and the configuration that was asked for, or none."""
+"""What a scenario's scheduler works by: the same chance each time, and the configuration that
+was asked for, or none.
+"""
 
 import json
 
@@ -38,21 +40,36 @@ def nodes_of(played):
 
 
 def tell_cluster(cluster, text, key="config.yaml"):
-    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kube-scheduler"}, "data": {key: text}}
+    config_map = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "kube-scheduler"},
+        "data": {key: text},
+    }
     cluster.runner.call(cluster.api("somebody").create(CONFIG_MAPS, config_map, "kube-system"))
 
 
 def test_a_scenario_goes_the_same_way_each_time(runner):
-    first, second, third = (runner.play(TIED, name=name).result for name in ("first", "second", "third"))
+    first, second, third = (
+        runner.play(TIED, name=name).result for name in ("first", "second", "third")
+    )
 
     assert compare(first, second).is_same
     assert compare(first, third).is_same
 
 
 def test_generated_names_are_the_same_each_time(runner):
-    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "pause"}]}}
+    template = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "c", "image": "pause"}]},
+    }
     spec = {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template}
-    web = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "default"}, "spec": spec}
+    web = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": spec,
+    }
     wanted = scenario(create(1, node()), create(2, web), done(3))
 
     first, second = (runner.play(wanted, name=name).result for name in ("first", "second"))
@@ -82,11 +99,17 @@ def test_operations_may_come_to_a_scheduler_of_ones_own(runner):
 
 
 def test_the_configuration_stands_in_the_scenarios_file(runner, tmp_path):
-    (tmp_path / "packed.yaml").write_text(f"{json.dumps(configuration())}\n---\n{json.dumps(scenario(*NODES, *PODS, done(3)))}\n")
-    (tmp_path / "two.yaml").write_text("\n---\n".join(json.dumps(each) for each in (TIED, configuration(), configuration())))
+    (tmp_path / "packed.yaml").write_text(
+        f"{json.dumps(configuration())}\n---\n{json.dumps(scenario(*NODES, *PODS, done(3)))}\n"
+    )
+    (tmp_path / "two.yaml").write_text(
+        "\n---\n".join(json.dumps(each) for each in (TIED, configuration(), configuration()))
+    )
 
     assert len(set(nodes_of(runner.play(tmp_path / "packed.yaml")))) == 1
-    with pytest.raises(ScenarioRefused, match=r"two.yaml:5: there is a KubeSchedulerConfiguration before it"):
+    with pytest.raises(
+        ScenarioRefused, match=r"two.yaml:5: there is a KubeSchedulerConfiguration before it"
+    ):
         runner.play(tmp_path / "two.yaml")
 
 
@@ -95,7 +118,10 @@ def test_the_clusters_configuration_holds_where_there_is_no_other(runner):
     tell_cluster(runner.cluster, json.dumps(configuration()))
 
     assert len(set(nodes_of(runner.play(wanted)))) == 1
-    assert len(set(nodes_of(runner.play(wanted, scheduler=configuration({"type": "LeastAllocated"}))))) == 3
+    assert (
+        len(set(nodes_of(runner.play(wanted, scheduler=configuration({"type": "LeastAllocated"})))))
+        == 3
+    )
     assert len(set(nodes_of(runner.play(wanted)))) == 1
 
 
@@ -104,7 +130,13 @@ def test_the_clusters_configuration_holds_where_there_is_no_other(runner):
     [
         (configuration({"type": "MostAlocated"}), "did you mean 'MostAllocated'?"),
         (configuration(profils=[]), "did you mean 'profiles'?"),
-        ({**configuration(), "profiles": [{"plugins": {"score": {"enabled": [{"name": "nowhere:X"}]}}}]}, "nowhere"),
+        (
+            {
+                **configuration(),
+                "profiles": [{"plugins": {"score": {"enabled": [{"name": "nowhere:X"}]}}}],
+            },
+            "nowhere",
+        ),
     ],
 )
 @pytest.mark.parametrize("of", ["cluster", "scenario"])
@@ -122,7 +154,14 @@ def test_a_wrong_configuration_fails_the_scenario(runner, written, why, of):
     ("key", "text", "why"),
     [
         ("config.yaml", "a: [", "this is no YAML"),
-        ("config.yml", "", "the ConfigMap kube-scheduler in kube-system has no config.yaml (did you mean 'config.yml'?)"),
+        (
+            "config.yml",
+            "",
+            (
+                "the ConfigMap kube-scheduler in kube-system has no config.yaml (did you "
+                "mean 'config.yml'?)"
+            ),
+        ),
     ],
 )
 def test_a_config_map_without_a_configuration_fails_the_scenario(runner, key, text, why):
@@ -140,14 +179,22 @@ def test_no_operation_changes_the_schedulers_configuration(runner):
 
     assert played.phase == "Failed"
     assert (
-        "operation 'packs' cannot be part of a scenario: the scheduler's configuration holds for the whole of it; give"
-        in played.message
-    )
+        "operation 'packs' cannot be part of a scenario: the scheduler's configuration "
+        "holds for the whole of it; give"
+    ) in played.message
 
 
 def test_a_new_pod_waits_until_another_has_the_room_that_was_made_for_it(runner):
-    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
-    first, urgent = pod("first", "1800m", terminationGracePeriodSeconds=0), pod("urgent", "1800m", priorityClassName="high")
+    high = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "high"},
+        "value": 1000,
+    }
+    first, urgent = (
+        pod("first", "1800m", terminationGracePeriodSeconds=0),
+        pod("urgent", "1800m", priorityClassName="high"),
+    )
     machines = [create(1, each) for each in (high, node("large", "2"), node("small", "1"))]
     pods = [create(2, first), create(3, urgent), create(3, pod("new", "500m"))]
     played = runner.play(scenario(*machines, *pods, done(4), disabled=["kubelet"]))
@@ -165,7 +212,11 @@ def test_pods_without_any_node_are_tried_again_for_ever_and_that_is_no_work(runn
     played = runner.play(scenario(*early, create(2, node()), create(2, pod("c")), done(3)))
 
     assert (played.phase, played.message) == ("Succeeded", "")
-    assert {life.name: life.scheduled.major for life in played.result.pods} == {"a": 2, "b": 2, "c": 2}
+    assert {life.name: life.scheduled.major for life in played.result.pods} == {
+        "a": 2,
+        "b": 2,
+        "c": 2,
+    }
     first = played.result.pod("a").attempts[0]
     assert (first.step.major, first.message) == (1, "no nodes available to schedule pods")
 
@@ -225,7 +276,9 @@ def with_plugin(plugin):
 
 def test_what_the_scheduler_says_itself_wakes_nobody(runner):
     pods = (create(2, pod("p")), create(2, pod("q")))
-    played = runner.play(scenario(create(1, node()), *pods, done(3)), scheduler=with_plugin(NotToday))
+    played = runner.play(
+        scenario(create(1, node()), *pods, done(3)), scheduler=with_plugin(NotToday)
+    )
 
     assert (played.phase, played.message) == ("Succeeded", "")
     assert [len(life.attempts) for life in played.result.pods] == [1, 1]
@@ -233,7 +286,9 @@ def test_what_the_scheduler_says_itself_wakes_nobody(runner):
 
 
 def test_a_pod_whose_time_was_up_is_not_helped_by_its_own_going(runner):
-    played = runner.play(scenario(create(1, node()), create(2, pod("p")), done(3)), scheduler=with_plugin(Slow))
+    played = runner.play(
+        scenario(create(1, node()), create(2, pod("p")), done(3)), scheduler=with_plugin(Slow)
+    )
 
     assert (played.phase, played.message) == ("Succeeded", "")
     assert "timeout after 5s waiting on permit of plugin" in played.result.pod("p").why_not
@@ -241,7 +296,9 @@ def test_a_pod_whose_time_was_up_is_not_helped_by_its_own_going(runner):
 
 def test_a_pod_that_a_plugin_does_not_let_be_looked_at_holds_up_nobody(runner):
     pods = (create(2, pod("held")), create(2, pod("p")), create(3, pod("q")))
-    played = runner.play(scenario(create(1, node()), *pods, done(4)), scheduler=with_plugin(HoldsBack))
+    played = runner.play(
+        scenario(create(1, node()), *pods, done(4)), scheduler=with_plugin(HoldsBack)
+    )
 
     assert (played.phase, played.message) == ("Succeeded", "")
     assert [(life.name, life.state, len(life.attempts)) for life in played.result.pods] == [
@@ -252,11 +309,14 @@ def test_a_pod_that_a_plugin_does_not_let_be_looked_at_holds_up_nobody(runner):
 
 
 def test_who_waits_for_permission_for_too_long_is_told(runner):
-    played = runner.play(scenario(create(1, node()), create(2, pod("p")), done(3)), scheduler=with_plugin(Patient))
+    played = runner.play(
+        scenario(create(1, node()), create(2, pod("p")), done(3)), scheduler=with_plugin(Patient)
+    )
 
     assert played.phase == "Failed"
     assert played.message == (
-        f"step 2: not finished within 600 s: kube-scheduler: Pod default/p waits for the permission of {__name__}:Patient"
+        "step 2: not finished within 600 s: kube-scheduler: Pod default/p waits for the "
+        f"permission of {__name__}:Patient"
     )
 
 
@@ -265,13 +325,19 @@ def test_who_waits_for_permission_for_too_long_is_told(runner):
     [
         (
             Boastful,
-            f"plugin '{__name__}:Boastful' returns an invalid score 101, it should in the range of [0, 100] after normalizing",
+            (
+                f"plugin '{__name__}:Boastful' returns an invalid score 101, it should in the "
+                "range of [0, 100] after normalizing"
+            ),
         ),
         (Refusing, f'running PreScore plugin "{__name__}:Refusing": no mood'),
     ],
 )
 def test_errors_that_come_again_and_again_are_told_with_their_pods(runner, plugin, words):
-    machines, pods = (create(1, node("one")), create(1, node("other"))), (create(2, pod("p")), create(2, pod("q")))
+    machines, pods = (
+        (create(1, node("one")), create(1, node("other"))),
+        (create(2, pod("p")), create(2, pod("q"))),
+    )
     played = runner.play(scenario(*machines, *pods, done(3)), scheduler=with_plugin(plugin))
 
     assert played.phase == "Failed"
@@ -285,6 +351,9 @@ def test_a_cluster_that_never_rests_is_told_with_pods_and_plugin(runner):
     played = impatient.play(scenario(create(1, node()), *pods, done(3)), scheduler=with_plugin(Shy))
 
     assert played.phase == "Failed"
-    assert "not finished within 60 s: kube-scheduler is at work; what has changed last: " in played.message
+    assert (
+        "not finished within 60 s: kube-scheduler is at work; what has changed last: "
+        in played.message
+    )
     assert "Pod default/q (0/1 nodes are available: 1 not now.)" in played.message
     impatient.close()

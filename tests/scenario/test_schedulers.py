@@ -12,17 +12,31 @@ from pytest_kscen.run.runner import ScenarioRunner
 from pytest_kscen.scenario.builtin_waiters import SchedulerWaiter
 from tests.scenario.objects import create, done, node, pod, scenario
 
-PROFILE = {"schedulerName": "default-scheduler", "plugins": {"multiPoint": {"enabled": [{"name": "Flaky"}]}}}
+PROFILE = {
+    "schedulerName": "default-scheduler",
+    "plugins": {"multiPoint": {"enabled": [{"name": "Flaky"}]}},
+}
 
 
 def configure(cluster, **configuration):
-    told = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", **configuration}
+    told = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        **configuration,
+    }
     metadata = {"name": "kube-scheduler", "namespace": "kube-system"}
-    cluster.runner.call(cluster.api().create(CONFIG_MAPS, {"metadata": metadata, "data": {"config.yaml": json.dumps(told)}}))
+    cluster.runner.call(
+        cluster.api().create(
+            CONFIG_MAPS, {"metadata": metadata, "data": {"config.yaml": json.dumps(told)}}
+        )
+    )
 
 
 def places(played):
-    return {event.pod_scheduled.pod.name: event.pod_scheduled.bound_to for event in played.timeline.of("podScheduled")}
+    return {
+        event.pod_scheduled.pod.name: event.pod_scheduled.bound_to
+        for event in played.timeline.of("podScheduled")
+    }
 
 
 @pytest.mark.parametrize(("failures", "first"), [(1, 30), (4, 1), (6, 1)])
@@ -35,9 +49,16 @@ def test_a_pod_that_backs_off_after_an_error_is_waited_for(runner, failures, fir
             return failure("not yet") if Flaky.times <= failures else None
 
     runner.cluster.site.scheduler.registry.register(Flaky)
-    configure(runner.cluster, podInitialBackoffSeconds=first, podMaxBackoffSeconds=max(first, 10), profiles=[PROFILE])
+    configure(
+        runner.cluster,
+        podInitialBackoffSeconds=first,
+        podMaxBackoffSeconds=max(first, 10),
+        profiles=[PROFILE],
+    )
 
-    assert places(runner.play(scenario(create(1, node()), create(1, pod("a")), done(1)))) == {"a": "node-1"}
+    assert places(runner.play(scenario(create(1, node()), create(1, pod("a")), done(1)))) == {
+        "a": "node-1"
+    }
 
 
 def test_pods_of_another_scheduler_are_its_own(runner):
@@ -54,7 +75,9 @@ async def place_all(api, clock):
             if each["spec"].get("schedulerName") == "second" and not each["spec"].get("nodeName"):
                 target = {"apiVersion": "v1", "kind": "Node", "name": "node-1"}
                 binding = {"metadata": {"name": each["metadata"]["name"]}, "target": target}
-                await api.create(PODS, binding, "default", name=each["metadata"]["name"], subresource="binding")
+                await api.create(
+                    PODS, binding, "default", name=each["metadata"]["name"], subresource="binding"
+                )
                 break
         await check_scenario_step_phase("second-scheduler", api, clock)
         await clock.sleep(1)
@@ -63,9 +86,19 @@ async def place_all(api, clock):
 def test_two_schedulers_work_in_turn(runner):
     runner.controllers.add(SchedulerWaiter("second-scheduler", ("second",)))
     cluster = runner.cluster
-    cluster.runner.start(place_all(cluster.api("second-scheduler"), cluster.runner.clock), "second-scheduler")
-    pods = [create(1, pod("a", schedulerName="second")), create(1, pod("b")), create(1, pod("c", schedulerName="second"))]
-    played = runner.play(scenario(create(1, node()), *pods, done(1), controllers=["kube-scheduler", "second-scheduler"]))
+    cluster.runner.start(
+        place_all(cluster.api("second-scheduler"), cluster.runner.clock), "second-scheduler"
+    )
+    pods = [
+        create(1, pod("a", schedulerName="second")),
+        create(1, pod("b")),
+        create(1, pod("c", schedulerName="second")),
+    ]
+    played = runner.play(
+        scenario(
+            create(1, node()), *pods, done(1), controllers=["kube-scheduler", "second-scheduler"]
+        )
+    )
 
     assert played.phase == "Succeeded", played.message
     assert [(tuple(each.step), each.controller) for each in played.timeline.of("podScheduled")] == [
@@ -84,13 +117,22 @@ def test_whoever_does_not_come_to_rest_is_named(runner):
     played = told.play(scenario(create(1, node()), done(1)))
     told.close()
 
-    assert played.message.startswith("step 1: not finished within 30 s: kube-scheduler is at work; what has changed last: ")
+    assert played.message.startswith(
+        "step 1: not finished within 30 s: kube-scheduler is at work; what has changed last: "
+    )
 
 
 def test_who_is_sent_away_is_so_for_somebody(runner):
-    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
+    high = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "high"},
+        "value": 1000,
+    }
     small, large = pod("small", "1500m"), pod("large", "1500m", priorityClassName="high")
-    played = runner.play(scenario(create(1, node()), create(1, high), create(2, small), create(3, large), done(4)))
+    played = runner.play(
+        scenario(create(1, node()), create(1, high), create(2, small), create(3, large), done(4))
+    )
 
     (event,) = played.timeline.of("podUnscheduled")
     assert event.pod_unscheduled.preempted_by == "default/large"

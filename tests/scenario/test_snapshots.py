@@ -1,4 +1,6 @@
-"""A cluster that is recorded plays as it stood: the same pods on the same nodes, and nothing that nobody should read."""
+"""A cluster that is recorded plays as it stood: the same pods on the same nodes, and nothing
+that nobody should read.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,12 @@ def original():
 def fill(cluster):
     """A deployment with a secret and a claim, a pod that fits nowhere."""
     api = cluster.api("user")
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"password": "geheim"}}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s"},
+        "stringData": {"password": "geheim"},
+    }
     claim = {
         "metadata": {"name": "data"},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
@@ -40,8 +47,14 @@ def fill(cluster):
         "volumeMounts": [{"name": "data", "mountPath": "/data"}],
         "resources": {"requests": {"cpu": "100m"}},
     }
-    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "s", "secret": {"secretName": "s"}}]
-    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container], "volumes": volumes}}
+    volumes = [
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "s", "secret": {"secretName": "s"}},
+    ]
+    template = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [container], "volumes": volumes},
+    }
     deployment = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -64,13 +77,20 @@ def listed(cluster, resource):
 
 
 def places(cluster):
-    return {each["metadata"]["name"]: each["spec"].get("nodeName") for each in listed(cluster, PODS)}
+    return {
+        each["metadata"]["name"]: each["spec"].get("nodeName") for each in listed(cluster, PODS)
+    }
 
 
 def test_a_recorded_cluster_plays_as_it_stood(original, runner, tmp_path):
     fill(original)
     file = tmp_path / "it.scenario.yaml"
-    assert main(["record", "--kubeconfig", str(original.kubeconfig), "--name", "mine", "-o", str(file)]) == 0
+    assert (
+        main(
+            ["record", "--kubeconfig", str(original.kubeconfig), "--name", "mine", "-o", str(file)]
+        )
+        == 0
+    )
     played = runner.play(file)
 
     assert (played.phase, played.message) == ("Succeeded", "")
@@ -84,32 +104,61 @@ def test_a_recorded_cluster_plays_as_it_stood(original, runner, tmp_path):
         for one in (original, runner.cluster)
     ]
     assert rooms[0] == rooms[1]
-    assert [each["status"]["phase"] for each in listed(runner.cluster, PERSISTENT_VOLUME_CLAIMS)] == ["Bound"]
+    assert [
+        each["status"]["phase"] for each in listed(runner.cluster, PERSISTENT_VOLUME_CLAIMS)
+    ] == ["Bound"]
 
 
 def test_nothing_is_told_that_is_secret_or_of_the_moment(original, capsys):
     fill(original)
     assert main(["record", "--kubeconfig", str(original.kubeconfig)]) == 0
     text = capsys.readouterr().out
-    for word in ("geheim", "Secret", "uid", "managedFields", "resourceVersion", "ownerReferences", "creationTimestamp", "env:"):
+    for word in (
+        "geheim",
+        "Secret",
+        "uid",
+        "managedFields",
+        "resourceVersion",
+        "ownerReferences",
+        "creationTimestamp",
+        "env:",
+    ):
         assert word not in text
-    kinds = [each["createOperation"]["object"]["kind"] for each in yaml.safe_load(text)["spec"]["operations"][:-1]]
-    assert list(dict.fromkeys(kinds)) == ["Node", "PersistentVolume", "PersistentVolumeClaim", "Pod"]
+    kinds = [
+        each["createOperation"]["object"]["kind"]
+        for each in yaml.safe_load(text)["spec"]["operations"][:-1]
+    ]
+    assert list(dict.fromkeys(kinds)) == [
+        "Node",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "Pod",
+    ]
 
 
 def test_pods_are_placed_anew(original, runner, tmp_path):
     fill(original)
     file = tmp_path / "it.scenario.yaml"
-    assert main(["record", "--kubeconfig", str(original.kubeconfig), "--reschedule", "-o", str(file)]) == 0
+    assert (
+        main(["record", "--kubeconfig", str(original.kubeconfig), "--reschedule", "-o", str(file)])
+        == 0
+    )
     assert len(runner.play(file).timeline.of("podScheduled")) == 3
 
 
 def test_one_namespace_alone(original, capsys):
     fill(original)
     original.runner.call(original.api().create(NAMESPACES, {"metadata": {"name": "elsewhere"}}))
-    assert main(["record", "--kubeconfig", str(original.kubeconfig), "--namespace", "elsewhere"]) == 0
+    assert (
+        main(["record", "--kubeconfig", str(original.kubeconfig), "--namespace", "elsewhere"]) == 0
+    )
     operations = yaml.safe_load(capsys.readouterr().out)["spec"]["operations"]
-    assert [each["id"] for each in operations] == ["namespace/elsewhere", "node/node-1", "node/node-2", "end"]
+    assert [each["id"] for each in operations] == [
+        "namespace/elsewhere",
+        "node/node-1",
+        "node/node-2",
+        "end",
+    ]
 
 
 def test_a_cluster_that_cannot_be_reached(tmp_path, capsys):
@@ -120,14 +169,24 @@ def test_a_cluster_that_cannot_be_reached(tmp_path, capsys):
 def test_what_decides_over_a_place_is_recorded_and_what_needs_more_is_not(original, capsys):
     image = {"names": ["app:1"], "sizeBytes": 500_000_000}
     origin = {"kind": "PersistentVolumeClaim", "name": "other"}
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "dataSource": origin}
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+        "dataSource": origin,
+    }
     api, call = original.api("user"), original.runner.call
     call(api.create(NODES, {"metadata": {"name": "seen"}}))
     call(api.patch(NODES, "seen", {"status": {"images": [image]}}, subresource="status"))
-    call(api.create(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "copy"}, "spec": spec}, "default"))
+    call(
+        api.create(
+            PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "copy"}, "spec": spec}, "default"
+        )
+    )
     assert main(["record", "--kubeconfig", str(original.kubeconfig)]) == 0
     operations = yaml.safe_load(capsys.readouterr().out)["spec"]["operations"]
-    found = {each["id"].split("/")[-1]: each["createOperation"]["object"] for each in operations[:-1]}
+    found = {
+        each["id"].split("/")[-1]: each["createOperation"]["object"] for each in operations[:-1]
+    }
 
     assert found["seen"]["status"]["images"] == [image]
     assert not {"dataSource", "dataSourceRef"} & found["copy"]["spec"].keys()
@@ -135,4 +194,6 @@ def test_what_decides_over_a_place_is_recorded_and_what_needs_more_is_not(origin
 
 def test_a_namespace_that_is_not_there_is_told(original, capsys):
     assert main(["record", "--kubeconfig", str(original.kubeconfig), "--namespace", "defalt"]) == 1
-    assert capsys.readouterr().err.startswith("there is no namespace 'defalt' (did you mean 'default'?); there are ")
+    assert capsys.readouterr().err.startswith(
+        "there is no namespace 'defalt' (did you mean 'default'?); there are "
+    )

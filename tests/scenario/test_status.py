@@ -1,4 +1,6 @@
-"""What is written into a Scenario's status, over a wire that takes its time: never older than what was written before."""
+"""What is written into a Scenario's status, over a wire that takes its time: never older than
+what was written before.
+"""
 
 import asyncio
 import dataclasses
@@ -56,7 +58,9 @@ def progress_on(cluster, **wire):
     uid = call(api.create(SCENARIOS, scenario(done(1))))["metadata"]["uid"]
     call(api.patch(SCENARIOS, "test", {"status": {"phase": PENDING}}, subresource="status"))
     actor = Stage(cluster.api, clock, cluster.chance, Relay(), "x").actor(NAME)
-    return Progress("test", uid, dataclasses.replace(actor, api=Wire(api, clock, **wire)), "of today")
+    return Progress(
+        "test", uid, dataclasses.replace(actor, api=Wire(api, clock, **wire)), "of today"
+    )
 
 
 def status(cluster):
@@ -90,7 +94,9 @@ def test_what_is_cut_leaves_the_status_too(cluster):
     kept = {major: len(events) for major, events in result["timeline"].items()}
 
     assert sum(kept.values()) == len(progress.events)
-    assert result["note"].startswith(f"the last {8 - len(progress.events)} of 8 events have no room")
+    assert result["note"].startswith(
+        f"the last {8 - len(progress.events)} of 8 events have no room"
+    )
 
 
 def test_nothing_is_written_on_another_of_its_name(cluster):
@@ -109,7 +115,9 @@ def test_a_minor_step_that_comes_while_a_phase_is_written_is_not_lost(cluster):
 
     async def both():
         await progress.stands(OPERATING, major=1, running="own-controller")
-        goes_on = asyncio.get_running_loop().create_task(play._goes_on(OPERATING, CONTROLLER_RUNNING))
+        goes_on = asyncio.get_running_loop().create_task(
+            play._goes_on(OPERATING, CONTROLLER_RUNNING)
+        )
         await cluster.runner.clock.sleep(0.1)
         await progress.next_minor(CONTROLLER_PAUSED)
         return await goes_on
@@ -121,7 +129,10 @@ def test_a_minor_step_that_comes_while_a_phase_is_written_is_not_lost(cluster):
 def test_each_of_several_writes_at_once_is_told_of_its_own_step(cluster):
     """A real API server asks about them all before the first step is written."""
     progress = progress_on(cluster, seconds=(0, 0, 0.2, 0.2, 0.2))
-    clock, spec = cluster.runner.clock, read(ScenarioSpec, scenario(controllers=["own-controller"])["spec"])
+    clock, spec = (
+        cluster.runner.clock,
+        read(ScenarioSpec, scenario(controllers=["own-controller"])["spec"]),
+    )
     api = cluster.api(NAME)
     seen = Convergence(api, Informers(api, clock), clock, 0.1)
     play = Play(progress, seen, Troupe.of(Register(), spec), spec, 600, _begun=True)
@@ -131,10 +142,23 @@ def test_each_of_several_writes_at_once_is_told_of_its_own_step(cluster):
         await progress.stands(OPERATING, major=1, running="own-controller")
         objects = [{"metadata": {"name": name}} for name in "abc"]
         writes = [
-            Write("own-controller", CREATE, CONFIG_MAPS, "", "default", each["metadata"]["name"], each, None) for each in objects
+            Write(
+                "own-controller",
+                CREATE,
+                CONFIG_MAPS,
+                "",
+                "default",
+                each["metadata"]["name"],
+                each,
+                None,
+            )
+            for each in objects
         ]
         await asyncio.gather(*(play.let_in(each) for each in writes))
 
     cluster.runner.call(several())
-    told = [(tuple(event.step), event.create.operation["object"]["metadata"]["name"]) for event in progress.events]
+    told = [
+        (tuple(event.step), event.create.operation["object"]["metadata"]["name"])
+        for event in progress.events
+    ]
     assert told == [((1, 1), "a"), ((1, 2), "b"), ((1, 3), "c")]

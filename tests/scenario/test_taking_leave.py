@@ -28,7 +28,11 @@ def theirs():
 
 def webhooks(cluster):
     call, api = cluster.runner.call, cluster.api("kubectl")
-    return [each["metadata"]["name"] for kind in (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS) for each in call(api.list(kind)).items]
+    return [
+        each["metadata"]["name"]
+        for kind in (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS)
+        for each in call(api.list(kind)).items
+    ]
 
 
 @pytest.mark.controlplane
@@ -46,7 +50,15 @@ def test_neither_gates_nor_webhooks_stay(theirs):
 
 @pytest.mark.controlplane
 def test_a_controller_that_is_told_to_end_takes_its_webhooks_with_it(theirs):
-    command = [sys.executable, "-m", "pytest_kscen", "scenario-controller", "--disposable", "--kubeconfig", theirs.kubeconfig]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest_kscen",
+        "scenario-controller",
+        "--disposable",
+        "--kubeconfig",
+        theirs.kubeconfig,
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
         assert "Scenarios are played from now on" in program.stdout.readline()
         assert len(webhooks(theirs)) == 2

@@ -16,35 +16,83 @@ def unfinished(controller, obj):
     return rule(obj)
 
 
-@pytest.mark.parametrize(("current", "words"), [(0, "has 0 of 5 pods"), (4, "has 4 of 5 pods"), (5, "")])
+@pytest.mark.parametrize(
+    ("current", "words"), [(0, "has 0 of 5 pods"), (4, "has 4 of 5 pods"), (5, "")]
+)
 def test_a_daemon_set_has_a_pod_for_each_node(current, words):
-    status = {"observedGeneration": 1, "desiredNumberScheduled": 5, "currentNumberScheduled": current}
-    assert unfinished("daemonset-controller", {"kind": "DaemonSet", "metadata": {"generation": 1}, "status": status}) == words
+    status = {
+        "observedGeneration": 1,
+        "desiredNumberScheduled": 5,
+        "currentNumberScheduled": current,
+    }
+    assert (
+        unfinished(
+            "daemonset-controller",
+            {"kind": "DaemonSet", "metadata": {"generation": 1}, "status": status},
+        )
+        == words
+    )
 
 
 def stateful_set(probe):
-    container = {"name": "c", "image": "pause", "readinessProbe": {"httpGet": {"path": "/", "port": 80}, **probe}}
+    container = {
+        "name": "c",
+        "image": "pause",
+        "readinessProbe": {"httpGet": {"path": "/", "port": 80}, **probe},
+    }
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}}
-    spec = {"replicas": 3, "serviceName": "web", "selector": {"matchLabels": {"a": "b"}}, "template": template}
-    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "web", "namespace": "default"}, "spec": spec}
+    spec = {
+        "replicas": 3,
+        "serviceName": "web",
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": template,
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": spec,
+    }
 
 
 def test_a_pod_that_may_become_ready_is_waited_for(runner):
     web = stateful_set({"initialDelaySeconds": 5, "periodSeconds": 1})
     played = runner.play(scenario(create(1, node()), create(2, web), done(2)))
 
-    assert [event.pod_scheduled.pod.name for event in played.timeline.of("podScheduled")] == ["web-0", "web-1", "web-2"]
+    assert [event.pod_scheduled.pod.name for event in played.timeline.of("podScheduled")] == [
+        "web-0",
+        "web-1",
+        "web-2",
+    ]
 
 
 def test_a_claim_that_is_to_have_a_volume_at_once_is_waited_for(runner):
-    at_once = {"metadata": {"name": "at-once"}, "provisioner": "kscen.io/disk", "volumeBindingMode": "Immediate"}
+    at_once = {
+        "metadata": {"name": "at-once"},
+        "provisioner": "kscen.io/disk",
+        "volumeBindingMode": "Immediate",
+    }
     at_once |= {"apiVersion": STORAGE_CLASSES.api_version, "kind": STORAGE_CLASSES.kind}
-    spec = {"storageClassName": "at-once", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "default"}, "spec": spec}
+    spec = {
+        "storageClassName": "at-once",
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c", "namespace": "default"},
+        "spec": spec,
+    }
     seen = pod("a", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
-    played = runner.play(scenario(create(1, node()), create(1, at_once), create(1, claim), create(1, seen), done(1)))
+    played = runner.play(
+        scenario(create(1, node()), create(1, at_once), create(1, claim), create(1, seen), done(1))
+    )
 
-    assert [(event.pod_scheduled.pod.name, event.step.minor) for event in played.timeline.of("podScheduled")] == [("a", 1)]
+    assert [
+        (event.pod_scheduled.pod.name, event.step.minor)
+        for event in played.timeline.of("podScheduled")
+    ] == [("a", 1)]
 
 
 def test_where_replicated_volumes_are_served_they_are_waited_for(runner):
@@ -66,11 +114,23 @@ class Partial:
 @pytest.mark.parametrize(
     ("waiter", "why"),
     [
-        (Waiter("kube-scheduler", {}), "^'kube-scheduler' has a waiter already: give yours another name, or say replace=True$"),
+        (
+            Waiter("kube-scheduler", {}),
+            "^'kube-scheduler' has a waiter already: give yours another name, or say replace=True$",
+        ),
         (Waiter("", {}), "is no waiter: '' is no controller's name$"),
         (Waiter("*", {}), r"is no waiter: '\*' is no controller's name$"),
-        (Waiter("painter", {"nodes": lambda _: ""}), "is no waiter: 'nodes' is no Resource, as pytest_kscen.objects.resources has"),
-        (Partial(), "is no waiter: it has no unfinished, quiet, is_idle; derive it from Waiter, or see ControllerWaiter$"),
+        (
+            Waiter("painter", {"nodes": lambda _: ""}),
+            "is no waiter: 'nodes' is no Resource, as pytest_kscen.objects.resources has",
+        ),
+        (
+            Partial(),
+            (
+                "is no waiter: it has no unfinished, quiet, is_idle; derive it from Waiter, "
+                "or see ControllerWaiter$"
+            ),
+        ),
         (object(), "is no waiter: it has no name, resources, "),
     ],
 )

@@ -1,4 +1,6 @@
-"""Operations as they are given: their ids, a status with an object, and what comes when all is over."""
+"""Operations as they are given: their ids, a status with an object, and what comes when all is
+over.
+"""
 
 import contextlib
 
@@ -20,12 +22,19 @@ def unnamed(step, obj):
 
 
 def made(played):
-    return [(event.id, event.create.result["metadata"]["name"]) for event in played.timeline.of("create")]
+    return [
+        (event.id, event.create.result["metadata"]["name"])
+        for event in played.timeline.of("create")
+    ]
 
 
 def test_ids_that_are_made_up_say_what_is_done_and_are_nobody_elses(runner):
     taken = create(1, node("a"), id="step 1: create Node b")
-    played = runner.play(scenario(taken, unnamed(1, node("b")), unnamed(1, node("c")), {"step": 1, "doneOperation": {}}))
+    played = runner.play(
+        scenario(
+            taken, unnamed(1, node("b")), unnamed(1, node("c")), {"step": 1, "doneOperation": {}}
+        )
+    )
 
     assert made(played) == [
         ("step 1: create Node b", "a"),
@@ -50,13 +59,21 @@ def test_an_id_is_not_given_twice(runner):
     with runner.scenario(["kube-scheduler"]) as played:
         played.create(node("a"), step=1, id="x")
         played.until_paused()
-        with pytest.raises(ScenarioRefused, match=r"operation 'x': Duplicate value: {\"id\":\"x\"}$"):
+        with pytest.raises(
+            ScenarioRefused, match=r"operation 'x': Duplicate value: {\"id\":\"x\"}$"
+        ):
             played.create(node("b"), step=2, id="x")
         played.until_paused()
-        user, other = runner.cluster.api("user"), {"spec": {"operations": [create(2, node("b"), id="x")]}}
+        user, other = (
+            runner.cluster.api("user"),
+            {"spec": {"operations": [create(2, node("b"), id="x")]}},
+        )
         runner.cluster.runner.call(user.patch(SCENARIOS, "scenario", other))
 
-    assert (played.phase, played.message) == ("Failed", "step 1: operation 'x' is done, and another has come with its id")
+    assert (played.phase, played.message) == (
+        "Failed",
+        "step 1: operation 'x' is done, and another has come with its id",
+    )
 
 
 def test_two_operations_of_one_id_are_refused_before_anything_is_touched(runner):
@@ -64,21 +81,42 @@ def test_two_operations_of_one_id_are_refused_before_anything_is_touched(runner)
     with pytest.raises(ScenarioRefused, match=r"operation 'x': Duplicate value: {\"id\":\"x\"}$"):
         runner.play(scenario(create(1, node("a"), id="x"), create(2, node("b"), id="x"), done(3)))
 
-    names = [each["metadata"]["name"] for each in runner.cluster.runner.call(runner.cluster.api().list(NODES)).items]
+    names = [
+        each["metadata"]["name"]
+        for each in runner.cluster.runner.call(runner.cluster.api().list(NODES)).items
+    ]
     assert names == ["old"]
 
 
 def _applied_by_two(cluster):
-    """What becomes of operations with ids that two apply, and of some without that a third one creates."""
+    """What becomes of operations with ids that two apply, and of some without that a third one
+    creates.
+    """
     call, api = cluster.runner.call, cluster.api("user")
     call(install(api, cluster.runner.clock))
     for step, name in ((1, "a"), (2, "b")):
-        applied = call(api.apply(SCENARIOS, scenario(create(step, node(name)), name="applied"), field_manager=name))
+        applied = call(
+            api.apply(
+                SCENARIOS, scenario(create(step, node(name)), name="applied"), field_manager=name
+            )
+        )
     ids = [[each["id"] for each in applied["spec"]["operations"]]]
     Theatre.of(cluster, Terms())
-    made = call(api.create(SCENARIOS, scenario(unnamed(1, node("a")), unnamed(1, node("a")), done(1), name="made")))
-    with pytest.raises(ApiError, match=r'element 0: associative list with keys has an element that omits all key fields \["id"\]'):
-        call(api.apply(SCENARIOS, scenario(unnamed(3, node("c")), name="applied"), field_manager="c"))
+    made = call(
+        api.create(
+            SCENARIOS, scenario(unnamed(1, node("a")), unnamed(1, node("a")), done(1), name="made")
+        )
+    )
+    with pytest.raises(
+        ApiError,
+        match=(
+            r"element 0: associative list with keys has an element that omits all key fields "
+            r'\["id"\]'
+        ),
+    ):
+        call(
+            api.apply(SCENARIOS, scenario(unnamed(3, node("c")), name="applied"), field_manager="c")
+        )
     return [*ids, [each["id"] for each in made["spec"]["operations"]]]
 
 
@@ -97,7 +135,10 @@ def test_a_real_api_server_merges_them_too():
         assert _applied_by_two(cluster) == IDS
 
 
-@pytest.mark.parametrize("odd", ["x", ["x"], [{"createOperation": "x"}], [{"createOperation": {"object": {"metadata": 1}}}]])
+@pytest.mark.parametrize(
+    "odd",
+    ["x", ["x"], [{"createOperation": "x"}], [{"createOperation": {"object": {"metadata": 1}}}]],
+)
 def test_what_is_no_operation_is_the_schemas_to_refuse(runner, odd):
     with pytest.raises(ScenarioRefused, match=r"Invalid value|Required value"):
         runner.play({**scenario(), "spec": {**scenario()["spec"], "operations": odd}})
@@ -123,6 +164,10 @@ def test_nothing_is_added_through_the_api_to_what_is_over(runner):
     runner.play(scenario(create(1, node()), done(1)))
     patch = [{"op": "add", "path": "/spec/operations/-", "value": create(5, node("late"))}]
     user = runner.cluster.api("user")
-    with pytest.raises(Forbidden, match=r"the Scenario 'test' is Succeeded: operation 'late' comes too late"):
+    with pytest.raises(
+        Forbidden, match=r"the Scenario 'test' is Succeeded: operation 'late' comes too late"
+    ):
         runner.cluster.runner.call(user.patch(SCENARIOS, "test", patch, patch_type=JSON_PATCH))
-    runner.cluster.runner.call(user.patch(SCENARIOS, "test", {"metadata": {"labels": {"seen": "true"}}}))
+    runner.cluster.runner.call(
+        user.patch(SCENARIOS, "test", {"metadata": {"labels": {"seen": "true"}}})
+    )

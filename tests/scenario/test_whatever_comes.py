@@ -55,7 +55,10 @@ def test_what_was_ignored_is_said_of_one_that_succeeded_too(runner):
         played.create(pod("late"), step=2, id="late")
         played.done(step=4)
 
-    assert (played.phase, played.message) == ("Succeeded", "ignored, because their steps are past: late")
+    assert (played.phase, played.message) == (
+        "Succeeded",
+        "ignored, because their steps are past: late",
+    )
 
 
 def test_a_waiter_that_fails_ends_one_scenario_and_no_other(runner):
@@ -63,7 +66,10 @@ def test_a_waiter_that_fails_ends_one_scenario_and_no_other(runner):
     played = runner.play(scenario(create(1, node()), done(1), name="one"))
     other = runner.play(scenario(done(1), name="two"))
 
-    assert (played.phase, played.message) == ("Failed", "step 1: the waiter of bad-controller has failed: KeyError('nothing')")
+    assert (played.phase, played.message) == (
+        "Failed",
+        "step 1: the waiter of bad-controller has failed: KeyError('nothing')",
+    )
     assert other.phase == "Succeeded"
 
 
@@ -72,7 +78,9 @@ def test_a_waiter_in_the_place_of_another_is_asked_itself(runner):
         runner.controllers.add(Waiter("painter", {NODES: rule}))
         played = runner.play(scenario(create(1, node()), done(1), name=name))
 
-    assert played.message == "step 1: not finished within 600 s: painter: Node node-1 is not painted"
+    assert (
+        played.message == "step 1: not finished within 600 s: painter: Node node-1 is not painted"
+    )
 
 
 def test_a_play_that_is_over_sees_no_more(runner):

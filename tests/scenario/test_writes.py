@@ -1,4 +1,6 @@
-"""What a write means: whose it is, and whether it is a minor step, in the timeline and of any consequence."""
+"""What a write means: whose it is, and whether it is a minor step, in the timeline and of any
+consequence.
+"""
 
 import contextlib
 
@@ -13,8 +15,17 @@ from pytest_kscen.scenario.waiting import Waiter
 from pytest_kscen.scenario.writes import CREATE, UPDATE, USERS, Meaning, Write, meaning_of
 from tests.scenario.objects import create, done, node, pod, scenario
 
-CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}, "data": {"n": "0"}}
-EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a", "namespace": "default"}}
+CONFIG = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "c", "namespace": "default"},
+    "data": {"n": "0"},
+}
+EVICTION = {
+    "apiVersion": "policy/v1",
+    "kind": "Eviction",
+    "metadata": {"name": "a", "namespace": "default"},
+}
 OWN = "own-controller"
 
 
@@ -45,7 +56,13 @@ def test_any_change_of_an_object_is_a_step(runner):
             await api.patch(CONFIG_MAPS, "c", {"data": {"n": str(number + 1)}}, "default")
 
     brought(
-        runner, counts, {CONFIG_MAPS: lambda one: "is low" if one["metadata"]["name"] == "c" and one["data"]["n"] < "3" else ""}
+        runner,
+        counts,
+        {
+            CONFIG_MAPS: lambda one: (
+                "is low" if one["metadata"]["name"] == "c" and one["data"]["n"] < "3" else ""
+            )
+        },
     )
     played = runner.play(scenario(create(1, CONFIG), done(1), controllers=[OWN]))
 
@@ -58,7 +75,9 @@ def test_what_the_server_refuses_is_no_event_and_ends_no_turn(runner):
             await api.create(CONFIG_MAPS, CONFIG, "default")
 
     brought(runner, makes, {CONFIG_MAPS: lambda _: ""}, every=0.01)
-    played = runner.play(scenario(create(1, node()), create(2, node("two")), done(2), controllers=[OWN]))
+    played = runner.play(
+        scenario(create(1, node()), create(2, node("two")), done(2), controllers=[OWN])
+    )
 
     assert played.phase == "Succeeded"
     assert steps(played, "create") == [(1, 1)]
@@ -73,7 +92,9 @@ def _told(played):
 def test_a_scale_is_a_patch(runner):
     async def scales(api):
         if (await api.get(REPLICA_SETS, "two", "default"))["spec"]["replicas"] < 2:
-            await api.patch(REPLICA_SETS, "two", {"spec": {"replicas": 2}}, "default", subresource="scale")
+            await api.patch(
+                REPLICA_SETS, "two", {"spec": {"replicas": 2}}, "default", subresource="scale"
+            )
 
     template = {"metadata": {"labels": {"app": "a"}}, "spec": pod("a")["spec"]}
     replicas = {
@@ -82,8 +103,14 @@ def test_a_scale_is_a_patch(runner):
         "metadata": {"name": "two", "namespace": "default"},
         "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "a"}}, "template": template},
     }
-    brought(runner, scales, {REPLICA_SETS: lambda one: "is small" if one["spec"]["replicas"] < 2 else ""})
-    played = runner.play(scenario(create(1, node()), create(2, replicas), done(2), controllers=[OWN]))
+    brought(
+        runner,
+        scales,
+        {REPLICA_SETS: lambda one: "is small" if one["spec"]["replicas"] < 2 else ""},
+    )
+    played = runner.play(
+        scenario(create(1, node()), create(2, replicas), done(2), controllers=[OWN])
+    )
     [event] = [event for event in played.timeline.of("patch") if event.controller == OWN]
 
     assert event.step == (2, 1)
@@ -101,7 +128,13 @@ def test_an_eviction_is_one_deletion(runner):
 
     brought(runner, evicts, {PODS: stays})
     played = runner.play(
-        scenario(create(1, node()), create(1, pod("a")), done(1), controllers=["kube-scheduler", OWN], disabled=["kubelet"])
+        scenario(
+            create(1, node()),
+            create(1, pod("a")),
+            done(1),
+            controllers=["kube-scheduler", OWN],
+            disabled=["kubelet"],
+        )
     )
     assert steps(played, "delete") == [(1, 2)]
     assert played.phase == "Succeeded"
@@ -111,11 +144,16 @@ def test_an_eviction_is_one_deletion(runner):
 def test_a_status_that_somebody_else_writes_fails_the_scenario(runner, who):
     played = runner.play(scenario(create(1, node())))
     api = runner.cluster.api(who)
-    runner.cluster.runner.call(api.patch(NODES, "node-1", {"status": {"allocatable": {"cpu": "64"}}}, subresource="status"))
+    runner.cluster.runner.call(
+        api.patch(NODES, "node-1", {"status": {"allocatable": {"cpu": "64"}}}, subresource="status")
+    )
 
     assert (played.phase, played.message) == (
         "Failed",
-        f"step 1: {who} updated nodes node-1 while the scenario was running, which only its operations and controllers may",
+        (
+            f"step 1: {who} updated nodes node-1 while the scenario was running, which only "
+            "its operations and controllers may"
+        ),
     )
 
 
@@ -169,9 +207,17 @@ def test_the_real_server_asks_about_evictions_and_status_too(real):
         if there["spec"].get("nodeName") and not there["metadata"].get("deletionTimestamp"):
             await api.create(PODS, EVICTION, "default", name="a", subresource="eviction")
 
-    operations, mallory, call = (create(1, node()), create(1, pod("a"))), real.cluster.api("mallory"), real.cluster.runner.call
+    operations, mallory, call = (
+        (create(1, node()), create(1, pod("a"))),
+        real.cluster.api("mallory"),
+        real.cluster.runner.call,
+    )
     played = real.play(scenario(*operations, name="foreign-status"))
-    call(mallory.patch(NODES, "node-1", {"status": {"allocatable": {"cpu": "64"}}}, subresource="status"))
+    call(
+        mallory.patch(
+            NODES, "node-1", {"status": {"allocatable": {"cpu": "64"}}}, subresource="status"
+        )
+    )
     played.until_over()
     assert "mallory updated nodes node-1 while" in played.message
 
@@ -180,7 +226,17 @@ def test_the_real_server_asks_about_evictions_and_status_too(real):
     played.until_over()
     assert "mallory deleted pods default/a while" in played.message
 
-    brought(real, evicts, {PODS: lambda one: "" if one["metadata"].get("deletionTimestamp") else "should go"}, every=0.1)
-    played = real.play(scenario(*operations, done(1), controllers=["kube-scheduler", OWN], name="own-eviction"))
+    brought(
+        real,
+        evicts,
+        {PODS: lambda one: "" if one["metadata"].get("deletionTimestamp") else "should go"},
+        every=0.1,
+    )
+    played = real.play(
+        scenario(*operations, done(1), controllers=["kube-scheduler", OWN], name="own-eviction")
+    )
     [event] = [event for event in played.timeline.of("delete") if event.controller == OWN]
-    assert (event.step, event.delete.operation["typeMeta"]) == ((1, 2), {"apiVersion": "v1", "kind": "Pod"})
+    assert (event.step, event.delete.operation["typeMeta"]) == (
+        (1, 2),
+        {"apiVersion": "v1", "kind": "Pod"},
+    )

@@ -1,4 +1,6 @@
-"""Random workflows on one cluster with a Chaos Mesh daemon, random things that befall them, and what must be so at the end."""
+"""Random workflows on one cluster with a Chaos Mesh daemon, random things that befall them, and
+what must be so at the end.
+"""
 
 from __future__ import annotations
 
@@ -47,10 +49,33 @@ URLS = ["http://a.default/", "http://nobody.default/"]
 THERE = {"apiVersion": "v1", "kind": "Namespace", "name": "default"}
 ABSENT = {"apiVersion": "v1", "kind": "Pod", "name": "nobody"}
 COMMAND = {"container": {"image": "busybox", "command": ["sh", "-c", "sleep 3"]}}
-FORMS = [{"kubernetes": THERE}, {"kubernetes": THERE}, {"kubernetes": THERE}, {"kubernetes": ABSENT}, {"command": COMMAND}]
+FORMS = [
+    {"kubernetes": THERE},
+    {"kubernetes": THERE},
+    {"kubernetes": THERE},
+    {"kubernetes": ABSENT},
+    {"command": COMMAND},
+]
 MISFORTUNES = (
-    *("abort", "abort a node", "remove chaos", "stick", "stick", "remove a node", "pause", "vanish", "remove the workflow"),
-    *("remove a node", "orphan a node", "orphan the workflow", "disown", "remove a check", "remove a schedule"),
+    *(
+        "abort",
+        "abort a node",
+        "remove chaos",
+        "stick",
+        "stick",
+        "remove a node",
+        "pause",
+        "vanish",
+        "remove the workflow",
+    ),
+    *(
+        "remove a node",
+        "orphan a node",
+        "orphan the workflow",
+        "disown",
+        "remove a check",
+        "remove a schedule",
+    ),
     *("strip", "orphan a schedule", "mute its nodes", "mute it", "keep", "keep", "nothing"),
 )
 """What may befall a workflow; the last is for its engine alone."""
@@ -70,7 +95,11 @@ AWAY = st.one_of(st.none(), st.none(), st.floats(0, 40))
 
 @st.composite
 def leaves(draw, name):
-    match draw(st.sampled_from(["Suspend", "Suspend", "partition", "partition", "kill", "task", "check", "schedule"])):
+    match draw(
+        st.sampled_from(
+            ["Suspend", "Suspend", "partition", "partition", "kill", "task", "check", "schedule"]
+        )
+    ):
         case "Suspend":
             return suspend(name, draw(DEADLINES))
         case "partition":
@@ -82,15 +111,35 @@ def leaves(draw, name):
             made = template(name, "PodChaos", deadline=draw(DEADLINES), podChaos=chaos)
         case "check":
             http = {"url": draw(st.sampled_from(URLS)), "criteria": {"statusCode": "200"}}
-            body = {"mode": draw(st.sampled_from(["Synchronous", "Continuous"])), "type": "HTTP", "http": http}
-            check = {**body, "intervalSeconds": 2, "failureThreshold": draw(st.sampled_from([2, 1000]))}
+            body = {
+                "mode": draw(st.sampled_from(["Synchronous", "Continuous"])),
+                "type": "HTTP",
+                "http": http,
+            }
+            check = {
+                **body,
+                "intervalSeconds": 2,
+                "failureThreshold": draw(st.sampled_from([2, 1000])),
+            }
             return template(
-                name, "StatusCheck", deadline=draw(DEADLINES), statusCheck=check, abortWithStatusCheck=draw(st.booleans())
+                name,
+                "StatusCheck",
+                deadline=draw(DEADLINES),
+                statusCheck=check,
+                abortWithStatusCheck=draw(st.booleans()),
             )
         case "schedule":
             spec = partition(name)["networkChaos"]
-            often = {"schedule": draw(st.sampled_from(SCHEDULES)), "concurrencyPolicy": draw(st.sampled_from(["Allow", "Forbid"]))}
-            spawned = {**often, "type": "NetworkChaos", "historyLimit": 2, "networkChaos": {**spec, "duration": "4s"}}
+            often = {
+                "schedule": draw(st.sampled_from(SCHEDULES)),
+                "concurrencyPolicy": draw(st.sampled_from(["Allow", "Forbid"])),
+            }
+            spawned = {
+                **often,
+                "type": "NetworkChaos",
+                "historyLimit": 2,
+                "networkChaos": {**spec, "duration": "4s"},
+            }
             return template(name, "Schedule", deadline=draw(DEADLINES), schedule=spawned)
         case _:
             command = draw(st.sampled_from(["exit 0", "exit 1", "sleep 30", "echo hello"]))
@@ -103,7 +152,13 @@ def leaves(draw, name):
 @st.composite
 def probes(draw):
     """None, mostly."""
-    whens = draw(st.lists(st.sampled_from(["Start", "End", "Edges", "Continuous", "OnChaos"]), max_size=2, unique=True))
+    whens = draw(
+        st.lists(
+            st.sampled_from(["Start", "End", "Edges", "Continuous", "OnChaos"]),
+            max_size=2,
+            unique=True,
+        )
+    )
     return [
         {
             "name": when.lower(),
@@ -132,14 +187,24 @@ def trees(draw):
             if is_bounded and made["templateType"] in LASTING and draw(st.booleans()):
                 del made["deadline"]
         else:
-            bound = {"deadline": "5m" if kind == "Task" else draw(DEADLINES)} if kind == "Task" or draw(st.booleans()) else {}
-            children = [grow(depth - 1, is_bounded=is_bounded or bool(bound)) for _ in range(draw(st.integers(0, 3)))]
+            bound = (
+                {"deadline": "5m" if kind == "Task" else draw(DEADLINES)}
+                if kind == "Task" or draw(st.booleans())
+                else {}
+            )
+            children = [
+                grow(depth - 1, is_bounded=is_bounded or bool(bound))
+                for _ in range(draw(st.integers(0, 3)))
+            ]
             if kind == "Task":
                 made = task(name, *((child, draw(EXPRESSIONS)) for child in children), **bound)
             else:
                 made = template(name, kind, children=children, **bound)
         if draw(st.integers(0, 7)) == 0:
-            made["retry"] = {"limit": draw(st.integers(1, 2)), "backoff": {"duration": "2s", "factor": 2}}
+            made["retry"] = {
+                "limit": draw(st.integers(1, 2)),
+                "backoff": {"duration": "2s", "factor": 2},
+            }
         if asked := draw(probes()):
             made["probes"] = asked
         templates.append(made)
@@ -158,10 +223,16 @@ def trees(draw):
 @st.composite
 def parameters(draw, made):
     """One that says how long something lasts, whatever it says itself."""
-    return {"name": made["name"], "value": draw(DEADLINES), "paths": [f"templates[{made['name']}].deadline"]}
+    return {
+        "name": made["name"],
+        "value": draw(DEADLINES),
+        "paths": [f"templates[{made['name']}].deadline"],
+    }
 
 
-misfortunes = st.lists(st.tuples(st.sampled_from(MISFORTUNES), st.floats(0, 60), st.integers(0, 100), AWAY), max_size=3)
+misfortunes = st.lists(
+    st.tuples(st.sampled_from(MISFORTUNES), st.floats(0, 60), st.integers(0, 100), AWAY), max_size=3
+)
 
 
 class Forest:
@@ -170,28 +241,48 @@ class Forest:
         bring_chaos_mesh(self.cluster)
         self.runner, self.api = self.cluster.runner, self.cluster.api("test")
         self.journal = Journal(self.runner.clock)
-        self.cluster.admission.add(Hook("refuses", validate=_refuse, resources=CHAOS, operations=["CREATE"]))
+        self.cluster.admission.add(
+            Hook("refuses", validate=_refuse, resources=CHAOS, operations=["CREATE"])
+        )
         self.muted, self.kept, self.patient_until, self.patience = None, None, 0.0, 0.0
         self.cluster.admission.add(
-            Hook("mutes", validate=self._mute, resources=[SHIPPED.nodes, SHIPPED.workflows], subresources=("status",))
+            Hook(
+                "mutes",
+                validate=self._mute,
+                resources=[SHIPPED.nodes, SHIPPED.workflows],
+                subresources=("status",),
+            )
         )
-        self.cluster.admission.add(Hook("keeps", validate=self._keep, resources=[*MADE, PODS], operations=["DELETE"]))
+        self.cluster.admission.add(
+            Hook("keeps", validate=self._keep, resources=[*MADE, PODS], operations=["DELETE"])
+        )
         self.numbers, self.over = itertools.count(1), set()
         self.journal.follow(self._hear)
         for app, number in itertools.product("ab", (1, 2)):
             self._pod(app, f"{app}-{number}")
         body = {"spec": {"selector": {"app": "a"}, "ports": [{"port": 80, "targetPort": 8080}]}}
-        self.call(self.api.create(SERVICES, {"metadata": {"name": "a", "namespace": "default"}, **body}))
+        self.call(
+            self.api.create(SERVICES, {"metadata": {"name": "a", "namespace": "default"}, **body})
+        )
         self.engine = None
         self.start()
         for controller in (StatusChecks, Schedules):
-            self.runner.start(controller(self.actor(controller.__name__), SHIPPED).run(), controller.__name__)
+            self.runner.start(
+                controller(self.actor(controller.__name__), SHIPPED).run(), controller.__name__
+            )
 
     def _pod(self, app, name):
         spec = {"containers": [{"name": "c", "image": "pause", "ports": [{"containerPort": 8080}]}]}
-        body = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name, "namespace": "default"}}
+        body = {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": {"name": name, "namespace": "default"},
+        }
         labels = {"app": app, "set": name}
-        body["spec"] = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}}
+        body["spec"] = {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        }
         resource = self.call(self.api.resource_of("apps/v1", "ReplicaSet"))
         self.call(self.api.create(resource, body))
 
@@ -204,7 +295,9 @@ class Forest:
 
     def start(self, actor=None):
         async def begin():
-            return asyncio.get_running_loop().create_task(WorkflowManager(actor or self.actor()).run())
+            return asyncio.get_running_loop().create_task(
+                WorkflowManager(actor or self.actor()).run()
+            )
 
         self.engine = self.call(begin())
 
@@ -219,20 +312,32 @@ class Forest:
 
     def _mute(self, review):
         """For a while nobody writes these statuses."""
-        is_meant = self.muted and review.new["kind"] == self.muted.kind and self.runner.clock.now() < self.patient_until
+        is_meant = (
+            self.muted
+            and review.new["kind"] == self.muted.kind
+            and self.runner.clock.now() < self.patient_until
+        )
         return "mute" if is_meant else ""
 
     def _keep(self, review):
         """For a while nobody removes what this workflow's nodes have made."""
         labels = review.obj["metadata"].get("labels") or {}
-        is_meant = self.kept == labels.get(WORKFLOW_LABEL, "") and self.runner.clock.now() < self.patient_until
+        is_meant = (
+            self.kept == labels.get(WORKFLOW_LABEL, "")
+            and self.runner.clock.now() < self.patient_until
+        )
         return "kept" if is_meant else ""
 
     # --- one workflow ---
 
     def put_on(self, spec, name=""):
         name = name or f"w{next(self.numbers)}"
-        self.call(self.api.create(SHIPPED.workflows, {"metadata": {"name": name, "namespace": "default"}, "spec": spec}))
+        self.call(
+            self.api.create(
+                SHIPPED.workflows,
+                {"metadata": {"name": name, "namespace": "default"}, "spec": spec},
+            )
+        )
         return name
 
     def befall(self, name, what, number):
@@ -291,7 +396,11 @@ class Forest:
 
     def of(self, name, *resources):
         labels = f"chaos-mesh.org/workflow={name}"
-        return [obj for each in resources for obj in self.call(self.api.list(each, "default", labels=labels)).items]
+        return [
+            obj
+            for each in resources
+            for obj in self.call(self.api.list(each, "default", labels=labels)).items
+        ]
 
     def nodes(self, name):
         return self.of(name, SHIPPED.nodes)
@@ -300,7 +409,9 @@ class Forest:
         return self.of(name, *CHAOS)
 
     def workflow(self, name):
-        found = self.call(self.api.list(SHIPPED.workflows, "default", fields=f"metadata.name={name}")).items
+        found = self.call(
+            self.api.list(SHIPPED.workflows, "default", fields=f"metadata.name={name}")
+        ).items
         return found[0] if found else None
 
     def _hear(self, entry):
@@ -308,25 +419,42 @@ class Forest:
             self.over.add(entry.data["workflow"])
 
     def end(self, name):
-        """Until it is over; what is then there: the workflow, unless somebody deletes it, and its nodes by name."""
+        """Until it is over; what is then there: the workflow, unless somebody deletes it, and
+        its nodes by name.
+        """
         assert self.runner.until(lambda: name in self.over, 7200), self.shown(name)
         if self.muted or self.kept:
-            self.runner.advance(max(self.patient_until - self.runner.clock.now(), 0) + LONGEST_PAUSE + 1)
+            self.runner.advance(
+                max(self.patient_until - self.runner.clock.now(), 0) + LONGEST_PAUSE + 1
+            )
             self.muted = self.kept = None
         workflow = self.workflow(name)
         is_kept = workflow and "deletionTimestamp" not in workflow["metadata"]
-        return workflow if is_kept else None, {node["metadata"]["name"]: node for node in self.nodes(name)}
+        return workflow if is_kept else None, {
+            node["metadata"]["name"]: node for node in self.nodes(name)
+        }
 
     def shown(self, name):
-        return [(node["metadata"]["name"], phase_of(node), node.get("status", {}).get("message")) for node in self.nodes(name)]
+        return [
+            (node["metadata"]["name"], phase_of(node), node.get("status", {}).get("message"))
+            for node in self.nodes(name)
+        ]
 
     def free(self, name):
         """What was stuck is let go, and all of it goes."""
         for obj in self.chaos(name):
-            loose = [each for each in obj["metadata"].get("finalizers", ()) if each != "example.com/stuck"]
+            loose = [
+                each
+                for each in obj["metadata"].get("finalizers", ())
+                if each != "example.com/stuck"
+            ]
             with contextlib.suppress(ApiError):
                 patch = {"metadata": {"finalizers": loose}}
-                self.call(self.api.patch(KINDS[obj["kind"]].resource, obj["metadata"]["name"], patch, "default"))
+                self.call(
+                    self.api.patch(
+                        KINDS[obj["kind"]].resource, obj["metadata"]["name"], patch, "default"
+                    )
+                )
         with contextlib.suppress(ApiError):
             self.call(self.api.delete(SHIPPED.workflows, name, "default", propagation="Background"))
         self.runner.advance(60)
@@ -337,12 +465,18 @@ class Forest:
         for obj in self.of(name, SHIPPED.nodes, PODS):  # what somebody has orphaned
             assert phase_of(obj) in (*OVER, "Succeeded"), self.shown(name)
             with contextlib.suppress(NotFound):
-                self._delete(PODS if obj["kind"] == "Pod" else SHIPPED.nodes, obj["metadata"]["name"], "")
+                self._delete(
+                    PODS if obj["kind"] == "Pod" else SHIPPED.nodes, obj["metadata"]["name"], ""
+                )
         self.runner.advance(60)
         assert (self.workflow(name), self.of(name, SHIPPED.nodes, PODS)) == (None, [])
 
     def _made(self):
-        return [obj["metadata"]["name"] for resource in MADE for obj in self.call(self.api.list(resource, "default")).items]
+        return [
+            obj["metadata"]["name"]
+            for resource in MADE
+            for obj in self.call(self.api.list(resource, "default")).items
+        ]
 
 
 def _refuse(review):
@@ -350,16 +484,22 @@ def _refuse(review):
 
 
 def lengths_of(spec):
-    """The seconds that each template says that it lasts, by its name, with the values of the parameters; None if it does not."""
+    """The seconds that each template says that it lasts, by its name, with the values of the
+    parameters; None if it does not.
+    """
     given = {each["name"]: each["value"] for each in spec.get("parameters", ())}
-    said = {each["name"]: given.get(each["name"], each.get("deadline")) for each in spec["templates"]}
+    said = {
+        each["name"]: given.get(each["name"], each.get("deadline")) for each in spec["templates"]
+    }
     return {name: seconds_of_text(length) if length else None for name, length in said.items()}
 
 
 def counted(workflow, nodes):
     """The nodes that count: not what was begun in attempts that failed, and were made again."""
     entry = workflow["status"].get("entryNode")
-    roots = [name for name, node in nodes.items() if node["metadata"]["annotations"][PARENT] == ROOT]
+    roots = [
+        name for name, node in nodes.items() if node["metadata"]["annotations"][PARENT] == ROOT
+    ]
     queue, found = [name for name in (entry, *roots) if name in nodes], {}
     while queue:
         name = queue.pop()
@@ -388,7 +528,9 @@ def long_cut(forest):
     """The name of a workflow in whose midst chaos is on."""
     cut = partition("cut", "1h")
     cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
-    name = forest.put_on({"entry": "all", "templates": [template("all", "Serial", children=["cut"]), cut]})
+    name = forest.put_on(
+        {"entry": "all", "templates": [template("all", "Serial", children=["cut"]), cut]}
+    )
     forest.runner.advance(5)
     assert len(forest.chaos(name)) == 1
     return name
@@ -402,7 +544,9 @@ def refusing(forest, resource):
 
 @contextlib.contextmanager
 def refusing_twice(forest, resource):
-    """Removals are let pass from the third on; all that were asked for are in the list that this gives."""
+    """Removals are let pass from the third on; all that were asked for are in the list that this
+    gives.
+    """
     asked = []
 
     def refuse(review):

@@ -1,4 +1,6 @@
-"""What may befall a workflow, told one by one: each is ended with its reason, and no chaos is left."""
+"""What may befall a workflow, told one by one: each is ended with its reason, and no chaos is
+left.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,17 @@ NETWORK_CHAOS = KINDS["NetworkChaos"].resource
 
 
 def ended(forest, *templates, entry="", after=0.0, then=lambda name: None, **spec):
-    name = forest.put_on({"entry": entry or templates[0]["name"], "templates": list(templates), **spec})
+    name = forest.put_on(
+        {"entry": entry or templates[0]["name"], "templates": list(templates), **spec}
+    )
     if after:
         forest.runner.advance(after)
         then(name)
     workflow, nodes = forest.end(name)
-    told = {node["spec"]["templateName"]: (phase_of(node), node["status"].get("message", "")) for node in nodes.values()}
+    told = {
+        node["spec"]["templateName"]: (phase_of(node), node["status"].get("message", ""))
+        for node in nodes.values()
+    }
     assert forest.chaos(name) == []
     forest.free(name)
     return phase_of(workflow), workflow["status"].get("message", ""), told
@@ -44,7 +51,10 @@ def test_a_loop_through_branches_comes_to_an_end(forest, monkeypatch):
     monkeypatch.setattr("pytest_kscen.workflow.engine.transitions.MOST_NODES", 30)
     phase, message, _ = ended(forest, task("again", ("again", "exitCode == 0")))
     assert phase == FAILED
-    assert message == "again: the workflow would come to more than 30 nodes: is there a loop that never ends?"
+    assert (
+        message
+        == "again: the workflow would come to more than 30 nodes: is there a loop that never ends?"
+    )
 
 
 def test_a_tree_as_deep_as_trees_may_be(forest):
@@ -57,7 +67,9 @@ def test_siblings_are_ended_and_their_chaos_is_gone_before_the_workflow_has_fail
     bad["networkChaos"]["selector"]["labelSelectors"] = {"app": "nobody"}
     good = partition("good", "10m")
     good["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
-    phase, message, told = ended(forest, template("both", "Parallel", children=["bad", "good"]), bad, good)
+    phase, message, told = ended(
+        forest, template("both", "Parallel", children=["bad", "good"]), bad, good
+    )
     assert phase == FAILED
     assert message == "bad: it was not in effect within 60 s: it has selected nothing"
     assert told["good"] == (FAILED, message)
@@ -71,14 +83,27 @@ def test_that_chaos_is_gone_at_last_is_written_when_it_can_be(forest):
     forest.call(forest.api.patch(NETWORK_CHAOS, chaos["metadata"]["name"], held, "default"))
     forest.befall(name, "abort", 0)
     forest.end(name)
-    mute = Hook("mute", validate=lambda _: "nothing is written", resources=[SHIPPED.nodes], subresources=("status",))
+    mute = Hook(
+        "mute",
+        validate=lambda _: "nothing is written",
+        resources=[SHIPPED.nodes],
+        subresources=("status",),
+    )
     forest.cluster.admission.add(mute)
-    forest.call(forest.api.patch(NETWORK_CHAOS, chaos["metadata"]["name"], {"metadata": {"finalizers": None}}, "default"))
+    forest.call(
+        forest.api.patch(
+            NETWORK_CHAOS, chaos["metadata"]["name"], {"metadata": {"finalizers": None}}, "default"
+        )
+    )
     forest.runner.advance(2 * LONGEST_PAUSE)
     forest.cluster.admission.remove(mute)
     assert not forest.engine.done()
     forest.runner.advance(2 * LONGEST_PAUSE)
-    states = {condition(node, CHAOS_LEFT)["status"] for node in forest.nodes(name) if node["spec"]["type"] == "NetworkChaos"}
+    states = {
+        condition(node, CHAOS_LEFT)["status"]
+        for node in forest.nodes(name)
+        if node["spec"]["type"] == "NetworkChaos"
+    }
     assert (forest.chaos(name), states) == ([], {"False"})
     forest.free(name)
 
@@ -92,9 +117,18 @@ def test_what_somebody_has_put_in_the_place_of_chaos_is_not_touched(forest):
         async def delete(self, resource, name, namespace, **options):
             if resource == NETWORK_CHAOS:
                 found = await forest.api.get(resource, name, namespace)
-                await forest.api.patch(resource, name, {"metadata": {"finalizers": None}}, namespace)
+                await forest.api.patch(
+                    resource, name, {"metadata": {"finalizers": None}}, namespace
+                )
                 await forest.api.delete(resource, name, namespace)
-                theirs = {"metadata": {"name": name, "namespace": namespace, "labels": {"whose": "theirs"}}, "spec": found["spec"]}
+                theirs = {
+                    "metadata": {
+                        "name": name,
+                        "namespace": namespace,
+                        "labels": {"whose": "theirs"},
+                    },
+                    "spec": found["spec"],
+                }
                 await forest.api.create(resource, theirs)
             return await self._api.delete(resource, name, namespace, **options)
 
@@ -116,14 +150,24 @@ LOST = ("rest", "cut", "both")
 
 @pytest.mark.parametrize("propagation", ["Background", "Orphan"])
 @pytest.mark.parametrize("lost", LOST)
-def test_a_node_that_is_deleted_while_there_is_no_engine_counts_as_aborted(forest, lost, propagation):
+def test_a_node_that_is_deleted_while_there_is_no_engine_counts_as_aborted(
+    forest, lost, propagation
+):
     cut = partition("cut", "1h")
     cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
-    spec = {"entry": "both", "onExit": "bye", "templates": [CUT_AND_REST, cut, suspend("rest", "1h"), suspend("bye", "3s")]}
+    spec = {
+        "entry": "both",
+        "onExit": "bye",
+        "templates": [CUT_AND_REST, cut, suspend("rest", "1h"), suspend("bye", "3s")],
+    }
     name = forest.put_on(spec)
     forest.runner.advance(5)
     forest.stop()
-    (node,) = (each["metadata"]["name"] for each in forest.nodes(name) if each["spec"]["templateName"] == lost)
+    (node,) = (
+        each["metadata"]["name"]
+        for each in forest.nodes(name)
+        if each["spec"]["templateName"] == lost
+    )
     forest.call(forest.api.delete(SHIPPED.nodes, node, "default", propagation=propagation))
     forest.runner.advance(5)
     forest.start()
@@ -132,13 +176,17 @@ def test_a_node_that_is_deleted_while_there_is_no_engine_counts_as_aborted(fores
     assert workflow["status"]["message"] == f"{lost}: its WorkflowNode was deleted"
     assert forest.chaos(name) == []
     assert {phase_of(each) for each in nodes.values()} <= {FAILED, SUCCEED}
-    assert SUCCEED in {phase_of(each) for each in nodes.values() if each["spec"]["templateName"] == "bye"}
+    assert SUCCEED in {
+        phase_of(each) for each in nodes.values() if each["spec"]["templateName"] == "bye"
+    }
 
 
 def test_of_a_second_attempt_that_is_lost_the_chaos_is_removed(forest):
     cut = partition("cut", "1h", retry={"limit": 3, "backoff": {"duration": "1s"}})
     cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
-    name = forest.put_on({"entry": "all", "templates": [template("all", "Serial", children=["cut"]), cut]})
+    name = forest.put_on(
+        {"entry": "all", "templates": [template("all", "Serial", children=["cut"]), cut]}
+    )
     forest.runner.advance(5)
     forest.befall(name, "remove chaos", 0)
     forest.runner.advance(5)
@@ -164,13 +212,23 @@ def test_what_somebody_has_written_into_a_status_ends_its_workflow_alone(forest,
     status, why = ODD[odd]
     beside = forest.put_on({"entry": "rest", "templates": [suspend("rest", "60s")]})
     name = long_cut(forest)
-    (cut,) = (node["metadata"]["name"] for node in forest.nodes(name) if node["spec"]["templateName"] == "cut")
+    (cut,) = (
+        node["metadata"]["name"]
+        for node in forest.nodes(name)
+        if node["spec"]["templateName"] == "cut"
+    )
     forest.stop()
     where = name if resource == SHIPPED.workflows else cut
-    forest.call(forest.api.patch(resource, where, {"status": status}, "default", subresource="status"))
+    forest.call(
+        forest.api.patch(resource, where, {"status": status}, "default", subresource="status")
+    )
     forest.start()
     workflow, nodes = forest.end(name)
-    assert (phase_of(workflow), forest.chaos(name), {phase_of(node) for node in nodes.values()}) == (FAILED, [], {FAILED})
+    assert (
+        phase_of(workflow),
+        forest.chaos(name),
+        {phase_of(node) for node in nodes.values()},
+    ) == (FAILED, [], {FAILED})
     assert "cannot be read" in workflow["status"]["message"]
     assert why in workflow["status"]["message"]
     assert phase_of(forest.end(beside)[0]) == SUCCEED
@@ -178,12 +236,25 @@ def test_what_somebody_has_written_into_a_status_ends_its_workflow_alone(forest,
 
 
 def test_what_has_ended_before_its_node_was_deleted_has_ended(forest):
-    spec = {"entry": "all", "templates": [template("all", "Serial", children=["one", "two"]), suspend("one", "1s"), suspend("two")]}
-    name = forest.put_on({**spec, "onExit": "bye", "templates": [*spec["templates"], suspend("bye", "20s")]})
+    spec = {
+        "entry": "all",
+        "templates": [
+            template("all", "Serial", children=["one", "two"]),
+            suspend("one", "1s"),
+            suspend("two"),
+        ],
+    }
+    name = forest.put_on(
+        {**spec, "onExit": "bye", "templates": [*spec["templates"], suspend("bye", "20s")]}
+    )
     for after, lost in ((5, "one"), (10, "all")):
         forest.runner.advance(after)
         forest.stop()
-        (node,) = (each["metadata"]["name"] for each in forest.nodes(name) if each["spec"]["templateName"] == lost)
+        (node,) = (
+            each["metadata"]["name"]
+            for each in forest.nodes(name)
+            if each["spec"]["templateName"] == lost
+        )
         forest.call(forest.api.delete(SHIPPED.nodes, node, "default"))
         forest.start()
     assert phase_of(forest.end(name)[0]) == SUCCEED
@@ -221,7 +292,12 @@ def test_chaos_that_nobody_lets_go_is_tried_until_it_is_gone(forest, is_restarte
     forest.runner.advance(2 * LONGEST_PAUSE)
     (node,) = forest.nodes(name)
     left = condition(node, CHAOS_LEFT)["status"]
-    assert (forest.chaos(name), left, phase_of(node), node["status"]["message"]) == ([], "False", FAILED, why)
+    assert (forest.chaos(name), left, phase_of(node), node["status"]["message"]) == (
+        [],
+        "False",
+        FAILED,
+        why,
+    )
     forest.free(name)
 
 
@@ -231,14 +307,24 @@ def test_what_is_above_chaos_that_is_left_has_no_other_attempt(forest, kind):
     cut = partition("cut", "10s")
     cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
     above = template("above", "Serial", children=["all"], retry={"limit": 1})
-    spec = {"entry": "above", "templates": [above, template("all", kind, children=["cut"], retry={"limit": 1}), cut]}
+    spec = {
+        "entry": "above",
+        "templates": [above, template("all", kind, children=["cut"], retry={"limit": 1}), cut],
+    }
     name = forest.put_on(spec)
     forest.runner.advance(5)
     forest.befall(name, "stick", 0)
     workflow, nodes = forest.end(name)
     assert phase_of(workflow) == FAILED
-    assert workflow["status"]["message"] == "cut: it was not gone within 300 s; its removal goes on being tried"
-    assert sorted(node["spec"]["templateName"] for node in nodes.values()) == ["above", "all", "cut"]
+    assert (
+        workflow["status"]["message"]
+        == "cut: it was not gone within 300 s; its removal goes on being tried"
+    )
+    assert sorted(node["spec"]["templateName"] for node in nodes.values()) == [
+        "above",
+        "all",
+        "cut",
+    ]
     forest.free(name)
 
 
@@ -254,7 +340,9 @@ def test_chaos_that_is_being_removed_and_loses_its_labels_is_seen_to_be_gone(for
     forest._patch(NETWORK_CHAOS, chaos["metadata"]["name"], {"labels": {label: None}, **owners})
     forest.runner.advance(20)
     assert phase_of(forest.workflow(name)) == "Running"
-    assert [each["metadata"]["labels"].keys() for each in forest.chaos(name)] == [chaos["metadata"]["labels"].keys()]
+    assert [each["metadata"]["labels"].keys() for each in forest.chaos(name)] == [
+        chaos["metadata"]["labels"].keys()
+    ]
     forest._patch(NETWORK_CHAOS, chaos["metadata"]["name"], {"finalizers": None})
     forest.runner.advance(1)
     assert phase_of(forest.workflow(name)) == FAILED
@@ -271,7 +359,11 @@ def test_chaos_in_effect_that_loses_its_labels_fails_its_node(forest, is_away):
         forest.befall(name, "strip", 0)
     workflow, _ = forest.end(name)
     why = "cut: its resource or its labels are gone, and the engine has not removed them"
-    assert (phase_of(workflow), workflow["status"]["message"], forest.chaos(name)) == (FAILED, why, [])
+    assert (phase_of(workflow), workflow["status"]["message"], forest.chaos(name)) == (
+        FAILED,
+        why,
+        [],
+    )
 
 
 def check(**fields):
@@ -282,13 +374,27 @@ def check(**fields):
 
 ANSWERED = 'http://nobody.default answered 404, and 200 was expected: services "nobody" not found'
 MADE = {
-    "a Task": (task("it", command="sleep 3600", deadline="10s"), PODS, FAILED, "its deadline of 10s is over"),
+    "a Task": (
+        task("it", command="sleep 3600", deadline="10s"),
+        PODS,
+        FAILED,
+        "its deadline of 10s is over",
+    ),
     "a check that held": (check(), SHIPPED.status_checks, SUCCEED, ""),
     "a check that failed": (
         check(status="200", failureThreshold=1),
-        *(SHIPPED.status_checks, SUCCEED, f"the status check has failed: FailureThresholdExceed: {ANSWERED}"),
+        *(
+            SHIPPED.status_checks,
+            SUCCEED,
+            f"the status check has failed: FailureThresholdExceed: {ANSWERED}",
+        ),
     ),
-    "a check that goes on": (check(mode="Continuous", status="200", failureThreshold=1000), SHIPPED.status_checks, SUCCEED, ""),
+    "a check that goes on": (
+        check(mode="Continuous", status="200", failureThreshold=1000),
+        SHIPPED.status_checks,
+        SUCCEED,
+        "",
+    ),
 }
 
 
@@ -320,7 +426,11 @@ def test_what_nobody_lets_go_is_tried_until_it_is_gone(forest, what, is_restarte
     (node,) = nodes.values()
     refusal = 'admission webhook "keeps" denied the request: not yet'
     why = f"it was not gone within 300 s: {refusal}; its removal goes on being tried"
-    assert (workflow["status"]["message"], is_true(node, CHAOS_LEFT), len(forest.of(name, resource))) == (f"it: {why}", True, 1)
+    assert (
+        workflow["status"]["message"],
+        is_true(node, CHAOS_LEFT),
+        len(forest.of(name, resource)),
+    ) == (f"it: {why}", True, 1)
     if is_restarted:
         forest.stop()
         forest.start()
@@ -329,13 +439,23 @@ def test_what_nobody_lets_go_is_tried_until_it_is_gone(forest, what, is_restarte
     forest.cluster.admission.remove(hook)
     forest.runner.advance(LONGEST_PAUSE + 31)
     (node,) = forest.nodes(name)
-    assert (forest.of(name, resource), condition(node, CHAOS_LEFT)["status"], node["status"]["message"]) == ([], "False", why)
+    assert (
+        forest.of(name, resource),
+        condition(node, CHAOS_LEFT)["status"],
+        node["status"]["message"],
+    ) == ([], "False", why)
     forest.free(name)
 
 
 def test_a_pod_that_somebody_removes_while_its_end_is_refused_is_no_failure_of_its_own(forest):
     name = forest.put_on(
-        {"entry": "all", "templates": [template("all", "Serial", children=["it"], deadline="10s"), task("it", command="sleep 99")]}
+        {
+            "entry": "all",
+            "templates": [
+                template("all", "Serial", children=["it"], deadline="10s"),
+                task("it", command="sleep 99"),
+            ],
+        }
     )
     forest.runner.advance(5)
     hook = refusing(forest, PODS)
@@ -368,7 +488,11 @@ def test_chaos_goes_though_its_node_cannot_write_so(forest):
 
 
 def test_a_retry_is_another_pod_and_an_abort_ends_it(forest):
-    tried = task("try", ("try", "stdout[5] == 'x'"), retry={"limit": 2, "backoff": {"duration": "5s", "factor": 2}})
+    tried = task(
+        "try",
+        ("try", "stdout[5] == 'x'"),
+        retry={"limit": 2, "backoff": {"duration": "5s", "factor": 2}},
+    )
     phase, message, _ = ended(forest, tried)
     assert phase == FAILED
     assert "stdout[5]" in message
@@ -379,11 +503,18 @@ def test_a_retry_is_another_pod_and_an_abort_ends_it(forest):
 def test_the_pod_of_an_attempt_that_vanishes_in_the_next_one_is_nothing_to_that(forest):
     late = {"apiVersion": "v1", "kind": "ConfigMap", "name": "late"}
     awaited = {"name": "late", "when": "Continuous", "initialDelay": "3s", "kubernetes": late}
-    tried = task("try", command="trap '' TERM; sleep 20", deadline="5m", retry={"limit": 1}, probes=[awaited])
+    tried = task(
+        "try", command="trap '' TERM; sleep 20", deadline="5m", retry={"limit": 1}, probes=[awaited]
+    )
     name = forest.put_on({"entry": "try", "templates": [tried]})
     forest.runner.advance(5)
-    assert [pod["metadata"]["name"].endswith("-2") for pod in forest.of(name, PODS)] == [False, True]
-    forest.call(forest.api.create(CONFIG_MAPS, {"metadata": {"name": "late", "namespace": "default"}}))
+    assert [pod["metadata"]["name"].endswith("-2") for pod in forest.of(name, PODS)] == [
+        False,
+        True,
+    ]
+    forest.call(
+        forest.api.create(CONFIG_MAPS, {"metadata": {"name": "late", "namespace": "default"}})
+    )
     workflow, _ = forest.end(name)
     assert (phase_of(workflow), workflow["status"].get("message")) == (SUCCEED, None)
     forest.call(forest.api.delete(CONFIG_MAPS, "late", "default"))
@@ -395,7 +526,9 @@ def test_what_was_ended_from_outside_is_not_tried_again_by_the_next_engine_eithe
     probe = {"name": "later", "when": "Continuous", "initialDelay": "20s", "kubernetes": ABSENT}
     cut = partition("cut", "1h", retry={"limit": 3}, probes=[probe])
     cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
-    name = forest.put_on({"entry": "all", "templates": [template("all", "Serial", children=["cut"]), cut]})
+    name = forest.put_on(
+        {"entry": "all", "templates": [template("all", "Serial", children=["cut"]), cut]}
+    )
     forest.runner.advance(5)
     (chaos,) = forest.chaos(name)
     forest.befall(name, "stick", 0)
@@ -421,21 +554,30 @@ BESIDE = (
 @pytest.mark.parametrize("who", ["one", "both", "all", ""])
 def test_what_an_abort_ends_tells_whom_it_was_for(forest, who):
     def abort(name):
-        named = {each["spec"]["templateName"]: each["metadata"]["name"] for each in forest.nodes(name)}
+        named = {
+            each["spec"]["templateName"]: each["metadata"]["name"] for each in forest.nodes(name)
+        }
         resource, target = (SHIPPED.nodes, named[who]) if who else (SHIPPED.workflows, name)
         forest._patch(resource, target, {"annotations": {ABORT: "true"}})
 
     why = f"{who}: it was aborted" if who else "the workflow was aborted"
     _, message, told = ended(forest, *BESIDE, after=2, then=abort)
-    assert (message, told) == (why, dict.fromkeys(("all", "both", "one", "two", "aside"), (FAILED, why)))
+    assert (message, told) == (
+        why,
+        dict.fromkeys(("all", "both", "one", "two", "aside"), (FAILED, why)),
+    )
 
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground", "Orphan"])
 @pytest.mark.parametrize("who", ["one", "both", "all"])
 def test_what_is_ended_as_a_node_was_deleted_tells_which(forest, who, propagation):
     def delete(name):
-        named = {each["spec"]["templateName"]: each["metadata"]["name"] for each in forest.nodes(name)}
-        forest.call(forest.api.delete(SHIPPED.nodes, named[who], "default", propagation=propagation))
+        named = {
+            each["spec"]["templateName"]: each["metadata"]["name"] for each in forest.nodes(name)
+        }
+        forest.call(
+            forest.api.delete(SHIPPED.nodes, named[who], "default", propagation=propagation)
+        )
 
     _, message, told = ended(forest, *BESIDE, after=2, then=delete)
     assert {message, *(why for _, why in told.values())} == {f"{who}: its WorkflowNode was deleted"}
@@ -447,7 +589,10 @@ def test_what_is_over_cannot_be_aborted(forest):
     forest.befall(name, "abort", 0)
     forest.runner.advance(5)
     of = f"involvedObject.name={name},involvedObject.kind=Workflow"
-    told = {event["reason"] for event in forest.call(forest.api.list(EVENTS, "default", fields=of)).items}
+    told = {
+        event["reason"]
+        for event in forest.call(forest.api.list(EVENTS, "default", fields=of)).items
+    }
     assert told == {"EntryCreated", "WorkflowAccomplished"}
     forest.free(name)
 
@@ -466,12 +611,21 @@ def test_an_exit_handler_runs_after_an_abort(forest):
 
 def test_what_begins_later_is_as_the_spec_says_then(forest):
     def change(name):
-        spec = {"templates": [template("all", "Serial", children=["one", "two"]), suspend("one", "9s"), suspend("two", "1h")]}
+        spec = {
+            "templates": [
+                template("all", "Serial", children=["one", "two"]),
+                suspend("one", "9s"),
+                suspend("two", "1h"),
+            ]
+        }
         forest.call(forest.api.patch(SHIPPED.workflows, name, {"spec": spec}, "default"))
 
     before = forest.runner.clock.now()
     serial = template("all", "Serial", children=["one", "two"])
-    assert ended(forest, serial, suspend("one", "9s"), suspend("two", "9s"), after=2, then=change)[0] == SUCCEED
+    assert (
+        ended(forest, serial, suspend("one", "9s"), suspend("two", "9s"), after=2, then=change)[0]
+        == SUCCEED
+    )
     assert forest.runner.clock.now() - before > 3600
 
 

@@ -26,7 +26,10 @@ def service(run, **annotations):
             "spec": {
                 "replicas": 1,
                 "selector": {"matchLabels": {"app": "web"}},
-                "template": {"metadata": {"labels": {"app": "web"}, "annotations": told}, "spec": {"containers": [container]}},
+                "template": {
+                    "metadata": {"labels": {"app": "web"}, "annotations": told},
+                    "spec": {"containers": [container]},
+                },
             },
         },
         available_within="2m",
@@ -51,7 +54,9 @@ def status_check(name, *, deadline=None, abort=None, **body):
     http = {"url": URL, "criteria": {"statusCode": "200"}}
     more = {"deadline": deadline, "abortWithStatusCheck": abort}
     fields = {key: value for key, value in more.items() if value is not None}
-    return template(name, "StatusCheck", statusCheck={"type": "HTTP", "http": http, **body}, **fields)
+    return template(
+        name, "StatusCheck", statusCheck={"type": "HTTP", "http": http, **body}, **fields
+    )
 
 
 @pytest.fixture
@@ -80,7 +85,9 @@ def test_a_continuous_check_goes_on_to_its_deadline(play):
 def test_a_check_that_fails_is_passed_over(play):
     entry = template("entry", "Serial", children=["check", "after"])
     check = status_check("check", mode="Continuous", intervalSeconds=1, deadline="1m")
-    played = play(workflow("entry", entry, check, template("after", "Suspend", deadline="1s")), status="503")
+    played = play(
+        workflow("entry", entry, check, template("after", "Suspend", deadline="1s")), status="503"
+    )
     assert (played.phase, played.duration, played.node("check").duration) == ("Succeed", 4, 3)
     assert "the status check has failed" in played.node("check").message
 
@@ -88,14 +95,21 @@ def test_a_check_that_fails_is_passed_over(play):
 def test_a_check_that_fails_aborts_if_it_is_told_to(play):
     entry = template("entry", "Parallel", children=["check", "long"])
     check = status_check("check", mode="Continuous", intervalSeconds=1, deadline="1m", abort=True)
-    played = play(workflow("entry", entry, check, template("long", "Suspend", deadline="10m")), status="503")
+    played = play(
+        workflow("entry", entry, check, template("long", "Suspend", deadline="10m")), status="503"
+    )
     assert (played.phase, played.duration, played.node("long").phase) == ("Failed", 3, "Failed")
-    why = "the status check has failed: FailureThresholdExceed: http://web.default/ answered 503, and 200 was expected"
+    why = (
+        "the status check has failed: FailureThresholdExceed: http://web.default/ answered "
+        "503, and 200 was expected"
+    )
     assert played.message == f"check: {why}"
     assert played.node("check").message == why
 
 
-@pytest.mark.parametrize("late", [{"deadline": "33s"}, {"duration": "33s", "abort": True}], ids=["deadline", "duration"])
+@pytest.mark.parametrize(
+    "late", [{"deadline": "33s"}, {"duration": "33s", "abort": True}], ids=["deadline", "duration"]
+)
 def test_a_synchronous_check_that_has_not_held_in_its_time_fails(play, late):
     check = status_check("check", mode="Synchronous", failureThreshold=1000, **late)
     played = play(workflow("check", check), status="503")
@@ -104,8 +118,19 @@ def test_a_synchronous_check_that_has_not_held_in_its_time_fails(play, late):
 
 @pytest.mark.parametrize(("action", "score"), [("pod-failure", 0), ("container-kill", 100)])
 def test_a_probe_while_chaos_is_on(scenario_runner, action, score):
-    chaos = {"action": action, "mode": "all", "selector": {"labelSelectors": {"app": "web"}}, "containerNames": ["c"]}
-    probe = {"name": "answers", "when": "OnChaos", "http": {"url": URL}, "interval": "2s", "initialDelay": "4s"}
+    chaos = {
+        "action": action,
+        "mode": "all",
+        "selector": {"labelSelectors": {"app": "web"}},
+        "containerNames": ["c"],
+    }
+    probe = {
+        "name": "answers",
+        "when": "OnChaos",
+        "http": {"url": URL},
+        "interval": "2s",
+        "initialDelay": "4s",
+    }
     entry = template("entry", "PodChaos", deadline="20s", podChaos=chaos)
     with scenario_runner as run:
         service(run)
@@ -120,7 +145,9 @@ def test_a_workflow_that_is_deleted_is_probed_no_more(scenario_runner):
     probe = {"name": "answers", "when": "Continuous", "http": {"url": URL}, "interval": "2s"}
     with scenario_runner as run:
         service(run)
-        run.workflow(workflow("entry", template("entry", "Suspend", deadline="10m"), probes=[probe]))
+        run.workflow(
+            workflow("entry", template("entry", "Suspend", deadline="10m"), probes=[probe])
+        )
         run.advance("5s")
         run.call(run.cluster.api("test").delete(SHIPPED.workflows, "w", "default"))
         run.advance("20s")
@@ -129,11 +156,34 @@ def test_a_workflow_that_is_deleted_is_probed_no_more(scenario_runner):
 
 
 def test_every_way_to_write_a_probe_is_let_in(play):
-    http = {"url": URL, "method": "POST", "headers": {"A": "b", "C": ["d", "e"]}, "body": "hi", "criteria": {"statusCode": 200}}
-    pods = {"apiVersion": "v1", "kind": "Pod", "labelSelector": "app=web", "expression": "objects.size() == 1"}
-    command = {"container": {"image": "busybox", "command": ["sh", "-c", "echo 7"]}, "expression": "stdout == '7'"}
+    http = {
+        "url": URL,
+        "method": "POST",
+        "headers": {"A": "b", "C": ["d", "e"]},
+        "body": "hi",
+        "criteria": {"statusCode": 200},
+    }
+    pods = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "labelSelector": "app=web",
+        "expression": "objects.size() == 1",
+    }
+    command = {
+        "container": {"image": "busybox", "command": ["sh", "-c", "echo 7"]},
+        "expression": "stdout == '7'",
+    }
     forms = {"http": http, "kubernetes": pods, "command": command}
-    shared = {"when": "Start", "timeout": "10s", "interval": "1s", "initialDelay": "1s", "failureThreshold": 2, "weight": 2}
-    probes = [{"name": kind, kind: form, **shared, "stopOnFailure": True} for kind, form in forms.items()]
+    shared = {
+        "when": "Start",
+        "timeout": "10s",
+        "interval": "1s",
+        "initialDelay": "1s",
+        "failureThreshold": 2,
+        "weight": 2,
+    }
+    probes = [
+        {"name": kind, kind: form, **shared, "stopOnFailure": True} for kind, form in forms.items()
+    ]
     played = play(workflow("entry", template("entry", "Suspend", deadline="1s", probes=probes)))
     assert played.phase == "Succeed"

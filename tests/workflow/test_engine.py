@@ -1,4 +1,6 @@
-"""Workflows on the embedded cluster: the phases that each node goes through, and when, to the second of simulated time."""
+"""Workflows on the embedded cluster: the phases that each node goes through, and when, to the
+second of simulated time.
+"""
 
 import asyncio
 
@@ -17,7 +19,12 @@ NETWORK_CHAOS = KINDS["NetworkChaos"].resource
 
 def workflow(entry, *templates, name="w"):
     spec = {"entry": entry, "templates": list(templates)}
-    return {"apiVersion": "chaos-mesh.org/v1alpha1", "kind": "Workflow", "metadata": {"name": name}, "spec": spec}
+    return {
+        "apiVersion": "chaos-mesh.org/v1alpha1",
+        "kind": "Workflow",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
 
 
 def template(name, kind, **fields):
@@ -53,9 +60,22 @@ def test_children_follow_each_other_or_live_at_once(play):
     assert played.phase == "Succeed"
     assert played.duration == 30
     assert played.node("entry").phases == [
-        *("Init", "WaitingForSchedule", "WaitingForChild", "WaitingForSchedule", "WaitingForChild", "Succeed")
+        *(
+            "Init",
+            "WaitingForSchedule",
+            "WaitingForChild",
+            "WaitingForSchedule",
+            "WaitingForChild",
+            "Succeed",
+        )
     ]
-    assert played.node("both").phases == ["Init", "WaitingForSchedule", "WaitingForChild", "WaitingForChild", "Succeed"]
+    assert played.node("both").phases == [
+        "Init",
+        "WaitingForSchedule",
+        "WaitingForChild",
+        "WaitingForChild",
+        "Succeed",
+    ]
     assert [node.duration for node in played.nodes if node.template == "first"] == [10, 10]
 
 
@@ -67,18 +87,35 @@ def test_a_deadline_ends_what_is_below_it_and_is_no_failure(play):
         suspend("long", "1h"),
         suspend("after", "1s"),
     )
-    with pytest.warns(WorkflowWarning, match="template 'long': 1h is longer than its parent 'short' has: 5s"):
+    with pytest.warns(
+        WorkflowWarning, match="template 'long': 1h is longer than its parent 'short' has: 5s"
+    ):
         played = play(obj)
     assert played.phase == "Succeed"
-    assert (played.node("short").duration, played.node("long").duration, played.duration) == (5, 5, 6)
+    assert (played.node("short").duration, played.node("long").duration, played.duration) == (
+        5,
+        5,
+        6,
+    )
 
 
 @pytest.mark.parametrize("above", ["Serial", "Parallel"])
 def test_a_task_that_its_parents_deadline_cuts_off_has_failed_and_its_parent_has_not(play, above):
     sleeps = {"container": {"name": "c", "image": "busybox", "command": ["sleep", "600"]}}
     top = template("top", above, children=["short"], deadline="10s")
-    played = play(workflow("top", top, template("short", above, children=["task"]), template("task", "Task", task=sleeps)))
-    assert [played.node(name).phase for name in ("task", "short", "top")] == ["Failed", "Succeed", "Succeed"]
+    played = play(
+        workflow(
+            "top",
+            top,
+            template("short", above, children=["task"]),
+            template("task", "Task", task=sleeps),
+        )
+    )
+    assert [played.node(name).phase for name in ("task", "short", "top")] == [
+        "Failed",
+        "Succeed",
+        "Succeed",
+    ]
     why = f"its parent's deadline is over; its pod {played.node('task').name} was still Running"
     assert (played.phase, played.duration, played.node("task").message) == ("Succeed", 10, why)
 
@@ -102,19 +139,39 @@ def test_a_branch_that_cannot_be_evaluated_fails_the_workflow_with_its_reason(pl
 
 
 def about_the_map(name, when, expression, **more):
-    of = {"apiVersion": "v1", "kind": "ConfigMap", "name": "map", "namespace": "default", "expression": expression}
+    of = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": "map",
+        "namespace": "default",
+        "expression": expression,
+    }
     return {"name": name, "when": when, "kubernetes": of, **more}
 
 
 def with_map(run, **data):
-    run.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map", "namespace": "default"}, "data": data})
+    run.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "map", "namespace": "default"},
+            "data": data,
+        }
+    )
 
 
 def test_probes_say_how_a_workflow_has_fared(scenario_runner):
     obj = workflow("entry", suspend("entry", "25s"))
     obj["spec"]["probes"] = [
         about_the_map("steady", "Edges", "object.data.word == 'good'"),
-        about_the_map("always", "Continuous", "object.data.word == 'good'", interval="10s", stopOnFailure=False, weight=3),
+        about_the_map(
+            "always",
+            "Continuous",
+            "object.data.word == 'good'",
+            interval="10s",
+            stopOnFailure=False,
+            weight=3,
+        ),
     ]
     with scenario_runner as run:
         with_map(run, word="good")
@@ -132,12 +189,16 @@ def test_probes_say_how_a_workflow_has_fared(scenario_runner):
     ]
 
 
-@pytest.mark.parametrize(("when", "phases"), [("Start", ["Init", "Failed"]), ("End", ["Init", "Holding", "Failed"])])
+@pytest.mark.parametrize(
+    ("when", "phases"), [("Start", ["Init", "Failed"]), ("End", ["Init", "Holding", "Failed"])]
+)
 def test_a_probe_at_an_edge_fails_its_node(scenario_runner, when, phases):
     probes = [about_the_map("steady", when, "object.data.word == 'good'")]
     with scenario_runner as run:
         with_map(run, word="bad")
-        put_on = run.workflow(workflow("entry", template("entry", "Suspend", deadline="5s", probes=probes)))
+        put_on = run.workflow(
+            workflow("entry", template("entry", "Suspend", deadline="5s", probes=probes))
+        )
         run.until(put_on.finished)
     assert put_on.phase == "Failed"
     assert put_on.node("entry").phases == phases
@@ -148,7 +209,11 @@ def test_a_node_is_tried_again_after_its_back_off(scenario_runner):
     retry = {"limit": 3, "backoff": {"duration": "10s", "factor": 2}}
     with scenario_runner as run:
         with_map(run, word="bad")
-        put_on = run.workflow(workflow("entry", template("entry", "Suspend", deadline="5s", probes=probes, retry=retry)))
+        put_on = run.workflow(
+            workflow(
+                "entry", template("entry", "Suspend", deadline="5s", probes=probes, retry=retry)
+            )
+        )
         run.advance("15s")
         with_map(run, word="good")
         run.until(put_on.finished)
@@ -159,7 +224,10 @@ def test_a_node_is_tried_again_after_its_back_off(scenario_runner):
 
 
 def test_what_can_only_hang_is_refused_before_anything_is_done(scenario_runner):
-    with scenario_runner as run, pytest.raises(ValueError, match="template 'entry': there is no template 'nex'"):
+    with (
+        scenario_runner as run,
+        pytest.raises(ValueError, match="template 'entry': there is no template 'nex'"),
+    ):
         run.workflow(workflow("entry", template("entry", "Serial", children=["nex"])))
 
 
@@ -167,13 +235,19 @@ def test_what_happens_is_told_as_events_with_the_shipped_reasons(scenario_runner
     task = {"container": {"name": "main", "image": "busybox", "command": ["true"]}}
     branches = [{"target": "next", "expression": "exitCode == 0"}]
     with scenario_runner as run:
-        obj = workflow("entry", template("entry", "Task", task=task, conditionalBranches=branches), suspend("next", "1s"))
+        obj = workflow(
+            "entry",
+            template("entry", "Task", task=task, conditionalBranches=branches),
+            suspend("next", "1s"),
+        )
         put_on = run.workflow(obj)
         run.until(put_on.finished)
         run.advance("1s")
         events = run.cluster.runner.call(run.cluster.api("test").list(EVENTS, "default")).items
     told = [
-        (event["involvedObject"]["kind"], event["reason"]) for event in events if event["involvedObject"]["kind"].startswith("Work")
+        (event["involvedObject"]["kind"], event["reason"])
+        for event in events
+        if event["involvedObject"]["kind"].startswith("Work")
     ]
     assert sorted(told) == sorted(
         [
@@ -190,15 +264,27 @@ def test_what_happens_is_told_as_events_with_the_shipped_reasons(scenario_runner
 
 
 def test_a_schedule_alone_is_kept_for_the_run(scenario_runner):
-    body = {"schedule": "@every 10s", "historyLimit": 5, "workflow": workflow("entry", suspend("entry", "1s"))["spec"]}
-    of_both = {"apiVersion": "workflow.kscen.io/v1alpha1", "kind": "CronWorkflow", "metadata": {"name": "tick"}}
+    body = {
+        "schedule": "@every 10s",
+        "historyLimit": 5,
+        "workflow": workflow("entry", suspend("entry", "1s"))["spec"],
+    }
+    of_both = {
+        "apiVersion": "workflow.kscen.io/v1alpha1",
+        "kind": "CronWorkflow",
+        "metadata": {"name": "tick"},
+    }
     with scenario_runner as run:
         tick = run.schedule({**of_both, "spec": {**body, "type": "Workflow"}})
         run.advance("35s")
         assert (tick.name, tick.live["spec"]["schedule"]) == ("tick", "@every 10s")
-        spawned = run.cluster.runner.call(run.cluster.api("test").list(SHIPPED.workflows, "default")).items
+        spawned = run.cluster.runner.call(
+            run.cluster.api("test").list(SHIPPED.workflows, "default")
+        ).items
     assert [phase_of(each) for each in spawned] == ["Succeed"] * 3
-    assert [(each.name, each.phase, each.duration) for each in tick.workflows] == [(name, "Succeed", 1) for name in tick.spawned]
+    assert [(each.name, each.phase, each.duration) for each in tick.workflows] == [
+        (name, "Succeed", 1) for name in tick.spawned
+    ]
     assert (len(tick.spawned), tick.failed) == (3, [])
     assert run.outcome.leftovers == []
 
@@ -206,7 +292,11 @@ def test_a_schedule_alone_is_kept_for_the_run(scenario_runner):
 def test_what_comes_in_another_way_is_driven_too(scenario_runner):
     with scenario_runner as run:
         run.workflows.drive()
-        run.call(run.cluster.api("kubectl").create(SHIPPED.workflows, workflow("entry", suspend("entry", "10s")), "default"))
+        run.call(
+            run.cluster.api("kubectl").create(
+                SHIPPED.workflows, workflow("entry", suspend("entry", "10s")), "default"
+            )
+        )
         run.advance("11s")
         (there,) = run.call(run.cluster.api("test").list(SHIPPED.workflows, "default")).items
     assert phase_of(there) == "Succeed"
@@ -215,28 +305,46 @@ def test_what_comes_in_another_way_is_driven_too(scenario_runner):
 def test_what_came_in_another_way_and_is_on_when_the_run_is_over_is_ended(scenario_runner):
     cut = partition("entry", "1h")
     cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
-    pod = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "pause"}]}}
+    pod = {
+        "metadata": {"labels": {"app": "a"}},
+        "spec": {"containers": [{"name": "c", "image": "pause"}]},
+    }
     spec = {"selector": {"matchLabels": {"app": "a"}}, "template": pod}
     with scenario_runner as run:
-        run.apply({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": spec}, available_within="1m")
+        run.apply(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": "a"},
+                "spec": spec,
+            },
+            available_within="1m",
+        )
         run.workflows.drive()
         kubectl, call = run.cluster.api("kubectl"), run.cluster.runner.call
         call(kubectl.create(SHIPPED.workflows, workflow("entry", cut), "default"))
         run.advance("11s")
         (chaos,) = call(kubectl.list(NETWORK_CHAOS)).items
         assert is_true(chaos, ALL_INJECTED)
-    left = [call(kubectl.list(resource)).items for resource in (NETWORK_CHAOS, SHIPPED.workflows, SHIPPED.nodes)]
+    left = [
+        call(kubectl.list(resource)).items
+        for resource in (NETWORK_CHAOS, SHIPPED.workflows, SHIPPED.nodes)
+    ]
     assert (left, run.outcome.leftovers, run.outcome.verdict) == ([[], [], []], [], "valid")
 
 
 def test_what_an_engine_before_had_begun_is_ended_too(scenario_runner):
     async def begin():
-        return asyncio.get_running_loop().create_task(WorkflowManager(run.stage.actor("another")).run())
+        return asyncio.get_running_loop().create_task(
+            WorkflowManager(run.stage.actor("another")).run()
+        )
 
     with scenario_runner as run:
         family, kubectl = family_on(run.cluster), run.cluster.api("kubectl")
         another = run.call(begin())
-        run.call(kubectl.create(family.workflows, workflow("entry", suspend("entry", "10h")), "default"))
+        run.call(
+            kubectl.create(family.workflows, workflow("entry", suspend("entry", "10h")), "default")
+        )
         run.advance("3s")
         another.cancel()
         run.call(asyncio.wait([another]))
@@ -253,7 +361,9 @@ def test_two_of_one_name_are_refused(scenario_runner):
 
 
 def test_one_that_fails_unseen_fails_its_test(pytester):
-    broken = template("entry", "Suspend", deadline="1s", probes=[about_the_map("steady", "Start", "false")])
+    broken = template(
+        "entry", "Suspend", deadline="1s", probes=[about_the_map("steady", "Start", "false")]
+    )
     pytester.makepyfile(f"""
         def test_it(scenario_runner):
             with scenario_runner as run:
@@ -262,7 +372,9 @@ def test_one_that_fails_unseen_fails_its_test(pytester):
     """)
     result = pytester.runpytest()
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["*the workflow 'w' has failed, and the test did not look at its phase:*"])
+    result.stdout.fnmatch_lines(
+        ["*the workflow 'w' has failed, and the test did not look at its phase:*"]
+    )
 
 
 FAILING = """
@@ -291,13 +403,17 @@ def test_what_a_schedule_spawns_fails_the_test_that_does_not_look(pytester, last
     result = pytester.runpytest()
     result.assert_outcomes(**outcome)
     if "errors" in outcome:
-        result.stdout.fnmatch_lines(["*the workflow 'tick-*' has failed, and the test did not look at its phase:*"])
+        result.stdout.fnmatch_lines(
+            ["*the workflow 'tick-*' has failed, and the test did not look at its phase:*"]
+        )
 
 
 def test_one_that_somebody_deletes_is_waited_for_no_longer(scenario_runner):
     with scenario_runner as run:
         put_on = run.workflow(workflow("entry", suspend("entry", "1h")))
         run.advance("5s")
-        run.cluster.runner.call(run.cluster.api("somebody").delete(SHIPPED.workflows, "w", "default"))
+        run.cluster.runner.call(
+            run.cluster.api("somebody").delete(SHIPPED.workflows, "w", "default")
+        )
         run.until(put_on.finished, timeout="1m")
     assert (put_on.phase, put_on.message) == ("Running", "it was deleted before it was over")

@@ -1,4 +1,6 @@
-"""The engine beside a real API server, as a command: what is applied is driven, also next to Chaos Mesh's own definitions."""
+"""The engine beside a real API server, as a command: what is applied is driven, also next to
+Chaos Mesh's own definitions.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,23 @@ from pytest_kscen.run.workflow_setup import LEASE_NAME, LEASE_NAMESPACE
 
 pytestmark = pytest.mark.controlplane
 
-APPLIED = workflow("entry", template("entry", "Serial", children=["first", "first"]), suspend("first", "1s"))
+APPLIED = workflow(
+    "entry", template("entry", "Serial", children=["first", "first"]), suspend("first", "1s")
+)
 
 
 @contextlib.contextmanager
 def engine(kubeconfig, port):
-    command = [sys.executable, "-m", "pytest_kscen", "workflow-engine", "--kubeconfig", str(kubeconfig), "--metrics", str(port)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest_kscen",
+        "workflow-engine",
+        "--kubeconfig",
+        str(kubeconfig),
+        "--metrics",
+        str(port),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert "are driven from now on" in process.stdout.readline()
@@ -34,7 +47,9 @@ def engine(kubeconfig, port):
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize(("family", "theirs"), [(SHIPPED, False), (OWN, True)], ids=["alone", "beside Chaos Mesh"])
+@pytest.mark.parametrize(
+    ("family", "theirs"), [(SHIPPED, False), (OWN, True)], ids=["alone", "beside Chaos Mesh"]
+)
 def test_what_is_applied_is_driven(family, theirs, free_port):
     from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
 
@@ -43,10 +58,24 @@ def test_what_is_applied_is_driven(family, theirs, free_port):
         if theirs:
             call(api.create(CUSTOM_RESOURCE_DEFINITIONS, shipped_definition("Workflow")))
         with engine(cluster.kubeconfig, free_port) as process:
-            call(api.create(family.workflows, {**APPLIED, "apiVersion": family.workflows.api_version}, "default"))
+            call(
+                api.create(
+                    family.workflows,
+                    {**APPLIED, "apiVersion": family.workflows.api_version},
+                    "default",
+                )
+            )
             cluster.until(lambda: is_over(call(api.get(family.workflows, "w", "default"))), "1m")
-            metrics = urllib.request.urlopen(f"http://127.0.0.1:{free_port}/metrics", timeout=10).read().decode()
-        assert process.said.splitlines() == ["default/w Init", "default/w Running", "default/w Succeed"]
+            metrics = (
+                urllib.request.urlopen(f"http://127.0.0.1:{free_port}/metrics", timeout=10)
+                .read()
+                .decode()
+            )
+        assert process.said.splitlines() == [
+            "default/w Init",
+            "default/w Running",
+            "default/w Succeed",
+        ]
         nodes = call(api.list(family.nodes, "default")).items
         assert sorted((node["spec"]["templateName"], phase_of(node)) for node in nodes) == [
             *(("entry", "Succeed"), ("first", "Succeed"), ("first", "Succeed"))
@@ -73,12 +102,20 @@ POLICY = {
 BINDING = {"policyName": "mute", "validationActions": ["Deny"]}
 
 
-def test_a_workflow_whose_statuses_somebody_refuses_says_so_and_goes_on_when_they_are_taken(free_port):
+def test_a_workflow_whose_statuses_somebody_refuses_says_so_and_goes_on_when_they_are_taken(
+    free_port,
+):
     from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
 
-    with contextlib.closing(ControlPlaneCluster("mute", nodes=0)) as cluster, engine(cluster.kubeconfig, free_port):
+    with (
+        contextlib.closing(ControlPlaneCluster("mute", nodes=0)) as cluster,
+        engine(cluster.kubeconfig, free_port),
+    ):
         api, call = cluster.api("kubectl"), cluster.runner.call
-        for kind, spec in (("ValidatingAdmissionPolicy", POLICY), ("ValidatingAdmissionPolicyBinding", BINDING)):
+        for kind, spec in (
+            ("ValidatingAdmissionPolicy", POLICY),
+            ("ValidatingAdmissionPolicyBinding", BINDING),
+        ):
             resource = call(api.resource_of("admissionregistration.k8s.io/v1", kind))
             call(api.create(resource, {"metadata": {"name": "mute"}, "spec": spec}))
         cluster.advance("5s")  # until the API server has heard of it
@@ -93,7 +130,9 @@ def test_a_workflow_whose_statuses_somebody_refuses_says_so_and_goes_on_when_the
         assert "not by me" in told()[1]
         call(api.delete(resource, "mute"))
         cluster.until(lambda: told() == ("Succeed", ""), "2m")
-        assert {phase_of(node) for node in call(api.list(SHIPPED.nodes, "default")).items} == {"Succeed"}
+        assert {phase_of(node) for node in call(api.list(SHIPPED.nodes, "default")).items} == {
+            "Succeed"
+        }
 
 
 @pytest.fixture

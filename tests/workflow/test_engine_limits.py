@@ -1,4 +1,6 @@
-"""What has a limit, of an engine alone on a stage: what is said when it is over, and how long it lasts across restarts."""
+"""What has a limit, of an engine alone on a stage: what is said when it is over, and how long it
+lasts across restarts.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ from pytest_kscen.workflow.engine.repository import Repository
 NETWORK_CHAOS = KINDS["NetworkChaos"].resource
 IN_EFFECT = {
     "experiment": {"desiredPhase": "Run"},
-    "conditions": [{"type": "AllInjected", "status": "True"}, {"type": "Selected", "status": "True"}],
+    "conditions": [
+        {"type": "AllInjected", "status": "True"},
+        {"type": "Selected", "status": "True"},
+    ],
 }
 
 
@@ -27,7 +32,13 @@ class Played(Theatre):
 
     def __init__(self):
         super().__init__("limits")
-        self.stage = Stage(lambda agent: InProcessApi(self.server, agent=agent), self.clock, self.chance, self.journal, "run")
+        self.stage = Stage(
+            lambda agent: InProcessApi(self.server, agent=agent),
+            self.clock,
+            self.chance,
+            self.journal,
+            "run",
+        )
         self.engine = None
         self.restart()
 
@@ -60,7 +71,10 @@ class Played(Theatre):
         """Phase and message of each node, by its template, and of the workflow."""
         (workflow,) = self.all(SHIPPED.workflows)
         named = {node["spec"]["templateName"]: node["status"] for node in self.all(SHIPPED.nodes)}
-        return {name: (of["phase"], of.get("message", "")) for name, of in {**named, "": workflow["status"]}.items()}
+        return {
+            name: (of["phase"], of.get("message", ""))
+            for name, of in {**named, "": workflow["status"]}.items()
+        }
 
 
 @pytest.fixture
@@ -79,10 +93,18 @@ def namespace_probe(expression, when="End", **more):
 def test_what_its_time_ends_says_so(played):
     both = template("both", "Parallel", children=["rest"], deadline="90s")
     played.put_on(
-        "all", template("all", "Serial", children=["both", "late"]), both, suspend("rest", "1h"), task("late", deadline="5s")
+        "all",
+        template("all", "Serial", children=["both", "late"]),
+        both,
+        suspend("rest", "1h"),
+        task("late", deadline="5s"),
     )
     played.runner.advance(100)
-    pod = next(node["metadata"]["name"] for node in played.all(SHIPPED.nodes) if node["spec"]["templateName"] == "late")
+    pod = next(
+        node["metadata"]["name"]
+        for node in played.all(SHIPPED.nodes)
+        if node["spec"]["templateName"] == "late"
+    )
     over = f"its deadline of 5s is over; its pod {pod} was still Pending"
     assert played.told() == {
         "both": ("Succeed", "its deadline of 1m30s is over"),
@@ -105,9 +127,13 @@ def test_a_task_that_its_time_ends_names_its_pod(played, phase):
     played.runner.advance(1)
     (pod,) = played.all(PODS)
     name = pod["metadata"]["name"]
-    played.call(played.api.patch(PODS, name, {"status": {"phase": phase}}, "default", subresource="status"))
+    played.call(
+        played.api.patch(PODS, name, {"status": {"phase": phase}}, "default", subresource="status")
+    )
     played.runner.advance(10)
-    assert played.told()["long"][1] == f"its deadline of 5s is over; its pod {name} was still {phase}"
+    assert (
+        played.told()["long"][1] == f"its deadline of 5s is over; its pod {name} was still {phase}"
+    )
 
 
 @pytest.mark.parametrize("is_held", [False, True], ids=["at once", "after its daemon has let go"])
@@ -116,13 +142,19 @@ def test_chaos_that_loses_its_labels_is_removed_all_the_same(played, is_held):
     played.runner.advance(1)
     played.inject()
     (chaos,) = played.all(NETWORK_CHAOS)
-    played.patch_chaos(chaos, {"metadata": {"labels": None, "finalizers": ["example.com/held"] if is_held else None}})
+    played.patch_chaos(
+        chaos,
+        {"metadata": {"labels": None, "finalizers": ["example.com/held"] if is_held else None}},
+    )
     played.runner.advance(20)
     if is_held:
         assert played.told()["cut"][0] == "Running"
         played.patch_chaos(chaos, {"metadata": {"finalizers": None}})
         played.runner.advance(1)
-    assert played.told()["cut"] == ("Failed", "its resource or its labels are gone, and the engine has not removed them")
+    assert played.told()["cut"] == (
+        "Failed",
+        "its resource or its labels are gone, and the engine has not removed them",
+    )
     assert played.all(NETWORK_CHAOS) == []
 
 
@@ -132,7 +164,9 @@ def advanced_with_restarts(played, seconds):
         played.runner.advance(9)
 
 
-def test_chaos_has_a_minute_to_be_in_effect_and_five_to_be_gone_whatever_becomes_of_the_engine(played):
+def test_chaos_has_a_minute_to_be_in_effect_and_five_to_be_gone_whatever_becomes_of_the_engine(
+    played,
+):
     played.put_on("cut", partition("cut", "100s"))
     played.runner.advance(1)
     (chaos,) = played.all(NETWORK_CHAOS)
@@ -144,10 +178,15 @@ def test_chaos_has_a_minute_to_be_in_effect_and_five_to_be_gone_whatever_becomes
     advanced_with_restarts(played, 280)
     assert played.told()["cut"][0] == "Running"
     advanced_with_restarts(played, 20)
-    assert played.told()["cut"] == ("Failed", "it was not gone within 300 s; its removal goes on being tried")
+    assert played.told()["cut"] == (
+        "Failed",
+        "it was not gone within 300 s; its removal goes on being tried",
+    )
 
 
-@pytest.mark.parametrize("is_there", [True, False], ids=["while an engine is there", "while none is"])
+@pytest.mark.parametrize(
+    "is_there", [True, False], ids=["while an engine is there", "while none is"]
+)
 def test_chaos_that_somebody_removes_before_it_is_in_effect_is_not_made_again(played, is_there):
     played.put_on("cut", partition("cut", "100s"))
     played.runner.advance(1)
@@ -159,7 +198,10 @@ def test_chaos_that_somebody_removes_before_it_is_in_effect_is_not_made_again(pl
     if not is_there:
         played.restart()
     played.runner.advance(1)
-    assert played.told()["cut"] == ("Failed", "its resource or its labels are gone, and the engine has not removed them")
+    assert played.told()["cut"] == (
+        "Failed",
+        "its resource or its labels are gone, and the engine has not removed them",
+    )
     assert played.all(NETWORK_CHAOS) == []
 
 
@@ -179,7 +221,16 @@ def test_chaos_that_went_while_there_was_no_engine_is_gone_in_time(played):
 
 def test_a_back_off_is_not_cut_short_by_a_restart(played):
     retry = {"limit": 5, "backoff": {"duration": "10m"}}
-    played.put_on("rest", template("rest", "Suspend", deadline="5s", retry=retry, probes=[namespace_probe("false", "Start")]))
+    played.put_on(
+        "rest",
+        template(
+            "rest",
+            "Suspend",
+            deadline="5s",
+            retry=retry,
+            probes=[namespace_probe("false", "Start")],
+        ),
+    )
     played.runner.advance(1)
     advanced_with_restarts(played, 500)
     (node,) = played.all(SHIPPED.nodes)
@@ -191,7 +242,9 @@ def test_a_back_off_is_not_cut_short_by_a_restart(played):
 
 @pytest.mark.parametrize("above", ["Serial", "Parallel"])
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_task_that_is_cut_off_and_whose_last_probe_has_failed_is_a_failure_above(played, above, restarts):
+def test_a_task_that_is_cut_off_and_whose_last_probe_has_failed_is_a_failure_above(
+    played, above, restarts
+):
     tried = task("late", probes=[namespace_probe("false")], retry={"limit": 3})
     played.put_on("all", template("all", above, children=["late"], deadline="10s"), tried)
     played.runner.advance(5)
@@ -210,9 +263,20 @@ def failing(name, **retry):
 
 @pytest.mark.parametrize("retried", ["", "inner", "outer"])
 @pytest.mark.parametrize("restarts", [False, True])
-def test_what_has_failed_is_not_as_it_should_be_because_its_time_is_over_before_its_next_attempt(played, retried, restarts):
-    retry = {name: {"limit": 1, "backoff": {"duration": "30s"}} if name == retried else {} for name in ("inner", "outer")}
-    outer = template("all", "Serial", children=["bad"], deadline="20s", **({"retry": retry["outer"]} if retry["outer"] else {}))
+def test_what_has_failed_is_not_as_it_should_be_because_its_time_is_over_before_its_next_attempt(
+    played, retried, restarts
+):
+    retry = {
+        name: {"limit": 1, "backoff": {"duration": "30s"}} if name == retried else {}
+        for name in ("inner", "outer")
+    }
+    outer = template(
+        "all",
+        "Serial",
+        children=["bad"],
+        deadline="20s",
+        **({"retry": retry["outer"]} if retry["outer"] else {}),
+    )
     played.put_on("all", outer, failing("bad", **retry["inner"]), suspend("rest"))
     played.runner.advance(1)
     pods_end(played)
@@ -221,7 +285,11 @@ def test_what_has_failed_is_not_as_it_should_be_because_its_time_is_over_before_
         played.restart()
     played.runner.advance(60)
     why = "the branch to 'rest': expression 'exitCode % 0 == 1', column 10: it divides by zero"
-    assert played.told() == {"bad": ("Failed", why), "all": ("Failed", f"bad: {why}"), "": ("Failed", f"bad: {why}")}
+    assert played.told() == {
+        "bad": ("Failed", why),
+        "all": ("Failed", f"bad: {why}"),
+        "": ("Failed", f"bad: {why}"),
+    }
 
 
 def pods_end(played):
@@ -231,7 +299,9 @@ def pods_end(played):
         ended = {"name": "main", "state": {"terminated": {"exitCode": 0}}}
         status = {"phase": "Succeeded", "containerStatuses": [ended]}
         name = pod["metadata"]["name"]
-        played.call(played.api.patch(PODS, name, {"status": status}, "default", subresource="status"))
+        played.call(
+            played.api.patch(PODS, name, {"status": status}, "default", subresource="status")
+        )
 
 
 def test_what_is_aborted_while_its_failed_attempt_is_cleaned_up_is_not_tried_again(played):
@@ -254,7 +324,11 @@ def test_what_is_aborted_while_its_failed_attempt_is_cleaned_up_is_not_tried_aga
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_deadline_counts_from_the_beginning_which_is_after_the_first_probes(played, restarts):
     slow = namespace_probe("true", "Start", initialDelay="10s")
-    played.put_on("all", template("all", "Serial", children=["rest"], deadline="5s", probes=[slow]), suspend("rest", "1h"))
+    played.put_on(
+        "all",
+        template("all", "Serial", children=["rest"], deadline="5s", probes=[slow]),
+        suspend("rest", "1h"),
+    )
     played.runner.advance(12)
     assert played.told()["all"][0] == "WaitingForChild"
     if restarts:
@@ -282,13 +356,20 @@ def test_while_the_last_probes_are_asked_no_time_is_over(played, holds):
 
 def test_who_changes_what_has_begun_is_told_that_it_goes_on_as_it_was(played, caplog):
     caplog.set_level("INFO")
-    spec = [template("all", "Serial", children=["one", "two"]), suspend("one", "20s"), suspend("two"), suspend("three")]
+    spec = [
+        template("all", "Serial", children=["one", "two"]),
+        suspend("one", "20s"),
+        suspend("two"),
+        suspend("three"),
+    ]
     played.put_on("all", *spec)
     played.runner.advance(5)
 
     def change(number, **fields):
         spec[number] = {**spec[number], **fields}
-        played.call(played.api.patch(SHIPPED.workflows, "w", {"spec": {"templates": spec}}, "default"))
+        played.call(
+            played.api.patch(SHIPPED.workflows, "w", {"spec": {"templates": spec}}, "default")
+        )
         played.runner.advance(1)
 
     change(2, deadline="3s")
@@ -299,13 +380,27 @@ def test_who_changes_what_has_begun_is_told_that_it_goes_on_as_it_was(played, ca
     assert played.told()[""] == ("Succeed", "")
     follows = "its spec was changed: that holds for what begins from now on"
     kept = f"{follows}, and not for what has begun already: "
-    told = [(event["type"], event["message"]) for event in played.all(EVENTS) if event["reason"] == "SpecChanged"]
-    assert sorted(told) == [("Normal", follows), ("Warning", f"{kept}all"), ("Warning", f"{kept}one")]
-    assert [record.levelname for record in caplog.records if "changed" in record.getMessage()] == ["INFO", "WARNING", "WARNING"]
+    told = [
+        (event["type"], event["message"])
+        for event in played.all(EVENTS)
+        if event["reason"] == "SpecChanged"
+    ]
+    assert sorted(told) == [
+        ("Normal", follows),
+        ("Warning", f"{kept}all"),
+        ("Warning", f"{kept}one"),
+    ]
+    assert [record.levelname for record in caplog.records if "changed" in record.getMessage()] == [
+        "INFO",
+        "WARNING",
+        "WARNING",
+    ]
 
 
 def test_an_abort_is_heard_while_the_last_probes_are_asked(played):
-    rest = template("rest", "Suspend", deadline="10s", probes=[namespace_probe("true", initialDelay="6m")])
+    rest = template(
+        "rest", "Suspend", deadline="10s", probes=[namespace_probe("true", initialDelay="6m")]
+    )
     (workflow,) = [played.put_on("rest", rest)]
     played.runner.advance(30)
     abort = {"metadata": {"annotations": {"workflow.chaos-mesh.org/abort": "true"}}}
@@ -320,10 +415,16 @@ LATE = {"initialDelay": "6m", "interval": "1m", "failureThreshold": 30}
 @pytest.mark.parametrize("child", ["cut", "rest"])
 def test_a_failure_beside_it_ends_what_is_asked_last(played, child):
     probes = [namespace_probe("true", **LATE)]
-    cut, rest = partition("cut", "10s", probes=probes), template("rest", "Suspend", deadline="10s", probes=probes)
+    cut, rest = (
+        partition("cut", "10s", probes=probes),
+        template("rest", "Suspend", deadline="10s", probes=probes),
+    )
     bad = task("bad", command="sleep 100", deadline="60s")
     played.put_on(
-        "both", template("both", "Parallel", children=["bad", child]), bad, *(each for each in (cut, rest) if each["name"] == child)
+        "both",
+        template("both", "Parallel", children=["bad", child]),
+        bad,
+        *(each for each in (cut, rest) if each["name"] == child),
     )
     played.runner.advance(1)
     if child == "cut":
@@ -332,17 +433,27 @@ def test_a_failure_beside_it_ends_what_is_asked_last(played, child):
     assert played.told()[child][0] == ("Running" if child == "cut" else "Holding")
     assert played.all(NETWORK_CHAOS) == []
     played.runner.advance(10)
-    pod = next(node["metadata"]["name"] for node in played.all(SHIPPED.nodes) if node["spec"]["templateName"] == "bad")
+    pod = next(
+        node["metadata"]["name"]
+        for node in played.all(SHIPPED.nodes)
+        if node["spec"]["templateName"] == "bad"
+    )
     why = f"bad: its deadline of 1m is over; its pod {pod} was still Pending"
     assert (played.told()[child], played.told()["both"]) == (("Failed", why), ("Failed", why))
 
 
 def test_what_has_not_begun_is_not_asked_about_at_its_end(played):
-    before, after = namespace_probe("false", "Start"), {**namespace_probe("true", **LATE), "name": "late"}
+    before, after = (
+        namespace_probe("false", "Start"),
+        {**namespace_probe("true", **LATE), "name": "late"},
+    )
     played.put_on("rest", template("rest", "Suspend", deadline="10s", probes=[before, after]))
     played.runner.advance(1)
     phase, message = played.told()["rest"]
-    assert (phase, message.startswith("before it began, the probe 'calm' has failed")) == ("Failed", True)
+    assert (phase, message.startswith("before it began, the probe 'calm' has failed")) == (
+        "Failed",
+        True,
+    )
     played.runner.advance(3600)
     asked = [entry.data["probe"] for entry in played.journal if entry.what == "workflow-probe"]
     assert asked == ["calm"]
@@ -350,8 +461,13 @@ def test_what_has_not_begun_is_not_asked_about_at_its_end(played):
 
 @pytest.mark.parametrize("when", ["Continuous", "OnChaos"])
 def test_what_was_aborted_before_its_first_probes_have_answered_asks_nothing_more(played, when):
-    before, during = namespace_probe("true", "Start", initialDelay="30s"), {**namespace_probe("true", when), "name": "during"}
-    workflow = played.put_on("rest", template("rest", "Suspend", deadline="1h", probes=[before, during]))
+    before, during = (
+        namespace_probe("true", "Start", initialDelay="30s"),
+        {**namespace_probe("true", when), "name": "during"},
+    )
+    workflow = played.put_on(
+        "rest", template("rest", "Suspend", deadline="1h", probes=[before, during])
+    )
     played.runner.advance(5)
     abort = {"metadata": {"annotations": {"workflow.chaos-mesh.org/abort": "true"}}}
     played.call(played.api.patch(SHIPPED.workflows, workflow["metadata"]["name"], abort, "default"))
@@ -381,7 +497,9 @@ CHECK = {"mode": "Synchronous", "type": "HTTP", "http": NOBODY, "failureThreshol
 @pytest.mark.parametrize("engine_is_there", [True, False])
 @pytest.mark.parametrize("mode", ["Synchronous", "Continuous"])
 def test_a_status_check_that_somebody_removes_fails_its_node(played, mode, engine_is_there):
-    played.put_on("look", template("look", "StatusCheck", deadline="1h", statusCheck={**CHECK, "mode": mode}))
+    played.put_on(
+        "look", template("look", "StatusCheck", deadline="1h", statusCheck={**CHECK, "mode": mode})
+    )
     played.runner.advance(5)
     if not engine_is_there:
         played.stop()
@@ -390,5 +508,8 @@ def test_a_status_check_that_somebody_removes_fails_its_node(played, mode, engin
     played.runner.advance(5)
     if not engine_is_there:
         played.restart()
-    assert played.told()["look"] == ("Failed", "its status check is gone, and the engine has not removed it")
+    assert played.told()["look"] == (
+        "Failed",
+        "its status check is gone, and the engine has not removed it",
+    )
     assert played.all(SHIPPED.status_checks) == []

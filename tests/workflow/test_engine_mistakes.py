@@ -35,7 +35,11 @@ def theatre():
 
 def begin(theatre, wrap=lambda api: api):
     stage = Stage(
-        lambda agent: wrap(InProcessApi(theatre.server, agent=agent)), theatre.clock, theatre.chance, theatre.journal, "run"
+        lambda agent: wrap(InProcessApi(theatre.server, agent=agent)),
+        theatre.clock,
+        theatre.chance,
+        theatre.journal,
+        "run",
     )
     theatre.runner.start(WorkflowManager(stage.actor("workflow-engine")).run(), "engine")
 
@@ -47,8 +51,14 @@ def told(theatre, name="w"):
 
 MISTAKES = {
     "a probe that asks nothing": ({"probes": [{"name": "x", "when": "Start"}]}, "needs one of"),
-    "a back-off without end": ({"retry": {"limit": 1, "backoff": {"duration": "abc"}}}, "'abc' is no duration"),
-    "a back-off that shrinks": ({"retry": {"limit": 1, "backoff": {"duration": "1s", "factor": 0.5}}}, "factor"),
+    "a back-off without end": (
+        {"retry": {"limit": 1, "backoff": {"duration": "abc"}}},
+        "'abc' is no duration",
+    ),
+    "a back-off that shrinks": (
+        {"retry": {"limit": 1, "backoff": {"duration": "1s", "factor": 0.5}}},
+        "factor",
+    ),
 }
 
 
@@ -56,7 +66,9 @@ MISTAKES = {
 def test_a_mistake_fails_its_workflow_and_no_other(theatre, mistake):
     fields, why = MISTAKES[mistake]
     begin(theatre)
-    theatre.put_on("bad", template("bad", "Serial", children=["rest"], **fields), suspend("rest", "2s"))
+    theatre.put_on(
+        "bad", template("bad", "Serial", children=["rest"], **fields), suspend("rest", "2s")
+    )
     theatre.put_on("ok", suspend("ok", "2s"), name="other")
     theatre.runner.advance(10)
     phase, message = told(theatre)
@@ -65,7 +77,9 @@ def test_a_mistake_fails_its_workflow_and_no_other(theatre, mistake):
 
 
 @pytest.mark.parametrize("is_there_before", [False, True])
-def test_a_workflow_that_nobody_can_make_sense_of_ends_no_engine(theatre, monkeypatch, caplog, is_there_before):
+def test_a_workflow_that_nobody_can_make_sense_of_ends_no_engine(
+    theatre, monkeypatch, caplog, is_there_before
+):
     def judge(workflow):
         if workflow["metadata"]["name"] == "w":
             raise RecursionError("it is too deep")
@@ -80,13 +94,18 @@ def test_a_workflow_that_nobody_can_make_sense_of_ends_no_engine(theatre, monkey
         begin(theatre)
     theatre.runner.advance(10)
     why = "RecursionError('it is too deep')"
-    assert (told(theatre), told(theatre, "other")) == ((FAILED, f"it cannot be read: {why}"), (SUCCEED, ""))
+    assert (told(theatre), told(theatre, "other")) == (
+        (FAILED, f"it cannot be read: {why}"),
+        (SUCCEED, ""),
+    )
     assert f"cannot be read kind=Workflow object=default/w error={why}" in caplog.text
 
 
 def test_what_can_only_fail_is_told_before_anything_is_done(theatre):
     begin(theatre)
-    theatre.put_on("all", template("all", "Serial", children=["rest", "nobody"]), suspend("rest", "1h"))
+    theatre.put_on(
+        "all", template("all", "Serial", children=["rest", "nobody"]), suspend("rest", "1h")
+    )
     theatre.runner.advance(1)
     phase, message = told(theatre)
     assert (phase, theatre.all(SHIPPED.nodes)) == (FAILED, [])
@@ -96,8 +115,15 @@ def test_what_can_only_fail_is_told_before_anything_is_done(theatre):
 @pytest.mark.parametrize("metadata", [{}, {"labels": {WORKFLOW_LABEL: "w"}}])
 def test_somebody_elses_node_stops_no_engine(theatre, metadata):
     theatre.put_on("rest", suspend("rest", "2s"))
-    spec = {"templateName": "rest", "workflowName": "w", "type": "Suspend", "startTime": "2026-01-01T00:00:00Z"}
-    theatre.create(SHIPPED.nodes, {"metadata": {"name": "x", "namespace": "default", **metadata}, "spec": spec})
+    spec = {
+        "templateName": "rest",
+        "workflowName": "w",
+        "type": "Suspend",
+        "startTime": "2026-01-01T00:00:00Z",
+    }
+    theatre.create(
+        SHIPPED.nodes, {"metadata": {"name": "x", "namespace": "default", **metadata}, "spec": spec}
+    )
     begin(theatre)
     theatre.runner.advance(5)
     assert told(theatre) == (SUCCEED, "")
@@ -134,8 +160,18 @@ class Slow(Through):
 def test_a_request_that_takes_long_does_not_hold_what_is_beside_it_for_long(theatre):
     Slow.clock = theatre.clock
     begin(theatre, Slow)
-    kill = template("kill", "PodChaos", deadline="10s", podChaos={"action": "pod-kill", "mode": "all", "selector": EVERYWHERE})
-    theatre.put_on("both", template("both", "Parallel", children=["cut", "kill"], deadline="30s"), partition("cut", "5s"), kill)
+    kill = template(
+        "kill",
+        "PodChaos",
+        deadline="10s",
+        podChaos={"action": "pod-kill", "mode": "all", "selector": EVERYWHERE},
+    )
+    theatre.put_on(
+        "both",
+        template("both", "Parallel", children=["cut", "kill"], deadline="30s"),
+        partition("cut", "5s"),
+        kill,
+    )
     theatre.runner.advance(1)
     assert theatre.all(CUT)
     theatre.runner.advance(35)
@@ -149,11 +185,17 @@ def test_what_nobody_has_foreseen_ends_one_workflow(theatre, monkeypatch):
         raise ZeroDivisionError("nobody has foreseen this")
 
     begin(theatre)
-    theatre.put_on("all", template("all", "Serial", children=["rest"], retry={"limit": 2}), suspend("rest", "5s"))
+    theatre.put_on(
+        "all",
+        template("all", "Serial", children=["rest"], retry={"limit": 2}),
+        suspend("rest", "5s"),
+    )
     theatre.put_on("ok", suspend("ok", "20s"), name="other")
     theatre.runner.advance(2)
     monkeypatch.setattr("pytest_kscen.workflow.engine.transitions.may_retry", break_down)
-    monkeypatch.setattr("pytest_kscen.workflow.engine.trees.Tree.result", lambda *_: break_down(None, None))
+    monkeypatch.setattr(
+        "pytest_kscen.workflow.engine.trees.Tree.result", lambda *_: break_down(None, None)
+    )
     theatre.runner.advance(10)
     monkeypatch.undo()
     theatre.runner.advance(20)
@@ -162,31 +204,49 @@ def test_what_nobody_has_foreseen_ends_one_workflow(theatre, monkeypatch):
     assert "nobody has foreseen this" in message
 
 
-def test_chaos_is_gone_before_a_workflow_has_failed_by_what_nobody_has_foreseen(theatre, monkeypatch):
+def test_chaos_is_gone_before_a_workflow_has_failed_by_what_nobody_has_foreseen(
+    theatre, monkeypatch
+):
     def break_down(*_):
         raise ZeroDivisionError("nobody has foreseen this")
 
     begin(theatre)
     both = template("both", "Parallel", children=["cut", "rest"])
-    theatre.put_on("all", template("all", "Serial", children=["both"]), both, partition("cut", "1h"), suspend("rest", "5s"))
+    theatre.put_on(
+        "all",
+        template("all", "Serial", children=["both"]),
+        both,
+        partition("cut", "1h"),
+        suspend("rest", "5s"),
+    )
     theatre.runner.advance(2)
     (chaos,) = theatre.all(CUT)
     held = {"metadata": {"finalizers": ["example.com/held"]}}
     theatre.call(theatre.api.patch(CUT, chaos["metadata"]["name"], held, "default"))
     holds = Tree.holds
     monkeypatch.setattr(
-        Tree, "holds", lambda tree, guard, node: holds(tree, guard, node) if node.template.is_chaos else break_down()
+        Tree,
+        "holds",
+        lambda tree, guard, node: (
+            holds(tree, guard, node) if node.template.is_chaos else break_down()
+        ),
     )
     theatre.runner.advance(10)
     assert [phase_of(obj) for obj in theatre.all(SHIPPED.workflows)] == ["Running"]
-    theatre.call(theatre.api.patch(CUT, chaos["metadata"]["name"], {"metadata": {"finalizers": None}}, "default"))
+    theatre.call(
+        theatre.api.patch(
+            CUT, chaos["metadata"]["name"], {"metadata": {"finalizers": None}}, "default"
+        )
+    )
     theatre.runner.advance(10)
     phase, message = told(theatre)
     assert (phase, theatre.all(CUT)) == (FAILED, [])
     assert "nobody has foreseen this" in message
 
 
-def test_what_a_chaos_node_has_made_is_removed_if_nothing_else_can_be_done_for_it(theatre, monkeypatch):
+def test_what_a_chaos_node_has_made_is_removed_if_nothing_else_can_be_done_for_it(
+    theatre, monkeypatch
+):
     def break_down(*_):
         raise ZeroDivisionError("nobody has foreseen this")
 
@@ -209,7 +269,9 @@ class Keeping(Through):
         return await self._api.delete(resource, *arguments, **options)
 
 
-def test_what_cannot_be_removed_of_such_a_node_is_tried_for_as_long_as_it_takes(theatre, monkeypatch):
+def test_what_cannot_be_removed_of_such_a_node_is_tried_for_as_long_as_it_takes(
+    theatre, monkeypatch
+):
     def break_down(*_):
         raise ZeroDivisionError("nobody has foreseen this")
 
@@ -235,7 +297,11 @@ def test_what_nobody_has_foreseen_of_probes_ends_one_workflow(theatre, monkeypat
     monkeypatch.setattr(f"pytest_kscen.workflow.probes.Probing.{edge}", break_down)
     begin(theatre)
     there = {"apiVersion": "v1", "kind": "Namespace", "name": "default"}
-    theatre.put_on("rest", suspend("rest", "2s"), probes=[{"name": "calm", "when": "Edges", "kubernetes": there}])
+    theatre.put_on(
+        "rest",
+        suspend("rest", "2s"),
+        probes=[{"name": "calm", "when": "Edges", "kubernetes": there}],
+    )
     theatre.put_on("ok", suspend("ok", "5s"), name="other")
     theatre.runner.advance(10)
     phase, message = told(theatre)
@@ -244,6 +310,11 @@ def test_what_nobody_has_foreseen_of_probes_ends_one_workflow(theatre, monkeypat
 
 
 def test_a_delay_grows_to_its_limit_and_no_further():
-    patient = Retry.of({"limit": 5, "backoff": {"duration": "1s", "factor": 2, "maxDuration": "5s"}})
+    patient = Retry.of(
+        {"limit": 5, "backoff": {"duration": "1s", "factor": 2, "maxDuration": "5s"}}
+    )
     assert [patient.delay_before(attempt) for attempt in (2, 3, 4, 5)] == [1, 2, 4, 5]
-    assert Retry.of({"limit": 10, "backoff": {"duration": "1s", "factor": 1e60}}).delay_before(99) == LONGEST
+    assert (
+        Retry.of({"limit": 10, "backoff": {"duration": "1s", "factor": 1e60}}).delay_before(99)
+        == LONGEST
+    )

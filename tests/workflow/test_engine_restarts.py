@@ -1,4 +1,6 @@
-"""An engine that is cut off after any of its writes and started anew goes on: the same end, and nothing is done twice."""
+"""An engine that is cut off after any of its writes and started anew goes on: the same end, and
+nothing is done twice.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,16 @@ from pytest_kscen.kube.actor import RecordingApi
 from pytest_kscen.objects.chaos_mesh import OVER, phase_of
 from pytest_kscen.objects.resources import PODS
 
-CHECK = {"mode": "Continuous", "type": "HTTP", "http": {"url": "http://nobody.invalid", "criteria": {"statusCode": "200"}}}
-KILL = {"action": "pod-kill", "mode": "one", "selector": {"namespaces": ["default"], "labelSelectors": {"app": "b"}}}
+CHECK = {
+    "mode": "Continuous",
+    "type": "HTTP",
+    "http": {"url": "http://nobody.invalid", "criteria": {"statusCode": "200"}},
+}
+KILL = {
+    "action": "pod-kill",
+    "mode": "one",
+    "selector": {"namespaces": ["default"], "labelSelectors": {"app": "b"}},
+}
 EVERYTHING = {
     "entry": "all",
     "onExit": "bye",
@@ -25,9 +35,20 @@ EVERYTHING = {
         partition("cut", "20s"),
         template("kill", "PodChaos", deadline="10s", podChaos=KILL),
         suspend("rest", "5s"),
-        task("judge", ("look", "exitCode == 3"), ("rest", "stdout == 'never'"), command="exit 3", deadline="5m"),
+        task(
+            "judge",
+            ("look", "exitCode == 3"),
+            ("rest", "stdout == 'never'"),
+            command="exit 3",
+            deadline="5m",
+        ),
         template("look", "StatusCheck", deadline="4s", statusCheck=CHECK),
-        template("spawn", "Schedule", deadline="5s", schedule={"schedule": "@every 1h", "type": "PodChaos", "podChaos": KILL}),
+        template(
+            "spawn",
+            "Schedule",
+            deadline="5s",
+            schedule={"schedule": "@every 1h", "type": "PodChaos", "podChaos": KILL},
+        ),
         suspend("bye", "1s"),
     ],
 }
@@ -80,7 +101,9 @@ def heard(forest):
 
 
 def played(forest, heard, writes=-1, abort_after=None):
-    """What has come of it, when its engine was cut off after so many writes, and how many there were."""
+    """What has come of it, when its engine was cut off after so many writes, and how many there
+    were.
+    """
     forest.stop()
     heard.clear()
     pods = {pod["metadata"]["uid"] for pod in forest.call(forest.api.list(PODS)).items}
@@ -103,27 +126,47 @@ def played(forest, heard, writes=-1, abort_after=None):
     made = collections.Counter(
         entry.data["resource"].split(".")[0]
         for entry in heard
-        if entry.what == "wrote" and entry.data["verb"] == "create" and "events" not in entry.data["resource"]
+        if entry.what == "wrote"
+        and entry.data["verb"] == "create"
+        and "events" not in entry.data["resource"]
     )
-    killed = {pod["metadata"]["uid"] for pod in forest.call(forest.api.list(PODS, labels="app=b")).items} - pods
+    killed = {
+        pod["metadata"]["uid"] for pod in forest.call(forest.api.list(PODS, labels="app=b")).items
+    } - pods
     left = forest.chaos(name)
     forest.free(name)
-    found = {"phase": phase_of(workflow), "nodes": came, "made": made, "killed": len(killed), "left": left}
+    found = {
+        "phase": phase_of(workflow),
+        "nodes": came,
+        "made": made,
+        "killed": len(killed),
+        "left": left,
+    }
     return found, range(before + 1, cut.writes + 1)
 
 
-@pytest.mark.parametrize("abort_after", [None, *ABORTED_WHILE.values()], ids=["to the end", *ABORTED_WHILE])
+@pytest.mark.parametrize(
+    "abort_after", [None, *ABORTED_WHILE.values()], ids=["to the end", *ABORTED_WHILE]
+)
 def test_an_engine_goes_on_where_another_was_cut_off(forest, heard, abort_after):
     expected, writes = played(forest, heard, abort_after=abort_after)
-    assert (expected["phase"], expected["killed"], expected["left"]) == ("Failed" if abort_after else "Succeed", 1, [])
+    assert (expected["phase"], expected["killed"], expected["left"]) == (
+        "Failed" if abort_after else "Succeed",
+        1,
+        [],
+    )
     assert len(writes) > 10
     for number in writes:
         found, _ = played(forest, heard, number, abort_after)
-        assert {name: found[name] for name in found if found[name] != expected[name]} == {}, f"cut off after {number} writes"
+        assert {name: found[name] for name in found if found[name] != expected[name]} == {}, (
+            f"cut off after {number} writes"
+        )
 
 
 @pytest.mark.parametrize("what", REMOVALS)
-def test_what_is_removed_while_no_engine_is_there_fails_the_workflow_and_leaves_nothing(forest, what):
+def test_what_is_removed_while_no_engine_is_there_fails_the_workflow_and_leaves_nothing(
+    forest, what
+):
     name = forest.put_on(EVERYTHING)
     while not forest.of(name, *VICTIMS[what]):
         forest.runner.advance(1)
@@ -141,14 +184,31 @@ def test_what_is_removed_while_no_engine_is_there_fails_the_workflow_and_leaves_
 def test_a_pod_that_is_removed_while_no_engine_is_there_is_not_run_again(forest):
     forest.stop()
     actor = forest.actor()
-    forest.start(dataclasses.replace(actor, api=CutAtPod(forest.cluster.api("engine"), actor.witness, forest, 2)))
+    forest.start(
+        dataclasses.replace(
+            actor, api=CutAtPod(forest.cluster.api("engine"), actor.witness, forest, 2)
+        )
+    )
     both = [task(each, command="sleep 60", deadline="5m") for each in ("one", "two")]
-    name = forest.put_on({"entry": "both", "templates": [template("both", "Parallel", children=["one", "two"]), *both]})
+    name = forest.put_on(
+        {
+            "entry": "both",
+            "templates": [template("both", "Parallel", children=["one", "two"]), *both],
+        }
+    )
     assert forest.runner.until(forest.engine.done, 60)
-    (pod,) = (each["metadata"]["name"] for each in forest.of(name, PODS) if each["metadata"]["name"].startswith("one-"))
+    (pod,) = (
+        each["metadata"]["name"]
+        for each in forest.of(name, PODS)
+        if each["metadata"]["name"].startswith("one-")
+    )
     forest.call(forest.api.delete(PODS, pod, "default", grace_period=0))
     forest.start()
     workflow, _ = forest.end(name)
     assert workflow["status"]["message"] == "one: its pod has vanished before it came to its end"
-    assert [each["metadata"]["name"] for each in forest.of(name, PODS) if each["metadata"]["name"] == pod] == []
+    assert [
+        each["metadata"]["name"]
+        for each in forest.of(name, PODS)
+        if each["metadata"]["name"] == pod
+    ] == []
     forest.free(name)

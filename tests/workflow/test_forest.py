@@ -1,4 +1,6 @@
-"""Whatever befalls a workflow: it ends, all its nodes with it, and no chaos is left that could be removed."""
+"""Whatever befalls a workflow: it ends, all its nodes with it, and no chaos is left that could
+be removed.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,15 @@ from pytest_kscen.objects.chaos_mesh import (
 from pytest_kscen.objects.conditions import is_true
 
 MANY, SHARES = int(os.environ.get("KSCEN_TREES", "200")), 2
-"""Thousands, where there is the time for them: in shares, each of which may have a processor of its own."""
+"""Thousands, where there is the time for them: in shares, each of which may have a processor of
+its own.
+"""
 AT_ONCE = settings(
-    max_examples=MANY // SHARES, deadline=None, database=None, suppress_health_check=list(HealthCheck), print_blob=True
+    max_examples=MANY // SHARES,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
 )
 
 
@@ -57,13 +65,19 @@ def live(forest, spec, befalls):
     workflow, nodes = forest.end(name)
     if workflow:
         judge(forest, name, workflow, nodes)
-    assert {node["spec"]["templateName"]: length_of(node) for node in nodes.values()}.items() <= lengths_of(spec).items()
+    assert {
+        node["spec"]["templateName"]: length_of(node) for node in nodes.values()
+    }.items() <= lengths_of(spec).items()
     forest.free(name)
 
 
 def length_of(node):
     spec = node["spec"]
-    return round(epoch_of(spec["deadline"]) - epoch_of(spec["startTime"]), 3) if "deadline" in spec else None
+    return (
+        round(epoch_of(spec["deadline"]) - epoch_of(spec["startTime"]), 3)
+        if "deadline" in spec
+        else None
+    )
 
 
 def judge(forest, name, workflow, nodes):
@@ -75,11 +89,18 @@ def judge(forest, name, workflow, nodes):
         assert phase_of(nodes[each]) == FAILED, shown
         assert "it was not gone within" in nodes[each]["status"]["message"], shown
     for each in nodes.values():
-        if each["spec"]["type"] in LASTING and "deadline" not in each["spec"] and phase_of(each) == SUCCEED:
+        if (
+            each["spec"]["type"] in LASTING
+            and "deadline" not in each["spec"]
+            and phase_of(each) == SUCCEED
+        ):
             assert is_cut_off(each), shown
         if each["spec"]["type"] in LASTING - {"Schedule"} and phase_of(each) == SUCCEED:
             assert is_true(each, CHAOS_INJECTED), shown
-    has_failed = any(phase_of(node) == FAILED and not is_cut_short(node) for node in counted(workflow, nodes).values())
+    has_failed = any(
+        phase_of(node) == FAILED and not is_cut_short(node)
+        for node in counted(workflow, nodes).values()
+    )
     was_ended = any(each["type"] == "Aborted" for each in workflow["status"]["conditions"])
     if phase_of(workflow) == FAILED:
         assert has_failed or was_ended or workflow["status"].get("message"), shown

@@ -1,4 +1,6 @@
-"""How long chaos and Schedules are held, to the second, and what becomes of those that were never in effect."""
+"""How long chaos and Schedules are held, to the second, and what becomes of those that were
+never in effect.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,10 @@ def cut(app="a", **fields):
 
 
 def below(kind, child, **fields):
-    return {"entry": "all", "templates": [template("all", kind, children=[child["name"]], **fields), child]}
+    return {
+        "entry": "all",
+        "templates": [template("all", kind, children=[child["name"]], **fields), child],
+    }
 
 
 def played(forest, spec, after=0.0, then=lambda name: None):
@@ -40,13 +45,21 @@ def played(forest, spec, after=0.0, then=lambda name: None):
         then(name)
     workflow, nodes = forest.end(name)
     forest.free(name)
-    return workflow, {node["spec"]["templateName"]: node for node in nodes.values()}, stories(forest.journal)["default", name]
+    return (
+        workflow,
+        {node["spec"]["templateName"]: node for node in nodes.values()},
+        stories(forest.journal)["default", name],
+    )
 
 
 def held(told):
     """For how long it was Holding, each time."""
     ends = [at for _, at in told.history[1:]]
-    return [round(end - at) for (phase, at), end in zip(told.history, ends, strict=False) if phase == "Holding"]
+    return [
+        round(end - at)
+        for (phase, at), end in zip(told.history, ends, strict=False)
+        if phase == "Holding"
+    ]
 
 
 def another_engine(forest):
@@ -55,14 +68,19 @@ def another_engine(forest):
     forest.start()
 
 
-LASTING = {"NetworkChaos": cut(deadline=None), "Schedule": template("cut", "Schedule", schedule=SCHEDULE)}
+LASTING = {
+    "NetworkChaos": cut(deadline=None),
+    "Schedule": template("cut", "Schedule", schedule=SCHEDULE),
+}
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["", "by another engine"])
 @pytest.mark.parametrize("kind", LASTING)
 def test_without_a_deadline_it_lasts_until_its_parent_is_cut_off(forest, kind, is_restarted):
     then = (lambda _: another_engine(forest)) if is_restarted else (lambda _: None)
-    workflow, nodes, story = played(forest, below("Parallel", LASTING[kind], deadline="30s"), 5, then)
+    workflow, nodes, story = played(
+        forest, below("Parallel", LASTING[kind], deadline="30s"), 5, then
+    )
     told = story.node("cut")
     assert (phase_of(workflow), held(told)) == (SUCCEED, [30])
     assert told.phases == ["Init", "Running", "Holding", "Running", "Succeed"]
@@ -76,35 +94,60 @@ PARENTS_TIME = "cut: its parent's deadline is over; it was not in effect: it has
 @pytest.mark.parametrize("kind", ["Serial", "Parallel"])
 @pytest.mark.parametrize(
     ("deadline", "why"),
-    [("40s", PARENTS_TIME), ("59s", PARENTS_TIME), ("61s", "cut: it was not in effect within 60 s: it has selected nothing")],
+    [
+        ("40s", PARENTS_TIME),
+        ("59s", PARENTS_TIME),
+        ("61s", "cut: it was not in effect within 60 s: it has selected nothing"),
+    ],
 )
-def test_chaos_that_was_never_in_effect_fails_the_workflow_whose_time_is_over(forest, kind, deadline, why):
-    workflow, nodes, story = played(forest, below(kind, cut("nobody", deadline="30s"), deadline=deadline))
+def test_chaos_that_was_never_in_effect_fails_the_workflow_whose_time_is_over(
+    forest, kind, deadline, why
+):
+    workflow, nodes, story = played(
+        forest, below(kind, cut("nobody", deadline="30s"), deadline=deadline)
+    )
     assert (phase_of(workflow), workflow["status"]["message"]) == (FAILED, why)
     assert (phase_of(nodes["all"]), is_true(nodes["cut"], CHAOS_INJECTED)) == (FAILED, False)
     assert story.node("cut").phases == ["Init", "Running", "Failed"]
 
 
-def test_chaos_that_its_parents_deadline_cuts_off_before_its_first_probes_have_answered_has_failed(forest):
-    absent = {"name": "late", "when": "Start", "kubernetes": ABSENT, "interval": "30s", "failureThreshold": 9}
+def test_chaos_that_its_parents_deadline_cuts_off_before_its_first_probes_have_answered_has_failed(
+    forest,
+):
+    absent = {
+        "name": "late",
+        "when": "Start",
+        "kubernetes": ABSENT,
+        "interval": "30s",
+        "failureThreshold": 9,
+    }
     workflow, _, _ = played(forest, below("Serial", cut(probes=[absent]), deadline="40s"))
-    assert workflow["status"]["message"] == "cut: its parent's deadline is over; it was not in effect: it had not begun"
+    assert (
+        workflow["status"]["message"]
+        == "cut: its parent's deadline is over; it was not in effect: it had not begun"
+    )
 
 
 def test_chaos_that_was_in_effect_is_cut_off_as_it_should_be(forest):
     """Also where the next engine hears of that."""
-    workflow, _, story = played(forest, below("Serial", cut(), deadline="40s"), 20, lambda _: another_engine(forest))
+    workflow, _, story = played(
+        forest, below("Serial", cut(), deadline="40s"), 20, lambda _: another_engine(forest)
+    )
     assert (phase_of(workflow), held(story.node("cut"))) == (SUCCEED, [40])
 
 
 def test_each_attempt_of_chaos_is_held_for_the_whole_of_its_time(forest):
     retried = cut(deadline="60s", retry={"limit": 2})
-    workflow, _, story = played(forest, below("Serial", retried), 50, lambda name: forest.befall(name, "remove chaos", 0))
+    workflow, _, story = played(
+        forest, below("Serial", retried), 50, lambda name: forest.befall(name, "remove chaos", 0)
+    )
     assert (phase_of(workflow), held(story.node("cut"))) == (SUCCEED, [50, 60])
 
 
 def test_a_schedule_is_in_effect_when_it_is_there_whatever_it_spawns(forest):
     nobodys = {**SPAWNED, "selector": {"labelSelectors": {"app": "nobody"}}}
     spawns = {**SCHEDULE, "schedule": "@every 5s", "networkChaos": nobodys}
-    workflow, _, story = played(forest, below("Serial", template("cut", "Schedule", deadline="30s", schedule=spawns)))
+    workflow, _, story = played(
+        forest, below("Serial", template("cut", "Schedule", deadline="30s", schedule=spawns))
+    )
     assert (phase_of(workflow), held(story.node("cut"))) == (SUCCEED, [30])

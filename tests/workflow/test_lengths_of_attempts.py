@@ -1,4 +1,6 @@
-"""How long what only lasts does last: each attempt its whole time, for chaos from when it is in effect."""
+"""How long what only lasts does last: each attempt its whole time, for chaos from when it is in
+effect.
+"""
 
 import pytest
 from forest import heard
@@ -21,11 +23,15 @@ def held(forest, name):
     """Seconds that each attempt was in effect."""
     (node,) = stories(forest.entries)["default", name].nodes.values()
     ends = [at for _, at in node.history[1:]]
-    return [end - at for (phase, at), end in zip(node.history, ends, strict=False) if phase == "Holding"]
+    return [
+        end - at for (phase, at), end in zip(node.history, ends, strict=False) if phase == "Holding"
+    ]
 
 
 def test_chaos_is_in_effect_for_its_whole_length_again(forest):
-    name = forest.put_on({"entry": "cut", "templates": [partition("cut", "60s", retry={"limit": 2})]})
+    name = forest.put_on(
+        {"entry": "cut", "templates": [partition("cut", "60s", retry={"limit": 2})]}
+    )
     forest.runner.advance(50)
     forest.befall(name, "remove chaos", 0)
     forest.end(name)
@@ -48,7 +54,12 @@ def asked_last(after):
 def test_a_deadline_above_that_comes_while_it_is_asked_last_leaves_no_other_attempt(forest):
     cut = partition("cut", None, retry={"limit": 1}, probes=[asked_last("60s")])
     cut = {name: value for name, value in cut.items() if value is not None}
-    name = forest.put_on({"entry": "all", "templates": [template("all", "Serial", children=["cut"], deadline="30s"), cut]})
+    name = forest.put_on(
+        {
+            "entry": "all",
+            "templates": [template("all", "Serial", children=["cut"], deadline="30s"), cut],
+        }
+    )
     forest.runner.advance(5)
     forest.befall(name, "remove chaos", 0)
     workflow, nodes = forest.end(name)
@@ -58,9 +69,20 @@ def test_a_deadline_above_that_comes_while_it_is_asked_last_leaves_no_other_atte
 
 
 def test_its_own_deadline_leaves_none_either(forest):
-    both = template("all", "Serial", children=["one"], deadline="30s", retry={"limit": 1}, probes=[asked_last("30s")])
+    both = template(
+        "all",
+        "Serial",
+        children=["one"],
+        deadline="30s",
+        retry={"limit": 1},
+        probes=[asked_last("30s")],
+    )
     name = forest.put_on({"entry": "all", "templates": [both, suspend("one", "10s")]})
     forest.runner.advance(45)
-    forest.call(forest.api.create(CONFIG_MAPS, {"metadata": {"name": NOT_YET["name"], "namespace": "default"}}))
+    forest.call(
+        forest.api.create(
+            CONFIG_MAPS, {"metadata": {"name": NOT_YET["name"], "namespace": "default"}}
+        )
+    )
     workflow, nodes = forest.end(name)
     assert (phase_of(workflow), len(nodes)) == (FAILED, 2)

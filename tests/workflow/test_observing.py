@@ -1,4 +1,6 @@
-"""What is to be seen of an engine from outside: metrics as Prometheus reads them, and spans in cluster time."""
+"""What is to be seen of an engine from outside: metrics as Prometheus reads them, and spans in
+cluster time.
+"""
 
 import contextlib
 import http.server
@@ -29,7 +31,10 @@ def observed(scenario_runner):
 
 
 def test_metrics(observed):
-    metrics = observed(workflow("entry", ENTRY, suspend("first", "10s"), suspend("second", "1h")), lambda _: Metrics())
+    metrics = observed(
+        workflow("entry", ENTRY, suspend("first", "10s"), suspend("second", "1h")),
+        lambda _: Metrics(),
+    )
     lines = metrics.text().splitlines()
     for line in (
         "# TYPE kscen_workflow_node_transitions_total counter",
@@ -84,10 +89,19 @@ def test_what_is_deleted_midway_is_on_no_more(scenario_runner):
         assert 'kscen_workflow_nodes{type="Suspend",phase="Holding"} 1' in metrics.text()
         run.call(run.cluster.api("somebody").delete(SHIPPED.workflows, "w", "default"))
         run.advance("10s")
-    on = [line for line in metrics.text().splitlines() if line.startswith(("kscen_workflow_workflows{", "kscen_workflow_nodes{"))]
+    on = [
+        line
+        for line in metrics.text().splitlines()
+        if line.startswith(("kscen_workflow_workflows{", "kscen_workflow_nodes{"))
+    ]
     assert on
     assert {line.rpartition(" ")[2] for line in on} == {"0"}
-    assert sorted(span.name for span in spans.get_finished_spans()) == ["entry", "first", "second", "w"]
+    assert sorted(span.name for span in spans.get_finished_spans()) == [
+        "entry",
+        "first",
+        "second",
+        "w",
+    ]
 
 
 @pytest.fixture
@@ -102,7 +116,15 @@ def test_an_engine_that_is_started_anew_knows_what_is_on_and_since_when(forest):
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
-    forest.put_on({"entry": "entry", "templates": [template("entry", "Serial", children=["first"]), suspend("first", "100s")]})
+    forest.put_on(
+        {
+            "entry": "entry",
+            "templates": [
+                template("entry", "Serial", children=["first"]),
+                suspend("first", "100s"),
+            ],
+        }
+    )
     forest.runner.advance(90)
     forest.stop()
     spans, provider, metrics = exporting.InMemorySpanExporter(), TracerProvider(), Metrics()
@@ -119,15 +141,21 @@ def test_an_engine_that_is_started_anew_knows_what_is_on_and_since_when(forest):
         assert line in metrics.text().splitlines()
     forest.runner.advance(30)
     lasted = {
-        line.partition("{")[0]: line.rpartition(" ")[2] for line in metrics.text().splitlines() if "duration_seconds_sum" in line
+        line.partition("{")[0]: line.rpartition(" ")[2]
+        for line in metrics.text().splitlines()
+        if "duration_seconds_sum" in line
     }
     assert {name: float(value) for name, value in lasted.items()} == {
-        "kscen_workflow_duration_seconds_sum": pytest.approx(100, abs=1),  # its beginning is written down to the second
+        "kscen_workflow_duration_seconds_sum": pytest.approx(
+            100, abs=1
+        ),  # its beginning is written down to the second
         "kscen_workflow_node_duration_seconds_sum": pytest.approx(100, abs=1e-3),
     }
     by_name = {span.name: span for span in spans.get_finished_spans()}
     assert by_name["first"].parent.span_id == by_name["entry"].context.span_id
-    assert {name: round((span.end_time - span.start_time) / 1e9) for name, span in by_name.items()} == dict.fromkeys(by_name, 100)
+    assert {
+        name: round((span.end_time - span.start_time) / 1e9) for name, span in by_name.items()
+    } == dict.fromkeys(by_name, 100)
     assert len(by_name) == 3
 
 
@@ -138,7 +166,9 @@ def test_only_chaos_that_was_in_effect_recovers(forest):
     nowhere["networkChaos"]["selector"]["labelSelectors"] = {"app": "nobody"}
     for chaos in (nowhere, partition("cut", "20s")):
         forest.end(forest.put_on({"entry": chaos["name"], "templates": [chaos]}))
-    counted = [line for line in metrics.text().splitlines() if "_chaos_" in line and "_count" in line]
+    counted = [
+        line for line in metrics.text().splitlines() if "_chaos_" in line and "_count" in line
+    ]
     assert counted == [
         'kscen_workflow_chaos_injection_seconds_count{type="NetworkChaos"} 1',
         'kscen_workflow_chaos_recovery_seconds_count{type="NetworkChaos"} 1',
@@ -182,12 +212,17 @@ def test_a_collector_is_sent_the_spans(forest, path):
     assert {where for where, _ in sent} == {path or "/v1/traces"}
     (resource,) = ExportTraceServiceRequest.FromString(sent[0][1]).resource_spans
     spans = {span.name: span for scope in resource.scope_spans for span in scope.spans}
-    assert {attribute.key: attribute.value.string_value for attribute in resource.resource.attributes}[
-        "service.name"
-    ] == "pytest-kscen"
+    assert {
+        attribute.key: attribute.value.string_value for attribute in resource.resource.attributes
+    }["service.name"] == "pytest-kscen"
     assert {*spans} == {"w", "rest"}
-    assert (spans["rest"].parent_span_id, spans["rest"].trace_id) == (spans["w"].span_id, spans["w"].trace_id)
-    assert (spans["rest"].end_time_unix_nano - spans["rest"].start_time_unix_nano) / 1e9 == pytest.approx(5, abs=0.01)
+    assert (spans["rest"].parent_span_id, spans["rest"].trace_id) == (
+        spans["w"].span_id,
+        spans["w"].trace_id,
+    )
+    assert (
+        spans["rest"].end_time_unix_nano - spans["rest"].start_time_unix_nano
+    ) / 1e9 == pytest.approx(5, abs=0.01)
 
 
 def test_chaos_that_is_not_gone_in_time_has_not_recovered(forest):
@@ -197,6 +232,10 @@ def test_chaos_that_is_not_gone_in_time_has_not_recovered(forest):
     forest.runner.advance(5)
     forest.befall(name, "stick", 0)
     forest.end(name)
-    counted = [line.partition("{")[0] for line in metrics.text().splitlines() if "_chaos_" in line and "_count" in line]
+    counted = [
+        line.partition("{")[0]
+        for line in metrics.text().splitlines()
+        if "_chaos_" in line and "_count" in line
+    ]
     assert counted == ["kscen_workflow_chaos_injection_seconds_count"]
     forest.free(name)

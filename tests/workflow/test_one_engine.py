@@ -1,4 +1,6 @@
-"""Of several engines on one cluster one drives at a time: the next goes on where it was, and nothing is done or told twice."""
+"""Of several engines on one cluster one drives at a time: the next goes on where it was, and
+nothing is done or told twice.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,26 @@ from pytest_kscen.run.preflight import PreflightRefused
 from pytest_kscen.run.workflow_setup import LEASE_NAME, LEASE_NAMESPACE, Leading
 from pytest_kscen.workflow.engine.manager import WorkflowManager
 
-CUT = {"entry": "all", "templates": [template("all", "Serial", children=["cut", "rest"]), partition("cut", "60s"), suspend("rest")]}
+CUT = {
+    "entry": "all",
+    "templates": [
+        template("all", "Serial", children=["cut", "rest"]),
+        partition("cut", "60s"),
+        suspend("rest"),
+    ],
+}
 
 
 class Engine:
     """One, from when it is started: it waits for its turn, and drives."""
 
     def __init__(self, forest, name):
-        self.forest, self.leading, self.told, self.began = forest, Leading(forest.cluster, name), [], None
+        self.forest, self.leading, self.told, self.began = (
+            forest,
+            Leading(forest.cluster, name),
+            [],
+            None,
+        )
         self.task = forest.call(self._begin())
         forest.runner.advance(0.1)
 
@@ -76,7 +90,9 @@ def heard(forest):
 
 
 def begun(forest, start, apart=0.0):
-    """A workflow in whose midst the first engine is, while another waits that came so many seconds later."""
+    """A workflow in whose midst the first engine is, while another waits that came so many
+    seconds later.
+    """
     first = start("first")
     forest.runner.advance(apart)
     second = start("second")
@@ -92,7 +108,9 @@ def comes_to_its_end_once(forest, heard, name):
     assert phase_of(workflow) == "Succeed"
     assert [phase_of(node) for node in nodes.values()] == ["Succeed"] * 3
     told = collections.Counter(
-        (entry.data["node"], entry.at, entry.data["phase"]) for entry in heard if entry.what == "workflow-node"
+        (entry.data["node"], entry.at, entry.data["phase"])
+        for entry in heard
+        if entry.what == "workflow-node"
     )
     assert set(told.values()) == {1}
     creates = [entry for entry in heard if entry.what == "wrote" and entry.data["verb"] == "create"]
@@ -116,7 +134,9 @@ def test_the_second_goes_on_when_the_first_has_ended(forest, start, heard):
 
 
 @pytest.mark.parametrize("apart", [0, 0.5, 1, 1.7])
-def test_the_second_goes_on_at_most_17_seconds_after_the_first_was_killed(forest, start, heard, monkeypatch, apart):
+def test_the_second_goes_on_at_most_17_seconds_after_the_first_was_killed(
+    forest, start, heard, monkeypatch, apart
+):
     first, second, name = begun(forest, start, apart)
     first.kill(monkeypatch)
     killed = forest.runner.clock.now()
@@ -127,10 +147,20 @@ def test_the_second_goes_on_at_most_17_seconds_after_the_first_was_killed(forest
 
 def test_one_from_whom_it_is_taken_ends_at_once(forest, start, heard):
     first, second, name = begun(forest, start)
-    forest.call(forest.api.patch(LEASES, LEASE_NAME, {"spec": {"holderIdentity": second.leading.lease.holder}}, LEASE_NAMESPACE))
+    forest.call(
+        forest.api.patch(
+            LEASES,
+            LEASE_NAME,
+            {"spec": {"holderIdentity": second.leading.lease.holder}},
+            LEASE_NAMESPACE,
+        )
+    )
     forest.runner.advance(3)
     lost = first.task.exception()
-    assert (type(lost), str(lost)) == (LeaseLost, f"the Lease {LEASE_NAMESPACE}/{LEASE_NAME} is held by {second.leading.lease.holder} now")
+    assert (type(lost), str(lost)) == (
+        LeaseLost,
+        f"the Lease {LEASE_NAMESPACE}/{LEASE_NAME} is held by {second.leading.lease.holder} now",
+    )
     comes_to_its_end_once(forest, heard, name)
 
 
@@ -140,8 +170,10 @@ def test_a_run_is_refused_where_an_engine_drives_and_makes_nothing(forest, start
     with pytest.raises(PreflightRefused) as refused:
         forest.call(run.claim())
     assert str(refused.value) == (
-        f"the workflows of this cluster are driven by {first.leading.lease.holder}, which holds the Lease "
-        "kube-system/workflow-engine.kscen.io: end that first; if it was killed, try again when 15 s are over"
+        f"the workflows of this cluster are driven by {first.leading.lease.holder}, which "
+        "holds the Lease "
+        "kube-system/workflow-engine.kscen.io: end that first; if it was killed, try "
+        "again when 15 s are over"
     )
     assert forest.runner.clock.now() - began <= 4
 

@@ -1,4 +1,6 @@
-"""Workflows, nodes and Schedules that are removed from above what they have made: that goes all the same."""
+"""Workflows, nodes and Schedules that are removed from above what they have made: that goes all
+the same.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ from pytest_kscen.workflow.engine.cleanup import LONGEST_PAUSE
 NETWORK_CHAOS = KINDS["NetworkChaos"].resource
 
 
-ORPHANED = {"node": "cut: its WorkflowNode was deleted", "chaos": "the workflow was aborted", "workflow": None}
+ORPHANED = {
+    "node": "cut: its WorkflowNode was deleted",
+    "chaos": "the workflow was aborted",
+    "workflow": None,
+}
 
 
 @pytest.mark.parametrize("what", ORPHANED)
@@ -32,10 +38,16 @@ def test_chaos_whose_owner_is_nobodys_is_removed_all_the_same(forest, what):
     (chaos,) = forest.chaos(name)
     match what:
         case "node":
-            forest.call(forest.api.delete(SHIPPED.nodes, chaos["metadata"]["name"], "default", propagation="Orphan"))
+            forest.call(
+                forest.api.delete(
+                    SHIPPED.nodes, chaos["metadata"]["name"], "default", propagation="Orphan"
+                )
+            )
         case "chaos":
             nobodys = {"metadata": {"ownerReferences": None}}
-            forest.call(forest.api.patch(NETWORK_CHAOS, chaos["metadata"]["name"], nobodys, "default"))
+            forest.call(
+                forest.api.patch(NETWORK_CHAOS, chaos["metadata"]["name"], nobodys, "default")
+            )
             forest.befall(name, "abort", 0)
         case "workflow":
             forest.call(forest.api.delete(SHIPPED.workflows, name, "default", propagation="Orphan"))
@@ -78,7 +90,10 @@ def test_what_a_node_makes_while_its_workflow_is_orphaned_is_removed(forest):
         async def create(self, resource, obj, *rest, **options):
             if resource == NETWORK_CHAOS:
                 await forest.api.delete(
-                    SHIPPED.workflows, obj["metadata"]["labels"][WORKFLOW_LABEL], "default", propagation="Orphan"
+                    SHIPPED.workflows,
+                    obj["metadata"]["labels"][WORKFLOW_LABEL],
+                    "default",
+                    propagation="Orphan",
                 )
                 await forest.runner.clock.sleep(5)
             return await self._api.create(resource, obj, *rest, **options)
@@ -104,8 +119,15 @@ SPAWNING = {"schedule": "@every 5s", "type": "NetworkChaos", "networkChaos": SPA
 
 @pytest.mark.parametrize("is_refused", [False, True], ids=["", "though that was refused"])
 @pytest.mark.parametrize("is_away", [False, True], ids=["", "while there is no engine"])
-def test_what_an_orphaned_schedule_has_spawned_is_removed_and_seen_to_be_gone(forest, is_away, is_refused):
-    name = forest.put_on({"entry": "spawn", "templates": [template("spawn", "Schedule", deadline="1h", schedule=SPAWNING)]})
+def test_what_an_orphaned_schedule_has_spawned_is_removed_and_seen_to_be_gone(
+    forest, is_away, is_refused
+):
+    name = forest.put_on(
+        {
+            "entry": "spawn",
+            "templates": [template("spawn", "Schedule", deadline="1h", schedule=SPAWNING)],
+        }
+    )
     forest.runner.advance(12)
     assert len(forest.call(forest.api.list(NETWORK_CHAOS, "default")).items) == 1
     if is_away:
@@ -127,24 +149,40 @@ def test_what_an_orphaned_schedule_has_spawned_is_removed_and_seen_to_be_gone(fo
 
 
 def test_what_an_orphaned_schedule_has_spawned_and_nobody_lets_go_is_named(forest):
-    name = forest.put_on({"entry": "spawn", "templates": [template("spawn", "Schedule", deadline="1h", schedule=SPAWNING)]})
+    name = forest.put_on(
+        {
+            "entry": "spawn",
+            "templates": [template("spawn", "Schedule", deadline="1h", schedule=SPAWNING)],
+        }
+    )
     forest.runner.advance(12)
-    (spawned,) = (each["metadata"] for each in forest.call(forest.api.list(NETWORK_CHAOS, "default")).items)
+    (spawned,) = (
+        each["metadata"] for each in forest.call(forest.api.list(NETWORK_CHAOS, "default")).items
+    )
     held = {"metadata": {"finalizers": [*spawned["finalizers"], "example.com/stuck"]}}
     forest.call(forest.api.patch(NETWORK_CHAOS, spawned["name"], held, "default"))
     forest.befall(name, "orphan a schedule", 0)
     workflow, (node,) = forest.end(name)[0], forest.nodes(name)
     why = f"NetworkChaos {spawned['name']}, which its Schedule has made, is still there"
-    assert workflow["status"]["message"] == f"spawn: it was not gone within 300 s: {why}; its removal goes on being tried"
+    assert (
+        workflow["status"]["message"]
+        == f"spawn: it was not gone within 300 s: {why}; its removal goes on being tried"
+    )
     assert is_true(node, CHAOS_LEFT)
-    forest.call(forest.api.patch(NETWORK_CHAOS, spawned["name"], {"metadata": {"finalizers": None}}, "default"))
+    forest.call(
+        forest.api.patch(
+            NETWORK_CHAOS, spawned["name"], {"metadata": {"finalizers": None}}, "default"
+        )
+    )
     forest.runner.advance(2 * LONGEST_PAUSE)
     assert not is_true(forest.nodes(name)[0], CHAOS_LEFT)
     forest.free(name)
 
 
 @pytest.mark.parametrize("is_another_there", [False, True])
-def test_chaos_of_a_workflow_that_was_orphaned_while_there_was_no_engine_is_removed(forest, is_another_there):
+def test_chaos_of_a_workflow_that_was_orphaned_while_there_was_no_engine_is_removed(
+    forest, is_another_there
+):
     name = long_cut(forest)
     forest.stop()
     forest.call(forest.api.delete(SHIPPED.workflows, name, "default", propagation="Orphan"))
@@ -156,6 +194,8 @@ def test_chaos_of_a_workflow_that_was_orphaned_while_there_was_no_engine_is_remo
     forest.runner.advance(10)
     assert forest.chaos(name) == []
     strays = {node["metadata"]["name"] for node in nodes}
-    assert {phase_of(node) for node in forest.nodes(name) if node["metadata"]["name"] in strays} == {FAILED}
+    assert {
+        phase_of(node) for node in forest.nodes(name) if node["metadata"]["name"] in strays
+    } == {FAILED}
     if is_another_there:
         assert phase_of(forest.end(name)[0]) == SUCCEED

@@ -13,13 +13,24 @@ SPEC = {
             "networkChaos": {
                 "action": "delay",
                 "delay": {"latency": "10ms"},
-                "selector": {"labelSelectors": {"app.kubernetes.io/name": "web"}, "namespaces": ["default"]},
+                "selector": {
+                    "labelSelectors": {"app.kubernetes.io/name": "web"},
+                    "namespaces": ["default"],
+                },
             },
         },
-        {"name": "rest", "deadline": "5s", "probes": [{"failureThreshold": 3, "weight": 0.5, "stopOnFailure": True}]},
+        {
+            "name": "rest",
+            "deadline": "5s",
+            "probes": [{"failureThreshold": 3, "weight": 0.5, "stopOnFailure": True}],
+        },
     ],
     "parameters": [
-        {"name": "length", "value": "30s", "paths": ["templates[cut].deadline", "templates[1].deadline"]},
+        {
+            "name": "length",
+            "value": "30s",
+            "paths": ["templates[cut].deadline", "templates[1].deadline"],
+        },
         {"name": "latency", "paths": ["templates[0].networkChaos.delay.latency"]},
     ],
 }
@@ -56,7 +67,9 @@ def test_anything_that_stands_there_can_be_named(path, value):
 
 def test_what_was_given_is_not_shared():
     namespaces = ["a"]
-    made = apply_parameters(spec("templates[cut].networkChaos.selector.namespaces"), {"p": namespaces})
+    made = apply_parameters(
+        spec("templates[cut].networkChaos.selector.namespaces"), {"p": namespaces}
+    )
     namespaces.append("b")
     assert made["templates"][0]["networkChaos"]["selector"]["namespaces"] == ["a"]
 
@@ -64,17 +77,36 @@ def test_what_was_given_is_not_shared():
 @pytest.mark.parametrize(
     ("path", "value", "why"),
     [
-        ("templates[cat].deadline", "1s", "templates[cat].deadline: of 2 elements none is 'cat' (did you mean 'cut'?)"),
+        (
+            "templates[cat].deadline",
+            "1s",
+            "templates[cat].deadline: of 2 elements none is 'cat' (did you mean 'cut'?)",
+        ),
         ("templates[2].deadline", "1s", "templates[2].deadline: of 2 elements none is '2'"),
-        ("templates[cut].dedline", "1s", "templates[cut].dedline: there is no 'dedline' (did you mean 'deadline'?)"),
+        (
+            "templates[cut].dedline",
+            "1s",
+            "templates[cut].dedline: there is no 'dedline' (did you mean 'deadline'?)",
+        ),
         ("entry.name", "a", "entry.name: there is nothing below a string, so no 'name'"),
-        ("templates[cut].deadline", 60, "templates[cut].deadline: a string stands there ('60s'), and 60 is a number"),
+        (
+            "templates[cut].deadline",
+            60,
+            "templates[cut].deadline: a string stands there ('60s'), and 60 is a number",
+        ),
         (
             "templates[rest].probes[0].failureThreshold",
             True,
-            "templates[rest].probes[0].failureThreshold: a number stands there (3), and True is a bool",
+            (
+                "templates[rest].probes[0].failureThreshold: a number stands there (3), and "
+                "True is a bool"
+            ),
         ),
-        ("templates[cut", "a", "templates[cut: that is no path; write one as in templates[cut].deadline"),
+        (
+            "templates[cut",
+            "a",
+            "templates[cut: that is no path; write one as in templates[cut].deadline",
+        ),
         ("", "a", ": that is no path; write one as in templates[cut].deadline"),
     ],
 )
@@ -93,7 +125,11 @@ def test_what_does_not_fit(path, value, why):
             "there is no parameter 'lenght' (did you mean 'length'?); there are length, latency",
         ),
         ([], {"a": 1}, "there is no parameter 'a'; the workflow has none"),
-        (SPEC["parameters"], {}, "parameter 'latency' has no value: give one, or declare one that it has otherwise"),
+        (
+            SPEC["parameters"],
+            {},
+            "parameter 'latency' has no value: give one, or declare one that it has otherwise",
+        ),
         ([{"name": "a", "value": 1}] * 2, {}, "parameter 'a' is declared twice"),
         ([{"value": 1}], {}, "parameters[0]: a parameter needs a name"),
     ],

@@ -1,4 +1,6 @@
-"""A workflow's probes live and end with their engine and their workflow; the next engine asks on, and knows what they have said."""
+"""A workflow's probes live and end with their engine and their workflow; the next engine asks
+on, and knows what they have said.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,16 @@ class House(Theatre):
     def __init__(self):
         super().__init__()
         self.asked = []
-        self.journal.follow(lambda entry: entry.what == "workflow-probe" and self.asked.append(self.clock.now()))
+        self.journal.follow(
+            lambda entry: entry.what == "workflow-probe" and self.asked.append(self.clock.now())
+        )
         self.engine = None
 
     def begin(self, actor=None):
         async def begin():
-            return asyncio.get_running_loop().create_task(WorkflowManager(actor or self.actor()).run())
+            return asyncio.get_running_loop().create_task(
+                WorkflowManager(actor or self.actor()).run()
+            )
 
         self.engine = self.call(begin())
         self.runner.advance(0.5)
@@ -94,7 +100,9 @@ class Racing(Through):
     """The workflow is deleted just before it is written that it runs."""
 
     async def patch(self, resource, name, patch, *where, **options):
-        if resource == SHIPPED.workflows and any(part.get("value", {}).get("phase") == "Running" for part in patch[1:]):
+        if resource == SHIPPED.workflows and any(
+            part.get("value", {}).get("phase") == "Running" for part in patch[1:]
+        ):
             await self._api.delete(SHIPPED.workflows, name, "default")
         return await self._api.patch(resource, name, patch, *where, **options)
 
@@ -125,13 +133,23 @@ def test_the_exit_handler_runs_to_its_end_when_a_probe_fails_meanwhile(house, re
     house.begin()
     tidy = template("tidy", "Serial", children=["one", "two"])
     calm = probe("Continuous", "false", initialDelay="10s")
-    house.put_on("a", suspend("a", "5s"), tidy, suspend("one", "20s"), suspend("two", "1s"), onExit="tidy", probes=[calm])
+    house.put_on(
+        "a",
+        suspend("a", "5s"),
+        tidy,
+        suspend("one", "20s"),
+        suspend("two", "1s"),
+        onExit="tidy",
+        probes=[calm],
+    )
     house.runner.advance(12)
     if restarts:
         house.end()
         house.begin()
     house.runner.advance(20)
-    phases = {node["spec"]["templateName"]: node["status"]["phase"] for node in house.all(SHIPPED.nodes)}
+    phases = {
+        node["spec"]["templateName"]: node["status"]["phase"] for node in house.all(SHIPPED.nodes)
+    }
     assert phases == dict.fromkeys(("a", "tidy", "one", "two"), "Succeed")
     (workflow,) = house.all(SHIPPED.workflows)
     assert workflow["status"]["phase"] == "Failed"

@@ -1,4 +1,6 @@
-"""Why a workflow or a node is ended: the gravest of what has ended it, which the next engine knows, too."""
+"""Why a workflow or a node is ended: the gravest of what has ended it, which the next engine
+knows, too.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def test_the_ending_of_a_workflow_is_read_again(theatre, ending):
 
 @pytest.mark.parametrize("was_ended_from_outside", [True, False])
 def test_whether_a_node_has_another_attempt_is_read_again(theatre, was_ended_from_outside):
-    """One that was ended from outside and fails after that has none, under the next engine either."""
+    """One that was ended from outside and fails after that has none, under the next engine
+    either.
+    """
     repository = Repository(theatre.actor(), SHIPPED)
     tree = repository.plant(theatre.put_on("pause", suspend("pause")))
     pause = Template("pause", "Suspend", {"retry": {"limit": 1}}, retry=Retry(1))
@@ -48,7 +52,13 @@ def test_whether_a_node_has_another_attempt_is_read_again(theatre, was_ended_fro
 
 
 GRAVEST_LAST = [
-    *("NodeDeadlineExceed", "ParentNodeDeadlineExceed", "NodeAborted", "NodeFailedElsewhere", "NodeFault"),
+    *(
+        "NodeDeadlineExceed",
+        "ParentNodeDeadlineExceed",
+        "NodeAborted",
+        "NodeFailedElsewhere",
+        "NodeFault",
+    ),
     "NodeChaosNotCleaned",
 ]
 

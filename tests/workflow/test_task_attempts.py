@@ -1,4 +1,6 @@
-"""What a Task has written: what is told of each attempt, how much of it, and what comes of too much."""
+"""What a Task has written: what is told of each attempt, how much of it, and what comes of too
+much.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from pytest_kscen.objects.chaos_mesh import SHIPPED
 from pytest_kscen.objects.resources import EVENTS
 
 
-def test_events_name_the_pod_of_the_attempt_and_the_status_shows_the_beginning_of_its_output(scenario_runner):
+def test_events_name_the_pod_of_the_attempt_and_the_status_shows_the_beginning_of_its_output(
+    scenario_runner,
+):
     codes = iter([1, 0])
 
     async def talk(container):
@@ -30,15 +34,28 @@ def test_events_name_the_pod_of_the_attempt_and_the_status_shows_the_beginning_o
     assert put_on.phase == "Succeed"
     (node,) = (each for each in nodes if each["spec"]["templateName"] == "entry")
     name = node["metadata"]["name"]
-    told = {(event["reason"], event["message"]) for event in events if event["involvedObject"]["name"] == name}
+    told = {
+        (event["reason"], event["message"])
+        for event in events
+        if event["involvedObject"]["name"] == name
+    }
     assert {("TaskPodSpawned", f"runs pod {name}"), ("TaskPodSpawned", f"runs pod {name}-2")} < told
     assert ("TaskPodPodCompleted", f"pod {name}-2 has come to its end") in told
-    (stdout,) = (each for each in node["status"]["conditionalBranchesStatus"]["context"] if each.startswith("stdout"))
+    (stdout,) = (
+        each
+        for each in node["status"]["conditionalBranchesStatus"]["context"]
+        if each.startswith("stdout")
+    )
     assert len(stdout) < 500
 
 
 def played(scenario_runner, branch, container, talk=None):
-    entry = template("entry", "Task", task={"container": {"name": "main", **container}}, conditionalBranches=[branch])
+    entry = template(
+        "entry",
+        "Task",
+        task={"container": {"name": "main", **container}},
+        conditionalBranches=[branch],
+    )
     with scenario_runner as run:
         if talk:
             run.cluster.site.images.register(talk, image="talker")
@@ -54,13 +71,25 @@ def test_one_that_writes_a_hundred_megabytes_fails_with_that_reason(scenario_run
             container.log.write("x" * 1_000_000)
         return 0
 
-    put_on = played(scenario_runner, {"target": "next", "expression": expression}, {"image": "talker"}, talk)
-    words = "it has written more than 1048576 bytes, and expressions look at no more: let it write less"
-    assert (put_on.phase, put_on.message, put_on.node("next")) == ("Failed", f"entry: {words}", None)
+    put_on = played(
+        scenario_runner, {"target": "next", "expression": expression}, {"image": "talker"}, talk
+    )
+    words = (
+        "it has written more than 1048576 bytes, and expressions look at no more: let it write less"
+    )
+    assert (put_on.phase, put_on.message, put_on.node("next")) == (
+        "Failed",
+        f"entry: {words}",
+        None,
+    )
 
 
-def test_one_whose_command_is_not_found_says_so_whatever_its_expressions_make_of_it(scenario_runner):
-    """What the shell complains of is in the log, as what it writes is: an expression cannot tell them apart."""
+def test_one_whose_command_is_not_found_says_so_whatever_its_expressions_make_of_it(
+    scenario_runner,
+):
+    """What the shell complains of is in the log, as what it writes is: an expression cannot tell
+    them apart.
+    """
     command = {"image": "busybox", "command": ["sh", "-c", "yes | head -c 100000000"]}
     put_on = played(scenario_runner, {"target": "next", "expression": "len(stdout) > 10"}, command)
     said = "its pod has ended with the exit code 127, as a shell does that does not find a command"

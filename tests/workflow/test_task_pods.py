@@ -1,4 +1,6 @@
-"""What a Task's pod finds when it begins, and what becomes of what it writes, however much that is."""
+"""What a Task's pod finds when it begins, and what becomes of what it writes, however much that
+is.
+"""
 
 from __future__ import annotations
 
@@ -14,29 +16,59 @@ A_KIBIBYTE = "x" * 1023 + "\n"
 
 def workflow(*templates):
     spec = {"entry": templates[0]["name"], "templates": list(templates)}
-    return {"apiVersion": "chaos-mesh.org/v1alpha1", "kind": "Workflow", "metadata": {"name": "w"}, "spec": spec}
+    return {
+        "apiVersion": "chaos-mesh.org/v1alpha1",
+        "kind": "Workflow",
+        "metadata": {"name": "w"},
+        "spec": spec,
+    }
 
 
 def test_it_finds_the_workflow_as_it_was_when_the_pod_was_made(scenario_runner):
-    look = task("look", command="sleep 5; cat /var/run/chaos-mesh/workflow.json; cat /notes/own; exit 7")
+    look = task(
+        "look", command="sleep 5; cat /var/run/chaos-mesh/workflow.json; cat /notes/own; exit 7"
+    )
     look["task"]["volumes"] = [{"name": "own", "configMap": {"name": "own"}}]
     look["task"]["container"]["volumeMounts"] = [{"name": "own", "mountPath": "/notes"}]
-    own = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "own"}, "data": {"own": "and its own"}}
+    own = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "own"},
+        "data": {"own": "and its own"},
+    }
     with scenario_runner as run:
         run.apply(own)
-        put_on = run.workflow(workflow(template("all", "Serial", children=["rest", "look"]), suspend("rest", "3s"), look))
+        put_on = run.workflow(
+            workflow(
+                template("all", "Serial", children=["rest", "look"]), suspend("rest", "3s"), look
+            )
+        )
         api = run.cluster.api("test")
         run.until(lambda: put_on.node("look"))
         run.advance("2s")
-        run.call(api.patch(SHIPPED.workflows, "w", {"metadata": {"annotations": {"changed": "later"}}}, "default"))
+        run.call(
+            api.patch(
+                SHIPPED.workflows,
+                "w",
+                {"metadata": {"annotations": {"changed": "later"}}},
+                "default",
+            )
+        )
         run.until(put_on.finished)
         name = put_on.node("look").name
         written = run.call(api.log(name, "default"))
         live = put_on.live
     snapshot, end = json.JSONDecoder().raw_decode(written)
     assert written[end:] == "and its own"
-    assert (snapshot["kind"], snapshot["metadata"]["uid"], snapshot["spec"]) == ("Workflow", live["metadata"]["uid"], live["spec"])
-    assert (snapshot["status"]["phase"], snapshot["status"]["entryNode"]) == ("Running", put_on.node("all").name)
+    assert (snapshot["kind"], snapshot["metadata"]["uid"], snapshot["spec"]) == (
+        "Workflow",
+        live["metadata"]["uid"],
+        live["spec"],
+    )
+    assert (snapshot["status"]["phase"], snapshot["status"]["entryNode"]) == (
+        "Running",
+        put_on.node("all").name,
+    )
     assert "annotations" not in snapshot["metadata"]
     assert put_on.phase == "Succeed"
 
@@ -48,7 +80,11 @@ def test_what_it_finds_goes_with_it(scenario_runner):
         api = run.cluster.api("test")
         run.call(api.delete(SHIPPED.workflows, "w", "default", propagation="Background"))
         run.advance("10s")
-        left = [obj["metadata"]["name"] for kind in (CONFIG_MAPS, PODS) for obj in run.call(api.list(kind, "default")).items]
+        left = [
+            obj["metadata"]["name"]
+            for kind in (CONFIG_MAPS, PODS)
+            for obj in run.call(api.list(kind, "default")).items
+        ]
     assert [name for name in left if name.startswith("look")] == []
 
 
@@ -65,13 +101,22 @@ def test_a_hundred_megabytes_of_output_are_no_reason_to_choose_a_branch(scenario
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {"app": "a"}}}
     with scenario_runner as run:
         run.cluster.site.images.register(talk, image="talker")
-        run.apply({**pod, "spec": {"containers": [{"name": "c", "image": "pause"}]}}, available_within="1m")
+        run.apply(
+            {**pod, "spec": {"containers": [{"name": "c", "image": "pause"}]}},
+            available_within="1m",
+        )
         both = template("both", "Parallel", children=["cut", "later"])
         later = template("later", "Serial", children=["rest", "talk"])
         put_on = run.workflow(workflow(both, cut, later, suspend("rest", "10s"), talker))
         run.until(put_on.finished)
         api = run.cluster.api("test")
         assert run.call(api.list(KINDS["NetworkChaos"].resource)).items == []
-    words = "it has written more than 1048576 bytes, and expressions look at no more: let it write less"
-    assert (put_on.phase, put_on.node("talk").message, put_on.node("cut").phase) == ("Failed", words, "Failed")
+    words = (
+        "it has written more than 1048576 bytes, and expressions look at no more: let it write less"
+    )
+    assert (put_on.phase, put_on.node("talk").message, put_on.node("cut").phase) == (
+        "Failed",
+        words,
+        "Failed",
+    )
     assert "Holding" in put_on.node("cut").phases

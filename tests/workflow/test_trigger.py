@@ -1,4 +1,6 @@
-"""The queue of events: one of a workflow at a time, nothing of one that is forgotten, and as many awake as there is work."""
+"""The queue of events: one of a workflow at a time, nothing of one that is forgotten, and as
+many awake as there is work.
+"""
 
 from __future__ import annotations
 
@@ -129,11 +131,16 @@ def theatre():
 def test_an_engine_takes_no_more_events_than_its_rate_says(theatre, per_second):
     phases = []
     theatre.journal.follow(
-        lambda entry: entry.what == "workflow-node" and phases.append((entry.data["phase"], theatre.clock.now()))
+        lambda entry: (
+            entry.what == "workflow-node"
+            and phases.append((entry.data["phase"], theatre.clock.now()))
+        )
     )
     theatre.runner.start(WorkflowManager(theatre.actor(), per_second=per_second).run(), "engine")
     for name in "abc":
         theatre.put_on("rest", suspend("rest", "1h"), name=name)
     theatre.runner.advance(70)
     held = [at for phase, at in phases if phase == "Holding"]
-    assert [later - sooner for sooner, later in itertools.pairwise(held)] == pytest.approx([10, 10] if per_second else [0, 0])
+    assert [later - sooner for sooner, later in itertools.pairwise(held)] == pytest.approx(
+        [10, 10] if per_second else [0, 0]
+    )

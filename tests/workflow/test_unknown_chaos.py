@@ -1,4 +1,6 @@
-"""Chaos of a kind that nobody has told us of: the engine makes it and removes it, if the cluster has its definition."""
+"""Chaos of a kind that nobody has told us of: the engine makes it and removes it, if the cluster
+has its definition.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,12 @@ from pytest_kscen.workflow.files import WorkflowWarning
 
 foo = ChaosKind("FooChaos", "fooChaos").resource
 ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-VERSION = {"name": foo.version, "served": True, "storage": True, "schema": {"openAPIV3Schema": ANYTHING}}
+VERSION = {
+    "name": foo.version,
+    "served": True,
+    "storage": True,
+    "schema": {"openAPIV3Schema": ANYTHING},
+}
 NAMES = {"kind": foo.kind, "plural": foo.plural, "singular": foo.plural, "listKind": "FooChaosList"}
 DEFINITION = {
     "metadata": {"name": foo.qualified},
@@ -26,7 +33,10 @@ def test_chaos_of_a_kind_that_only_the_cluster_knows(scenario_runner):
         api = run.cluster.api("foo")
         run.call(api.create(CUSTOM_RESOURCE_DEFINITIONS, DEFINITION))
         chaos = {"duration": "30s", "colour": "red"}
-        with pytest.warns(WorkflowWarning, match="FooChaos is no kind of chaos that we know: it is handed to the cluster as it is"):
+        with pytest.warns(
+            WorkflowWarning,
+            match="FooChaos is no kind of chaos that we know: it is handed to the cluster as it is",
+        ):
             put_on = run.workflow(workflow("foo", template("foo", foo.kind, fooChaos=chaos)))
         run.advance("10s")
         (made,) = run.call(api.list(foo)).items
@@ -49,9 +59,16 @@ def forest():
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["", "by another engine"])
 @pytest.mark.parametrize("conditions", ["pending", ["ready"], {"Ready": True}], ids=str)
-def test_what_chaos_says_of_itself_and_nobody_understands_fails_its_node_alone(forest, conditions, is_restarted):
+def test_what_chaos_says_of_itself_and_nobody_understands_fails_its_node_alone(
+    forest, conditions, is_restarted
+):
     beside = forest.put_on({"entry": "rest", "templates": [suspend("rest", "30s")]})
-    name = forest.put_on({"entry": "foo", "templates": [template("foo", foo.kind, deadline="20s", fooChaos={"x": 1})]})
+    name = forest.put_on(
+        {
+            "entry": "foo",
+            "templates": [template("foo", foo.kind, deadline="20s", fooChaos={"x": 1})],
+        }
+    )
     forest.runner.advance(5)
     if is_restarted:
         forest.stop()
@@ -62,15 +79,25 @@ def test_what_chaos_says_of_itself_and_nobody_understands_fails_its_node_alone(f
         forest.start()
     workflow, _ = forest.end(name)
     assert phase_of(workflow) == FAILED
-    assert workflow["status"]["message"].startswith("foo: what its FooChaos says of itself cannot be read: AttributeError")
+    assert workflow["status"]["message"].startswith(
+        "foo: what its FooChaos says of itself cannot be read: AttributeError"
+    )
     assert (phase_of(forest.end(beside)[0]), forest.of(name, foo)) == (SUCCEED, [])
 
 
 def test_chaos_of_a_kind_that_the_cluster_does_not_know_has_nobody_to_inject_it(scenario_runner):
     with scenario_runner as run:
         with pytest.warns(WorkflowWarning):
-            put_on = run.workflow(workflow("foo", template("foo", "FooChaos", fooChaos={"duration": "30s"})))
+            put_on = run.workflow(
+                workflow("foo", template("foo", "FooChaos", fooChaos={"duration": "30s"}))
+            )
         run.until(put_on.finished, timeout="1m")
-    nobody = "nobody is there to inject it: install Chaos Mesh on this cluster, or another version of it if that is there"
+    nobody = (
+        "nobody is there to inject it: install Chaos Mesh on this cluster, or another "
+        "version of it if that is there"
+    )
     assert put_on.phase == "Failed"
-    assert put_on.message == f'foo: no matches for kind "FooChaos" in version "chaos-mesh.org/v1alpha1": {nobody}'
+    assert (
+        put_on.message
+        == f'foo: no matches for kind "FooChaos" in version "chaos-mesh.org/v1alpha1": {nobody}'
+    )

@@ -1,4 +1,6 @@
-"""While the API refuses what becomes of a workflow's nodes, or never answers, it says so, ends in time, does nothing twice."""
+"""While the API refuses what becomes of a workflow's nodes, or never answers, it says so, ends
+in time, does nothing twice.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,15 @@ from pytest_kscen.workflow.story import stories
 
 CUT = KINDS["NetworkChaos"].resource
 NODES, WORKFLOWS = SHIPPED.nodes, SHIPPED.workflows
-IN_EFFECT = {"experiment": {"desiredPhase": "Run"}, "conditions": [{"type": "AllInjected", "status": "True"}]}
+IN_EFFECT = {
+    "experiment": {"desiredPhase": "Run"},
+    "conditions": [{"type": "AllInjected", "status": "True"}],
+}
 WORDS = {"refuses": "not by me", "never answers": "context deadline exceeded"}
 AGAIN = int(LONGEST_PAUSE) + 20
-"""Seconds after which all that was refused is asked for again, also if somebody has to be waited for meanwhile."""
+"""Seconds after which all that was refused is asked for again, also if somebody has to be waited
+for meanwhile.
+"""
 HOWS = pytest.mark.parametrize("how", WORDS)
 
 
@@ -61,11 +68,17 @@ class Guarding(Theatre):
     def restart(self):
         self.stop()
         stage = Stage(
-            lambda agent: Guarded(InProcessApi(self.server, agent=agent), self.guard), self.clock, self.chance, self.journal, "run"
+            lambda agent: Guarded(InProcessApi(self.server, agent=agent), self.guard),
+            self.clock,
+            self.chance,
+            self.journal,
+            "run",
         )
 
         async def begin():
-            return asyncio.get_running_loop().create_task(WorkflowManager(stage.actor("workflow-engine", passing=True)).run())
+            return asyncio.get_running_loop().create_task(
+                WorkflowManager(stage.actor("workflow-engine", passing=True)).run()
+            )
 
         self.engine = self.call(begin())
 
@@ -75,7 +88,10 @@ class Guarding(Theatre):
             self.call(asyncio.wait([self.engine]))
 
     def refuse(self, how, *resources, also=()):
-        self.guard.how, self.guard.refused = how, {(resource, "status") for resource in resources} | set(also)
+        self.guard.how, self.guard.refused = (
+            how,
+            {(resource, "status") for resource in resources} | set(also),
+        )
 
     def allow(self):
         self.guard.refused = set()
@@ -95,7 +111,10 @@ class Guarding(Theatre):
     def created(self):
         """How many chaos resources."""
         writes = [entry.data for entry in self.entries if entry.what == "wrote"]
-        return sum(data["verb"] == "create" and data["resource"].startswith("networkchaos.") for data in writes)
+        return sum(
+            data["verb"] == "create" and data["resource"].startswith("networkchaos.")
+            for data in writes
+        )
 
     def story(self):
         return stories(self.entries)["default", "w"].workflow
@@ -109,22 +128,38 @@ def theatre():
     theatre.close()
 
 
-TWO = (template("all", "Serial", children=["one", "two"]), suspend("one", "5s"), suspend("two", "2m"))
+TWO = (
+    template("all", "Serial", children=["one", "two"]),
+    suspend("one", "5s"),
+    suspend("two", "2m"),
+)
 
 
 @HOWS
-def test_a_workflow_says_which_status_cannot_be_written_and_no_longer_when_it_can(theatre, how, caplog):
+def test_a_workflow_says_which_status_cannot_be_written_and_no_longer_when_it_can(
+    theatre, how, caplog
+):
     theatre.put_on("all", *TWO)
     theatre.runner.advance(2)
     theatre.refuse(how, NODES)
     theatre.runner.advance(40)
-    (one,) = (node["metadata"]["name"] for node in theatre.all(NODES) if node["spec"]["templateName"] == "one")
+    (one,) = (
+        node["metadata"]["name"]
+        for node in theatre.all(NODES)
+        if node["spec"]["templateName"] == "one"
+    )
     why = f"the status of {one} cannot be written: {WORDS[how]}"
     assert theatre.told() == (RUNNING, why)
     assert theatre.story().message == why
     assert theatre.phases() == {"all": "WaitingForChild", "one": "Holding"}
-    said = {(event["involvedObject"]["kind"], event["type"], event["message"]) for event in theatre.all(EVENTS)}
-    assert {("Workflow", "Warning", why), ("WorkflowNode", "Warning", f"its status cannot be written: {WORDS[how]}")} <= said
+    said = {
+        (event["involvedObject"]["kind"], event["type"], event["message"])
+        for event in theatre.all(EVENTS)
+    }
+    assert {
+        ("Workflow", "Warning", why),
+        ("WorkflowNode", "Warning", f"its status cannot be written: {WORDS[how]}"),
+    } <= said
     assert why in caplog.text
     theatre.allow()
     theatre.runner.advance(AGAIN)
@@ -138,11 +173,20 @@ def test_a_workflow_says_which_status_cannot_be_written_and_no_longer_when_it_ca
 
 @HOWS
 @pytest.mark.parametrize("resource", [NODES, WORKFLOWS], ids=["of nodes", "of workflows"])
-@pytest.mark.parametrize("from_the_first", [True, False], ids=["from the first", "while chaos is on"])
-def test_a_workflow_whose_statuses_are_never_taken_ends_in_time_without_chaos(theatre, how, resource, from_the_first):
+@pytest.mark.parametrize(
+    "from_the_first", [True, False], ids=["from the first", "while chaos is on"]
+)
+def test_a_workflow_whose_statuses_are_never_taken_ends_in_time_without_chaos(
+    theatre, how, resource, from_the_first
+):
     if from_the_first:
         theatre.refuse(how, resource)
-    theatre.put_on("all", template("all", "Serial", children=["cut", "rest"]), partition("cut", "20s"), suspend("rest", "1h"))
+    theatre.put_on(
+        "all",
+        template("all", "Serial", children=["cut", "rest"]),
+        partition("cut", "20s"),
+        suspend("rest", "1h"),
+    )
     theatre.runner.advance(5)
     if not from_the_first:
         theatre.inject()
@@ -159,18 +203,28 @@ def test_a_workflow_whose_statuses_are_never_taken_ends_in_time_without_chaos(th
         assert f"could not be written within 300 s: {WORDS[how]}" in why
     theatre.allow()
     theatre.runner.advance(AGAIN)
-    assert set(theatre.phases().values()) == {FAILED} or theatre.phases() == {"all": FAILED, "cut": SUCCEED}
+    assert set(theatre.phases().values()) == {FAILED} or theatre.phases() == {
+        "all": FAILED,
+        "cut": SUCCEED,
+    }
     phase, why = theatre.told()
     assert phase == FAILED
     assert (
-        why == "the workflow was aborted" if resource == WORKFLOWS and not from_the_first else f"within 300 s: {WORDS[how]}" in why
+        why == "the workflow was aborted"
+        if resource == WORKFLOWS and not from_the_first
+        else f"within 300 s: {WORDS[how]}" in why
     )
     assert theatre.created() <= 1
 
 
 @HOWS
 def test_no_chaos_is_made_before_its_status_is_taken(theatre, how):
-    theatre.put_on("all", template("all", "Serial", children=["rest", "cut"]), suspend("rest", "5s"), partition("cut", "20s"))
+    theatre.put_on(
+        "all",
+        template("all", "Serial", children=["rest", "cut"]),
+        suspend("rest", "5s"),
+        partition("cut", "20s"),
+    )
     theatre.runner.advance(4)
     theatre.refuse(how, NODES)
     theatre.runner.advance(100)
@@ -187,7 +241,12 @@ def test_no_chaos_is_made_before_its_status_is_taken(theatre, how):
 @pytest.mark.parametrize("is_back", [False, True], ids=["and is refused as well", "and is not"])
 @pytest.mark.parametrize("is_deaf", [False, True], ids=["", "and nothing can be noted"])
 def test_an_engine_that_is_started_anew_injects_nothing_twice(theatre, how, is_back, is_deaf):
-    theatre.put_on("all", template("all", "Serial", children=["cut", "rest"]), partition("cut", "20s"), suspend("rest", "5s"))
+    theatre.put_on(
+        "all",
+        template("all", "Serial", children=["cut", "rest"]),
+        partition("cut", "20s"),
+        suspend("rest", "5s"),
+    )
     theatre.runner.advance(1)
     theatre.inject()
     theatre.runner.advance(1)
@@ -204,9 +263,16 @@ def test_an_engine_that_is_started_anew_injects_nothing_twice(theatre, how, is_b
     phase, why = theatre.told()
     assert (theatre.created(), theatre.all(CUT)) == (1, [])
     if is_deaf:
-        assert (phase, why) == (FAILED, "cut: its resource or its labels are gone, and the engine has not removed them")
+        assert (phase, why) == (
+            FAILED,
+            "cut: its resource or its labels are gone, and the engine has not removed them",
+        )
     else:
-        assert (phase, why, theatre.phases()) == (SUCCEED, "", {"all": SUCCEED, "cut": SUCCEED, "rest": SUCCEED})
+        assert (phase, why, theatre.phases()) == (
+            SUCCEED,
+            "",
+            {"all": SUCCEED, "cut": SUCCEED, "rest": SUCCEED},
+        )
 
 
 def test_an_end_that_could_not_be_written_is_known_to_the_next_engine(theatre):
@@ -219,7 +285,10 @@ def test_an_end_that_could_not_be_written_is_known_to_the_next_engine(theatre):
     theatre.allow()
     theatre.restart()
     theatre.runner.advance(20)
-    assert (theatre.told(), theatre.phases()) == ((SUCCEED, ""), {"all": SUCCEED, "one": SUCCEED, "two": SUCCEED})
+    assert (theatre.told(), theatre.phases()) == (
+        (SUCCEED, ""),
+        {"all": SUCCEED, "one": SUCCEED, "two": SUCCEED},
+    )
     assert all(
         "workflow.kscen.io/unwritten" not in node["metadata"].get("annotations", {})
         for node in (*theatre.all(NODES), *theatre.all(WORKFLOWS))
@@ -253,7 +322,14 @@ def test_what_was_noted_of_another_is_not_this_ones(theatre):
 
 
 @pytest.mark.parametrize(
-    "text", ["1", "{", "[]", '{"uid": "%s"}', '{"uid": "%s", "status": {"engine": {"noted": "x", "ending": "y"}}}']
+    "text",
+    [
+        "1",
+        "{",
+        "[]",
+        '{"uid": "%s"}',
+        '{"uid": "%s", "status": {"engine": {"noted": "x", "ending": "y"}}}',
+    ],
 )
 def test_a_note_that_makes_no_sense_is_none(theatre, text):
     theatre.put_on("all", *TWO)
@@ -282,11 +358,20 @@ def test_the_next_engine_reads_what_was_noted_of_another_attempt(theatre):
     theatre.restart()
     theatre.allow()
     theatre.runner.advance(200)
-    assert (theatre.phases(), theatre.told()[0], theatre.created()) == ({"cut": SUCCEED}, SUCCEED, 2)
+    assert (theatre.phases(), theatre.told()[0], theatre.created()) == (
+        {"cut": SUCCEED},
+        SUCCEED,
+        2,
+    )
 
 
 def test_what_was_noted_before_it_could_be_written_again_counts_no_more(theatre):
-    theatre.put_on("all", template("all", "Serial", children=["cut", "rest"]), partition("cut", "2m"), suspend("rest", "10m"))
+    theatre.put_on(
+        "all",
+        template("all", "Serial", children=["cut", "rest"]),
+        partition("cut", "2m"),
+        suspend("rest", "10m"),
+    )
     theatre.runner.advance(1)
     theatre.refuse("refuses", NODES)
     theatre.inject()
@@ -297,7 +382,10 @@ def test_what_was_noted_before_it_could_be_written_again_counts_no_more(theatre)
     theatre.runner.advance(AGAIN)
     theatre.restart()
     theatre.runner.advance(800)
-    assert (theatre.phases(), theatre.told()) == ({"all": SUCCEED, "cut": SUCCEED, "rest": SUCCEED}, (SUCCEED, ""))
+    assert (theatre.phases(), theatre.told()) == (
+        {"all": SUCCEED, "cut": SUCCEED, "rest": SUCCEED},
+        (SUCCEED, ""),
+    )
 
 
 def test_nothing_more_is_begun_by_a_workflow_that_is_given_up(theatre, monkeypatch):
@@ -307,14 +395,21 @@ def test_nothing_more_is_begun_by_a_workflow_that_is_given_up(theatre, monkeypat
         return await self._api.patch(resource, name, *arguments, subresource=subresource, **options)
 
     monkeypatch.setattr(Guarded, "patch", patch)
-    theatre.put_on("all", template("all", "Serial", children=["rest", "cut"]), suspend("rest", "5s"), partition("cut", "10m"))
+    theatre.put_on(
+        "all",
+        template("all", "Serial", children=["rest", "cut"]),
+        suspend("rest", "5s"),
+        partition("cut", "10m"),
+    )
     theatre.runner.advance(2)
     theatre.refuse("refuses", NODES)
     theatre.runner.advance(WRITTEN_WITHIN + AGAIN)
     assert (theatre.told()[0], theatre.created()) == (FAILED, 0)
 
 
-def test_chaos_that_is_in_effect_since_long_is_heard_of_before_its_time_is_over(theatre, monkeypatch):
+def test_chaos_that_is_in_effect_since_long_is_heard_of_before_its_time_is_over(
+    theatre, monkeypatch
+):
     listed = InProcessApi.list
 
     async def slowly(self, resource, *arguments, **options):

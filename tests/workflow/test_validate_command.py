@@ -1,4 +1,6 @@
-"""`python -m pytest_kscen validate`: what it prints and what it returns, whatever the files hold."""
+"""`python -m pytest_kscen validate`: what it prints and what it returns, whatever the files
+hold.
+"""
 
 from __future__ import annotations
 
@@ -60,9 +62,18 @@ def test_what_is_wrong_is_told_with_file_line_and_template(validate):
     assert validate(BROKEN) == (
         1,
         [
-            "0.yaml:11: error: template 'all': there is no template 'pauze' (did you mean 'pause'?)",
-            "0.yaml:12: error: template 'pause': deadline is missing: without it a Suspend lasts for ever",
-            "0.yaml:14: warning: template 'pause': nothing is called 'deadlin' here (did you mean 'deadline'?): it is ignored",
+            (
+                "0.yaml:11: error: template 'all': there is no template 'pauze' (did you "
+                "mean 'pause'?)"
+            ),
+            (
+                "0.yaml:12: error: template 'pause': deadline is missing: without it a "
+                "Suspend lasts for ever"
+            ),
+            (
+                "0.yaml:14: warning: template 'pause': nothing is called 'deadlin' here (did "
+                "you mean 'deadline'?): it is ignored"
+            ),
             "2 errors, 1 warning",
         ],
     )
@@ -72,7 +83,10 @@ def test_warnings_are_let_through_unless_strict(validate):
     text = yaml.safe_dump(workflow(suspend(), suspend("b")), sort_keys=False)
     code, (told, counted) = validate(text)
     assert (code, counted) == (0, "0 errors, 1 warning")
-    assert told == "0.yaml:12: warning: template 'b': nothing leads to it from the entry 'pause': it never runs"
+    assert told == (
+        "0.yaml:12: warning: template 'b': nothing leads to it from the entry 'pause': "
+        "it never runs"
+    )
     code, (told, counted) = validate(text, flags=["--strict"])
     assert (code, counted) == (1, "1 error, 0 warnings")
     assert told.startswith("0.yaml:12: error: template 'b': ")
@@ -89,10 +103,22 @@ def test_each_document_and_each_file_is_looked_at(validate):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("apiVersion: v1\nkind: Pod\n", "0.yaml:1: skipped: v1 Pod is none of Workflow, Schedule, CronWorkflow, Scenario"),
-        ("apiVersion: argoproj.io/v1alpha1\nkind: Workflow\n", "0.yaml:1: skipped: argoproj.io/v1alpha1 Workflow is none of"),
-        ("apiVersion: chaos-mesh.org/v1alpha1\nkind: WorkflowNode\n", "0.yaml:1: skipped: chaos-mesh.org/v1alpha1 WorkflowNode is"),
-        ("apiVersion: kscen.io/v1alpha1\nkind: Expectations\n", "0.yaml:1: skipped: expectations are read beside what they are of"),
+        (
+            "apiVersion: v1\nkind: Pod\n",
+            "0.yaml:1: skipped: v1 Pod is none of Workflow, Schedule, CronWorkflow, Scenario",
+        ),
+        (
+            "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\n",
+            "0.yaml:1: skipped: argoproj.io/v1alpha1 Workflow is none of",
+        ),
+        (
+            "apiVersion: chaos-mesh.org/v1alpha1\nkind: WorkflowNode\n",
+            "0.yaml:1: skipped: chaos-mesh.org/v1alpha1 WorkflowNode is",
+        ),
+        (
+            "apiVersion: kscen.io/v1alpha1\nkind: Expectations\n",
+            "0.yaml:1: skipped: expectations are read beside what they are of",
+        ),
         ("# nothing\n", "0.yaml: skipped: it is empty"),
     ],
 )
@@ -110,10 +136,19 @@ def test_what_it_does_not_know_it_skips(validate, text, said):
             "apiVersion: chaos-mesh.org/v1alpha1\nkind: Workflo\n",
             "0.yaml:2: error: the kind is 'Workflo': it is none of Workflow,",
         ),
-        ("kind: Workflow\n", "0.yaml:1: error: the apiVersion is nothing: it has to be chaos-mesh.org/v1alpha1 or"),
+        (
+            "kind: Workflow\n",
+            "0.yaml:1: error: the apiVersion is nothing: it has to be chaos-mesh.org/v1alpha1 or",
+        ),
         ("- 1\n", "0.yaml:1: error: no object is there that Kubernetes could know: it has no kind"),
-        (BROKEN.replace("deadlin:", "deadline:") + "    deadline: 2s\n", "0.yaml:15: error: 'deadline' stands there twice"),
-        (yaml.safe_dump({**scenario(done(1)), "spek": {}}), "0.yaml:14: error: has 'spek', which no Scenario has (did you mean 's"),
+        (
+            BROKEN.replace("deadlin:", "deadline:") + "    deadline: 2s\n",
+            "0.yaml:15: error: 'deadline' stands there twice",
+        ),
+        (
+            yaml.safe_dump({**scenario(done(1)), "spek": {}}),
+            "0.yaml:14: error: has 'spek', which no Scenario has (did you mean 's",
+        ),
     ],
 )
 def test_what_is_not_what_it_should_be(validate, text, said):
@@ -155,10 +190,18 @@ def test_a_folder_and_what_comes_in(tmp_path, monkeypatch, capsys):
 
 
 def test_what_kubectl_reads_as_a_boolean_is_told(validate):
-    bare = BROKEN.replace("name: pause", "name: N").replace("{name: broken}", "{name: broken, annotations: {y: 'n'}}")
+    bare = BROKEN.replace("name: pause", "name: N").replace(
+        "{name: broken}", "{name: broken, annotations: {y: 'n'}}"
+    )
     said = "warning: a bare y or n is text here and a boolean to kubectl: put it in quotes"
-    assert [line for line in validate(bare)[1] if "bare" in line] == [f"0.yaml:3: {said}", f"0.yaml:12: {said}"]
-    _, lines = validate(bare.replace("name: N", "name: 'N'").replace("{y:", "{'y':"), bare.replace("name: N", "name: no"))
+    assert [line for line in validate(bare)[1] if "bare" in line] == [
+        f"0.yaml:3: {said}",
+        f"0.yaml:12: {said}",
+    ]
+    _, lines = validate(
+        bare.replace("name: N", "name: 'N'").replace("{y:", "{'y':"),
+        bare.replace("name: N", "name: no"),
+    )
     assert [line for line in lines if "bare" in line] == [f"1.yaml:3: {said}"]
     assert "1.yaml:12: error: False is no text: put it in quotes" in lines
 
@@ -172,9 +215,13 @@ EXPECTED = "apiVersion: kscen.io/v1alpha1\nkind: Expectations\n"
 RIGHT = yaml.safe_dump(workflow(suspend()), sort_keys=False)
 MISTAKES = {
     "phase: Done\n": ":3: error: phase: 'Done' is no phase: there are Succeed, Failed",
-    "nodes:\n  pauze: {ran: true}\n": ":4: error: nodes.pauze: there is no template 'pauze': there are pause (did",
+    "nodes:\n  pauze: {ran: true}\n": (
+        ":4: error: nodes.pauze: there is no template 'pauze': there are pause (did"
+    ),
     "workflow: other\n": ":3: error: there is no Workflow 'other'; there is",
-    "nodes: {pause: {duration: {least: soon}}}\n": ":3: error: nodes.pause.duration.least: 'soon' does not fit: give a duration",
+    "nodes: {pause: {duration: {least: soon}}}\n": (
+        ":3: error: nodes.pause.duration.least: 'soon' does not fit: give a duration"
+    ),
     "phase: Failed\n": "",
 }
 
@@ -184,7 +231,9 @@ MISTAKES = {
 def test_what_is_expected_of_a_workflow(text, where, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     beside = where == "beside it"
-    pathlib.Path("it.workflow.yaml").write_text(RIGHT if beside else f"{EXPECTED}{text}---\n{RIGHT}")
+    pathlib.Path("it.workflow.yaml").write_text(
+        RIGHT if beside else f"{EXPECTED}{text}---\n{RIGHT}"
+    )
     name = "it.expect.yaml" if beside else "it.workflow.yaml"
     if beside:
         pathlib.Path(name).write_text(f"{EXPECTED}{text}")
@@ -194,29 +243,56 @@ def test_what_is_expected_of_a_workflow(text, where, tmp_path, monkeypatch, caps
 
 
 def test_of_which_of_two_workflows_it_is_expected(validate):
-    first, second = (yaml.safe_dump({**workflow(suspend()), "metadata": {"name": name}}) for name in "ab")
+    first, second = (
+        yaml.safe_dump({**workflow(suspend()), "metadata": {"name": name}}) for name in "ab"
+    )
     code, lines = validate(f"{EXPECTED}phase: Failed\n---\n{first}---\n{second}")
-    assert (code, lines[0]) == (1, "0.yaml:1: error: of which workflow is this expected? Write workflow: NAME; there are a, b")
+    assert (code, lines[0]) == (
+        1,
+        "0.yaml:1: error: of which workflow is this expected? Write workflow: NAME; there are a, b",
+    )
 
 
 def test_what_is_expected_of_a_workflow_that_is_none(validate):
-    code, lines = validate(f"{EXPECTED}nodes: {{all: {{ran: true}}}}\n---\n{BROKEN.replace('templates:', 'templatez:')}")
-    assert (code, lines[0].startswith("0.yaml:3: error: nodes.all: there is no template 'all'")) == (1, True)
+    code, lines = validate(
+        f"{EXPECTED}nodes: {{all: {{ran: "
+        f"true}}}}\n---\n{BROKEN.replace('templates:', 'templatez:')}"
+    )
+    assert (
+        code,
+        lines[0].startswith("0.yaml:3: error: nodes.all: there is no template 'all'"),
+    ) == (1, True)
 
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6) | st.dates() | st.binary(max_size=3),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4) | st.integers(), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=6)
+    | st.dates()
+    | st.binary(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=4) | st.integers(), inner, max_size=3)
+    ),
     max_leaves=10,
 )
 keys = st.sampled_from(["apiVersion", "kind", "metadata", "spec"])
 kinds = st.sampled_from(["Workflow", "Schedule", "Scenario", "Expectations"])
 versions = st.sampled_from(
-    ["chaos-mesh.org/v1alpha1", "kscen.io/v1alpha1", "simulation.kube-scheduler-simulator.sigs.k8s.io/v1alpha1"]
+    [
+        "chaos-mesh.org/v1alpha1",
+        "kscen.io/v1alpha1",
+        "simulation.kube-scheduler-simulator.sigs.k8s.io/v1alpha1",
+    ]
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=50)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=50,
+)
 @given(rest=st.dictionaries(keys | st.text(max_size=3), values), kind=kinds, version=versions)
 def test_whatever_yaml_it_is_there_is_no_traceback(validate, rest, kind, version):
     code, lines = validate(yaml.safe_dump({"apiVersion": version, "kind": kind, **rest}))
@@ -224,8 +300,13 @@ def test_whatever_yaml_it_is_there_is_no_traceback(validate, rest, kind, version
     assert lines
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=50)
-@given(text=st.text(alphabet="akd:-[]{},&*!|>'\"? \n%1.", max_size=30), at=st.integers(0, len(BROKEN)))
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=50,
+)
+@given(
+    text=st.text(alphabet="akd:-[]{},&*!|>'\"? \n%1.", max_size=30), at=st.integers(0, len(BROKEN))
+)
 def test_whatever_text_it_is_there_is_no_traceback(validate, text, at):
     code, _ = validate(BROKEN[:at] + text + BROKEN[at:])
     assert code in {0, 1, 2}

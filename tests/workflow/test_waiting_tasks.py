@@ -1,4 +1,6 @@
-"""What a Task's pod waits for is told by its node: as it is on, when it is cut off, and what can be done about it."""
+"""What a Task's pod waits for is told by its node: as it is on, when it is cut off, and what can
+be done about it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from theatre import suspend, template
 from pytest_kscen.objects.chaos_mesh import SHIPPED
 
 NOT_SIMULATED = (
-    "its pod is on: container main runs until it is stopped, as the command 'curl' is not simulated: "
+    "its pod is on: container main runs until it is stopped, as the command 'curl' is "
+    "not simulated: "
     "the annotations kscen.io/exit-code, kscen.io/exit-after and kscen.io/log say what comes of it"
 )
 CURL = {"name": "main", "image": "curlimages/curl", "command": ["curl", "http://a.default"]}
@@ -20,7 +23,12 @@ def ask(**task):
 
 def workflow(*templates):
     spec = {"entry": templates[0]["name"], "templates": list(templates)}
-    return {"apiVersion": "chaos-mesh.org/v1alpha1", "kind": "Workflow", "metadata": {"name": "w"}, "spec": spec}
+    return {
+        "apiVersion": "chaos-mesh.org/v1alpha1",
+        "kind": "Workflow",
+        "metadata": {"name": "w"},
+        "spec": spec,
+    }
 
 
 @pytest.fixture
@@ -35,30 +43,45 @@ def play(scenario_runner):
 
 
 def test_a_node_says_what_its_pod_waits_for(scenario_runner):
-    big = template("big", "Task", task={"container": {**CURL, "resources": {"requests": {"cpu": "1000"}}}})
+    big = template(
+        "big", "Task", task={"container": {**CURL, "resources": {"requests": {"cpu": "1000"}}}}
+    )
     with scenario_runner as run:
-        put_on = run.workflow(workflow(template("all", "Parallel", children=["big", "ask"]), big, ask()))
+        put_on = run.workflow(
+            workflow(template("all", "Parallel", children=["big", "ask"]), big, ask())
+        )
         run.advance("10s")
         told = {put_on.node(name).name: put_on.node(name).message for name in ("big", "ask")}
-        nodes = run.cluster.runner.call(run.cluster.api("test").list(SHIPPED.nodes, "default")).items
+        nodes = run.cluster.runner.call(
+            run.cluster.api("test").list(SHIPPED.nodes, "default")
+        ).items
         shown = {node["metadata"]["name"]: node["status"].get("message") for node in nodes}
     assert {name: shown[name] for name in told} == told
     unscheduled, unending = told.values()
-    assert unscheduled.startswith("its pod is not scheduled: 0/6 nodes are available: 6 Insufficient cpu.")
+    assert unscheduled.startswith(
+        "its pod is not scheduled: 0/6 nodes are available: 6 Insufficient cpu."
+    )
     assert unending == NOT_SIMULATED
     assert put_on.node("ask").message == "the workflow was aborted"
 
 
 def test_one_that_is_cut_off_says_what_its_pod_waited_for(play):
     put_on = play({**ask(), "deadline": "30s"})
-    assert (put_on.phase, put_on.node("ask").message) == ("Failed", f"its deadline of 30s is over; {NOT_SIMULATED}")
+    assert (put_on.phase, put_on.node("ask").message) == (
+        "Failed",
+        f"its deadline of 30s is over; {NOT_SIMULATED}",
+    )
 
 
 def test_its_annotations_say_what_comes_of_it(play):
     told = {"kscen.io/exit-code": "3", "kscen.io/exit-after": "5s", "kscen.io/log": "no answer"}
     branch = {"target": "rest", "expression": "exitCode == 3 && stdout == 'no answer'"}
     put_on = play({**ask(annotations=told), "conditionalBranches": [branch]}, suspend("rest", "1s"))
-    assert (put_on.phase, put_on.node("ask").message, put_on.node("rest").phase) == ("Succeed", "", "Succeed")
+    assert (put_on.phase, put_on.node("ask").message, put_on.node("rest").phase) == (
+        "Succeed",
+        "",
+        "Succeed",
+    )
 
 
 def test_who_waits_in_vain_is_told_where_it_stands(scenario_runner):
@@ -68,6 +91,7 @@ def test_who_waits_in_vain_is_told_where_it_stands(scenario_runner):
             run.until(put_on.finished, timeout="1m")
         name = put_on.node("ask").name
     assert str(late.value) == (
-        "within 1m of cluster time this did not come true: the end of the workflow default/w: it is Running, and stands at "
+        "within 1m of cluster time this did not come true: the end of the workflow "
+        "default/w: it is Running, and stands at "
         f"{name} (Task, WaitingForChild): {NOT_SIMULATED}"
     )

@@ -1,4 +1,6 @@
-"""The same YAML comes to the same, whichever way it comes in: by the test, by kubectl, or by a Schedule."""
+"""The same YAML comes to the same, whichever way it comes in: by the test, by kubectl, or by a
+Schedule.
+"""
 
 import pytest
 from theatre import Theatre, suspend
@@ -17,12 +19,22 @@ def obj(kind, spec, name="w", api_version="chaos-mesh.org/v1alpha1"):
 
 def test_parameters_have_their_values_in_their_places(scenario_runner):
     with scenario_runner as run:
-        schedule = run.schedule(obj("Schedule", {"schedule": "@every 1m", "type": "Workflow", "workflow": REST}, name="tick"))
-        run.call(run.cluster.api("kubectl").create(SHIPPED.workflows, obj("Workflow", REST), "default"))
+        schedule = run.schedule(
+            obj(
+                "Schedule",
+                {"schedule": "@every 1m", "type": "Workflow", "workflow": REST},
+                name="tick",
+            )
+        )
+        run.call(
+            run.cluster.api("kubectl").create(SHIPPED.workflows, obj("Workflow", REST), "default")
+        )
         put_on = run.workflow(obj("Workflow", REST, name="by-the-test"))
         run.advance("80s")
         (applied,) = [
-            each for each in run.call(run.cluster.api("test").list(SHIPPED.workflows)).items if each["metadata"]["name"] == "w"
+            each
+            for each in run.call(run.cluster.api("test").list(SHIPPED.workflows)).items
+            if each["metadata"]["name"] == "w"
         ]
     assert (phase_of(applied), applied["spec"]["templates"][0]["deadline"]) == ("Succeed", "1h")
     assert [each.duration for each in (put_on, *schedule.workflows)] == [10, 10]
@@ -40,7 +52,10 @@ def test_a_value_that_does_not_fit_fails_what_nobody_has_refused(theatre):
     theatre.put_on("rest", suspend("rest"), parameters=[{**LENGTH, "value": 10}])
     theatre.runner.advance(1)
     (workflow,) = theatre.all(SHIPPED.workflows)
-    why = "spec.parameters[0]: parameter 'how-long': templates[rest].deadline: a string stands there ('10s'), and 10 is a number"
+    why = (
+        "spec.parameters[0]: parameter 'how-long': templates[rest].deadline: a string stands "
+        "there ('10s'), and 10 is a number"
+    )
     assert (phase_of(workflow), workflow["status"]["message"]) == ("Failed", why)
 
 
@@ -67,4 +82,8 @@ def test_no_schedule_takes_anothers_runs(scenario_runner, both):
     assert {*one.spawned}.isdisjoint(other.spawned)
     assert [each.phase for each in (*one.workflows, *other.workflows)] == ["Succeed"] * 8
     assert max(map(len, one.spawned)) <= 63
-    assert {event["reason"] for event in events if event["involvedObject"]["kind"] in ("Schedule", "CronWorkflow")} == {"Spawned"}
+    assert {
+        event["reason"]
+        for event in events
+        if event["involvedObject"]["kind"] in ("Schedule", "CronWorkflow")
+    } == {"Spawned"}

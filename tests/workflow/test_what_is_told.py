@@ -1,4 +1,6 @@
-"""What the engine tells of a workflow: to the test by the journal, and to the cluster's users by Events."""
+"""What the engine tells of a workflow: to the test by the journal, and to the cluster's users by
+Events.
+"""
 
 import pytest
 from forest import heard
@@ -16,56 +18,98 @@ def forest():
 
 
 def test_what_an_attempt_has_failed_by_is_no_message_of_the_next(forest):
-    name = forest.put_on({"entry": "cut", "templates": [partition("cut", "20s", retry={"limit": 2})]})
+    name = forest.put_on(
+        {"entry": "cut", "templates": [partition("cut", "20s", retry={"limit": 2})]}
+    )
     forest.runner.advance(10)
     forest.befall(name, "remove chaos", 0)
     (node,) = forest.end(name)[1].values()
     cut = stories(forest.entries)["default", name].node("cut")
     assert (cut.phase, cut.message, node["status"]["message"]) == ("Succeed", "", "")
     told = [
-        (entry.data["phase"], "gone" in entry.data.get("message", "")) for entry in forest.entries if entry.what == "workflow-node"
+        (entry.data["phase"], "gone" in entry.data.get("message", ""))
+        for entry in forest.entries
+        if entry.what == "workflow-node"
     ]
     assert (INIT, True) in told  # in the journal it stands
 
 
 @pytest.mark.parametrize("whom", ["the workflow", "a node"])
 def test_an_abort_is_its_parents_for_what_is_below_alone(forest, whom):
-    name = forest.put_on({"entry": "all", "templates": [template("all", "Serial", children=["rest"]), suspend("rest", "1h")]})
+    name = forest.put_on(
+        {
+            "entry": "all",
+            "templates": [template("all", "Serial", children=["rest"]), suspend("rest", "1h")],
+        }
+    )
     forest.runner.advance(3)
     nodes = {node["spec"]["templateName"]: node["metadata"]["name"] for node in forest.nodes(name)}
-    resource, of = (SHIPPED.workflows, name) if whom == "the workflow" else (SHIPPED.nodes, nodes["all"])
+    resource, of = (
+        (SHIPPED.workflows, name) if whom == "the workflow" else (SHIPPED.nodes, nodes["all"])
+    )
     forest._patch(resource, of, {"annotations": {ABORT: "true"}})
     workflow, _ = forest.end(name)
     forest.runner.advance(5)
     assert workflow["status"]["phase"] == FAILED
     names = {nodes["all"]: "all", nodes["rest"]: "rest", name: "w"}
     events = forest.call(forest.api.list(EVENTS, "default")).items
-    told = {(names.get(event["involvedObject"]["name"]), event["reason"]) for event in events if "Abort" in event["reason"]}
+    told = {
+        (names.get(event["involvedObject"]["name"]), event["reason"])
+        for event in events
+        if "Abort" in event["reason"]
+    }
     below = {("rest", "ParentNodeAborted")}
     assert told == below | (
-        {("w", "WorkflowAborted"), ("all", "ParentNodeAborted")} if whom == "the workflow" else {("all", "NodeAborted")}
+        {("w", "WorkflowAborted"), ("all", "ParentNodeAborted")}
+        if whom == "the workflow"
+        else {("all", "NodeAborted")}
     )
 
 
 def test_what_is_beyond_the_shipped_yaml_is_in_the_journal(forest):
     there = {"apiVersion": "v1", "kind": "Namespace", "name": "default"}
     holds = {"name": "there", "when": "Start", "kubernetes": there}
-    fails = {"name": "absent", "when": "Start", "kubernetes": {**there, "name": "nobody"}, "weight": 3}
-    begins = {**suspend("rest", "1h"), "probes": [fails], "retry": {"limit": 1, "backoff": {"duration": "5s"}}}
+    fails = {
+        "name": "absent",
+        "when": "Start",
+        "kubernetes": {**there, "name": "nobody"},
+        "weight": 3,
+    }
+    begins = {
+        **suspend("rest", "1h"),
+        "probes": [fails],
+        "retry": {"limit": 1, "backoff": {"duration": "5s"}},
+    }
     length = {"name": "how-long", "value": "10s", "paths": ["templates[rest].deadline"]}
     name = forest.put_on(
-        {"entry": "rest", "onExit": "bye", "templates": [begins, suspend("bye", "1s")], "probes": [holds], "parameters": [length]}
+        {
+            "entry": "rest",
+            "onExit": "bye",
+            "templates": [begins, suspend("bye", "1s")],
+            "probes": [holds],
+            "parameters": [length],
+        }
     )
     forest.end(name)
-    told = [{"what": entry.what, **entry.data} for entry in forest.entries if entry.data.get("workflow") == name]
-    of_it = [each for each in told if each["what"] == "workflow-phase"]
-    assert (of_it[0]["parameters"], of_it[-1]["phase"], of_it[-1]["score"]) == ({"how-long": "10s"}, FAILED, 25)
-    assert [(each["probe"], each["passed"]) for each in told if each["what"] == "workflow-probe"] == [
-        *(("there", True), ("absent", False), ("absent", False))
+    told = [
+        {"what": entry.what, **entry.data}
+        for entry in forest.entries
+        if entry.data.get("workflow") == name
     ]
+    of_it = [each for each in told if each["what"] == "workflow-phase"]
+    assert (of_it[0]["parameters"], of_it[-1]["phase"], of_it[-1]["score"]) == (
+        {"how-long": "10s"},
+        FAILED,
+        25,
+    )
+    assert [
+        (each["probe"], each["passed"]) for each in told if each["what"] == "workflow-probe"
+    ] == [*(("there", True), ("absent", False), ("absent", False))]
     nodes = [each for each in told if each["what"] == "workflow-node"]
     assert {each["template"] for each in nodes if each.get("exit")} == {"bye"}
-    assert [(each["phase"], each.get("attempt", 1)) for each in nodes if each["template"] == "rest"] == [
+    assert [
+        (each["phase"], each.get("attempt", 1)) for each in nodes if each["template"] == "rest"
+    ] == [
         (INIT, 1),
         (INIT, 1),
         (FAILED, 2),

@@ -1,4 +1,6 @@
-"""Bad workflows are refused where they come in, in the same words, by the embedded cluster and by a webhook over HTTPS."""
+"""Bad workflows are refused where they come in, in the same words, by the embedded cluster and
+by a webhook over HTTPS.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ from tests.workflow.validation.drafts import schedule, serial, suspend, workflow
 
 REFUSED = (
     'admission webhook "workflows.workflow.kscen.io" denied the request: '
-    "spec.templates[0].children[0]: template 'a': a → a goes round for ever, and nothing on the way may end it"
+    "spec.templates[0].children[0]: template 'a': a → a goes round for ever, and nothing "
+    "on the way may end it"
 )
 
 
@@ -41,7 +44,11 @@ def over_https():
     stays = call(served.stay())
 
     def register(cluster):
-        cluster.runner.call(workflow_setup.register(cluster.api("somebody"), url, keys.authority, SHIPPED, policy="Fail"))
+        cluster.runner.call(
+            workflow_setup.register(
+                cluster.api("somebody"), url, keys.authority, SHIPPED, policy="Fail"
+            )
+        )
 
     yield register
     stays.cancel()
@@ -65,19 +72,30 @@ def test_what_can_only_hang_is_refused(judged):
     api = judged.api("somebody")
     for resource, obj in (
         (SHIPPED.workflows, workflow(serial("a", "a"))),
-        (SHIPPED.schedules, schedule(type="Workflow", podChaos=None, workflow=workflow(serial("a", "a"))["spec"])),
+        (
+            SHIPPED.schedules,
+            schedule(type="Workflow", podChaos=None, workflow=workflow(serial("a", "a"))["spec"]),
+        ),
     ):
         with pytest.raises(Forbidden) as refused:
-            judged.runner.call(api.create(resource, {**obj, "metadata": {"name": "w", "namespace": "default"}}))
-        assert refused.value.message == REFUSED.replace("spec.", "spec.workflow." if "workflow" in obj["spec"] else "spec.")
+            judged.runner.call(
+                api.create(resource, {**obj, "metadata": {"name": "w", "namespace": "default"}})
+            )
+        assert refused.value.message == REFUSED.replace(
+            "spec.", "spec.workflow." if "workflow" in obj["spec"] else "spec."
+        )
 
 
 def test_what_is_right_is_let_in_and_may_be_changed(judged):
     api = judged.api("somebody")
     judged.runner.call(api.create(SHIPPED.workflows, workflow(suspend())))
-    judged.runner.call(api.patch(SHIPPED.workflows, "w", {"metadata": {"labels": {"a": "b"}}}, "default"))
+    judged.runner.call(
+        api.patch(SHIPPED.workflows, "w", {"metadata": {"labels": {"a": "b"}}}, "default")
+    )
     with pytest.raises(Forbidden, match="there is no template 'paus'"):
-        judged.runner.call(api.patch(SHIPPED.workflows, "w", {"spec": {"entry": "paus"}}, "default"))
+        judged.runner.call(
+            api.patch(SHIPPED.workflows, "w", {"spec": {"entry": "paus"}}, "default")
+        )
     judged.runner.call(api.delete(SHIPPED.workflows, "w", "default"))
 
 
@@ -86,7 +104,9 @@ def test_what_is_there_already_can_be_ended(cluster):
     api = cluster.api("somebody")
     cluster.runner.call(api.create(SHIPPED.workflows, workflow(serial("a", "a"))))
     in_process(cluster)
-    cluster.runner.call(api.patch(SHIPPED.workflows, "w", {"metadata": {"annotations": {"a": "b"}}}, "default"))
+    cluster.runner.call(
+        api.patch(SHIPPED.workflows, "w", {"metadata": {"annotations": {"a": "b"}}}, "default")
+    )
     cluster.runner.call(api.delete(SHIPPED.workflows, "w", "default"))
 
 
@@ -96,7 +116,10 @@ def test_what_is_odd_comes_with_a_warning(judged):
     where = (resource.group, resource.version, "default", resource.plural)
     _, code, headers = api.create_namespaced_custom_object_with_http_info(*where, obj)
     assert code == 201
-    assert "template 'b': nothing leads to it from the entry 'pause': it never runs" in headers["Warning"]
+    assert (
+        "template 'b': nothing leads to it from the entry 'pause': it never runs"
+        in headers["Warning"]
+    )
 
 
 def test_a_webhook_can_be_taken_away(cluster, over_https):

@@ -1,4 +1,6 @@
-"""An engine's world in the few words that its tests need: the embedded API with Chaos Mesh's definitions, and no controllers."""
+"""An engine's world in the few words that its tests need: the embedded API with Chaos Mesh's
+definitions, and no controllers.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,22 @@ class Theatre:
         return self.runner.call(coroutine)
 
     def actor(self, name="workflow-engine"):
-        return Stage(lambda agent: InProcessApi(self.server, agent=agent), self.clock, self.chance, self.journal, "run").actor(name)
+        return Stage(
+            lambda agent: InProcessApi(self.server, agent=agent),
+            self.clock,
+            self.chance,
+            self.journal,
+            "run",
+        ).actor(name)
 
     def create(self, resource, obj):
         return self.call(self.api.create(resource, obj, "default"))
 
     def put_on(self, entry, *templates, name="w", **spec):
-        body = {"metadata": {"name": name, "namespace": "default"}, "spec": {"entry": entry, "templates": list(templates), **spec}}
+        body = {
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"entry": entry, "templates": list(templates), **spec},
+        }
         return self.create(SHIPPED.workflows, body)
 
     def all(self, resource):
@@ -58,14 +69,21 @@ def suspend(name, deadline="10s"):
 
 
 def partition(name, deadline="60s", **fields):
-    spec = {"action": "partition", "mode": "all", "selector": {"namespaces": ["default"]}, "direction": "to"}
+    spec = {
+        "action": "partition",
+        "mode": "all",
+        "selector": {"namespaces": ["default"]},
+        "direction": "to",
+    }
     return template(name, "NetworkChaos", deadline=deadline, networkChaos=spec, **fields)
 
 
 def task(name, *branches, command="exit 0", **fields):
     container = {"name": "main", "image": "busybox", "command": ["sh", "-c", command]}
     targets = [{"target": target, "expression": expression} for target, expression in branches]
-    return template(name, "Task", task={"container": container}, conditionalBranches=targets, **fields)
+    return template(
+        name, "Task", task={"container": container}, conditionalBranches=targets, **fields
+    )
 
 
 class Through:

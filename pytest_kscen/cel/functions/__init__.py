@@ -1,4 +1,6 @@
-"""All functions and operators, each under its signature: the operators, CEL's own library, and Kubernetes'."""
+"""All functions and operators, each under its signature: the operators, CEL's own library, and
+Kubernetes'.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ class Overload:
 
     def accepts(self, values: tuple[Any, ...]) -> bool:
         """Whether these values are what it takes: asked only where types left several meanings."""
-        return all(_is_a(value, wanted) for value, wanted in zip(values, self.parameters, strict=True))
+        return all(
+            _is_a(value, wanted) for value, wanted in zip(values, self.parameters, strict=True)
+        )
 
 
 def _is_a(value: Any, wanted: Type) -> bool:
@@ -89,14 +93,18 @@ def declared() -> dict[str, tuple[Overload, ...]]:
 def _function(signature: str, run: Callable[..., Any]) -> tuple[str, Overload]:
     match = SIGNATURE.fullmatch(signature)
     assert match, signature
-    return match["name"], Overload(_types(match["args"]), type_named(match["result"]), is_method=False, run=run)
+    return match["name"], Overload(
+        _types(match["args"]), type_named(match["result"]), is_method=False, run=run
+    )
 
 
 def _method(signature: str, run: Callable[..., Any]) -> tuple[str, Overload]:
     """`target::name(args) result`."""
     target, _, rest = signature.partition("::")
     name, overload = _function(rest, run)
-    return name, Overload((type_named(target), *overload.parameters), overload.result, is_method=True, run=run)
+    return name, Overload(
+        (type_named(target), *overload.parameters), overload.result, is_method=True, run=run
+    )
 
 
 def _types(args: str) -> tuple[Type, ...]:

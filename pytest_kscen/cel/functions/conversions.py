@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-
-
-RFC3339 = re.compile(r"(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.(\d+))?(Z|z|[+-]\d{2}:\d{2})", re.ASCII)
+RFC3339 = re.compile(
+    r"(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.(\d+))?(Z|z|[+-]\d{2}:\d{2})", re.ASCII
+)
 PIECE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 
@@ -40,9 +40,13 @@ def timestamp(text: str) -> datetime:
         if found is None:
             raise ValueError(text)  # noqa: TRY301 - both refusals are worded below
         zone = "+00:00" if found[4] in "Zz" else found[4]
-        return datetime.fromisoformat(f"{found[1]}T{found[2]}.{(found[3] or '0')[:6]:0<6}{zone}").astimezone(UTC)
+        return datetime.fromisoformat(
+            f"{found[1]}T{found[2]}.{(found[3] or '0')[:6]:0<6}{zone}"
+        ).astimezone(UTC)
     except ValueError:
-        raise EvaluationError("type conversion error from 'string' to 'google.protobuf.Timestamp'") from None
+        raise EvaluationError(
+            "type conversion error from 'string' to 'google.protobuf.Timestamp'"
+        ) from None
 
 
 def duration(text: str) -> timedelta:
@@ -174,7 +178,10 @@ def _same(value: Any) -> Any:
 CONVERSION_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "type(A) type(A)": _type,
     "dyn(A) dyn": _same,
-    **{f"{kind}({kind}) {kind}": _same for kind in ("int", "uint", "double", "string", "bytes", "bool", "timestamp", "duration")},
+    **{
+        f"{kind}({kind}) {kind}": _same
+        for kind in ("int", "uint", "double", "string", "bytes", "bool", "timestamp", "duration")
+    },
     "int(string) int": _int_of_text,
     "int(double) int": _int_of_float,
     "int(uint) int": lambda value: _int_of_float(value) if value > LARGEST else int(value),
@@ -186,12 +193,17 @@ CONVERSION_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "double(string) double": _float_of_text,
     "double(int) double": float,
     "double(uint) double": float,
-    **{f"string({kind}) string": shown for kind in ("int", "uint", "double", "bool", "timestamp", "duration")},
+    **{
+        f"string({kind}) string": shown
+        for kind in ("int", "uint", "double", "bool", "timestamp", "duration")
+    },
     "string(bytes) string": _text,
     "bytes(string) bytes": str.encode,
     "bool(string) bool": _bool,
     "timestamp(string) timestamp": timestamp,
-    "timestamp(int) timestamp": lambda seconds: timestamp("1970-01-01T00:00:00Z") + timedelta(seconds=seconds),
+    "timestamp(int) timestamp": lambda seconds: (
+        timestamp("1970-01-01T00:00:00Z") + timedelta(seconds=seconds)
+    ),
     "duration(string) duration": duration,
     "duration(int) duration": lambda nanos: timedelta(microseconds=nanos / 1000),
     "size(string) int": len,

@@ -15,10 +15,9 @@ from pytest_kscen.objects.errors import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
     Address = ipaddress.IPv4Address | ipaddress.IPv6Address
     Network = ipaddress.IPv4Interface | ipaddress.IPv6Interface
-
-
 
 
 SEMVER = re.compile(
@@ -54,7 +53,11 @@ class Semver:
 
     def order(self) -> tuple[Any, ...]:
         """A release comes after what came before it; numbers come before words."""
-        steps = tuple((0, int(step), "") if step.isdigit() else (1, 0, step) for step in self.before.split(".") if step)
+        steps = tuple(
+            (0, int(step), "") if step.isdigit() else (1, 0, step)
+            for step in self.before.split(".")
+            if step
+        )
         return (*self.numbers, not self.before, steps)
 
 
@@ -84,7 +87,10 @@ def _as_integer(quantity: Quantity) -> int:
 
 
 def _is_integer(quantity: Quantity) -> bool:
-    return quantity.nanos % quantities.NANO == 0 and SMALLEST <= quantity.nanos // quantities.NANO <= LARGEST
+    return (
+        quantity.nanos % quantities.NANO == 0
+        and SMALLEST <= quantity.nanos // quantities.NANO <= LARGEST
+    )
 
 
 def _added(sign: int) -> Callable[[Quantity, Quantity | int], Quantity]:
@@ -150,9 +156,13 @@ FORMATS: dict[str, Callable[[str], tuple[str, ...]]] = {
     "labelValue": names.label_value,
     "uri": _uri,
     "uuid": _matching(UUID, "does not match the UUID format"),
-    "byte": _matching("([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", "invalid base64"),
+    "byte": _matching(
+        "([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", "invalid base64"
+    ),
     "date": _matching(r"\d{4}-\d{2}-\d{2}", "invalid date"),
-    "datetime": _matching(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})", "invalid datetime"),
+    "datetime": _matching(
+        r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})", "invalid datetime"
+    ),
 }
 
 
@@ -198,7 +208,10 @@ KUBERNETES_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "url(string) kubernetes.URL": _url,
     "isURL(string) bool": _is_url,
     "format.named(string) optional(kubernetes.NamedFormat)": _named_format,
-    **{f"format.{name}() kubernetes.NamedFormat": _constant(check) for name, check in FORMATS.items()},
+    **{
+        f"format.{name}() kubernetes.NamedFormat": _constant(check)
+        for name, check in FORMATS.items()
+    },
     "semver(string) kubernetes.Semver": _semver,
     "semver(string, bool) kubernetes.Semver": _semver,
     "isSemver(string) bool": _is_semver,
@@ -206,10 +219,18 @@ KUBERNETES_FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 KUBERNETES_METHODS: dict[str, Callable[..., Any]] = {
     "kubernetes.Quantity::sign() int": lambda quantity: _compared(quantity.nanos, 0),
-    "kubernetes.Quantity::isGreaterThan(kubernetes.Quantity) bool": lambda one, other: one.nanos > other.nanos,
-    "kubernetes.Quantity::isLessThan(kubernetes.Quantity) bool": lambda one, other: one.nanos < other.nanos,
-    "kubernetes.Quantity::compareTo(kubernetes.Quantity) int": lambda one, other: _compared(one.nanos, other.nanos),
-    "kubernetes.Quantity::asApproximateFloat() double": lambda quantity: quantity.nanos / quantities.NANO,
+    "kubernetes.Quantity::isGreaterThan(kubernetes.Quantity) bool": lambda one, other: (
+        one.nanos > other.nanos
+    ),
+    "kubernetes.Quantity::isLessThan(kubernetes.Quantity) bool": lambda one, other: (
+        one.nanos < other.nanos
+    ),
+    "kubernetes.Quantity::compareTo(kubernetes.Quantity) int": lambda one, other: _compared(
+        one.nanos, other.nanos
+    ),
+    "kubernetes.Quantity::asApproximateFloat() double": lambda quantity: (
+        quantity.nanos / quantities.NANO
+    ),
     "kubernetes.Quantity::asInteger() int": _as_integer,
     "kubernetes.Quantity::isInteger() bool": _is_integer,
     "kubernetes.Quantity::add(kubernetes.Quantity) kubernetes.Quantity": _added(1),
@@ -220,12 +241,22 @@ KUBERNETES_METHODS: dict[str, Callable[..., Any]] = {
     "kubernetes.URL::getHost() string": lambda url: url.parts.netloc.rpartition("@")[2],
     "kubernetes.URL::getHostname() string": _hostname,
     "kubernetes.URL::getPort() string": _port,
-    "kubernetes.URL::getEscapedPath() string": lambda url: quote(url.parts.path, safe="/%:@!$&'()*+,;=~-._"),
-    "kubernetes.URL::getQuery() map(string, list(string))": lambda url: parse_qs(url.parts.query, keep_blank_values=True),
+    "kubernetes.URL::getEscapedPath() string": lambda url: quote(
+        url.parts.path, safe="/%:@!$&'()*+,;=~-._"
+    ),
+    "kubernetes.URL::getQuery() map(string, list(string))": lambda url: parse_qs(
+        url.parts.query, keep_blank_values=True
+    ),
     "kubernetes.NamedFormat::validate(string) optional(list(string))": _validated,
-    "kubernetes.Semver::isGreaterThan(kubernetes.Semver) bool": lambda one, other: one.order() > other.order(),
-    "kubernetes.Semver::isLessThan(kubernetes.Semver) bool": lambda one, other: one.order() < other.order(),
-    "kubernetes.Semver::compareTo(kubernetes.Semver) int": lambda one, other: _compared(one.order(), other.order()),
+    "kubernetes.Semver::isGreaterThan(kubernetes.Semver) bool": lambda one, other: (
+        one.order() > other.order()
+    ),
+    "kubernetes.Semver::isLessThan(kubernetes.Semver) bool": lambda one, other: (
+        one.order() < other.order()
+    ),
+    "kubernetes.Semver::compareTo(kubernetes.Semver) int": lambda one, other: _compared(
+        one.order(), other.order()
+    ),
     "kubernetes.Semver::major() int": lambda version: version.numbers[0],
     "kubernetes.Semver::minor() int": lambda version: version.numbers[1],
     "kubernetes.Semver::patch() int": lambda version: version.numbers[2],
@@ -233,7 +264,6 @@ KUBERNETES_METHODS: dict[str, Callable[..., Any]] = {
 
 
 # Kubernetes' functions for IP addresses and networks.
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +289,9 @@ def _ip(text: str) -> Ip:
         address = ipaddress.ip_address(text)
     except ValueError:
         why = f"ParseAddr({quoted(text)}): unable to parse IP"
-        raise EvaluationError(f"IP Address {quoted(text)} parse error during conversion from string: {why}") from None
+        raise EvaluationError(
+            f"IP Address {quoted(text)} parse error during conversion from string: {why}"
+        ) from None
     if address.version == 6 and address.scope_id:  # noqa: PLR2004 - the IP versions
         raise EvaluationError(f"IP address {quoted(text)} with zone value is not allowed")
     if address.version == 6 and address.ipv4_mapped:  # noqa: PLR2004
@@ -274,7 +306,9 @@ def _cidr(text: str) -> Cidr:
         return Cidr(ipaddress.ip_interface(text))
     except ValueError:
         why = f"netip.ParsePrefix({quoted(text)}): no '/'"
-        raise EvaluationError(f"network address parse error during conversion from string: {why}") from None
+        raise EvaluationError(
+            f"network address parse error during conversion from string: {why}"
+        ) from None
 
 
 def _readable(read: Callable[[str], Any]) -> Callable[[str], bool]:
@@ -296,12 +330,21 @@ def _contains_ip(cidr: Cidr, ip: Ip | str) -> bool:
 def _contains_cidr(cidr: Cidr, other: Cidr | str) -> bool:
     inner = (_cidr(other) if isinstance(other, str) else other).network
     outer = cidr.network.network
-    return inner.version == outer.version and inner.network.prefixlen >= outer.prefixlen and inner.ip in outer
+    return (
+        inner.version == outer.version
+        and inner.network.prefixlen >= outer.prefixlen
+        and inner.ip in outer
+    )
 
 
 def _is_global(ip: Ip) -> bool:
     address = ip.address
-    special = address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local
+    special = (
+        address.is_unspecified
+        or address.is_loopback
+        or address.is_multicast
+        or address.is_link_local
+    )
     return not special and str(address) != "255.255.255.255"
 
 
@@ -332,5 +375,7 @@ ADDRESS_METHODS: dict[str, Callable[..., Any]] = {
     "net.CIDR::containsCIDR(net.CIDR) bool": _contains_cidr,
     "net.CIDR::ip() net.IP": lambda cidr: Ip(cidr.network.ip),
     "net.CIDR::prefixLength() int": lambda cidr: cidr.network.network.prefixlen,
-    "net.CIDR::masked() net.CIDR": lambda cidr: Cidr(ipaddress.ip_interface(str(cidr.network.network))),
+    "net.CIDR::masked() net.CIDR": lambda cidr: Cidr(
+        ipaddress.ip_interface(str(cidr.network.network))
+    ),
 }

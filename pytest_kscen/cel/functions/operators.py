@@ -1,4 +1,7 @@
-"""Arithmetic, comparison, logic, indexing. `&&`, `||` and `?:` are evaluated elsewhere: they need not know all their parts."""
+"""Arithmetic, comparison, logic, indexing.
+
+`&&`, `||` and `?:` are evaluated elsewhere: they need not know all their parts.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-
-
-
 def _divided(one: int, other: int) -> int:
     """Towards zero."""
     if other == 0:
@@ -47,7 +47,11 @@ def _rest(one: int, other: int) -> int:
 
 def _float_divided(one: float, other: float) -> float:
     if other == 0:
-        return math.nan if one == 0 or math.isnan(one) else math.copysign(math.inf, one) * math.copysign(1, other)
+        return (
+            math.nan
+            if one == 0 or math.isnan(one)
+            else math.copysign(math.inf, one) * math.copysign(1, other)
+        )
     return one / other
 
 
@@ -75,14 +79,23 @@ def _not_before(one: Any, other: Any) -> bool:
     return not comes_before(one, other)
 
 
-COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {"_<_": comes_before, "_>_": _after, "_<=_": _not_after, "_>=_": _not_before}
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "_<_": comes_before,
+    "_>_": _after,
+    "_<=_": _not_after,
+    "_>=_": _not_before,
+}
 NUMBERS = ("int", "uint", "double")
 ORDERED_PAIRS = [
     *((kind, kind) for kind in ("bool", "string", "bytes", "timestamp", "duration")),
     *((one, other) for one in NUMBERS for other in NUMBERS),
 ]
 OPERATOR_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **{f"{name}({one}, {other}) bool": run for name, run in COMPARISONS.items() for one, other in ORDERED_PAIRS},
+    **{
+        f"{name}({one}, {other}) bool": run
+        for name, run in COMPARISONS.items()
+        for one, other in ORDERED_PAIRS
+    },
     "_==_(A, A) bool": equal,
     "_!=_(A, A) bool": lambda one, other: not equal(one, other),
     "@in(A, list(A)) bool": lambda wanted, elements: contains(elements, wanted),
@@ -129,7 +142,6 @@ OPERATOR_METHODS: dict[str, Callable[..., Any]] = {}
 # Values that may be missing.
 
 
-
 def _of_non_zero(value: Any) -> Optional:
     return Optional(value, there=True) if value else NONE
 
@@ -149,7 +161,9 @@ OPTIONAL_METHODS: dict[str, Callable[..., Any]] = {
     "optional(A)::hasValue() bool": lambda held: held.there,
     "optional(A)::value() A": _value,
     "optional(A)::orValue(A) A": lambda held, instead: held.value if held.there else instead,
-    "optional(A)::or(optional(A)) optional(A)": lambda held, instead: held if held.there else instead,
+    "optional(A)::or(optional(A)) optional(A)": lambda held, instead: (
+        held if held.there else instead
+    ),
 }
 
 
@@ -204,7 +218,9 @@ def _slice(elements: list[Any], start: int, end: int) -> list[Any]:
     if start < 0 or end < 0:
         raise EvaluationError(f"cannot slice({start}, {end}), negative indexes not supported")
     if start > end:
-        raise EvaluationError(f"cannot slice({start}, {end}), start index must be less than or equal to end index")
+        raise EvaluationError(
+            f"cannot slice({start}, {end}), start index must be less than or equal to end index"
+        )
     if end > len(elements):
         raise EvaluationError(f"cannot slice({start}, {end}), list is length {len(elements)}")
     return elements[start:end]
@@ -228,7 +244,10 @@ def _distinct(elements: list[Any]) -> list[Any]:
 
 
 def _sorted(elements: list[Any]) -> list[Any]:
-    return sorted(elements, key=cmp_to_key(lambda one, other: comes_before(other, one) - comes_before(one, other)))
+    return sorted(
+        elements,
+        key=cmp_to_key(lambda one, other: comes_before(other, one) - comes_before(one, other)),
+    )
 
 
 def _holds(elements: list[Any], wanted: list[Any]) -> bool:
@@ -238,8 +257,12 @@ def _holds(elements: list[Any], wanted: list[Any]) -> bool:
 LIST_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lists.range(int) list(int)": lambda count: list(range(count)),
     "sets.contains(list(A), list(A)) bool": _holds,
-    "sets.equivalent(list(A), list(A)) bool": lambda one, other: _holds(one, other) and _holds(other, one),
-    "sets.intersects(list(A), list(A)) bool": lambda one, other: any(contains(other, each) for each in one),
+    "sets.equivalent(list(A), list(A)) bool": lambda one, other: (
+        _holds(one, other) and _holds(other, one)
+    ),
+    "sets.intersects(list(A), list(A)) bool": lambda one, other: any(
+        contains(other, each) for each in one
+    ),
 }
 LIST_METHODS: dict[str, Callable[..., Any]] = {
     **{f"list({kind})::isSorted() bool": _is_sorted for kind in ORDERED_TYPES},

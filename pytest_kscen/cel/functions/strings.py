@@ -12,10 +12,7 @@ from pytest_kscen.cel.values import shown
 from pytest_kscen.objects.errors import quoted
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Callable
-
-
 
 
 VERB = re.compile(r"%(?:(%)|(?:\.(\d+))?([sdfeboxX])|(.?))")
@@ -29,7 +26,9 @@ def formatted(form: str, values: list[Any]) -> str:
         if match[1]:
             return "%"
         if match[3] is None:
-            raise EvaluationError(f'could not parse formatting clause: unrecognized formatting clause "{match[4]}"')
+            raise EvaluationError(
+                f'could not parse formatting clause: unrecognized formatting clause "{match[4]}"'
+            )
         try:
             value = next(given)
         except StopIteration:
@@ -43,7 +42,11 @@ def _text(value: Any, _: int) -> str:
     if isinstance(value, list):
         return f"[{', '.join(_inner(part) for part in value)}]"
     if isinstance(value, dict):
-        return "{" + ", ".join(sorted(f"{_inner(name)}:{_inner(part)}" for name, part in value.items())) + "}"
+        return (
+            "{"
+            + ", ".join(sorted(f"{_inner(name)}:{_inner(part)}" for name, part in value.items()))
+            + "}"
+        )
     return "null" if value is None else shown(value)
 
 
@@ -59,7 +62,9 @@ def _inner(value: Any) -> str:
 
 
 def _wrong(words: str, value: Any) -> EvaluationError:
-    return EvaluationError(f"error during formatting: {words}, was given {NAMES.get(type(value), 'dyn')}")
+    return EvaluationError(
+        f"error during formatting: {words}, was given {NAMES.get(type(value), 'dyn')}"
+    )
 
 
 def _fixed(value: Any, digits: int) -> str:
@@ -194,11 +199,15 @@ def _find_all(text: str, pattern: str, most: int = -1) -> list[str]:
 
 
 STRING_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "matches(string, string) bool": lambda text, pattern: _pattern(pattern).search(text) is not None,
+    "matches(string, string) bool": lambda text, pattern: (
+        _pattern(pattern).search(text) is not None
+    ),
     "strings.quote(string) string": quoted,
 }
 STRING_METHODS: dict[str, Callable[..., Any]] = {
-    "string::matches(string) bool": lambda text, pattern: _pattern(pattern).search(text) is not None,
+    "string::matches(string) bool": lambda text, pattern: (
+        _pattern(pattern).search(text) is not None
+    ),
     "string::startsWith(string) bool": str.startswith,
     "string::endsWith(string) bool": str.endswith,
     "string::contains(string) bool": lambda text, wanted: wanted in text,

@@ -1,4 +1,5 @@
-"""The kit that any server of the Kubernetes API must pass, ours or another's: cases over HTTP's own words.
+"""The kit that any server of the Kubernetes API must pass, ours or another's: cases over HTTP's own
+words.
 
 No server's inside may enter here: a case sees requests and answers, nothing else.
 """

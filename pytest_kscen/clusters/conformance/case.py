@@ -1,4 +1,6 @@
-"""A case's life: written once as a function of a visitor, kept in the register, run against every server."""
+"""A case's life: written once as a function of a visitor, kept in the register, run against
+every server.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,8 @@ if TYPE_CHECKING:
     from pytest_kscen.clusters.embedded import EmbeddedCluster
 
 
-
 # Who visits a server in a case: requests by short paths in a namespace of its own, and answers
 # that can be asserted on.
-
 
 
 AGENT = "conformance"
@@ -38,7 +38,10 @@ GROUPS = {
     "rbac.authorization.k8s.io/v1": ("rolebindings", "roles"),
 }
 CLUSTER_WIDE = {
-    "admissionregistration.k8s.io/v1": ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
+    "admissionregistration.k8s.io/v1": (
+        "mutatingwebhookconfigurations",
+        "validatingwebhookconfigurations",
+    ),
     "apiextensions.k8s.io/v1": ("customresourcedefinitions",),
     "networking.k8s.io/v1": ("ingressclasses",),
     "rbac.authorization.k8s.io/v1": ("clusterrolebindings", "clusterroles"),
@@ -46,9 +49,9 @@ CLUSTER_WIDE = {
     "storage.k8s.io/v1": ("csidrivers", "storageclasses", "volumeattachments"),
 }
 _GROUP_OF = {plural: group for group, plurals in GROUPS.items() for plural in plurals}
-_ROOTS = {plural: f"/apis/{group}" for group, plurals in CLUSTER_WIDE.items() for plural in plurals} | dict.fromkeys(
-    ("namespaces", "nodes", "persistentvolumes"), "/api/v1"
-)
+_ROOTS = {
+    plural: f"/apis/{group}" for group, plurals in CLUSTER_WIDE.items() for plural in plurals
+} | dict.fromkeys(("namespaces", "nodes", "persistentvolumes"), "/api/v1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,9 @@ class Answer:
 
     def refused(self, status: int, reason: str, message: str = "") -> Answer:
         """A Status with this code and reason whose message contains these words."""
-        assert (self.status, self.body.get("kind")) == (status, "Status"), f"expected {status}, got {self.status}: {self.body}"
+        assert (self.status, self.body.get("kind")) == (status, "Status"), (
+            f"expected {status}, got {self.status}: {self.body}"
+        )
         assert self.body["status"] == "Failure"
         assert self.body["code"] == status
         assert self.body.get("reason", "") == reason, self.body
@@ -76,13 +81,18 @@ class Answer:
     @property
     def causes(self) -> list[tuple[str, str]]:
         """The (field, reason) pairs of a refusal's details."""
-        return [(cause.get("field", ""), cause["reason"]) for cause in self.body["details"].get("causes", ())]
+        return [
+            (cause.get("field", ""), cause["reason"])
+            for cause in self.body["details"].get("causes", ())
+        ]
 
 
 class Visitor:
     """One case's client."""
 
-    def __init__(self, road: Transport, namespace: str, also: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, road: Transport, namespace: str, also: Mapping[str, str] | None = None
+    ) -> None:
         """`also` gives the group and version of namespaced plurals that are not Kubernetes' own."""
         self.road = road
         self.namespace = namespace
@@ -99,7 +109,11 @@ class Visitor:
         if root := _ROOTS.get(plural):
             return f"{root}/{short}"
         group = self._groups.get(plural)
-        return f"/apis/{group}/namespaces/{self.namespace}/{short}" if group else f"/api/v1/namespaces/{self.namespace}/{short}"
+        return (
+            f"/apis/{group}/namespaces/{self.namespace}/{short}"
+            if group
+            else f"/api/v1/namespaces/{self.namespace}/{short}"
+        )
 
     def call(
         self,
@@ -114,10 +128,21 @@ class Visitor:
         return self.send(method, short, body, type, query, headers or {})
 
     def send(  # noqa: PLR0917  # a request's parts, in the order in which HTTP has them
-        self, method: str, short: str, body: Any, type: str, query: Mapping[str, Any], headers: Mapping[str, str] = {}
+        self,
+        method: str,
+        short: str,
+        body: Any,
+        type: str,
+        query: Mapping[str, Any],
+        headers: Mapping[str, str] = {},
     ) -> Answer:
         payload = body if isinstance(body, bytes) else b"" if body is None else orjson.dumps(body)
-        sent = {"Accept": "application/json", "User-Agent": AGENT, **({"Content-Type": type} if payload else {}), **headers}
+        sent = {
+            "Accept": "application/json",
+            "User-Agent": AGENT,
+            **({"Content-Type": type} if payload else {}),
+            **headers,
+        }
         return _understood(self.road.call(method, self.path(short), query, sent, payload))
 
     def get(self, short: str, **query: Any) -> Answer:
@@ -126,7 +151,9 @@ class Visitor:
     def post(self, short: str, body: Any, **query: Any) -> Answer:
         """Create; what lies outside of the namespace is taken away when the case ends."""
         answer = self.call("POST", short, body, **query)
-        name = answer.body.get("metadata", {}).get("name") if isinstance(answer.body, dict) else None
+        name = (
+            answer.body.get("metadata", {}).get("name") if isinstance(answer.body, dict) else None
+        )
         if answer.status == 201 and name and short.partition("/")[0] in _ROOTS:  # noqa: PLR2004
             self._left_behind.append(f"{short}/{name}")
         return answer
@@ -139,8 +166,18 @@ class Visitor:
 
     def patch(self, short: str, body: Any, kind: str = "merge", **query: Any) -> Answer:
         """kind: json, merge, strategic or apply."""
-        suffix = {"json": "json-patch+json", "merge": "merge-patch+json", "strategic": "strategic-merge-patch+json"}
-        return self.call("PATCH", short, body, type=f"application/{suffix.get(kind, 'apply-patch+yaml')}", **query)
+        suffix = {
+            "json": "json-patch+json",
+            "merge": "merge-patch+json",
+            "strategic": "strategic-merge-patch+json",
+        }
+        return self.call(
+            "PATCH",
+            short,
+            body,
+            type=f"application/{suffix.get(kind, 'apply-patch+yaml')}",
+            **query,
+        )
 
     def apply(self, short: str, body: Any, manager: str, **query: Any) -> Answer:
         return self.patch(short, body, "apply", fieldManager=manager, **query)
@@ -169,7 +206,12 @@ class Visitor:
 
     def leave(self) -> None:
         for path in reversed(self._left_behind):
-            self.call("PATCH", path, {"metadata": {"finalizers": None}}, type="application/merge-patch+json")
+            self.call(
+                "PATCH",
+                path,
+                {"metadata": {"finalizers": None}},
+                type="application/merge-patch+json",
+            )
             self.delete(path)
 
 
@@ -194,8 +236,6 @@ def rest(stream: Stream) -> list[dict[str, Any]]:
     return found
 
 
-
-
 NAMESPACE_PREFIX = "conformance-"
 
 
@@ -210,7 +250,9 @@ class Case:
     def run(self, road: Transport, number: int) -> None:
         """In a namespace of its own, which is left to the server to clear away."""
         visitor = Visitor(road, f"{NAMESPACE_PREFIX}{number}")
-        visitor.call("POST", "/api/v1/namespaces", {"metadata": {"name": visitor.namespace}}).ok(201)
+        visitor.call("POST", "/api/v1/namespaces", {"metadata": {"name": visitor.namespace}}).ok(
+            201
+        )
         try:
             self.body(visitor, *self.row)
         finally:
@@ -227,7 +269,9 @@ def case(body: Callable[[Visitor], None]) -> Callable[[Visitor], None]:
     return body
 
 
-def case_of(rows: Iterable[tuple[Any, ...]]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def case_of(
+    rows: Iterable[tuple[Any, ...]],
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """One case for each row; a row begins with the words that tell it from the others."""
 
     def register(body: Callable[..., None]) -> Callable[..., None]:
@@ -235,8 +279,6 @@ def case_of(rows: Iterable[tuple[Any, ...]]) -> Callable[[Callable[..., None]], 
         return body
 
     return register
-
-
 
 
 def _name(body: Callable[..., None]) -> str:
@@ -270,7 +312,14 @@ class Stream(Protocol):
 class Transport(Protocol):
     """A road."""
 
-    def call(self, method: str, path: str, query: Mapping[str, Any], headers: Mapping[str, str], body: bytes) -> Raw: ...
+    def call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any],
+        headers: Mapping[str, str],
+        body: bytes,
+    ) -> Raw: ...
 
     def stream(self, path: str, query: Mapping[str, Any]) -> Stream:
         """Open a watch; a refusal is an AssertionError that shows the answer."""
@@ -286,7 +335,14 @@ class InProcess:
         self._wire = cluster.wire
         self._runner = cluster.runner
 
-    def call(self, method: str, path: str, query: Mapping[str, Any], headers: Mapping[str, str], body: bytes) -> Raw:
+    def call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any],
+        headers: Mapping[str, str],
+        body: bytes,
+    ) -> Raw:
         lowered = {name.lower(): value for name, value in headers.items()}
         answer = self._runner.ask(self._wire.call(method, path, urlencode(query), lowered, body))
         if answer.stream is None:
@@ -328,7 +384,9 @@ class _Lines:
 class OverHttps:
     """Any server, by a kubeconfig; `wait` is how its time passes, if not by itself."""
 
-    def __init__(self, kubeconfig: pathlib.Path, wait: Callable[[float], None] | None = None) -> None:
+    def __init__(
+        self, kubeconfig: pathlib.Path, wait: Callable[[float], None] | None = None
+    ) -> None:
         import urllib3
 
         from pytest_kscen.kube.remote import access_of, configuration_of
@@ -336,12 +394,23 @@ class OverHttps:
         access = access_of(configuration_of(kubeconfig))
         self._url = access.server
         self._headers = {"Authorization": access.authorization}
-        self._pool = urllib3.PoolManager(ssl_context=access.tls, retries=False, timeout=SOCKET_TIMEOUT, maxsize=THREADS)
+        self._pool = urllib3.PoolManager(
+            ssl_context=access.tls, retries=False, timeout=SOCKET_TIMEOUT, maxsize=THREADS
+        )
         self.wait = wait or _wait
 
-    def call(self, method: str, path: str, query: Mapping[str, Any], headers: Mapping[str, str], body: bytes) -> Raw:
+    def call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any],
+        headers: Mapping[str, str],
+        body: bytes,
+    ) -> Raw:
         url = f"{self._url}{path}{'?' if query else ''}{urlencode(query)}"
-        answer = self._pool.request(method, url, headers={**self._headers, **headers}, body=body or None)
+        answer = self._pool.request(
+            method, url, headers={**self._headers, **headers}, body=body or None
+        )
         return Raw(answer.status, dict(answer.headers), answer.data)
 
     def stream(self, path: str, query: Mapping[str, Any]) -> Stream:
@@ -364,7 +433,9 @@ class _HttpLines:
         return orjson.loads(next(self._lines))  # type: ignore[no-any-return]
 
     def close(self) -> None:
-        """End the reading as well: left to the garbage collector, it would give its connection back while the pool is locked."""
+        """End the reading as well: left to the garbage collector, it would give its connection
+        back while the pool is locked.
+        """
         self._lines.close()
         self._answer.close()
 

@@ -1,8 +1,9 @@
-"""The same requests to two servers, and what each made of them, in words that do not depend on the server.
+"""The same requests to two servers, and what each made of them, in words that do not depend on the
+server.
 
-A request may speak of what only its server knows by words such as NOW, the version that the object has by then. The
-server must have no controllers, or none that get a turn, or else their doings are in the story too.
-"""
+A request may speak of what only its server knows by words such as NOW, the version that the object
+has by then. The server must have no controllers, or none that get a turn, or else their doings are
+in the story too."""
 
 from __future__ import annotations
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from pytest_kscen.clusters.conformance.case import Transport
 
 
-
 # A story without what one server alone could say. Uids, times, versions and given addresses
 # differ from server to server; what must not differ is which of them are equal and which come
 # first. So each is replaced by its place among its like. Where Kubernetes itself tells in no
@@ -31,12 +31,21 @@ if TYPE_CHECKING:
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TIME = re.compile(r"20[2-9]\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _VERSION = re.compile(
-    r'((?:ResourceVersion in the precondition \(|ResourceVersion in record \(|, current: |resourceVersion"?:"?))(\d+)'
+    r"((?:ResourceVersion in the precondition \(|ResourceVersion in record \(|, current: "
+    r'|resourceVersion"?:"?))(\d+)'
 )
-_QUOTED = re.compile(r'("\{\\".*\}")(?=: )', re.DOTALL)  # an object, as it stands quoted in a message
-_STRANGERS = re.compile(r'unknown field "[^"]*"(?:, unknown field "[^"]*")+')  # which of them is told first is chance
-_PATCH = re.compile(r'(?<=Invalid value: )"map\[.*\]"(?=: )', re.DOTALL)  # a patch, as it stands after half of the work
-_STRUCT = re.compile(r"(?<=Invalid value: )\{.*\}(?=: )|\n@@ -.*", re.DOTALL)  # as the server's own language has it inside
+_QUOTED = re.compile(
+    r'("\{\\".*\}")(?=: )', re.DOTALL
+)  # an object, as it stands quoted in a message
+_STRANGERS = re.compile(
+    r'unknown field "[^"]*"(?:, unknown field "[^"]*")+'
+)  # which of them is told first is chance
+_PATCH = re.compile(
+    r'(?<=Invalid value: )"map\[.*\]"(?=: )', re.DOTALL
+)  # a patch, as it stands after half of the work
+_STRUCT = re.compile(
+    r"(?<=Invalid value: )\{.*\}(?=: )|\n@@ -.*", re.DOTALL
+)  # as the server's own language has it inside
 _UNFIT = re.compile(r"(?<=failed to create typed patch object )(\([^)]*\)): (.*)", re.DOTALL)
 _ADDRESS = re.compile(r"\b10\.0\.0\.\d+\b")
 _TOKEN_VOLUME = re.compile(r"\bkube-api-access-[a-z0-9]{5}\b")
@@ -54,7 +63,9 @@ class Plain:
         self._places: dict[str, str] = {}
 
     def learn(self, value: Any) -> None:
-        """Gather the versions of objects; a list's own version counts the whole server's writes and says nothing."""
+        """Gather the versions of objects; a list's own version counts the whole server's writes
+        and says nothing.
+        """
         if isinstance(value, dict):
             version = value.get("resourceVersion")
             if isinstance(version, str) and version.isdecimal() and "uid" in value:
@@ -67,23 +78,27 @@ class Plain:
 
     def of(self, value: Any) -> Any:
         if isinstance(value, dict):
-            return self._of_map(value)
+            if "items" in value and isinstance(value.get("metadata"), dict):
+                said = {
+                    name: SOME
+                    for name in ("resourceVersion", "continue")
+                    if value["metadata"].get(name)
+                }
+                value = {**value, "metadata": {**value["metadata"], **said}}
+            if value.get("kind") == "Table":
+                value = _ageless(value)
+            if value.get("kind") == "Status":
+                value = _ordered(value)
+            plain = {
+                name: self._version(one) if name == "resourceVersion" else self.of(one)
+                for name, one in value.items()
+            }
+            if isinstance(plain.get("managedFields"), list):
+                plain["managedFields"].sort(key=_writer)
+            return plain
         if isinstance(value, list):
             return [self.of(one) for one in value]
         return self._text(value) if isinstance(value, str) else value
-
-    def _of_map(self, value: dict[str, Any]) -> dict[str, Any]:
-        if "items" in value and isinstance(value.get("metadata"), dict):
-            said = {name: SOME for name in ("resourceVersion", "continue") if value["metadata"].get(name)}
-            value = {**value, "metadata": {**value["metadata"], **said}}
-        if value.get("kind") == "Table":
-            value = _ageless(value)
-        if value.get("kind") == "Status":
-            value = _ordered(value)
-        plain = {name: self._version(one) if name == "resourceVersion" else self.of(one) for name, one in value.items()}
-        if isinstance(plain.get("managedFields"), list):
-            plain["managedFields"].sort(key=_writer)
-        return plain
 
     def _version(self, version: Any) -> Any:
         if not isinstance(version, str) or not version.isdecimal():
@@ -112,25 +127,44 @@ class Plain:
 
 
 def _unfit(found: re.Match[str]) -> str:
-    """What does not fit is told in no order, and of several fields that nobody knows the first one that is met."""
+    """What does not fit is told in no order, and of several fields that nobody knows the first
+    one that is met.
+    """
     why = found[2]
-    return f"{found[1]}: " + ("not all is declared" if "not declared" in why else "\n".join(sorted(why.split("\n"))))
+    return f"{found[1]}: " + (
+        "not all is declared" if "not declared" in why else "\n".join(sorted(why.split("\n")))
+    )
 
 
 def _ageless(table: dict[str, Any]) -> dict[str, Any]:
-    """A table without what depends on when it was asked for, and without the columns' descriptions."""
+    """A table without what depends on when it was asked for, and without the columns'
+    descriptions.
+    """
     columns = [{**column, "description": ""} for column in table.get("columnDefinitions", ())]
     names = [column["name"] for column in columns]
     rows = [
-        {**row, "cells": ["an age" if name in AGES else cell for name, cell in zip(names, row["cells"], strict=False)]}
+        {
+            **row,
+            "cells": [
+                "an age" if name in AGES else cell
+                for name, cell in zip(names, row["cells"], strict=False)
+            ],
+        }
         for row in table.get("rows") or ()
     ]
     said = {name: SOME for name in ("resourceVersion", "continue") if table["metadata"].get(name)}
-    return {**table, "columnDefinitions": columns, "rows": rows, "metadata": {**table["metadata"], **said}}
+    return {
+        **table,
+        "columnDefinitions": columns,
+        "rows": rows,
+        "metadata": {**table["metadata"], **said},
+    }
 
 
 def _ordered(status: dict[str, Any]) -> dict[str, Any]:
-    """A refusal whose causes come in one order, each once; its message tells one cause, but not the order of several."""
+    """A refusal whose causes come in one order, each once; its message tells one cause, but not
+    the order of several.
+    """
     causes = (status.get("details") or {}).get("causes") or []
     if len(causes) < 2:  # noqa: PLR2004
         return status
@@ -141,14 +175,21 @@ def _ordered(status: dict[str, Any]) -> dict[str, Any]:
 
 
 def _writer(entry: Any) -> list[str]:
-    """Entries of one second come in another order than those of two. A refusal may quote what is no entry at all."""
+    """Entries of one second come in another order than those of two.
+
+    A refusal may quote what is no entry at all.
+    """
     if not isinstance(entry, dict):
         return [str(entry)]
-    return [str(entry.get(name, "")) for name in ("operation", "manager", "apiVersion", "subresource")]
+    return [
+        str(entry.get(name, "")) for name in ("operation", "manager", "apiVersion", "subresource")
+    ]
 
 
-
-NOW, THEN = "@now", "@then"  # the object's version when the request is made, and the first one that was asked for
+NOW, THEN = (
+    "@now",
+    "@then",
+)  # the object's version when the request is made, and the first one that was asked for
 UID, NAMESPACE = "@uid", "@namespace"
 TOKEN = "@token"  # noqa: S105  # the next page of the latest list that had one
 WORDS = (NOW, THEN, UID, NAMESPACE, TOKEN)
@@ -174,13 +215,18 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where a sequence is played: a kind, the least body that it takes, and a namespace that is there."""
+    """Where a sequence is played: a kind, the least body that it takes, and a namespace that is
+    there.
+    """
 
     plural: str
     least: Mapping[str, Any]
     namespace: str
-    also: Mapping[str, str] = field(default_factory=dict)  # plural -> group and version of custom kinds
-    is_unsettled: bool = False  # the server would write a new object once more when nothing changes: it is changed at once
+    also: Mapping[str, str] = field(
+        default_factory=dict
+    )  # plural -> group and version of custom kinds
+    # the server would write a new object once more when nothing changes: it is changed at once
+    is_unsettled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +240,13 @@ class Story:
 
 def furnish(road: Transport, stages: Iterable[Stage]) -> None:
     """Make the stages' namespaces, and wait until controllers have put into them what they need."""
-    visitors = [Visitor(road, namespace) for namespace in dict.fromkeys(stage.namespace for stage in stages)]
+    visitors = [
+        Visitor(road, namespace) for namespace in dict.fromkeys(stage.namespace for stage in stages)
+    ]
     for visitor in visitors:
-        visitor.call("POST", "/api/v1/namespaces", {"metadata": {"name": visitor.namespace}}).ok(CREATED)
+        visitor.call("POST", "/api/v1/namespaces", {"metadata": {"name": visitor.namespace}}).ok(
+            CREATED
+        )
     for visitor in visitors:
         visitor.settle()
         visitor.until(functools.partial(_has_certificate, visitor))
@@ -214,8 +264,12 @@ def sweep(road: Transport, stages: Iterable[Stage]) -> None:
             clear(visitor, f"{stage.plural}/{item['metadata']['name']}", item)
 
 
-def play(road: Transport, stage: Stage, moves: Sequence[Move], watching: Mapping[str, str]) -> Story:
-    """Make the requests, then watch twice from the beginning: everything, and by the selectors in `watching`."""
+def play(
+    road: Transport, stage: Stage, moves: Sequence[Move], watching: Mapping[str, str]
+) -> Story:
+    """Make the requests, then watch twice from the beginning: everything, and by the selectors
+    in `watching`.
+    """
     visitor = Visitor(road, stage.namespace, also=stage.also)
     start = visitor.get(stage.plural).ok()
     before = {item["metadata"]["uid"] for item in start["items"]}
@@ -243,21 +297,33 @@ def difference(moves: Sequence[Move], one: Story, other: Story) -> str:
 
 def _parting(one: Any, other: Any, path: str) -> str:
     if isinstance(one, dict) and isinstance(other, dict):
-        parts = (_parting(one.get(name, NOTHING), other.get(name, NOTHING), f"{path}.{name}") for name in {**one, **other})
+        parts = (
+            _parting(one.get(name, NOTHING), other.get(name, NOTHING), f"{path}.{name}")
+            for name in {**one, **other}
+        )
         return next(filter(None, parts), "")
     if isinstance(one, list) and isinstance(other, list):
         pairs = enumerate(itertools.zip_longest(one, other, fillvalue=NOTHING))
-        return next(filter(None, (_parting(*pair, f"{path}[{place}]") for place, pair in pairs)), "")
+        return next(
+            filter(None, (_parting(*pair, f"{path}[{place}]") for place, pair in pairs)), ""
+        )
     return "" if one == other and type(one) is type(other) else f"{path}: {one!r} and {other!r}"
 
 
 def overlaid(base: Any, piece: Any) -> Any:
     """A piece laid over a base: maps by name, lists by position."""
     if isinstance(base, dict) and isinstance(piece, dict):
-        both = {name: overlaid(base[name], part) if name in base else part for name, part in piece.items()}
+        both = {
+            name: overlaid(base[name], part) if name in base else part
+            for name, part in piece.items()
+        }
         return {**base, **both}
     if isinstance(base, list) and isinstance(piece, list):
-        return [overlaid(*pair) for pair in zip(base, piece, strict=False)] + base[len(piece) :] + piece[len(base) :]
+        return (
+            [overlaid(*pair) for pair in zip(base, piece, strict=False)]
+            + base[len(piece) :]
+            + piece[len(base) :]
+        )
     return piece
 
 
@@ -281,7 +347,11 @@ class Memory:
         if word == TOKEN:
             return self._token
         found = self._visitor.get(place) if "/" in place else None
-        metadata = found.body["metadata"] if found and found.status == OK else {"resourceVersion": self._start, "uid": "nobody's"}
+        metadata = (
+            found.body["metadata"]
+            if found and found.status == OK
+            else {"resourceVersion": self._start, "uid": "nobody's"}
+        )
         if word == THEN:
             return self._first.setdefault(place, metadata["resourceVersion"])
         return str(metadata["uid" if word == UID else "resourceVersion"])
@@ -289,7 +359,10 @@ class Memory:
 
 def make(visitor: Visitor, stage: Stage, move: Move, memory: Memory) -> Any:
     place = "/".join(move.path.split("/")[:2])
-    meanings = {word: memory.meaning(word, place) for word in _words_in([move.body, *(value for _, value in move.query)])}
+    meanings = {
+        word: memory.meaning(word, place)
+        for word in _words_in([move.body, *(value for _, value in move.query)])
+    }
     body, query = move.body, dict(move.query)
     if meanings:
         body, query = _translated(body, meanings), _translated(query, meanings)
@@ -303,9 +376,12 @@ def make(visitor: Visitor, stage: Stage, move: Move, memory: Memory) -> Any:
         answer.headers.get("warning", "").removeprefix("299 ").split(", 299 ")
     )  # of several, it is chance which is first
     if method == "PATCH" and answer.status == NOT_FOUND:
-        warnings = []  # the real server's cache may still know an object that is gone, and look at the patch
+        # the real server's cache may still know an object that is gone, and look at the patch
+        warnings = []
     if answer.status == CREATED and stage.is_unsettled and query.get("dryRun") != "All":
-        visitor.patch(f"{stage.plural}/{answer.body['metadata']['name']}", SETTLED, fieldManager="settler")
+        visitor.patch(
+            f"{stage.plural}/{answer.body['metadata']['name']}", SETTLED, fieldManager="settler"
+        )
     return [answer.status, answer.headers.get("content-type"), warnings, answer.body]
 
 
@@ -334,7 +410,10 @@ def heard(visitor: Visitor, stage: Stage, start: str, watching: Mapping[str, str
     path = f"{stage.plural}/{LAST}"
     meanings = {NAMESPACE: stage.namespace}
     visitor.call("POST", stage.plural, _translated(last, meanings)).ok(CREATED)
-    heard = [_until_last(visitor, stage.plural, {**query, "resourceVersion": start}) for query in ({}, watching)]
+    heard = [
+        _until_last(visitor, stage.plural, {**query, "resourceVersion": start})
+        for query in ({}, watching)
+    ]
     clear(visitor, path, visitor.get(path).ok())
     return heard
 
@@ -342,13 +421,17 @@ def heard(visitor: Visitor, stage: Stage, start: str, watching: Mapping[str, str
 def _until_last(visitor: Visitor, plural: str, query: Mapping[str, str]) -> list[Any]:
     heard = []
     with visitor.watch(plural, timeoutSeconds=PATIENCE, **query) as stream:
-        while (event := next(stream))["type"] == "ERROR" or event["object"]["metadata"]["name"] != LAST:
+        while (event := next(stream))["type"] == "ERROR" or event["object"]["metadata"][
+            "name"
+        ] != LAST:
             heard.append([event["type"], event["object"]])
     return heard
 
 
 def _ours(visitor: Visitor, plural: str, before: set[str]) -> list[Any]:
-    return [item for item in visitor.get(plural).ok()["items"] if item["metadata"]["uid"] not in before]
+    return [
+        item for item in visitor.get(plural).ok()["items"] if item["metadata"]["uid"] not in before
+    ]
 
 
 def clear(visitor: Visitor, path: str, item: Any) -> None:

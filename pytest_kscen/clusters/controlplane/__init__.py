@@ -1,4 +1,5 @@
-"""The real control plane as local processes: etcd, kube-apiserver, kube-controller-manager, kube-scheduler.
+"""The real control plane as local processes: etcd, kube-apiserver, kube-controller-manager,
+kube-scheduler.
 
 No simulated machine may enter here but through simulation.assembly.
 """

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # The real kube-scheduler as scenarios need it: with a configuration of theirs, and asked
 # whether it has anything left to do.
 
@@ -70,7 +69,9 @@ BINDING = re.compile(r'^scheduler_goroutines\{operation="binding"[^}]*\} (\S+)',
 class RealScheduler:
     """One control plane's."""
 
-    def __init__(self, processes: Processes, layout: Layout, program: pathlib.Path, port: int, clock: Clock) -> None:
+    def __init__(
+        self, processes: Processes, layout: Layout, program: pathlib.Path, port: int, clock: Clock
+    ) -> None:
         self._processes = processes
         self._layout = layout
         self._program = program
@@ -80,28 +81,41 @@ class RealScheduler:
         self._sockets = Sockets()
 
     async def restart(self, configuration: dict[str, Any] | None = None) -> None:
-        """Begin anew with this KubeSchedulerConfiguration; what it leaves open is as repeatable as it can be."""
+        """Begin anew with this KubeSchedulerConfiguration; what it leaves open is as repeatable
+        as it can be.
+        """
         await self._end()
         path = self._layout.folder / "scheduler-of-scenarios.yaml"
-        path.write_text(json.dumps({**self._layout.scheduler_configuration(), **REPEATABLE, **(configuration or {})}))
+        path.write_text(
+            json.dumps(
+                {**self._layout.scheduler_configuration(), **REPEATABLE, **(configuration or {})}
+            )
+        )
         flags = {
             "config": path.name,
             "bind-address": "127.0.0.1",
             "secure-port": self._port,
             "authorization-always-allow-paths": "/metrics,/healthz",
         }
-        self._processes.start(PROGRAM, [str(self._program), *(f"--{name}={value}" for name, value in flags.items())])
+        self._processes.start(
+            PROGRAM, [str(self._program), *(f"--{name}={value}" for name, value in flags.items())]
+        )
         end = self._clock.now() + SCHEDULER_TIMEOUT
         while not await self._answers():
             if (self._layout.folder / f"{PROGRAM}.exit").exists() or self._clock.now() > end:
                 words = self._processes.log_tail(PROGRAM)
-                raise ClusterRefused(f"the real {PROGRAM} did not start with this configuration. The end of its log:\n{words}")
+                raise ClusterRefused(
+                    f"the real {PROGRAM} did not start with this configuration. The end "
+                    f"of its log:\n{words}"
+                )
             await self._clock.sleep(LOOK_AGAIN)
 
     async def _end(self) -> None:
         exit_code = self._layout.folder / f"{PROGRAM}.exit"
         if not exit_code.exists():
-            os.kill(self._processes.pid(PROGRAM), signal.SIGKILL)  # it holds nothing that another could not take up
+            os.kill(
+                self._processes.pid(PROGRAM), signal.SIGKILL
+            )  # it holds nothing that another could not take up
         end = self._clock.now() + SCHEDULER_TIMEOUT
         while not exit_code.exists() and self._clock.now() < end:
             await self._clock.sleep(LOOK_AGAIN)
@@ -114,21 +128,27 @@ class RealScheduler:
             return False
 
     async def is_idle(self, *, nodes: int, pods: int, gated: int, parked: int) -> bool:
-        """Whether it knows so many nodes, pods that have one and pods at gates, and has none in its queues or on its way.
+        """Whether it knows so many nodes, pods that have one and pods at gates, and has none in its
+        queues or on its way.
 
-        So many pods at least must be parked, as it knows: one that it is just looking at is in no queue. Nor does one come within
-        a moment. Without any node it tries all pods again for ever, and that is no work. What it knows of nodes and placed pods
-        it tells once a second.
-        """
+        So many pods at least must be parked, as it knows: one that it is just looking at is in no
+        queue. Nor does one come within a moment. Without any node it tries all pods again for ever,
+        and that is no work. What it knows of nodes and placed pods it tells once a second."""
         try:
             before = await self._metrics()
             await self._clock.sleep(BETWEEN_LOOKS)
             after = await self._metrics()
         except (aiohttp.ClientError, OSError, TimeoutError):
             return False
-        pending = [float(count) for queue, count in PENDING.findall(after) if nodes or queue != "backoff"]
+        pending = [
+            float(count) for queue, count in PENDING.findall(after) if nodes or queue != "backoff"
+        ]
         waiting = pending + [float(count) for count in BINDING.findall(after)]
-        if (_sum(CACHED_NODES, after), _sum(CACHED_PODS, after), _sum(GATED, after)) != (nodes, pods, gated):
+        if (_sum(CACHED_NODES, after), _sum(CACHED_PODS, after), _sum(GATED, after)) != (
+            nodes,
+            pods,
+            gated,
+        ):
             return False
         if nodes and _sum(PARKED, after) < parked:
             return False
@@ -138,8 +158,12 @@ class RealScheduler:
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=5)
             connector = aiohttp.TCPConnector(socket_factory=self._sockets.make)
-            self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=False)
-        async with self._session.get(f"https://127.0.0.1:{self._port}/metrics", ssl=_unverified()) as response:
+            self._session = aiohttp.ClientSession(
+                connector=connector, timeout=timeout, trust_env=False
+            )
+        async with self._session.get(
+            f"https://127.0.0.1:{self._port}/metrics", ssl=_unverified()
+        ) as response:
             return await response.text()
 
     async def close(self) -> None:
@@ -182,10 +206,14 @@ class Holding:
         self._turn = asyncio.Lock()
 
     async def follow(self, api: Api, clock: Clock) -> Never:
-        """From now on Scenarios are obeyed; when nobody follows them any more, everybody goes on."""
+        """From now on Scenarios are obeyed; when nobody follows them any more, everybody goes
+        on.
+        """
         self._scenarios = scenarios = Informer(api, clock, SCENARIOS)
         scenarios.on_change(self._look_again)
-        following = asyncio.get_running_loop().create_task(scenarios.run(), name="scenarios that hold programs")
+        following = asyncio.get_running_loop().create_task(
+            scenarios.run(), name="scenarios that hold programs"
+        )
         try:
             while True:
                 self._changed.clear()
@@ -196,18 +224,22 @@ class Holding:
             for program in list(self._stopped):
                 self._go_on(program)
 
-    def _look_again(self, new: Obj | None, old: Obj | None) -> None:  # noqa: ARG002  # every change is one
+    # every change is one
+    def _look_again(self, new: Obj | None, old: Obj | None) -> None:  # noqa: ARG002
         self._changed.set()
 
     async def obey(self, api: Api) -> None:
         """Hold, and let go, as the Scenarios say at this moment."""
-        async with self._turn:  # what one has read must not be done after what another has read later
+        async with (
+            self._turn
+        ):  # what one has read must not be done after what another has read later
             scenarios = await self._live(api)
             for program in PROGRAMS:
                 if may_work(scenarios, program):
                     self._go_on(program)
-                else:
-                    self._stop(program)
+                elif program not in self._stopped:
+                    self._stopped.add(program)
+                    self._signal(program, signal.SIGSTOP)
 
     async def _live(self, api: Api) -> list[Obj]:
         """The one that is on, as it is at this moment."""
@@ -216,11 +248,6 @@ class Holding:
                 return [await api.get(SCENARIOS, scenario["metadata"]["name"])]
         return []
 
-    def _stop(self, program: str) -> None:
-        if program not in self._stopped:
-            self._stopped.add(program)
-            self._signal(program, signal.SIGSTOP)
-
     def _go_on(self, program: str) -> None:
         if program in self._stopped:
             self._stopped.discard(program)
@@ -228,9 +255,10 @@ class Holding:
             self._signal(program, signal.SIGCONT)
 
     def _signal(self, program: str, what: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError, FileNotFoundError):  # it has ended, which others tell
+        with contextlib.suppress(
+            ProcessLookupError, FileNotFoundError
+        ):  # it has ended, which others tell
             os.kill(self._processes.pid(program), what)
-
 
 
 NODES_READY_TIMEOUT = 60.0
@@ -248,37 +276,55 @@ class ControlPlaneCluster(LiveCluster):
             undo.callback(self.processes.close)
             self.kubeconfig = layout.kubeconfig
             super().__init__(
-                "controlplane", runner, functools.partial(configuration_of, self.kubeconfig), seed=seed, owned=True, users=USERS
+                "controlplane",
+                runner,
+                functools.partial(configuration_of, self.kubeconfig),
+                seed=seed,
+                owned=True,
+                users=USERS,
             )
             self.holding = Holding(self.processes, runner.clock)
             program = programs.find()["kube-scheduler"]
-            self.scheduler = RealScheduler(self.processes, layout, program, free_port(), runner.clock)
+            self.scheduler = RealScheduler(
+                self.processes, layout, program, free_port(), runner.clock
+            )
             self.site = Site.of(runner.clock, self.chance, nodes=nodes)
             web = Web(self.site, runner.clock, self.chance.stream("packets that are sent again"))
             self._tunnel = Tunnel(layout.tunnel, make_keys().context(), self.site.logs.read, web)
             undo.callback(super().close)
-            self._attach_machines(nodes)
+            # Simulated nodes and their kubelets; everything else is real.
+            self.runner.call(self._start_actors())
+            if not self.runner.until(
+                lambda: self.runner.call(self._has_ready(nodes)), NODES_READY_TIMEOUT
+            ):
+                raise ClusterRefused(
+                    f"the real control plane has not seen its {nodes} simulated nodes "
+                    f"ready within {NODES_READY_TIMEOUT:.0f} s"
+                )
             undo.pop_all()
-
-    def _attach_machines(self, nodes: int) -> None:
-        """Simulated nodes and their kubelets; everything else is real."""
-        self.runner.call(self._start_actors())
-        if not self.runner.until(lambda: self.runner.call(self._has_ready(nodes)), NODES_READY_TIMEOUT):
-            raise ClusterRefused(f"the real control plane has not seen its {nodes} simulated nodes ready within {NODES_READY_TIMEOUT:.0f} s")
 
     async def _start_actors(self) -> None:
         await self._tunnel.open()
-        for name, life in actors("controlplane", self.api, self.runner.clock, self.chance, site=self.site):
+        for name, life in actors(
+            "controlplane", self.api, self.runner.clock, self.chance, site=self.site
+        ):
             self.runner.start(life, name)
 
     async def _has_ready(self, nodes: int) -> bool:
         """Ready, and free of the taint that keeps pods off a new node."""
         listed = (await self._api.list(NODES)).items
-        return sum(is_true(node, "Ready") and not node["spec"].get("taints") for node in listed) >= nodes
+        return (
+            sum(is_true(node, "Ready") and not node["spec"].get("taints") for node in listed)
+            >= nodes
+        )
 
     def _open_parent(self, _: pathlib.Path | None, namespace: str) -> Parent:
-        """The same API server in a second role: nodes that are kept for virtual machines, and a namespace of these."""
-        self.runner.call(parents.add_nodes(self.api("virtualization-installer"), self.runner.clock, self.site))
+        """The same API server in a second role: nodes that are kept for virtual machines, and a
+        namespace of these.
+        """
+        self.runner.call(
+            parents.add_nodes(self.api("virtualization-installer"), self.runner.clock, self.site)
+        )
         return parents.virtualize(
             self.runner,
             self.api,
@@ -288,12 +334,17 @@ class ControlPlaneCluster(LiveCluster):
             namespace=namespace or parents.NAMESPACE,
         )
 
-    def until(self, condition: Callable[[], object], timeout: str | float | timedelta = "5m") -> None:
+    def until(
+        self, condition: Callable[[], object], timeout: str | float | timedelta = "5m"
+    ) -> None:
         try:
             super().until(condition, timeout)
         except TimeoutError as error:
             if dead := self.processes.ended():
-                error.add_note(f"{dead} of the real control plane has ended. The end of its log:\n{self.processes.log_tail(dead)}")
+                error.add_note(
+                    f"{dead} of the real control plane has ended. The end of its "
+                    f"log:\n{self.processes.log_tail(dead)}"
+                )
             raise
 
     async def _put_away(self) -> None:

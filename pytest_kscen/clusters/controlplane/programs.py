@@ -1,4 +1,6 @@
-"""Where the control plane's programs are: in KUBEBUILDER_ASSETS, in the project's cache, or on PATH, in this order."""
+"""Where the control plane's programs are: in KUBEBUILDER_ASSETS, in the project's cache, or on
+PATH, in this order.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-
 # The Go module that pins the real control plane: where it lies, and what it asks for.
 
 
 _HERE = pathlib.Path(__file__).parent
-_PLACES = (_HERE / "gomodule", _HERE.parents[2] / "controlplane")  # in an installed wheel; in a checkout
+_PLACES = (
+    _HERE / "gomodule",
+    _HERE.parents[2] / "controlplane",
+)  # in an installed wheel; in a checkout
 
 
 @functools.cache
@@ -32,7 +36,9 @@ def go_module_folder() -> pathlib.Path:
     for place in _PLACES:
         if (place / "go.mod").is_file():
             return place
-    raise FileNotFoundError(f"this installation lacks the Go module of the control plane; it should be in {_PLACES[0]}")
+    raise FileNotFoundError(
+        f"this installation lacks the Go module of the control plane; it should be in {_PLACES[0]}"
+    )
 
 
 @functools.cache
@@ -52,18 +58,25 @@ def kubernetes_version() -> str:
 def go_tools() -> dict[str, str]:
     """Each program's name, and its package."""
     packages = re.findall(r"^\t(\S+)$", _first(r"^tool \(\n(.*?)^\)"), re.MULTILINE)
-    return {"etcd" if "etcd.io" in package else package.rpartition("/")[2]: package for package in packages}
+    return {
+        "etcd" if "etcd.io" in package else package.rpartition("/")[2]: package
+        for package in packages
+    }
 
 
 def linker_flags() -> str:
-    """Stripped, and stamped with the version, which a build from a module does not know by itself."""
+    """Stripped, and stamped with the version, which a build from a module does not know by
+    itself.
+    """
     return f"-s -w -X k8s.io/component-base/version.gitVersion={kubernetes_version()}"
 
 
 @functools.cache
 def fingerprint() -> str:
     """A name that changes with anything that would make another build."""
-    digest = hashlib.sha256((go_module_folder() / "go.sum").read_bytes() + (go_module_text() + linker_flags()).encode())
+    digest = hashlib.sha256(
+        (go_module_folder() / "go.sum").read_bytes() + (go_module_text() + linker_flags()).encode()
+    )
     return f"{kubernetes_version()}-{digest.hexdigest()[:12]}"
 
 
@@ -72,7 +85,6 @@ def _first(pattern: str) -> str:
     if not found:
         raise ValueError(f"{go_module_folder() / 'go.mod'} has no line like {pattern}")
     return found[1]
-
 
 
 SERVERS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
@@ -102,7 +114,10 @@ def find(names: tuple[str, ...] = SERVERS) -> dict[str, pathlib.Path]:
     if absent := missing(names):
         assets = os.environ.get("KUBEBUILDER_ASSETS")
         looked = f"in KUBEBUILDER_ASSETS ({assets or 'not set'}), in {built()} or on PATH"
-        raise ClusterRefused(f"the real control plane needs {', '.join(absent)}: not found {looked}. Build it with: {BUILD}")
+        raise ClusterRefused(
+            f"the real control plane needs {', '.join(absent)}: not found {looked}. Build "
+            f"it with: {BUILD}"
+        )
     return {name: path for name in names if (path := _find(name))}
 
 
@@ -137,13 +152,41 @@ def build(say: Callable[[str], None]) -> pathlib.Path:
     if wanted:
         go = _go()
         folder.mkdir(parents=True, exist_ok=True)
-        say(f"building Kubernetes {kubernetes_version()} into {folder}; minutes from a cold cache, seconds from a warm one")
+        say(
+            f"building Kubernetes {kubernetes_version()} into {folder}; minutes from a "
+            "cold cache, seconds from a warm one"
+        )
         for number, (name, package) in enumerate(wanted.items(), 1):
             say(f"[{number}/{len(wanted)}] {name} ...")
             began = elapsed()
-            _build_one(go, package, folder / name)
+            # The program appears under its name only when it is whole.
+            target = folder / name
+            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".building-") as scratch:
+                made = pathlib.Path(scratch) / target.name
+                command = [
+                    go,
+                    "build",
+                    "-mod=readonly",
+                    "-trimpath",
+                    "-ldflags",
+                    linker_flags(),
+                    "-o",
+                    str(made),
+                    package,
+                ]
+                done = _run(command)
+                if done.returncode:
+                    tail = "\n".join(done.stderr.splitlines()[-TAIL:])
+                    raise ClusterRefused(
+                        f"building {target.name} failed: {' '.join(command)} (in "
+                        f"{go_module_folder()})\n{tail}"
+                    )
+                made.rename(target)
             size = (folder / name).stat().st_size / 2**20
-            say(f"[{number}/{len(wanted)}] {name} built in {elapsed() - began:.0f} s ({size:.0f} MiB)")
+            say(
+                f"[{number}/{len(wanted)}] {name} built in {elapsed() - began:.0f} s "
+                f"({size:.0f} MiB)"
+            )
     return folder
 
 
@@ -154,25 +197,21 @@ def clean() -> list[pathlib.Path]:
     return folders
 
 
-def _build_one(go: str, package: str, target: pathlib.Path) -> None:
-    """The program appears under its name only when it is whole."""
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".building-") as scratch:
-        made = pathlib.Path(scratch) / target.name
-        command = [go, "build", "-mod=readonly", "-trimpath", "-ldflags", linker_flags(), "-o", str(made), package]
-        done = _run(command)
-        if done.returncode:
-            tail = "\n".join(done.stderr.splitlines()[-TAIL:])
-            raise ClusterRefused(f"building {target.name} failed: {' '.join(command)} (in {go_module_folder()})\n{tail}")
-        made.rename(target)
-
-
 def _go() -> str:
-    """The Go to build with. A Go from 1.21 on fetches a newer one by itself if it may, so it is asked inside the module."""
+    """The Go to build with.
+
+    A Go from 1.21 on fetches a newer one by itself if it may, so it is asked inside the module.
+    """
     wanted = go_version()
-    advice = f"install Go {wanted} or newer (https://go.dev/dl), or put ready programs into KUBEBUILDER_ASSETS"
+    advice = (
+        f"install Go {wanted} or newer (https://go.dev/dl), or put ready programs into "
+        "KUBEBUILDER_ASSETS"
+    )
     go = shutil.which("go")
     if go is None:
-        raise ClusterRefused(f"building the control plane needs Go, and there is no `go` on PATH: {advice}")
+        raise ClusterRefused(
+            f"building the control plane needs Go, and there is no `go` on PATH: {advice}"
+        )
     asked = _run([go, "env", "GOVERSION"])
     found = asked.stdout.strip().removeprefix("go")
     if asked.returncode or not found:
@@ -188,4 +227,11 @@ def _order(version: str) -> tuple[int, ...]:
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
-    return subprocess.run(command, cwd=go_module_folder(), env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command,
+        cwd=go_module_folder(),
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )

@@ -1,8 +1,8 @@
-"""From a wish to a control plane that answers: a port, files, four processes, and a bounded wait for each to be of use.
+"""From a wish to a control plane that answers: a port, files, four processes, and a bounded wait
+for each to be of use.
 
-A port that somebody else took in the meantime means another start with another port. Whatever else goes wrong is told
-with the last lines of the log that knows.
-"""
+A port that somebody else took in the meantime means another start with another port. Whatever else
+goes wrong is told with the last lines of the log that knows."""
 
 from __future__ import annotations
 
@@ -30,11 +30,9 @@ from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.objects.resources import SERVICE_ACCOUNTS
 
 if TYPE_CHECKING:
-    import pathlib
     from collections.abc import Callable, Coroutine, Mapping
 
     from pytest_kscen.clock import WallRunner
-
 
 
 # The test run's end of the supervisor: start a process, see whether it has ended and why, end
@@ -47,7 +45,9 @@ TAIL = 15
 
 
 class Processes:
-    """Processes with a folder of their own, which nobody else may read; all of it goes when the test run goes."""
+    """Processes with a folder of their own, which nobody else may read; all of it goes when the
+    test run goes.
+    """
 
     def __init__(self, patience: float = STOP_TIMEOUT) -> None:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kscen-controlplane-"))
@@ -93,7 +93,6 @@ class Processes:
 # key that signs service accounts.
 
 
-
 def random_token() -> str:
     return secrets.token_urlsafe(32)
 
@@ -101,7 +100,9 @@ def random_token() -> str:
 def signing_key() -> bytes:
     key = ec.generate_private_key(ec.SECP256R1())
     return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
     )
 
 
@@ -146,10 +147,29 @@ class Layout:
         tokens = {name: random_token() for name in people}
         rows = [f'{tokens[name]},{name},{name},"{group}"' for name, group in people.items()]
         self._write("tokens.csv", "\n".join(rows).encode())
-        for name, path in ((ADMIN, self.kubeconfig), (CONTROLLERS, "controllers"), (SCHEDULER, "scheduler")):
-            self._write(str(path), json.dumps(self._kubeconfig(name, tokens[name]), indent=2).encode())
+        for name, path in (
+            (ADMIN, self.kubeconfig),
+            (CONTROLLERS, "controllers"),
+            (SCHEDULER, "scheduler"),
+        ):
+            self._write(
+                str(path), json.dumps(self._kubeconfig(name, tokens[name]), indent=2).encode()
+            )
         self._write("scheduler.yaml", json.dumps(self.scheduler_configuration()).encode())
-        self._write("egress.yaml", json.dumps(self._egress_configuration()).encode())
+        connection = {
+            "proxyProtocol": "HTTPConnect",
+            "transport": {"uds": {"udsName": str(self.tunnel)}},
+        }
+        self._write(
+            "egress.yaml",
+            json.dumps(
+                {
+                    "apiVersion": "apiserver.k8s.io/v1beta1",
+                    "kind": "EgressSelectorConfiguration",
+                    "egressSelections": [{"name": "cluster", "connection": connection}],
+                }
+            ).encode(),
+        )
 
     def etcd(self, program: pathlib.Path) -> list[str]:
         peer = "http://127.0.0.1:0"
@@ -189,7 +209,8 @@ class Layout:
         flags = {
             "kubeconfig": "controllers",
             "service-account-private-key-file": "service-accounts.key",
-            "use-service-account-credentials": "true",  # each controller with its own rights, as clusters have it
+            # each controller with its own rights, as clusters have it
+            "use-service-account-credentials": "true",
             "root-ca-file": "ca.crt",
             "leader-elect": "false",
             "secure-port": 0,
@@ -200,15 +221,6 @@ class Layout:
 
     def scheduler(self, program: pathlib.Path) -> list[str]:
         return _command(program, {"config": "scheduler.yaml", "secure-port": 0})
-
-    def _egress_configuration(self) -> dict[str, object]:
-        """Whatever is meant for machines goes through the tunnel."""
-        connection = {"proxyProtocol": "HTTPConnect", "transport": {"uds": {"udsName": str(self.tunnel)}}}
-        return {
-            "apiVersion": "apiserver.k8s.io/v1beta1",
-            "kind": "EgressSelectorConfiguration",
-            "egressSelections": [{"name": "cluster", "connection": connection}],
-        }
 
     def scheduler_configuration(self) -> dict[str, object]:
         return {
@@ -223,7 +235,13 @@ class Layout:
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [
-                {"name": "kscen", "cluster": {"server": self.server, "certificate-authority": str(self.folder / "ca.crt")}}
+                {
+                    "name": "kscen",
+                    "cluster": {
+                        "server": self.server,
+                        "certificate-authority": str(self.folder / "ca.crt"),
+                    },
+                }
             ],
             "users": [{"name": user, "user": {"token": token}}],
             "contexts": [{"name": "kscen", "context": {"cluster": "kscen", "user": user}}],
@@ -231,13 +249,14 @@ class Layout:
         }
 
     def _write(self, name: str, content: bytes) -> None:
-        with open(self.folder / name, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+        with open(
+            self.folder / name, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)
+        ) as file:
             file.write(content)
 
 
 def _command(program: pathlib.Path, flags: Mapping[str, object]) -> list[str]:
     return [str(program), *(f"--{name}={value}" for name, value in flags.items())]
-
 
 
 AGENT = "pytest-kscen"
@@ -265,7 +284,10 @@ def start(runner: WallRunner) -> tuple[Processes, Layout]:
             raise
         else:
             return processes, layout
-    raise ClusterRefused(f"no port for a kube-apiserver: {PORTS_TRIED} that were free were taken before it came up; try again")
+    raise ClusterRefused(
+        f"no port for a kube-apiserver: {PORTS_TRIED} that were free were taken before it "
+        "came up; try again"
+    )
 
 
 class _Start:
@@ -284,7 +306,10 @@ class _Start:
             start("etcd", layout.etcd(found["etcd"]))
             start("kube-apiserver", layout.api_server(found["kube-apiserver"]))
             self._wait("kube-apiserver", self._ready)
-            start("kube-controller-manager", layout.controller_manager(found["kube-controller-manager"]))
+            start(
+                "kube-controller-manager",
+                layout.controller_manager(found["kube-controller-manager"]),
+            )
             start("kube-scheduler", layout.scheduler(found["kube-scheduler"]))
             self._wait("kube-controller-manager", self._has_service_account)
         finally:
@@ -315,7 +340,9 @@ class _Start:
         words = self._processes.log_tail(program)
         if "address already in use" in words:
             return _PortTakenError(program)
-        return ClusterRefused(f"the real control plane did not start: {program} {what}. The end of its log:\n{words}")
+        return ClusterRefused(
+            f"the real control plane did not start: {program} {what}. The end of its log:\n{words}"
+        )
 
 
 def free_port() -> int:

@@ -1,9 +1,9 @@
 """A program of its own that ends a control plane with the test run, however the run ends.
 
-It starts a process for each line of JSON on its standard input and writes how one ended into `<name>.exit`. When that
-input closes or the parent is gone (killed, even), it ends the processes, newest first, and removes their folder. Should
-it be killed itself, the kernel ends its children. It imports nothing of ours, so that it starts at once.
-"""
+It starts a process for each line of JSON on its standard input and writes how one ended into
+`<name>.exit`. When that input closes or the parent is gone (killed, even), it ends the processes,
+newest first, and removes their folder. Should it be killed itself, the kernel ends its children. It
+imports nothing of ours, so that it starts at once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ class Supervisor:
         while True:
             for ready, _ in self._poller.poll():
                 if ready in self._children:
-                    self._note_end(ready)
+                    name, child = self._children.pop(ready)
+                    self._poller.unregister(ready)
+                    os.close(ready)
+                    (self._folder / f"{name}.exit").write_text(str(child.wait()))
                 elif ready == parent:
                     return
                 else:
@@ -68,12 +71,6 @@ class Supervisor:
         whole = self._folder / f"{name}.pid.new"
         whole.write_text(str(child.pid))
         whole.rename(self._folder / f"{name}.pid")  # whoever looks for it finds all of it
-
-    def _note_end(self, watched: int) -> None:
-        name, child = self._children.pop(watched)
-        self._poller.unregister(watched)
-        os.close(watched)
-        (self._folder / f"{name}.exit").write_text(str(child.wait()))
 
     def end(self) -> None:
         """End everybody, each after those that came later, and leave nothing."""

@@ -1,9 +1,9 @@
-"""The way from the real API server to machines that are simulated: it connects through a socket that ends here.
+"""The way from the real API server to machines that are simulated: it connects through a socket
+that ends here.
 
-Whatever it wants of a kubelet, which is the log of a container, is answered in this process, whichever address the node
-has; and what it passes on to a simulated pod, by that pod. Everything else, such as a webhook, is passed on to where it was
-meant to go.
-"""
+Whatever it wants of a kubelet, which is the log of a container, is answered in this process,
+whichever address the node has; and what it passes on to a simulated pod, by that pod. Everything
+else, such as a webhook, is passed on to where it was meant to go."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from pytest_kscen.embedded.kubelet.pod_http import Web
-    ReadLog = Callable[[str, str, str, Mapping[str, str]], Awaitable[str]]
 
+    ReadLog = Callable[[str, str, str, Mapping[str, str]], Awaitable[str]]
 
 
 # A connection of the real API server to a simulated pod: HTTP, request after request, answered
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 ENDS = {"connection", "content-length", "transfer-encoding"}  # headers of one hop
 
 
-async def answer_for(web: Web, address: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def answer_for(
+    web: Web, address: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     try:
         await web.dial(address, port)
     except OSError as error:
@@ -58,11 +60,18 @@ async def _next_call(reader: asyncio.StreamReader) -> HttpCall | None:
         return None
     first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
     method, target, _ = first.split(" ")
-    headers = [(name.strip(), value.strip()) for name, _, value in (line.partition(":") for line in lines)]
+    headers = [
+        (name.strip(), value.strip()) for name, _, value in (line.partition(":") for line in lines)
+    ]
     found = {name.lower(): value for name, value in headers}
     if "chunked" in found.get("transfer-encoding", ""):
         return HttpCall(method, target, tuple(headers), await _chunks(reader))
-    return HttpCall(method, target, tuple(headers), await reader.readexactly(int(found.get("content-length") or 0)))
+    return HttpCall(
+        method,
+        target,
+        tuple(headers),
+        await reader.readexactly(int(found.get("content-length") or 0)),
+    )
 
 
 async def _chunks(reader: asyncio.StreamReader) -> bytes:
@@ -82,7 +91,6 @@ def _written(answer: HttpAnswer, *, is_head: bool) -> bytes:
     return "\r\n".join(lines).encode() + (b"" if is_head else answer.body)
 
 
-
 logger = logging.getLogger(__name__)
 
 KUBELET_PORT = 10250
@@ -91,7 +99,9 @@ KUBELET_PORT = 10250
 class Tunnel:
     """The socket. `read_log` is asked with namespace, pod, container and the query."""
 
-    def __init__(self, path: pathlib.Path, tls: ssl.SSLContext, read_log: ReadLog, web: Web) -> None:
+    def __init__(
+        self, path: pathlib.Path, tls: ssl.SSLContext, read_log: ReadLog, web: Web
+    ) -> None:
         self._path = path
         self._tls = tls
         self._read_log = read_log
@@ -115,7 +125,12 @@ class Tunnel:
         self._visits[task] = None
         try:
             await self._serve(reader, writer)
-        except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        except (
+            OSError,
+            ValueError,
+            asyncio.IncompleteReadError,
+            asyncio.LimitOverrunError,
+        ) as error:
             logger.debug("a visit of the API server broke off: %s", error)
         finally:
             del self._visits[task]
@@ -136,7 +151,13 @@ class Tunnel:
         _, path, _ = await _request_line(reader)
         code, text = await self._answer(path)
         body = text.encode()
-        writer.write(f"HTTP/1.1 {code} -\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        writer.write(
+            (
+                f"HTTP/1.1 {code} -\r\nContent-Type: text/plain\r\nContent-Length: "
+                f"{len(body)}\r\n\r\n"
+            ).encode()
+            + body
+        )
         await writer.drain()
 
     async def _answer(self, target: str) -> tuple[int, str]:
@@ -144,7 +165,9 @@ class Tunnel:
         match [unquote(part) for part in url.path.split("/")]:
             case ["", "containerLogs", namespace, pod, container]:
                 try:
-                    return 200, await self._read_log(namespace, pod, container, dict(parse_qsl(url.query)))
+                    return 200, await self._read_log(
+                        namespace, pod, container, dict(parse_qsl(url.query))
+                    )
                 except ApiError as error:
                     return int(error.status["code"]), error.message
         return 404, f"simulated kubelets do not serve {url.path}"
@@ -159,7 +182,9 @@ async def _request_line(reader: asyncio.StreamReader) -> list[str]:
     return words
 
 
-async def _pass_on(host: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pass_on(
+    host: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     try:
         far_reader, far_writer = await asyncio.open_connection(host, port)
     except (OSError, OverflowError) as error:

@@ -34,7 +34,9 @@ def _kind(path: str, row: dict[str, Any]) -> Kind:
         short_names=tuple(row.get("shortNames", ())),
         categories=tuple(row.get("categories", ())),
         verbs=tuple(row["verbs"]),
-        subresources={name: _subresource(part) for name, part in row.get("subresources", {}).items()},
+        subresources={
+            name: _subresource(part) for name, part in row.get("subresources", {}).items()
+        },
         schema=BuiltinSchema(group, version, row["kind"]),
         rules=RULES.get((group, plural), PLAIN),
         conversion=CONVERSIONS.get((group, version, plural)),

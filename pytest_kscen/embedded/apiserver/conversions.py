@@ -1,4 +1,6 @@
-"""Conversions between two served versions of one stored kind: events (core/v1, events.k8s.io/v1) and HorizontalPodAutoscalers (v1, v2)."""
+"""Conversions between two served versions of one stored kind: events (core/v1, events.k8s.io/v1)
+and HorizontalPodAutoscalers (v1, v2).
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,6 @@ if TYPE_CHECKING:
 
     from pytest_kscen.embedded.apiserver.kinds import Conversion
     from pytest_kscen.objects.resources import Obj
-
-
 
 
 AUTOSCALING_V1, AUTOSCALING_V2 = "autoscaling/v1", "autoscaling/v2"
@@ -66,41 +66,72 @@ class OlderAutoscalers:
     def keep(self, obj: Obj) -> Obj:
         notes = obj["metadata"].get("annotations") or {}
         spec, status = dict(obj["spec"]), dict(obj.get("status") or {})
-        cpu, used = spec.pop("targetCPUUtilizationPercentage", None), status.pop("currentCPUUtilizationPercentage", None)
+        cpu, used = (
+            spec.pop("targetCPUUtilizationPercentage", None),
+            status.pop("currentCPUUtilizationPercentage", None),
+        )
         metrics = _read(notes, METRICS) or []
-        metrics += [_of_cpu({"target": {"type": "Utilization", "averageUtilization": cpu}})] if cpu is not None else []
-        spec["metrics"] = metrics or [_of_cpu({"target": {"type": "Utilization", "averageUtilization": DEFAULT_CPU}})]
+        metrics += (
+            [_of_cpu({"target": {"type": "Utilization", "averageUtilization": cpu}})]
+            if cpu is not None
+            else []
+        )
+        spec["metrics"] = metrics or [
+            _of_cpu({"target": {"type": "Utilization", "averageUtilization": DEFAULT_CPU}})
+        ]
         if behavior := _read(notes, BEHAVIOR):
             spec["behavior"] = behavior
         current = _read(notes, CURRENT_METRICS) or []
-        current += [_of_cpu({"current": {"averageUtilization": used}})] if used is not None and not current else []
+        current += (
+            [_of_cpu({"current": {"averageUtilization": used}})]
+            if used is not None and not current
+            else []
+        )
         status["currentMetrics"] = current or None
         if not status.get("currentReplicas"):
             status.pop("currentReplicas", None)
         if conditions := _read(notes, CONDITIONS):
             status["conditions"] = conditions
-        return {**obj, "apiVersion": AUTOSCALING_V2, "metadata": _annotated(obj["metadata"], {}), "spec": spec, "status": status}
+        return {
+            **obj,
+            "apiVersion": AUTOSCALING_V2,
+            "metadata": _annotated(obj["metadata"], {}),
+            "spec": spec,
+            "status": status,
+        }
 
     def show(self, obj: Obj) -> Obj:
         spec, status = dict(obj["spec"]), dict(obj.get("status") or {})
         metrics, current = spec.pop("metrics", None) or [], status.pop("currentMetrics", None) or []
         told = {
-            METRICS: [_older(metric, "target") for metric in metrics if _cpu(metric, "target") is None],
+            METRICS: [
+                _older(metric, "target") for metric in metrics if _cpu(metric, "target") is None
+            ],
             CURRENT_METRICS: [_older(metric, "current") for metric in current],
             BEHAVIOR: _recased(spec.pop("behavior", {}), str.upper),
             CONDITIONS: status.pop("conditions", []),
         }
-        notes = {name: json.dumps(value, separators=(",", ":")) for name, value in told.items() if value}
+        notes = {
+            name: json.dumps(value, separators=(",", ":")) for name, value in told.items() if value
+        }
         cpu = [use for metric in metrics if (use := _cpu(metric, "target")) is not None]
         used = [use for metric in current if (use := _cpu(metric, "current")) is not None]
         spec |= {"targetCPUUtilizationPercentage": cpu[0]} if cpu else {}
         status |= {"currentCPUUtilizationPercentage": used[-1]} if used else {}
         status = {"currentReplicas": 0, **status}
-        return {**obj, "apiVersion": AUTOSCALING_V1, "metadata": _annotated(obj["metadata"], notes), "spec": spec, "status": status}
+        return {
+            **obj,
+            "apiVersion": AUTOSCALING_V1,
+            "metadata": _annotated(obj["metadata"], notes),
+            "spec": spec,
+            "status": status,
+        }
 
 
 def _read(notes: Obj, name: str) -> Any:
-    """What an annotation says, in the newer version's words; one that cannot be read says nothing."""
+    """What an annotation says, in the newer version's words; one that cannot be read says
+    nothing.
+    """
     if name not in notes:
         return None
     part, field, newer = READINGS[name]
@@ -113,16 +144,20 @@ def _read(notes: Obj, name: str) -> Any:
 
 
 def _metrics(said: Any, kind: str) -> Any:
-    return [_newer(metric, kind) for metric in said] if _are_objects(said) else said
-
-
-def _are_objects(said: Any) -> bool:
-    return isinstance(said, list) and all(isinstance(each, dict) for each in said)
+    return (
+        [_newer(metric, kind) for metric in said]
+        if isinstance(said, list) and all(isinstance(each, dict) for each in said)
+        else said
+    )
 
 
 def _annotated(metadata: Obj, notes: dict[str, str]) -> Obj:
     """Metadata with these annotations of ours, and no others of ours."""
-    others = {name: note for name, note in (metadata.get("annotations") or {}).items() if name not in {*OF_SPEC, *OF_STATUS}}
+    others = {
+        name: note
+        for name, note in (metadata.get("annotations") or {}).items()
+        if name not in {*OF_SPEC, *OF_STATUS}
+    }
     rest = {name: value for name, value in metadata.items() if name != "annotations"}
     return {**rest, **({"annotations": {**others, **notes}} if others or notes else {})}
 
@@ -161,7 +196,10 @@ def _typed(kind: str, target: Obj) -> Obj:
     if "averageUtilization" in target:
         return {"type": "Utilization", **target}
     if kind == "object" and "averageValue" in target:
-        return {"type": "AverageValue", **{name: value for name, value in target.items() if name != "value" or value != "0"}}
+        return {
+            "type": "AverageValue",
+            **{name: value for name, value in target.items() if name != "value" or value != "0"},
+        }
     return {"type": "Value" if kind == "object" or "value" in target else "AverageValue", **target}
 
 
@@ -173,7 +211,12 @@ def _older(metric: Obj, kind: str) -> Obj:
                 older: value
                 for older, (part, *inner) in fields.items()
                 if not inner or part in {"metric", kind}
-                if (value := metric[name].get(part, {}).get(inner[0]) if inner else metric[name].get(part)) is not None
+                if (
+                    value := metric[name].get(part, {}).get(inner[0])
+                    if inner
+                    else metric[name].get(part)
+                )
+                is not None
             }
     return converted
 
@@ -181,7 +224,11 @@ def _older(metric: Obj, kind: str) -> Obj:
 def _recased(value: Any, first: Any) -> Any:
     """Scaling rules stand in their annotation as Go calls their fields."""
     if isinstance(value, dict):
-        return {first(name[0]) + name[1:]: _recased(one, first) for name, one in value.items() if one is not None}
+        return {
+            first(name[0]) + name[1:]: _recased(one, first)
+            for name, one in value.items()
+            if one is not None
+        }
     return [_recased(one, first) for one in value] if isinstance(value, list) else value
 
 
@@ -209,7 +256,10 @@ NEWER_EVENT_FIELDS = {
     "reportingComponent": "reportingController",
 }
 OLDER_EVENT_FIELDS = {newer: older for older, newer in NEWER_EVENT_FIELDS.items()}
-REPORTING_FIELDS = ("reportingComponent", "reportingInstance")  # the older form shows them empty, the newer one does not
+REPORTING_FIELDS = (
+    "reportingComponent",
+    "reportingInstance",
+)  # the older form shows them empty, the newer one does not
 
 
 class NewerEvents:
@@ -219,10 +269,18 @@ class NewerEvents:
 
     def keep(self, obj: Obj) -> Obj:
         kept = {OLDER_EVENT_FIELDS.get(name, name): value for name, value in obj.items()}
-        return {**kept, "apiVersion": "v1", **{name: kept.get(name, "") for name in REPORTING_FIELDS}}
+        return {
+            **kept,
+            "apiVersion": "v1",
+            **{name: kept.get(name, "") for name in REPORTING_FIELDS},
+        }
 
     def show(self, obj: Obj) -> Obj:
-        shown = {NEWER_EVENT_FIELDS.get(name, name): value for name, value in obj.items() if value or name not in REPORTING_FIELDS}
+        shown = {
+            NEWER_EVENT_FIELDS.get(name, name): value
+            for name, value in obj.items()
+            if value or name not in REPORTING_FIELDS
+        }
         return {**shown, "apiVersion": "events.k8s.io/v1"}
 
 

@@ -27,17 +27,27 @@ REMEMBERED = 5  # rounds of it after which history is forgotten, as kube-apiserv
 
 
 class LogSource(Protocol):
-    """Where containers' logs are: the kubelets, seen from the API server. Refuses with an ApiError."""
+    """Where containers' logs are: the kubelets, seen from the API server.
 
-    async def read(self, namespace: str, pod: str, container: str, options: Mapping[str, str]) -> str:
-        """`options` are the query's: tailLines, previous, sinceSeconds, sinceTime, timestamps, limitBytes."""
+    Refuses with an ApiError.
+    """
+
+    async def read(
+        self, namespace: str, pod: str, container: str, options: Mapping[str, str]
+    ) -> str:
+        """`options` are the query's: tailLines, previous, sinceSeconds, sinceTime, timestamps,
+        limitBytes.
+        """
 
     def follow(self, namespace: str, pod: str, container: str, options: Mapping[str, str]) -> Texts:
         """The same, and what is written from now on, until the container's run ends."""
 
 
 class Web(Protocol):
-    """What can be reached over HTTP at pods' addresses. That nobody answers is an OSError, in the words of Go's dialler."""
+    """What can be reached over HTTP at pods' addresses.
+
+    That nobody answers is an OSError, in the words of Go's dialler.
+    """
 
     async def ask(self, address: str, port: int, call: HttpCall) -> HttpAnswer: ...
 
@@ -53,7 +63,9 @@ class Core:
     admission: Admission = field(default_factory=Admission)
     logs: LogSource | None = None
     web: Web | None = None
-    served: dict[str, tuple[Obj, list[Kind]]] = field(default_factory=dict)  # the established definitions and what they bring
+    served: dict[str, tuple[Obj, list[Kind]]] = field(
+        default_factory=dict
+    )  # the established definitions and what they bring
     _now: tuple[float, str] = -1.0, ""
     _housekeeper: asyncio.Task[Never] | None = None
     _stirred: asyncio.Event = field(default_factory=asyncio.Event)
@@ -74,13 +86,16 @@ class Core:
         return self.kinds.at(resource.group, resource.version, resource.plural)
 
     def keep_house(self) -> None:
-        """From the first watch on, each minute: who waits is reminded of the time, and what is old is forgotten.
+        """From the first watch on, each minute: who waits is reminded of the time, and what is old
+        is forgotten.
 
         It keeps no test alive, and rests while nothing happens.
         """
         self._stirred.set()
         if self._housekeeper is None or self._housekeeper.done():
-            self._housekeeper = asyncio.get_running_loop().create_task(self._house(), name="the API server's housekeeping")
+            self._housekeeper = asyncio.get_running_loop().create_task(
+                self._house(), name="the API server's housekeeping"
+            )
 
     async def _house(self) -> Never:
         revisions: deque[int] = deque(maxlen=REMEMBERED)
@@ -90,21 +105,19 @@ class Core:
                 forgotten = revisions[0]
                 self.store.forget(forgotten)
             revisions.append(self.store.revision)
-            await self._until_the_next_round(may_rest=forgotten == self.store.revision)
+            # The rounds keep their beat, whether somebody rests between them or not.
+            may_rest = forgotten == self.store.revision
+            last = self.clock.now()
+            if may_rest and not any(listener.is_mortal for listener in self.store.forgetful):
+                self._stirred.clear()
+                self.store.stir = self._stirred.set
+                await self._stirred.wait()
+                self.store.stir = None
+            waited = self.clock.now() - last
+            await self.clock.sleep(HOUSEKEEPING - waited % HOUSEKEEPING, background=True)
             now = self.clock.now()
             for listener in list(self.store.forgetful):
                 listener.remind(now)
-
-    async def _until_the_next_round(self, *, may_rest: bool) -> None:
-        """The rounds keep their beat, whether somebody rests between them or not."""
-        last = self.clock.now()
-        if may_rest and not any(listener.is_mortal for listener in self.store.forgetful):
-            self._stirred.clear()
-            self.store.stir = self._stirred.set
-            await self._stirred.wait()
-            self.store.stir = None
-        waited = self.clock.now() - last
-        await self.clock.sleep(HOUSEKEEPING - waited % HOUSEKEEPING, background=True)
 
 
 def key_of(kind: Kind, request: Request, name: str) -> Key:

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 
-
-
 NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 ADDRESSES = ("127.0.0.1", "::1")
 DAY = datetime.timedelta(days=1)
@@ -58,23 +56,33 @@ def make_keys() -> Keys:
     return Keys(_pem(root), _pem(leaf), _key_pem(server), secrets.token_urlsafe(32))
 
 
-def _certificate(subject: str, key: EllipticCurvePrivateKey, issuer: str, signer: EllipticCurvePrivateKey) -> x509.Certificate:
+def _certificate(
+    subject: str, key: EllipticCurvePrivateKey, issuer: str, signer: EllipticCurvePrivateKey
+) -> x509.Certificate:
     now = datetime.datetime.fromtimestamp(WallClock().now(), datetime.UTC)
     is_authority = key is signer
     builder = (
-        x509.CertificateBuilder(_name(issuer), _name(subject), key.public_key(), x509.random_serial_number())
+        x509.CertificateBuilder(
+            _name(issuer), _name(subject), key.public_key(), x509.random_serial_number()
+        )
         .not_valid_before(now - DAY)
         .not_valid_after(now + 30 * DAY)
         .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
         .add_extension(_usage(is_authority=is_authority), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
+        )
     )
     if not is_authority:
         addresses = [x509.IPAddress(ipaddress.ip_address(address)) for address in ADDRESSES]
         names = [x509.DNSName(name) for name in NAMES]
-        builder = builder.add_extension(x509.SubjectAlternativeName([*names, *addresses]), critical=False)
-        builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        builder = builder.add_extension(
+            x509.SubjectAlternativeName([*names, *addresses]), critical=False
+        )
+        builder = builder.add_extension(
+            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False
+        )
     return builder.sign(signer, hashes.SHA256())
 
 
@@ -101,12 +109,12 @@ def _pem(certificate: x509.Certificate) -> bytes:
 
 
 def _key_pem(key: EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
 
 
 # The file that lets kubectl and any other client in.
-
-
 
 
 def write_kubeconfig(path: Path, url: str, keys: Keys, name: str = "kscen") -> None:
@@ -115,9 +123,13 @@ def write_kubeconfig(path: Path, url: str, keys: Keys, name: str = "kscen") -> N
     content = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": name, "cluster": {"server": url, "certificate-authority-data": authority}}],
+        "clusters": [
+            {"name": name, "cluster": {"server": url, "certificate-authority-data": authority}}
+        ],
         "users": [{"name": name, "user": {"token": keys.token}}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
+        "contexts": [
+            {"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}
+        ],
         "current-context": name,
     }
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:

@@ -23,15 +23,17 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
-OTHER_NAMESPACE = "the namespace of the provided object does not match the namespace sent on the request"
+OTHER_NAMESPACE = (
+    "the namespace of the provided object does not match the namespace sent on the request"
+)
 
 NAMELESS = "couldn't get version/kind; json parse error"
 
 
 def decode(kind: Kind, request: Request, body: Any, old: Obj | None) -> Obj:
-    """A new object, with its defaults, that may share parts with the old one; its metadata is its own."""
+    """A new object, with its defaults, that may share parts with the old one; its metadata is
+    its own.
+    """
     return settled(kind, request, typed(kind, request, body, old))
 
 
@@ -43,9 +45,16 @@ def typed(kind: Kind, request: Request, body: Any, old: Obj | None) -> Obj:
     if not is_right and (old is not None or request.verb != "update" or not kind.custom):
         _refuse_other_kind(kind, body)
     known = None if kind.custom and kind.conversion else old  # which another version's schema knows
-    decoded = kind.schema.decode(body, known, strictness=request.options.field_validation, warnings=request.warnings)
+    decoded = kind.schema.decode(
+        body, known, strictness=request.options.field_validation, warnings=request.warnings
+    )
     metadata = {**(decoded.get("metadata") or {})}
-    obj = {"apiVersion": kind.api_version, "kind": kind.resource.kind, "metadata": metadata, **decoded}
+    obj = {
+        "apiVersion": kind.api_version,
+        "kind": kind.resource.kind,
+        "metadata": metadata,
+        **decoded,
+    }
     obj["metadata"] = metadata
     if not is_right:
         obj["apiVersion"], obj["kind"] = kind.api_version, kind.resource.kind
@@ -64,27 +73,31 @@ def settled(kind: Kind, request: Request, obj: Obj) -> Obj:
 
 def _refuse_other_kind(kind: Kind, body: Obj) -> None:
     resource = kind.resource
-    _refuse_nameless(kind, body)
+    if misfit := misnamed(body):
+        raise Undecodable(kind.resource.kind, kind.resource.version, f"{NAMELESS}: {misfit}")
     version, name = body.get("apiVersion") or kind.api_version, body.get("kind") or resource.kind
     if (version, name) == (kind.api_version, resource.kind):
         return
     if kind.custom and version != kind.api_version:
-        why = f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
+        why = (
+            f"the API version in the data ({version}) does not match the expected API version "
+            f"({kind.api_version})"
+        )
         raise BadRequest(why)
     if kind.custom:
         cause = Cause.invalid("kind", name, f"must be {resource.kind}")
         raise invalid(resource._replace(kind=name), _stated_name(body), [cause])
     group, _, short = version.rpartition("/")
-    why = f'no kind "{name}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
-    if _is_known(group, short, name):
+    why = (
+        f'no kind "{name}" is registered for version "{version}" in scheme '
+        '"pkg/runtime/scheme.go:111"'
+    )
+    from pytest_kscen.embedded.apiserver.recorded import definition_of
+
+    if bool(definition_of(group, short, name)):
         package = resource.group.split(".")[0] or "core"
         why = f"converting ({short}.{name}) to ({package}.{resource.kind}): unknown conversion"
     raise BadRequest(f'{name} in version "{short}" cannot be handled as a {resource.kind}: {why}')
-
-
-def _refuse_nameless(kind: Kind, body: Obj) -> None:
-    if misfit := misnamed(body):
-        raise Undecodable(kind.resource.kind, kind.resource.version, f"{NAMELESS}: {misfit}")
 
 
 def misnamed(body: Obj) -> Mismatch | None:
@@ -103,19 +116,15 @@ def _stated_name(body: Obj) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _is_known(group: str, version: str, kind: str) -> bool:
-    from pytest_kscen.embedded.apiserver.recorded import definition_of
-
-    return bool(definition_of(group, version, kind))
-
-
 def put_in_place(kind: Kind, request: Request, metadata: Obj) -> None:
     """The namespace is the request's; a body that names another one is refused."""
     if not kind.resource.namespaced:
         metadata.pop("namespace", None)
         return
     if not request.namespace:
-        raise MethodNotAllowed("the server does not allow this method on the requested resource", details={})
+        raise MethodNotAllowed(
+            "the server does not allow this method on the requested resource", details={}
+        )
     if metadata.get("namespace", request.namespace) != request.namespace:
         raise BadRequest(OTHER_NAMESPACE)
     metadata["namespace"] = request.namespace
@@ -124,9 +133,14 @@ def put_in_place(kind: Kind, request: Request, metadata: Obj) -> None:
 def refuse_other_name(request: Request, metadata: Obj) -> None:
     name = metadata.get("name")
     if not name:
-        raise BadRequest(f"the name of the object ({request.name} based on URL) was undeterminable: name must be provided")
+        raise BadRequest(
+            f"the name of the object ({request.name} based on URL) was undeterminable: "
+            "name must be provided"
+        )
     if name != request.name:
-        raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({request.name})")
+        raise BadRequest(
+            f"the name of the object ({name}) does not match the name on the URL ({request.name})"
+        )
 
 
 def stated_version(metadata: Obj) -> int:
@@ -138,7 +152,6 @@ def stated_version(metadata: Obj) -> int:
 
 
 # The kinds of bodies that subresources take: decoded like any other, and never stored.
-
 
 
 @cache

@@ -1,4 +1,6 @@
-"""Pure functions that plan a deletion: grace period, finalizers, propagation policy, and namespace termination."""
+"""Pure functions that plan a deletion: grace period, finalizers, propagation policy, and
+namespace termination.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 NEVER_COLLECTED = {("", "events")}
 ORPHANS_BY_DEFAULT = {("batch", "jobs"), ("", "replicationcontrollers")}
@@ -22,7 +22,9 @@ ORPHANS_BY_DEFAULT = {("batch", "jobs"), ("", "replicationcontrollers")}
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`marked` is the object's next state if it gets one; `goes` says that it is removed (after that)."""
+    """`marked` is the object's next state if it gets one; `goes` says that it is removed (after
+    that).
+    """
 
     marked: Obj | None
     goes: bool
@@ -34,11 +36,28 @@ def plan(kind: Kind, old: Obj, options: Options, now: float) -> Plan:
     is_graceful = _give_time(kind, marked, options, now)
     if is_graceful is None:
         return Plan(None, goes=False)
-    finalizers = _finalizers(kind, metadata.get("finalizers") or [], options)
+    # The object's finalizers, with the garbage collector's as this deletion wants them.
+    present = metadata.get("finalizers") or []
+    if kind.home in NEVER_COLLECTED:
+        finalizers: list[str] = [each for each in present if each not in {ORPHAN, FOREGROUND}]
+    else:
+        wanted = _dependents_end(kind, present, options)
+        rest = [each for each in present if each not in {ORPHAN, FOREGROUND}]
+        found = [*rest, wanted] if wanted else rest
+        finalizers = (
+            present if set(found) == set(present) else found
+        )  # where one is told twice it stays so
     if finalizers:
         metadata["finalizers"] = finalizers
         if not is_graceful:
-            _mark(metadata, now)
+            if not metadata.get("deletionTimestamp"):
+                _count(metadata)
+            if (
+                not metadata.get("deletionTimestamp")
+                or epoch_of(metadata["deletionTimestamp"]) > now
+            ):
+                metadata["deletionTimestamp"] = timestamp_of(now)
+            metadata["deletionGracePeriodSeconds"] = 0
     else:
         metadata.pop("finalizers", None)
     if is_graceful or finalizers:
@@ -47,14 +66,18 @@ def plan(kind: Kind, old: Obj, options: Options, now: float) -> Plan:
 
 
 def _give_time(kind: Kind, obj: Obj, options: Options, now: float) -> bool | None:
-    """True: the object has been given time (or less of it); False: it needs none; None: its time is running already."""
+    """True: the object has been given time (or less of it); False: it needs none; None: its time
+    is running already.
+    """
     metadata, asked = obj["metadata"], options.grace_period
     if asked is not None and asked < 0:
         asked = 1
     if kind.rules.grace_period is None:
         return False
     if metadata.get("deletionTimestamp"):
-        return _shorten(metadata, asked, now) if metadata.get("deletionGracePeriodSeconds") else False
+        return (
+            _shorten(metadata, asked, now) if metadata.get("deletionGracePeriodSeconds") else False
+        )
     period = kind.rules.grace_period(obj, asked)
     _count(metadata)
     metadata["deletionTimestamp"] = timestamp_of(now + period)
@@ -74,27 +97,9 @@ def _shorten(metadata: Obj, asked: int | None, now: float) -> bool | None:
     return True
 
 
-def _mark(metadata: Obj, now: float) -> None:
-    if not metadata.get("deletionTimestamp"):
-        _count(metadata)
-    if not metadata.get("deletionTimestamp") or epoch_of(metadata["deletionTimestamp"]) > now:
-        metadata["deletionTimestamp"] = timestamp_of(now)
-    metadata["deletionGracePeriodSeconds"] = 0
-
-
 def _count(metadata: Obj) -> None:
     if metadata.get("generation"):
         metadata["generation"] += 1
-
-
-def _finalizers(kind: Kind, present: list[str], options: Options) -> list[str]:
-    """The object's finalizers, with the garbage collector's as this deletion wants them."""
-    if kind.home in NEVER_COLLECTED:
-        return [each for each in present if each not in {ORPHAN, FOREGROUND}]
-    wanted = _dependents_end(kind, present, options)
-    rest = [each for each in present if each not in {ORPHAN, FOREGROUND}]
-    found = [*rest, wanted] if wanted else rest
-    return present if set(found) == set(present) else found  # where one is told twice it stays so
 
 
 def _dependents_end(kind: Kind, present: list[str], options: Options) -> str:
@@ -119,12 +124,18 @@ NAMESPACES = ("", "namespaces")
 
 def begin_termination(old: Obj, options: Options, now: float) -> Obj:
     metadata = {**old["metadata"], "deletionTimestamp": timestamp_of(now)}
-    finalizers = [each for each in metadata.get("finalizers") or [] if each not in _unwanted(options)]
+    finalizers = [
+        each for each in metadata.get("finalizers") or [] if each not in _unwanted(options)
+    ]
     finalizers += [each for each in _wanted(options) if each not in finalizers]
     metadata["finalizers"] = finalizers
     if not finalizers:
         del metadata["finalizers"]
-    return {**old, "metadata": metadata, "status": {**old.get("status", {}), "phase": "Terminating"}}
+    return {
+        **old,
+        "metadata": metadata,
+        "status": {**old.get("status", {}), "phase": "Terminating"},
+    }
 
 
 def _wanted(options: Options) -> list[str]:

@@ -1,4 +1,6 @@
-"""The HTTPS port on loopback: a thread that reads HTTP requests, has them answered in cluster time, and writes responses."""
+"""The HTTPS port on loopback: a thread that reads HTTP requests, has them answered in cluster
+time, and writes responses.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_kscen.embedded.apiserver.wire import Stream, Wire, WireAnswer
-
 
 
 # A stream's way from the cluster's loop to the port's: a bounded heap of pieces that two
@@ -146,8 +147,26 @@ class Handler:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         answer = await self._answer(request)
         if answer.stream:
-            return await self._stream(request, answer, answer.stream)
-        return _plain(request, answer)
+            stream = answer.stream
+            response = web.StreamResponse(status=answer.status, headers=answer.headers)
+            pipe = Pipe()
+            self._pipes[pipe] = None
+            carried = self._runner.submit(pipe.pump(stream))
+            try:
+                await response.prepare(request)
+                while (pieces := await pipe.take()) is not None:
+                    await response.write(pieces)
+                await response.write_eof()
+            finally:
+                carried.cancel()
+                del self._pipes[pipe]
+            return response
+        headers, body = answer.headers, answer.body
+        headers.setdefault("Cache-Control", "no-cache, private")
+        if len(body) > WORTH_ZIPPING and "gzip" in request.headers.get("Accept-Encoding", ""):
+            body = gzip.compress(body, 1)
+            headers.update({"Content-Encoding": "gzip", "Vary": "Accept-Encoding"})
+        return web.Response(body=body, status=answer.status, headers=headers)
 
     def _may_enter(self, request: web.BaseRequest) -> bool:
         shown = request.headers.get("Authorization")
@@ -172,23 +191,9 @@ class Handler:
         headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
         url = request.rel_url
         call = self._wire.call(request.method, url.raw_path, url.raw_query_string, headers, body)
-        answer: WireAnswer = await _result_of(self._runner.submit(call))
+        future = self._runner.submit(call)
+        answer: WireAnswer = future.result() if future.done() else await asyncio.wrap_future(future)
         return answer
-
-    async def _stream(self, request: web.BaseRequest, answer: WireAnswer, stream: Stream) -> web.StreamResponse:
-        response = web.StreamResponse(status=answer.status, headers=answer.headers)
-        pipe = Pipe()
-        self._pipes[pipe] = None
-        carried = self._runner.submit(pipe.pump(stream))
-        try:
-            await response.prepare(request)
-            while (pieces := await pipe.take()) is not None:
-                await response.write(pieces)
-            await response.write_eof()
-        finally:
-            carried.cancel()
-            del self._pipes[pipe]
-        return response
 
 
 async def _body_of(request: web.BaseRequest) -> bytes | None:
@@ -203,19 +208,6 @@ async def _body_of(request: web.BaseRequest) -> bytes | None:
         if len(body) > LARGEST:
             return None
     return bytes(body)
-
-
-async def _result_of(future: Any) -> Any:
-    return future.result() if future.done() else await asyncio.wrap_future(future)
-
-
-def _plain(request: web.BaseRequest, answer: WireAnswer) -> web.Response:
-    headers, body = answer.headers, answer.body
-    headers.setdefault("Cache-Control", "no-cache, private")
-    if len(body) > WORTH_ZIPPING and "gzip" in request.headers.get("Accept-Encoding", ""):
-        body = gzip.compress(body, 1)
-        headers.update({"Content-Encoding": "gzip", "Vary": "Accept-Encoding"})
-    return web.Response(body=body, status=answer.status, headers=headers)
 
 
 # The port: a thread with an ordinary event loop that reads HTTP, has each request answered in
@@ -239,7 +231,9 @@ class Port:
         self._keys = make_keys()
         self._handler = Handler(wire, runner, self._keys.token)
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="kscen-port", daemon=True)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="kscen-port", daemon=True
+        )
         self._thread.start()
         self._runner, number = self._within(self._open())
         self.url = f"https://{HOST}:{number}"
@@ -265,7 +259,9 @@ class Port:
     async def _shut(self) -> None:
         await self._handler.end_streams()
         server: Any = self._runner.server
-        for transport in [connection.transport for connection in server.connections if connection.transport]:
+        for transport in [
+            connection.transport for connection in server.connections if connection.transport
+        ]:
             transport.abort()  # a polite end of TLS waits for the client's farewell
         await self._runner.cleanup()
 

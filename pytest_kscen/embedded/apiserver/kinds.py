@@ -1,4 +1,6 @@
-"""What the server knows of each kind it serves: how it is addressed, decoded, defaulted, validated and shown."""
+"""What the server knows of each kind it serves: how it is addressed, decoded, defaulted,
+validated and shown.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-
-
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
@@ -35,9 +35,9 @@ class Schema(Protocol):
     def decode(self, obj: Obj, old: Obj | None, *, strictness: str, warnings: list[str]) -> Obj:
         """A new object with unknown fields dropped and the schema's defaults filled in.
 
-        Parts that are the old object's own (the same object in memory) were decoded before and are shared. Wrong
-        types are a BadRequest; unknown fields are dropped (Ignore), warned of (Warn) or a BadRequest (Strict).
-        """
+        Parts that are the old object's own (the same object in memory) were decoded before and are
+        shared. Wrong types are a BadRequest; unknown fields are dropped (Ignore), warned of (Warn)
+        or a BadRequest (Strict)."""
 
     def validate(self, new: Obj, old: Obj | None, subresource: str = "") -> Iterable[Cause]:
         """What is wrong with a decoded object, as far as this write touches it."""
@@ -74,7 +74,9 @@ def content_changed(new: Obj, old: Obj) -> bool:
 
 
 def status_alone(new: Obj, old: Obj, _core: Core) -> None:
-    """What a write to `status` leaves of the rest: nothing, not even of the metadata but for what can only be refused."""
+    """What a write to `status` leaves of the rest: nothing, not even of the metadata but for
+    what can only be refused.
+    """
     _leave_status(new, old, ("resourceVersion", "managedFields", "uid", "generateName"))
 
 
@@ -99,11 +101,15 @@ def _leave_status(new: Obj, old: Obj, names: Iterable[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A writable subresource: `prepare` puts back what it may not change, `validate` judges the result."""
+    """A writable subresource: `prepare` puts back what it may not change, `validate` judges the
+    result.
+    """
 
     prepare: Callable[[Obj, Obj, Core], None] = status_alone
     validate: Callable[[Obj, Obj], Iterable[Cause]] = _no_causes
-    keeps_metadata: bool = False  # whatever the server sets in it, and whatever is judged, `prepare` leaves as it was
+    keeps_metadata: bool = (
+        False  # whatever the server sets in it, and whatever is judged, `prepare` leaves as it was
+    )
     judges_finalizers: bool = True  # if its kind does
 
 
@@ -111,11 +117,11 @@ class Part:
 class Rules:
     """What a kind does that its schema cannot say.
 
-    `default` and the `prepare`s change an object that nobody else has seen yet, but parts of it may be a stored
-    object's: those are replaced, never changed. `validate` judges a new object; `validate_update` everything about
-    the new state of an old one (it stands instead of `validate`, not beside it). Metadata is the verbs' to judge,
-    with `name` and, for the kinds of Kubernetes' core, the rule that a finalizer is qualified or well known.
-    """
+    `default` and the `prepare`s change an object that nobody else has seen yet, but parts of it may
+    be a stored object's: those are replaced, never changed. `validate` judges a new object;
+    `validate_update` everything about the new state of an old one (it stands instead of `validate`,
+    not beside it). Metadata is the verbs' to judge, with `name` and, for the kinds of Kubernetes'
+    core, the rule that a finalizer is qualified or well known."""
 
     default: Callable[[Obj], None] = _nothing
     prepare_create: Callable[[Obj, Core], None] = _nothing
@@ -123,19 +129,33 @@ class Rules:
     validate: Callable[[Obj], Iterable[Cause]] = _no_causes
     validate_update: Callable[[Obj, Obj], Iterable[Cause]] = _no_causes
     parts: Mapping[str, Part] = field(default_factory=lambda: {"status": Part()})
-    empties: tuple[str, ...] = ()  # lists that who writes them empty owns, though nothing is kept of them
+    empties: tuple[
+        str, ...
+    ] = ()  # lists that who writes them empty owns, though nothing is kept of them
     warn: Callable[[Obj, Obj | None], Iterable[str]] = _no_words
-    grace_period: Callable[[Obj, int | None], int] | None = None  # in which an object ends, told what was asked for
+    grace_period: Callable[[Obj, int | None], int] | None = (
+        None  # in which an object ends, told what was asked for
+    )
     name: Check = dns1123_subdomain
     qualified_finalizers: bool = False
-    metadata_last: bool = False  # what is wrong with a new one's metadata is told only if all else is right
-    fields: Mapping[str, Callable[[Obj], str]] = field(default_factory=dict)  # selectable besides metadata's
-    generation: Callable[[Obj, Obj], bool] | None = content_changed  # whether it moves; None: the kind has none
+    metadata_last: bool = (
+        False  # what is wrong with a new one's metadata is told only if all else is right
+    )
+    fields: Mapping[str, Callable[[Obj], str]] = field(
+        default_factory=dict
+    )  # selectable besides metadata's
+    generation: Callable[[Obj, Obj], bool] | None = (
+        content_changed  # whether it moves; None: the kind has none
+    )
     first_generation: int | None = 1  # None: what the creator says
     unconditional_update: bool = True  # without a resourceVersion
     create_on_update: bool = False
-    terminate: Callable[[Obj, Options, float], Obj] | None = None  # marks an object whose end takes steps of its own
-    afterwards: Callable[[Core], None] | None = None  # what follows every write, before it is answered
+    terminate: Callable[[Obj, Options, float], Obj] | None = (
+        None  # marks an object whose end takes steps of its own
+    )
+    afterwards: Callable[[Core], None] | None = (
+        None  # what follows every write, before it is answered
+    )
     when_gone: Callable[[Core], None] | None = None  # and what follows when one of them is gone
 
 
@@ -176,14 +196,24 @@ class Kind:
     schema: Schema = field(default_factory=Shapeless)
     rules: Rules = Rules()
     custom: bool = False  # defined by a CustomResourceDefinition
-    structure: Obj | None = None  # a custom kind's openAPIV3Schema; a built-in kind has its recorded definition
-    shape: Shape | None = field(default=None, compare=False, repr=False)  # what patching.shape_of has made of it
-    writers: dict[tuple[str, ...], Writer] = field(default_factory=dict, compare=False, repr=False)  # and patching.writer_of
-    handlers: dict[tuple[str, str], Handler] = field(init=False, default_factory=dict, compare=False, repr=False)
+    structure: Obj | None = (
+        None  # a custom kind's openAPIV3Schema; a built-in kind has its recorded definition
+    )
+    shape: Shape | None = field(
+        default=None, compare=False, repr=False
+    )  # what patching.shape_of has made of it
+    writers: dict[tuple[str, ...], Writer] = field(
+        default_factory=dict, compare=False, repr=False
+    )  # and patching.writer_of
+    handlers: dict[tuple[str, str], Handler] = field(
+        init=False, default_factory=dict, compare=False, repr=False
+    )
     """Who answers, by verb and subresource; looked up when somebody first asks."""
     conversion: Conversion | None = None
     api_version: str = field(init=False)
-    home: tuple[str, str] = field(init=False)  # the group and the plural under which the store keeps it
+    home: tuple[str, str] = field(
+        init=False
+    )  # the group and the plural under which the store keeps it
     is_stored: bool = field(init=False)  # or else only asked
 
     def __post_init__(self) -> None:
@@ -200,10 +230,16 @@ class Kind:
         """A stored object as this version has it."""
         if obj["apiVersion"] == self.api_version:
             return obj
-        return self.conversion.show(obj) if self.conversion else {**obj, "apiVersion": self.api_version}
+        return (
+            self.conversion.show(obj)
+            if self.conversion
+            else {**obj, "apiVersion": self.api_version}
+        )
 
     def kept(self, obj: Obj) -> Obj:
-        """An object of this version as the store has it; versions without a conversion are stored as they are written."""
+        """An object of this version as the store has it; versions without a conversion are
+        stored as they are written.
+        """
         for path in self.rules.empties:
             if field_at(obj, path) == []:
                 obj = with_value(obj, path, None)
@@ -215,9 +251,15 @@ _STAGES = {"alpha": 1, "beta": 2, None: 3}
 
 
 def stability(version: str) -> tuple[int, int, int]:
-    """Kubernetes' order of versions: v10, v2, v1, v1beta2, v1alpha1, and last whatever is called otherwise."""
+    """Kubernetes' order of versions: v10, v2, v1, v1beta2, v1alpha1, and last whatever is called
+    otherwise.
+    """
     found = _VERSION.fullmatch(version)
-    return (_STAGES[found["stage"]], int(found["major"]), int(found["minor"] or 0)) if found else (0, 0, 0)
+    return (
+        (_STAGES[found["stage"]], int(found["major"]), int(found["minor"] or 0))
+        if found
+        else (0, 0, 0)
+    )
 
 
 class Kinds:
@@ -246,7 +288,9 @@ class Kinds:
         best: dict[tuple[str, str], Kind] = {}
         for kind in self:
             place = kind.resource.group, kind.resource.plural
-            if place not in best or stability(kind.resource.version) > stability(best[place].resource.version):
+            if place not in best or stability(kind.resource.version) > stability(
+                best[place].resource.version
+            ):
                 best[place] = kind
         return list(best.values())
 
@@ -279,7 +323,9 @@ WITH_GROUP = {"apiextensions.k8s.io", "apiregistration.k8s.io"}
 def path_of(kind: Kind, request: Request) -> str:
     group, plural = kind.home
     root = "" if request.options.dry_run else "/registry"
-    folder = f"{group}/{plural}" if kind.custom or group in WITH_GROUP else ODD.get(kind.home, plural)
+    folder = (
+        f"{group}/{plural}" if kind.custom or group in WITH_GROUP else ODD.get(kind.home, plural)
+    )
     return "/".join([root, folder, *(part for part in (request.namespace, request.name) if part)])
 
 
@@ -289,4 +335,6 @@ def refuse_other_uid(kind: Kind, request: Request, new: Obj, old: Obj | None) ->
     if uid and uid != there:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {there}"
         where = f"Key: {path_of(kind, request)}, ResourceVersion: 0, AdditionalErrorMsg"
-        raise conflict(kind.resource, request.name, f"StorageError: invalid object, Code: 4, {where}: {why}")
+        raise conflict(
+            kind.resource, request.name, f"StorageError: invalid object, Code: 4, {where}: {why}"
+        )

@@ -1,4 +1,6 @@
-"""What is wrong with an object's metadata, in Kubernetes' words; the same for every kind but for the name's form."""
+"""What is wrong with an object's metadata, in Kubernetes' words; the same for every kind but for
+the name's form.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,18 @@ if TYPE_CHECKING:
 ANNOTATIONS_LIMIT = 256 * 1024
 WELL_KNOWN_FINALIZERS = frozenset(["kubernetes", "orphan", "foregroundDeletion"])
 REFERENCE = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
-NEVER_CHANGES = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+NEVER_CHANGES = (
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
 NOT_JUDGED = dict.fromkeys(("resourceVersion", "managedFields"))
 REPEATED = (
-    ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, and may reject "
+    ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner "
+    "references in 1.20+, and may reject "
     "such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
 )
 
@@ -31,7 +41,9 @@ def wrong_in_new(kind: Kind, metadata: Obj) -> Iterator[Cause]:
 
 
 def wrong_in_update(kind: Kind, new: Obj, old: Obj, subresource: str = "") -> Iterator[Cause]:
-    """Kubernetes judges an update's metadata once as new, once as a change for all kinds, and once more for its own."""
+    """Kubernetes judges an update's metadata once as new, once as a change for all kinds, and
+    once more for its own.
+    """
     yield from _wrong_name(kind, new, lenient=True)
     anyhow = list(_wrong_maps_and_owners(new))
     yield from _wrong_anywhere(new, anyhow)
@@ -57,7 +69,10 @@ def doubtful_finalizers(kind: Kind, new: Obj, old: Obj | None) -> Iterator[str]:
         if finalizer in before or "/" in finalizer or finalizer in WELL_KNOWN_FINALIZERS:
             continue
         form = "finalizer name including a path (/)" if "." in finalizer else "finalizer name"
-        why = f"prefer a domain-qualified {form} to avoid accidental conflicts with other finalizer writers"
+        why = (
+            f"prefer a domain-qualified {form} to avoid accidental conflicts with other "
+            "finalizer writers"
+        )
         yield f"metadata.finalizers: {quoted(finalizer)}: {why}"
 
 
@@ -75,7 +90,11 @@ def without_repetition(metadata: Obj, warnings: list[str], *, after_admission: b
             kept.append(reference)
     if repeated:
         metadata["ownerReferences"] = kept
-        warnings.append(REPEATED.format(" after mutating admission happens" * after_admission, ", ".join(repeated)))
+        warnings.append(
+            REPEATED.format(
+                " after mutating admission happens" * after_admission, ", ".join(repeated)
+            )
+        )
 
 
 def _wrong_name(kind: Kind, metadata: Obj, *, lenient: bool = False) -> Iterator[Cause]:
@@ -99,7 +118,15 @@ def _wrong_anywhere(metadata: Obj, maps_and_owners: Iterable[Cause]) -> Iterator
         yield Cause.invalid("metadata.generation", generation, "must be greater than or equal to 0")
     yield from maps_and_owners
     if finalizers := metadata.get("finalizers"):
-        yield from _wrong_finalizers(finalizers)
+        for finalizer in finalizers:
+            for words in label_key(finalizer):
+                yield Cause.invalid("metadata.finalizers", finalizer, words)
+        if "orphan" in finalizers and "foregroundDeletion" in finalizers:
+            yield Cause.invalid(
+                "metadata.finalizers",
+                finalizers,
+                "finalizer orphan and foregroundDeletion cannot be both set",
+            )
 
 
 def _wrong_maps_and_owners(metadata: Obj) -> Iterator[Cause]:
@@ -108,7 +135,20 @@ def _wrong_maps_and_owners(metadata: Obj) -> Iterator[Cause]:
     if annotations := metadata.get("annotations"):
         yield from wrong_annotations("metadata.annotations", annotations)
     if references := metadata.get("ownerReferences"):
-        yield from _wrong_owners(references)
+        controller = ""
+        for reference in references:
+            yield from _wrong_owner(reference)
+            if reference.get("controller"):
+                name = f"{reference.get('kind', '')}/{reference.get('name', '')}"
+                if controller:
+                    why = (
+                        'Only one reference can have Controller set to true. Found "true" in '
+                        f"references for {controller} and {name}"
+                    )
+                    yield Cause.invalid(
+                        "metadata.ownerReferences", [_in_order(each) for each in references], why
+                    )
+                controller = controller or name
 
 
 def wrong_labels(field: str, labels: Mapping[str, str]) -> Iterator[Cause]:
@@ -129,18 +169,6 @@ def wrong_annotations(field: str, annotations: Mapping[str, str]) -> Iterator[Ca
         yield Cause.too_long(field, ANNOTATIONS_LIMIT)
 
 
-def _wrong_owners(references: list[Obj]) -> Iterator[Cause]:
-    controller = ""
-    for reference in references:
-        yield from _wrong_owner(reference)
-        if reference.get("controller"):
-            name = f"{reference.get('kind', '')}/{reference.get('name', '')}"
-            if controller:
-                why = f'Only one reference can have Controller set to true. Found "true" in references for {controller} and {name}'
-                yield Cause.invalid("metadata.ownerReferences", [_in_order(each) for each in references], why)
-            controller = controller or name
-
-
 def _wrong_owner(reference: Obj) -> Iterator[Cause]:
     field = "metadata.ownerReferences"
     version = reference.get("apiVersion", "")
@@ -150,19 +178,13 @@ def _wrong_owner(reference: Obj) -> Iterator[Cause]:
         if not reference.get(name):
             yield Cause.invalid(f"{field}.{name}", "", "must not be empty")
     if (version, reference.get("kind")) == ("v1", "Event"):
-        yield Cause.invalid(field, _in_order(reference), "/v1, Kind=Event is disallowed from being an owner")
+        yield Cause.invalid(
+            field, _in_order(reference), "/v1, Kind=Event is disallowed from being an owner"
+        )
 
 
 def _in_order(reference: Obj) -> dict[str, Any]:
     return {name: reference[name] for name in REFERENCE if name in reference}
-
-
-def _wrong_finalizers(finalizers: list[str]) -> Iterator[Cause]:
-    for finalizer in finalizers:
-        for words in label_key(finalizer):
-            yield Cause.invalid("metadata.finalizers", finalizer, words)
-    if "orphan" in finalizers and "foregroundDeletion" in finalizers:
-        yield Cause.invalid("metadata.finalizers", finalizers, "finalizer orphan and foregroundDeletion cannot be both set")
 
 
 def _unqualified(kind: Kind, metadata: Obj) -> Iterator[Cause]:
@@ -173,7 +195,9 @@ def _unqualified(kind: Kind, metadata: Obj) -> Iterator[Cause]:
 
 def unqualified_finalizer(field: str, finalizer: str) -> Iterator[Cause]:
     if "/" not in finalizer and finalizer not in WELL_KNOWN_FINALIZERS:
-        yield Cause.invalid(field, finalizer, "name is neither a standard finalizer name nor is it fully qualified")
+        yield Cause.invalid(
+            field, finalizer, "name is neither a standard finalizer name nor is it fully qualified"
+        )
 
 
 def _wrong_change(new: Obj, old: Obj) -> Iterator[Cause]:
@@ -181,10 +205,15 @@ def _wrong_change(new: Obj, old: Obj) -> Iterator[Cause]:
         before = old.get("finalizers") or ()
         if added := sorted({*(new.get("finalizers") or ())} - {*before}):
             listed = ", ".join(map(quoted, added))
-            why = "no new finalizers can be added if the object is being deleted, found new finalizers"
+            why = (
+                "no new finalizers can be added if the object is being deleted, found new "
+                "finalizers"
+            )
             yield Cause.forbidden("metadata.finalizers", f"{why} []string{{{listed}}}")
     if new.get("generation", 0) < old.get("generation", 0):
-        yield Cause.invalid("metadata.generation", new.get("generation", 0), "must not be decremented")
+        yield Cause.invalid(
+            "metadata.generation", new.get("generation", 0), "must not be decremented"
+        )
     for name in NEVER_CHANGES:
         if new.get(name) != old.get(name):
             yield Cause.invalid(f"metadata.{name}", new.get(name), "field is immutable")

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # Types in a document: recorded ones in OpenAPI's own form, and those of custom kinds.
 
 
@@ -41,7 +40,14 @@ def custom_types(kind: Kind) -> dict[str, Obj]:
     resource, structure = kind.resource, kind.structure or {}
     head = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
     metadata = {**head, "metadata": _reference(f"{META}.ObjectMeta")}
-    properties = {**metadata, **{name: schema for name, schema in structure.get("properties", {}).items() if name not in metadata}}
+    properties = {
+        **metadata,
+        **{
+            name: schema
+            for name, schema in structure.get("properties", {}).items()
+            if name not in metadata
+        },
+    }
     own = {**structure, "type": "object", "properties": properties}
     listed = {
         "type": "object",
@@ -56,7 +62,10 @@ def custom_types(kind: Kind) -> dict[str, Obj]:
     gvk = {"group": resource.group, "version": resource.version}
     return {
         names[0]: {**own, "x-kubernetes-group-version-kind": [{**gvk, "kind": resource.kind}]},
-        names[1]: {**listed, "x-kubernetes-group-version-kind": [{**gvk, "kind": f"{resource.kind}List"}]},
+        names[1]: {
+            **listed,
+            "x-kubernetes-group-version-kind": [{**gvk, "kind": f"{resource.kind}List"}],
+        },
     }
 
 
@@ -107,17 +116,42 @@ def _converted(schema: Any, refs: list[str], *, is_field: bool) -> Any:
 
 WRITING = ("dryRun", "fieldManager", "fieldValidation")
 LISTING = (
-    *("allowWatchBookmarks", "continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "resourceVersionMatch"),
+    *(
+        "allowWatchBookmarks",
+        "continue",
+        "fieldSelector",
+        "labelSelector",
+        "limit",
+        "resourceVersion",
+        "resourceVersionMatch",
+    ),
     *("sendInitialEvents", "shardSelector", "timeoutSeconds", "watch"),
 )
 EVEN_UNREADABLE = "ignoreStoreReadErrorWithClusterBreakingPotential"
-DELETING = ("dryRun", "gracePeriodSeconds", EVEN_UNREADABLE, "orphanDependents", "propagationPolicy")
+DELETING = (
+    "dryRun",
+    "gracePeriodSeconds",
+    EVEN_UNREADABLE,
+    "orphanDependents",
+    "propagationPolicy",
+)
 EMPTYING = tuple(sorted({*LISTING, *DELETING} - {"watch", "allowWatchBookmarks"}))
-BOOLEANS = {"allowWatchBookmarks", "sendInitialEvents", "watch", "force", "orphanDependents", EVEN_UNREADABLE}
+BOOLEANS = {
+    "allowWatchBookmarks",
+    "sendInitialEvents",
+    "watch",
+    "force",
+    "orphanDependents",
+    EVEN_UNREADABLE,
+}
 INTEGERS = {"limit", "timeoutSeconds", "gracePeriodSeconds"}
 ENCODINGS = ("application/json", "application/vnd.kubernetes.protobuf", "application/yaml")
 PATCHES = (
-    *("application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"),
+    *(
+        "application/apply-patch+yaml",
+        "application/json-patch+json",
+        "application/merge-patch+json",
+    ),
     "application/strategic-merge-patch+json",
 )
 # verb: method, how its id begins, what Kubernetes calls it, parameters, the codes of its answers
@@ -127,26 +161,41 @@ VERBS: dict[str, tuple[str, str, str, tuple[str, ...], tuple[str, ...]]] = {
     "deletecollection": ("delete", "delete", "deletecollection", EMPTYING, ("200",)),
     "get": ("get", "read", "get", (), ("200",)),
     "update": ("put", "replace", "put", WRITING, ("200", "201")),
-    "patch": ("patch", "patch", "patch", ("dryRun", "fieldManager", "fieldValidation", "force"), ("200", "201")),
+    "patch": (
+        "patch",
+        "patch",
+        "patch",
+        ("dryRun", "fieldManager", "fieldValidation", "force"),
+        ("200", "201"),
+    ),
     "delete": ("delete", "delete", "delete", DELETING, ("200", "202")),
 }
-OF_COLLECTIONS, OF_OBJECTS = ("list", "create", "deletecollection"), ("get", "update", "patch", "delete")
+OF_COLLECTIONS, OF_OBJECTS = (
+    ("list", "create", "deletecollection"),
+    ("get", "update", "patch", "delete"),
+)
 
 
 def paths_of(kind: Kind) -> dict[str, Obj]:
     resource = kind.resource
     root = resource.path("{namespace}")
     found: dict[str, Obj] = {}
-    if collection := {verb: _operation(kind, verb) for verb in OF_COLLECTIONS if verb in kind.verbs}:
+    if collection := {
+        verb: _operation(kind, verb) for verb in OF_COLLECTIONS if verb in kind.verbs
+    }:
         found[root] = _methods(collection, _places(kind, named=False))
     if single := {verb: _operation(kind, verb) for verb in OF_OBJECTS if verb in kind.verbs}:
         found[f"{root}/{{name}}"] = _methods(single, _places(kind, named=True))
     if resource.namespaced and "list" in kind.verbs:
-        found[resource.path()] = _methods({"list": _operation(kind, "list", everywhere=True)}, [_parameter("pretty")])
+        found[resource.path()] = _methods(
+            {"list": _operation(kind, "list", everywhere=True)}, [_parameter("pretty")]
+        )
     for name, part in kind.subresources.items():
         if part.kind.endswith("Options"):
             continue  # connections are no requests with an answer
-        operations = {verb: _operation(kind, verb, name, part) for verb in part.verbs if verb in VERBS}
+        operations = {
+            verb: _operation(kind, verb, name, part) for verb in part.verbs if verb in VERBS
+        }
         found[f"{root}/{{name}}/{name}"] = _methods(operations, _places(kind, named=True))
     return found
 
@@ -156,7 +205,10 @@ def _methods(operations: dict[str, Obj], places: list[Obj]) -> Obj:
     taken = [operation["parameters"] for operation in operations.values()]
     shared = [given for given in taken[0] if all(given in others for others in taken)]
     methods = {
-        VERBS[verb][0]: {**said, "parameters": [given for given in said["parameters"] if given not in shared]}
+        VERBS[verb][0]: {
+            **said,
+            "parameters": [given for given in said["parameters"] if given not in shared],
+        }
         for verb, said in operations.items()
     }
     return {**methods, "parameters": [*places, *shared]}
@@ -164,7 +216,15 @@ def _methods(operations: dict[str, Obj], places: list[Obj]) -> Obj:
 
 def _places(kind: Kind, *, named: bool) -> list[Obj]:
     names = [*(["name"] if named else []), *(["namespace"] if kind.resource.namespaced else [])]
-    within = [{"name": name, "in": "path", "required": True, "schema": {"type": "string", "uniqueItems": True}} for name in names]
+    within = [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": {"type": "string", "uniqueItems": True},
+        }
+        for name in names
+    ]
     return [*within, _parameter("pretty")]
 
 
@@ -173,7 +233,14 @@ def _parameter(name: str) -> Obj:
     return {"name": name, "in": "query", "schema": {"type": type_, "uniqueItems": True}}
 
 
-def _operation(kind: Kind, verb: str, part: str = "", subresource: Subresource | None = None, *, everywhere: bool = False) -> Obj:
+def _operation(
+    kind: Kind,
+    verb: str,
+    part: str = "",
+    subresource: Subresource | None = None,
+    *,
+    everywhere: bool = False,
+) -> Obj:
     _, begins, action, parameters, codes = VERBS[verb]
     resource = kind.resource
     gvk = _gvk(kind, subresource)
@@ -234,7 +301,10 @@ def _answer(kind: Kind, verb: str, gvk: Obj) -> Obj:
 
 def _content(schema: Obj, *, watchable: bool) -> Obj:
     streams = [f"{encoding};stream=watch" for encoding in ENCODINGS[:2]] if watchable else []
-    return {"description": "OK", "content": {encoding: {"schema": schema} for encoding in sorted([*ENCODINGS, *streams])}}
+    return {
+        "description": "OK",
+        "content": {encoding: {"schema": schema} for encoding in sorted([*ENCODINGS, *streams])},
+    }
 
 
 def _body(kind: Kind, verb: str, gvk: Obj) -> Obj | None:
@@ -244,7 +314,9 @@ def _body(kind: Kind, verb: str, gvk: Obj) -> Obj | None:
     if verb in {"delete", "deletecollection"}:
         return _taking({"*/*": {"$ref": f"{REF}{META}.DeleteOptions"}}, required=False)
     if verb in {"create", "update"}:
-        return _taking({("application/json" if kind.custom else "*/*"): _type(kind, gvk)}, required=True)
+        return _taking(
+            {("application/json" if kind.custom else "*/*"): _type(kind, gvk)}, required=True
+        )
     return None
 
 
@@ -253,8 +325,14 @@ def _taking(schemas: dict[str, Any], *, required: bool) -> Obj:
     return {"content": content, **({"required": True} if required else {})}
 
 
-
-TOKEN = {"BearerToken": {"type": "apiKey", "description": "Bearer Token authentication", "name": "authorization", "in": "header"}}
+TOKEN = {
+    "BearerToken": {
+        "type": "apiKey",
+        "description": "Bearer Token authentication",
+        "name": "authorization",
+        "in": "header",
+    }
+}
 REMEMBERED = 128
 _rebuilt: OrderedDict[str, Obj] = OrderedDict()
 
@@ -262,7 +340,10 @@ _rebuilt: OrderedDict[str, Obj] = OrderedDict()
 def v3_index(kinds: Iterable[Kind]) -> Obj:
     """Where each document is; its address changes when it does."""
     return {
-        "paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={_digest(own)}"} for path, own in _by_path(kinds).items()}
+        "paths": {
+            path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={_digest(own)}"}
+            for path, own in _by_path(kinds).items()
+        }
     }
 
 
@@ -301,13 +382,18 @@ def _by_path(kinds: Iterable[Kind]) -> dict[str, list[Kind]]:
 
 
 def _digest(kinds: list[Kind]) -> str:
-    said = [[kind.api_version, kind.resource.plural, sorted(kind.subresources), kind.structure] for kind in kinds]
+    said = [
+        [kind.api_version, kind.resource.plural, sorted(kind.subresources), kind.structure]
+        for kind in kinds
+    ]
     return hashlib.sha256(orjson.dumps([version()["gitVersion"], said])).hexdigest().upper()
 
 
 def _document(kinds: list[Kind]) -> Obj:
     paths = {path: methods for kind in kinds for path, methods in sorted(paths_of(kind).items())}
-    custom = {name: schema for kind in kinds if kind.custom for name, schema in custom_types(kind).items()}
+    custom = {
+        name: schema for kind in kinds if kind.custom for name, schema in custom_types(kind).items()
+    }
     wanted = {name for name in _references([paths, custom]) if name not in custom}
     schemas = {**recorded_types(sorted(wanted)), **custom}
     info = {"title": "Kubernetes", "version": ".".join((version()["major"], version()["minor"]))}
@@ -336,7 +422,11 @@ def _older(part: Any) -> Any:
         return [_older(inner) for inner in part]
     if not isinstance(part, dict):
         return part
-    kept = {name: _older(inner) for name, inner in part.items() if name not in {"nullable", "anyOf", "oneOf", "not"}}
+    kept = {
+        name: _older(inner)
+        for name, inner in part.items()
+        if name not in {"nullable", "anyOf", "oneOf", "not"}
+    }
     if isinstance(kept.get("$ref"), str):
         kept["$ref"] = kept["$ref"].replace(REF, "#/definitions/")
     if isinstance(kept.get("allOf"), list):
@@ -348,13 +438,21 @@ def _older(part: Any) -> Any:
 
 
 def _older_path(methods: Obj) -> Obj:
-    return {method: _older_operation(said) for method, said in methods.items() if method != "parameters"}
+    return {
+        method: _older_operation(said) for method, said in methods.items() if method != "parameters"
+    }
 
 
 def _older_operation(said: Obj) -> Obj:
     kept = ("tags", "operationId", "x-kubernetes-action", "x-kubernetes-group-version-kind")
-    parameters = [{**{name: given[name] for name in ("name", "in")}, **given["schema"]} for given in said["parameters"]]
-    answers = {code: {"description": "OK", **_older_answer(answer)} for code, answer in said["responses"].items()}
+    parameters = [
+        {**{name: given[name] for name in ("name", "in")}, **given["schema"]}
+        for given in said["parameters"]
+    ]
+    answers = {
+        code: {"description": "OK", **_older_answer(answer)}
+        for code, answer in said["responses"].items()
+    }
     return {**{name: said[name] for name in kept}, "parameters": parameters, "responses": answers}
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ssl
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import urllib3
@@ -12,10 +10,16 @@ import urllib3
 from pytest_kscen.embedded.apiserver.recording_probes import echo_webhook, probe_types, probe_zeros
 from pytest_kscen.objects.resources import Resource
 
+if TYPE_CHECKING:
+    import ssl
+    from pathlib import Path
+
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 DEFINITIONS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ACCOUNTS_PATH = "/api/v1/namespaces/default/serviceaccounts"
 WEBHOOKS_PATH = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+
+
 class RealServer:
     """The API server that is asked."""
 
@@ -33,13 +37,21 @@ class RealServer:
     def delete(self, path: str) -> Any:
         return self._ask("DELETE", path)
 
-    def _ask(self, method: str, path: str, body: bytes | None = None, accept: str = "application/json") -> Any:
+    def _ask(
+        self, method: str, path: str, body: bytes | None = None, accept: str = "application/json"
+    ) -> Any:
         headers = {"Accept": accept, "Content-Type": "application/json"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
-        return orjson.loads(self._pool.request(method, self._url + path, body=body, headers=headers).data)
+        return orjson.loads(
+            self._pool.request(method, self._url + path, body=body, headers=headers).data
+        )
+
+
 def record(server: RealServer, folder: Path, listen: str) -> None:
-    """Write what is served, and a file of definitions for each Go package that the server's types come from."""
+    """Write what is served, and a file of definitions for each Go package that the server's
+    types come from.
+    """
     foreign = {definition["spec"]["group"] for definition in server.get(DEFINITIONS_PATH)["items"]}
     groups = [*server.get("/api", AGGREGATED)["items"], *server.get("/apis", AGGREGATED)["items"]]
     rows = rows_of([group for group in groups if group["metadata"].get("name", "") not in foreign])
@@ -50,25 +62,37 @@ def record(server: RealServer, folder: Path, listen: str) -> None:
     files = {"version": server.get("/version"), "resources": rows, "kinds": definitions.by_kind()}
     for name, members in {**files, **definitions.by_package()}.items():
         (folder / f"{name}.json").write_bytes(_a_line_each(members))
+
+
 def _definitions(server: RealServer, foreign: set[str]) -> Definitions:
     definitions = Definitions()
     documents = server.get("/openapi/v3")["paths"]
     for path in sorted(documents):
         if foreign.isdisjoint(path.split("/")):
-            schemas = server.get(documents[path]["serverRelativeURL"]).get("components", {}).get("schemas", {})
+            schemas = (
+                server.get(documents[path]["serverRelativeURL"])
+                .get("components", {})
+                .get("schemas", {})
+            )
             for name in sorted(schemas):
                 definitions.add(name, schemas[name])
     return definitions
+
+
 def _probe(server: RealServer, definitions: Definitions, rows: dict[str, Any], listen: str) -> None:
     kinds, roots = definitions.by_kind(), {}
     for name, row in rows.items():
         group, version, plural = name.split("/")
         if "create" in row["verbs"]:
-            place = Resource(group, version, plural, row["kind"], namespaced=row["namespaced"]).path("default")
+            place = Resource(
+                group, version, plural, row["kind"], namespaced=row["namespaced"]
+            ).path("default")
             roots[f"{place}?dryRun=All"] = kinds[f"{group}/{version}/{row['kind']}"]
     places = probe_types(server.post, definitions.schemas, roots)
     with echo_webhook(listen) as configuration:
-        made = server.post(ACCOUNTS_PATH, {"metadata": {"name": "default"}})  # pods need it, if no controller made it
+        made = server.post(
+            ACCOUNTS_PATH, {"metadata": {"name": "default"}}
+        )  # pods need it, if no controller made it
         server.post(WEBHOOKS_PATH, configuration)
         try:
             probe_zeros(server.post, definitions.schemas, places)
@@ -76,6 +100,8 @@ def _probe(server: RealServer, definitions: Definitions, rows: dict[str, Any], l
             server.delete(f"{WEBHOOKS_PATH}/{configuration['metadata']['name']}")
             if "uid" in made.get("metadata", {}):
                 server.delete(f"{ACCOUNTS_PATH}/default")
+
+
 def _a_line_each(members: dict[str, Any]) -> bytes:
     lines = [orjson.dumps(name) + b": " + orjson.dumps(member) for name, member in members.items()]
     return b"{\n" + b",\n".join(lines) + b"\n}\n"
@@ -95,7 +121,10 @@ class Definitions:
         new = stripped(schema)
         old = self.schemas.setdefault(name, new)
         if old != new:  # each document lists its own group's kinds for a shared type
-            kinds = {(kind["group"], kind["version"], kind["kind"]): kind for kind in [*old[GVK], *new[GVK]]}
+            kinds = {
+                (kind["group"], kind["version"], kind["kind"]): kind
+                for kind in [*old[GVK], *new[GVK]]
+            }
             self.schemas[name] = {**old, GVK: [kinds[key] for key in sorted(kinds)]}
 
     def by_package(self) -> dict[str, dict[str, Any]]:
@@ -121,10 +150,18 @@ def stripped(schema: Any) -> Any:
         return [stripped(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {name: stripped(part) for name, part in schema.items() if not (name == "description" and isinstance(part, str))}
+    kept = {
+        name: stripped(part)
+        for name, part in schema.items()
+        if not (name == "description" and isinstance(part, str))
+    }
     if "$ref" in kept and isinstance(kept["$ref"], str):
         kept["$ref"] = kept["$ref"].removeprefix(REF)
-    if isinstance(kept.get("allOf"), list) and len(kept["allOf"]) == 1 and set(kept["allOf"][0]) == {"$ref"}:
+    if (
+        isinstance(kept.get("allOf"), list)
+        and len(kept["allOf"]) == 1
+        and set(kept["allOf"][0]) == {"$ref"}
+    ):
         kept["$ref"] = kept.pop("allOf")[0]["$ref"]
     return kept
 
@@ -132,7 +169,9 @@ def stripped(schema: Any) -> Any:
 def rows_of(groups: list[Any]) -> dict[str, Any]:
     """Aggregated discovery, in the server's order, by `group/version/plural`."""
     return {
-        "/".join((group["metadata"].get("name", ""), version["version"], entry["resource"])): _row(entry)
+        "/".join((group["metadata"].get("name", ""), version["version"], entry["resource"])): _row(
+            entry
+        )
         for group in groups
         for version in group["versions"]
         for entry in version["resources"]
@@ -140,7 +179,9 @@ def rows_of(groups: list[Any]) -> dict[str, Any]:
 
 
 def _row(entry: dict[str, Any]) -> dict[str, Any]:
-    subresources = {part["subresource"]: _subresource(part, entry) for part in entry.get("subresources", [])}
+    subresources = {
+        part["subresource"]: _subresource(part, entry) for part in entry.get("subresources", [])
+    }
     return {
         "singular": entry["singularResource"],
         "kind": entry["responseKind"]["kind"],

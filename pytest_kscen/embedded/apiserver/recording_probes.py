@@ -1,7 +1,8 @@
-"""What OpenAPI does not tell, asked of the server itself: Go's names for types, from its refusals of wrong values.
+"""What OpenAPI does not tell, asked of the server itself: Go's names for types, from its refusals
+of wrong values.
 
-Each definition is visited once, on the first way that leads to it from a kind that can be created; nothing is created.
-"""
+Each definition is visited once, on the first way that leads to it from a kind that can be created;
+nothing is created."""
 
 from __future__ import annotations
 
@@ -23,10 +24,9 @@ from pytest_kscen.embedded.apiserver.schema.scalars import META, SPECIAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
     Post = Callable[[str, Any], dict[str, Any]]
     Schemas = dict[str, dict[str, Any]]
-
-
 
 
 REFUSAL = re.compile(r"into Go struct field (\w+)\.(\S+) of type (.+)")
@@ -50,11 +50,14 @@ class Place(NamedTuple):
 
 
 def probe_types(post: Post, schemas: Schemas, roots: dict[str, str]) -> list[Place]:
-    """Mark in the schemas what Go calls things where their names do not follow; tell where each definition was met.
+    """Mark in the schemas what Go calls things where their names do not follow; tell where each
+    definition was met.
 
     `roots` are the collections' paths and their kinds' definitions.
     """
-    waiting = deque(Place(collection, (), definition, ()) for collection, definition in roots.items())
+    waiting = deque(
+        Place(collection, (), definition, ()) for collection, definition in roots.items()
+    )
     met: dict[str, Place] = {}
     while waiting:
         place = waiting.popleft()
@@ -74,7 +77,9 @@ def _probe_field(post: Post, place: Place, field: str, schema: dict[str, Any]) -
         wrong = _wrong(inner)
         for step in reversed(path):
             wrong = [wrong] if step == ELEMENT else {"key": wrong}
-        found = REFUSAL.search(post(place.collection, place.body({field: wrong})).get("message", ""))
+        found = REFUSAL.search(
+            post(place.collection, place.body({field: wrong})).get("message", "")
+        )
         if found is None:
             continue
         if not path:
@@ -98,11 +103,16 @@ def _layers(schema: dict[str, Any]) -> Iterator[tuple[dict[str, Any], tuple[str,
 
 
 def _wrong(schema: dict[str, Any]) -> Any:
-    return 1 if schema.get("type") == "string" else True if schema.get("$ref") in SPECIAL else "wrong"
+    return (
+        1 if schema.get("type") == "string" else True if schema.get("$ref") in SPECIAL else "wrong"
+    )
 
 
 def _below(place: Place, field: str, label: str, schema: dict[str, Any]) -> Iterator[Place]:
-    """The definitions that a field leads to. An object's own metadata is skipped: the server has its hands in it."""
+    """The definitions that a field leads to.
+
+    An object's own metadata is skipped: the server has its hands in it.
+    """
     if (place.path, field) == ((), "metadata"):
         return
     path = (*place.path, field)
@@ -118,11 +128,17 @@ def _below(place: Place, field: str, label: str, schema: dict[str, Any]) -> Iter
 # and before validation, so any object will do.
 
 
-
 NAME = "kscen-record"
 # webhooks are not asked about the admission kinds themselves; these are the pointers there
 UNSHOWN_POINTERS = (
-    *("failurePolicy", "matchPolicy", "sideEffects", "timeoutSeconds", "reinvocationPolicy", "scope"),
+    *(
+        "failurePolicy",
+        "matchPolicy",
+        "sideEffects",
+        "timeoutSeconds",
+        "reinvocationPolicy",
+        "scope",
+    ),
     *("url", "path", "port", "parameterNotFoundAction", "reason"),
 )
 # what a deletion asks for is no object, so no webhook sees it
@@ -134,7 +150,9 @@ ZEROS: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": Fal
 
 
 def probe_zeros(post: Post, schemas: Schemas, places: list[Place]) -> None:
-    """Mark what is printed of absent fields where OpenAPI's default does not tell, and pointers, where a zero stays."""
+    """Mark what is printed of absent fields where OpenAPI's default does not tell, and pointers,
+    where a zero stays.
+    """
     for place in places:
         properties = schemas[place.definition].get("properties", {})
         bare = _printed(post, place, {})
@@ -152,10 +170,14 @@ def probe_zeros(post: Post, schemas: Schemas, places: list[Place]) -> None:
 
 def _is_unsaid(schema: dict[str, Any], printed: Any) -> bool:
     """Null, and the zeros of types that have a JSON form of their own."""
-    return printed is None or (schema.get("$ref") in SPECIAL and "default" not in schema and printed in ("0", 0))
+    return printed is None or (
+        schema.get("$ref") in SPECIAL and "default" not in schema and printed in ("0", 0)
+    )
 
 
-def _stays(post: Post, place: Place, field: str, schema: dict[str, Any], bare: dict[str, Any] | None) -> bool:
+def _stays(
+    post: Post, place: Place, field: str, schema: dict[str, Any], bare: dict[str, Any] | None
+) -> bool:
     """Whether Go tells a zero from nothing here."""
     if bare is None:
         return field in UNSHOWN_POINTERS
@@ -163,7 +185,9 @@ def _stays(post: Post, place: Place, field: str, schema: dict[str, Any], bare: d
     kept = _printed(post, place, {field: zero})
     if kept is None:  # what is refused was noticed
         return True
-    return bool(kept.get(field, ...) == zero) and not ("default" in schema and bare.get(field) == zero)
+    return bool(kept.get(field, ...) == zero) and not (
+        "default" in schema and bare.get(field) == zero
+    )
 
 
 def _printed(post: Post, place: Place, value: Any) -> dict[str, Any] | None:
@@ -186,8 +210,14 @@ def _printed(post: Post, place: Place, value: Any) -> dict[str, Any] | None:
 class _Echo(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         request = orjson.loads(self.rfile.read(int(self.headers["Content-Length"])))["request"]
-        refusal = {"uid": request["uid"], "allowed": False, "status": {"message": orjson.dumps(request["object"]).decode()}}
-        body = orjson.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": refusal})
+        refusal = {
+            "uid": request["uid"],
+            "allowed": False,
+            "status": {"message": orjson.dumps(request["object"]).decode()},
+        }
+        body = orjson.dumps(
+            {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": refusal}
+        )
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -211,25 +241,27 @@ def echo_webhook(host: str) -> Iterator[dict[str, Any]]:
     server.socket = tls.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield _configuration(f"https://{host}:{server.server_port}/", certificate)
+        url = f"https://{host}:{server.server_port}/"
+        import base64
+
+        everything = {
+            "apiGroups": ["*"],
+            "apiVersions": ["*"],
+            "resources": ["*"],
+            "operations": ["CREATE"],
+        }
+        webhook = {
+            "name": "echo.kscen.io",
+            "clientConfig": {"url": url, "caBundle": base64.b64encode(certificate).decode()},
+            "rules": [everything],
+            "objectSelector": {"matchLabels": {NAME: ""}},
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+        }
+        yield {"metadata": {"name": NAME}, "webhooks": [webhook]}
     finally:
         server.shutdown()
         server.server_close()
-
-
-def _configuration(url: str, certificate: bytes) -> dict[str, Any]:
-    import base64
-
-    everything = {"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"], "operations": ["CREATE"]}
-    webhook = {
-        "name": "echo.kscen.io",
-        "clientConfig": {"url": url, "caBundle": base64.b64encode(certificate).decode()},
-        "rules": [everything],
-        "objectSelector": {"matchLabels": {NAME: ""}},
-        "admissionReviewVersions": ["v1"],
-        "sideEffects": "None",
-    }
-    return {"metadata": {"name": NAME}, "webhooks": [webhook]}
 
 
 def _certificate(host: str) -> tuple[bytes, bytes]:
@@ -245,9 +277,14 @@ def _certificate(host: str) -> tuple[bytes, bytes]:
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         .not_valid_before(datetime(2020, 1, 1, tzinfo=UTC))
         .not_valid_after(datetime(2120, 1, 1, tzinfo=UTC))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(host))]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(host))]),
+            critical=False,
+        )
         .sign(key, hashes.SHA256())
     )
     plain = serialization.NoEncryption()
-    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain
+    )
     return private, certificate.public_bytes(serialization.Encoding.PEM)

@@ -35,7 +35,9 @@ KEPT = {"list", "watch", "delete"}  # the verbs of what lives in the store until
 class ApiServer:
     """A `kube.requests.Server`."""
 
-    def __init__(self, clock: Clock, chance: Chance, kinds: Kinds, admission: Admission | None = None) -> None:
+    def __init__(
+        self, clock: Clock, chance: Chance, kinds: Kinds, admission: Admission | None = None
+    ) -> None:
         self.core = Core(clock, chance, kinds)
         if admission is not None:
             self.core.admission = admission
@@ -75,4 +77,6 @@ def _handler(kind: Kind, request: Request) -> Handler:
 
 def _refuse_verb(kind: Kind, verb: str) -> None:
     if verb not in kind.verbs:
-        raise MethodNotAllowed("the server does not allow this method on the requested resource", details={})
+        raise MethodNotAllowed(
+            "the server does not allow this method on the requested resource", details={}
+        )

@@ -1,4 +1,6 @@
-"""The object store: one shelf per resource with its history, one revision counter, and garbage-collector freezing of settled objects."""
+"""The object store: one shelf per resource with its history, one revision counter, and garbage-
+collector freezing of settled objects.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,14 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # Everything about one resource: its objects by namespace, and the history of their changes. A
 # committed object is never changed again. A watch is a place in the history, and the past is
 # what is there now with the history undone. Readers who wait at its end are told of each change
 # at once.
 
 
-HISTORY = 10_000  # changes of one resource that are kept, and up to twice as many, however short a time ago they were
+# changes of one resource that are kept, and up to twice as many, however short a time ago they were
+HISTORY = 10_000
 
 Place: TypeAlias = tuple[str, str]
 """A namespace and a name."""
@@ -35,7 +37,9 @@ Place: TypeAlias = tuple[str, str]
 
 @dataclass(slots=True)
 class Change:
-    """One commit: what everybody is told of what is there now (on deletion: the last state), and what was there before."""
+    """One commit: what everybody is told of what is there now (on deletion: the last state), and
+    what was there before.
+    """
 
     revision: int
     event: Event
@@ -43,7 +47,10 @@ class Change:
 
 
 class Listener(Protocol):
-    """Who waits at the end of a history, in `Shelf.idle`, until it leaves by itself. It must not write."""
+    """Who waits at the end of a history, in `Shelf.idle`, until it leaves by itself.
+
+    It must not write.
+    """
 
     @property
     def is_mortal(self) -> bool:
@@ -57,7 +64,9 @@ class Listener(Protocol):
 
 
 class Bucket:
-    """The objects of one resource in one namespace; names are put in order when somebody asks for it."""
+    """The objects of one resource in one namespace; names are put in order when somebody asks
+    for it.
+    """
 
     __slots__ = ("_gone", "_new", "_sorted", "objects")
 
@@ -97,7 +106,10 @@ class Bucket:
 
 
 class Shelf:
-    """Everything about one resource. A position counts the changes before it, forgotten ones too."""
+    """Everything about one resource.
+
+    A position counts the changes before it, forgotten ones too.
+    """
 
     __slots__ = ("buckets", "changes", "compacted", "forgotten", "idle")
 
@@ -144,7 +156,9 @@ class Shelf:
             if each in self.buckets and (after is None or f"{each}/" >= f"{after[0]}/"):
                 names = self.buckets[each].names()
                 start = bisect.bisect_right(names, after[1]) if after and after[0] == each else 0
-                yield from zip(itertools.repeat(each), itertools.islice(names, start, None), strict=False)
+                yield from zip(
+                    itertools.repeat(each), itertools.islice(names, start, None), strict=False
+                )
 
     def count_after(self, namespace: str, after: Place | None) -> int:
         """How many objects there are now behind a place."""
@@ -152,7 +166,9 @@ class Shelf:
         for each in [namespace] if namespace else self.buckets:
             if each in self.buckets and (after is None or f"{each}/" >= f"{after[0]}/"):
                 names = self.buckets[each].names()
-                count += len(names) - (bisect.bisect_right(names, after[1]) if after and after[0] == each else 0)
+                count += len(names) - (
+                    bisect.bisect_right(names, after[1]) if after and after[0] == each else 0
+                )
         return count
 
     def has(self, place: Place) -> bool:
@@ -194,7 +210,9 @@ _left = 0  # blocks of memory, when it had looked last
 
 
 def ease(store: Store) -> None:
-    """Let it look at so much at once that it is worth the time, until the store is closed, or nobody has it any more."""
+    """Let it look at so much at once that it is worth the time, until the store is closed, or
+    nobody has it any more.
+    """
     global _usual  # noqa: PLW0603  # as the collector is
     if _usual is None:
         _usual = gc.get_threshold()
@@ -213,7 +231,9 @@ def _restore() -> None:
 
 
 def freeze(holder: Store) -> None:
-    """Keep it from walking through all that is there now, which it does by itself no more until there is twice as much."""
+    """Keep it from walking through all that is there now, which it does by itself no more until
+    there is twice as much.
+    """
     global _left  # noqa: PLW0603  # as the collector is
     blocks = sys.getallocatedblocks()
     _left = _left or blocks  # what was there before the first is mostly modules
@@ -226,7 +246,9 @@ def freeze(holder: Store) -> None:
 
 
 def thaw(holder: Store) -> None:
-    """Hand everything back to it, once nobody else wants it kept away; it looks at once, for others may come soon."""
+    """Hand everything back to it, once nobody else wants it kept away; it looks at once, for
+    others may come soon.
+    """
     global _left  # noqa: PLW0603  # as the collector is
     if holder in _holders:
         _holders.discard(holder)
@@ -238,12 +260,14 @@ def thaw(holder: Store) -> None:
     _restore()
 
 
-
 SETTLED = 5_000  # revisions after which what is stored is taken for lasting
 
 
 Key: TypeAlias = tuple[str, str, str, str]
-"""An object's place among all: its group, plural, namespace and name. All versions of a resource share it."""
+"""An object's place among all: its group, plural, namespace and name.
+
+All versions of a resource share it.
+"""
 
 
 class Store:
@@ -282,13 +306,20 @@ class Store:
     def all_at(
         self, group: str, plural: str, namespace: str, revision: int, after: Place | None = None
     ) -> Iterator[tuple[Place, Obj]]:
-        """The objects as they were at a revision, from a place on; the history must still reach back to it."""
+        """The objects as they were at a revision, from a place on; the history must still reach
+        back to it.
+        """
         shelf = self.shelf(group, plural)
         past = shelf.undone(revision, namespace)
         places: Iterable[Place] = shelf.places(namespace, after)
         if past:
-            since = sorted((place for place in past if after is None or in_order(place) > in_order(after)), key=in_order)
-            places = (place for place, _ in itertools.groupby(heapq.merge(places, since, key=in_order)))
+            since = sorted(
+                (place for place in past if after is None or in_order(place) > in_order(after)),
+                key=in_order,
+            )
+            places = (
+                place for place, _ in itertools.groupby(heapq.merge(places, since, key=in_order))
+            )
         for place in places:
             obj = past[place] if place in past else shelf.buckets[place[0]].objects[place[1]]
             if obj is not None:
@@ -298,11 +329,19 @@ class Store:
         """How many objects there were at a revision behind a place."""
         shelf = self.shelf(group, plural)
         past = shelf.undone(revision, namespace)
-        changed = sum((obj is not None) - shelf.has(place) for place, obj in past.items() if in_order(place) > in_order(after))
+        changed = sum(
+            (obj is not None) - shelf.has(place)
+            for place, obj in past.items()
+            if in_order(place) > in_order(after)
+        )
         return shelf.count_after(namespace, after) + changed
 
     def commit(self, key: Key, obj: Obj) -> Obj:
-        """Create or replace. The caller gives up the object, whose metadata it made anew: the revision is written into it."""
+        """Create or replace.
+
+        The caller gives up the object, whose metadata it made anew: the revision is written into
+        it.
+        """
         group, plural, namespace, name = key
         shelf = self.shelf(group, plural)
         bucket = shelf.buckets.get(namespace)
@@ -312,7 +351,9 @@ class Store:
         obj["metadata"]["resourceVersion"] = str(self.revision)
         old = bucket.put(name, obj)
         self._objects[key] = obj
-        event = tuple.__new__(Event, ("ADDED" if old is None else "MODIFIED", obj))  # twice as fast as Event(...): so many are made
+        event = tuple.__new__(
+            Event, ("ADDED" if old is None else "MODIFIED", obj)
+        )  # twice as fast as Event(...): so many are made
         shelf.publish(Change(self.revision, event, old))
         self._written[key] = None
         if self.stir:
@@ -360,7 +401,9 @@ class Store:
             shelf.compacted = self.revision
 
     def forget(self, revision: int) -> None:
-        """Forget how it came to what was there at a revision; resources that have not changed since lose nothing."""
+        """Forget how it came to what was there at a revision; resources that have not changed
+        since lose nothing.
+        """
         for shelf in self._shelves.values():
             shelf.forget(shelf.position_after(revision) - shelf.forgotten)
 

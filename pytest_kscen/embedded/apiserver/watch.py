@@ -1,9 +1,9 @@
 """watch: what has happened since a revision, then what happens, until the time-out.
 
-A watch is a place in its resource's history and holds nothing of its own: a slow reader costs no memory, and one that
-the history has left behind is told that its place is gone. Only a reader who waits at the end is known to the store.
-An object that stops matching the selectors is DELETED to this reader, one that starts to match is ADDED.
-"""
+A watch is a place in its resource's history and holds nothing of its own: a slow reader costs no
+memory, and one that the history has left behind is told that its place is gone. Only a reader who
+waits at the end is known to the store. An object that stops matching the selectors is DELETED to
+this reader, one that starts to match is ADDED."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ LAST_BOOKMARK = 2.0  # before the time-out
 
 def watch(core: Core, kind: Kind, request: Request) -> Subscription:
     options = request.options
-    subscription = Subscription(core, kind, selection_of(kind, request), bookmarks=options.bookmarks, stays=request.stays)
+    subscription = Subscription(
+        core, kind, selection_of(kind, request), bookmarks=options.bookmarks, stays=request.stays
+    )
     try:
         since = version_in(options.resource_version or "0")
     except ValueError as error:
@@ -54,7 +56,9 @@ def watch(core: Core, kind: Kind, request: Request) -> Subscription:
 class Subscription:
     """One open watch, at first at the end of the history."""
 
-    def __init__(self, core: Core, kind: Kind, selection: Selection, *, bookmarks: bool, stays: bool = False) -> None:
+    def __init__(
+        self, core: Core, kind: Kind, selection: Selection, *, bookmarks: bool, stays: bool = False
+    ) -> None:
         self.until = math.inf
         self._core, self._store = core, core.store
         self._kind = kind
@@ -84,7 +88,11 @@ class Subscription:
         if at_least > now:
             self._fail(too_large(at_least, now))
             return
-        found = list(filter(self._selection.takes, self._store.all(*self._kind.home, self._selection.namespace)))
+        found = list(
+            filter(
+                self._selection.takes, self._store.all(*self._kind.home, self._selection.namespace)
+            )
+        )
         self._first = self._initial(found, now)
 
     def begin_after(self, revision: int) -> None:
@@ -129,7 +137,9 @@ class Subscription:
             self._mark()
 
     def _has_news(self) -> bool:
-        """Whether a bookmark would say anything new; to one who stays it does if there were changes that he was not told of."""
+        """Whether a bookmark would say anything new; to one who stays it does if there were
+        changes that he was not told of.
+        """
         return self._told != self._position if self._stays else self._marked != self._store.revision
 
     def _mark(self) -> None:
@@ -149,7 +159,12 @@ class Subscription:
         return Event(event.type, self._kind.shown(event.object))
 
     def _filtered(self, change: Change) -> Event | None:
-        takes, event, new, old = self._selection.takes, change.event, change.event.object, change.old
+        takes, event, new, old = (
+            self._selection.takes,
+            change.event,
+            change.event.object,
+            change.old,
+        )
         is_in = event.type != "DELETED" and takes(new)
         was_in = old is not None and takes(old)
         if is_in and (was_in or event.type == "ADDED"):
@@ -157,12 +172,17 @@ class Subscription:
         if is_in:
             return Event("ADDED", new)
         if was_in:
-            return Event("DELETED", new if event.type == "DELETED" else at_revision(old or new, change.revision))
+            return Event(
+                "DELETED",
+                new if event.type == "DELETED" else at_revision(old or new, change.revision),
+            )
         return None
 
     def _bookmark(self, revision: int, **metadata: Obj) -> Event:
         head = {"kind": self._kind.resource.kind, "apiVersion": self._kind.api_version}
-        return Event("BOOKMARK", {**head, "metadata": {"resourceVersion": str(revision), **metadata}})
+        return Event(
+            "BOOKMARK", {**head, "metadata": {"resourceVersion": str(revision), **metadata}}
+        )
 
     # --- how it ends ---
 
@@ -201,7 +221,9 @@ class Subscription:
     # --- the reader ---
 
     def _wake(self) -> None:
-        """Whoever is called stays where he is told of changes, and reads all that there are by then."""
+        """Whoever is called stays where he is told of changes, and reads all that there are by
+        then.
+        """
         if self._is_called:
             return
         reader = self._reader if self._reader and not self._reader.done() else None
@@ -240,7 +262,9 @@ class Subscription:
         self._store.forgetful.pop(self, None)
 
     async def hand_to(self, taker: Callable[[Event], None]) -> None:
-        """Read to the end for one who does nothing else: he is called where a reader would be woken, which costs less."""
+        """Read to the end for one who does nothing else: he is called where a reader would be
+        woken, which costs less.
+        """
         self._context = contextvars.copy_context()
         while True:
             while (event := self._next()) is not None:
@@ -290,13 +314,17 @@ class Subscription:
                 return event
             self._first = None
         shelf = self._shelf
-        if self._position < shelf.forgotten + len(shelf.changes) and (event := self._from_history()):
+        if self._position < shelf.forgotten + len(shelf.changes) and (
+            event := self._from_history()
+        ):
             return event
         return self._due_bookmark() if self._bookmark_is_due else None
 
     def _from_history(self) -> Event | None:
         shelf = self._shelf
-        while (index := self._position - shelf.forgotten) < len(shelf.changes) and self._position < self._end:
+        while (index := self._position - shelf.forgotten) < len(
+            shelf.changes
+        ) and self._position < self._end:
             if index < 0:
                 self._fail(gone(self._since, shelf.compacted))
                 return self._next()

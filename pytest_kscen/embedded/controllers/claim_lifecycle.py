@@ -1,4 +1,6 @@
-"""Claims in use by pods, and volumes bound to claims, are not deleted under them: a finalizer holds them until then."""
+"""Claims in use by pods, and volumes bound to claims, are not deleted under them: a finalizer
+holds them until then.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,6 @@ from pytest_kscen.objects.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_
 if TYPE_CHECKING:
     from pytest_kscen.embedded.controller import Bench
     from pytest_kscen.objects.resources import Obj, Resource
-
-
 
 
 OF_CLAIMS, OF_VOLUMES = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
@@ -65,7 +65,9 @@ class Protection:
         else:
             wanted = finalizers if in_use else [name for name in finalizers if name != finalizer]
         if wanted != finalizers:
-            await self._bench.api.update(resource, {**obj, "metadata": {**metadata, "finalizers": wanted}})
+            await self._bench.api.update(
+                resource, {**obj, "metadata": {**metadata, "finalizers": wanted}}
+            )
 
 
 def is_over(pod: Obj) -> bool:
@@ -73,7 +75,6 @@ def is_over(pod: Obj) -> bool:
 
 
 # Generic ephemeral volumes: a claim for each, of the pod's own, that goes with the pod.
-
 
 
 class EphemeralVolumes:

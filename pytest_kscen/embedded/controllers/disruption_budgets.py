@@ -1,4 +1,7 @@
-"""Disruption budgets: how many pods may be evicted right now. The eviction itself is the API server's."""
+"""Disruption budgets: how many pods may be evicted right now.
+
+The eviction itself is the API server's.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # The arithmetic of a disruption budget. Pure.
 
 
@@ -42,7 +44,9 @@ class Need:
 
 
 def counts_owners(budget: Obj) -> bool:
-    """Whether the size of the workloads has to be known: a plain number of pods speaks for itself."""
+    """Whether the size of the workloads has to be known: a plain number of pods speaks for
+    itself.
+    """
     spec = budget["spec"]
     return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
 
@@ -53,11 +57,15 @@ def need(budget: Obj, pods: int, owners: int) -> Need:
     if (most := spec.get("maxUnavailable")) is not None:
         return Need(owners, max(0, owners - share(most, owners, up=True)))
     least = spec.get("minAvailable", 0)
-    return Need(owners, share(least, owners, up=True)) if isinstance(least, str) else Need(pods, least)
+    return (
+        Need(owners, share(least, owners, up=True)) if isinstance(least, str) else Need(pods, least)
+    )
 
 
 def still_evicted(budget: Obj, pods: list[Obj], now: float) -> tuple[dict[str, str], list[Obj]]:
-    """The evictions whose pods are not marked as deleted yet, and the pods for which that took too long."""
+    """The evictions whose pods are not marked as deleted yet, and the pods for which that took
+    too long.
+    """
     listed = (budget.get("status") or {}).get("disruptedPods") or {}
     waiting, overdue = {}, []
     for pod in pods:
@@ -115,8 +123,10 @@ def _allowed(budget: Obj, reason: str, now: str, message: str = "") -> list[Obj]
 
 
 UNMANAGED = (
-    "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the status of the PDB "
-    "cannot be calculated correctly, which may result in undefined behavior. To account for these pods please set "
+    "Pods selected by this PodDisruptionBudget (selector: {}) were found to be "
+    "unmanaged. As a result, the status of the PDB "
+    "cannot be calculated correctly, which may result in undefined behavior. To account "
+    "for these pods please set "
     '".spec.minAvailable" field of the PDB to an integer value.'
 )
 
@@ -131,9 +141,13 @@ class DisruptionBudgets:
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
         self._budgets, pods = bench.informers.of(POD_DISRUPTION_BUDGETS), bench.informers.of(PODS)
-        self._scalables = {row.kind: bench.informers.of(row) for row in (REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS)}
+        self._scalables = {
+            row.kind: bench.informers.of(row) for row in (REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS)
+        }
         self._by_namespace, self._selection = namespaced(self._budgets), Selection(pods)
-        self._controller = bench.controller(self._reconcile, self._budgets, pods, *self._scalables.values())
+        self._controller = bench.controller(
+            self._reconcile, self._budgets, pods, *self._scalables.values()
+        )
         follow(self._controller, self._budgets)
         pods.on_change(self._pod_changed)
 
@@ -146,7 +160,10 @@ class DisruptionBudgets:
             return
         for budget in near:
             selector = budget["spec"].get("selector")
-            if any(pod and matches_selector(selector, pod["metadata"].get("labels")) for pod in (new, old)):
+            if any(
+                pod and matches_selector(selector, pod["metadata"].get("labels"))
+                for pod in (new, old)
+            ):
                 self._controller.enqueue(Ref.of(budget))
 
     async def _reconcile(self, ref: Ref) -> float | None:
@@ -159,7 +176,9 @@ class DisruptionBudgets:
             self._bench.recorder.normal(budget, "NoPods", "No matching pods found")
         evicted, overdue = still_evicted(budget, pods, self._bench.now())
         for pod in overdue:
-            message = f"Pod was expected by PDB {ref.namespace}/{ref.name} to be deleted but it wasn't"
+            message = (
+                f"Pod was expected by PDB {ref.namespace}/{ref.name} to be deleted but it wasn't"
+            )
             self._bench.recorder.warning(pod, "NotDeleted", message)
         try:
             owners = await self._size_of_owners(budget, pods) if counts_owners(budget) else 0
@@ -168,8 +187,13 @@ class DisruptionBudgets:
             return None
         wanted = need(budget, len(pods), owners)
         current = healthy(pods, evicted)
-        await self._write(budget, status_of(budget, wanted, current, evicted, self._bench.timestamp()))
-        return min((epoch_of(since) + PATIENCE - self._bench.now() for since in evicted.values()), default=None)
+        await self._write(
+            budget, status_of(budget, wanted, current, evicted, self._bench.timestamp())
+        )
+        return min(
+            (epoch_of(since) + PATIENCE - self._bench.now() for since in evicted.values()),
+            default=None,
+        )
 
     async def _fail(self, budget: Obj, why: str) -> None:
         message = f"Failed to calculate the number of expected pods: {why}"
@@ -178,7 +202,9 @@ class DisruptionBudgets:
 
     async def _write(self, budget: Obj, status: Obj) -> None:
         if status != budget.get("status"):
-            await self._bench.api.update(POD_DISRUPTION_BUDGETS, {**budget, "status": status}, subresource="status")
+            await self._bench.api.update(
+                POD_DISRUPTION_BUDGETS, {**budget, "status": status}, subresource="status"
+            )
 
     # --- how many pods there should be ---
 
@@ -195,14 +221,46 @@ class DisruptionBudgets:
                 sizes[root] = size
                 known.append(reference["uid"])
         if unmanaged:
-            self._bench.recorder.warning(budget, "UnmanagedPods", UNMANAGED.format(_as_go_prints(budget["spec"]["selector"])))
+            selector = budget["spec"]["selector"]
+            labels = "".join(
+                f"{key}: {value},"
+                for key, value in sorted((selector.get("matchLabels") or {}).items())
+            )
+            parts = "".join(
+                f"LabelSelectorRequirement{{Key:{part['key']},Operator:{part['operator']},"
+                f"Values:[{' '.join(part.get('values') or ())}],}},"
+                for part in selector.get("matchExpressions") or ()
+            )
+            self._bench.recorder.warning(
+                budget,
+                "UnmanagedPods",
+                UNMANAGED.format(
+                    f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{parts}}},}}"
+                ),
+            )
         return sum(sizes.values())
 
     async def _size_of(self, reference: Obj, namespace: str) -> tuple[int, str]:
-        """The size of a workload and the uid of whoever decides it: for a ReplicaSet that is its Deployment."""
+        """The size of a workload and the uid of whoever decides it: for a ReplicaSet that is its
+        Deployment.
+        """
         picture = self._scalables.get(reference["kind"])
         if picture is None or picture.resource.api_version != reference["apiVersion"]:
-            return await self._scale_of(reference, namespace), reference["uid"]
+            try:
+                resource = await self._bench.api.resource_of(
+                    reference["apiVersion"], reference["kind"]
+                )
+            except NotFound as error:
+                raise UnscalableError(error.message) from error
+            try:
+                scale = await self._bench.api.get(
+                    resource, reference["name"], namespace, subresource="scale"
+                )
+            except (NotFound, MethodNotAllowed) as error:
+                raise UnscalableError(
+                    f"{resource.qualified} does not implement the scale subresource"
+                ) from error
+            return int((scale.get("spec") or {}).get("replicas", 0)), reference["uid"]
         owner = picture.get(reference["name"], namespace)
         if owner is None or owner["metadata"]["uid"] != reference["uid"]:
             return 0, reference["uid"]
@@ -211,27 +269,12 @@ class DisruptionBudgets:
             return await self._size_of(above, namespace)
         return owner["spec"].get("replicas", 1), reference["uid"]
 
-    async def _scale_of(self, reference: Obj, namespace: str) -> int:
-        try:
-            resource = await self._bench.api.resource_of(reference["apiVersion"], reference["kind"])
-        except NotFound as error:
-            raise UnscalableError(error.message) from error
-        try:
-            scale = await self._bench.api.get(resource, reference["name"], namespace, subresource="scale")
-        except (NotFound, MethodNotAllowed) as error:
-            raise UnscalableError(f"{resource.qualified} does not implement the scale subresource") from error
-        return int((scale.get("spec") or {}).get("replicas", 0))
-
 
 def _matters(pod: Obj) -> tuple[object, ...]:
     metadata = pod["metadata"]
-    return metadata.get("labels"), bool(metadata.get("deletionTimestamp")), is_ready(pod), controller_of(pod)
-
-
-def _as_go_prints(selector: Obj) -> str:
-    labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
-    parts = "".join(
-        f"LabelSelectorRequirement{{Key:{part['key']},Operator:{part['operator']},Values:[{' '.join(part.get('values') or ())}],}},"
-        for part in selector.get("matchExpressions") or ()
+    return (
+        metadata.get("labels"),
+        bool(metadata.get("deletionTimestamp")),
+        is_ready(pod),
+        controller_of(pod),
     )
-    return f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{parts}}},}}"

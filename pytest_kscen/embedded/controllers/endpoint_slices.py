@@ -1,4 +1,7 @@
-"""EndpointSlices: a Service's backends in parts of a hundred. A backend stays in the slice where it is. Pure."""
+"""EndpointSlices: a Service's backends in parts of a hundred.
+
+A backend stays in the slice where it is. Pure.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pytest_kscen.objects.resources import Obj
-
 
 
 # The pods behind a Service: who counts, at which address and ports, and in what condition.
@@ -54,7 +56,12 @@ class Backend:
     @property
     def target(self) -> Obj:
         metadata = self.pod["metadata"]
-        return {"kind": "Pod", "namespace": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"]}
+        return {
+            "kind": "Pod",
+            "namespace": metadata["namespace"],
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+        }
 
     @property
     def uid(self) -> str:
@@ -81,22 +88,47 @@ def backends_of(service: Obj, pods: Iterable[Obj], family: str) -> list[Backend]
         address = None if is_finished(pod) else _address(pod, family)
         if address is None:
             continue
-        ports = tuple(port for wanted in service["spec"].get("ports") or () if (port := _port(wanted, pod)))
-        found.append(Backend(pod, address, ports, _hostname(service, pod)))
+        ports = tuple(
+            port for wanted in service["spec"].get("ports") or () if (port := _port(wanted, pod))
+        )
+        spec = pod["spec"]
+        found.append(
+            Backend(
+                pod,
+                address,
+                ports,
+                str(spec["hostname"])
+                if spec.get("hostname") and spec.get("subdomain") == service["metadata"]["name"]
+                else "",
+            )
+        )
     return found
 
 
 def _address(pod: Obj, family: str) -> str | None:
     status = pod.get("status") or {}
-    addresses = [row["ip"] for row in status.get("podIPs") or ()] or list(filter(None, [status.get("podIP")]))
-    return next((address for address in addresses if FAMILIES[ipaddress.ip_address(address).version] == family), None)
+    addresses = [row["ip"] for row in status.get("podIPs") or ()] or list(
+        filter(None, [status.get("podIP")])
+    )
+    return next(
+        (
+            address
+            for address in addresses
+            if FAMILIES[ipaddress.ip_address(address).version] == family
+        ),
+        None,
+    )
 
 
 def _port(wanted: Obj, pod: Obj) -> Port | None:
     """A named target port is looked up in the pod's containers."""
     target, protocol = wanted.get("targetPort") or wanted["port"], wanted.get("protocol", "TCP")
     number = _named_port(pod, target, protocol) if isinstance(target, str) else target
-    return Port(wanted.get("name", ""), protocol, number, wanted.get("appProtocol", "")) if number else None
+    return (
+        Port(wanted.get("name", ""), protocol, number, wanted.get("appProtocol", ""))
+        if number
+        else None
+    )
 
 
 def _named_port(pod: Obj, name: str, protocol: str) -> int | None:
@@ -105,12 +137,6 @@ def _named_port(pod: Obj, name: str, protocol: str) -> int | None:
             if port.get("name") == name and port.get("protocol", "TCP") == protocol:
                 return int(port["containerPort"])
     return None
-
-
-def _hostname(service: Obj, pod: Obj) -> str:
-    spec = pod["spec"]
-    return str(spec["hostname"]) if spec.get("hostname") and spec.get("subdomain") == service["metadata"]["name"] else ""
-
 
 
 FULL = 100
@@ -139,10 +165,26 @@ class Wanted:
 
 
 def changes(wanted: Wanted, backends: list[Backend], there: list[Obj]) -> Changes:
-    """From the slices that are there to those that should be; a Service without backends keeps one empty slice."""
+    """From the slices that are there to those that should be; a Service without backends keeps
+    one empty slice.
+    """
     groups: dict[tuple[Port, ...], dict[str, Obj]] = {}
     for backend in backends:
-        groups.setdefault(backend.ports, {})[backend.uid] = _endpoint(wanted, backend)
+        node = backend.pod["spec"].get("nodeName")
+        ready = publishes_all(wanted.service) or (backend.is_ready and not backend.is_terminating)
+        endpoint: dict[str, Any] = {
+            "addresses": [backend.address],
+            "conditions": {
+                "ready": ready,
+                "serving": backend.is_ready,
+                "terminating": backend.is_terminating,
+            },
+            "targetRef": backend.target,
+            **({"hostname": backend.hostname} if backend.hostname else {}),
+            **({"nodeName": node} if node else {}),
+            **({"zone": wanted.zones[node]} if node in wanted.zones else {}),
+        }
+        groups.setdefault(backend.ports, {})[backend.uid] = endpoint
     groups = groups or {(): {}}
     found, left = Changes(), sorted(there, key=lambda one: str(one["metadata"]["name"]))
     for ports, endpoints in groups.items():
@@ -151,24 +193,26 @@ def changes(wanted: Wanted, backends: list[Backend], there: list[Obj]) -> Change
         left = [one for one in left if one not in fitting]
         _fill(found, wanted, printed, endpoints, fitting)
     found.delete += left
-    _reuse(found)
-    return found
-
-
-def _reuse(found: Changes) -> None:
-    """Rather than delete a slice and create another, make the one the other."""
+    # Rather than delete a slice and create another, make the one the other.
     while found.create and found.delete:
         new, old = found.create.pop(0), found.delete.pop(0)
         metadata = {**old["metadata"], "labels": new["metadata"]["labels"]}
-        found.update.append({**old, "metadata": metadata, "endpoints": new["endpoints"], "ports": new["ports"]})
+        found.update.append(
+            {**old, "metadata": metadata, "endpoints": new["endpoints"], "ports": new["ports"]}
+        )
+    return found
 
 
-def _fill(found: Changes, wanted: Wanted, ports: list[Obj], endpoints: dict[str, Obj], slices: list[Obj]) -> None:
+def _fill(
+    found: Changes, wanted: Wanted, ports: list[Obj], endpoints: dict[str, Obj], slices: list[Obj]
+) -> None:
     """Spread the endpoints of one set of ports over its slices."""
     waiting = dict(endpoints)
     parts: list[tuple[Obj | None, list[Obj]]] = []
     for one in slices:
-        uids = [(endpoint.get("targetRef") or {}).get("uid") for endpoint in one.get("endpoints") or ()]
+        uids = [
+            (endpoint.get("targetRef") or {}).get("uid") for endpoint in one.get("endpoints") or ()
+        ]
         parts.append((one, [waiting.pop(uid) for uid in uids if uid in waiting]))
     for _, kept in parts:
         while waiting and len(kept) < FULL:
@@ -215,23 +259,14 @@ def labels_of(service: Obj) -> dict[str, str]:
     return {**own, MANAGED_BY: MANAGER, SERVICE_NAME: service["metadata"]["name"], **headless}
 
 
-def _endpoint(wanted: Wanted, backend: Backend) -> Obj:
-    node = backend.pod["spec"].get("nodeName")
-    ready = publishes_all(wanted.service) or (backend.is_ready and not backend.is_terminating)
-    endpoint: dict[str, Any] = {
-        "addresses": [backend.address],
-        "conditions": {"ready": ready, "serving": backend.is_ready, "terminating": backend.is_terminating},
-        "targetRef": backend.target,
-        **({"hostname": backend.hostname} if backend.hostname else {}),
-        **({"nodeName": node} if node else {}),
-        **({"zone": wanted.zones[node]} if node in wanted.zones else {}),
-    }
-    return endpoint
-
-
 def _printed(ports: tuple[Port, ...]) -> list[Obj]:
     return [
-        {"name": port.name, "protocol": port.protocol, "port": port.number, **({"appProtocol": port.app} if port.app else {})}
+        {
+            "name": port.name,
+            "protocol": port.protocol,
+            "port": port.number,
+            **({"appProtocol": port.app} if port.app else {}),
+        }
         for port in ports
     ]
 

@@ -1,4 +1,7 @@
-"""Where a Service leads: Endpoints and EndpointSlices kept for the pods that it selects. No traffic flows here."""
+"""Where a Service leads: Endpoints and EndpointSlices kept for the pods that it selects.
+
+No traffic flows here.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # From a changed Service or pod to the Services whose addresses may have changed.
-
 
 
 def follow_services(enqueue: Callable[[Ref], None], services: Informer, pods: Informer) -> None:
@@ -60,8 +61,20 @@ def _selects(selector: dict[str, str], pod: Obj | None) -> bool:
 def _matters(pod: Obj) -> tuple[object, ...]:
     """What of a pod shows in an address."""
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
-    where = spec.get("nodeName"), spec.get("hostname"), spec.get("subdomain"), status.get("podIPs"), status.get("podIP")
-    return metadata.get("labels"), bool(metadata.get("deletionTimestamp")), is_ready(pod), is_finished(pod), *where
+    where = (
+        spec.get("nodeName"),
+        spec.get("hostname"),
+        spec.get("subdomain"),
+        status.get("podIPs"),
+        status.get("podIP"),
+    )
+    return (
+        metadata.get("labels"),
+        bool(metadata.get("deletionTimestamp")),
+        is_ready(pod),
+        is_finished(pod),
+        *where,
+    )
 
 
 # Endpoints, the older form: all addresses in one object, gathered by the ports that they serve.
@@ -79,7 +92,9 @@ def endpoints_labels(service: Obj) -> dict[str, str]:
 
 
 def subsets_of(service: Obj, backends: list[Backend]) -> list[Obj]:
-    """Ports that lead to the same addresses share a subset; None stands for no port, if the Service has none."""
+    """Ports that lead to the same addresses share a subset; None stands for no port, if the
+    Service has none.
+    """
     by_port: dict[Port | None, list[Backend]] = {}
     portless = () if service["spec"].get("ports") else (None,)
     for backend in backends:
@@ -95,12 +110,21 @@ def subsets_of(service: Obj, backends: list[Backend]) -> list[Obj]:
 def addresses_of(subsets: Iterable[Obj]) -> list[Obj]:
     """All of them, ready or not, with the list that each is in."""
     lists = ("addresses", "notReadyAddresses")
-    return [{**address, "in": name} for subset in subsets for name in lists for address in subset.get(name) or ()]
+    return [
+        {**address, "in": name}
+        for subset in subsets
+        for name in lists
+        for address in subset.get(name) or ()
+    ]
 
 
 def limited(backends: list[Backend]) -> list[Backend]:
     """As many as one object may hold, the ready ones first."""
-    return sorted(backends, key=lambda backend: not backend.is_ready)[:MOST] if len(backends) > MOST else backends
+    return (
+        sorted(backends, key=lambda backend: not backend.is_ready)[:MOST]
+        if len(backends) > MOST
+        else backends
+    )
 
 
 def _subset(service: Obj, backends: list[Backend], ports: list[Port | None]) -> Obj:
@@ -125,7 +149,10 @@ def _address(backend: Backend) -> Obj:
 
 def _printed(ports: list[Port | None]) -> Iterator[Obj]:
     for port in filter(None, ports):
-        name, app = ({"name": port.name} if port.name else {}), ({"appProtocol": port.app} if port.app else {})
+        name, app = (
+            ({"name": port.name} if port.name else {}),
+            ({"appProtocol": port.app} if port.app else {}),
+        )
         yield {**name, "port": port.number, "protocol": port.protocol, **app}
 
 
@@ -157,7 +184,7 @@ class Endpoints:
                 await _unless_gone(self._bench.api.delete(ENDPOINTS, ref.name, ref.namespace))
         elif service["spec"].get("selector"):
             pods = self._selection.of({"matchLabels": service["spec"]["selector"]}, ref.namespace)
-            await self._write(service, there, _all_backends(service, pods))
+            await self._write(service, there, backends_of(service, pods, families_of(service)[0]))
 
     async def _write(self, service: Obj, there: Obj | None, backends: list[Backend]) -> None:
         kept = limited(backends)
@@ -167,14 +194,18 @@ class Endpoints:
             about = {"name": service["metadata"]["name"], "labels": labels}
             made = {"metadata": {**about, "annotations": truncated}, "subsets": wanted}
             marked = _triggered(made, has_news=True, now=self._bench.timestamp())
-            await _unless_gone(self._bench.api.create(ENDPOINTS, marked, service["metadata"]["namespace"]))
+            await _unless_gone(
+                self._bench.api.create(ENDPOINTS, marked, service["metadata"]["namespace"])
+            )
         elif (there.get("subsets") or []) != wanted or there["metadata"].get("labels") != labels:
             annotations = {**(there["metadata"].get("annotations") or {}), **truncated}
             metadata = {**there["metadata"], "labels": labels, "annotations": annotations}
             has_news = _has_news(addresses_of(wanted), addresses_of(there.get("subsets") or ()))
             changed = {**there, "metadata": metadata, "subsets": wanted}
             await _unless_gone(
-                self._bench.api.update(ENDPOINTS, _triggered(changed, has_news=has_news, now=self._bench.timestamp()))
+                self._bench.api.update(
+                    ENDPOINTS, _triggered(changed, has_news=has_news, now=self._bench.timestamp())
+                )
             )
 
 
@@ -186,7 +217,9 @@ class EndpointSlices:
         self._services, pods = bench.informers.of(SERVICES), bench.informers.of(PODS)
         self._slices, self._nodes = bench.informers.of(ENDPOINT_SLICES), bench.informers.of(NODES)
         self._slices_of, self._selection = controlled(self._slices), Selection(pods)
-        self._controller = bench.controller(self._reconcile, self._services, pods, self._slices, self._nodes)
+        self._controller = bench.controller(
+            self._reconcile, self._services, pods, self._slices, self._nodes
+        )
         follow_services(self._controller.enqueue, self._services, pods)
         self._slices.on_change(self._slice_changed)
 
@@ -197,55 +230,83 @@ class EndpointSlices:
         """Somebody may have changed or deleted what is kept here."""
         metadata = (new or old or {})["metadata"]
         labels = metadata.get("labels") or {}
-        if labels.get(endpoint_slices.MANAGED_BY) == endpoint_slices.MANAGER and endpoint_slices.SERVICE_NAME in labels:
+        if (
+            labels.get(endpoint_slices.MANAGED_BY) == endpoint_slices.MANAGER
+            and endpoint_slices.SERVICE_NAME in labels
+        ):
             ref = Ref(metadata["namespace"], labels[endpoint_slices.SERVICE_NAME])
             if ref in self._services.objects:
                 self._controller.enqueue(ref)
 
     async def _reconcile(self, ref: Ref) -> None:
         service = self._services.objects.get(ref)
-        if service is None or not service["spec"].get("selector") or service["metadata"].get("deletionTimestamp"):
+        if (
+            service is None
+            or not service["spec"].get("selector")
+            or service["metadata"].get("deletionTimestamp")
+        ):
             return
         pods = self._selection.of({"matchLabels": service["spec"]["selector"]}, ref.namespace)
-        there = [one for one in self._slices_of.of(service["metadata"]["uid"]) if not one["metadata"].get("deletionTimestamp")]
+        there = [
+            one
+            for one in self._slices_of.of(service["metadata"]["uid"])
+            if not one["metadata"].get("deletionTimestamp")
+        ]
         for family in families_of(service):
             backends = backends_of(service, pods, family)
             same_family = [one for one in there if one["addressType"] == family]
-            await self._write(endpoint_slices.changes(endpoint_slices.Wanted(service, family, self._zones(pods)), backends, same_family))
+            await self._write(
+                endpoint_slices.changes(
+                    endpoint_slices.Wanted(service, family, self._zones(pods)),
+                    backends,
+                    same_family,
+                )
+            )
 
     def _zones(self, pods: list[Obj]) -> dict[str, str]:
         names = dict.fromkeys(pod["spec"].get("nodeName", "") for pod in pods)
         nodes = [node for name in names if (node := self._nodes.get(name))]
-        return {node["metadata"]["name"]: zone for node in nodes if (zone := endpoint_slices.zone_of(node))}
+        return {
+            node["metadata"]["name"]: zone
+            for node in nodes
+            if (zone := endpoint_slices.zone_of(node))
+        }
 
     async def _write(self, changes: endpoint_slices.Changes) -> None:
         now = self._bench.timestamp()
         for one in changes.create:
             marked = _triggered(one, has_news=True, now=now)
-            await _unless_gone(self._bench.api.create(ENDPOINT_SLICES, marked, one["metadata"]["namespace"]))
+            await _unless_gone(
+                self._bench.api.create(ENDPOINT_SLICES, marked, one["metadata"]["namespace"])
+            )
         for one in changes.update:
             before = self._slices.objects.get(Ref.of(one)) or {}
             has_news = _has_news(one.get("endpoints") or (), before.get("endpoints") or ())
-            await _unless_gone(self._bench.api.update(ENDPOINT_SLICES, _triggered(one, has_news=has_news, now=now)))
+            await _unless_gone(
+                self._bench.api.update(ENDPOINT_SLICES, _triggered(one, has_news=has_news, now=now))
+            )
         for one in changes.delete:
             metadata = one["metadata"]
-            await _unless_gone(self._bench.api.delete(ENDPOINT_SLICES, metadata["name"], metadata["namespace"]))
-
-
-def _all_backends(service: Obj, pods: list[Obj]) -> list[Backend]:
-    """Of the Service's first family: one Endpoints object mixes none."""
-    return backends_of(service, pods, families_of(service)[0])
+            await _unless_gone(
+                self._bench.api.delete(ENDPOINT_SLICES, metadata["name"], metadata["namespace"])
+            )
 
 
 def _has_news(new: Iterable[Obj], old: Iterable[Obj]) -> bool:
-    """Whether anything is there that was not, or was otherwise; that something has gone is no news."""
+    """Whether anything is there that was not, or was otherwise; that something has gone is no
+    news.
+    """
     known = list(old)
     return any(part not in known for part in new)
 
 
 def _triggered(obj: Obj, *, has_news: bool, now: str) -> Obj:
     """With the time of the change in the pods that has led to it."""
-    annotations = {key: text for key, text in (obj["metadata"].get("annotations") or {}).items() if key != TRIGGERED}
+    annotations = {
+        key: text
+        for key, text in (obj["metadata"].get("annotations") or {}).items()
+        if key != TRIGGERED
+    }
     marked = {**annotations, **({TRIGGERED: now} if has_news else {})}
     return {**obj, "metadata": {**obj["metadata"], "annotations": marked}}
 

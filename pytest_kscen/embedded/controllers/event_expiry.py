@@ -1,7 +1,7 @@
 """Events do not stay: an hour after an event was last written the API server has forgotten it.
 
-Every ten minutes they are looked through, if the oldest may have had its time, so some stay a little longer.
-"""
+Every ten minutes they are looked through, if the oldest may have had its time, so some stay a
+little longer."""
 
 from __future__ import annotations
 
@@ -45,7 +45,12 @@ class EventAging:
             told = _told(event)
             if told <= dead and _written(event) <= dead:
                 metadata = event["metadata"]
-                await self._api.delete(EVENTS, metadata["name"], metadata["namespace"], precondition_uid=metadata["uid"])
+                await self._api.delete(
+                    EVENTS,
+                    metadata["name"],
+                    metadata["namespace"],
+                    precondition_uid=metadata["uid"],
+                )
             elif told < oldest:
                 oldest = told
         self._oldest = oldest
@@ -59,4 +64,7 @@ def _told(event: Obj) -> str:
 
 def _written(event: Obj) -> str:
     """When it was written last, so far as that is known; to know it takes work."""
-    return max((managed.get("time", "") for managed in event["metadata"].get("managedFields") or ()), default="") or _told(event)
+    return max(
+        (managed.get("time", "") for managed in event["metadata"].get("managedFields") or ()),
+        default="",
+    ) or _told(event)

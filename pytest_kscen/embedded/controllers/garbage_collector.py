@@ -1,4 +1,7 @@
-"""The garbage collector: objects whose owners are gone go too. It knows owner references and finalizers, and no kind by name."""
+"""The garbage collector: objects whose owners are gone go too.
+
+It knows owner references and finalizers, and no kind by name.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,6 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.controller import Bench
     from pytest_kscen.kube.cache import Handler
     from pytest_kscen.objects.resources import Obj, Resource
-
 
 
 # Who owns whom, over all resources: kept up to date from what the informers tell, and asked by
@@ -41,17 +43,24 @@ def owners_of(obj: Obj | None) -> list[Obj]:
 def is_deleting(obj: Obj, finalizer: str) -> bool:
     """Whether it is on its way out and this finalizer still holds it."""
     metadata = obj["metadata"]
-    return bool(metadata.get("deletionTimestamp")) and finalizer in (metadata.get("finalizers") or ())
+    return bool(metadata.get("deletionTimestamp")) and finalizer in (
+        metadata.get("finalizers") or ()
+    )
 
 
 def is_held(obj: Obj) -> bool:
     """Whether its deletion waits for the garbage collector."""
-    return "deletionTimestamp" in obj["metadata"] and (is_deleting(obj, FOREGROUND) or is_deleting(obj, ORPHAN))
+    return "deletionTimestamp" in obj["metadata"] and (
+        is_deleting(obj, FOREGROUND) or is_deleting(obj, ORPHAN)
+    )
 
 
 def blocks(obj: Obj, owner: str) -> bool:
     """Whether the owner's deletion in the foreground has to wait for this dependent."""
-    return any(reference["uid"] == owner and reference.get("blockOwnerDeletion") for reference in owners_of(obj))
+    return any(
+        reference["uid"] == owner and reference.get("blockOwnerDeletion")
+        for reference in owners_of(obj)
+    )
 
 
 class Family:
@@ -77,19 +86,15 @@ class Family:
         now = {owner["uid"]: None for owner in owners_of(new)}
         for owner in before:
             if owner not in now:
-                self._part(owner, place)
+                del self._dependents[owner][place]
+                if not self._dependents[owner]:
+                    del self._dependents[owner]
         for owner in now:
             self._dependents.setdefault(owner, {})[place] = None
-
-    def _part(self, owner: str, place: Place) -> None:
-        del self._dependents[owner][place]
-        if not self._dependents[owner]:
-            del self._dependents[owner]
 
 
 # Whether an owner is there: looked up where its reference says, in the dependent's own
 # namespace, by name and uid.
-
 
 
 REMEMBERED = 500
@@ -103,7 +108,9 @@ class State(enum.Enum):
     WAITING = "waiting"
     """It is being deleted in the foreground."""
     UNKNOWN = "unknown"
-    """Nobody serves its kind, or it lives in a namespace and the dependent does not: nothing follows from that."""
+    """Nobody serves its kind, or it lives in a namespace and the dependent does not: nothing
+    follows from that.
+    """
 
 
 class Owners:
@@ -127,14 +134,19 @@ class Owners:
         return places
 
     def is_known(self, owner: Obj, dependent: Place) -> bool:
-        """Whether the owner has been seen where the dependent says, so that nothing has to be asked."""
+        """Whether the owner has been seen where the dependent says, so that nothing has to be
+        asked.
+        """
         place = self._family.place_of(owner["uid"])
         if place is None or not self._fits(owner, place.resource):
             return False
         return place.ref == self._ref(owner, place.resource, dependent)
 
     async def state_of(self, owner: Obj, dependent: Place, obj: Obj) -> State:
-        if (owner["uid"], "") in self._gone or (owner["uid"], dependent.ref.namespace) in self._gone:
+        if (owner["uid"], "") in self._gone or (
+            owner["uid"],
+            dependent.ref.namespace,
+        ) in self._gone:
             return State.GONE
         try:
             resource = await self._bench.api.resource_of(owner["apiVersion"], owner["kind"])
@@ -164,10 +176,15 @@ class Owners:
         return found if found["metadata"]["uid"] == uid else None
 
     def _tell_of_namespace(self, owner: Obj, ref: Ref, obj: Obj) -> None:
-        """The owner lives, but elsewhere: the reference is a mistake that its author should hear of."""
+        """The owner lives, but elsewhere: the reference is a mistake that its author should hear
+        of.
+        """
         place = self._family.place_of(owner["uid"])
         if place and place.ref.namespace != ref.namespace:
-            named = f"[{owner['apiVersion']}/{owner['kind']}, namespace: {ref.namespace}, name: {ref.name}, uid: {owner['uid']}]"
+            named = (
+                f"[{owner['apiVersion']}/{owner['kind']}, namespace: {ref.namespace}, name: "
+                f"{ref.name}, uid: {owner['uid']}]"
+            )
             message = f'ownerRef {named} does not exist in namespace "{ref.namespace}"'
             self._bench.recorder.warning(obj, "OwnerRefInvalidNamespace", message)
 
@@ -177,7 +194,10 @@ class Owners:
 
     @staticmethod
     def _fits(owner: Obj, resource: Resource) -> bool:
-        return bool(owner["kind"] == resource.kind and owner["apiVersion"].rpartition("/")[0] == resource.group)
+        return bool(
+            owner["kind"] == resource.kind
+            and owner["apiVersion"].rpartition("/")[0] == resource.group
+        )
 
 
 # How garbage is found: every change of an owner, its deletion above all, brings its dependents
@@ -233,26 +253,27 @@ class GarbageCollector:
         if new and old:
             now, before = new["metadata"], old["metadata"]
             if now.get("ownerReferences") is before.get("ownerReferences") and not is_held(new):
-                return  # nobody owns it who did not, and it waits for nobody: so it is with most writes, and told at a glance
+                # nobody owns it who did not, and it waits for nobody: so it is with most writes,
+                # and told at a glance
+                return
         obj = new or old or {}
         place, owners, owned_by = Place(resource, Ref.of(obj)), owners_of(new), owners_of(old)
         if not new or not old or owners != owned_by:
             self._family.see(place, new, old)
         if new is None:
-            self._enqueue_dependents(obj)
-        elif is_held(new) or (owners != owned_by and not all(self._owners.is_known(owner, place) for owner in owners)):
+            uid = obj["metadata"]["uid"]
+            dependents = self._family.dependents_of(uid)
+            if dependents:
+                self._owners.note_gone(uid, obj["metadata"].get("namespace", ""))
+            for dependent in dependents:
+                self._controller.enqueue(dependent)
+        elif is_held(new) or (
+            owners != owned_by and not all(self._owners.is_known(owner, place) for owner in owners)
+        ):
             self._controller.enqueue(place)
         for owner in owned_by:
             if owner not in owners:
                 self._enqueue_waiting(owner)
-
-    def _enqueue_dependents(self, obj: Obj) -> None:
-        uid = obj["metadata"]["uid"]
-        dependents = self._family.dependents_of(uid)
-        if dependents:
-            self._owners.note_gone(uid, obj["metadata"].get("namespace", ""))
-        for dependent in dependents:
-            self._controller.enqueue(dependent)
 
     def _enqueue_waiting(self, owner: Obj) -> None:
         """An owner that waits for its dependents has one less to wait for."""
@@ -271,29 +292,28 @@ class GarbageCollector:
             await self._follow_all()
             return
         try:
-            await self._judge(place, await self._bench.api.get(place.resource, place.ref.name, place.ref.namespace))
+            obj = await self._bench.api.get(place.resource, place.ref.name, place.ref.namespace)
+            if is_deleting(obj, ORPHAN):
+                uid = obj["metadata"]["uid"]
+                for dependent in self._family.dependents_of(uid):
+                    if found := self._picture(dependent):
+                        left = [
+                            reference for reference in owners_of(found) if reference["uid"] != uid
+                        ]
+                        await self._change(dependent, found, {"ownerReferences": left})
+                await self._let_go(place, obj, ORPHAN)
+            elif is_deleting(obj, FOREGROUND):
+                await self._clear_the_way(place, obj)
+            elif owners_of(obj) and not obj["metadata"].get("deletionTimestamp"):
+                await self._judge_by_owners(place, obj)
         except NotFound:
             return
 
-    async def _judge(self, place: Place, obj: Obj) -> None:
-        if is_deleting(obj, ORPHAN):
-            await self._orphan(place, obj)
-        elif is_deleting(obj, FOREGROUND):
-            await self._clear_the_way(place, obj)
-        elif owners_of(obj) and not obj["metadata"].get("deletionTimestamp"):
-            await self._judge_by_owners(place, obj)
-
-    async def _orphan(self, place: Place, owner: Obj) -> None:
-        uid = owner["metadata"]["uid"]
-        for dependent in self._family.dependents_of(uid):
-            if found := self._picture(dependent):
-                left = [reference for reference in owners_of(found) if reference["uid"] != uid]
-                await self._change(dependent, found, {"ownerReferences": left})
-        await self._let_go(place, owner, ORPHAN)
-
     async def _clear_the_way(self, place: Place, owner: Obj) -> None:
         uid = owner["metadata"]["uid"]
-        dependents = {dependent: self._picture(dependent) for dependent in self._family.dependents_of(uid)}
+        dependents = {
+            dependent: self._picture(dependent) for dependent in self._family.dependents_of(uid)
+        }
         if not any(found and blocks(found, uid) for found in dependents.values()):
             await self._let_go(place, owner, FOREGROUND)
         for dependent, found in dependents.items():
@@ -301,32 +321,53 @@ class GarbageCollector:
                 self._controller.enqueue(dependent)
 
     async def _judge_by_owners(self, place: Place, obj: Obj) -> None:
-        states = [(owner, await self._owners.state_of(owner, place, obj)) for owner in owners_of(obj)]
+        states = [
+            (owner, await self._owners.state_of(owner, place, obj)) for owner in owners_of(obj)
+        ]
         if any(state is State.UNKNOWN for _, state in states):
             return
         if alive := [owner for owner, state in states if state is State.ALIVE]:
             if len(alive) < len(states):
                 await self._change(place, obj, {"ownerReferences": alive})
-        elif any(state is State.WAITING for _, state in states) and self._family.dependents_of(obj["metadata"]["uid"]):
-            await self._unblock_circle(place, obj)
+        elif any(state is State.WAITING for _, state in states) and self._family.dependents_of(
+            obj["metadata"]["uid"]
+        ):
+            # Among owners that wait for each other one has to give in: here the one that is
+            # judged.
+            dependents = map(self._picture, self._family.dependents_of(obj["metadata"]["uid"]))
+            if any(found and is_deleting(found, FOREGROUND) for found in dependents):
+                unblocked = [{**owner, "blockOwnerDeletion": False} for owner in owners_of(obj)]
+                await self._change(place, obj, {"ownerReferences": unblocked}, at_version=False)
             await self._delete(place, obj, "Foreground")
         else:
-            await self._delete(place, obj, _policy(obj))
-
-    async def _unblock_circle(self, place: Place, obj: Obj) -> None:
-        """Among owners that wait for each other one has to give in: here the one that is judged."""
-        dependents = map(self._picture, self._family.dependents_of(obj["metadata"]["uid"]))
-        if any(found and is_deleting(found, FOREGROUND) for found in dependents):
-            unblocked = [{**owner, "blockOwnerDeletion": False} for owner in owners_of(obj)]
-            await self._change(place, obj, {"ownerReferences": unblocked}, at_version=False)
+            finalizers = obj["metadata"].get("finalizers") or ()
+            await self._delete(
+                place,
+                obj,
+                "Orphan"
+                if ORPHAN in finalizers
+                else "Foreground"
+                if FOREGROUND in finalizers
+                else "Background",
+            )
 
     # --- acting ---
 
-    async def _change(self, place: Place, obj: Obj, change: dict[str, Any], *, at_version: bool = True) -> None:
+    async def _change(
+        self, place: Place, obj: Obj, change: dict[str, Any], *, at_version: bool = True
+    ) -> None:
         metadata = obj["metadata"]
-        known = {"uid": metadata["uid"], **({"resourceVersion": metadata["resourceVersion"]} if at_version else {})}
+        known = {
+            "uid": metadata["uid"],
+            **({"resourceVersion": metadata["resourceVersion"]} if at_version else {}),
+        }
         try:
-            await self._bench.api.patch(place.resource, place.ref.name, {"metadata": {**known, **change}}, place.ref.namespace)
+            await self._bench.api.patch(
+                place.resource,
+                place.ref.name,
+                {"metadata": {**known, **change}},
+                place.ref.namespace,
+            )
         except NotFound:
             return
 
@@ -336,10 +377,10 @@ class GarbageCollector:
 
     async def _delete(self, place: Place, obj: Obj, policy: str) -> None:
         uid = obj["metadata"]["uid"]
-        await self._bench.api.delete(place.resource, place.ref.name, place.ref.namespace, propagation=policy, precondition_uid=uid)
-
-
-def _policy(obj: Obj) -> str:
-    """As its finalizers say, for it may have been deleted before it had an owner to wait for."""
-    finalizers = obj["metadata"].get("finalizers") or ()
-    return "Orphan" if ORPHAN in finalizers else "Foreground" if FOREGROUND in finalizers else "Background"
+        await self._bench.api.delete(
+            place.resource,
+            place.ref.name,
+            place.ref.namespace,
+            propagation=policy,
+            precondition_uid=uid,
+        )

@@ -1,8 +1,8 @@
-"""How a namespace ends: its pods are deleted, then everything else in it, of whatever kind; when all is gone, it is let go.
+"""How a namespace ends: its pods are deleted, then everything else in it, of whatever kind; when
+all is gone, it is let go.
 
-What is left, and what holds it, is told in the namespace's conditions. Five seconds pass before the first look, and before
-another after each change, as with Kubernetes' own controller.
-"""
+What is left, and what holds it, is told in the namespace's conditions. Five seconds pass before the
+first look, and before another after each change, as with Kubernetes' own controller."""
 
 from __future__ import annotations
 
@@ -23,18 +23,28 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-
-
 FINALIZER = "kubernetes"
 PATIENCE = 5.0
 HELD = 15.0  # seconds that something with a finalizer is expected to need
 
 FINE = {
-    "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
-    "NamespaceDeletionGroupVersionParsingFailure": ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
-    "NamespaceDeletionContentFailure": ("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+    "NamespaceDeletionDiscoveryFailure": (
+        "ResourcesDiscovered",
+        "All resources successfully discovered",
+    ),
+    "NamespaceDeletionGroupVersionParsingFailure": (
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    "NamespaceDeletionContentFailure": (
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
     "NamespaceContentRemaining": ("ContentRemoved", "All content successfully removed"),
-    "NamespaceFinalizersRemaining": ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+    "NamespaceFinalizersRemaining": (
+        "ContentHasNoFinalizers",
+        "All content-preserving finalizers finished",
+    ),
 }
 
 
@@ -62,13 +72,24 @@ class Leftovers:
         found = {}
         if self.failures:
             words = ", ".join(error.message for error in self.failures)
-            message = f"Failed to delete all resource types, {len(self.failures)} remaining: {words}"
+            message = (
+                f"Failed to delete all resource types, {len(self.failures)} remaining: {words}"
+            )
             found["NamespaceDeletionContentFailure"] = ("ContentDeletionFailed", message)
         if self.counts:
-            words = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(self.counts.items()))
-            found["NamespaceContentRemaining"] = ("SomeResourcesRemain", f"Some resources are remaining: {words}")
+            words = ", ".join(
+                f"{name} has {count} resource instances"
+                for name, count in sorted(self.counts.items())
+            )
+            found["NamespaceContentRemaining"] = (
+                "SomeResourcesRemain",
+                f"Some resources are remaining: {words}",
+            )
         if self.finalizers:
-            words = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(self.finalizers.items()))
+            words = ", ".join(
+                f"{name} in {count} resource instances"
+                for name, count in sorted(self.finalizers.items())
+            )
             message = f"Some content in the namespace has finalizers remaining: {words}"
             found["NamespaceFinalizersRemaining"] = ("SomeFinalizersRemain", message)
         return found
@@ -116,24 +137,27 @@ class Namespaces:
         """Delete the pods; the longest that one of those that are left may take."""
         await self._bench.api.delete_collection(PODS, name, propagation="Background")
         pods = (await self._bench.api.list(PODS, name)).items
-        needs = (pod["spec"].get("terminationGracePeriodSeconds") or 0 for pod in pods if not is_finished(pod))
+        needs = (
+            pod["spec"].get("terminationGracePeriodSeconds") or 0
+            for pod in pods
+            if not is_finished(pod)
+        )
         return float(max(needs, default=0))
 
     async def _empty(self, resource: Resource, name: str, left: Leftovers) -> None:
         try:
-            await self._delete_all(resource, name)
+            try:
+                await self._bench.api.delete_collection(resource, name, propagation="Background")
+            except MethodNotAllowed:
+                for item in (await self._bench.api.list(resource, name)).items:
+                    await self._bench.api.delete(
+                        resource, item["metadata"]["name"], name, propagation="Background"
+                    )
             left.add(resource, (await self._bench.api.list(resource, name)).items)
         except NotFound:  # it is served no longer
             return
         except ApiError as error:
             left.failures.append(error)
-
-    async def _delete_all(self, resource: Resource, name: str) -> None:
-        try:
-            await self._bench.api.delete_collection(resource, name, propagation="Background")
-        except MethodNotAllowed:
-            for item in (await self._bench.api.list(resource, name)).items:
-                await self._bench.api.delete(resource, item["metadata"]["name"], name, propagation="Background")
 
     async def _tell(self, namespace: Obj, left: Leftovers) -> Obj:
         before = namespace.get("status") or {}
@@ -141,12 +165,19 @@ class Namespaces:
         troubles, now = left.troubles(), self._bench.timestamp()
         for type_, fine in FINE.items():
             reason, message = troubles.get(type_, fine)
-            words = {"type": type_, "status": str(type_ in troubles), "reason": reason, "message": message}
+            words = {
+                "type": type_,
+                "status": str(type_ in troubles),
+                "reason": reason,
+                "message": message,
+            }
             conditions = set_condition(conditions, words, now)
         status = {**before, "phase": "Terminating", "conditions": conditions}
         if status == before:
             return namespace
-        return await self._bench.api.update(NAMESPACES, {**namespace, "status": status}, subresource="status")
+        return await self._bench.api.update(
+            NAMESPACES, {**namespace, "status": status}, subresource="status"
+        )
 
     async def _let_go(self, namespace: Obj) -> None:
         finalizers = [name for name in namespace["spec"]["finalizers"] if name != FINALIZER]
@@ -163,12 +194,21 @@ class Namespaces:
 
 DEFAULT_ACCOUNT = {"metadata": {"name": "default"}}
 DESCRIPTION = (
-    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal "
-    "service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters."
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using "
+    "internal endpoints such as the internal "
+    "service IP or kubernetes.default.svc. No other usage is guaranteed across "
+    "distributions of Kubernetes clusters."
 )
 ROOT_CERTIFICATES = {
-    "metadata": {"name": "kube-root-ca.crt", "annotations": {"kubernetes.io/description": DESCRIPTION}},
-    "data": {"ca.crt": "There is no certificate: the processes of this cluster's containers are simulated.\n"},
+    "metadata": {
+        "name": "kube-root-ca.crt",
+        "annotations": {"kubernetes.io/description": DESCRIPTION},
+    },
+    "data": {
+        "ca.crt": (
+            "There is no certificate: the processes of this cluster's containers are simulated.\n"
+        )
+    },
 }
 
 
@@ -203,7 +243,9 @@ class Birthright:
             if there is None:
                 await self._bench.api.create(self._resource, self._wanted, ref.name)
             elif "data" in self._wanted and there.get("data") != self._wanted["data"]:
-                await self._bench.api.update(self._resource, {**there, "data": self._wanted["data"]})
+                await self._bench.api.update(
+                    self._resource, {**there, "data": self._wanted["data"]}
+                )
         except (AlreadyExists, NotFound):
             return
         except ApiError as error:

@@ -1,8 +1,8 @@
-"""The node lifecycle controller. A node is heard by its lease and its status; one that is silent for 50 s is Unknown.
+"""The node lifecycle controller. A node is heard by its lease and its status; one that is silent
+for 50 s is Unknown.
 
-Its conditions call for taints at once; the taint that drives pods away is given one node after the other, as its zone
-allows. A node that is ready again loses them.
-"""
+Its conditions call for taints at once; the taint that drives pods away is given one node after the
+other, as its zone allows. A node that is ready again loses them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # How fast nodes may be emptied: slower, or not at all, where many have fallen silent, for then
 # the network is to blame.
 
@@ -57,7 +56,8 @@ class State(Enum):
 
 def zone_of(node: Obj) -> str:
     labels = node["metadata"].get("labels") or {}
-    return f"{labels.get('topology.kubernetes.io/region', '')}:{labels.get('topology.kubernetes.io/zone', '')}"
+    region = labels.get("topology.kubernetes.io/region", "")
+    return f"{region}:{labels.get('topology.kubernetes.io/zone', '')}"
 
 
 def state_of(ready: int, unready: int) -> State:
@@ -132,17 +132,6 @@ class Driver:
         if not self._troubled:
             return False
         were_down = self._all_are_down
-        self._judge_zones()
-        for name in list(self._troubled):
-            try:
-                await self._drive_away_or_welcome(name)
-            except NotFound:
-                self.forget(name)
-            except (ApiError, OSError):
-                continue  # once more at the next look
-        return were_down and not self._all_are_down
-
-    def _judge_zones(self) -> None:
         counts: dict[str, list[int]] = {}
         for node in self._nodes:
             counts.setdefault(zone_of(node), [0, 0])[ready_status(node) != "True"] += 1
@@ -152,6 +141,14 @@ class Driver:
         for zone, state in states.items():
             limiter = self._limiters.setdefault(zone, Limiter(since=now))
             limiter.set(rate_of(state, sum(counts[zone]), all_full=self._all_are_down), now)
+        for name in list(self._troubled):
+            try:
+                await self._drive_away_or_welcome(name)
+            except NotFound:
+                self.forget(name)
+            except (ApiError, OSError):
+                continue  # once more at the next look
+        return were_down and not self._all_are_down
 
     async def _drive_away_or_welcome(self, name: str) -> None:
         node = await self._bench.api.get(NODES, name)
@@ -164,7 +161,9 @@ class Driver:
         others = [other for other in DRIVES_AWAY.values() if other is not taint]
         if has(node, taint):
             return
-        if any(has(node, other) for other in others) or self._limiters[zone_of(node)].take(self._bench.now()):
+        if any(has(node, other) for other in others) or self._limiters[zone_of(node)].take(
+            self._bench.now()
+        ):
             await swap(self._bench, node, [taint], others)
 
 
@@ -178,7 +177,6 @@ async def swap(bench: Bench, node: Obj, add: Sequence[Obj], remove: Sequence[Obj
 def ready_status(node: Obj) -> str:
     ready = condition(node, "Ready")
     return ready["status"] if ready else ""
-
 
 
 EVERY, GRACE, FIRST_GRACE = 5.0, 50.0, 60.0
@@ -223,7 +221,10 @@ class NodeLifecycle:
         heartbeat = _heartbeat(new)
         if old is None:
             self._new[name] = None
-            self._hear(name, self._bench.now() if heartbeat else epoch_of(new["metadata"]["creationTimestamp"]))
+            self._hear(
+                name,
+                self._bench.now() if heartbeat else epoch_of(new["metadata"]["creationTimestamp"]),
+            )
         elif heartbeat != _heartbeat(old):
             self._hear(name, self._bench.now())
         self._driver.see(new)
@@ -231,7 +232,11 @@ class NodeLifecycle:
             self._tainting.enqueue(Ref("", name))
 
     def _lease_changed(self, new: Obj | None, old: Obj | None) -> None:
-        if new is None or new["metadata"]["namespace"] != LEASE_NAMESPACE or new["metadata"]["name"] not in self._heard:
+        if (
+            new is None
+            or new["metadata"]["namespace"] != LEASE_NAMESPACE
+            or new["metadata"]["name"] not in self._heard
+        ):
             return
         if old is None or new["spec"].get("renewTime") != old["spec"].get("renewTime"):
             self._hear(new["metadata"]["name"], self._bench.now())
@@ -246,7 +251,9 @@ class NodeLifecycle:
         for memory in (self._heard, self._silent, self._new):
             memory.pop(name, None)
         self._driver.forget(name)
-        self._bench.recorder.normal(node, "RemovingNode", f"Node {name} event: Removing Node {name} from Controller")
+        self._bench.recorder.normal(
+            node, "RemovingNode", f"Node {name} event: Removing Node {name} from Controller"
+        )
 
     # --- taints that conditions call for ---
 
@@ -266,27 +273,47 @@ class NodeLifecycle:
             await self._greet()
             for name in self._overdue():
                 with contextlib.suppress(ApiError, OSError):  # once more at the next look
-                    await self._give_up_on(name)
+                    # The node's conditions are Unknown, and its pods are not ready.
+                    node = await self._bench.api.get(NODES, name)
+                    was_ready = ready_status(node) == "True"
+                    status = {
+                        **(node.get("status") or {}),
+                        "conditions": _unknown(node, self._bench.timestamp()),
+                    }
+                    if status != node.get("status"):
+                        await self._bench.api.update(
+                            NODES, {**node, "status": status}, subresource="status"
+                        )
+                    self._silent[name] = None
+                    if was_ready:
+                        self._bench.recorder.normal(
+                            node, "NodeNotReady", f"Node {name} status is now: NodeNotReady"
+                        )
+                        await self._mark_pods(name)
             await self._bench.api.caught_up()
             if await self._driver.look():
                 for name in list(self._heard):
-                    self._hear(name, self._bench.now())  # the silence of the others may have had the same cause
-            await self._until_the_next_look()
-
-    async def _until_the_next_look(self) -> None:
-        """Where there is no node there is nothing to look at; the looks keep their beat all the same."""
-        last = self._bench.now()
-        if not self._nodes.objects:
-            self._some.clear()
-            await self._some.wait()
-        waited = self._bench.now() - last
-        await self._bench.clock.sleep(EVERY - waited % EVERY, background=True)
+                    self._hear(
+                        name, self._bench.now()
+                    )  # the silence of the others may have had the same cause
+            # Where there is no node there is nothing to look at; the looks keep their beat all
+            # the same.
+            last = self._bench.now()
+            if not self._nodes.objects:
+                self._some.clear()
+                await self._some.wait()
+            waited = self._bench.now() - last
+            await self._bench.clock.sleep(EVERY - waited % EVERY, background=True)
 
     async def _greet(self) -> None:
         for name in list(self._new):
             del self._new[name]
             if node := self._nodes.get(name):
-                self._bench.recorder.normal(node, "RegisteredNode", f"Node {name} event: Registered Node {name} in Controller")
+                self._bench.recorder.normal(
+                    node,
+                    "RegisteredNode",
+                    f"Node {name} event: Registered Node {name} in Controller",
+                )
 
     def _overdue(self) -> list[str]:
         """Nodes that were not heard for too long, and are not known for it yet."""
@@ -295,21 +322,13 @@ class NodeLifecycle:
             if now <= heard + GRACE:
                 break
             node = self._nodes.get(name)
-            if node and name not in self._silent and now > heard + (GRACE if _heartbeat(node) else FIRST_GRACE):
+            if (
+                node
+                and name not in self._silent
+                and now > heard + (GRACE if _heartbeat(node) else FIRST_GRACE)
+            ):
                 found.append(name)
         return found
-
-    async def _give_up_on(self, name: str) -> None:
-        """The node's conditions are Unknown, and its pods are not ready."""
-        node = await self._bench.api.get(NODES, name)
-        was_ready = ready_status(node) == "True"
-        status = {**(node.get("status") or {}), "conditions": _unknown(node, self._bench.timestamp())}
-        if status != node.get("status"):
-            await self._bench.api.update(NODES, {**node, "status": status}, subresource="status")
-        self._silent[name] = None
-        if was_ready:
-            self._bench.recorder.normal(node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
-            await self._mark_pods(name)
 
     async def _mark_pods(self, name: str) -> None:
         for pod in self._pods_by_node.of(name):
@@ -317,11 +336,15 @@ class NodeLifecycle:
             if ready is None or ready["status"] == "False":
                 continue
             conditions = [
-                {**one, "status": "False", "lastTransitionTime": self._bench.timestamp()} if one is ready else one
+                {**one, "status": "False", "lastTransitionTime": self._bench.timestamp()}
+                if one is ready
+                else one
                 for one in pod["status"]["conditions"]
             ]
             try:
-                await self._bench.write_status(PODS, pod, {**pod["status"], "conditions": conditions})
+                await self._bench.write_status(
+                    PODS, pod, {**pod["status"], "conditions": conditions}
+                )
             except NotFound:
                 continue
             self._bench.recorder.warning(pod, "NodeNotReady", "Node is not ready")
@@ -349,7 +372,13 @@ def _unknown(node: Obj, now: str) -> list[Obj]:
         else one
         for one in conditions
     ] + [
-        {"type": type_, "status": "Unknown", **NEVER_HEARD, "lastHeartbeatTime": made, "lastTransitionTime": now}
+        {
+            "type": type_,
+            "status": "Unknown",
+            **NEVER_HEARD,
+            "lastHeartbeatTime": made,
+            "lastTransitionTime": now,
+        }
         for type_ in TYPES
         if type_ not in there
     ]

@@ -1,4 +1,6 @@
-"""Who controls what: controller references, and the way from a changed dependent to the owners that must look."""
+"""Who controls what: controller references, and the way from a changed dependent to the owners
+that must look.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,6 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.cache import Index
     from pytest_kscen.kube.informer import Informer
     from pytest_kscen.objects.resources import Obj, Resource
-
-
-
 
 
 def controller_of(obj: Obj | None) -> Obj | None:
@@ -52,7 +51,9 @@ def reference_to(owner: Obj, resource: Resource) -> Obj:
 
 
 def by_controller(obj: Obj) -> Iterator[Hashable]:
-    """Keys of an index: the controller's uid; of those who have none their namespace, alone and with each of their labels."""
+    """Keys of an index: the controller's uid; of those who have none their namespace, alone and
+    with each of their labels.
+    """
     reference, metadata = controller_of(obj), obj["metadata"]
     if reference:
         yield reference["uid"]
@@ -64,7 +65,9 @@ def by_controller(obj: Obj) -> Iterator[Hashable]:
 
 
 def orphans(index: Index, namespace: str, selector: Obj) -> list[Obj]:
-    """Those without a controller that a selector selects; one equality, if it has any, narrows the search."""
+    """Those without a controller that a selector selects; one equality, if it has any, narrows
+    the search.
+    """
     label = next(iter((selector.get("matchLabels") or {}).items()), None)
     candidates = index.of(("orphans", namespace, label) if label else ("orphans", namespace))
     return [obj for obj in candidates if matches_selector(selector, obj["metadata"].get("labels"))]
@@ -83,7 +86,9 @@ def namespaced(informer: Informer) -> Index:
 
 
 class Dependents:
-    """Wakes the owners of what has changed: the controller, a former one, or all that might adopt an orphan."""
+    """Wakes the owners of what has changed: the controller, a former one, or all that might
+    adopt an orphan.
+    """
 
     def __init__(
         self,
@@ -93,7 +98,9 @@ class Dependents:
         *,
         matters: Callable[[Obj], object] | None = None,
     ) -> None:
-        """`matters` is all that an owner looks at in a dependent of its own; without it, every change counts."""
+        """`matters` is all that an owner looks at in a dependent of its own; without it, every
+        change counts.
+        """
         self._enqueue = enqueue
         self._owners = owners
         self._matters = matters
@@ -111,8 +118,13 @@ class Dependents:
             self._wake(old, before)
         if now:
             self._wake(new, now)
-        elif new and (old is None or before or old["metadata"].get("labels") != new["metadata"].get("labels")):
-            self._wake_adopters(new)
+        elif new and (
+            old is None or before or old["metadata"].get("labels") != new["metadata"].get("labels")
+        ):
+            metadata = new["metadata"]
+            for owner in self._by_namespace.of(metadata.get("namespace", "")):
+                if matches_selector(owner["spec"].get("selector"), metadata.get("labels")):
+                    self._enqueue(Ref.of(owner))
 
     def _says_nothing(self, new: Obj | None, old: Obj | None) -> bool:
         return bool(new and old and self._matters and self._matters(new) == self._matters(old))
@@ -125,41 +137,57 @@ class Dependents:
         if owner and owner["metadata"]["uid"] == reference["uid"]:
             self._enqueue(ref)
 
-    def _wake_adopters(self, orphan: Obj) -> None:
-        metadata = orphan["metadata"]
-        for owner in self._by_namespace.of(metadata.get("namespace", "")):
-            if matches_selector(owner["spec"].get("selector"), metadata.get("labels")):
-                self._enqueue(Ref.of(owner))
-
 
 # Adoption and release: an owner takes the orphans that its selector matches, and lets go of
 # those that it no longer does.
 
 
-
 class Claims:
     """What one kind of owner holds of one kind of dependents."""
 
-    def __init__(self, bench: Bench, owners: Resource, dependents: Resource, *, finalizers: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        bench: Bench,
+        owners: Resource,
+        dependents: Resource,
+        *,
+        finalizers: tuple[str, ...] = (),
+    ) -> None:
         self._bench = bench
         self._owners = owners
         self._dependents = dependents
         self._finalizers = finalizers
         self._index = controlled(bench.informers.of(dependents))
 
-    async def of(self, owner: Obj, *, adoptable: Callable[[Obj], bool] = lambda _: True) -> list[Obj]:
-        """Everything that the owner controls after it has adopted and released; one that is being deleted does neither."""
+    async def of(
+        self, owner: Obj, *, adoptable: Callable[[Obj], bool] = lambda _: True
+    ) -> list[Obj]:
+        """Everything that the owner controls after it has adopted and released; one that is
+        being deleted does neither.
+        """
         metadata, selector = owner["metadata"], owner["spec"].get("selector")
         leaving, kept = bool(metadata.get("deletionTimestamp")), []
         for dependent in self._index.of(metadata["uid"]):
-            if selector is not None and _selects(selector, dependent["metadata"].get("labels") or {}):
+            if selector is not None and _selects(
+                selector, dependent["metadata"].get("labels") or {}
+            ):
                 kept.append(dependent)
             elif not leaving:
-                await self._release(owner, dependent)
+                gone = {"$patch": "delete", "uid": owner["metadata"]["uid"]}
+                finalizers = (
+                    {"$deleteFromPrimitiveList/finalizers": list(self._finalizers)}
+                    if self._finalizers
+                    else {}
+                )
+                await self._patch(dependent, {"ownerReferences": [gone], **finalizers})
         if leaving or not selector:
             return kept
         found = orphans(self._index, metadata["namespace"], selector)
-        wanted = [orphan for orphan in found if not orphan["metadata"].get("deletionTimestamp") and adoptable(orphan)]
+        wanted = [
+            orphan
+            for orphan in found
+            if not orphan["metadata"].get("deletionTimestamp") and adoptable(orphan)
+        ]
         if wanted and await self._is_alive(owner):
             kept += [adopted for orphan in wanted if (adopted := await self._adopt(owner, orphan))]
         return kept
@@ -171,16 +199,15 @@ class Claims:
             live = await self._bench.api.get(self._owners, metadata["name"], metadata["namespace"])
         except NotFound:
             return False
-        return live["metadata"]["uid"] == metadata["uid"] and not live["metadata"].get("deletionTimestamp")
+        return live["metadata"]["uid"] == metadata["uid"] and not live["metadata"].get(
+            "deletionTimestamp"
+        )
 
     async def _adopt(self, owner: Obj, orphan: Obj) -> Obj | None:
         ours = {"ownerReferences": [reference_to(owner, self._owners)]}
-        return await self._patch(orphan, {**ours, **({"finalizers": list(self._finalizers)} if self._finalizers else {})})
-
-    async def _release(self, owner: Obj, dependent: Obj) -> None:
-        gone = {"$patch": "delete", "uid": owner["metadata"]["uid"]}
-        finalizers = {"$deleteFromPrimitiveList/finalizers": list(self._finalizers)} if self._finalizers else {}
-        await self._patch(dependent, {"ownerReferences": [gone], **finalizers})
+        return await self._patch(
+            orphan, {**ours, **({"finalizers": list(self._finalizers)} if self._finalizers else {})}
+        )
 
     async def _patch(self, dependent: Obj, change: Obj) -> Obj | None:
         metadata = dependent["metadata"]
@@ -188,12 +215,18 @@ class Claims:
         place = (metadata["name"], patch, metadata["namespace"])
         try:
             return await self._bench.api.patch(self._dependents, *place, patch_type=STRATEGIC_PATCH)
-        except (NotFound, Conflict, Invalid):  # it has gone, another has taken its name, or another owner was faster
+        except (
+            NotFound,
+            Conflict,
+            Invalid,
+        ):  # it has gone, another has taken its name, or another owner was faster
             return None
 
 
 def _selects(selector: Obj, labels: dict[str, str]) -> bool:
-    """Asked of each dependent at each look: as most selectors ask only for equal labels, those are compared at once."""
+    """Asked of each dependent at each look: as most selectors ask only for equal labels, those
+    are compared at once.
+    """
     if selector.get("matchExpressions"):
         return matches_selector(selector, labels)
     return (selector.get("matchLabels") or {}).items() <= labels.items()
@@ -201,7 +234,6 @@ def _selects(selector: Obj, labels: dict[str, str]) -> bool:
 
 # Which pods a label selector selects, found through an index instead of by asking every pod of
 # the namespace.
-
 
 
 def _by_label(obj: Obj) -> Iterator[Hashable]:
@@ -218,11 +250,15 @@ class Selection:
         self._by_label = informer.index("label", _by_label, lasting=True)
 
     def of(self, selector: Obj, namespace: str) -> list[Obj]:
-        """The objects of a namespace that a LabelSelector selects; one equality, if it has any, narrows the search."""
+        """The objects of a namespace that a LabelSelector selects; one equality, if it has any,
+        narrows the search.
+        """
         equal = selector.get("matchLabels") or {}
         if equal:
             key, value = next(iter(equal.items()))
             candidates = self._by_label.of((namespace, key, value))
         else:
             candidates = self._by_namespace.of(namespace)
-        return [obj for obj in candidates if matches_selector(selector, obj["metadata"].get("labels"))]
+        return [
+            obj for obj in candidates if matches_selector(selector, obj["metadata"].get("labels"))
+        ]

@@ -1,7 +1,8 @@
-"""The persistent volume controller: claims look for volumes, volumes whose claim is gone are released.
+"""The persistent volume controller: claims look for volumes, volumes whose claim is gone are
+released.
 
-A claim is Pending until it is bound, and Lost when its volume is gone. A volume is Available, Bound, Released, or Failed.
-"""
+A claim is Pending until it is bound, and Lost when its volume is gone. A volume is Available,
+Bound, Released, or Failed."""
 
 from __future__ import annotations
 
@@ -105,30 +106,29 @@ class PersistentVolumes:
         elif name := claim["spec"].get("volumeName"):
             await self._take(claim, self._volumes.get(name))
         else:
-            await self._find(claim)
-
-    async def _find(self, claim: Obj) -> None:
-        """A claim that does not care which volume it gets."""
-        storage_class = self._classes.get(class_of(claim))
-        delayed = delays(storage_class) and SELECTED_NODE not in annotations_of(claim)
-        volume = best_match(claim, self._volumes_by_class.of(class_of(claim)), delayed=delayed)
-        if volume is not None:
-            await bind(self._bench, volume, claim)
-            return
-        if delayed:
-            self._bench.recorder.normal(claim, "WaitForFirstConsumer", WAITING)
-        elif class_of(claim):
-            await self._have_provisioned(claim, storage_class)
-            return
-        else:
-            self._bench.recorder.normal(claim, "FailedBinding", NO_CLASS)
-        await set_claim_phase(self._bench, claim, "Pending")
+            # A claim that does not care which volume it gets.
+            storage_class = self._classes.get(class_of(claim))
+            delayed = delays(storage_class) and SELECTED_NODE not in annotations_of(claim)
+            volume = best_match(claim, self._volumes_by_class.of(class_of(claim)), delayed=delayed)
+            if volume is not None:
+                await bind(self._bench, volume, claim)
+                return
+            if delayed:
+                self._bench.recorder.normal(claim, "WaitForFirstConsumer", WAITING)
+            elif class_of(claim):
+                await self._have_provisioned(claim, storage_class)
+                return
+            else:
+                self._bench.recorder.normal(claim, "FailedBinding", NO_CLASS)
+            await set_claim_phase(self._bench, claim, "Pending")
 
     async def _have_provisioned(self, claim: Obj, storage_class: Obj | None) -> None:
         """Ask the class's provisioner, which works on its own."""
         if storage_class is None:
             name = class_of(claim)
-            self._bench.recorder.warning(claim, "ProvisioningFailed", f'storageclass.storage.k8s.io "{name}" not found')
+            self._bench.recorder.warning(
+                claim, "ProvisioningFailed", f'storageclass.storage.k8s.io "{name}" not found'
+            )
             return
         if not provisions(storage_class):
             return
@@ -137,10 +137,14 @@ class PersistentVolumes:
             annotations = {PROVISIONER: provisioner, PROVISIONER_BETA: provisioner}
             metadata = claim["metadata"]
             patch = {"metadata": {"annotations": annotations}}
-            await self._bench.api.patch(PERSISTENT_VOLUME_CLAIMS, metadata["name"], patch, metadata["namespace"])
+            await self._bench.api.patch(
+                PERSISTENT_VOLUME_CLAIMS, metadata["name"], patch, metadata["namespace"]
+            )
         words = (
-            f"Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by the "
-            "system administrator. If volume creation is delayed, please verify that the provisioner is running and "
+            "Waiting for a volume to be created either by the external provisioner "
+            f"'{provisioner}' or manually by the "
+            "system administrator. If volume creation is delayed, please verify that the "
+            "provisioner is running and "
             "correctly registered."
         )
         self._bench.recorder.normal(claim, "ExternalProvisioning", words)
@@ -153,11 +157,15 @@ class PersistentVolumes:
             await bind(self._bench, volume, claim)
         elif volume["spec"].get("claimRef"):
             name = volume["metadata"]["name"]
-            self._bench.recorder.warning(claim, "FailedBinding", f'volume "{name}" already bound to a different claim.')
+            self._bench.recorder.warning(
+                claim, "FailedBinding", f'volume "{name}" already bound to a different claim.'
+            )
             await set_claim_phase(self._bench, claim, "Pending")
         elif why := mismatch(volume, claim):
             name = volume["metadata"]["name"]
-            self._bench.recorder.warning(claim, "VolumeMismatch", f'Cannot bind to requested volume "{name}": {why}')
+            self._bench.recorder.warning(
+                claim, "VolumeMismatch", f'Cannot bind to requested volume "{name}": {why}'
+            )
             await set_claim_phase(self._bench, claim, "Pending")
         else:
             await bind(self._bench, volume, claim)
@@ -195,37 +203,45 @@ class PersistentVolumes:
         elif claim["spec"]["volumeName"] == ref.name:
             await set_volume_phase(self._bench, volume, "Bound")
         else:
-            await self._part(volume)
+            # Its claim has another volume: one that was made for the claim goes, another is
+            # free again.
+            if (
+                PROVISIONED_BY in annotations_of(volume)
+                and volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete"
+            ):
+                await self._release(volume)
+                return
+            spec = {name: value for name, value in volume["spec"].items() if name != "claimRef"}
+            volume = await self._bench.api.update(PERSISTENT_VOLUMES, {**volume, "spec": spec})
+            await set_volume_phase(self._bench, volume, "Available")
 
     async def _claim_of(self, reference: Obj) -> Obj | None:
         """The claim that a volume refers to, unless another has taken its name."""
         claim = self._claims.get(reference["name"], reference["namespace"])
         if claim is None or claim["metadata"]["uid"] != reference["uid"]:
             try:
-                claim = await self._bench.api.get(PERSISTENT_VOLUME_CLAIMS, reference["name"], reference["namespace"])
+                claim = await self._bench.api.get(
+                    PERSISTENT_VOLUME_CLAIMS, reference["name"], reference["namespace"]
+                )
             except NotFound:
                 return None
         return claim if claim["metadata"]["uid"] == reference["uid"] else None
 
     async def _release(self, volume: Obj) -> None:
-        """Its claim is gone. A provisioner that made it deletes it; nobody else's is ours to delete."""
+        """Its claim is gone.
+
+        A provisioner that made it deletes it; nobody else's is ours to delete.
+        """
         if (volume.get("status") or {}).get("phase") not in {"Released", "Failed"}:
             volume = await set_volume_phase(self._bench, volume, "Released")
         policy = volume["spec"].get("persistentVolumeReclaimPolicy", "Retain")
         if policy == "Delete" and PROVISIONED_BY not in annotations_of(volume):
-            words = "error getting deleter volume plugin for volume: no deletable volume plugin matched"
+            words = (
+                "error getting deleter volume plugin for volume: no deletable volume plugin matched"
+            )
             if (volume.get("status") or {}).get("phase") != "Failed":
                 self._bench.recorder.warning(volume, "VolumeFailedDelete", words)
                 await set_volume_phase(self._bench, volume, "Failed", words)
-
-    async def _part(self, volume: Obj) -> None:
-        """Its claim has another volume: one that was made for the claim goes, another is free again."""
-        if PROVISIONED_BY in annotations_of(volume) and volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
-            await self._release(volume)
-            return
-        spec = {name: value for name, value in volume["spec"].items() if name != "claimRef"}
-        volume = await self._bench.api.update(PERSISTENT_VOLUMES, {**volume, "spec": spec})
-        await set_volume_phase(self._bench, volume, "Available")
 
 
 def _class_of_pending(claim: Obj) -> list[str]:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-
-
 TERMINATING = "NamespaceTerminating"
 
 
@@ -31,15 +29,21 @@ class Pods:
             made = await self._bench.api.create(PODS, pod, owner["metadata"]["namespace"])
         except ApiError as error:
             if not in_terminating_namespace(error):
-                self._bench.recorder.warning(owner, "FailedCreate", f"Error creating: {error.message}")
+                self._bench.recorder.warning(
+                    owner, "FailedCreate", f"Error creating: {error.message}"
+                )
             raise
-        self._bench.recorder.normal(owner, "SuccessfulCreate", f"Created pod: {made['metadata']['name']}")
+        self._bench.recorder.normal(
+            owner, "SuccessfulCreate", f"Created pod: {made['metadata']['name']}"
+        )
         return made
 
     async def delete(self, owner: Obj, pod: Obj) -> None:
         name = pod["metadata"]["name"]
         try:
-            await self._bench.api.delete(PODS, name, pod["metadata"]["namespace"], precondition_uid=pod["metadata"]["uid"])
+            await self._bench.api.delete(
+                PODS, name, pod["metadata"]["namespace"], precondition_uid=pod["metadata"]["uid"]
+            )
         except NotFound:
             return
         except ApiError as error:
@@ -49,7 +53,9 @@ class Pods:
 
 
 def in_terminating_namespace(error: ApiError) -> bool:
-    """Whether the API refused because the namespace is going away: nothing can be done, nor should be."""
+    """Whether the API refused because the namespace is going away: nothing can be done, nor
+    should be.
+    """
     causes = (error.status.get("details") or {}).get("causes") or ()
     return any(cause.get("reason") == TERMINATING for cause in causes)
 
@@ -64,7 +70,11 @@ LONGEST_PREFIX = 58  # of a generated name: Kubernetes cuts there, to leave room
 def pod_of(template: Obj, owner: Obj, resource: Resource) -> Obj:
     """A new pod, not named yet."""
     metadata = template.get("metadata") or {}
-    copied = {name: metadata[name] for name in ("labels", "annotations", "finalizers") if metadata.get(name)}
+    copied = {
+        name: metadata[name]
+        for name in ("labels", "annotations", "finalizers")
+        if metadata.get(name)
+    }
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -74,7 +84,9 @@ def pod_of(template: Obj, owner: Obj, resource: Resource) -> Obj:
 
 
 def short_hash(value: Any, collisions: int | None = None) -> str:
-    """A hash in Kubernetes' alphabet: FNV-1a of the canonical JSON, and of the number of collisions so far."""
+    """A hash in Kubernetes' alphabet: FNV-1a of the canonical JSON, and of the number of
+    collisions so far.
+    """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     digest = FNV_OFFSET
     for byte in text.encode() + (b"" if collisions is None else collisions.to_bytes(8, "little")):

@@ -1,4 +1,7 @@
-"""Pods that nobody will end any more: their node is gone, or out of service, or they never had one. They are deleted by force."""
+"""Pods that nobody will end any more: their node is gone, or out of service, or they never had one.
+
+They are deleted by force.
+"""
 
 from __future__ import annotations
 
@@ -50,21 +53,24 @@ class PodGarbage:
         await self._nodes.synced()
         await self._pods.synced()
         while True:
-            for pod, why in [*self._surplus(), *self._out_of_service(), *await self._orphans(), *self._never_placed()]:
+            for pod, why in [
+                *self._surplus(),
+                *self._out_of_service(),
+                *await self._orphans(),
+                *self._never_placed(),
+            ]:
                 try:
                     await self._delete(pod, why)
                 except (ApiError, OSError):
                     continue  # it is found again at the next look
-            await self._until_the_next_look()
-
-    async def _until_the_next_look(self) -> None:
-        """Where there is nothing that could be garbage there is nothing to look at; the looks keep their beat all the same."""
-        last = self._bench.now()
-        if not self._is_suspicious():
-            self._some.clear()
-            await self._some.wait()
-        waited = self._bench.now() - last
-        await self._bench.clock.sleep(EVERY - waited % EVERY, background=True)
+            # Where there is nothing that could be garbage there is nothing to look at; the
+            # looks keep their beat all the same.
+            last = self._bench.now()
+            if not self._is_suspicious():
+                self._some.clear()
+                await self._some.wait()
+            waited = self._bench.now() - last
+            await self._bench.clock.sleep(EVERY - waited % EVERY, background=True)
 
     def _is_suspicious(self) -> bool:
         return bool(self._missing or self._ending or len(self._finished) > KEPT)
@@ -99,14 +105,24 @@ class PodGarbage:
         if len(self._finished) <= KEPT:
             return []
         pods = [pod for ref in self._finished if (pod := self._pods.objects.get(ref))]
-        pods.sort(key=lambda pod: (not _was_evicted(pod), pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
+        pods.sort(
+            key=lambda pod: (
+                not _was_evicted(pod),
+                pod["metadata"]["creationTimestamp"],
+                pod["metadata"]["name"],
+            )
+        )
         return [(pod, None) for pod in pods[: len(pods) - KEPT]]
 
     def _out_of_service(self) -> list[tuple[Obj, Obj | None]]:
         found: list[tuple[Obj, Obj | None]] = []
         for pod in self._ending_pods():
             node = self._nodes.get(pod["spec"].get("nodeName") or "")
-            if node and not is_true(node, "Ready") and any(taint["key"] == OUT_OF_SERVICE for taint in taints_of(node)):
+            if (
+                node
+                and not is_true(node, "Ready")
+                and any(taint["key"] == OUT_OF_SERVICE for taint in taints_of(node))
+            ):
                 found.append((pod, None))
         return found
 
@@ -146,8 +162,15 @@ class PodGarbage:
             generation = metadata.get("generation", 1)
             conditions = status.get("conditions") or []
             if why:
-                conditions = set_condition(conditions, {**why, "observedGeneration": generation}, self._bench.timestamp())
-            failed = {**status, "phase": "Failed", "observedGeneration": generation, "conditions": conditions}
+                conditions = set_condition(
+                    conditions, {**why, "observedGeneration": generation}, self._bench.timestamp()
+                )
+            failed = {
+                **status,
+                "phase": "Failed",
+                "observedGeneration": generation,
+                "conditions": conditions,
+            }
             await self._bench.write_status(PODS, pod, failed)
         await self._bench.api.delete(PODS, metadata["name"], metadata["namespace"], grace_period=0)
 

@@ -1,4 +1,6 @@
-"""What a pod is to its owner: active, ready, available, or on its way out; and which of several is given up first."""
+"""What a pod is to its owner: active, ready, available, or on its way out; and which of several
+is given up first.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_kscen.objects.resources import Obj
-
-
 
 
 FINISHED = ("Succeeded", "Failed")
@@ -51,13 +51,18 @@ def is_ready(pod: Obj) -> bool:
 
 
 def matters_of_pod(pod: Obj) -> tuple[object, ...]:
-    """All that an owner of many looks at in a pod that it has already, as long as it gives none of them up.
+    """All that an owner of many looks at in a pod that it has already, as long as it gives none of
+    them up.
 
-    Where it runs is not among it, nor when it is to be gone: those an owner looks at who has to choose.
-    """
+    Where it runs is not among it, nor when it is to be gone: those an owner looks at who has to
+    choose."""
     metadata, ready = pod["metadata"], condition(pod, "Ready") or {}
     since = ready.get("lastTransitionTime") if ready.get("status") == "True" else None
-    own = metadata.get("labels"), metadata.get("ownerReferences"), bool(metadata.get("deletionTimestamp"))
+    own = (
+        metadata.get("labels"),
+        metadata.get("ownerReferences"),
+        bool(metadata.get("deletionTimestamp")),
+    )
     return *own, phase(pod), ready.get("status") == "True", since
 
 
@@ -74,7 +79,8 @@ def restarts(pod: Obj) -> int:
 
 
 def first_to_go(pods: Iterable[Obj], neighbours: dict[str, int], now: float) -> list[Obj]:
-    """In the order in which a ReplicaSet gives pods up. `neighbours` counts the pods of the same rollout on each node.
+    """In the order in which a ReplicaSet gives pods up. `neighbours` counts the pods of the same
+    rollout on each node.
 
     Ages count by their order of magnitude, so that of about equally old pods any may go.
     """
@@ -109,7 +115,6 @@ def _magnitude(seconds: float) -> int:
 
 
 # A number or a percentage, as in maxSurge and minAvailable.
-
 
 
 def share(value: int | str, whole: int, *, up: bool) -> int:

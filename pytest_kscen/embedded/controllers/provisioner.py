@@ -1,4 +1,5 @@
-"""The provisioner of the built-in storage classes: it makes a volume for each claim that asks, and unmakes it when released.
+"""The provisioner of the built-in storage classes: it makes a volume for each claim that asks, and
+unmakes it when released.
 
 It is what an external provisioner is on a real control plane, and lives there too.
 """
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 OURS = "kscen.io/"
 TAKES = 1.0  # seconds to make a volume, or to unmake it
 FINALIZER = "external-provisioner.volume.kubernetes.io/finalizer"
@@ -63,7 +62,9 @@ class Provisioner:
         if claim is None or not _asks_us(claim):
             return None
         storage_class = self._classes.get(class_of(claim))
-        if storage_class is None or (delays(storage_class) and SELECTED_NODE not in annotations_of(claim)):
+        if storage_class is None or (
+            delays(storage_class) and SELECTED_NODE not in annotations_of(claim)
+        ):
             return None
         if wait := self._still(claim["metadata"]["uid"]):
             return wait
@@ -85,8 +86,12 @@ class Provisioner:
         if not volume["metadata"].get("deletionTimestamp"):
             await self._bench.api.delete(PERSISTENT_VOLUMES, ref.name)
         live = await self._bench.api.get(PERSISTENT_VOLUMES, ref.name)
-        finalizers = [name for name in live["metadata"].get("finalizers") or () if name != FINALIZER]
-        await self._bench.api.update(PERSISTENT_VOLUMES, {**live, "metadata": {**live["metadata"], "finalizers": finalizers}})
+        finalizers = [
+            name for name in live["metadata"].get("finalizers") or () if name != FINALIZER
+        ]
+        await self._bench.api.update(
+            PERSISTENT_VOLUMES, {**live, "metadata": {**live["metadata"], "finalizers": finalizers}}
+        )
         return None
 
     def _still(self, uid: str) -> float:
@@ -109,7 +114,11 @@ def volume_for(claim: Obj, storage_class: Obj) -> Obj:
         "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy", "Delete"),
         "storageClassName": storage_class["metadata"]["name"],
         "volumeMode": claim["spec"].get("volumeMode", "Filesystem"),
-        **({"mountOptions": storage_class["mountOptions"]} if storage_class.get("mountOptions") else {}),
+        **(
+            {"mountOptions": storage_class["mountOptions"]}
+            if storage_class.get("mountOptions")
+            else {}
+        ),
     }
     annotations = {PROVISIONED_BY: storage_class["provisioner"]}
     metadata = {"name": name, "annotations": annotations, "finalizers": [FINALIZER]}
@@ -118,20 +127,27 @@ def volume_for(claim: Obj, storage_class: Obj) -> Obj:
 
 def _asks_us(claim: Obj) -> bool:
     asked = str(annotations_of(claim).get(PROVISIONER, ""))
-    return asked.startswith(OURS) and not is_bound(claim) and not claim["metadata"].get("deletionTimestamp")
+    return (
+        asked.startswith(OURS)
+        and not is_bound(claim)
+        and not claim["metadata"].get("deletionTimestamp")
+    )
 
 
 def _is_released(volume: Obj) -> bool:
-    """Ours to unmake: its claim is gone and its policy says so, or somebody deletes it when it is no longer bound."""
+    """Ours to unmake: its claim is gone and its policy says so, or somebody deletes it when it
+    is no longer bound.
+    """
     if not str(annotations_of(volume).get(PROVISIONED_BY, "")).startswith(OURS):
         return False
     phase = (volume.get("status") or {}).get("phase")
     deletes = volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete"
-    return (phase == "Released" and deletes) or (phase != "Bound" and bool(volume["metadata"].get("deletionTimestamp")))
+    return (phase == "Released" and deletes) or (
+        phase != "Bound" and bool(volume["metadata"].get("deletionTimestamp"))
+    )
 
 
 # The storage classes that a cluster of ours is born with.
-
 
 
 def storage_class(name: str, *, default: bool = False, mode: str = "WaitForFirstConsumer") -> Obj:

@@ -1,8 +1,8 @@
-"""ResourceQuota: the status says how much is used. Admission writes down what comes; this counts again when something goes.
+"""ResourceQuota: the status says how much is used. Admission writes down what comes; this counts
+again when something goes.
 
-Only resources that some quota is about are followed. A pod that should have gone long ago is charged no longer, so a
-quota with such a pod is looked at again when its time is over.
-"""
+Only resources that some quota is about are followed. A pod that should have gone long ago is
+charged no longer, so a quota with such a pod is looked at again when its time is over."""
 
 from __future__ import annotations
 
@@ -55,27 +55,26 @@ class ResourceQuotas:
         if quota is None:
             return None
         amounts: dict[str, str] = {}
-        for resource in await self._resources(quota):
-            objects = namespaced(await self._picture(resource)).of(ref.namespace)
+        for resource in [
+            each
+            for each in await self._bench.api.resources()
+            if measured(quota, meter_of(each.group, each.plural))
+        ]:
+            if resource not in self._followed:
+                self._followed[resource] = self._bench.informers.of(resource)
+                self._followed[resource].on_change(self._object_changed)
+            await self._followed[resource].synced()
+            objects = namespaced(self._followed[resource]).of(ref.namespace)
             meter = meter_of(resource.group, resource.plural)
             amounts |= used(quota, meter, objects, self._bench.now())
         await self._tell(quota, amounts)
         return min(self._ends(ref.namespace), default=None)
 
-    async def _resources(self, quota: Obj) -> list[Resource]:
-        """What the quota is about; the first of several resources that share what they measure, as events do."""
-        return [each for each in await self._bench.api.resources() if measured(quota, meter_of(each.group, each.plural))]
-
-    async def _picture(self, resource: Resource) -> Informer:
-        if resource not in self._followed:
-            self._followed[resource] = self._bench.informers.of(resource)
-            self._followed[resource].on_change(self._object_changed)
-        await self._followed[resource].synced()
-        return self._followed[resource]
-
     async def _tell(self, quota: Obj, amounts: dict[str, str]) -> None:
         hard, status = quota["spec"].get("hard") or {}, quota.get("status") or {}
-        listed = {name: quantities.canonical(amount) for name, amount in amounts.items() if name in hard}
+        listed = {
+            name: quantities.canonical(amount) for name, amount in amounts.items() if name in hard
+        }
         if status.get("hard", {}) == hard and status.get("used", {}) == listed:
             return
         new = {**quota, "status": {"hard": hard, "used": listed}}
@@ -88,7 +87,10 @@ class ResourceQuotas:
         """In how many seconds pods that are going are charged no longer, should they stay."""
         for pod in self._followed.get(PODS, ()):
             metadata = pod["metadata"]
-            gone, grace = metadata.get("deletionTimestamp"), metadata.get("deletionGracePeriodSeconds")
+            gone, grace = (
+                metadata.get("deletionTimestamp"),
+                metadata.get("deletionGracePeriodSeconds"),
+            )
             if gone and grace is not None and metadata.get("namespace") == namespace:
                 left = datetime.datetime.fromisoformat(gone).timestamp() + grace - self._bench.now()
                 if left >= 0:

@@ -1,4 +1,6 @@
-"""Taints that execute: a pod that does not tolerate one goes at once, one that does for a while goes then."""
+"""Taints that execute: a pod that does not tolerate one goes at once, one that does for a while
+goes then.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
 
     from pytest_kscen.embedded.controller import Bench
     from pytest_kscen.objects.resources import Obj
-
-
 
 
 TARGET = {
@@ -54,7 +54,9 @@ class TaintEviction:
         if new is None:
             if old:
                 self._sentences.pop(Ref.of(old), None)
-        elif (name := new["spec"].get("nodeName")) and (old is None or new["spec"] is not old["spec"]):
+        elif (name := new["spec"].get("nodeName")) and (
+            old is None or new["spec"] is not old["spec"]
+        ):
             node = self._nodes.get(name)
             if node and _executing(node):
                 self._controller.enqueue(Ref.of(new))
@@ -68,18 +70,15 @@ class TaintEviction:
         now = self._bench.now()
         patience = patience_with(_executing(node), pod["spec"].get("tolerations") or ())
         if patience is None:
-            self._pardon(ref, pod)
+            if self._sentences.pop(ref, None) is not None:
+                words = f"Cancelling deletion of Pod {ref.namespace}/{ref.name}"
+                self._bench.recorder.normal(pod, "TaintManagerEviction", words)
             return None
         due = self._sentences.setdefault(ref, now + patience) if patience else now
         if due > now:
             return due - now
         await self._evict(ref, pod)
         return None
-
-    def _pardon(self, ref: Ref, pod: Obj) -> None:
-        if self._sentences.pop(ref, None) is not None:
-            words = f"Cancelling deletion of Pod {ref.namespace}/{ref.name}"
-            self._bench.recorder.normal(pod, "TaintManagerEviction", words)
 
     async def _evict(self, ref: Ref, pod: Obj) -> None:
         self._sentences.pop(ref, None)
@@ -107,7 +106,11 @@ def patience_with(taints: Sequence[Obj], tolerations: Sequence[Obj]) -> float | 
         if not matching:
             return 0.0
         used.append(matching[0])
-    seconds = [max(0.0, float(one["tolerationSeconds"])) for one in used if one.get("tolerationSeconds") is not None]
+    seconds = [
+        max(0.0, float(one["tolerationSeconds"]))
+        for one in used
+        if one.get("tolerationSeconds") is not None
+    ]
     return min(seconds, default=None)
 
 
@@ -119,7 +122,10 @@ def _executing(node: Obj) -> list[Obj]:
 
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
-UNSCHEDULABLE, OUT_OF_SERVICE = "node.kubernetes.io/unschedulable", "node.kubernetes.io/out-of-service"
+UNSCHEDULABLE, OUT_OF_SERVICE = (
+    "node.kubernetes.io/unschedulable",
+    "node.kubernetes.io/out-of-service",
+)
 CALLED_FOR = {
     ("Ready", "False"): NOT_READY,
     ("Ready", "Unknown"): UNREACHABLE,
@@ -145,7 +151,11 @@ def not_executed(key: str) -> Obj:
 
 def of_controller(node: Obj) -> list[Obj]:
     """The NoSchedule taints that it has of those kinds."""
-    return [taint for taint in taints_of(node) if taint["effect"] == "NoSchedule" and taint["key"] in OURS]
+    return [
+        taint
+        for taint in taints_of(node)
+        if taint["effect"] == "NoSchedule" and taint["key"] in OURS
+    ]
 
 
 def has(node: Obj, taint: Obj) -> bool:
@@ -156,7 +166,9 @@ def swapped(node: Obj, add: Sequence[Obj], remove: Sequence[Obj], now: str) -> O
     """The node with some taints more and others less; None if it is so already."""
     old = taints_of(node)
     kept = [taint for taint in old if not any(same(taint, one) for one in remove)]
-    new = [{**taint, "timeAdded": now} for taint in add if not any(same(taint, one) for one in kept)]
+    new = [
+        {**taint, "timeAdded": now} for taint in add if not any(same(taint, one) for one in kept)
+    ]
     if not new and len(kept) == len(old):
         return None
     return {**node, "spec": {**(node.get("spec") or {}), "taints": kept + new}}

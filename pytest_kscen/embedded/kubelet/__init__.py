@@ -1,1 +1,4 @@
-"""Machines, their nodes, and the kubelets that run pods on them. They speak kube.Api alone, to any API server."""
+"""Machines, their nodes, and the kubelets that run pods on them.
+
+They speak kube.Api alone, to any API server.
+"""

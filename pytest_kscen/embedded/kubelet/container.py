@@ -1,4 +1,6 @@
-"""The life of one container: its image is pulled, it starts, it ends, and by its policy it waits and starts again."""
+"""The life of one container: its image is pulled, it starts, it ends, and by its policy it waits
+and starts again.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # Images on their way to a machine: there already, pulled, or looked for again and again.
-
 
 
 async def have_image(container: ContainerLife) -> None:
@@ -40,35 +40,39 @@ async def have_image(container: ContainerLife) -> None:
     if policy == "Never":
         await _wait_for(container, image)
     if image in images and policy != "Always":
-        container.say("Pulled", f'Container image "{image}" already present on machine and can be accessed by the pod')
+        container.say(
+            "Pulled",
+            f'Container image "{image}" already present on machine and can be accessed by the pod',
+        )
     else:
-        await _pull(container, image, timings.PULL_AGAIN if image in images else timings.PULL)
-
-
-async def _pull(container: ContainerLife, image: str, takes: float) -> None:
-    failures = Backoff()
-    container.say("Pulling", f'Pulling image "{image}"')
-    await container.host.clock.sleep(takes)
-    while not container.host.images.can_be_pulled(image):
-        await _fail(container, image, failures)
+        takes = timings.PULL_AGAIN if image in images else timings.PULL
+        failures = Backoff()
+        container.say("Pulling", f'Pulling image "{image}"')
         await container.host.clock.sleep(takes)
-    container.host.machine.images[image] = None
-    lasted = f"{go_duration(takes)} ({go_duration(takes)} including waiting)"
-    container.say("Pulled", f'Successfully pulled image "{image}" in {lasted}. Image size: {IMAGE_SIZE} bytes.')
-
-
-async def _fail(container: ContainerLife, image: str, failures: Backoff) -> None:
-    failures.next(container.host.clock.now())
-    name = canonical(image)
-    why = f'failed to pull and unpack image "{name}": failed to resolve reference "{name}": not found'
-    container.complain("Failed", f'Failed to pull image "{image}": {why}')
-    container.complain("Failed", "Error: ErrImagePull")
-    container.wait("ErrImagePull", why)
-    await container.host.clock.sleep(timings.NOTICE)
-    container.say("BackOff", f'Back-off pulling image "{image}"')
-    container.complain("Failed", "Error: ImagePullBackOff")
-    container.wait("ImagePullBackOff", f'Back-off pulling image "{image}": ErrImagePull: {why}')
-    await container.host.clock.sleep(failures.delay - timings.NOTICE)
+        while not container.host.images.can_be_pulled(image):
+            failures.next(container.host.clock.now())
+            name = canonical(image)
+            why = (
+                f'failed to pull and unpack image "{name}": failed to resolve reference '
+                f'"{name}": not found'
+            )
+            container.complain("Failed", f'Failed to pull image "{image}": {why}')
+            container.complain("Failed", "Error: ErrImagePull")
+            container.wait("ErrImagePull", why)
+            await container.host.clock.sleep(timings.NOTICE)
+            container.say("BackOff", f'Back-off pulling image "{image}"')
+            container.complain("Failed", "Error: ImagePullBackOff")
+            container.wait(
+                "ImagePullBackOff", f'Back-off pulling image "{image}": ErrImagePull: {why}'
+            )
+            await container.host.clock.sleep(failures.delay - timings.NOTICE)
+            await container.host.clock.sleep(takes)
+        container.host.machine.images[image] = None
+        lasted = f"{go_duration(takes)} ({go_duration(takes)} including waiting)"
+        container.say(
+            "Pulled",
+            f'Successfully pulled image "{image}" in {lasted}. Image size: {IMAGE_SIZE} bytes.',
+        )
 
 
 async def _wait_for(container: ContainerLife, image: str) -> None:
@@ -92,7 +96,14 @@ GOOD = range(200, 400)
 class HttpReadiness:
     """Of one run of one container."""
 
-    def __init__(self, probe: Obj, spec: Obj, context: ContainerContext, images: Images, pod: Callable[[], Obj]) -> None:
+    def __init__(
+        self,
+        probe: Obj,
+        spec: Obj,
+        context: ContainerContext,
+        images: Images,
+        pod: Callable[[], Obj],
+    ) -> None:
         self._probe = probe
         self._port = _port(probe["httpGet"]["port"], spec)
         self._context = context
@@ -113,10 +124,14 @@ class HttpReadiness:
         try:
             while True:
                 self._changed.clear()
-                service = self._service()
+                service: Service | None = told(
+                    self._pod(), self._context
+                ) or self._images.service_of(self._context, self._port)
                 passed = service is None or await self._passes(service)
                 in_a_row = 0 if passed == self._is_ready else in_a_row + 1
-                if in_a_row >= self._threshold():
+                if in_a_row >= (
+                    int(self._probe.get("failureThreshold", 3)) if self._is_ready else 1
+                ):
                     self._is_ready, in_a_row = passed, 0
                     self._context.set_ready(passed)
                 if service is None and self._is_ready:
@@ -124,13 +139,6 @@ class HttpReadiness:
                 await self._context.sleep(period - (self._context.clock.now() - began) % period)
         finally:
             forget()
-
-    def _threshold(self) -> int:
-        """Answers in a row that it takes to change; the first success has been waited for."""
-        return int(self._probe.get("failureThreshold", 3)) if self._is_ready else 1
-
-    def _service(self) -> Service | None:
-        return told(self._pod(), self._context) or self._images.service_of(self._context, self._port)
 
     async def _passes(self, service: Service) -> bool:
         target = self._probe["httpGet"].get("path", "/")
@@ -145,8 +153,9 @@ def _port(port: int | str, spec: Obj) -> int:
     """A number, or the name of one of the container's."""
     if isinstance(port, int):
         return port
-    return next((each["containerPort"] for each in spec.get("ports") or () if each.get("name") == port), 0)
-
+    return next(
+        (each["containerPort"] for each in spec.get("ports") or () if each.get("name") == port), 0
+    )
 
 
 LOG_TAIL, LOG_TAIL_BYTES = 80, 2048  # of a log that stands for a termination message
@@ -168,7 +177,11 @@ class ContainerLife:
     async def keep(self) -> None:
         """From the first start to the end for which there is no restart."""
         record = self.record
-        if not record.is_init and record.last_state and not may_restart(self._pod.pod, record, record.exit_code):
+        if (
+            not record.is_init
+            and record.last_state
+            and not may_restart(self._pod.pod, record, record.exit_code)
+        ):
             return  # it was lost with the machine's power, and may not run twice
         while True:
             await have_image(self)
@@ -178,7 +191,21 @@ class ContainerLife:
             if not may_restart(self._pod.pod, record, exit_.code):
                 return
             if not record.must_restart:
-                await self._back_off()
+                now = self.host.clock.now()
+                delay = self._restarts.next(now)
+                if delay <= 0:
+                    continue
+                await self.host.clock.sleep(timings.NOTICE)
+                name, pod = self.record.name, self._pod
+                where = f"{pod.name}_{pod.namespace}({pod.uid})"
+                self.complain(
+                    "BackOff", f"Back-off restarting failed container {name} in pod {where}"
+                )
+                self.wait(
+                    "CrashLoopBackOff",
+                    f"back-off {go_duration(delay)} restarting failed container={name} pod={where}",
+                )
+                await self.host.clock.sleep(delay - timings.NOTICE)
 
     async def begun(self) -> None:
         """Wait until the container has started, its startup probe included."""
@@ -191,7 +218,12 @@ class ContainerLife:
     async def _configured(self) -> dict[str, str]:
         while True:
             try:
-                return await environment_of(self.host.api, self._pod.with_addresses(), self.record.spec, self.host.allocatable)
+                return await environment_of(
+                    self.host.api,
+                    self._pod.with_addresses(),
+                    self.record.spec,
+                    self.host.allocatable,
+                )
             except MissingError as error:
                 self.complain("Failed", f"Error: {error}")
                 self.wait("CreateContainerConfigError", str(error))
@@ -224,9 +256,13 @@ class ContainerLife:
         process = self.record.process
         if process is not None:
             process.context.log.end()
-            self.record.end(exit_.code, exit_.reason, self._last_words(process, exit_), self.host.timestamp())
+            self.record.end(
+                exit_.code, exit_.reason, self._last_words(process, exit_), self.host.timestamp()
+            )
             if self.record.must_restart:
-                self.record.wait("ContainerCreating")  # that it has ended nobody may see: some pods' containers end but once
+                self.record.wait(
+                    "ContainerCreating"
+                )  # that it has ended nobody may see: some pods' containers end but once
 
     def _context(self, env: dict[str, str]) -> ContainerContext:
         record = self.record
@@ -245,17 +281,23 @@ class ContainerLife:
             api=self.host.api,
             log=self.host.logs.begin(self._pod.pod, record.name),
             set_ready=self._set_ready,
-            host=self.host.hosts.of(self.host.machine, self._pod.pod, record.spec, self._pod.address),
+            host=self.host.hosts.of(
+                self.host.machine, self._pod.pod, record.spec, self._pod.address
+            ),
         )
 
     def _probe(self) -> asyncio.Task[None] | None:
-        """Probes pass as soon as they are asked; until then a container that has them is not started, or not ready."""
+        """Probes pass as soon as they are asked; until then a container that has them is not
+        started, or not ready.
+        """
         startup = _first_pass(self.record.spec.get("startupProbe"))
         readiness = _first_pass(self.record.spec.get("readinessProbe"))
         if startup is None and readiness is None:
             self._passed(ready=True)
             return None
-        return self._pod.start(self._pass_probes(startup, readiness), f"probes of {self.record.name}")
+        return self._pod.start(
+            self._pass_probes(startup, readiness), f"probes of {self.record.name}"
+        )
 
     async def _pass_probes(self, startup: float | None, readiness: float | None) -> None:
         if startup:
@@ -268,7 +310,9 @@ class ContainerLife:
                 self._set_ready(True)
                 return
             context, images = process.context, self.host.images
-            self._readiness = HttpReadiness(probe, self.record.spec, context, images, lambda: self._pod.pod)
+            self._readiness = HttpReadiness(
+                probe, self.record.spec, context, images, lambda: self._pod.pod
+            )
             try:
                 await self._readiness.keep()
             finally:
@@ -293,25 +337,14 @@ class ContainerLife:
 
     # --- after it ran ---
 
-    async def _back_off(self) -> None:
-        now = self.host.clock.now()
-        delay = self._restarts.next(now)
-        if delay <= 0:
-            return
-        await self.host.clock.sleep(timings.NOTICE)
-        name, pod = self.record.name, self._pod
-        where = f"{pod.name}_{pod.namespace}({pod.uid})"
-        self.complain("BackOff", f"Back-off restarting failed container {name} in pod {where}")
-        self.wait("CrashLoopBackOff", f"back-off {go_duration(delay)} restarting failed container={name} pod={where}")
-        await self.host.clock.sleep(delay - timings.NOTICE)
-
     async def stop(self, grace: float, why: str) -> None:
         """SIGTERM, and SIGKILL when the grace period is over."""
         process = self.record.process
         if process is None:
             return
         self.say("Killing", why)
-        first = min(_pre_stop(self.record), grace)
+        hook = (self.record.spec.get("lifecycle") or {}).get("preStop") or {}
+        first = min(float((hook.get("sleep") or {}).get("seconds", 0)), grace)
         if first:
             await self.host.clock.sleep(first)
         process.ask_to_stop()
@@ -322,8 +355,13 @@ class ContainerLife:
             patience.cancel()
 
     def _last_words(self, process: Process, exit_: Exit) -> str:
-        if exit_.code and self.record.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError":
-            return process.context.termination_message or process.context.log.tail(LOG_TAIL, LOG_TAIL_BYTES)
+        if (
+            exit_.code
+            and self.record.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError"
+        ):
+            return process.context.termination_message or process.context.log.tail(
+                LOG_TAIL, LOG_TAIL_BYTES
+            )
         return process.context.termination_message
 
     def wait(self, reason: str, message: str) -> None:
@@ -336,16 +374,16 @@ class ContainerLife:
         self.host.recorder.normal(self._pod.pod, reason, message, field_path=self.record.field_path)
 
     def complain(self, reason: str, message: str) -> None:
-        self.host.recorder.warning(self._pod.pod, reason, message, field_path=self.record.field_path)
+        self.host.recorder.warning(
+            self._pod.pod, reason, message, field_path=self.record.field_path
+        )
 
 
 def _first_pass(probe: dict[str, int] | None) -> float | None:
     """Seconds from a container's start to its first success."""
     if probe is None:
         return None
-    return float(probe.get("initialDelaySeconds", 0) + (probe.get("successThreshold", 1) - 1) * probe.get("periodSeconds", 10))
-
-
-def _pre_stop(record: Record) -> float:
-    hook = (record.spec.get("lifecycle") or {}).get("preStop") or {}
-    return float((hook.get("sleep") or {}).get("seconds", 0))
+    return float(
+        probe.get("initialDelaySeconds", 0)
+        + (probe.get("successThreshold", 1) - 1) * probe.get("periodSeconds", 10)
+    )

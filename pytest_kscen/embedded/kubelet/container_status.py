@@ -1,4 +1,6 @@
-"""What a kubelet knows of one container: its state, the one before, and how often it was started."""
+"""What a kubelet knows of one container: its state, the one before, and how often it was
+started.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,15 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 LOST = {"exitCode": 255, "reason": "Unknown"}  # a container that a machine without power took along
 
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """One container of one pod. `state` and `last_state` are the API's own dicts, replaced and never changed."""
+    """One container of one pod.
+
+    `state` and `last_state` are the API's own dicts, replaced and never changed.
+    """
 
     spec: Obj
     field_path: str
@@ -59,7 +62,11 @@ class Record:
     @property
     def exit_code(self) -> int | None:
         """Of the run that ended last, if none has begun since."""
-        ended = self.state.get("terminated") or ("waiting" in self.state and self.last_state.get("terminated")) or None
+        ended = (
+            self.state.get("terminated")
+            or ("waiting" in self.state and self.last_state.get("terminated"))
+            or None
+        )
         return ended["exitCode"] if ended else None
 
     def wait(self, reason: str, message: str = "") -> None:
@@ -80,7 +87,13 @@ class Record:
 
     def end(self, code: int, reason: str, message: str, now: str) -> None:
         began = (self.state.get("running") or {}).get("startedAt", now)
-        ended = {"exitCode": code, "reason": reason, "startedAt": began, "finishedAt": now, "containerID": self.id}
+        ended = {
+            "exitCode": code,
+            "reason": reason,
+            "startedAt": began,
+            "finishedAt": now,
+            "containerID": self.id,
+        }
         self.state = {"terminated": {**ended, **({"message": message} if message else {})}}
         self.ready = self.is_init and not self.is_sidecar and code == 0
         self.started = False
@@ -113,11 +126,26 @@ def records_of(pod: Obj, now: str) -> list[Record]:
     What ran here before, on a machine that has been without power since, counts as lost.
     """
     status = pod.get("status") or {}
-    before = {old["name"]: old for list_ in ("initContainerStatuses", "containerStatuses") for old in status.get(list_) or ()}
+    before = {
+        old["name"]: old
+        for list_ in ("initContainerStatuses", "containerStatuses")
+        for old in status.get(list_) or ()
+    }
     records = list(_new_records(pod["spec"]))
     for record in records:
         if old := before.get(record.name):
-            _remember(record, old, now)
+            record.restarts = old.get("restartCount", 0)
+            record.last_state = old.get("lastState") or {}
+            if running := old["state"].get("running"):
+                lost = {
+                    **LOST,
+                    "startedAt": running["startedAt"],
+                    "finishedAt": now,
+                    "containerID": old.get("containerID", ""),
+                }
+                record.last_state = {"terminated": lost}
+            elif "terminated" in old["state"]:
+                record.last_state = old["state"]
     return records
 
 
@@ -125,19 +153,13 @@ def _new_records(spec: Obj) -> Iterator[Record]:
     inits = spec.get("initContainers") or ()
     waiting = {"waiting": {"reason": "PodInitializing" if inits else "ContainerCreating"}}
     for container in inits:
-        yield Record(container, f"spec.initContainers{{{container['name']}}}", is_init=True, state=waiting)
+        yield Record(
+            container, f"spec.initContainers{{{container['name']}}}", is_init=True, state=waiting
+        )
     for container in spec["containers"]:
-        yield Record(container, f"spec.containers{{{container['name']}}}", is_init=False, state=waiting)
-
-
-def _remember(record: Record, old: Obj, now: str) -> None:
-    record.restarts = old.get("restartCount", 0)
-    record.last_state = old.get("lastState") or {}
-    if running := old["state"].get("running"):
-        lost = {**LOST, "startedAt": running["startedAt"], "finishedAt": now, "containerID": old.get("containerID", "")}
-        record.last_state = {"terminated": lost}
-    elif "terminated" in old["state"]:
-        record.last_state = old["state"]
+        yield Record(
+            container, f"spec.containers{{{container['name']}}}", is_init=False, state=waiting
+        )
 
 
 def container_id(uid: str, name: str, attempt: int) -> str:
@@ -170,7 +192,9 @@ class Process:
 
     __slots__ = ("_exit", "_task", "_waiting", "context")
 
-    def __init__(self, run: Callable[[ContainerContext], Awaitable[int]] | None, context: ContainerContext) -> None:
+    def __init__(
+        self, run: Callable[[ContainerContext], Awaitable[int]] | None, context: ContainerContext
+    ) -> None:
         self.context = context
         self._exit: Exit | SimulationMistake | None = None
         self._waiting: list[asyncio.Future[None]] = []
@@ -183,12 +207,16 @@ class Process:
         context = self.context
         try:
             code = await run(context)
-        except SimulationMistake as mistake:  # no container has crashed: the machine has, for whoever waits for the end
+        except (
+            SimulationMistake
+        ) as mistake:  # no container has crashed: the machine has, for whoever waits for the end
             self._end(mistake)
             return
         except Exception as error:  # a program that crashes ends its container, not the machine
             context.write(f"{type(error).__name__}: {error}\n")
-            logger.warning("%s in %s crashed", context.name, context.pod["metadata"]["name"], exc_info=error)
+            logger.warning(
+                "%s in %s crashed", context.name, context.pod["metadata"]["name"], exc_info=error
+            )
             code = 1
         finally:
             self._task = None  # whose traceback may lead back here
@@ -214,7 +242,10 @@ class Process:
             self._task.cancel()
 
     async def end(self) -> Exit:
-        """Wait for its end; who stops waiting does not stop it. A mistake of the simulation's own is raised."""
+        """Wait for its end; who stops waiting does not stop it.
+
+        A mistake of the simulation's own is raised.
+        """
         while self._exit is None:
             future = asyncio.get_running_loop().create_future()
             self._waiting.append(future)

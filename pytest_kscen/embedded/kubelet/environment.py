@@ -1,4 +1,6 @@
-"""What a container starts with: its variables, from ConfigMaps, Secrets and the pod itself, and its command."""
+"""What a container starts with: its variables, from ConfigMaps, Secrets and the pod itself, and
+its command.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
     return _REFERENCE.sub(replacement, text)
 
 
-async def data_of(api: Api, resource: Resource, reference: Obj, namespace: str) -> dict[str, str] | None:
+async def data_of(
+    api: Api, resource: Resource, reference: Obj, namespace: str
+) -> dict[str, str] | None:
     """A ConfigMap's or a Secret's content as text; None if it may be missing and is."""
     name = reference.get("name") or reference.get("secretName") or ""
     try:
@@ -66,7 +70,9 @@ async def data_of(api: Api, resource: Resource, reference: Obj, namespace: str) 
 def texts_of(obj: Obj) -> dict[str, str]:
     if obj["kind"] == "Secret":
         data = obj.get("data") or {}
-        return {key: base64.b64decode(value).decode(errors="replace") for key, value in data.items()}
+        return {
+            key: base64.b64decode(value).decode(errors="replace") for key, value in data.items()
+        }
     return dict(obj.get("data") or {})
 
 
@@ -80,7 +86,9 @@ async def _value(api: Api, pod: Obj, container: Obj, allocatable: Obj, variable:
             data = await data_of(api, resource, reference, namespace)
             if data is not None and reference["key"] not in data and not reference.get("optional"):
                 place = f"{namespace}/{reference['name']}"
-                raise MissingError(f"couldn't find key {reference['key']} in {resource.kind} {place}")
+                raise MissingError(
+                    f"couldn't find key {reference['key']} in {resource.kind} {place}"
+                )
             return data.get(reference["key"]) if data else None
     if reference := source.get("fieldRef"):
         return field_of(pod, reference["fieldPath"])
@@ -104,12 +112,18 @@ def field_of(pod: Obj, path: str) -> str:
 
 
 def resource_of(pod: Obj, container: Obj, reference: Obj, allocatable: Obj) -> str:
-    """A request or a limit in units of the divisor, rounded up; without a limit, what the node has."""
+    """A request or a limit in units of the divisor, rounded up; without a limit, what the node
+    has.
+    """
     name = reference.get("containerName")
     if name:
-        container = next((one for one in pod["spec"]["containers"] if one["name"] == name), container)
+        container = next(
+            (one for one in pod["spec"]["containers"] if one["name"] == name), container
+        )
     which, _, resource = reference["resource"].partition(".")
     quantities = (container.get("resources") or {}).get(which) or {}
-    quantity = quantities.get(resource) or (allocatable.get(resource, "0") if which == "limits" else "0")
+    quantity = quantities.get(resource) or (
+        allocatable.get(resource, "0") if which == "limits" else "0"
+    )
     divisor = parse(reference.get("divisor") or "1").nanos or parse("1").nanos
     return str(math.ceil(parse(quantity).nanos / divisor))

@@ -1,4 +1,6 @@
-"""The agent of one machine: it tells how its node is, takes the pods that are bound to it, and tells how they are."""
+"""The agent of one machine: it tells how its node is, takes the pods that are bound to it, and
+tells how they are.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # Whether a machine takes a pod that was bound to it: the last look, which catches what no
 # scheduler has seen.
 
@@ -48,14 +49,21 @@ PREDICATES = {
 }
 
 
-def refusal_of(pod: Obj, demand: Demand, node: Obj, load: Load, allocatable: Amounts) -> Verdict | None:
+def refusal_of(
+    pod: Obj, demand: Demand, node: Obj, load: Load, allocatable: Amounts
+) -> Verdict | None:
     """Why the pod is not taken, in the kubelet's words."""
     wanted = (pod["spec"].get("os") or {}).get("name", "linux")
     if wanted != "linux":
-        return Verdict("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+        return Verdict(
+            "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"
+        )
     for shortage in load.shortages(demand, allocatable):
         if shortage.resource in BUILT_IN or shortage.resource in allocatable:
-            numbers = f"requested: {shortage.requested}, used: {shortage.used}, capacity: {shortage.capacity}"
+            numbers = (
+                f"requested: {shortage.requested}, used: {shortage.used}, capacity: "
+                f"{shortage.capacity}"
+            )
             message = f"Node didn't have enough resource: {shortage.resource}, {numbers}"
             return Verdict(f"OutOf{shortage.resource}", message)
     if not pod_may_be_on(pod, node):
@@ -96,8 +104,14 @@ class Statuses:
 
     def flush(self) -> None:
         """Write what has changed, if the API is within reach."""
-        if self._changed and self._host.machine.reachable and (self._task is None or self._task.done()):
-            self._task = self._host.brood.start(self._write_all(), f"pod statuses of {self._host.machine.name}")
+        if (
+            self._changed
+            and self._host.machine.reachable
+            and (self._task is None or self._task.done())
+        ):
+            self._task = self._host.brood.start(
+                self._write_all(), f"pod statuses of {self._host.machine.name}"
+            )
 
     def clear(self) -> None:
         """Nothing of this is true any more."""
@@ -111,15 +125,25 @@ class Statuses:
             try:
                 await self._write(pod)
             except (ApiError, OSError) as error:
-                logger.warning("%s: the status of %s/%s: %s", self._host.machine.name, pod.namespace, pod.name, error)
+                logger.warning(
+                    "%s: the status of %s/%s: %s",
+                    self._host.machine.name,
+                    pod.namespace,
+                    pod.name,
+                    error,
+                )
                 if may_pass(error):
                     self._changed[pod] = None
                     await self._host.clock.sleep(RETRY)
                 else:
-                    self._host.brood.start(self._mark_later(pod), f"what was refused of {pod.namespace}/{pod.name}")
+                    self._host.brood.start(
+                        self._mark_later(pod), f"what was refused of {pod.namespace}/{pod.name}"
+                    )
 
     async def _mark_later(self, pod: PodLife) -> None:
-        """Whoever refuses may think better of it: a real kubelet goes through all that is not told every ten seconds."""
+        """Whoever refuses may think better of it: a real kubelet goes through all that is not
+        told every ten seconds.
+        """
         await self._host.clock.sleep(REFUSED_RETRY, background=True)
         if self._host.knows(pod):
             self.mark(pod)
@@ -130,11 +154,19 @@ class Statuses:
         status = life.status()
         try:
             if status != life.pod.get("status"):
-                live = await self._host.api.update(PODS, {**life.pod, "status": status}, subresource="status")
+                live = await self._host.api.update(
+                    PODS, {**life.pod, "status": status}, subresource="status"
+                )
                 life.see(live, is_told=live["status"] == status)
             if life.is_done and life.pod["metadata"].get("deletionTimestamp"):
                 metadata = life.pod["metadata"]
-                await self._host.api.delete(PODS, life.name, life.namespace, grace_period=0, precondition_uid=metadata["uid"])
+                await self._host.api.delete(
+                    PODS,
+                    life.name,
+                    life.namespace,
+                    grace_period=0,
+                    precondition_uid=metadata["uid"],
+                )
         except NotFound:
             self._host.gone(life)
         except Conflict:
@@ -153,7 +185,6 @@ class Statuses:
 def may_pass(error: ApiError | OSError) -> bool:
     """Whether the same may go well when it is asked once more."""
     return not isinstance(error, ApiError) or error.code in PASSING
-
 
 
 LEASE_NAMESPACE = "kube-node-lease"
@@ -192,13 +223,21 @@ class Kubelet:
         await self.speak_for(node, since_now=True)
 
     async def speak_for(self, node: Obj, *, since_now: bool = False) -> None:
-        """Tell how the node is from now on: it is new, or was made by somebody else, or could not speak for a time."""
+        """Tell how the node is from now on: it is new, or was made by somebody else, or could
+        not speak for a time.
+        """
         self.node, self._lease = node, {}
         self.machine.use_network((node.get("spec") or {}).get("podCIDR", ""))
         self._announce(since_now=since_now)
-        missing = {key: value for key, value in standard_labels(self.machine).items() if key not in _labels(node)}
+        missing = {
+            key: value
+            for key, value in standard_labels(self.machine).items()
+            if key not in _labels(node)
+        }
         if missing:
-            self.node = await self.api.patch(NODES, self.machine.name, {"metadata": {"labels": missing}})
+            self.node = await self.api.patch(
+                NODES, self.machine.name, {"metadata": {"labels": missing}}
+            )
         was_ready = is_true(node, "Ready") and not since_now
         await self.report()
         if not was_ready:
@@ -222,7 +261,9 @@ class Kubelet:
             if status == self.node.get("status"):
                 return
             try:
-                self.node = await self.api.update(NODES, {**self.node, "status": status}, subresource="status")
+                self.node = await self.api.update(
+                    NODES, {**self.node, "status": status}, subresource="status"
+                )
             except Conflict:
                 self.node = await self.api.get(NODES, self.machine.name)
             else:
@@ -245,9 +286,15 @@ class Kubelet:
         return self._told is told
 
     async def _renew(self) -> None:
-        """Renew the lease as it was last seen; if that fails, the next beat looks at what is there."""
+        """Renew the lease as it was last seen; if that fails, the next beat looks at what is
+        there.
+        """
         now = timestamp_of(self.clock.now(), micro=True)
-        spec = {"holderIdentity": self.machine.name, "leaseDurationSeconds": LEASE_LASTS, "renewTime": now}
+        spec = {
+            "holderIdentity": self.machine.name,
+            "leaseDurationSeconds": LEASE_LASTS,
+            "renewTime": now,
+        }
         try:
             self._lease = await self._write_lease(spec)
         except (ApiError, OSError):
@@ -258,9 +305,19 @@ class Kubelet:
         try:
             lease = self._lease or await self.api.get(LEASES, name, LEASE_NAMESPACE)
         except NotFound:
-            owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": self.node["metadata"]["uid"]}
+            owner = {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "name": name,
+                "uid": self.node["metadata"]["uid"],
+            }
             metadata = {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
-            new = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": metadata, "spec": spec}
+            new = {
+                "apiVersion": LEASES.api_version,
+                "kind": "Lease",
+                "metadata": metadata,
+                "spec": spec,
+            }
             return await self.api.create(LEASES, new)
         return await self.api.update(LEASES, {**lease, "spec": spec})
 
@@ -325,7 +382,10 @@ class Kubelet:
         return self._pods.get(uid)
 
     def life_at(self, address: str) -> PodLife | None:
-        return next((life for life in self._pods.values() if life.address == address and not life.is_done), None)
+        return next(
+            (life for life in self._pods.values() if life.address == address and not life.is_done),
+            None,
+        )
 
     def refusal(self, life: PodLife) -> Verdict | None:
         status = self.node.get("status")
@@ -339,7 +399,6 @@ def _labels(node: Obj) -> Obj:
 
 
 # What all kubelets of a cluster share.
-
 
 
 @dataclass(frozen=True, slots=True)

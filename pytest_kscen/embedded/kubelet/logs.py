@@ -1,4 +1,5 @@
-"""What containers have written: the log of each container's current run and of the one before, until the pod is gone.
+"""What containers have written: the log of each container's current run and of the one before,
+until the pod is gone.
 
 `Logs.read` is what an embedded server answers `pods/log` from.
 """
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
 LINES, SIZE = 10_000, 10 * 1024 * 1024  # that a node keeps of one run, or twice as much
 TRUE = ("true", "1")
-REASONS = {"ErrImagePull": "image can't be pulled", "ImagePullBackOff": "trying and failing to pull image"}
+REASONS = {
+    "ErrImagePull": "image can't be pulled",
+    "ImagePullBackOff": "trying and failing to pull image",
+}
 
 
 class Line(NamedTuple):
@@ -57,31 +61,36 @@ class Log:
             self._open = Line(begun.written, begun.text + rest)
         self._size += len(text)
         if len(self._lines) > 2 * LINES or self._size > 2 * SIZE:
-            self._forget_oldest()
-
-    def _forget_oldest(self) -> None:
-        """Whole lines go first; a line that is too long by itself loses its beginning."""
-        if self._open:
-            self._open = Line(self._open.written, self._open.text[-SIZE:])
-        self._size = len(self._open.text) if self._open else 0
-        kept: list[Line] = []
-        for line in reversed(self._lines[-LINES:]):
-            if self._size >= SIZE:
-                break
-            kept.append(Line(line.written, line.text[-(SIZE - self._size) :]))
-            self._size += len(kept[-1].text) + 1
-        self._lines = kept[::-1]
+            # Whole lines go first; a line that is too long by itself loses its beginning.
+            if self._open:
+                self._open = Line(self._open.written, self._open.text[-SIZE:])
+            self._size = len(self._open.text) if self._open else 0
+            kept: list[Line] = []
+            for line in reversed(self._lines[-LINES:]):
+                if self._size >= SIZE:
+                    break
+                kept.append(Line(line.written, line.text[-(SIZE - self._size) :]))
+                self._size += len(kept[-1].text) + 1
+            self._lines = kept[::-1]
 
     def text(self, options: Mapping[str, str]) -> str:
-        """With the query of `pods/log`: tailLines, sinceSeconds, sinceTime, timestamps, limitBytes."""
+        """With the query of `pods/log`: tailLines, sinceSeconds, sinceTime, timestamps,
+        limitBytes.
+        """
         lines = [*self._lines, *([self._open] if self._open else [])]
         since = self._since(options)
         chosen = [line for line in lines if line.written >= since]
         if "tailLines" in options:
             chosen = chosen[len(chosen) - min(int(options["tailLines"]), len(chosen)) :]
         stamped = options.get("timestamps") in TRUE
-        text = "".join(_shown(line, stamped=stamped, ended=line is not self._open) for line in chosen)
-        return text.encode()[: int(options["limitBytes"])].decode(errors="ignore") if "limitBytes" in options else text
+        text = "".join(
+            _shown(line, stamped=stamped, ended=line is not self._open) for line in chosen
+        )
+        return (
+            text.encode()[: int(options["limitBytes"])].decode(errors="ignore")
+            if "limitBytes" in options
+            else text
+        )
 
     def end(self) -> None:
         """Nothing more is going to be written."""
@@ -91,7 +100,13 @@ class Log:
 
     def follow(self, options: Mapping[str, str]) -> Follower:
         """What `text` says, and then what is written."""
-        follower = Follower(self._clock, self.text(options), options, leave=self._forget, in_line=self._open is not None)
+        follower = Follower(
+            self._clock,
+            self.text(options),
+            options,
+            leave=self._forget,
+            in_line=self._open is not None,
+        )
         if self._ended:
             follower.close()
         elif follower.is_open:
@@ -112,20 +127,32 @@ class Log:
 
 
 def _shown(line: Line, *, stamped: bool, ended: bool) -> str:
-    return (f"{timestamp_of(line.written, micro=True)} " if stamped else "") + line.text + ("\n" if ended else "")
+    return (
+        (f"{timestamp_of(line.written, micro=True)} " if stamped else "")
+        + line.text
+        + ("\n" if ended else "")
+    )
 
 
 class Follower:
     """Reads along with one log, until it ends or as many bytes are read as were asked for."""
 
     def __init__(
-        self, clock: Clock, first: str, options: Mapping[str, str], *, leave: Callable[[Follower], None], in_line: bool
+        self,
+        clock: Clock,
+        first: str,
+        options: Mapping[str, str],
+        *,
+        leave: Callable[[Follower], None],
+        in_line: bool,
     ) -> None:
         self.is_open = True
         self._clock = clock
         self._leave = leave
         self._stamped = options.get("timestamps") in TRUE
-        self._left = int(options["limitBytes"]) - len(first.encode()) if "limitBytes" in options else None
+        self._left = (
+            int(options["limitBytes"]) - len(first.encode()) if "limitBytes" in options else None
+        )
         self._in_line = in_line
         self._pieces = [first] if first else []
         self._reader: asyncio.Future[None] | None = None
@@ -155,7 +182,9 @@ class Follower:
     def _stamp(self, text: str) -> str:
         stamped = []
         for line in text.splitlines(keepends=True):
-            stamped.append(line if self._in_line else f"{timestamp_of(self._clock.now(), micro=True)} {line}")
+            stamped.append(
+                line if self._in_line else f"{timestamp_of(self._clock.now(), micro=True)} {line}"
+            )
             self._in_line = not line.endswith("\n")
         return "".join(stamped)
 
@@ -223,11 +252,17 @@ class Logs:
                 if runs.current:
                     runs.current.end()
 
-    async def read(self, namespace: str, pod: str, container: str, options: Mapping[str, str]) -> str:
-        """What a container has written, with the query of `pods/log`; the server has found pod and container to exist."""
+    async def read(
+        self, namespace: str, pod: str, container: str, options: Mapping[str, str]
+    ) -> str:
+        """What a container has written, with the query of `pods/log`; the server has found pod
+        and container to exist.
+        """
         return self._log(namespace, pod, container, options).text(options)
 
-    def follow(self, namespace: str, pod: str, container: str, options: Mapping[str, str]) -> Follower:
+    def follow(
+        self, namespace: str, pod: str, container: str, options: Mapping[str, str]
+    ) -> Follower:
         """The same, and what it writes from now on."""
         return self._log(namespace, pod, container, options).follow(options)
 
@@ -236,9 +271,16 @@ class Logs:
         runs = logs.containers.get(container) if logs else None
         if options.get("previous") in TRUE:
             if runs is None or runs.previous is None:
-                raise BadRequest(f'previous terminated container "{container}" in pod "{pod}" not found')
+                raise BadRequest(
+                    f'previous terminated container "{container}" in pod "{pod}" not found'
+                )
             return runs.previous
         if runs is None or runs.current is None:
-            reason = logs.waiting.get(container, "ContainerCreating") if logs else "ContainerCreating"
-            raise BadRequest(f'container "{container}" in pod "{pod}" is waiting to start: {REASONS.get(reason, reason)}')
+            reason = (
+                logs.waiting.get(container, "ContainerCreating") if logs else "ContainerCreating"
+            )
+            raise BadRequest(
+                f'container "{container}" in pod "{pod}" is waiting to start: '
+                f"{REASONS.get(reason, reason)}"
+            )
         return runs.current

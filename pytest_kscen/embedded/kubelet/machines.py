@@ -1,8 +1,9 @@
-"""The machines behind the nodes: powered or not, reachable or not. Simulation rooms alone may touch them.
+"""The machines behind the nodes: powered or not, reachable or not. Simulation rooms alone may touch
+them.
 
-A machine comes with its Node, whoever made that, and goes with it. Its verbs come in pairs: power_off and power_on,
-cut_off and reconnect. A machine without power forgets its containers; one that is cut off runs on, unseen.
-"""
+A machine comes with its Node, whoever made that, and goes with it. Its verbs come in pairs:
+power_off and power_on, cut_off and reconnect. A machine without power forgets its containers; one
+that is cut off runs on, unseen."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 HOSTS = ipaddress.IPv4Address("172.18.0.2")
-PARENT_HOSTS = ipaddress.IPv4Address("172.19.0.2")  # of machines in which those of another cluster run
+PARENT_HOSTS = ipaddress.IPv4Address(
+    "172.19.0.2"
+)  # of machines in which those of another cluster run
 POD_NETWORKS = ipaddress.IPv4Address("10.128.0.0")
 CAPACITY = {"cpu": "8", "ephemeral-storage": "100Gi", "memory": "32Gi", "pods": "110"}
 
@@ -101,10 +104,19 @@ class Machines:
     def __getitem__(self, name: str) -> Machine:
         machine = self._machines.get(name)
         if machine is None:
-            raise KeyError(f"there is no machine {name!r}; there are {', '.join(sorted(self._machines)) or 'none'}")
+            raise KeyError(
+                f"there is no machine {name!r}; there are "
+                f"{', '.join(sorted(self._machines)) or 'none'}"
+            )
         return machine
 
-    def add(self, name: str, *, labels: dict[str, str] | None = None, capacity: dict[str, str] | None = None) -> Machine:
+    def add(
+        self,
+        name: str,
+        *,
+        labels: dict[str, str] | None = None,
+        capacity: dict[str, str] | None = None,
+    ) -> Machine:
         identity = self._chance.uid().replace("-", ""), self._chance.uid()
         machine = Machine(name, self._made, *identity, labels or {}, hosts=self._hosts)
         machine.capacity.update(capacity or {})
@@ -134,7 +146,9 @@ class Machines:
     def reconnect(self, name: str) -> None:
         self._set(name, reachable=True)
 
-    def _set(self, name: str, *, powered: bool | None = None, reachable: bool | None = None) -> None:
+    def _set(
+        self, name: str, *, powered: bool | None = None, reachable: bool | None = None
+    ) -> None:
         machine = self[name]
         before = machine.powered, machine.reachable
         if powered and not machine.powered:

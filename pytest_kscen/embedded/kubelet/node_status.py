@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 VERSION = "v1.36.4"
 IMAGE_SIZE = 10_000_000
 CONDITIONS = {
-    "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    "MemoryPressure": (
+        "False",
+        "KubeletHasSufficientMemory",
+        "kubelet has sufficient memory available",
+    ),
     "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
     "PIDPressure": ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
     "Ready": ("True", "KubeletReady", "kubelet is posting ready status"),
@@ -55,14 +57,19 @@ def status_of(machine: Machine, node: Obj, now: str) -> Obj:
     """The status; what others have written into it, and what the Node was made with, stays."""
     old = node.get("status") or {}
     capacity, allocatable = capacity_of(node, machine)
-    images = [{"names": [canonical(image)], "sizeBytes": IMAGE_SIZE} for image in sorted(machine.images)]
+    images = [
+        {"names": [canonical(image)], "sizeBytes": IMAGE_SIZE} for image in sorted(machine.images)
+    ]
     return {
         **old,
         "capacity": capacity,
         "allocatable": allocatable,
         "conditions": _conditions(old.get("conditions") or [], now),
         "addresses": old.get("addresses")
-        or [{"type": "InternalIP", "address": machine.address}, {"type": "Hostname", "address": machine.name}],
+        or [
+            {"type": "InternalIP", "address": machine.address},
+            {"type": "Hostname", "address": machine.name},
+        ],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
         "nodeInfo": _info(machine),
         **({"images": images} if images else {}),
@@ -116,7 +123,6 @@ def _info(machine: Machine) -> Obj:
 # background of time.
 
 
-
 class Beating(Protocol):
     """Somebody with a heart."""
 
@@ -139,7 +145,9 @@ class Heartbeats:
         group = self._groups.setdefault(phase, {})
         group[heart] = None
         if phase not in self._tasks:
-            self._tasks[phase] = self._brood.start(self._beat(phase, group), f"heartbeats at {phase:g} s")
+            self._tasks[phase] = self._brood.start(
+                self._beat(phase, group), f"heartbeats at {phase:g} s"
+            )
 
     def leave(self, heart: Beating) -> None:
         phase = self._phases.pop(heart, None)

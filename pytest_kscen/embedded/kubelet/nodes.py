@@ -1,7 +1,8 @@
-"""All machines of a cluster and their kubelets, in one actor: a Node that comes gets a machine, one that goes takes it along.
+"""All machines of a cluster and their kubelets, in one actor: a Node that comes gets a machine, one
+that goes takes it along.
 
-The pictures of nodes and pods are shared; what they show of a machine is passed on to its kubelet while it can hear.
-"""
+The pictures of nodes and pods are shared; what they show of a machine is passed on to its kubelet
+while it can hear."""
 
 from __future__ import annotations
 
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
-
 NAME = "kubelet"
 AGAIN = 1.0  # seconds until a kubelet that was refused tries again
 
@@ -55,25 +53,49 @@ class Kubelets:
         self._brood = Brood()
         self._heartbeats = Heartbeats(bench.clock, self._brood)
         mounter = Mounter(bench.api.plain, bench.clock, bench.informers)
-        self._tools = Tools(bench.api.plain, bench.clock, bench.recorder, site.images, site.logs, mounter, self._brood, site.hosts)
+        self._tools = Tools(
+            bench.api.plain,
+            bench.clock,
+            bench.recorder,
+            site.images,
+            site.logs,
+            mounter,
+            self._brood,
+            site.hosts,
+        )
         self._kubelets: dict[str, Kubelet] = {}
         self._nodes = bench.informers.of(NODES)
         self._pods = bench.informers.of(PODS)
         self._pods_by_node = pods_by_node(bench.informers)
         self._gates = site.gates
-        self._held: collections.deque[tuple[Callable[[Obj | None, Obj | None], None], Obj | None, Obj | None]] = collections.deque()
+        self._held: collections.deque[
+            tuple[Callable[[Obj | None, Obj | None], None], Obj | None, Obj | None]
+        ] = collections.deque()
         """What kubelets will hear when a Scenario lets them go on."""
         site.gates.on_change(self._go_on)
         site.machines.on_change(self._machine_changed)
 
     async def run(self) -> Never:
         for machine in self._machines:
-            await self._register(Kubelet(self._tools, machine))
+            kubelet = Kubelet(self._tools, machine)
+            while True:
+                try:
+                    await kubelet.register()
+                except (ApiError, OSError) as error:
+                    if not may_pass(error):
+                        raise
+                    await self._tools.clock.sleep(AGAIN)
+                else:
+                    break
+            self._kubelets[kubelet.machine.name] = kubelet
+            self._heartbeats.join(kubelet)
         self._nodes.on_change(lambda new, old: self._hear(self._node_changed, new, old))
         self._pods.on_change(lambda new, old: self._hear(self._pod_changed, new, old))
         await self._brood.watch()
 
-    def _hear(self, change: Callable[[Obj | None, Obj | None], None], new: Obj | None, old: Obj | None) -> None:
+    def _hear(
+        self, change: Callable[[Obj | None, Obj | None], None], new: Obj | None, old: Obj | None
+    ) -> None:
         if self._held or self._gates.holds(NAME):
             self._held.append((change, new, old))
         else:
@@ -84,21 +106,12 @@ class Kubelets:
             change, new, old = self._held.popleft()
             change(new, old)
 
-    async def _register(self, kubelet: Kubelet) -> None:
-        while True:
-            try:
-                await kubelet.register()
-            except (ApiError, OSError) as error:
-                if not may_pass(error):
-                    raise
-                await self._tools.clock.sleep(AGAIN)
-            else:
-                break
-        self._kubelets[kubelet.machine.name] = kubelet
-        self._heartbeats.join(kubelet)
-
-    def kill(self, namespace: str, pod: str, container: str, *, code: int = 137, reason: str = "Error") -> None:
-        """End a container's run from outside, as a container runtime can; by its policy it starts again."""
+    def kill(
+        self, namespace: str, pod: str, container: str, *, code: int = 137, reason: str = "Error"
+    ) -> None:
+        """End a container's run from outside, as a container runtime can; by its policy it
+        starts again.
+        """
         found = self._pods.get(pod, namespace)
         kubelet = self._kubelets.get(found["spec"].get("nodeName", "")) if found else None
         life = kubelet.life_of(found["metadata"]["uid"]) if kubelet and found else None
@@ -109,7 +122,9 @@ class Kubelets:
     def life_at(self, address: str) -> PodLife | None:
         """The pod that has this address; of those on a host's network, any."""
         for kubelet in self._kubelets.values():
-            if (kubelet.machine.has(address) or kubelet.address == address) and (life := kubelet.life_at(address)):
+            if (kubelet.machine.has(address) or kubelet.address == address) and (
+                life := kubelet.life_at(address)
+            ):
                 return life
         return None
 
@@ -157,7 +172,9 @@ class Kubelets:
             self._brood.start_soon(lambda: self._begin(kubelet), f"beginning of {machine.name}")
 
     async def _begin(self, kubelet: Kubelet) -> None:
-        """A machine is here, or back: its kubelet tells how it is, and learns what it has missed."""
+        """A machine is here, or back: its kubelet tells how it is, and learns what it has
+        missed.
+        """
         machine = kubelet.machine
         while self._kubelets.get(machine.name) is kubelet and machine.powered and machine.reachable:
             try:
@@ -174,7 +191,11 @@ class Kubelets:
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
         pod = new or old
         kubelet = self._kubelets.get(pod["spec"].get("nodeName", "")) if pod else None
-        if kubelet is None or pod is None or not (kubelet.machine.powered and kubelet.machine.reachable):
+        if (
+            kubelet is None
+            or pod is None
+            or not (kubelet.machine.powered and kubelet.machine.reachable)
+        ):
             return
         if new:
             kubelet.see(new)
@@ -186,10 +207,12 @@ class Kubelets:
 # images do, what was logged.
 
 
-
 @dataclass(slots=True)
 class Site:
-    """One cluster's. An embedded server answers `pods/log` from `logs`; `kubelets` are there when their actor is."""
+    """One cluster's.
+
+    An embedded server answers `pods/log` from `logs`; `kubelets` are there when their actor is.
+    """
 
     machines: Machines
     images: Images
@@ -207,7 +230,9 @@ class Site:
     """Once somebody has brought it."""
 
     @classmethod
-    def of(cls, clock: Clock, chance: Chance, *, nodes: int = 0, hosts: ipaddress.IPv4Address = HOSTS) -> Site:
+    def of(
+        cls, clock: Clock, chance: Chance, *, nodes: int = 0, hosts: ipaddress.IPv4Address = HOSTS
+    ) -> Site:
         """With machines that are there from the beginning, and register themselves."""
         machines = Machines(chance.stream("machines"), hosts)
         for number in range(1, nodes + 1):

@@ -1,7 +1,8 @@
-"""The life of one pod on one machine: taken in or refused, mounted, given an address, run, stopped, forgotten.
+"""The life of one pod on one machine: taken in or refused, mounted, given an address, run, stopped,
+forgotten.
 
-What happens is written down in records; each change of them makes the kubelet write the pod's status anew.
-"""
+What happens is written down in records; each change of them makes the kubelet write the pod's
+status anew."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.volumes import Content
     from pytest_kscen.objects.resources import Obj
 
-DEADLINE = Verdict("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+DEADLINE = Verdict(
+    "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
+)
 
 
 class PodLife:
@@ -57,7 +60,9 @@ class PodLife:
         self._refused: Verdict | None = None
         started = (pod.get("status") or {}).get("startTime") or host.timestamp()
         self._facts = Facts(records_of(pod, host.timestamp()), host.address, started)
-        self._containers = {record.name: ContainerLife(self, record) for record in self._facts.records}
+        self._containers = {
+            record.name: ContainerLife(self, record) for record in self._facts.records
+        }
         self._living: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._deadline: asyncio.Task[None] | None = None
@@ -82,8 +87,12 @@ class PodLife:
         self.changed()
 
     def see(self, pod: Obj, *, is_told: bool = False) -> None:
-        """The API shows the pod as it is now; if all has been told of it just so, there is nothing to write."""
-        if not is_newer(pod["metadata"]["resourceVersion"], self.pod["metadata"]["resourceVersion"]):
+        """The API shows the pod as it is now; if all has been told of it just so, there is
+        nothing to write.
+        """
+        if not is_newer(
+            pod["metadata"]["resourceVersion"], self.pod["metadata"]["resourceVersion"]
+        ):
             return
         old, self.pod = self.pod, pod
         if self.is_done and pod["metadata"].get("deletionGracePeriodSeconds") == 0:
@@ -95,7 +104,12 @@ class PodLife:
                 container.look_again()
         if pod["metadata"].get("deletionTimestamp"):
             self.stop()
-            self._hasten(old)
+            # A second deletion may shorten the grace period of the first.
+            grace, before = (
+                one["metadata"].get("deletionGracePeriodSeconds") for one in (self.pod, old)
+            )
+            if grace is not None and before is not None and grace < before:
+                self.start(self._kill_after(grace), "kill")
         elif (pod.get("status") or {}).get("phase") in TERMINAL:
             self.stop()
         if not is_told:
@@ -161,19 +175,24 @@ class PodLife:
     # --- living ---
 
     async def _live(self) -> None:
-        if not self._has_run_its_course():
+        mains = [record for record in self._facts.records if not record.is_init]
+        if not all(
+            record.last_state and not may_restart(self.pod, record, record.exit_code)
+            for record in mains
+        ):
             await self._run()
         self.stop()
 
-    def _has_run_its_course(self) -> bool:
-        """Whether it was lost with the machine's power, and may not run twice."""
-        mains = [record for record in self._facts.records if not record.is_init]
-        return all(record.last_state and not may_restart(self.pod, record, record.exit_code) for record in mains)
-
     async def _run(self) -> None:
-        self.mounted = await self.host.mounter.mounted(self.pod, self.host.recorder, self.host.allocatable)
+        self.mounted = await self.host.mounter.mounted(
+            self.pod, self.host.recorder, self.host.allocatable
+        )
         await self.host.clock.sleep(timings.SANDBOX)
-        self._facts.pod_ip = self._facts.host_ip if self.pod["spec"].get("hostNetwork") else self.host.machine.take_address()
+        self._facts.pod_ip = (
+            self._facts.host_ip
+            if self.pod["spec"].get("hostNetwork")
+            else self.host.machine.take_address()
+        )
         self._facts.has_sandbox = True
         sidecars: list[asyncio.Task[None]] = []
         try:
@@ -246,18 +265,15 @@ class PodLife:
             await self._end(sidecar, ends)
         self._conclude()
         if running:
-            self.changed()  # of all of them at once, as the real one, which tells nothing while it kills
+            # of all of them at once, as the real one, which tells nothing while it kills
+            self.changed()
             await self.host.clock.sleep(timings.CLEAN_UP)
         self._settle()
 
     async def _end(self, container: ContainerLife, ends: float) -> None:
-        await container.stop(max(0.0, ends - self.host.clock.now()), f"Stopping container {container.record.name}")
-
-    def _hasten(self, old: Obj) -> None:
-        """A second deletion may shorten the grace period of the first."""
-        grace, before = (one["metadata"].get("deletionGracePeriodSeconds") for one in (self.pod, old))
-        if grace is not None and before is not None and grace < before:
-            self.start(self._kill_after(grace), "kill")
+        await container.stop(
+            max(0.0, ends - self.host.clock.now()), f"Stopping container {container.record.name}"
+        )
 
     async def _kill_after(self, seconds: float) -> None:
         await self.host.clock.sleep(seconds)
@@ -267,7 +283,9 @@ class PodLife:
 
     def _grace(self) -> float:
         asked = self.pod["metadata"].get("deletionGracePeriodSeconds")
-        return float(self.pod["spec"].get("terminationGracePeriodSeconds", 30) if asked is None else asked)
+        return float(
+            self.pod["spec"].get("terminationGracePeriodSeconds", 30) if asked is None else asked
+        )
 
     def _conclude(self) -> None:
         """Nothing of this pod runs any more: what is told of it from now on is its last."""
@@ -298,7 +316,9 @@ class PodLife:
         self._let_go()
 
     def _let_go(self) -> None:
-        """Nobody knows it any more, and it no longer holds what holds it: so many end that nobody is to search for them."""
+        """Nobody knows it any more, and it no longer holds what holds it: so many end that
+        nobody is to search for them.
+        """
         self._containers, self._stopping, self._deadline = {}, None, None
 
 

@@ -1,8 +1,9 @@
-"""HTTP as it reaches pods from outside of the machines: from the API server, which passes on what it is asked.
+"""HTTP as it reaches pods from outside of the machines: from the API server, which passes on what
+it is asked.
 
-A container listens to the ports that it declares; in a pod that declares none, servers listen to every port. Packets take
-the network's way, there and back: what is blocked hangs until whoever dials gives up, what is lost is sent again.
-"""
+A container listens to the ports that it declares; in a pod that declares none, servers listen to
+every port. Packets take the network's way, there and back: what is blocked hangs until whoever
+dials gives up, what is lost is sent again."""
 
 from __future__ import annotations
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
     from pytest_kscen.embedded.kubelet.images import ContainerContext
     from pytest_kscen.embedded.kubelet.images.annotations import Service
-    from pytest_kscen.embedded.kubelet.network.flows import Passage
     from pytest_kscen.embedded.kubelet.nodes import Site
     from pytest_kscen.embedded.kubelet.pod import PodLife
     from pytest_kscen.kube.api import HttpAnswer, HttpCall
@@ -59,7 +59,12 @@ class Web:
 
     async def _reaches(self, life: PodLife) -> bool:
         """Whether packets come through, after the time that they take."""
-        passage = self._passage(life)
+        machine = life.host.machine
+        own = "" if life.pod["spec"].get("hostNetwork") else life.address
+        there = Flow(OUTSIDE, machine.name, target_address=own)
+        back = Flow(machine.name, OUTSIDE, source_address=own)
+        network = self._site.network
+        passage = network.passage(there).also(network.passage(back))
         if passage.blocked or not life.host.machine.reachable:
             return False
         wait, again = passage.delay, AGAIN
@@ -72,18 +77,13 @@ class Web:
             await self._clock.sleep(wait)
         return True
 
-    def _passage(self, life: PodLife) -> Passage:
-        machine = life.host.machine
-        own = "" if life.pod["spec"].get("hostNetwork") else life.address
-        there = Flow(OUTSIDE, machine.name, target_address=own)
-        back = Flow(machine.name, OUTSIDE, source_address=own)
-        network = self._site.network
-        return network.passage(there).also(network.passage(back))
-
     def _service(self, life: PodLife, port: int) -> tuple[Service, ContainerContext] | None:
         """Who listens at this port."""
         running = [(spec, context) for spec, context in life.running() if not is_deaf(context)]
-        declared = {each["name"]: [port["containerPort"] for port in each.get("ports") or ()] for each, _ in running}
+        declared = {
+            each["name"]: [port["containerPort"] for port in each.get("ports") or ()]
+            for each, _ in running
+        }
         listening = [context for _, context in running if port in declared[context.name]]
         says = any(container.get("ports") for container in life.pod["spec"]["containers"])
         for context in listening or ([] if says else [context for _, context in running]):

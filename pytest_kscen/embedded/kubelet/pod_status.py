@@ -1,4 +1,6 @@
-"""A pod's status from what its containers do: the phase and the conditions, as the kubelet computes them."""
+"""A pod's status from what its containers do: the phase and the conditions, as the kubelet
+computes them.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,11 @@ def status_of(pod: Obj, facts: Facts, now: str) -> Obj:
     phase = phase_of(pod, facts)
     status: Obj = {
         "phase": phase,
-        **{name: old[name] for name in ("nominatedNodeName", "qosClass", "resize", "resourceClaimStatuses") if name in old},
+        **{
+            name: old[name]
+            for name in ("nominatedNodeName", "qosClass", "resize", "resourceClaimStatuses")
+            if name in old
+        },
         **_reason(old, phase, facts),
         "observedGeneration": pod["metadata"].get("generation", 1),
         "startTime": facts.start_time,
@@ -69,9 +75,14 @@ def status_of(pod: Obj, facts: Facts, now: str) -> Obj:
         status["podIPs"] = [{"ip": facts.pod_ip}]
     if inits := [record.status() for record in facts.records if record.is_init]:
         status["initContainerStatuses"] = inits
-    status["containerStatuses"] = [record.status() for record in facts.records if not record.is_init]
-    if facts.over:
-        _bury(status)
+    status["containerStatuses"] = [
+        record.status() for record in facts.records if not record.is_init
+    ]
+    # Once a container has run, those of which nothing is known when all is over count as failed.
+    if facts.over and any("containerID" in one for one in status["containerStatuses"]):
+        for one in status["containerStatuses"]:
+            if "terminated" not in one["state"]:
+                one["state"] = {"terminated": NEVER_FOUND}
     return status
 
 
@@ -86,23 +97,23 @@ def phase_of(pod: Obj, facts: Facts) -> str:
     old: str = (pod.get("status") or {}).get("phase", "Pending")
     if old in TERMINAL:
         return old
-    phase = _phase_of_containers(pod, facts)
-    return "Failed" if facts.over and (facts.verdict or phase not in TERMINAL) else phase
-
-
-def _phase_of_containers(pod: Obj, facts: Facts) -> str:
     mains = [record for record in facts.records if not record.is_init]
     begun = any(record.id for record in mains)
     if not begun and (waiting := _phase_of_init(pod, facts)):
-        return waiting
-    if any(record.exit_code is None and not record.is_running for record in mains):
-        return "Pending"
-    if any(record.is_running for record in facts.records if not record.is_init or record.is_sidecar):
-        return "Running"
-    codes = [record.exit_code for record in mains]
-    if not facts.over and any(may_restart(pod, record, record.exit_code) for record in mains):
-        return "Running"
-    return "Failed" if any(codes) else "Succeeded"
+        phase: str = waiting
+    elif any(record.exit_code is None and not record.is_running for record in mains):
+        phase = "Pending"
+    elif any(
+        record.is_running for record in facts.records if not record.is_init or record.is_sidecar
+    ):
+        phase = "Running"
+    else:
+        codes = [record.exit_code for record in mains]
+        if not facts.over and any(may_restart(pod, record, record.exit_code) for record in mains):
+            phase = "Running"
+        else:
+            phase = "Failed" if any(codes) else "Succeeded"
+    return "Failed" if facts.over and (facts.verdict or phase not in TERMINAL) else phase
 
 
 def _phase_of_init(pod: Obj, facts: Facts) -> str:
@@ -135,14 +146,35 @@ def may_restart(pod: Obj, record: Record, code: int | None) -> bool:
 def _reason(old: Obj, phase: str, facts: Facts) -> Obj:
     if facts.verdict and facts.over:
         return facts.verdict._asdict()
-    if remark := next((record.remark for record in facts.records if record.is_running and record.remark), ""):
+    if remark := next(
+        (record.remark for record in facts.records if record.is_running and record.remark), ""
+    ):
         return {"reason": NOT_SIMULATED, "message": remark}
-    return {name: old[name] for name in ("reason", "message") if name in old and old.get("phase") == phase}
+    return {
+        name: old[name]
+        for name in ("reason", "message")
+        if name in old and old.get("phase") == phase
+    }
 
 
 def _conditions(pod: Obj, phase: str, facts: Facts, now: str) -> list[Obj]:
     old = (pod.get("status") or {}).get("conditions") or []
-    containers = _containers_ready(facts, phase)
+    if phase in TERMINAL:
+        containers: _Finding = _Finding(
+            False, "PodCompleted" if phase == "Succeeded" else "PodFailed"
+        )
+    else:
+        unready = [
+            record.name
+            for record in facts.records
+            if (record.is_sidecar or not record.is_init) and not record.ready
+        ]
+        if not unready:
+            containers = _Finding(True)
+        else:
+            containers = _Finding(
+                False, "ContainersNotReady", f"containers with unready status: {_listed(unready)}"
+            )
     findings = {
         "PodReadyToStartContainers": _Finding(facts.has_sandbox and not facts.over),
         "Initialized": _initialized(facts, phase),
@@ -153,7 +185,10 @@ def _conditions(pod: Obj, phase: str, facts: Facts, now: str) -> list[Obj]:
     generation = pod["metadata"].get("generation", 1)
     before = {one["type"]: one for one in old}
     kept = [other for other in old if other["type"] not in OWNED]
-    return kept + [_condition(type_, finding, before.get(type_), generation, now) for type_, finding in findings.items()]
+    return kept + [
+        _condition(type_, finding, before.get(type_), generation, now)
+        for type_, finding in findings.items()
+    ]
 
 
 def _condition(type_: str, finding: _Finding, old: Obj | None, generation: int, now: str) -> Obj:
@@ -172,7 +207,9 @@ def _condition(type_: str, finding: _Finding, old: Obj | None, generation: int, 
 
 
 def _says(old: Obj, generation: int, finding: _Finding) -> bool:
-    """Whether all the rest is as it was: then it stays the same object, which everybody sees at a glance."""
+    """Whether all the rest is as it was: then it stays the same object, which everybody sees at
+    a glance.
+    """
     said = old.get("observedGeneration"), old.get("reason", ""), old.get("message", "")
     return said == (generation, finding.reason, finding.message) and "lastProbeTime" in old
 
@@ -185,20 +222,13 @@ def _initialized(facts: Facts, phase: str) -> _Finding:
     missing = [record.name for record in facts.records if record.is_init and not _is_done(record)]
     if not missing:
         return _Finding(True)
-    return _Finding(False, "ContainersNotInitialized", f"containers with incomplete status: {_listed(missing)}")
+    return _Finding(
+        False, "ContainersNotInitialized", f"containers with incomplete status: {_listed(missing)}"
+    )
 
 
 def _is_done(record: Record) -> bool:
     return record.started if record.is_sidecar else record.ready
-
-
-def _containers_ready(facts: Facts, phase: str) -> _Finding:
-    if phase in TERMINAL:
-        return _Finding(False, "PodCompleted" if phase == "Succeeded" else "PodFailed")
-    unready = [record.name for record in facts.records if (record.is_sidecar or not record.is_init) and not record.ready]
-    if not unready:
-        return _Finding(True)
-    return _Finding(False, "ContainersNotReady", f"containers with unready status: {_listed(unready)}")
 
 
 def _gates(pod: Obj, conditions: Iterable[Obj]) -> _Finding | None:
@@ -212,16 +242,10 @@ def _gates(pod: Obj, conditions: Iterable[Obj]) -> _Finding | None:
         if gate not in states:
             words.append(f'corresponding condition of pod readiness gate "{gate}" does not exist.')
         elif states[gate] != "True":
-            words.append(f'the status of pod readiness gate "{gate}" is not "True", but {states[gate]}')
+            words.append(
+                f'the status of pod readiness gate "{gate}" is not "True", but {states[gate]}'
+            )
     return _Finding(False, "ReadinessGatesNotReady", ", ".join(words)) if words else None
-
-
-def _bury(status: Obj) -> None:
-    """Once a container has run, those of which nothing is known when all is over count as failed."""
-    if any("containerID" in one for one in status["containerStatuses"]):
-        for one in status["containerStatuses"]:
-            if "terminated" not in one["state"]:
-                one["state"] = {"terminated": NEVER_FOUND}
 
 
 def _listed(names: list[str]) -> str:

@@ -11,9 +11,14 @@ NOTICE = 1.0  # until the kubelet looks again at a container that ended
 
 LEASE_EVERY = 10.0
 LEASE_LASTS = 40
-STATUS_EVERY = 30  # leases: a node's status is written at least this often, and sooner when it has changed
+STATUS_EVERY = (
+    30  # leases: a node's status is written at least this often, and sooner when it has changed
+)
 
-RESTART_FIRST, RESTART_LONGEST = 10.0, 300.0  # back-off of containers that end, and of images that cannot be pulled
+RESTART_FIRST, RESTART_LONGEST = (
+    10.0,
+    300.0,
+)  # back-off of containers that end, and of images that cannot be pulled
 RESTART_FORGIVEN = 600.0  # a container that ran longer than this begins anew
 MOUNT_FIRST, MOUNT_LONGEST = 0.5, 122.0  # until a volume that was not there is looked for again
 CONFIG_AGAIN = 10.0  # until a container whose environment lacks something is tried again
@@ -22,8 +27,6 @@ KILL_ORPHAN = 1.0  # grace of containers whose pod is no longer in the API
 
 # How long a container waits before it starts again: longer each time, until it has run well for
 # a while.
-
-
 
 
 class Backoff:
@@ -36,7 +39,9 @@ class Backoff:
         self._last = 0.0
 
     def next(self, now: float) -> float:
-        """The delay after this failure: none after the first, then 10 s, and twice as much each time."""
+        """The delay after this failure: none after the first, then 10 s, and twice as much each
+        time.
+        """
         if now - self._last > RESTART_FORGIVEN:
             self.delay = 0.0
         delay = self.delay

@@ -1,4 +1,5 @@
-"""What must be there before a pod's containers start: claims that are bound, ConfigMaps and Secrets that exist.
+"""What must be there before a pod's containers start: claims that are bound, ConfigMaps and Secrets
+that exist.
 
 What is mounted is kept as it was found, and becomes files only when a container looks for one.
 """
@@ -45,7 +46,11 @@ class Files(Mapping[str, str]):
         return self._files
 
     def _of(self, mount: Obj) -> Iterator[tuple[str, str]]:
-        content, folder, part = self._mounted.get(mount["name"], {}), mount["mountPath"].rstrip("/"), mount.get("subPath")
+        content, folder, part = (
+            self._mounted.get(mount["name"], {}),
+            mount["mountPath"].rstrip("/"),
+            mount.get("subPath"),
+        )
         if part in content:
             yield folder, content[part]
         elif not part:
@@ -87,17 +92,32 @@ class Mounter:
                 if claim := claim_of(pod, volume):
                     await self._bound(pod, volume["name"], claim, recorder)
                     return {}
-                return await self._content(pod, volume, allocatable)
+                sources = (
+                    volume["projected"].get("sources") or [] if "projected" in volume else [volume]
+                )
+                content: Content = {}
+                for source in sources:
+                    content |= await self._source(pod, source, allocatable)
+                return content  # noqa: TRY300  # until it is there
             except MissingError as error:
-                recorder.warning(pod, "FailedMount", f'MountVolume.SetUp failed for volume "{volume["name"]}" : {error}')
+                recorder.warning(
+                    pod,
+                    "FailedMount",
+                    f'MountVolume.SetUp failed for volume "{volume["name"]}" : {error}',
+                )
                 await self._clock.sleep(delay)
                 delay = min(delay * 2, MOUNT_LONGEST)
 
     async def _bound(self, pod: Obj, volume: str, claim: Ref, recorder: Recorder) -> None:
         while why := self._unbound(claim):
             where = f"error processing PVC {claim.namespace}/{claim.name}: {why}"
-            unmounted = f"unmounted volumes=[{volume}], unattached volumes=[], failed to process volumes=[{volume}]"
-            recorder.warning(pod, "FailedMount", f"Unable to attach or mount volumes: {unmounted}: {where}")
+            unmounted = (
+                f"unmounted volumes=[{volume}], unattached volumes=[], failed to process "
+                f"volumes=[{volume}]"
+            )
+            recorder.warning(
+                pod, "FailedMount", f"Unable to attach or mount volumes: {unmounted}: {where}"
+            )
             future = asyncio.get_running_loop().create_future()
             self._waiting.setdefault(claim, []).append(future)
             await future
@@ -106,7 +126,9 @@ class Mounter:
         """Why a claim is not to be had."""
         claim = self._claims.objects.get(ref)
         if claim is None:
-            return f'failed to fetch PVC from API server: persistentvolumeclaim "{ref.name}" not found'
+            return (
+                f'failed to fetch PVC from API server: persistentvolumeclaim "{ref.name}" not found'
+            )
         if claim["metadata"].get("deletionTimestamp"):
             return "PVC is being deleted"
         name = claim["spec"].get("volumeName")
@@ -119,33 +141,26 @@ class Mounter:
             if not future.done():
                 future.set_result(None)
 
-    async def _content(self, pod: Obj, volume: Obj, allocatable: Obj) -> Content:
-        sources = volume["projected"].get("sources") or [] if "projected" in volume else [volume]
-        content: Content = {}
-        for source in sources:
-            content |= await self._source(pod, source, allocatable)
-        return content
-
     async def _source(self, pod: Obj, source: Obj, allocatable: Obj) -> Content:
         namespace = pod["metadata"].get("namespace", "")
         for kind, resource in (("configMap", CONFIG_MAPS), ("secret", SECRETS)):
             if reference := source.get(kind):
-                return _chosen(await data_of(self._api, resource, reference, namespace) or {}, reference)
+                data = await data_of(self._api, resource, reference, namespace) or {}
+                items = reference.get("items")
+                if not items:
+                    return data
+                missing = [item["key"] for item in items if item["key"] not in data]
+                if missing and not reference.get("optional"):
+                    raise MissingError(f"references non-existent config key: {missing[0]}")
+                return {item["path"]: data[item["key"]] for item in items if item["key"] in data}
         if downward := source.get("downwardAPI"):
-            return {item["path"]: _downward(pod, item, allocatable) for item in downward.get("items") or ()}
+            return {
+                item["path"]: _downward(pod, item, allocatable)
+                for item in downward.get("items") or ()
+            }
         if token := source.get("serviceAccountToken"):
             return {token["path"]: TOKEN}
         return {}
-
-
-def _chosen(data: Content, reference: Obj) -> Content:
-    items = reference.get("items")
-    if not items:
-        return data
-    missing = [item["key"] for item in items if item["key"] not in data]
-    if missing and not reference.get("optional"):
-        raise MissingError(f"references non-existent config key: {missing[0]}")
-    return {item["path"]: data[item["key"]] for item in items if item["key"] in data}
 
 
 def _downward(pod: Obj, item: Obj, allocatable: Obj) -> str:

@@ -1,6 +1,8 @@
-"""Which node a pod goes to: a framework of plugins, the default ones of kube-scheduler, a queue, and the actor.
+"""Which node a pod goes to: a framework of plugins, the default ones of kube-scheduler, a queue,
+and the actor.
 
-`framework` says what a plugin is, `plugins` has one module for each, `configuration` reads a KubeSchedulerConfiguration,
+`framework` says what a plugin is, `plugins` has one module for each, `configuration` reads a
+KubeSchedulerConfiguration,
 `queueing` holds the pods that wait. No kubelet may enter here.
 """
 

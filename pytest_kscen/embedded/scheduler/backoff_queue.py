@@ -1,8 +1,8 @@
-"""Pods that back off: those whose time is up first, and among these whoever would be first in the queue.
+"""Pods that back off: those whose time is up first, and among these whoever would be first in the
+queue.
 
-Who was turned down may be taken before its time when there is nobody else, but not for ever at one instant: pods that wake
-each other would not let time pass. Who met an error may not.
-"""
+Who was turned down may be taken before its time when there is nobody else, but not for ever at one
+instant: pods that wake each other would not let time pass. Who met an error may not."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import QueuedPod
     from pytest_kscen.kube.cache import Ref
-
-
 
 
 EARLY = 10  # times that one pod is taken early at one instant
@@ -56,22 +54,34 @@ class Backoffs:
     def add(self, queued: QueuedPod) -> None:
         self.pods[queued.pod.ref] = queued
         if queued.rejectors or queued.pending:
-            heapq.heappush(self._turned_down, (self._expiry(queued), self.key(queued), queued.turn, queued))
+            heapq.heappush(
+                self._turned_down, (self._expiry(queued), self.key(queued), queued.turn, queued)
+            )
         self._wait_for(self._expiry(queued))
 
     def early(self) -> QueuedPod | None:
         """Who may be taken before its time."""
         while self._turned_down:
             _, _, turn, queued = self._turned_down[0]
-            if self.pods.get(queued.pod.ref) is queued and queued.turn == turn and self._may_be_early(queued):
+            if (
+                self.pods.get(queued.pod.ref) is queued
+                and queued.turn == turn
+                and self._may_be_early(queued)
+            ):
                 return queued
             heapq.heappop(self._turned_down)
         return None
 
     def turned_down(self) -> list[QueuedPod]:
         """All who may be taken before their time, in their order."""
-        found = [each for each in self.pods.values() if (each.rejectors or each.pending) and self._may_be_early(each)]
-        return sorted(found, key=lambda queued: (self._expiry(queued), self.key(queued), queued.turn))
+        found = [
+            each
+            for each in self.pods.values()
+            if (each.rejectors or each.pending) and self._may_be_early(each)
+        ]
+        return sorted(
+            found, key=lambda queued: (self._expiry(queued), self.key(queued), queued.turn)
+        )
 
     def _may_be_early(self, queued: QueuedPod) -> bool:
         return queued.early < (self._now(), EARLY)
@@ -108,7 +118,6 @@ def _window(instant: float) -> float:
 # Pods for which there was no node, found again by the plugins that turned them down.
 
 
-
 class Parked:
     """A shelf. While a pod is on it, nobody changes who turned it down."""
 
@@ -134,7 +143,11 @@ class Parked:
 
     def turned_down_by(self, plugins: Iterable[str]) -> list[QueuedPod]:
         """By any of these, in the order in which they came back."""
-        found = {ref: queued for plugin in plugins for ref, queued in self._by_plugin.get(plugin, {}).items()}
+        found = {
+            ref: queued
+            for plugin in plugins
+            for ref, queued in self._by_plugin.get(plugin, {}).items()
+        }
         return sorted(found.values(), key=lambda queued: queued.turn)
 
     def __contains__(self, ref: Ref) -> bool:

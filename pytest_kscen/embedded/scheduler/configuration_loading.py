@@ -1,7 +1,8 @@
-"""A KubeSchedulerConfiguration as people write it (YAML or JSON) becomes a Configuration; or all that is wrong with it is said.
+"""A KubeSchedulerConfiguration as people write it (YAML or JSON) becomes a Configuration; or all
+that is wrong with it is said.
 
-What only concerns a real scheduler's process (leader election, its client, profiling) is let through and means nothing here.
-"""
+What only concerns a real scheduler's process (leader election, its client, profiling) is let
+through and means nothing here."""
 
 from __future__ import annotations
 
@@ -40,7 +41,10 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 API_VERSION, KIND = "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration"
-OF_GROUPS = {"placementGenerate": "TopologyPlacementGenerator", "placementScore": "PodGroupPodsCount"}
+OF_GROUPS = {
+    "placementGenerate": "TopologyPlacementGenerator",
+    "placementScore": "PodGroupPodsCount",
+}
 """Points at which groups of pods are placed, and who stands there."""
 _PLUGINS = fields(
     {
@@ -69,13 +73,16 @@ _EXTENDER = fields(
         "tlsConfig": fields(dict.fromkeys(_TLS, anything)),
         "httpTimeout": duration,
         "nodeCacheCapable": truth,
-        "managedResources": several(fields({"name": filled, "ignoredByScheduler": truth}, needed=("name",))),
+        "managedResources": several(
+            fields({"name": filled, "ignoredByScheduler": truth}, needed=("name",))
+        ),
         "ignorable": truth,
     },
     needed=("urlPrefix",),
 )
 _PROCESS = (
-    "leaderElection", "clientConnection", "enableProfiling", "enableContentionProfiling", "delayCacheUntilActive",
+    "leaderElection", "clientConnection", "enableProfiling", "enableContentionProfiling",
+    "delayCacheUntilActive",
     "healthzBindAddress", "metricsBindAddress", "metadata",
 )  # fmt: skip
 _CONFIGURATION = fields(
@@ -133,10 +140,15 @@ def _mistakes(obj: Obj, registry: Registry) -> Iterator[str]:
     if (obj.get("podMaxBackoffSeconds") or 10) < (obj.get("podInitialBackoffSeconds") or 1):
         yield "podMaxBackoffSeconds: it is less than podInitialBackoffSeconds"
     profiles = obj.get("profiles") or []
-    names = [profile.get("schedulerName") or (NAME if len(profiles) == 1 else "") for profile in profiles]
+    names = [
+        profile.get("schedulerName") or (NAME if len(profiles) == 1 else "") for profile in profiles
+    ]
     for number, name in enumerate(names):
         if not name:
-            yield f"profiles[{number}].schedulerName is missing: where there are several profiles, each needs one"
+            yield (
+                f"profiles[{number}].schedulerName is missing: where there are several "
+                "profiles, each needs one"
+            )
         elif name in names[:number]:
             yield f"profiles[{number}].schedulerName: {name!r} is the name of another profile"
         yield from _profile_mistakes(profiles[number], f"profiles[{number}]", registry)
@@ -148,9 +160,13 @@ def _point_mistakes(obj: Obj, registry: Registry) -> Iterator[str]:
     sorts = []
     for number, profile in enumerate(obj.get("profiles") or ()):
         found = _profile(profile)
-        sorts.append(found.at("queueSort", lambda name, point: registry.resolve(name).stands_at(point)))
+        sorts.append(
+            found.at("queueSort", lambda name, point: registry.resolve(name).stands_at(point))
+        )
         if len(sorts[-1]) != 1:
-            yield f"profiles[{number}]: exactly one queueSort plugin is needed, not {len(sorts[-1])}"
+            yield (
+                f"profiles[{number}]: exactly one queueSort plugin is needed, not {len(sorts[-1])}"
+            )
         if not found.at("bind", lambda name, point: registry.resolve(name).stands_at(point)):
             yield f"profiles[{number}]: at least one bind plugin is needed"
     if any(one != sorts[0] for one in sorts):
@@ -163,7 +179,9 @@ def _profile_mistakes(profile: Obj, place: str, registry: Registry) -> Iterator[
             for number, plugin in enumerate((plugins or {}).get(what) or ()):
                 if what == "disabled" and plugin["name"] == ALL:
                     continue
-                yield from _plugin_mistakes(plugin["name"], f"{place}.plugins.{point}.{what}[{number}]", registry, point)
+                yield from _plugin_mistakes(
+                    plugin["name"], f"{place}.plugins.{point}.{what}[{number}]", registry, point
+                )
     seen: set[str] = set()
     for number, one in enumerate(profile.get("pluginConfig") or ()):
         where, name = f"{place}.pluginConfig[{number}]", one["name"]
@@ -171,7 +189,9 @@ def _profile_mistakes(profile: Obj, place: str, registry: Registry) -> Iterator[
             yield f"{where}: {name!r} has been configured already"
         seen.add(name)
         yield from _plugin_mistakes(name, where, registry, MULTI_POINT)
-        yield from judge_arguments(name, one.get("args") or {}, f"{where}.args", own=name not in DEFAULT)
+        yield from judge_arguments(
+            name, one.get("args") or {}, f"{where}.args", own=name not in DEFAULT
+        )
 
 
 def _plugin_mistakes(name: str, place: str, registry: Registry, point: str) -> Iterator[str]:
@@ -180,9 +200,14 @@ def _plugin_mistakes(name: str, place: str, registry: Registry, point: str) -> I
     except ValueError as error:
         yield f"{place}: {error}"
         return
-    points = [other for other in POINTS if plugin.stands_at(other)] + [other for other, who in OF_GROUPS.items() if who == name]
+    points = [other for other in POINTS if plugin.stands_at(other)] + [
+        other for other, who in OF_GROUPS.items() if who == name
+    ]
     if ".enabled" in place and point not in (MULTI_POINT, *points):
-        yield f"{place}: {name} does not stand at {point}, but at {', '.join(points) or 'no point at all'}"
+        yield (
+            f"{place}: {name} does not stand at {point}, but at "
+            f"{', '.join(points) or 'no point at all'}"
+        )
 
 
 def _extender_mistakes(extenders: list[Obj]) -> Iterator[str]:
@@ -208,11 +233,15 @@ def _extender_mistakes(extenders: list[Obj]) -> Iterator[str]:
 def _profile(obj: Obj) -> ProfileConfiguration:
     plugins = {point: _set(one) for point, one in (obj.get("plugins") or {}).items() if one}
     arguments = {one["name"]: one.get("args") or {} for one in obj.get("pluginConfig") or ()}
-    return ProfileConfiguration(obj.get("schedulerName") or NAME, plugins, arguments, obj.get("percentageOfNodesToScore"))
+    return ProfileConfiguration(
+        obj.get("schedulerName") or NAME, plugins, arguments, obj.get("percentageOfNodesToScore")
+    )
 
 
 def _set(obj: Obj) -> PluginSet:
-    enabled = tuple(Enabled(one["name"], one.get("weight") or 0) for one in obj.get("enabled") or ())
+    enabled = tuple(
+        Enabled(one["name"], one.get("weight") or 0) for one in obj.get("enabled") or ()
+    )
     return PluginSet(enabled, tuple(one["name"] for one in obj.get("disabled") or ()))
 
 

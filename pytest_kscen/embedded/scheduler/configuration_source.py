@@ -1,7 +1,8 @@
-"""Where a scheduler's configuration comes from while it runs: the ConfigMap `kube-scheduler` in `kube-system`.
+"""Where a scheduler's configuration comes from while it runs: the ConfigMap `kube-scheduler` in
+`kube-system`.
 
-None means the default configuration. One that is wrong is refused, with a warning; the last good one stays.
-"""
+None means the default configuration. One that is wrong is refused, with a warning; the last good
+one stays."""
 
 from __future__ import annotations
 
@@ -27,9 +28,17 @@ logger = logging.getLogger(__name__)
 
 
 class Source:
-    """Reads the ConfigMap whenever it changes, and hands on what it says; `default` is what holds without one."""
+    """Reads the ConfigMap whenever it changes, and hands on what it says; `default` is what
+    holds without one.
+    """
 
-    def __init__(self, bench: Bench, registry: Registry, default: Configuration, apply: Callable[[Configuration], None]) -> None:
+    def __init__(
+        self,
+        bench: Bench,
+        registry: Registry,
+        default: Configuration,
+        apply: Callable[[Configuration], None],
+    ) -> None:
         self.good = default
         """The last one that was not refused."""
         self._wrong = ""
@@ -57,7 +66,11 @@ class Source:
 
     def _changed(self, new: Obj | None, old: Obj | None) -> None:
         one = new or old
-        if one is None or Ref.of(one) != WHERE or (new and old and new.get("data") == old.get("data")):
+        if (
+            one is None
+            or Ref.of(one) != WHERE
+            or (new and old and new.get("data") == old.get("data"))
+        ):
             return
         try:
             self.good, self._wrong = self.read(text_of(new)) if new else self._default, ""
@@ -81,5 +94,7 @@ def text_of(config_map: Obj) -> str:
     """The KubeSchedulerConfiguration in it."""
     data = config_map.get("data") or {}
     if KEY not in data:
-        raise ValueError(f"the ConfigMap {WHERE.name} in {WHERE.namespace} has no {KEY}{nearest(KEY, data)}")
+        raise ValueError(
+            f"the ConfigMap {WHERE.name} in {WHERE.namespace} has no {KEY}{nearest(KEY, data)}"
+        )
     return str(data[KEY])

@@ -11,10 +11,8 @@ from pytest_kscen.objects.arguments import nearest, seconds_of_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+
     Judge: TypeAlias = Callable[[Any, str], Iterable[str]]
-
-
-
 
 
 def anything(_: Any, __: str) -> Iterator[str]:
@@ -51,7 +49,9 @@ def whole(low: int, high: int | None = None) -> Judge:
         if not isinstance(value, int) or isinstance(value, bool):
             yield f"{place}: {value!r} is no whole number"
         elif value < low or (high is not None and value > high):
-            yield f"{place}: {value} is not from {low} " + (f"to {high}" if high is not None else "upwards")
+            yield f"{place}: {value} is not from {low} " + (
+                f"to {high}" if high is not None else "upwards"
+            )
 
     return judge
 
@@ -102,14 +102,15 @@ def fields(known: Mapping[str, Judge], *, needed: Iterable[str] = ()) -> Judge:
 # anything.
 
 
-
 TYPE = {"apiVersion": text, "kind": text}
 STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 
 
 def _shape(value: Any, place: str) -> Iterator[str]:
     """The points of a line."""
-    point = fields({"utilization": whole(0, 100), "score": whole(0, 10)}, needed=("utilization", "score"))
+    point = fields(
+        {"utilization": whole(0, 100), "score": whole(0, 10)}, needed=("utilization", "score")
+    )
     wrong = list(several(point)(value, place))
     yield from wrong
     if not wrong and not value:
@@ -122,13 +123,20 @@ def _shape(value: Any, place: str) -> Iterator[str]:
 def _strategy(value: Any, place: str) -> Iterator[str]:
     resource = fields({"name": filled, "weight": whole(0, 100)}, needed=("name",))
     ratio = fields({"shape": _shape}, needed=("shape",))
-    known = {"type": one_of(*STRATEGIES), "resources": several(resource), "requestedToCapacityRatio": ratio}
+    known = {
+        "type": one_of(*STRATEGIES),
+        "resources": several(resource),
+        "requestedToCapacityRatio": ratio,
+    }
     wrong = list(fields(known)(value, place))
     yield from wrong
     if not wrong:
         wants = value.get("type") == "RequestedToCapacityRatio"
         if wants and not value.get("requestedToCapacityRatio"):
-            yield f"{place}.requestedToCapacityRatio is missing: the type RequestedToCapacityRatio needs it"
+            yield (
+                f"{place}.requestedToCapacityRatio is missing: the type "
+                "RequestedToCapacityRatio needs it"
+            )
         if not wants and value.get("requestedToCapacityRatio"):
             yield f"{place}.requestedToCapacityRatio: only the type RequestedToCapacityRatio has it"
 
@@ -158,10 +166,18 @@ def _spread(value: Any, place: str) -> Iterator[str]:
         },
         needed=("maxSkew", "topologyKey", "whenUnsatisfiable"),
     )
-    known = {**TYPE, "defaultConstraints": several(constraint), "defaultingType": one_of("System", "List")}
+    known = {
+        **TYPE,
+        "defaultConstraints": several(constraint),
+        "defaultingType": one_of("System", "List"),
+    }
     wrong = list(fields(known)(value, place))
     yield from wrong
-    if not wrong and value.get("defaultConstraints") and value.get("defaultingType", "System") == "System":
+    if (
+        not wrong
+        and value.get("defaultConstraints")
+        and value.get("defaultingType", "System") == "System"
+    ):
         yield f"{place}.defaultingType: defaultConstraints need defaultingType: List"
 
 
@@ -176,7 +192,9 @@ def _affinity(value: Any, place: str) -> Iterator[str]:
     )
     term = fields({"matchExpressions": several(requirement), "matchFields": several(requirement)})
     required = fields({"nodeSelectorTerms": several(term)}, needed=("nodeSelectorTerms",))
-    preferred = several(fields({"weight": whole(1, 100), "preference": term}, needed=("weight", "preference")))
+    preferred = several(
+        fields({"weight": whole(1, 100), "preference": term}, needed=("weight", "preference"))
+    )
     known = {
         "requiredDuringSchedulingIgnoredDuringExecution": required,
         "preferredDuringSchedulingIgnoredDuringExecution": preferred,
@@ -187,7 +205,11 @@ def _affinity(value: Any, place: str) -> Iterator[str]:
 ARGUMENTS: dict[str, Judge] = {
     "DefaultPreemption": _preemption,
     "InterPodAffinity": fields(
-        {**TYPE, "hardPodAffinityWeight": whole(0, 100), "ignorePreferredTermsOfExistingPods": truth},
+        {
+            **TYPE,
+            "hardPodAffinityWeight": whole(0, 100),
+            "ignorePreferredTermsOfExistingPods": truth,
+        },
     ),
     "NodeAffinity": fields({**TYPE, "addedAffinity": _affinity}),
     "NodeResourcesBalancedAllocation": _balanced,

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-
 # What has changed between two states of an object, as far as placing pods goes.
 
 
@@ -38,12 +37,16 @@ KEPT_BY_SERVER = ("resourceVersion", "managedFields")
 
 def node_changes(new: Obj, old: Obj) -> list[ClusterEvent]:
     found = [ClusterEvent(NODE, action) for action, read in _NODE.items() if read(new) != read(old)]
-    opened = (old.get("spec") or {}).get("unschedulable") and not (new.get("spec") or {}).get("unschedulable")
+    opened = (old.get("spec") or {}).get("unschedulable") and not (new.get("spec") or {}).get(
+        "unschedulable"
+    )
     return [ClusterEvent(NODE, Action.NODE_TAINT), *found] if opened else found
 
 
 def _conditions(node: Obj) -> dict[str, str]:
-    return {one["type"]: one["status"] for one in (node.get("status") or {}).get("conditions") or ()}
+    return {
+        one["type"]: one["status"] for one in (node.get("status") or {}).get("conditions") or ()
+    }
 
 
 _NODE: dict[Action, Callable[[Obj], object]] = {
@@ -57,11 +60,15 @@ _NODE: dict[Action, Callable[[Obj], object]] = {
 
 
 def pod_changes(new: Obj, old: Obj) -> list[ClusterEvent]:
-    """At least one: that there was a change at all; but none if it is what the scheduler has said itself."""
+    """At least one: that there was a change at all; but none if it is what the scheduler has
+    said itself.
+    """
     if _without_ours(new) == _without_ours(old):
         return []
     resource = ASSIGNED_POD if new["spec"].get("nodeName") else UNSCHEDULED_POD
-    found = [ClusterEvent(resource, action) for action, changed in _POD.items() if changed(new, old)]
+    found = [
+        ClusterEvent(resource, action) for action, changed in _POD.items() if changed(new, old)
+    ]
     return found or [ClusterEvent(resource, Action.OTHER)]
 
 
@@ -69,7 +76,11 @@ def _without_ours(pod: Obj) -> list[object]:
     """What it is but for what is said of attempts to place it."""
     metadata, status = pod["metadata"], pod.get("status") or {}
     kept = {key: value for key, value in metadata.items() if key not in KEPT_BY_SERVER}
-    annotations = {key: value for key, value in (kept.pop("annotations", None) or {}).items() if not key.startswith(RESULTS)}
+    annotations = {
+        key: value
+        for key, value in (kept.pop("annotations", None) or {}).items()
+        if not key.startswith(RESULTS)
+    }
     conditions = [each for each in status.get("conditions") or () if each["type"] != "PodScheduled"]
     told = {**status, "conditions": conditions, "nominatedNodeName": None}
     return [kept, annotations, pod["spec"], told]
@@ -83,12 +94,17 @@ def _scaled_down(new: Obj, old: Obj) -> bool:
 
 
 _POD: dict[Action, Callable[[Obj, Obj], bool]] = {
-    Action.POD_LABEL: lambda new, old: (new["metadata"].get("labels") or {}) != (old["metadata"].get("labels") or {}),
+    Action.POD_LABEL: lambda new, old: (
+        (new["metadata"].get("labels") or {}) != (old["metadata"].get("labels") or {})
+    ),
     Action.POD_SCALE_DOWN: _scaled_down,
-    Action.POD_GATES_GONE: lambda new, old: bool(old["spec"].get("schedulingGates")) and not new["spec"].get("schedulingGates"),
-    Action.POD_TOLERATION: lambda new, old: len(new["spec"].get("tolerations") or ()) != len(old["spec"].get("tolerations") or ()),
+    Action.POD_GATES_GONE: lambda new, old: (
+        bool(old["spec"].get("schedulingGates")) and not new["spec"].get("schedulingGates")
+    ),
+    Action.POD_TOLERATION: lambda new, old: (
+        len(new["spec"].get("tolerations") or ()) != len(old["spec"].get("tolerations") or ())
+    ),
 }
-
 
 
 FINISHED = ("Succeeded", "Failed")
@@ -126,10 +142,17 @@ class Following:
         return self._followed[PODS]
 
     def _teller(self, resource: Resource) -> Callable[[Obj | None, Obj | None], None]:
-        events = {action: ClusterEvent(resource.kind, action) for action in (Action.ADD, Action.OTHER, Action.DELETE)}
+        events = {
+            action: ClusterEvent(resource.kind, action)
+            for action in (Action.ADD, Action.OTHER, Action.DELETE)
+        }
 
         def tell(new: Obj | None, old: Obj | None) -> None:
-            self._queue.happened(events[Action.OTHER if new and old else Action.ADD if new else Action.DELETE], old, new)
+            self._queue.happened(
+                events[Action.OTHER if new and old else Action.ADD if new else Action.DELETE],
+                old,
+                new,
+            )
 
         return tell
 
@@ -162,7 +185,11 @@ class Following:
 
     def is_ours(self, pod: Obj) -> bool:
         spec = pod["spec"]
-        return not spec.get("nodeName") and spec.get("schedulerName", "") in self.profiles and not _is_finished(pod)
+        return (
+            not spec.get("nodeName")
+            and spec.get("schedulerName", "") in self.profiles
+            and not _is_finished(pod)
+        )
 
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
         pod = new or old
@@ -173,7 +200,15 @@ class Following:
         elif new["spec"].get("nodeName"):
             self._assigned(new, old)
         elif self.is_ours(new):
-            self._unscheduled(new, old)
+            if self._snapshot.pod(new["metadata"]["uid"]):
+                return  # it is on its way already
+            if old is None:
+                self._queue.add(PodInfo(new))
+            else:
+                self._queue.update(PodInfo(new), old, pod_changes(new, old))
+                before = (old.get("status") or {}).get("nominatedNodeName")
+                if before and before != (new.get("status") or {}).get("nominatedNodeName"):
+                    self._place_is_free(old)
 
     def _gone(self, pod: Obj) -> None:
         uid = pod["metadata"]["uid"]
@@ -197,7 +232,9 @@ class Following:
             else:
                 self._snapshot.put(PodInfo(new), node)
             if old is not None and not fresh:
-                self._tell_of_update(new, old)
+                if self._queue.is_curious:
+                    for event in pod_changes(new, old):
+                        self._queue.happened(event, old, new)
                 return
         else:
             self._snapshot.put(PodInfo(new), node)
@@ -206,30 +243,20 @@ class Following:
             self._queue.remove(info.ref, uid)
         self._queue.happened(ASSIGNED_ADD, None, new)
 
-    def _tell_of_update(self, new: Obj, old: Obj) -> None:
-        if self._queue.is_curious:
-            for event in pod_changes(new, old):
-                self._queue.happened(event, old, new)
-
-    def _unscheduled(self, new: Obj, old: Obj | None) -> None:
-        if self._snapshot.pod(new["metadata"]["uid"]):
-            return  # it is on its way already
-        if old is None:
-            self._queue.add(PodInfo(new))
-        else:
-            self._queue.update(PodInfo(new), old, pod_changes(new, old))
-            before = (old.get("status") or {}).get("nominatedNodeName")
-            if before and before != (new.get("status") or {}).get("nominatedNodeName"):
-                self._place_is_free(old)
-
     def _place_is_free(self, pod: Obj) -> None:
         """Nobody comes to where this one was nominated: that may help whoever had to count with it.
 
-        It may itself be helped too, whose place was taken from it; but not if it was there, and its time was up.
-        """
+        It may itself be helped too, whose place was taken from it; but not if it was there, and its
+        time was up."""
         was_there = pod["metadata"]["uid"] in self._nominated.expected
         self._nominated.expected.discard(pod["metadata"]["uid"])
-        self._queue.happened(ASSIGNED_DELETE, pod, None, unless=Ref.of(pod) if was_there else None, up_to=PodInfo(pod).priority)
+        self._queue.happened(
+            ASSIGNED_DELETE,
+            pod,
+            None,
+            unless=Ref.of(pod) if was_there else None,
+            up_to=PodInfo(pod).priority,
+        )
 
 
 def _is_finished(pod: Obj) -> bool:

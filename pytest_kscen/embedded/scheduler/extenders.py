@@ -1,4 +1,6 @@
-"""An extender as a configuration describes it: which questions it is asked, and what its answers mean."""
+"""An extender as a configuration describes it: which questions it is asked, and what its answers
+mean.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,16 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # One request to an extender: HTTP or HTTPS, in a thread, with a deadline on the wall clock.
 # What goes wrong is told in Go's words. Simulated time stands still until the answer is there.
 
 
 BOTH_WAYS = 2
-HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "Go-http-client/1.1"}
+HEADERS = {
+    "Content-Type": "application/json",
+    "Accept-Encoding": "identity",
+    "User-Agent": "Go-http-client/1.1",
+}
 TOO_LATE = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
 UNTRUSTED = {18, 19, 20, 21, 27}  # OpenSSL's numbers for chains that lead to nobody we trust
 
@@ -57,25 +62,46 @@ class Door:
 
     def _posted(self, verb: str, body: bytes) -> Any:
         url = f"{self._url}/{verb}"
-        call = _Call(self._parts.hostname or "", self._parts.port, self._timeout, self._context, self._server_name)
+        call = _Call(
+            self._parts.hostname or "",
+            self._parts.port,
+            self._timeout,
+            self._context,
+            self._server_name,
+        )
         try:
             status, answer = call.answered(f"{self._parts.path}/{verb}", body)
         except (OSError, http.client.HTTPException) as error:
-            why = TOO_LATE if call.overdue or isinstance(error, TimeoutError) else _why(error, call.where)
+            why = (
+                TOO_LATE
+                if call.overdue or isinstance(error, TimeoutError)
+                else _why(error, call.where)
+            )
             raise ExtenderError(f'Post "{url}": {why}') from None
         if status != http.client.OK:
             raise ExtenderError(f"failed {verb} with extender at URL {url}, code {status}")
         try:
             return orjson.loads(answer)
         except orjson.JSONDecodeError as error:
-            raise ExtenderError(f"the answer of the extender at {url} is no JSON: {error}") from None
+            raise ExtenderError(
+                f"the answer of the extender at {url} is no JSON: {error}"
+            ) from None
 
 
 class _Call:
     """A connection for one request, which is hung up when its time is over."""
 
-    def __init__(self, host: str, port: int | None, timeout: float, context: ssl.SSLContext | None, server_name: str) -> None:
-        self._connection = http.client.HTTPConnection(host, port or (443 if context else 80), timeout=timeout)
+    def __init__(
+        self,
+        host: str,
+        port: int | None,
+        timeout: float,
+        context: ssl.SSLContext | None,
+        server_name: str,
+    ) -> None:
+        self._connection = http.client.HTTPConnection(
+            host, port or (443 if context else 80), timeout=timeout
+        )
         self.where = f"{host}:{self._connection.port}"
         self._timeout = timeout
         self._context = context
@@ -89,7 +115,9 @@ class _Call:
         try:
             self._connection.connect()
             if self._context is not None:
-                self._connection.sock = self._context.wrap_socket(self._connection.sock, server_hostname=self._server_name)
+                self._connection.sock = self._context.wrap_socket(
+                    self._connection.sock, server_hostname=self._server_name
+                )
             self._connection.request("POST", path, body, HEADERS)
             response = self._connection.getresponse()
             return response.status, response.read()
@@ -112,7 +140,9 @@ def _context(configuration: ExtenderConfiguration) -> ssl.SSLContext:
     tls = configuration.tls
     authority = _file_or_data(tls, "ca")
     if tls.get("insecure") and authority:
-        raise ValueError("specifying a root certificates file with the insecure flag is not allowed")
+        raise ValueError(
+            "specifying a root certificates file with the insecure flag is not allowed"
+        )
     context = ssl.create_default_context(cadata=authority.decode() if authority else None)
     if tls.get("insecure") or (configuration.https and not authority):
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -136,11 +166,17 @@ def _file_or_data(tls: Mapping[str, Any], what: str) -> bytes:
 
 def _why(error: Exception, where: str) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        words = "certificate signed by unknown authority" if error.verify_code in UNTRUSTED else error.verify_message
+        words = (
+            "certificate signed by unknown authority"
+            if error.verify_code in UNTRUSTED
+            else error.verify_message
+        )
         return f"tls: failed to verify certificate: x509: {words}"
     if isinstance(error, ConnectionRefusedError):
         return f"dial tcp {where}: connect: connection refused"
-    if isinstance(error, http.client.RemoteDisconnected | ssl.SSLEOFError | http.client.IncompleteRead):
+    if isinstance(
+        error, http.client.RemoteDisconnected | ssl.SSLEOFError | http.client.IncompleteRead
+    ):
         return "EOF"
     if type(error).__name__ == "gaierror":
         return f"dial tcp: lookup {where.rpartition(':')[0]}: no such host"
@@ -149,7 +185,6 @@ def _why(error: Exception, where: str) -> str:
 
 # What is said to extenders and what they say: the JSON of k8s.io/kube-scheduler/extender/v1,
 # whose names are Go's own. Names are read as Go reads them, whatever the case of their letters.
-
 
 
 def field(answer: Any, name: str) -> Any:
@@ -163,14 +198,23 @@ def field(answer: Any, name: str) -> Any:
 
 def told(obj: Obj) -> Obj:
     """An object as the scheduler knows it: who manages which field is left out."""
-    return {**obj, "metadata": {name: value for name, value in obj["metadata"].items() if name != "managedFields"}}
+    return {
+        **obj,
+        "metadata": {
+            name: value for name, value in obj["metadata"].items() if name != "managedFields"
+        },
+    }
 
 
 def about_nodes(pod: Obj, nodes: Sequence[NodeInfo], *, by_name: bool) -> Obj:
     """ExtenderArgs."""
     if by_name:
         return {"Pod": told(pod), "Nodes": None, "NodeNames": [node.name for node in nodes]}
-    return {"Pod": told(pod), "Nodes": {"metadata": {}, "items": [told(node.node) for node in nodes]}, "NodeNames": None}
+    return {
+        "Pod": told(pod),
+        "Nodes": {"metadata": {}, "items": [told(node.node) for node in nodes]},
+        "NodeNames": None,
+    }
 
 
 def nodes_in(answer: Any, *, by_name: bool) -> list[str]:
@@ -216,9 +260,12 @@ def victims_in(answer: Any) -> Iterable[tuple[str, list[str], int]]:
 def about_binding(pod: Obj, node: str) -> Obj:
     """ExtenderBindingArgs."""
     metadata = pod["metadata"]
-    return {"PodName": metadata["name"], "PodNamespace": metadata["namespace"], "PodUID": metadata["uid"], "Node": node}
-
-
+    return {
+        "PodName": metadata["name"],
+        "PodNamespace": metadata["namespace"],
+        "PodUID": metadata["uid"],
+        "Node": node,
+    }
 
 
 class HttpExtender:
@@ -252,24 +299,38 @@ class HttpExtender:
         with self._reading():
             found = nodes_in(answer, by_name=self._by_name)
             never = dict(field(answer, "FailedAndUnresolvableNodes") or {})
-            failed = {node: why for node, why in (field(answer, "FailedNodes") or {}).items() if node not in never}
+            failed = {
+                node: why
+                for node, why in (field(answer, "FailedNodes") or {}).items()
+                if node not in never
+            }
         for name in found:
             if name not in by_name:
-                words = f'extender "{self.name}" claims a filtered node "{name}" which is not found in the input node list'
+                words = (
+                    f'extender "{self.name}" claims a filtered node "{name}" which is not '
+                    "found in the input node list"
+                )
                 raise ExtenderError(words)
         return Filtered([by_name[name] for name in found], failed, never)
 
-    async def prioritize(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> dict[str, int]:
+    async def prioritize(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> dict[str, int]:
         question = about_nodes(pod.obj, nodes, by_name=self._by_name)
         answer = await self._ask(state, "prioritize", self._configuration.prioritize, question)
         with self._reading():
             return scores_in(answer)
 
-    async def preempt(self, state: CycleState, pod: PodInfo, victims: dict[str, Victims]) -> dict[str, Victims]:
+    async def preempt(
+        self, state: CycleState, pod: PodInfo, victims: dict[str, Victims]
+    ) -> dict[str, Victims]:
         question = about_victims(pod.obj, victims, by_name=self._by_name)
         answer = await self._ask(state, "preempt", self._configuration.preempt, question)
         with self._reading():
-            return {node: Victims(self._pods(node, uids), violations) for node, uids, violations in victims_in(answer)}
+            return {
+                node: Victims(self._pods(node, uids), violations)
+                for node, uids, violations in victims_in(answer)
+            }
 
     def _pods(self, name: str, uids: list[str]) -> list[PodInfo]:
         node = self._snapshot.get(name)
@@ -277,7 +338,10 @@ class HttpExtender:
             raise ExtenderError(f'nodeinfo not found for node name "{name}"')
         for uid in uids:
             if uid not in node.pods:
-                words = f"claims to preempt pod (UID: &{{{uid}}}) on node: {name}, but the pod is not found on that node"
+                words = (
+                    f"claims to preempt pod (UID: &{{{uid}}}) on node: {name}, but the pod is "
+                    "not found on that node"
+                )
                 raise ExtenderError(f"extender: {self.name} {words}")
         return [node.pods[uid] for uid in uids]
 
@@ -297,7 +361,9 @@ class HttpExtender:
         try:
             yield
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ExtenderError(f"the answer of the extender {self.name} is not what was asked for: {error!r}") from None
+            raise ExtenderError(
+                f"the answer of the extender {self.name} is not what was asked for: {error!r}"
+            ) from None
 
 
 def _resources(container: Obj) -> set[str]:

@@ -1,8 +1,7 @@
 """Looking for nodes that will do: enough of them, beginning where the last search ended.
 
-In a small cluster one node after the other is asked; in a large one many at once, plugin by plugin. What comes of it is
-the same, to the order.
-"""
+In a small cluster one node after the other is asked; in a large one many at once, plugin by plugin.
+What comes of it is the same, to the order."""
 
 from __future__ import annotations
 
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.scheduler.framework.status import Status
 
 
-
-
 FEW = 100  # nodes that are looked for at least
 LEAST_PERCENT = 5
 
@@ -47,7 +44,9 @@ class Found:
 
     nodes: list[NodeInfo] = field(default_factory=list)
     statuses: dict[str, Status] = field(default_factory=dict)
-    """Why the others will not do, by node; of a search that found nodes, only if results are recorded."""
+    """Why the others will not do, by node; of a search that found nodes, only if results are
+    recorded.
+    """
     looked_at: int = 0
     rejectors: set[str] = field(default_factory=set)
     broken: Status | None = None
@@ -59,7 +58,11 @@ def search(this: Try, nodes: Sequence[NodeInfo], start: int, wanted: int) -> Fou
     profile, state = this.profile, this.state
     table = profile.handle.snapshot.table
     filters = profile.filters(state)
-    if table is not None and len(nodes) >= profile.handle.snapshot.large and any(plugin in profile.many for plugin in filters):
+    if (
+        table is not None
+        and len(nodes) >= profile.handle.snapshot.large
+        and any(plugin in profile.many for plugin in filters)
+    ):
         found = _Sieve(this, table, filters).search(nodes, start, wanted)
     else:
         found = _one_by_one(this, nodes, start, wanted)
@@ -100,7 +103,10 @@ def _one_by_one(this: Try, nodes: Sequence[NodeInfo], start: int, wanted: int) -
 
 
 class _Sieve:
-    """Plugin after plugin, each takes out nodes. The words for a refusal are asked for only where somebody wants them."""
+    """Plugin after plugin, each takes out nodes.
+
+    The words for a refusal are asked for only where somebody wants them.
+    """
 
     def __init__(self, this: Try, table: Table, filters: list[Plugin]) -> None:
         self._profile, _, self._pod, self._state = this
@@ -111,7 +117,16 @@ class _Sieve:
         """By row, what a filter could not say."""
 
     def search(self, nodes: Sequence[NodeInfo], start: int, wanted: int) -> Found:
-        rows = self._rows(nodes, start)
+        import numpy as np
+
+        if nodes is self._profile.handle.snapshot.nodes:
+            order = self._table.order
+            rows: Rows = np.concatenate((order[start:], order[:start])) if start else order
+        else:
+            count = len(nodes)
+            rows = np.fromiter(
+                (nodes[(start + number) % count].row for number in range(count)), np.intp, count
+            )
         found, position = Found(), 0
         kept: list[int] = []
         while position < len(rows) and len(kept) < wanted:
@@ -123,25 +138,24 @@ class _Sieve:
                 chunk = self._cut(chunk, passed[-1])
             kept += passed.tolist()
             position += len(chunk)
-            if self._broken and (broken := next((row for row in chunk.tolist() if row in self._broken), None)) is not None:
+            if (
+                self._broken
+                and (broken := next((row for row in chunk.tolist() if row in self._broken), None))
+                is not None
+            ):
                 return Found(looked_at=position, broken=self._broken[broken])
         found.looked_at = position
         by_row: Any = self._table.nodes
         found.nodes = [by_row[row] for row in kept]
-        found.rejectors = {self._profile.name_of(plugin) for plugin, gone in self._refused if plugin is not None and len(gone)}
+        found.rejectors = {
+            self._profile.name_of(plugin)
+            for plugin, gone in self._refused
+            if plugin is not None and len(gone)
+        }
         if not kept or self._state.attempt is not None or self._profile.handle.extenders:
             found.statuses = self._statuses()
             found.rejectors |= {status.plugin for status in found.statuses.values()}
         return found
-
-    def _rows(self, nodes: Sequence[NodeInfo], start: int) -> Rows:
-        import numpy as np
-
-        if nodes is self._profile.handle.snapshot.nodes:
-            order = self._table.order
-            return np.concatenate((order[start:], order[:start])) if start else order
-        count = len(nodes)
-        return np.fromiter((nodes[(start + number) % count].row for number in range(count)), np.intp, count)
 
     def _pass(self, rows: Rows) -> Rows:
         import numpy as np
@@ -160,22 +174,21 @@ class _Sieve:
                 answers = [judge(state, pod, by_row[row]) for row in rows.tolist()]
                 wrong = np.fromiter((status is not None for status in answers), np.bool_, len(rows))
                 for place in wrong.nonzero()[0].tolist():
-                    self._look_at(int(rows[place]), judged(answers[place], self._profile.name_of(plugin)))
+                    self._look_at(
+                        int(rows[place]), judged(answers[place], self._profile.name_of(plugin))
+                    )
             if wrong.any():
                 self._refused.append((plugin, rows[wrong]))
                 rows = rows[~wrong]
-        return self._without_crowded(rows)
-
-    def _look_at(self, row: int, status: Status) -> None:
-        if not status.rejects:
-            self._broken[row] = status
-
-    def _without_crowded(self, rows: Rows) -> Rows:
-        """Nodes where room is being made for others."""
+        # Nodes where room is being made for others.
         nominated, snapshot = self._profile.handle.nominated, self._profile.handle.snapshot
         for name in nominated.nodes():
             node = snapshot.get(name)
-            if node is None or not nominated.rivals(self._pod, name) or not (rows == node.row).any():
+            if (
+                node is None
+                or not nominated.rivals(self._pod, name)
+                or not (rows == node.row).any()
+            ):
                 continue
             if status := self._profile.filter_with_nominated(self._state, self._pod, node):
                 self._look_at(node.row, status)
@@ -183,6 +196,10 @@ class _Sieve:
                 self._refused.append((None, rows[here]))
                 rows = rows[~here]
         return rows
+
+    def _look_at(self, row: int, status: Status) -> None:
+        if not status.rejects:
+            self._broken[row] = status
 
     def _cut(self, chunk: Rows, last: int) -> Rows:
         """The chunk up to the last node that was needed; nobody has looked at the rest."""
@@ -204,7 +221,11 @@ class _Sieve:
                     status = profile.filter_with_nominated(state, pod, node)
                 else:
                     status = plugin.filter(state, pod, node)
-                    status = status.by(profile.name_of(plugin)) if status else profile.filter_with_nominated(state, pod, node)
+                    status = (
+                        status.by(profile.name_of(plugin))
+                        if status
+                        else profile.filter_with_nominated(state, pod, node)
+                    )
                 if status is not None:
                     found[node.name] = status
         return found
@@ -219,11 +240,13 @@ def _note(profile: Profile, state: CycleState, filters: list[Plugin], found: Fou
         state.attempt.filter[node.name] = passed
     for node_name, status in found.statuses.items():
         before = names[: names.index(status.plugin)] if status.plugin in names else names
-        state.attempt.filter[node_name] = {**dict.fromkeys(before, PASSED), status.plugin: status.message}
+        state.attempt.filter[node_name] = {
+            **dict.fromkeys(before, PASSED),
+            status.plugin: status.message,
+        }
 
 
 # What belongs to one attempt to place one pod.
-
 
 
 class Try(NamedTuple):

@@ -1,10 +1,11 @@
-"""Pods that need a node: those to be looked at, those that back off, and those for which there was none.
+"""Pods that need a node: those to be looked at, those that back off, and those for which there was
+none.
 
-A new pod is active. One for which there was no node is parked until something happens of which a plugin that turned it
-down says that it may help; then it is active again, or backs off first if its last attempt is not long ago. Nobody backs
-off while there is nothing else to do, except after an error. Whoever is parked for five minutes is looked at again. Where pods
-are to be seen one by one, a new one waits besides until nobody backs off and no room is being made for anybody.
-"""
+A new pod is active. One for which there was no node is parked until something happens of which a
+plugin that turned it down says that it may help; then it is active again, or backs off first if its
+last attempt is not long ago. Nobody backs off while there is nothing else to do, except after an
+error. Whoever is parked for five minutes is looked at again. Where pods are to be seen one by one,
+a new one waits besides until nobody backs off and no room is being made for anybody."""
 
 from __future__ import annotations
 
@@ -33,10 +34,8 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # Who wants to hear of what: the plugins that turned a pod down say whether something that
 # happened may help it.
-
 
 
 class Interests:
@@ -44,19 +43,30 @@ class Interests:
 
     def __init__(self, profiles: Mapping[str, Profile]) -> None:
         self._all = {
-            name: [(profile.name_of(plugin), interest) for plugin in profile.plugins.values() for interest in plugin.events()]
+            name: [
+                (profile.name_of(plugin), interest)
+                for plugin in profile.plugins.values()
+                for interest in plugin.events()
+            ]
             + [(EXTENDER, Interest(EVERYTHING))]
             for name, profile in profiles.items()
         }
         self._listeners: dict[tuple[str, ClusterEvent], list[tuple[str, Hint | None]]] = {}
 
-    def helps(self, queued: QueuedPod, event: ClusterEvent, old: Obj | None, new: Obj | None) -> bool:
-        """May this pod find a node now? One that is only waited for need not back off any longer."""
+    def helps(
+        self, queued: QueuedPod, event: ClusterEvent, old: Obj | None, new: Obj | None
+    ) -> bool:
+        """May this pod find a node now?
+
+        One that is only waited for need not back off any longer.
+        """
         if event is TIMEOUT:
             return True
         for plugin, hint in self._listening(queued.pod.spec.get("schedulerName", ""), event):
             waited_for = plugin in queued.pending
-            if (waited_for or plugin in queued.rejectors) and (hint is None or hint(queued.pod, old, new)):
+            if (waited_for or plugin in queued.rejectors) and (
+                hint is None or hint(queued.pod, old, new)
+            ):
                 if waited_for:
                     queued.expires = -1.0
                 return True
@@ -64,16 +74,19 @@ class Interests:
 
     def listeners(self, event: ClusterEvent) -> dict[str, None]:
         """The plugins, of any profile, that want to hear of this."""
-        return {plugin: None for profile in self._all for plugin, _ in self._listening(profile, event)}
+        return {
+            plugin: None for profile in self._all for plugin, _ in self._listening(profile, event)
+        }
 
     def _listening(self, profile: str, event: ClusterEvent) -> list[tuple[str, Hint | None]]:
         key = profile, event
         found = self._listeners.get(key)
         if found is None:
             interests = self._all.get(profile, ())
-            found = self._listeners[key] = [(plugin, one.hint) for plugin, one in interests if one.covers(event)]
+            found = self._listeners[key] = [
+                (plugin, one.hint) for plugin, one in interests if one.covers(event)
+            ]
         return found
-
 
 
 LEFTOVER, LEFTOVER_ROUND = 300.0, 30.0
@@ -98,21 +111,28 @@ class Queue:
         self.one_by_one: Callable[[], bool] = lambda: False
         """Whether a new pod is to wait until the others have come to rest."""
         self.judge: Callable[[Sequence[QueuedPod]], QueuedPod] | None = None
-        """Of pods that were turned down before and wait, in the order in which they are taken, whoever is to be taken now.
+        """Of pods that were turned down before and wait, in the order in which they are taken,
+        whoever is to be taken now.
 
-        Whose back-off ends first is a matter of the clock; one who follows another scheduler says what it was there.
-        """
+        Whose back-off ends first is a matter of the clock; one who follows another scheduler says
+        what it was there. """
         self.in_vain: Callable[[], bool] = lambda: False
         """Whether nobody can be placed, so that whoever backs off will only be told so again."""
         self._wake = asyncio.Event()
         self._parking = asyncio.Event()
 
-    def configure(self, profiles: dict[str, Profile], initial_backoff: float, longest_backoff: float) -> None:
+    def configure(
+        self, profiles: dict[str, Profile], initial_backoff: float, longest_backoff: float
+    ) -> None:
         """Follow these profiles from now on; everybody is looked at again."""
         self._profiles = profiles
         self._key = next(iter(profiles.values())).points["queueSort"][0].sort_key
         self._interests = Interests(profiles)
-        self._backoffs.initial, self._backoffs.longest, self._backoffs.key = initial_backoff, longest_backoff, self._key
+        self._backoffs.initial, self._backoffs.longest, self._backoffs.key = (
+            initial_backoff,
+            longest_backoff,
+            self._key,
+        )
         self._heap.clear()
         for queued in [*self._active.values(), *self._backoffs.pods.values(), *self._parked]:
             self._take_out(queued.pod.ref)
@@ -216,7 +236,9 @@ class Queue:
         """Whom the judge wants, if there is one and any choice."""
         if self.judge is None:
             return None
-        again = sorted((queued for queued in self._active.values() if queued.attempts), key=self._key)
+        again = sorted(
+            (queued for queued in self._active.values() if queued.attempts), key=self._key
+        )
         again += self._backoffs.turned_down()
         return self.judge(again) if len(again) > 1 else None
 
@@ -255,15 +277,27 @@ class Queue:
         return bool(self._flying or self._parked)
 
     def happened(
-        self, event: ClusterEvent, old: Obj | None, new: Obj | None, *, unless: Ref | None = None, up_to: float = math.inf
+        self,
+        event: ClusterEvent,
+        old: Obj | None,
+        new: Obj | None,
+        *,
+        unless: Ref | None = None,
+        up_to: float = math.inf,
     ) -> None:
-        """Look again at those up to this priority whom this may help; those in flight learn of it when they come back."""
+        """Look again at those up to this priority whom this may help; those in flight learn of
+        it when they come back.
+        """
         for flying in self._flying.values():
             flying.append((event, old, new))
         if not self._parked:
             return
         for queued in self._parked.turned_down_by(self._interests.listeners(event)):
-            if queued.pod.ref != unless and queued.pod.priority <= up_to and self._interests.helps(queued, event, old, new):
+            if (
+                queued.pod.ref != unless
+                and queued.pod.priority <= up_to
+                and self._interests.helps(queued, event, old, new)
+            ):
                 self._requeue(queued)
 
     async def look_through(self, sleep: Callable[..., Any]) -> None:

@@ -1,4 +1,6 @@
-"""Which classes the names in a configuration stand for: the default plugins, those that users register, dotted paths."""
+"""Which classes the names in a configuration stand for: the default plugins, those that users
+register, dotted paths.
+"""
 
 from __future__ import annotations
 
@@ -127,17 +129,16 @@ class Registry:
         if name in DEFAULT:
             return default_plugins()[name]
         if ":" in name:
-            return _imported(name)
-        hint = nearest(name, self.names()) or "; a plugin of your own is named by its path, as in 'package.module:Class'"
+            module, _, attribute = name.partition(":")
+            try:
+                found: Any = getattr(importlib.import_module(module), attribute)
+            except (ImportError, AttributeError) as error:
+                raise ValueError(f"there is no plugin {name!r}: {error}") from None
+            refuse_what_is_none(found, name)
+            imported: type[Plugin] = found
+            return imported
+        hint = (
+            nearest(name, self.names())
+            or "; a plugin of your own is named by its path, as in 'package.module:Class'"
+        )
         raise ValueError(f"there is no plugin {name!r}{hint}")
-
-
-def _imported(path: str) -> type[Plugin]:
-    module, _, attribute = path.partition(":")
-    try:
-        found: Any = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"there is no plugin {path!r}: {error}") from None
-    refuse_what_is_none(found, path)
-    imported: type[Plugin] = found
-    return imported

@@ -1,8 +1,8 @@
-"""The results of each attempt as annotations of its pod, as users of kube-scheduler-simulator know them.
+"""The results of each attempt as annotations of its pod, as users of kube-scheduler-simulator know
+them.
 
-Written when the attempt is over; what is there of earlier attempts is the history. What would not fit into a pod's
-annotations is left out, the largest and the oldest first, and a note says so.
-"""
+Written when the attempt is over; what is there of earlier attempts is the history. What would not
+fit into a pod's annotations is left out, the largest and the oldest first, and a note says so."""
 
 from __future__ import annotations
 
@@ -36,27 +36,41 @@ def told(attempt: Attempt) -> dict[str, str]:
         "finalscore-result": _as_text(attempt.final_score),
         "reserve-result": attempt.reserve,
         "permit-result": attempt.permit,
-        "permit-result-timeout": {plugin: in_words(seconds) for plugin, seconds in attempt.permit_timeout.items()},
+        "permit-result-timeout": {
+            plugin: in_words(seconds) for plugin, seconds in attempt.permit_timeout.items()
+        },
         "prebind-result": attempt.pre_bind,
         "bind-result": attempt.bind,
     }
-    words |= {f"extender-{what}-result": attempt.extenders[what] for what in EXTENDERS if what in attempt.extenders}
+    words |= {
+        f"extender-{what}-result": attempt.extenders[what]
+        for what in EXTENDERS
+        if what in attempt.extenders
+    }
     found = {f"{RESULTS}{name}": _json(value) for name, value in words.items()}
     return {**found, f"{RESULTS}selected-node": attempt.selected} if attempt.selected else found
 
 
 def with_history(new: dict[str, str], old: dict[str, str]) -> dict[str, str]:
-    """These annotations, and the history with them at its end, of a pod that has had these others."""
+    """These annotations, and the history with them at its end, of a pod that has had these
+    others.
+    """
     try:
         history = orjson.loads(old.get(HISTORY, "[]"))
     except ValueError:
         history = []
-    foreign = sum(len(key.encode()) + len(value.encode()) for key, value in old.items() if not key.startswith(RESULTS))
+    foreign = sum(
+        len(key.encode()) + len(value.encode())
+        for key, value in old.items()
+        if not key.startswith(RESULTS)
+    )
     return _fitting(new, [*history, new] if isinstance(history, list) else [new], LARGEST - foreign)
 
 
 def _fitting(new: dict[str, str], history: list[Any], room: int) -> dict[str, str]:
-    """As much of it as there is room for: old attempts go first, then the largest results of this one."""
+    """As much of it as there is room for: old attempts go first, then the largest results of
+    this one.
+    """
     cut = 0
     dropped: list[str] = []
     new = dict(new)
@@ -77,7 +91,11 @@ def _fitting(new: dict[str, str], history: list[Any], room: int) -> dict[str, st
 def _note(cut: int, dropped: list[str]) -> dict[str, str]:
     parts = [f"{cut} attempts of the history"] if cut else []
     parts += dropped
-    return {NOTE: f"left out, as annotations may have {LARGEST} bytes: {', '.join(parts)}"} if parts else {}
+    return (
+        {NOTE: f"left out, as annotations may have {LARGEST} bytes: {', '.join(parts)}"}
+        if parts
+        else {}
+    )
 
 
 def _size(found: dict[str, str]) -> int:
@@ -109,11 +127,17 @@ class Annotating:
         new = with_history(told(attempt), old)
         gone = {key: None for key in old if key.startswith(RESULTS) and key not in new}
         try:
-            await self._bench.api.patch(PODS, name, {"metadata": {"annotations": {**gone, **new}}}, namespace)
+            await self._bench.api.patch(
+                PODS, name, {"metadata": {"annotations": {**gone, **new}}}, namespace
+            )
         except NotFound:
             return
         except (ApiError, OSError) as error:
-            self._bench.recorder.warning(live, "ResultNotWritten", f"the results of the attempt are not in annotations: {error}")
+            self._bench.recorder.warning(
+                live,
+                "ResultNotWritten",
+                f"the results of the attempt are not in annotations: {error}",
+            )
 
     async def _live(self, name: str, namespace: str) -> Any:
         try:

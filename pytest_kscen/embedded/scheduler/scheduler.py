@@ -1,8 +1,7 @@
 """One pod after the other: its node is found, taken in thought, then bound.
 
-A pod for which there is no node says why, and is parked until something happens that may help it. What takes time before
-a pod can be bound does not hold up the others.
-"""
+A pod for which there is no node says why, and is parked until something happens that may help it.
+What takes time before a pod can be bound does not hold up the others."""
 
 from __future__ import annotations
 
@@ -49,8 +48,8 @@ async def _open() -> None:
 class Scheduler:
     """The actor.
 
-    `gate` is awaited before each pod is taken from the queue; `sink`, if there is one, is told of every attempt.
-    """
+    `gate` is awaited before each pod is taken from the queue; `sink`, if there is one, is told of
+    every attempt."""
 
     def __init__(
         self,
@@ -90,9 +89,14 @@ class Scheduler:
         self._source = Source(bench, self.registry, default, self.configure)
 
     def configure(self, configuration: Configuration) -> None:
-        """Work by this configuration from the next attempt on; a ValueError says what is wrong with it."""
+        """Work by this configuration from the next attempt on; a ValueError says what is wrong
+        with it.
+        """
         handle = replace(self._handle, extenders=_extenders(configuration, self._handle.snapshot))
-        made = {one.name: Profile(_leaving(configuration, one), self.registry, replace(handle)) for one in configuration.profiles}
+        made = {
+            one.name: Profile(_leaving(configuration, one), self.registry, replace(handle))
+            for one in configuration.profiles
+        }
         self._pending = configuration, made
         if not self._busy:
             self._take_over()
@@ -110,11 +114,15 @@ class Scheduler:
         self._attempting.percentage = configuration.percentage
         self.queue.configure(made, configuration.initial_backoff, configuration.longest_backoff)
         kinds = {interest.resource for profile in made.values() for interest in profile.events()}
-        self._following.follow(kinds, [resource for profile in made.values() for resource in profile.reads()])
+        self._following.follow(
+            kinds, [resource for profile in made.values() for resource in profile.reads()]
+        )
         self._following.look_for_ours()
 
     async def adopt(self, written: str) -> None:
-        """Work by this KubeSchedulerConfiguration; by the cluster's, as it is at this moment, if it is empty."""
+        """Work by this KubeSchedulerConfiguration; by the cluster's, as it is at this moment, if
+        it is empty.
+        """
         self.configure(self._source.read(written) if written else await self._source.latest())
         await self._following.synced()
 
@@ -132,14 +140,18 @@ class Scheduler:
         self._attempting.sink = sink
 
     def annotating(self) -> Annotating:
-        """A sink that writes each attempt's results into its pod's annotations, in the scheduler's name."""
+        """A sink that writes each attempt's results into its pod's annotations, in the
+        scheduler's name.
+        """
         return Annotating(self._bench)
 
     async def run(self) -> Never:
         await self._following.synced()
         await self._source.synced()
         self._handle.brood.start(self._work(), NAME, background=True)
-        self._handle.brood.start(self.queue.look_through(self._bench.clock.sleep), f"{NAME}'s leftovers", background=True)
+        self._handle.brood.start(
+            self.queue.look_through(self._bench.clock.sleep), f"{NAME}'s leftovers", background=True
+        )
         await self._handle.brood.watch()
 
     @property
@@ -162,7 +174,9 @@ class Scheduler:
         return waiting.plugins if waiting else []
 
     async def is_idle(self) -> bool:
-        """Whether it does nothing until something happens: none waits for its turn, backs off, is bound or makes room."""
+        """Whether it does nothing until something happens: none waits for its turn, backs off,
+        is bound or makes room.
+        """
         return not (self.queue.is_at_work or self._handle.brood.is_at_work)
 
     async def _work(self) -> Never:

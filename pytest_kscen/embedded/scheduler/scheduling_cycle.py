@@ -1,8 +1,7 @@
 """One attempt: a node is found for a pod and the pod is bound to it, or it is said why not.
 
-search → (nothing: post_filter) → choose → assume → reserve → permit → [wait → pre_bind →] bind → post_bind.
-What fails after the pod was assumed on a node takes it off again.
-"""
+search → (nothing: post_filter) → choose → assume → reserve → permit → [wait → pre_bind →] bind →
+post_bind. What fails after the pod was assumed on a node takes it off again."""
 
 from __future__ import annotations
 
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # An attempt that came to nothing: the pod goes back into the queue, and says why in its status
 # and in an event.
 
@@ -50,8 +48,12 @@ class Failing:
         self._nominated = handle.nominated
         self._pods = handle.bench.informers.of(PODS)
 
-    async def tell(self, queued: QueuedPod, words: str, nomination: Nomination | None, *, unschedulable: bool) -> None:
-        """With a nomination that is empty, the pod loses the one that it has; with none, it keeps it."""
+    async def tell(
+        self, queued: QueuedPod, words: str, nomination: Nomination | None, *, unschedulable: bool
+    ) -> None:
+        """With a nomination that is empty, the pod loses the one that it has; with none, it
+        keeps it.
+        """
         pod = queued.pod
         live = self._pods.objects.get(pod.ref)
         if live is None or live["spec"].get("nodeName") or live["metadata"].get("uid") != pod.uid:
@@ -65,7 +67,9 @@ class Failing:
             self._nominated.add(queued.pod, node)
         else:
             self._nominated.remove(pod.uid)
-        self._bench.recorder.did(live, "FailedScheduling", noted(words), action="Scheduling", kind="Warning")
+        self._bench.recorder.did(
+            live, "FailedScheduling", noted(words), action="Scheduling", kind="Warning"
+        )
         reason = "Unschedulable" if unschedulable else "SchedulerError"
         try:
             await self._write(live, reason, words, node)
@@ -77,7 +81,11 @@ class Failing:
     async def expect(self, pod: PodInfo, node: str) -> None:
         """The pod is going to be bound to this node, but not at once: its status says so."""
         live = self._pods.objects.get(pod.ref)
-        if live is None or live["metadata"].get("uid") != pod.uid or PodInfo(live).nominated == node:
+        if (
+            live is None
+            or live["metadata"].get("uid") != pod.uid
+            or PodInfo(live).nominated == node
+        ):
             return
         self._nominated.expected.add(pod.uid)
         status = {**(live.get("status") or {}), "nominatedNodeName": node}
@@ -94,14 +102,19 @@ class Failing:
             "message": words,
         }
         old, status = condition(pod, "PodScheduled") or {}, pod.get("status") or {}
-        if all(old.get(name) == new[name] for name in SAME) and (status.get("nominatedNodeName") or "") == node:
+        if (
+            all(old.get(name) == new[name] for name in SAME)
+            and (status.get("nominatedNodeName") or "") == node
+        ):
             return
-        status = {**status, "conditions": set_condition(status.get("conditions"), new, self._bench.timestamp())}
+        status = {
+            **status,
+            "conditions": set_condition(status.get("conditions"), new, self._bench.timestamp()),
+        }
         status.pop("nominatedNodeName", None)
         if node:
             status["nominatedNodeName"] = node
         await self._bench.write_status(PODS, pod, status)
-
 
 
 CLEAR = Nomination("")
@@ -132,10 +145,16 @@ class Attempting:
         pod = queued.pod
         if pod.obj["metadata"].get("deletionTimestamp"):
             words = f"skip schedule deleting pod: {pod.namespace}/{pod.name}"
-            self._bench.recorder.did(pod.obj, "FailedScheduling", words, action="Scheduling", kind="Warning")
+            self._bench.recorder.did(
+                pod.obj, "FailedScheduling", words, action="Scheduling", kind="Warning"
+            )
             self._queue.done(pod.uid)
             return
-        attempt = Attempt(pod.obj, profile.name, queued.attempts, self._bench.now()) if self.sink else None
+        attempt = (
+            Attempt(pod.obj, profile.name, queued.attempts, self._bench.now())
+            if self.sink
+            else None
+        )
         this = Try(profile, queued, pod, CycleState(attempt))
         self._snapshot.refresh()
         queued.rejectors.clear()
@@ -152,7 +171,9 @@ class Attempting:
     # --- finding a node ---
 
     async def _find(self, this: Try) -> NodeInfo | Status | None:
-        """The node; or what is broken; or nothing, if it has been said already that there is none."""
+        """The node; or what is broken; or nothing, if it has been said already that there is
+        none.
+        """
         profile, _, pod, state = this
         wanted = profile.pre_filter(state, pod, self._snapshot.nodes)
         if isinstance(wanted, Status):
@@ -171,7 +192,9 @@ class Attempting:
         return broken or await self._choose(this, found.nodes)
 
     async def _ask_extenders(self, this: Try, found: Found) -> Status | None:
-        """Which of the nodes will do for those outside as well; a status if one fails that must not."""
+        """Which of the nodes will do for those outside as well; a status if one fails that must
+        not.
+        """
         for extender in this.profile.handle.extenders:
             if not (extender.filters and found.nodes and extender.interested(this.pod)):
                 continue
@@ -184,10 +207,21 @@ class Attempting:
             if len(filtered.nodes) != len(found.nodes):
                 found.rejectors.add(EXTENDER)
             if this.state.attempt is not None:
-                kept, why = {node.name for node in filtered.nodes}, {**filtered.failed, **filtered.unresolvable}
-                this.state.attempt.was_filtered(extender.name, [node.name for node in found.nodes], kept, why)
-            found.statuses |= {node: Status(Code.UNSCHEDULABLE, (why,), EXTENDER) for node, why in filtered.failed.items()}
-            found.statuses |= {node: Status(Code.UNRESOLVABLE, (why,), EXTENDER) for node, why in filtered.unresolvable.items()}
+                kept, why = (
+                    {node.name for node in filtered.nodes},
+                    {**filtered.failed, **filtered.unresolvable},
+                )
+                this.state.attempt.was_filtered(
+                    extender.name, [node.name for node in found.nodes], kept, why
+                )
+            found.statuses |= {
+                node: Status(Code.UNSCHEDULABLE, (why,), EXTENDER)
+                for node, why in filtered.failed.items()
+            }
+            found.statuses |= {
+                node: Status(Code.UNRESOLVABLE, (why,), EXTENDER)
+                for node, why in filtered.unresolvable.items()
+            }
             found.nodes = filtered.nodes
         return None
 
@@ -197,7 +231,9 @@ class Attempting:
         if narrowed is not None:
             nodes = [node for name in sorted(narrowed.nodes) if (node := self._snapshot.get(name))]
         percentage = self.percentage if profile.percentage is None else profile.percentage
-        more = bool(profile.points["score"]) or any(one.filters or one.prioritizes for one in profile.handle.extenders)
+        more = bool(profile.points["score"]) or any(
+            one.filters or one.prioritizes for one in profile.handle.extenders
+        )
         wanted = enough(len(nodes), percentage) if more else 1
         found = search(this, nodes, self._next % len(nodes) if nodes else 0, wanted)
         self._next = (self._next + found.looked_at) % len(self._snapshot.nodes)
@@ -222,7 +258,14 @@ class Attempting:
                     sums = with_scores(sums, nodes, scores, weight)
         return nodes[self._ties.decide(pod, best(sums), lambda place: nodes[place].name)]
 
-    async def _give_up(self, this: Try, found: Found, *, problem: Status | None = None, narrowed: Narrowed | None = None) -> None:
+    async def _give_up(
+        self,
+        this: Try,
+        found: Found,
+        *,
+        problem: Status | None = None,
+        narrowed: Narrowed | None = None,
+    ) -> None:
         """No node will do: perhaps something can be done about it."""
         profile, queued, pod, state = this
         nodes = self._snapshot.nodes
@@ -233,11 +276,21 @@ class Attempting:
             queued.rejectors.update(narrowed.plugins)
         elif problem is not None:
             queued.rejectors.add(problem.plugin)
-        statuses = {node.name: found.statuses.get(node.name, others) for node in nodes} if others else found.statuses
+        statuses = (
+            {node.name: found.statuses.get(node.name, others) for node in nodes}
+            if others
+            else found.statuses
+        )
         queued.rejectors |= found.rejectors
-        queued.pending |= {status.plugin for status in found.statuses.values() if status.code is Code.PENDING}
+        queued.pending |= {
+            status.plugin for status in found.statuses.values() if status.code is Code.PENDING
+        }
         queued.rejectors -= queued.pending
-        nomination, rescue = await profile.post_filter(state, pod, statuses) if profile.points["postFilter"] else (CLEAR, None)
+        nomination, rescue = (
+            await profile.post_filter(state, pod, statuses)
+            if profile.points["postFilter"]
+            else (CLEAR, None)
+        )
         said = rescue.message if rescue else ""
         if problem is not None:
             words = diagnosis.of_problem(len(nodes), problem.message, said)
@@ -264,7 +317,9 @@ class Attempting:
                 self._waiting.add(pod, node.name, waits, profile.plugins)
             else:
                 self._queue.done(pod.uid)
-            self._brood.start(self._bind_slowly(this, node.name), f"binding of {pod.namespace}/{pod.name}")
+            self._brood.start(
+                self._bind_slowly(this, node.name), f"binding of {pod.namespace}/{pod.name}"
+            )
         else:
             self._queue.done(pod.uid)
             await self._bind(this, node.name)
@@ -333,9 +388,18 @@ class Attempting:
         await self._undo(this, node, status)
         pod = this.pod
         gone = {**pod.obj, "spec": {**pod.spec, "nodeName": node}}
-        self._queue.happened(ASSIGNED_DELETE, gone, None, unless=pod.ref if status.rejects else None)
+        self._queue.happened(
+            ASSIGNED_DELETE, gone, None, unless=pod.ref if status.rejects else None
+        )
 
-    async def _fail(self, this: Try, words: str, *, nomination: Nomination | None = None, unschedulable: bool = False) -> None:
+    async def _fail(
+        self,
+        this: Try,
+        words: str,
+        *,
+        nomination: Nomination | None = None,
+        unschedulable: bool = False,
+    ) -> None:
         attempt = this.state.attempt
         if attempt is not None:
             attempt.message = words

@@ -1,4 +1,6 @@
-"""Which of the nodes that will do is best: every plugin's scores, brought to 0 to 100, times its weight, added up."""
+"""Which of the nodes that will do is best: every plugin's scores, brought to 0 to 100, times its
+weight, added up.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ BEST, EXTENDERS_BEST = 100, 10
 
 
 def totals(this: Try, nodes: Sequence[NodeInfo]) -> Any:
-    """The sum for each node: a list, or in a large cluster an array; or a status if a plugin fails."""
+    """The sum for each node: a list, or in a large cluster an array; or a status if a plugin
+    fails.
+    """
     profile, _, pod, state = this
     scorers = profile.scorers(state)
     if state.attempt is None:
@@ -36,7 +40,8 @@ def totals(this: Try, nodes: Sequence[NodeInfo]) -> Any:
     sums = [0] * len(nodes)
     columns: list[Column] = []
     for plugin in scorers:
-        raw, scores = _scores(this, plugin, nodes)
+        raw = _raw(this, plugin, nodes)
+        scores = _normal(this, plugin, list(raw)) if overrides(plugin, "normalize") else raw
         if wrong := _out_of_range(profile, plugin, scores):
             return wrong
         weight = profile.weights[plugin]
@@ -46,11 +51,6 @@ def totals(this: Try, nodes: Sequence[NodeInfo]) -> Any:
     if state.attempt is not None:
         _note(state.attempt, nodes, columns)
     return sums
-
-
-def _scores(this: Try, plugin: Plugin, nodes: Sequence[NodeInfo]) -> tuple[list[int], list[int]]:
-    raw = _raw(this, plugin, nodes)
-    return raw, _normal(this, plugin, list(raw)) if overrides(plugin, "normalize") else raw
 
 
 def _raw(this: Try, plugin: Plugin, nodes: Sequence[NodeInfo]) -> list[int]:
@@ -85,7 +85,9 @@ def _many(this: Try, nodes: Sequence[NodeInfo], table: Table, scorers: list[Plug
     return sums
 
 
-def _scores_many(this: Try, plugin: Plugin, nodes: Sequence[NodeInfo], table: Table, rows: Rows) -> tuple[Scores, Scores]:
+def _scores_many(
+    this: Try, plugin: Plugin, nodes: Sequence[NodeInfo], table: Table, rows: Rows
+) -> tuple[Scores, Scores]:
     import numpy as np
 
     state, pod = this.state, this.pod
@@ -105,7 +107,10 @@ def _out_of_range(profile: Profile, plugin: Plugin, scores: Sequence[int]) -> St
     for score in scores:
         if not 0 <= score <= BEST:
             name = profile.name_of(plugin)
-            words = f"plugin {name!r} returns an invalid score {score}, it should in the range of [0, {BEST}] after normalizing"
+            words = (
+                f"plugin {name!r} returns an invalid score {score}, it should in the range of "
+                f"[0, {BEST}] after normalizing"
+            )
             return failure(words).by(name)
     return None
 
@@ -122,7 +127,10 @@ def _note(attempt: Attempt, nodes: Sequence[NodeInfo], columns: list[Column]) ->
 def with_scores(sums: Any, nodes: Sequence[NodeInfo], scores: dict[str, int], weight: int) -> Any:
     """The sums with what somebody outside says of these nodes."""
     if isinstance(sums, list):
-        return [total + weight * scores.get(node.name, 0) for total, node in zip(sums, nodes, strict=True)]
+        return [
+            total + weight * scores.get(node.name, 0)
+            for total, node in zip(sums, nodes, strict=True)
+        ]
     return sums + [weight * scores.get(node.name, 0) for node in nodes]
 
 

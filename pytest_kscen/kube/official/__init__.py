@@ -1,8 +1,8 @@
-"""The official `kubernetes` client answered in this process, without a socket: sync, aio, and dynamic on both.
+"""The official `kubernetes` client answered in this process, without a socket: sync, aio, and
+dynamic on both.
 
-No server may enter here: it comes as a `Transport`. The modules `sync` and `aio` load the client, which is slow, so they
-are imported when a client is asked for and not before.
-"""
+No server may enter here: it comes as a `Transport`. The modules `sync` and `aio` load the client,
+which is slow, so they are imported when a client is asked for and not before."""
 
 from __future__ import annotations
 
@@ -25,8 +25,12 @@ def sync_client(transport: Transport, runner: Runner) -> kubernetes.client.ApiCl
     return InProcessClient(transport, runner)
 
 
-def aio_client(transport: Transport, loop: asyncio.AbstractEventLoop | None = None) -> kubernetes.aio.client.ApiClient:
-    """The asynchronous client for the loop that the server lives in, and if that is named, for no other."""
+def aio_client(
+    transport: Transport, loop: asyncio.AbstractEventLoop | None = None
+) -> kubernetes.aio.client.ApiClient:
+    """The asynchronous client for the loop that the server lives in, and if that is named, for
+    no other.
+    """
     from pytest_kscen.kube.official.aio import InProcessAioClient
 
     return InProcessAioClient(transport, loop)

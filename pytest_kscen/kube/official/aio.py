@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 OTHER_LOOP = (
-    "this client lives in the cluster's own loop, in cluster time, and was used in another: make the test function async,"
+    "this client lives in the cluster's own loop, in cluster time, and was used in "
+    "another: make the test function async,"
     " or run the coroutine with cluster.runner.call(...)"
 )
 
@@ -31,7 +32,8 @@ class InProcessAioClient(ApiClient):
         self, transport: Transport, loop: asyncio.AbstractEventLoop | None
     ) -> None:  # without super(), which would load the machine's certificates
         self.configuration = Configuration(host=new_host())
-        self.rest_client = AioRest(transport, self.configuration.host, loop)  # type: ignore[assignment]  # only these methods are called
+        # only these methods are called
+        self.rest_client = AioRest(transport, self.configuration.host, loop)  # type: ignore[assignment]
         self.default_headers: dict[str, str] = {}
         self.cookie = None
         self.user_agent = "OpenAPI-Generator/python"
@@ -41,7 +43,9 @@ class InProcessAioClient(ApiClient):
 class AioRest:
     """What the client takes for its session."""
 
-    def __init__(self, transport: Transport, host: str, loop: asyncio.AbstractEventLoop | None) -> None:
+    def __init__(
+        self, transport: Transport, host: str, loop: asyncio.AbstractEventLoop | None
+    ) -> None:
         self._transport = transport
         self._host = host
         self._loop = loop
@@ -164,7 +168,9 @@ class Content:
             return False
         try:
             coming = next_chunk(self._chunks)
-            piece = await (coming if self._timeout is None else asyncio.wait_for(coming, self._timeout))
+            piece = await (
+                coming if self._timeout is None else asyncio.wait_for(coming, self._timeout)
+            )
         except TimeoutError:
             self.close()
             raise

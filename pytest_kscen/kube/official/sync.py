@@ -1,8 +1,9 @@
-"""The synchronous client: each call is answered within its instant; a watch turns the loop until its next event.
+"""The synchronous client: each call is answered within its instant; a watch turns the loop until
+its next event.
 
-It belongs to the thread that made it. Another thread would move time under the test's feet, so it is refused, and as
-some helpers swallow that refusal (SharedInformer), the client repeats it at its next call.
-"""
+It belongs to the thread that made it. Another thread would move time under the test's feet, so it
+is refused, and as some helpers swallow that refusal (SharedInformer), the client repeats it at its
+next call."""
 
 from __future__ import annotations
 
@@ -33,10 +34,8 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.official.transport import Chunks, HttpAnswer, Transport
 
 
-
 # Responses as the synchronous client's users know them, urllib3's: one that is there, and one
 # that comes piece by piece.
-
 
 
 def whole(answer: HttpAnswer, url: str) -> HTTPResponse:
@@ -60,7 +59,10 @@ class Reader:
         self._runner = runner
 
     def next(self) -> bytes | None:
-        """The next piece; None at the end. A TimeoutError says that the client's own read time-out is over."""
+        """The next piece; None at the end.
+
+        A TimeoutError says that the client's own read time-out is over.
+        """
         if self.closed:
             return None
         if self.limit is None:
@@ -88,9 +90,20 @@ class StreamedResponse(HTTPResponse):
         self._reader = reader
         self._rest = b""
         phrase = phrase_of(answer.status)
-        super().__init__(b"", answer.headers, answer.status, reason=phrase, request_url=url, preload_content=False)
+        super().__init__(
+            b"",
+            answer.headers,
+            answer.status,
+            reason=phrase,
+            request_url=url,
+            preload_content=False,
+        )
 
-    def stream(self, amt: int | None = None, decode_content: bool | None = None) -> Generator[bytes, None, None]:  # noqa: ARG002, FBT001  # urllib3's signature
+    def stream(
+        self,
+        amt: int | None = None,  # noqa: ARG002  # urllib3's signature
+        decode_content: bool | None = None,  # noqa: ARG002, FBT001  # urllib3's signature
+    ) -> Generator[bytes, None, None]:
         while piece := self._next():
             yield piece
 
@@ -130,20 +143,25 @@ class StreamedResponse(HTTPResponse):
         except TimeoutError as error:
             self.close()
             message = f"Read timed out. (read timeout={self._reader.limit})"
-            raise ReadTimeoutError(None, str(self.url), message) from error  # type: ignore[arg-type]  # there is no pool
-
+            # there is no pool
+            raise ReadTimeoutError(None, str(self.url), message) from error  # type: ignore[arg-type]
 
 
 ASYNC_REQ = (
-    "async_req=True would ask from another thread, and the in-process client belongs to the test's own:"
+    "async_req=True would ask from another thread, and the in-process client belongs to "
+    "the test's own:"
     " call it without async_req, or use kubernetes.aio"
 )
 OTHER_THREAD = (
-    "the in-process client was used in the thread {name!r}, but it belongs to the test's own thread (a SharedInformer lives"
+    "the in-process client was used in the thread {name!r}, but it belongs to the test's "
+    "own thread (a SharedInformer lives"
     " in a thread of its own too): there, make a client from the cluster's kubeconfig, with"
     " kubernetes.config.new_client_from_config(str(cluster.kubeconfig)), or use kubernetes.aio"
 )
-IN_LOOP = "a synchronous watch would block the running event loop: watch with kubernetes.aio, or outside the loop"
+IN_LOOP = (
+    "a synchronous watch would block the running event loop: watch with kubernetes.aio, or "
+    "outside the loop"
+)
 
 
 class InProcessClient(ApiClient):
@@ -151,7 +169,8 @@ class InProcessClient(ApiClient):
 
     def __init__(self, transport: Transport, runner: Runner) -> None:
         super().__init__(Configuration(host=new_host()))
-        self.rest_client = SyncRest(transport, runner, self.configuration.host)  # type: ignore[assignment]  # only these methods are called
+        # only these methods are called
+        self.rest_client = SyncRest(transport, runner, self.configuration.host)  # type: ignore[assignment]
 
     def _get_pool(self) -> Never:
         raise RuntimeError(ASYNC_REQ)
@@ -184,27 +203,24 @@ class SyncRest:
         post_params: Any = None,  # noqa: ARG002  # Kubernetes has no forms
         _request_timeout: Any = None,
     ) -> Any:
-        self._check_thread()
-        answer = self._runner.ask(self._transport.call(*call_of(method.upper(), url, headers, body)))
+        if threading.get_ident() != self._owner:
+            self._refused = OTHER_THREAD.format(name=threading.current_thread().name)
+            raise RuntimeError(self._refused)
+        self._raise_refusal()
+        answer = self._runner.ask(
+            self._transport.call(*call_of(method.upper(), url, headers, body))
+        )
         if answer.stream:
-            return RESTResponse(self._streamed(answer, answer.stream, url, _request_timeout))
+            stream = answer.stream
+            if _inside_a_loop():
+                stream.close()
+                raise RuntimeError(IN_LOOP)
+            limit = _request_timeout[1] if isinstance(_request_timeout, tuple) else _request_timeout
+            return RESTResponse(StreamedResponse(answer, url, Reader(stream, self._runner, limit)))
         return RESTResponse(whole(answer, url))
 
     def close(self) -> None:
         forget(self._host)
-        self._raise_refusal()
-
-    def _streamed(self, answer: HttpAnswer, stream: Chunks, url: str, timeout: Any) -> Any:
-        if _inside_a_loop():
-            stream.close()
-            raise RuntimeError(IN_LOOP)
-        limit = timeout[1] if isinstance(timeout, tuple) else timeout
-        return StreamedResponse(answer, url, Reader(stream, self._runner, limit))
-
-    def _check_thread(self) -> None:
-        if threading.get_ident() != self._owner:
-            self._refused = OTHER_THREAD.format(name=threading.current_thread().name)
-            raise RuntimeError(self._refused)
         self._raise_refusal()
 
     def _raise_refusal(self) -> None:

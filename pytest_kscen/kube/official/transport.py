@@ -18,9 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 JSON, YAML = "application/json", ("application/yaml", "text/yaml", "text/x-yaml")
-JSON_PATCH, STRATEGIC_PATCH = "application/json-patch+json", "application/strategic-merge-patch+json"
+JSON_PATCH, STRATEGIC_PATCH = (
+    "application/json-patch+json",
+    "application/strategic-merge-patch+json",
+)
 WITH_BODY = ("POST", "PUT", "PATCH", "OPTIONS", "DELETE")
-STREAMED = "exec, attach and port-forward reach into a container, and this cluster's containers are simulated: read its log instead"
+STREAMED = (
+    "exec, attach and port-forward reach into a container, and this cluster's containers are "
+    "simulated: read its log instead"
+)
 GO_PHRASES = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
 
 _count = itertools.count(1)
@@ -53,10 +59,14 @@ class HttpAnswer(Protocol):
 class Transport(Protocol):
     """A server's door for HTTP requests; headers' names are in lower case."""
 
-    async def call(self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> HttpAnswer: ...
+    async def call(
+        self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
+    ) -> HttpAnswer: ...
 
 
-def call_of(method: str, url: str, headers: Mapping[str, str] | None, body: Any) -> tuple[str, str, str, dict[str, str], bytes]:
+def call_of(
+    method: str, url: str, headers: Mapping[str, str] | None, body: Any
+) -> tuple[str, str, str, dict[str, str], bytes]:
     """The client's request as its own transport would send it."""
     address = urlsplit(url)
     lowered = {name.lower(): value for name, value in (headers or {}).items()}
@@ -78,7 +88,9 @@ def _bytes_of(body: Any, type_: str) -> bytes:
         return body.encode() if isinstance(body, str) else body
     try:
         return orjson.dumps(body)
-    except TypeError:  # what only Python's own encoder takes: keys that are numbers, numbers beyond 64 bits
+    except (
+        TypeError
+    ):  # what only Python's own encoder takes: keys that are numbers, numbers beyond 64 bits
         return json.dumps(body).encode()
 
 
@@ -96,7 +108,9 @@ async def next_chunk(chunks: Chunks) -> bytes | None:
 
 
 def new_host() -> str:
-    """A name for one client's server: the dynamic client keeps what it discovers in a file that is named by it."""
+    """A name for one client's server: the dynamic client keeps what it discovers in a file that
+    is named by it.
+    """
     return f"https://embedded-{os.getpid()}-{next(_count)}.kscen.invalid"
 
 

@@ -1,4 +1,5 @@
-"""The Api of a cluster behind a socket: a kubeconfig, a connection, requests over HTTPS. The one door to the network.
+"""The Api of a cluster behind a socket: a kubeconfig, a connection, requests over HTTPS. The one
+door to the network.
 
 No cluster's life may enter here: whoever starts and ends a cluster hands us its kubeconfig.
 """

@@ -1,4 +1,6 @@
-"""The Api of a real cluster: a call becomes one request over the shared connection, under its actor's name."""
+"""The Api of a real cluster: a call becomes one request over the shared connection, under its
+actor's name.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # Which resource serves a kind, as the server tells: asked once for each group and version, and
 # again for what is missing.
 
@@ -44,14 +45,18 @@ class Discovery:
 
     async def resource_of(self, api_version: str, kind: str, *, agent: str) -> Resource:
         if kind not in self._known.get(api_version, {}):
-            self._known[api_version] = await self._served(api_version, agent)
+            self._known[api_version] = {
+                row["kind"]: _resource_of(api_version, row)
+                for row in await self._rows(api_version, agent)
+            }
         found = self._known[api_version].get(kind)
         if found is None:
             raise NotFound(f'no matches for kind "{kind}" in version "{api_version}"')
         return found
 
     async def resources(self, *, agent: str) -> list[Resource]:
-        """What can be listed, watched and deleted, in the first version of its group that has it, the preferred one first.
+        """What can be listed, watched and deleted, in the first version of its group that has it,
+        the preferred one first.
 
         A group that is out of order alone is an aggregated server's, and left out.
         """
@@ -59,7 +64,9 @@ class Discovery:
         versions = ["v1"]
         for group in groups:
             offered = [version["groupVersion"] for version in group["versions"]]
-            versions += sorted(offered, key=lambda version: version != group["preferredVersion"]["groupVersion"])
+            versions += sorted(
+                offered, key=lambda version: version != group["preferredVersion"]["groupVersion"]
+            )
         found: dict[tuple[str, str], Resource] = {}
         for version in versions:
             for row in await self._answered(version, agent):
@@ -67,9 +74,6 @@ class Discovery:
                 if set(row["verbs"]) >= KEPT:
                     found.setdefault((resource.group, resource.plural), resource)
         return list(found.values())
-
-    async def _served(self, api_version: str, agent: str) -> dict[str, Resource]:
-        return {row["kind"]: _resource_of(api_version, row) for row in await self._rows(api_version, agent)}
 
     async def _answered(self, api_version: str, agent: str) -> list[Any]:
         try:
@@ -120,14 +124,26 @@ _PRECONDITIONS = {"precondition_uid": "uid", "precondition_version": "resourceVe
 
 def query_of(options: Options) -> list[tuple[str, str]]:
     """What is set, in a stable order."""
-    pairs = [(word, _text(field, getattr(options, field))) for field, word in _QUERY.items() if _is_set(options, field)]
+    pairs = [
+        (word, _text(field, getattr(options, field)))
+        for field, word in _QUERY.items()
+        if _is_set(options, field)
+    ]
     return pairs + list(options.extra)
 
 
 def deletion_of(options: Options) -> Obj | None:
     """DeleteOptions, if there is anything to say in them."""
-    body = {word: getattr(options, field) for field, word in _DELETION.items() if _is_set(options, field)}
-    preconditions = {word: getattr(options, field) for field, word in _PRECONDITIONS.items() if _is_set(options, field)}
+    body = {
+        word: getattr(options, field)
+        for field, word in _DELETION.items()
+        if _is_set(options, field)
+    }
+    preconditions = {
+        word: getattr(options, field)
+        for field, word in _PRECONDITIONS.items()
+        if _is_set(options, field)
+    }
     if preconditions:
         body["preconditions"] = preconditions
     return {"kind": "DeleteOptions", "apiVersion": "v1", **body} if body else None
@@ -149,7 +165,6 @@ def _text(field: str, value: Any) -> str:
 # A watch over a socket: opened when it is first read, split into lines of any length, ended
 # from either side. The server's time-out ends it quietly; a connection that breaks is a
 # ConnectionError, after what had arrived whole.
-
 
 
 class RemoteWatch:
@@ -199,7 +214,9 @@ class RemoteWatch:
         except (aiohttp.ClientError, TimeoutError) as error:
             if not self._open:
                 raise StopAsyncIteration from None
-            raise ConnectionError(f"the watch {self._target} broke off: {words_of(error)}") from error
+            raise ConnectionError(
+                f"the watch {self._target} broke off: {words_of(error)}"
+            ) from error
         if chunk:
             return chunk
         if self._open and any(self._partial):
@@ -207,7 +224,9 @@ class RemoteWatch:
         raise StopAsyncIteration
 
     async def _begin(self) -> aiohttp.ClientResponse:
-        self._opening = asyncio.ensure_future(self._connection.stream(self._target, agent=self._agent))
+        self._opening = asyncio.ensure_future(
+            self._connection.stream(self._target, agent=self._agent)
+        )
         try:
             return await self._opening
         except asyncio.CancelledError:
@@ -226,14 +245,15 @@ class RemoteWatch:
                 self._events.append(Event(event["type"], event["object"]))
 
 
-
 AGENT = "pytest-kscen"
 
 
 class RemoteApi:
     """Speaks to a server over a `Connection`."""
 
-    def __init__(self, connection: Connection, agent: str = "", discovery: Discovery | None = None) -> None:
+    def __init__(
+        self, connection: Connection, agent: str = "", discovery: Discovery | None = None
+    ) -> None:
         self._connection = connection
         self._agent = agent or AGENT
         self._discovery = discovery or Discovery(connection)
@@ -242,25 +262,43 @@ class RemoteApi:
         """The same server for another actor."""
         return RemoteApi(self._connection, agent, self._discovery)
 
-    async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Obj:
+    async def get(
+        self, resource: Resource, name: str, namespace: str = "", *, subresource: str = ""
+    ) -> Obj:
         return await self._ask("GET", _target(resource, namespace, name, subresource))  # type: ignore[no-any-return]
 
     async def list(self, resource: Resource, namespace: str = "", **options: Any) -> Listing:
         body = await self._ask("GET", _target(resource, namespace, **options))
-        about = {"apiVersion": resource.api_version, "kind": resource.kind}  # items of a list do not say what they are
+        about = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+        }  # items of a list do not say what they are
         metadata = body["metadata"]
         items = [about | item for item in body.get("items") or ()]
         return Listing(items, metadata["resourceVersion"], metadata.get("continue", ""))
 
     async def create(
-        self, resource: Resource, obj: Obj, namespace: str = "", *, name: str = "", subresource: str = "", **options: Any
+        self,
+        resource: Resource,
+        obj: Obj,
+        namespace: str = "",
+        *,
+        name: str = "",
+        subresource: str = "",
+        **options: Any,
     ) -> Obj:
         namespace = namespace or obj.get("metadata", {}).get("namespace", "")
-        return await self._ask("POST", _target(resource, namespace, name, subresource, **options), obj)  # type: ignore[no-any-return]
+        return await self._ask(  # type: ignore[no-any-return]
+            "POST", _target(resource, namespace, name, subresource, **options), obj
+        )
 
-    async def update(self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any) -> Obj:
+    async def update(
+        self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any
+    ) -> Obj:
         metadata = obj["metadata"]
-        target = _target(resource, metadata.get("namespace", ""), metadata["name"], subresource, **options)
+        target = _target(
+            resource, metadata.get("namespace", ""), metadata["name"], subresource, **options
+        )
         return await self._ask("PUT", target, obj)  # type: ignore[no-any-return]
 
     async def patch(
@@ -277,7 +315,15 @@ class RemoteApi:
         target = _target(resource, namespace, name, subresource, **options)
         return await self._ask("PATCH", target, patch, patch_type)  # type: ignore[no-any-return]
 
-    async def apply(self, resource: Resource, obj: Obj, *, field_manager: str, force: bool = False, subresource: str = "") -> Obj:
+    async def apply(
+        self,
+        resource: Resource,
+        obj: Obj,
+        *,
+        field_manager: str,
+        force: bool = False,
+        subresource: str = "",
+    ) -> Obj:
         metadata = obj["metadata"]
         return await self.patch(
             resource,
@@ -290,22 +336,34 @@ class RemoteApi:
             force=force,
         )
 
-    async def delete(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> Obj:
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", **options: Any
+    ) -> Obj:
         target = _target(resource, namespace, name, **options)
         return await self._ask("DELETE", target, deletion_of(Options(**options)))  # type: ignore[no-any-return]
 
-    async def delete_collection(self, resource: Resource, namespace: str = "", **options: Any) -> None:
-        await self._ask("DELETE", _target(resource, namespace, **options), deletion_of(Options(**options)))
+    async def delete_collection(
+        self, resource: Resource, namespace: str = "", **options: Any
+    ) -> None:
+        await self._ask(
+            "DELETE", _target(resource, namespace, **options), deletion_of(Options(**options))
+        )
 
     def watch(self, resource: Resource, namespace: str = "", **options: Any) -> RemoteWatch:
         target = _target(resource, namespace, **options)
-        return RemoteWatch(self._connection, f"{target}{'&' if '?' in target else '?'}watch=true", self._agent)
+        return RemoteWatch(
+            self._connection, f"{target}{'&' if '?' in target else '?'}watch=true", self._agent
+        )
 
     async def log(self, name: str, namespace: str, *, container: str = "", limit: int = 0) -> str:
         target = _target(PODS, namespace, name, "log", extra=log_options(container, limit).extra)
-        return (await self._connection.request("GET", target, agent=self._agent, accept="*/*")).decode(errors="replace")
+        return (
+            await self._connection.request("GET", target, agent=self._agent, accept="*/*")
+        ).decode(errors="replace")
 
-    async def proxy(self, resource: Resource, name: str, namespace: str, call: HttpCall) -> HttpAnswer:
+    async def proxy(
+        self, resource: Resource, name: str, namespace: str, call: HttpCall
+    ) -> HttpAnswer:
         target = _target(resource, namespace, name, "proxy") + call.target
         return await self._connection.pass_on(target, call, agent=self._agent)
 
@@ -315,12 +373,20 @@ class RemoteApi:
     async def resources(self) -> Sequence[Resource]:
         return await self._discovery.resources(agent=self._agent)
 
-    async def _ask(self, method: str, target: str, body: Any = None, content_type: str = JSON) -> Any:
+    async def _ask(
+        self, method: str, target: str, body: Any = None, content_type: str = JSON
+    ) -> Any:
         data = None if body is None else orjson.dumps(body)
-        return orjson.loads(await self._connection.request(method, target, agent=self._agent, body=data, content_type=content_type))
+        return orjson.loads(
+            await self._connection.request(
+                method, target, agent=self._agent, body=data, content_type=content_type
+            )
+        )
 
 
-def _target(resource: Resource, namespace: str, name: str = "", subresource: str = "", **options: Any) -> str:
+def _target(
+    resource: Resource, namespace: str, name: str = "", subresource: str = "", **options: Any
+) -> str:
     """The path and the query of a request."""
     path = resource.path(quote(namespace, safe=""), quote(name, safe=":"), subresource)
     query = query_of(Options(**options)) if options else ()

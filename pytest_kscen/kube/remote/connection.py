@@ -1,8 +1,8 @@
 """One cluster's HTTPS connections: pooled, bounded, patient.
 
-What the server asks to be repeated (429 with Retry-After) is repeated, so is a read whose connection broke; credentials
-that were refused are read again once, for tokens that expire. A refusal is an ApiError, a lost connection a ConnectionError.
-"""
+What the server asks to be repeated (429 with Retry-After) is repeated, so is a read whose
+connection broke; credentials that were refused are read again once, for tokens that expire. A
+refusal is an ApiError, a lost connection a ConnectionError."""
 
 from __future__ import annotations
 
@@ -35,13 +35,16 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.errors import ApiError
 
 
-
 # The sockets of one connection, or of one server: gone when it is closed, whatever their peers
 # do. A connection under TLS says goodbye and waits for the peer's; the loop may end before that
 # comes, so the wait is cut short.
 
 
-PROBES = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 3}  # a peer that is gone is noticed within a minute
+PROBES = {
+    "TCP_KEEPIDLE": 15,
+    "TCP_KEEPINTVL": 15,
+    "TCP_KEEPCNT": 3,
+}  # a peer that is gone is noticed within a minute
 TURNS = 1000  # of the loop; a handful does
 
 
@@ -83,7 +86,9 @@ class Sockets:
 
 
 class _Listening(socket.socket):
-    """Remembers whom it has let in: a server under TLS knows of nobody before they have shaken hands."""
+    """Remembers whom it has let in: a server under TLS knows of nobody before they have shaken
+    hands.
+    """
 
     accepted: weakref.WeakSet[socket.socket]
 
@@ -91,7 +96,6 @@ class _Listening(socket.socket):
         visitor, address = super().accept()
         self.accepted.add(visitor)
         return visitor, address
-
 
 
 T = TypeVar("T")
@@ -106,12 +110,18 @@ KEEP_IDLE = 30.0
 JSON = "application/json"
 MASTERS = "system:masters"
 READS = frozenset({"GET"})
-OURS = ("authorization", "impersonate-", "host")  # what a header that is passed on may not begin with
+OURS = (
+    "authorization",
+    "impersonate-",
+    "host",
+)  # what a header that is passed on may not begin with
 REFUSED = 400
 
 
 class _RefusedError(Exception):
-    """An answer that is a refusal, and the seconds after which the server wants to be asked again."""
+    """An answer that is a refusal, and the seconds after which the server wants to be asked
+    again.
+    """
 
     def __init__(self, error: ApiError, wait: float) -> None:
         super().__init__(error.message)
@@ -120,9 +130,19 @@ class _RefusedError(Exception):
 
 
 class Connection:
-    """Shared by all who talk to this cluster from one event loop. `reload` reads the credentials again when they expire."""
+    """Shared by all who talk to this cluster from one event loop.
 
-    def __init__(self, access: Access, clock: Clock, reload: Callable[[], Access] | None = None, *, users: str = "") -> None:
+    `reload` reads the credentials again when they expire.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        clock: Clock,
+        reload: Callable[[], Access] | None = None,
+        *,
+        users: str = "",
+    ) -> None:
         """With `users`, each actor is a user of its own, whose name begins so, with all rights."""
         self.access = access
         self.users = users
@@ -147,7 +167,9 @@ class Connection:
         attempts: int = ATTEMPTS,
     ) -> bytes:
         """The answer's bytes. The target is a path with its query, quoted."""
-        headers = self._headers(agent, accept) | ({"Content-Type": content_type} if body is not None else {})
+        headers = self._headers(agent, accept) | (
+            {"Content-Type": content_type} if body is not None else {}
+        )
 
         async def ask() -> bytes:
             async with await self._once(method, target, headers, body) as response:
@@ -157,25 +179,42 @@ class Connection:
             return await self._persist(method, target, ask, attempts)
 
     async def pass_on(self, target: str, call: HttpCall, *, agent: str) -> HttpAnswer:
-        """Have the server ask somebody behind it, once; whatever it answers is the answer. Credentials stay ours."""
+        """Have the server ask somebody behind it, once; whatever it answers is the answer.
+
+        Credentials stay ours.
+        """
         given = {name: value for name, value in call.headers if not name.lower().startswith(OURS)}
         headers = self._headers(agent, "*/*") | given
         async with self._turns:
             try:
-                async with await self._asked(call.method, target, headers, call.body or None) as response:
-                    return HttpAnswer(response.status, tuple(response.headers.items()), await _beginning_of(response))
+                async with await self._asked(
+                    call.method, target, headers, call.body or None
+                ) as response:
+                    return HttpAnswer(
+                        response.status,
+                        tuple(response.headers.items()),
+                        await _beginning_of(response),
+                    )
             except (aiohttp.ClientError, TimeoutError) as error:
-                raise ConnectionError(f"{call.method} {self.access.server}{target}: {words_of(error)}") from error
+                raise ConnectionError(
+                    f"{call.method} {self.access.server}{target}: {words_of(error)}"
+                ) from error
 
     async def stream(self, target: str, *, agent: str) -> aiohttp.ClientResponse:
         """An answer that is read as it comes; whoever asked closes it."""
         headers = self._headers(agent, JSON)
         patience = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT)
-        return await self._persist("GET", target, lambda: self._once("GET", target, headers, timeout=patience))
+        return await self._persist(
+            "GET", target, lambda: self._once("GET", target, headers, timeout=patience)
+        )
 
     def _headers(self, agent: str, accept: str) -> dict[str, str]:
         headers = {"User-Agent": agent, "Accept": accept}
-        return headers | {"Impersonate-User": f"{self.users}{agent}", "Impersonate-Group": MASTERS} if self.users else headers
+        return (
+            headers | {"Impersonate-User": f"{self.users}{agent}", "Impersonate-Group": MASTERS}
+            if self.users
+            else headers
+        )
 
     def remember(self, close: Callable[[], None]) -> Callable[[], None]:
         """Close this with the connection; returns how to be forgotten."""
@@ -196,15 +235,23 @@ class Connection:
             await self._session.close()
             await self._sockets.end(lambda: self._clock.sleep(0))
 
-    async def _persist(self, method: str, target: str, ask: Callable[[], Awaitable[T]], attempts: int = ATTEMPTS) -> T:
-        """Ask until there is an answer, or a refusal or a loss that another try would not better."""
+    async def _persist(
+        self, method: str, target: str, ask: Callable[[], Awaitable[T]], attempts: int = ATTEMPTS
+    ) -> T:
+        """Ask until there is an answer, or a refusal or a loss that another try would not
+        better.
+        """
         refreshed, attempt = False, 0
         while True:
             attempt += 1
             try:
                 return await ask()
             except _RefusedError as refused:
-                if isinstance(refused.error, Unauthorized) and not refreshed and await self._refresh():
+                if (
+                    isinstance(refused.error, Unauthorized)
+                    and not refreshed
+                    and await self._refresh()
+                ):
                     refreshed = True
                 elif refused.wait and attempt < attempts:
                     await self._clock.sleep(refused.wait)
@@ -212,11 +259,18 @@ class Connection:
                     raise refused.error from None
             except (aiohttp.ClientError, TimeoutError) as error:
                 if method not in READS or attempt == attempts or not _is_passing(error):
-                    raise ConnectionError(f"{method} {self.access.server}{target}: {words_of(error)}") from error
+                    raise ConnectionError(
+                        f"{method} {self.access.server}{target}: {words_of(error)}"
+                    ) from error
                 await self._clock.sleep(FIRST_BACKOFF * 2 ** (attempt - 1))
 
     async def _once(
-        self, method: str, target: str, headers: dict[str, str], body: bytes | None = None, **options: Any
+        self,
+        method: str,
+        target: str,
+        headers: dict[str, str],
+        body: bytes | None = None,
+        **options: Any,
     ) -> aiohttp.ClientResponse:
         response = await self._asked(method, target, headers, body, **options)
         if response.status >= REFUSED:
@@ -226,10 +280,17 @@ class Connection:
         return response
 
     async def _asked(
-        self, method: str, target: str, headers: dict[str, str], body: bytes | None = None, **options: Any
+        self,
+        method: str,
+        target: str,
+        headers: dict[str, str],
+        body: bytes | None = None,
+        **options: Any,
     ) -> aiohttp.ClientResponse:
         if self._closed:
-            raise ConnectionError(f"{method} {self.access.server}{target}: the connection is closed")
+            raise ConnectionError(
+                f"{method} {self.access.server}{target}: the connection is closed"
+            )
         if self._session is None:
             self._session = _session(self._sockets)
         access = self.access
@@ -237,7 +298,9 @@ class Connection:
             method,
             yarl.URL(access.server + target, encoded=True),
             data=body,
-            headers={**headers, "Authorization": access.authorization} if access.authorization else headers,
+            headers={**headers, "Authorization": access.authorization}
+            if access.authorization
+            else headers,
             ssl=access.tls or True,
             server_hostname=access.server_name,
             proxy=access.proxy,
@@ -255,21 +318,26 @@ class Connection:
 
 def _session(sockets: Sockets) -> aiohttp.ClientSession:
     session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_IDLE, socket_factory=sockets.make),
+        connector=aiohttp.TCPConnector(
+            limit=0, keepalive_timeout=KEEP_IDLE, socket_factory=sockets.make
+        ),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"Accept-Encoding": "identity"},
         timeout=aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT, sock_read=ANSWER_TIMEOUT),
         trust_env=False,
         read_bufsize=2**18,
     )
-    session._retry_connection = False  # noqa: SLF001  # it would repeat a PUT or a DELETE that may have happened
+    # it would repeat a PUT or a DELETE that may have happened
+    session._retry_connection = False  # noqa: SLF001
     return session
 
 
 async def _beginning_of(response: aiohttp.ClientResponse) -> bytes:
     """As much as anybody looks at."""
     body = bytearray()
-    while len(body) < LARGEST_ANSWER and (chunk := await response.content.read(LARGEST_ANSWER - len(body))):
+    while len(body) < LARGEST_ANSWER and (
+        chunk := await response.content.read(LARGEST_ANSWER - len(body))
+    ):
         body += chunk
     return bytes(body)
 
@@ -299,7 +367,13 @@ async def _refusal_of(response: aiohttp.ClientResponse) -> ApiError:
         status = None
     if not isinstance(status, dict) or status.get("kind") != "Status":
         text = body.decode(errors="replace").strip() or response.reason or ""
-        status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": text, "code": response.status}
+        status = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "status": "Failure",
+            "message": text,
+            "code": response.status,
+        }
     return error_of(status)
 
 
@@ -310,7 +384,6 @@ def _retry_after(headers: Mapping[str, str]) -> float:
 
 # What a kubeconfig says about reaching a server and being known there; the official client
 # reads the file.
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +403,9 @@ def configuration_of(path: pathlib.Path | str, context: str = "") -> Any:
 
     configuration = client.Configuration()
     config.load_kube_config(str(path), context or None, configuration, persist_config=False)  # type: ignore[no-untyped-call]
-    configuration.disable_strict_ssl_verification = True  # as Go has it: many a cluster's own certificates are not strict
+    configuration.disable_strict_ssl_verification = (
+        True  # as Go has it: many a cluster's own certificates are not strict
+    )
     if _is_loopback(configuration.host):
         configuration.proxy = None
     return configuration
@@ -360,7 +435,9 @@ def _tls_of(configuration: Any) -> ssl.SSLContext:
 def _proxy_of(configuration: Any) -> str | None:
     from kubernetes.client.rest import should_bypass_proxies
 
-    if configuration.proxy and not should_bypass_proxies(configuration.host, configuration.no_proxy or ""):
+    if configuration.proxy and not should_bypass_proxies(
+        configuration.host, configuration.no_proxy or ""
+    ):
         return str(configuration.proxy)
     return None
 

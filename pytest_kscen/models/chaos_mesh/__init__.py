@@ -1,4 +1,5 @@
-"""Chaos Mesh's daemon where no real one is: it reads the objects that users make, and bends what stands behind the nodes.
+"""Chaos Mesh's daemon where no real one is: it reads the objects that users make, and bends what
+stands behind the nodes.
 
 Nothing of a workflow or of a test may enter here.
 """

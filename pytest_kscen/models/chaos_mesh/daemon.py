@@ -1,7 +1,8 @@
-"""Chaos Mesh's life in a cluster: it takes hold of each chaos object, chooses its targets once, and keeps them as is wanted.
+"""Chaos Mesh's life in a cluster: it takes hold of each chaos object, chooses its targets once, and
+keeps them as is wanted.
 
-Each is held by a finalizer until everything that was done for it is undone. What its status says has been seen.
-"""
+Each is held by a finalizer until everything that was done for it is undone. What its status says
+has been seen."""
 
 from __future__ import annotations
 
@@ -40,7 +41,10 @@ class Subject(NamedTuple):
 
 
 class ChaosDaemon:
-    """The controller of all kinds of chaos. `effect_of` says who does what a chaos object wants done."""
+    """The controller of all kinds of chaos.
+
+    `effect_of` says who does what a chaos object wants done.
+    """
 
     def __init__(self, bench: Bench, chance: Stream, effect_of: Callable[[Obj], Effect]) -> None:
         self._bench = bench
@@ -48,14 +52,19 @@ class ChaosDaemon:
         self._effect_of = effect_of
         self._pods, self._nodes = bench.informers.of(PODS), bench.informers.of(NODES)
         self._chaos = {kind: bench.informers.of(chaos.resource) for kind, chaos in KINDS.items()}
-        self._by_pod = {kind: picture.index("targets", _pods_of) for kind, picture in self._chaos.items()}
+        self._by_pod = {
+            kind: picture.index("targets", _pods_of) for kind, picture in self._chaos.items()
+        }
         self._bodies: dict[str, dict[Target, str]] = {}
         """The uids of the pods that each chaos object has chosen."""
-        self._controller = bench.controller(self._reconcile, self._pods, self._nodes, *self._chaos.values())
+        self._controller = bench.controller(
+            self._reconcile, self._pods, self._nodes, *self._chaos.values()
+        )
 
     async def run(self) -> Never:
         for kind, picture in self._chaos.items():
-            picture.on_change(lambda new, old, kind=kind: self._chaos_changed(kind, new, old))  # type: ignore[misc]  # bound here
+            # bound here
+            picture.on_change(lambda new, old, kind=kind: self._chaos_changed(kind, new, old))  # type: ignore[misc]
         self._pods.on_change(self._pod_changed)
         await self._controller.run()
 
@@ -85,7 +94,22 @@ class ChaosDaemon:
         records = book.records_of(chaos) or (self._select(chaos) if desired == RUN else [])
         chaos = await self._announce(chaos, desired, why, records)
         records = await self._sync(chaos, desired, records)
-        await self._conclude(chaos, desired, records)
+        # Say what has become of it; and let go of what is to be deleted, once all of it is
+        # undone.
+        if records != book.records_of(chaos):
+            self._updated(chaos, "records")
+        status = book.status_of(chaos, desired, records)
+        is_undone = all(record["phase"] == book.NOT_INJECTED for record in records)
+        if book.is_deleted(chaos) and (is_undone or book.is_let_go(chaos)):
+            self._normal(
+                chaos, "FinalizerInited", "Finalizer has been removed"
+            )  # the reason that Chaos Mesh gives
+            left = [each for each in chaos["metadata"]["finalizers"] if each != RECORDS_FINALIZER]
+            await self._write(
+                {**chaos, "metadata": {**chaos["metadata"], "finalizers": left}}, status
+            )
+        elif status != chaos.get("status"):
+            await self._write(chaos, status)
         return book.left_of(chaos, self._bench.now()) if desired == RUN else None
 
     def _select(self, chaos: Obj) -> list[Obj]:
@@ -101,18 +125,27 @@ class ChaosDaemon:
     async def _announce(self, chaos: Obj, desired: str, why: str, records: list[Obj]) -> Obj:
         """Before anything is done: the finalizer, and what is going to be."""
         said = ((chaos.get("status") or {}).get("experiment") or {}).get("desiredPhase")
-        if book.is_held(chaos) and said == desired and bool(book.records_of(chaos)) == bool(records):
+        if (
+            book.is_held(chaos)
+            and said == desired
+            and bool(book.records_of(chaos)) == bool(records)
+        ):
             return chaos
         metadata = chaos["metadata"]
         if not book.is_held(chaos):
-            metadata = {**metadata, "finalizers": [*(metadata.get("finalizers") or ()), RECORDS_FINALIZER]}
+            metadata = {
+                **metadata,
+                "finalizers": [*(metadata.get("finalizers") or ()), RECORDS_FINALIZER],
+            }
             self._normal(chaos, "FinalizerInited", "Finalizer has been inited")
             self._updated(chaos, "finalizer")
         if said != desired:
             if why:
                 self._normal(chaos, why, BEGINNINGS[why])
             self._updated(chaos, "desiredPhase")
-        return await self._write({**chaos, "metadata": metadata}, book.status_of(chaos, desired, records))
+        return await self._write(
+            {**chaos, "metadata": metadata}, book.status_of(chaos, desired, records)
+        )
 
     async def _sync(self, chaos: Obj, desired: str, records: Iterable[Obj]) -> list[Obj]:
         """Bring every target to where it is wanted, and look whether it is there."""
@@ -120,7 +153,9 @@ class ChaosDaemon:
         if desired != RUN:
             return [await self._recover(effect, chaos, record) for record in records]
         put = [await self._inject(effect, chaos, record) for record in records]
-        return [self._looked_at(effect, chaos, record) if is_put else record for record, is_put in put]
+        return [
+            self._looked_at(effect, chaos, record) if is_put else record for record, is_put in put
+        ]
 
     async def _inject(self, effect: Effect, chaos: Obj, record: Obj) -> tuple[Obj, bool]:
         """The record as it is now, and whether its effect is to be looked for."""
@@ -129,7 +164,9 @@ class ChaosDaemon:
             return record, False
         pod = self._pod_of(chaos, target)
         if record["phase"] == book.INJECTED:
-            if book.is_one_shot(chaos) or (pod and await effect.inject(chaos, target, pod) is not GONE):
+            if book.is_one_shot(chaos) or (
+                pod and await effect.inject(chaos, target, pod) is not GONE
+            ):
                 return record, False
             await effect.recover(chaos, target, None)
             return book.vanished(record, now), False
@@ -160,7 +197,9 @@ class ChaosDaemon:
         target, now = Target.of(record), self._bench.timestamp()
         match await effect.recover(chaos, target, self._pod_of(chaos, target)):
             case Wait(why):
-                return book.with_event(record, book.RECOVER, book.FAILED, why, now) if why else record
+                return (
+                    book.with_event(record, book.RECOVER, book.FAILED, why, now) if why else record
+                )
             case Gone():
                 return book.vanished(record, now)
         if record["phase"] == book.INJECTED:
@@ -175,23 +214,12 @@ class ChaosDaemon:
             return pod
         return None
 
-    async def _conclude(self, chaos: Obj, desired: str, records: list[Obj]) -> None:
-        """Say what has become of it; and let go of what is to be deleted, once all of it is undone."""
-        if records != book.records_of(chaos):
-            self._updated(chaos, "records")
-        status = book.status_of(chaos, desired, records)
-        is_undone = all(record["phase"] == book.NOT_INJECTED for record in records)
-        if book.is_deleted(chaos) and (is_undone or book.is_let_go(chaos)):
-            self._normal(chaos, "FinalizerInited", "Finalizer has been removed")  # the reason that Chaos Mesh gives
-            left = [each for each in chaos["metadata"]["finalizers"] if each != RECORDS_FINALIZER]
-            await self._write({**chaos, "metadata": {**chaos["metadata"], "finalizers": left}}, status)
-        elif status != chaos.get("status"):
-            await self._write(chaos, status)
-
     async def _write(self, chaos: Obj, status: Obj) -> Obj:
         """Its status has no door of its own."""
         try:
-            return await self._bench.api.update(KINDS[chaos["kind"]].resource, {**chaos, "status": status})
+            return await self._bench.api.update(
+                KINDS[chaos["kind"]].resource, {**chaos, "status": status}
+            )
         except NotFound:
             return chaos
 

@@ -1,4 +1,6 @@
-"""Installing what Chaos Mesh and workflows need on a cluster: the definitions, as far as it lacks them."""
+"""Installing what Chaos Mesh and workflows need on a cluster: the definitions, as far as it
+lacks them.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +39,16 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 PATIENCE = 120.0
 
 
 async def install(api: Api, clock: Clock, definitions: Iterable[Obj] = ()) -> None:
     """Returns when objects of these kinds can be made; what is there already stays as it is."""
-    wanted = tuple(definitions) or (*chaos_definitions(), *engine_definitions(), cron_workflow_definition())
+    wanted = tuple(definitions) or (
+        *chaos_definitions(),
+        *engine_definitions(),
+        cron_workflow_definition(),
+    )
     for definition in wanted:
         try:
             await api.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
@@ -52,7 +56,9 @@ async def install(api: Api, clock: Clock, definitions: Iterable[Obj] = ()) -> No
             """Somebody's own, or of an earlier run."""
     for definition in wanted:
         name = definition["metadata"]["name"]
-        await wait_for(api, clock, CUSTOM_RESOURCE_DEFINITIONS, name, condition=_established, timeout=PATIENCE)
+        await wait_for(
+            api, clock, CUSTOM_RESOURCE_DEFINITIONS, name, condition=_established, timeout=PATIENCE
+        )
 
 
 def _established(definition: Obj | None) -> bool:
@@ -66,8 +72,12 @@ def _established(definition: Obj | None) -> bool:
 NAME = "chaos-mesh"
 
 
-def actors(api_for: Callable[[str], Api], clock: Clock, chance: Chance, site: Site) -> list[tuple[str, Coroutine[Any, Any, Any]]]:
-    """Whoever starts them must start them in this order, once for a cluster that has the definitions."""
+def actors(
+    api_for: Callable[[str], Api], clock: Clock, chance: Chance, site: Site
+) -> list[tuple[str, Coroutine[Any, Any, Any]]]:
+    """Whoever starts them must start them in this order, once for a cluster that has the
+    definitions.
+    """
     informers = Informers(api_for("chaos-mesh-informers"), clock, chance)
     bench = Bench.of(NAME, api_for(NAME), clock, informers)
     effects = Effects(bench, site)

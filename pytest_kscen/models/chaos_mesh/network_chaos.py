@@ -1,7 +1,8 @@
-"""NetworkChaos: rules at the selected pods' ends of the network, which it asks afterwards what becomes of the packets.
+"""NetworkChaos: rules at the selected pods' ends of the network, which it asks afterwards what
+becomes of the packets.
 
-A pod is known by its address; one on the host's network is its machine. A rule goes with the network namespace that it is in.
-"""
+A pod is known by its address; one on the host's network is its machine. A rule goes with the
+network namespace that it is in."""
 
 from __future__ import annotations
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # One NetworkChaos as what decides on packets: between the ends that it has selected, and those
 # at which it aims. Pure.
 
@@ -43,11 +43,17 @@ class Outside(NamedTuple):
     port: int = 0
 
     def has(self, address: str, port: int) -> bool:
-        return bool(address) and ipaddress.ip_address(address) in self.network and self.port in {0, port}
+        return (
+            bool(address)
+            and ipaddress.ip_address(address) in self.network
+            and self.port in {0, port}
+        )
 
 
 class End(NamedTuple):
-    """Where packets come from or go to: an address, or a machine's own, which has no address here."""
+    """Where packets come from or go to: an address, or a machine's own, which has no address
+    here.
+    """
 
     machine: str
     address: str = ""
@@ -81,8 +87,12 @@ class Rule:
         self.ends.pop(target, None)
         if end:
             self.ends[target] = end
-        self._selected = frozenset(each.name for other, each in self.ends.items() if other.key == SELF)
-        self._aimed_at = frozenset(each.name for other, each in self.ends.items() if other.key != SELF)
+        self._selected = frozenset(
+            each.name for other, each in self.ends.items() if other.key == SELF
+        )
+        self._aimed_at = frozenset(
+            each.name for other, each in self.ends.items() if other.key != SELF
+        )
 
     def hits(self, source: End, target: End, port: int) -> bool:
         return (self.direction != "from" and self._meets(source, target, port)) or (
@@ -94,12 +104,20 @@ class Rule:
             return False
         if not self.has_target and not self.outside:
             return True  # all packets are meant
-        return there.name in self._aimed_at or any(each.has(there.address, port) for each in self.outside)
+        return there.name in self._aimed_at or any(
+            each.has(there.address, port) for each in self.outside
+        )
 
     def flows(self, target: Target) -> list[Flow]:
-        """Those by which an effect at this end shows itself; none if there is nobody at the other end."""
+        """Those by which an effect at this end shows itself; none if there is nobody at the
+        other end.
+        """
         here = self.ends[target]
-        return [flow for there, port in self._others(target) for flow in self._both_ways(target.key, here, there, port)]
+        return [
+            flow
+            for there, port in self._others(target)
+            for flow in self._both_ways(target.key, here, there, port)
+        ]
 
     def all_flows(self) -> list[Flow]:
         """At whichever end."""
@@ -125,7 +143,13 @@ class Rule:
 
 
 def flow_between(source: End, target: End, port: int = 0) -> Flow:
-    return Flow(source.machine, target.machine, port=port, source_address=source.address, target_address=target.address)
+    return Flow(
+        source.machine,
+        target.machine,
+        port=port,
+        source_address=source.address,
+        target_address=target.address,
+    )
 
 
 # What a NetworkChaos' action does to packets, read from its spec. Pure; what cannot be read is
@@ -153,7 +177,11 @@ def passage_of(spec: Obj) -> Passage:
 
 def _delay(spec: Obj) -> Passage:
     reorder = share((spec.get("reorder") or {}).get("reorder", "0"))
-    return Passage(delay=seconds_of_text(spec["latency"]), jitter=seconds_of_text(spec.get("jitter") or "0s"), reorder=reorder)
+    return Passage(
+        delay=seconds_of_text(spec["latency"]),
+        jitter=seconds_of_text(spec.get("jitter") or "0s"),
+        reorder=reorder,
+    )
 
 
 def _rate(spec: Obj) -> Passage:
@@ -190,7 +218,6 @@ def bits_per_second(rate: str) -> float:
     return float(number) * PREFIXES[prefix] * (8 if unit == "bps" else 1)
 
 
-
 DEVICES = ("", "eth0")
 
 
@@ -209,16 +236,16 @@ class NetworkEffect:
         if not self._rules:
             return OPEN
         if flow not in self._decided:
-            self._decided[flow] = self._decide(flow)
+            source, target = (
+                End(flow.source, flow.source_address),
+                End(flow.target, flow.target_address),
+            )
+            found = OPEN
+            for rule in self._rules.values():
+                if rule.hits(source, target, flow.port):
+                    found = rule.passage if found is OPEN else found.also(rule.passage)
+            self._decided[flow] = found
         return self._decided[flow]
-
-    def _decide(self, flow: Flow) -> Passage:
-        source, target = End(flow.source, flow.source_address), End(flow.target, flow.target_address)
-        found = OPEN
-        for rule in self._rules.values():
-            if rule.hits(source, target, flow.port):
-                found = rule.passage if found is OPEN else found.also(rule.passage)
-        return found
 
     async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:
         if pod is None:
@@ -229,7 +256,22 @@ class NetworkEffect:
         uid = chaos["metadata"]["uid"]
         if uid not in self._rules:
             try:
-                self._rules[uid] = await self._rule(chaos["spec"])
+                spec = chaos["spec"]
+                for device in (
+                    spec.get("device") or "",
+                    (spec.get("targetDevice") or "") if spec.get("target") else "",
+                ):
+                    if device not in DEVICES:
+                        raise ValueError(f'Cannot find device "{device}"')  # noqa: TRY301  # reported below
+                outside = [
+                    await self._names.resolve(each) for each in spec.get("externalTargets") or ()
+                ]
+                self._rules[uid] = Rule(
+                    spec.get("direction") or "to",
+                    passage_of(spec),
+                    bool(spec.get("target")),
+                    tuple(outside),
+                )
             except ValueError as why:
                 return Wait(str(why))
         rule = self._rules[uid]
@@ -238,22 +280,18 @@ class NetworkEffect:
             self._changed()
         return None
 
-    async def _rule(self, spec: Obj) -> Rule:
-        for device in (spec.get("device") or "", (spec.get("targetDevice") or "") if spec.get("target") else ""):
-            if device not in DEVICES:
-                raise ValueError(f'Cannot find device "{device}"')
-        outside = [await self._names.resolve(each) for each in spec.get("externalTargets") or ()]
-        return Rule(spec.get("direction") or "to", passage_of(spec), bool(spec.get("target")), tuple(outside))
-
     def unseen(self, chaos: Obj, target: Target) -> str:
         rule = self._rules[chaos["metadata"]["uid"]]
-        flows = rule.flows(target) or rule.all_flows()  # one that meets nobody but itself is as the others are
+        flows = (
+            rule.flows(target) or rule.all_flows()
+        )  # one that meets nobody but itself is as the others are
         if not flows:
             return "there is nobody at the other end"
         felt = all(self._network.passage(flow).covers(rule.passage) for flow in flows)
         return "" if felt else "its packets pass as before"
 
-    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:  # noqa: ARG002  # its rules go with it
+    # its rules go with it
+    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:  # noqa: ARG002
         rule = self._rules.get(chaos["metadata"]["uid"])
         if rule and target in rule.ends:
             rule.change(target, None)
@@ -301,7 +339,9 @@ class Names:
         return Outside(network, int(port or 0))
 
     async def _address_of(self, host: str) -> str:
-        bare = next((host.removesuffix(suffix) for suffix in SUFFIXES if host.endswith(suffix)), host)
+        bare = next(
+            (host.removesuffix(suffix) for suffix in SUFFIXES if host.endswith(suffix)), host
+        )
         name, _, namespace = bare.partition(".")
         service: Obj = {}
         if not dns1035_label(name) and not dns1123_label(namespace or "default"):
@@ -314,7 +354,9 @@ class Names:
         is_outside = "." in host and not host.endswith(NOBODYS) and not dns1123_subdomain(host)
         if not is_outside or await self._is_in_a_namespace(host):
             raise ValueError(f"lookup {host}: no such host")
-        place = hashlib.sha256(host.encode()).digest()[: (OUTSIDE.max_prefixlen - OUTSIDE.prefixlen) // 8]
+        place = hashlib.sha256(host.encode()).digest()[
+            : (OUTSIDE.max_prefixlen - OUTSIDE.prefixlen) // 8
+        ]
         return str(OUTSIDE[int.from_bytes(place)])
 
     async def _is_in_a_namespace(self, host: str) -> bool:

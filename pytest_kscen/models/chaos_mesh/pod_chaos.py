@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
-
 class PodKill:
     """What it has asked for is remembered, so that nobody else's deletion passes for its own."""
 
@@ -40,7 +37,11 @@ class PodKill:
         grace = chaos["spec"].get("gracePeriod") or 0
         try:
             await self._bench.api.plain.delete(
-                PODS, target.pod, target.namespace, grace_period=grace, precondition_uid=pod["metadata"]["uid"]
+                PODS,
+                target.pod,
+                target.namespace,
+                grace_period=grace,
+                precondition_uid=pod["metadata"]["uid"],
             )
         except (NotFound, Conflict):
             return GONE
@@ -50,7 +51,8 @@ class PodKill:
     def unseen(self, chaos: Obj, target: Target) -> str:  # noqa: ARG002  # it was seen to be gone
         return ""
 
-    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:  # noqa: ARG002  # nothing brings it back
+    # nothing brings it back
+    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:  # noqa: ARG002
         self._asked.get(chaos["metadata"]["uid"], {}).pop(target, None)
         return None
 
@@ -60,7 +62,6 @@ class PodKill:
 
 # container-kill: the container's run is ended from outside, and it is done when the pod's
 # status shows another run, or an end.
-
 
 
 class ContainerKill:
@@ -76,7 +77,11 @@ class ContainerKill:
         killed = self._killed.setdefault(chaos["metadata"]["uid"], {})
         status = status_of(pod, target.container)
         if target in killed:
-            return Wait() if status.get("containerID") == killed[target] and "running" in status["state"] else None
+            return (
+                Wait()
+                if status.get("containerID") == killed[target] and "running" in status["state"]
+                else None
+            )
         if self._site.kubelets is None or "running" not in (status.get("state") or {}):
             return Wait(f"container {target.id} does not run")
         try:
@@ -86,10 +91,12 @@ class ContainerKill:
         killed[target] = status["containerID"]
         return Wait()
 
-    def unseen(self, chaos: Obj, target: Target) -> str:  # noqa: ARG002  # it was seen to have ended
+    # it was seen to have ended
+    def unseen(self, chaos: Obj, target: Target) -> str:  # noqa: ARG002
         return ""
 
-    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:  # noqa: ARG002  # the kubelet starts it
+    # the kubelet starts it
+    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:  # noqa: ARG002
         self._killed.get(chaos["metadata"]["uid"], {}).pop(target, None)
         return None
 
@@ -113,10 +120,14 @@ LISTS = ("initContainers", "containers")
 
 
 async def nothing_works(container: ContainerContext) -> int:
-    """What a container does in that image: its command is not there; without one it waits, and serves nobody."""
+    """What a container does in that image: its command is not there; without one it waits, and
+    serves nobody.
+    """
     if container.command:
         container.exit_reason = "StartError"
-        container.termination_message = f'exec: "{container.command[0]}": executable file not found in $PATH'
+        container.termination_message = (
+            f'exec: "{container.command[0]}": executable file not found in $PATH'
+        )
         return NO_SUCH_PROGRAM
     container.set_ready(False)
     await container.stopping()
@@ -129,18 +140,25 @@ class PodFailure:
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
 
-    async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:  # noqa: ARG002  # all of the pod
+    # all of the pod
+    async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:  # noqa: ARG002
         if pod is None:
             return GONE
         by, images = _failed_by(pod)
         if (uid := chaos["metadata"]["uid"]) not in by:
-            images = images or {name: {each["name"]: each["image"] for each in pod["spec"].get(name) or ()} for name in LISTS}
+            images = images or {
+                name: {each["name"]: each["image"] for each in pod["spec"].get(name) or ()}
+                for name in LISTS
+            }
             swapped = {name: dict.fromkeys(there, IMAGE) for name, there in images.items()}
             return await self._swap(pod, [*by, uid], images, swapped) or Wait()
-        has_come = all(_has_failed(status_of(pod, each["name"])) for each in pod["spec"]["containers"])
+        has_come = all(
+            _has_failed(status_of(pod, each["name"])) for each in pod["spec"]["containers"]
+        )
         return None if has_come and not is_true(pod, "Ready") else Wait()
 
-    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:  # noqa: ARG002  # all of the pod
+    # all of the pod
+    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:  # noqa: ARG002
         by, images = _failed_by(pod) if pod else ([], {})
         if pod is None or (uid := chaos["metadata"]["uid"]) not in by:
             return None
@@ -150,11 +168,20 @@ class PodFailure:
 
     async def _swap(self, pod: Obj, by: list[str], kept: Obj, images: Obj) -> Gone | None:
         told = orjson.dumps({"by": by, "images": kept}).decode() if by else None
-        lists = {name: [{"name": each, "image": image} for each, image in there.items()] for name, there in images.items() if there}
+        lists = {
+            name: [{"name": each, "image": image} for each, image in there.items()]
+            for name, there in images.items()
+            if there
+        }
         metadata = pod["metadata"]
-        patch = {"metadata": {"uid": metadata["uid"], "annotations": {ANNOTATION: told}}, "spec": lists}
+        patch = {
+            "metadata": {"uid": metadata["uid"], "annotations": {ANNOTATION: told}},
+            "spec": lists,
+        }
         try:
-            await self._bench.api.patch(PODS, metadata["name"], patch, metadata["namespace"], patch_type=STRATEGIC_PATCH)
+            await self._bench.api.patch(
+                PODS, metadata["name"], patch, metadata["namespace"], patch_type=STRATEGIC_PATCH
+            )
         except (NotFound, Conflict):
             return GONE
         return None
@@ -163,7 +190,9 @@ class PodFailure:
         return ""
 
     def forget(self, chaos: Obj) -> None:
-        """The pods keep what they have: whoever takes the finalizer away takes that upon himself."""
+        """The pods keep what they have: whoever takes the finalizer away takes that upon
+        himself.
+        """
 
 
 def _failed_by(pod: Obj) -> tuple[list[str], Obj]:
@@ -198,11 +227,26 @@ class Marks:
         if (pod.get("status") or {}).get("phase") != "Running":
             return Wait(f"pod {target.pod} does not run")
         there = _mark_on(pod, chaos)
-        containers = sorted({*there.get("containers", ()), *([target.container] if target.container else ())})
-        wanted = {**_deed_of(chaos), **({"containers": containers} if containers else {})}
-        return None if there == wanted else (await self._write(chaos, pod, orjson.dumps(wanted).decode()) or Wait())
+        containers = sorted(
+            {*there.get("containers", ()), *([target.container] if target.container else ())}
+        )
+        metadata = chaos["metadata"]
+        deed = {name: value for name, value in chaos["spec"].items() if name not in CHOICE}
+        wanted = {
+            "kind": chaos["kind"],
+            "name": metadata["name"],
+            "namespace": metadata["namespace"],
+            **deed,
+            **({"containers": containers} if containers else {}),
+        }
+        return (
+            None
+            if there == wanted
+            else (await self._write(chaos, pod, orjson.dumps(wanted).decode()) or Wait())
+        )
 
-    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:  # noqa: ARG002  # all of the pod
+    # all of the pod
+    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:  # noqa: ARG002
         if pod and _mark_on(pod, chaos):
             await self._write(chaos, pod, None)
         return None
@@ -220,17 +264,13 @@ class Marks:
         return ""
 
     def forget(self, chaos: Obj) -> None:
-        """The pods keep what they have: whoever takes the finalizer away takes that upon himself."""
+        """The pods keep what they have: whoever takes the finalizer away takes that upon
+        himself.
+        """
 
 
 def key_of(chaos: Obj) -> str:
     return PREFIX + str(chaos["metadata"]["uid"])
-
-
-def _deed_of(chaos: Obj) -> Obj:
-    metadata = chaos["metadata"]
-    deed = {name: value for name, value in chaos["spec"].items() if name not in CHOICE}
-    return {"kind": chaos["kind"], "name": metadata["name"], "namespace": metadata["namespace"], **deed}
 
 
 def _mark_on(pod: Obj, chaos: Obj) -> Obj:

@@ -1,4 +1,5 @@
-"""The status of chaos: what is wanted of it now, what has become of each target, and the conditions that follow. Pure.
+"""The status of chaos: what is wanted of it now, what has become of each target, and the conditions
+that follow. Pure.
 
 A target that vanishes needs nothing more: it is not injected again, and counts as recovered.
 """
@@ -62,11 +63,16 @@ def left_of(chaos: Obj, now: float) -> float | None:
     duration = chaos["spec"].get("duration")
     if not duration or is_one_shot(chaos):
         return None
-    return max(0.0, epoch_of(chaos["metadata"]["creationTimestamp"]) + seconds_of_text(duration) - now)
+    return max(
+        0.0, epoch_of(chaos["metadata"]["creationTimestamp"]) + seconds_of_text(duration) - now
+    )
 
 
 def desired_phase(chaos: Obj, now: float) -> tuple[str, str]:
-    """What is wanted of it, and the reason of the event that says so. A ValueError says that its duration is none."""
+    """What is wanted of it, and the reason of the event that says so.
+
+    A ValueError says that its duration is none.
+    """
     if is_deleted(chaos):
         return STOP, "Deleted"
     if is_one_shot(chaos):  # it begins at once, and nobody says so
@@ -92,7 +98,11 @@ def new_record(target: Target) -> Obj:
 
 
 def injected(record: Obj, now: str) -> Obj:
-    return {**with_event(record, APPLY, SUCCEEDED, "", now), "phase": INJECTED, "injectedCount": record["injectedCount"] + 1}
+    return {
+        **with_event(record, APPLY, SUCCEEDED, "", now),
+        "phase": INJECTED,
+        "injectedCount": record["injectedCount"] + 1,
+    }
 
 
 def recovered(record: Obj, now: str, message: str = "") -> Obj:
@@ -111,7 +121,11 @@ def vanished(record: Obj, now: str) -> Obj:
 
 def waiting(record: Obj, why: str, now: str) -> Obj:
     """Why is said once."""
-    return {**with_event(record, APPLY, FAILED, why, now), "phase": WAIT} if why else {**record, "phase": WAIT}
+    return (
+        {**with_event(record, APPLY, FAILED, why, now), "phase": WAIT}
+        if why
+        else {**record, "phase": WAIT}
+    )
 
 
 def with_event(record: Obj, operation: str, result: str, message: str, now: str) -> Obj:
@@ -145,4 +159,8 @@ def status_of(chaos: Obj, desired: str, records: Sequence[Obj]) -> Obj:
     experiment = {**(old.get("experiment") or {}), "desiredPhase": desired}
     if records:
         experiment["containerRecords"] = list(records)
-    return {**old, "conditions": conditions_of(records, paused=is_paused(chaos)), "experiment": experiment}
+    return {
+        **old,
+        "conditions": conditions_of(records, paused=is_paused(chaos)),
+        "experiment": experiment,
+    }

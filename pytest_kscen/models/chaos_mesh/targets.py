@@ -1,4 +1,6 @@
-"""What chaos acts on: for each kind, where its selectors stand and whether they mean pods or containers; and a target's name."""
+"""What chaos acts on: for each kind, where its selectors stand and whether they mean pods or
+containers; and a target's name.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,6 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chance import Stream
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.objects.selectors import Requirement
-
 
 
 # Who is hit: the pods that a selector describes, and how many of them by a mode. Pure; chance
@@ -32,14 +32,20 @@ class NothingSelected(ValueError):
     """Why there is no target."""
 
 
-def selected(selector: Obj, namespace: str, pods: Mapping[Ref, Obj], nodes: Iterable[Obj]) -> list[Obj]:
+def selected(
+    selector: Obj, namespace: str, pods: Mapping[Ref, Obj], nodes: Iterable[Obj]
+) -> list[Obj]:
     """Pods in the order of their names. `namespace` is the chaos' own."""
     if named := selector.get("pods"):
         refs = (Ref(place, name) for place in sorted(named) for name in sorted(set(named[place])))
         return [pods[ref] for ref in refs if ref in pods]
     places = set(selector.get("namespaces") or (namespace,))
     where, asks = _machines(selector, nodes), _questions(selector)
-    near = (ref for ref, pod in pods.items() if ref.namespace in places and (where is None or pod["spec"].get("nodeName") in where))
+    near = (
+        ref
+        for ref, pod in pods.items()
+        if ref.namespace in places and (where is None or pod["spec"].get("nodeName") in where)
+    )
     found = {ref: pods[ref] for ref in near if all(ask(pods[ref]) for ask in asks)}
     return [found[ref] for ref in sorted(found)]
 
@@ -50,32 +56,41 @@ def _machines(selector: Obj, nodes: Iterable[Obj]) -> set[str] | None:
     if not named and not labels:
         return None
     labelled = (node["metadata"] for node in nodes) if labels else ()
-    return {*(named or ()), *(each["name"] for each in labelled if _holds(labels or {}, each.get("labels")))}
+    return {
+        *(named or ()),
+        *(each["name"] for each in labelled if _holds(labels or {}, each.get("labels"))),
+    }
 
 
 def _questions(selector: Obj) -> list[Callable[[Obj], bool]]:
     """What is asked of each pod; of what the selector does not speak, nothing."""
     labels, annotations = selector.get("labelSelectors"), selector.get("annotationSelectors")
-    expressions, fields, phases = _requirements(selector), selector.get("fieldSelectors"), selector.get("podPhaseSelectors")
+    read = requirements_of({"matchExpressions": selector.get("expressionSelectors") or ()})
+    if wrong := next((each.operator for each in read if each.operator not in OPERATORS), ""):
+        raise NothingSelected(f"{wrong!r} is no operator: there are {', '.join(OPERATORS)}")
+    expressions, fields, phases = (
+        read,
+        selector.get("fieldSelectors"),
+        selector.get("podPhaseSelectors"),
+    )
     asks: list[Callable[[Obj], bool]] = []
     if labels:
         asks.append(lambda pod: _holds(labels, pod["metadata"].get("labels")))
     if expressions:
-        asks.append(lambda pod: all(each.holds(pod["metadata"].get("labels") or {}) for each in expressions))
+        asks.append(
+            lambda pod: all(each.holds(pod["metadata"].get("labels") or {}) for each in expressions)
+        )
     if annotations:
         asks.append(lambda pod: _holds(annotations, pod["metadata"].get("annotations")))
     if fields:
-        asks.append(lambda pod: all(str(field_at(pod, path) or "") == value for path, value in fields.items()))
+        asks.append(
+            lambda pod: all(
+                str(field_at(pod, path) or "") == value for path, value in fields.items()
+            )
+        )
     if phases:
         asks.append(lambda pod: _is_in(phases, (pod.get("status") or {}).get("phase", "")))
     return asks
-
-
-def _requirements(selector: Obj) -> list[Requirement]:
-    read = requirements_of({"matchExpressions": selector.get("expressionSelectors") or ()})
-    if wrong := next((each.operator for each in read if each.operator not in OPERATORS), ""):
-        raise NothingSelected(f"{wrong!r} is no operator: there are {', '.join(OPERATORS)}")
-    return read
 
 
 def _holds(wanted: Mapping[str, str], there: Mapping[str, str] | None) -> bool:
@@ -123,9 +138,13 @@ def _number(mode: str, value: str, most: float) -> float:
     return number
 
 
-
 SELF, TARGET = ".", ".Target"
-ELSEWHERE = {"AWSChaos": "AWS", "AzureChaos": "Azure", "GCPChaos": "GCP", "PhysicalMachineChaos": "a physical machine"}
+ELSEWHERE = {
+    "AWSChaos": "AWS",
+    "AzureChaos": "Azure",
+    "GCPChaos": "GCP",
+    "PhysicalMachineChaos": "a physical machine",
+}
 """Kinds whose targets are not in a cluster, and where they are."""
 WHOLE_PODS = ("NetworkChaos", "HTTPChaos", "KernelChaos")
 """All others act on containers."""
@@ -154,7 +173,9 @@ class Target(NamedTuple):
         return cls(record["selectorKey"], namespace, pod, container)
 
 
-def targets_of(chaos: Obj, pods: Mapping[Ref, Obj], nodes: Iterable[Obj], chance: Stream) -> list[Target]:
+def targets_of(
+    chaos: Obj, pods: Mapping[Ref, Obj], nodes: Iterable[Obj], chance: Stream
+) -> list[Target]:
     """Chosen now, and never again."""
     found = []
     if place := ELSEWHERE.get(chaos["kind"]):
@@ -167,7 +188,11 @@ def targets_of(chaos: Obj, pods: Mapping[Ref, Obj], nodes: Iterable[Obj], chance
         except NothingSelected as why:
             raise NothingSelected(f"{'target: ' if key == TARGET else ''}{why}") from None
         refs = [(pod["metadata"]["namespace"], pod["metadata"]["name"], pod) for pod in hit]
-        found += [Target(key, place, name, each) for place, name, pod in refs for each in _containers(chaos, pod)]
+        found += [
+            Target(key, place, name, each)
+            for place, name, pod in refs
+            for each in _containers(chaos, pod)
+        ]
     return found
 
 
@@ -190,7 +215,6 @@ def _containers(chaos: Obj, pod: Obj) -> list[str]:
 # What the daemon asks of an effect.
 
 
-
 @dataclass(frozen=True, slots=True)
 class Wait:
     """Not yet, and why; the daemon asks again when the target has changed."""
@@ -207,16 +231,23 @@ GONE = Gone()
 
 
 class Effect(Protocol):
-    """On the pods, as they are now; one that is None has vanished, or another has taken its name."""
+    """On the pods, as they are now; one that is None has vanished, or another has taken its
+    name.
+    """
 
     async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:
         """None: all that can be done is done. Asked again until the effect is seen."""
 
     def unseen(self, chaos: Obj, target: Target) -> str:
-        """Why the effect cannot be seen yet; empty if it is there. Asked after all targets have been injected."""
+        """Why the effect cannot be seen yet; empty if it is there.
+
+        Asked after all targets have been injected.
+        """
 
     async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:
         """Undo what was done to this target; nothing of it is left in here."""
 
     def forget(self, chaos: Obj) -> None:
-        """It has gone, perhaps without being recovered, because somebody took its finalizer away."""
+        """It has gone, perhaps without being recovered, because somebody took its finalizer
+        away.
+        """

@@ -1,4 +1,5 @@
-"""Cilium's agents on the parent's nodes: they follow policies and the machines' pods, and decide on every flow between machines.
+"""Cilium's agents on the parent's nodes: they follow policies and the machines' pods, and decide on
+every flow between machines.
 
 What changes takes effect when the endpoints have been regenerated; decisions are kept until then.
 """
@@ -31,7 +32,10 @@ OVER = ("Succeeded", "Failed")
 
 
 class CiliumAgents:
-    """All of them, as one filter on the nested cluster's network. A machine is known by the label of its pod."""
+    """All of them, as one filter on the nested cluster's network.
+
+    A machine is known by the label of its pod.
+    """
 
     def __init__(self, informers: Informers, network: Network, namespace: str) -> None:
         self._namespace = namespace
@@ -41,7 +45,9 @@ class CiliumAgents:
         self._labels: dict[str, str] = {}
         self._decided: dict[Flow, bool] = {}
         self._informers = informers
-        self._pictures = [informers.of(resource) for resource in (NAMESPACES, PODS, CILIUM_NETWORK_POLICIES)]
+        self._pictures = [
+            informers.of(resource) for resource in (NAMESPACES, PODS, CILIUM_NETWORK_POLICIES)
+        ]
 
     async def run(self) -> Never:
         for picture in self._pictures:
@@ -76,7 +82,11 @@ class CiliumAgents:
     # --- changes ---
 
     def _policy_changed(self, new: Obj | None, old: Obj | None) -> None:
-        if new and old and (new.get("spec"), new.get("specs")) == (old.get("spec"), old.get("specs")):
+        if (
+            new
+            and old
+            and (new.get("spec"), new.get("specs")) == (old.get("spec"), old.get("specs"))
+        ):
             return
         ref = Ref.of(new or old)  # type: ignore[arg-type]  # one of them is there
         self._later(lambda: self._realize(ref, new))

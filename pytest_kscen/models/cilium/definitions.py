@@ -1,4 +1,6 @@
-"""Cilium's policies as a cluster knows them, so far as they say who may speak to whom over which ports."""
+"""Cilium's policies as a cluster knows them, so far as they say who may speak to whom over which
+ports.
+"""
 
 from __future__ import annotations
 
@@ -21,28 +23,45 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 _EXPRESSION = record(
-    {"key": TEXT, "operator": one_of("In", "NotIn", "Exists", "DoesNotExist"), "values": listing(TEXT)},
+    {
+        "key": TEXT,
+        "operator": one_of("In", "NotIn", "Exists", "DoesNotExist"),
+        "values": listing(TEXT),
+    },
     required=("key", "operator"),
 )
 _SELECTOR = record({"matchLabels": TEXTS_BY_NAME, "matchExpressions": listing(_EXPRESSION)})
 _ENTITY = one_of(
-    "all", "world", "cluster", "cluster-mesh", "host", "init", "ingress", "unmanaged", "remote-node", "health", "none",
+    "all", "world", "cluster", "cluster-mesh", "host", "init", "ingress", "unmanaged",
+    "remote-node", "health", "none",
     "kube-apiserver",
 )  # fmt: skip
 _PORT = record(
     {
-        "port": {"type": "string", "pattern": r"^([0-9]{1,5}|[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?)$"},
+        "port": {
+            "type": "string",
+            "pattern": r"^([0-9]{1,5}|[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?)$",
+        },
         "endPort": {"type": "integer", "format": "int32", "minimum": 0, "maximum": 65535},
-        "protocol": one_of("TCP", "UDP", "SCTP", "VRRP", "IGMP", "GRE", "IPIP", "IPV6", "ESP", "AH", "ANY"),
+        "protocol": one_of(
+            "TCP", "UDP", "SCTP", "VRRP", "IGMP", "GRE", "IPIP", "IPV6", "ESP", "AH", "ANY"
+        ),
     }
 )
 _ALLOWED_PORTS = record(
-    {"ports": listing(_PORT, maxItems=40), "rules": ANYTHING, "serverNames": listing(TEXT), "listener": ANYTHING}
+    {
+        "ports": listing(_PORT, maxItems=40),
+        "rules": ANYTHING,
+        "serverNames": listing(TEXT),
+        "listener": ANYTHING,
+    }
 )
 
 
 def _peers(way: str, *, denies: bool) -> dict[str, Obj]:
-    """One direction's rule: whom it is about, and which ports; the fields are AND-ed, their lists OR-ed."""
+    """One direction's rule: whom it is about, and which ports; the fields are AND-ed, their
+    lists OR-ed.
+    """
     fields = {
         f"{way}Endpoints": listing(_SELECTOR),
         f"{way}Entities": listing(_ENTITY),

@@ -1,8 +1,9 @@
-"""Cilium's decision: whether policies let a new flow pass from one party to another. Pure, and as its documents say.
+"""Cilium's decision: whether policies let a new flow pass from one party to another. Pure, and as
+its documents say.
 
-For each end that is a pod, with the policies of its namespace that select it, in the flow's direction there:
-a deny rule that matches ends it; without any rule the flow passes; else an allow rule must match.
-"""
+For each end that is a pod, with the policies of its namespace that select it, in the flow's
+direction there: a deny rule that matches ends it; without any rule the flow passes; else an allow
+rule must match."""
 
 from __future__ import annotations
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 NAMESPACE_LABELS = "io.cilium.k8s.namespace.labels."  # before a label of a pod's namespace
 CLUSTER = ("host", "remote-node", "kube-apiserver", "init", "health", "ingress", "unmanaged")
 TRANSPORTS = ("TCP", "UDP", "SCTP")
@@ -34,7 +33,9 @@ class Pod:
     labels: Mapping[str, str]
 
     @classmethod
-    def of(cls, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> Pod:
+    def of(
+        cls, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
+    ) -> Pod:
         theirs = {NAMESPACE_LABELS + key: value for key, value in namespace_labels.items()}
         return cls(namespace, {**theirs, **labels, POD_NAMESPACE: namespace})
 
@@ -69,7 +70,9 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What stands in one entry of ingress, egress and their denials; None where a field is not given."""
+    """What stands in one entry of ingress, egress and their denials; None where a field is not
+    given.
+    """
 
     selectors: tuple[Selector, ...] | None
     entities: tuple[str, ...] | None
@@ -78,18 +81,20 @@ class Rule:
     icmp: bool
 
     def matches(self, peer: Party, protocol: str, port: int) -> bool:
-        """An empty rule matches nothing; a list matches by any of its entries; all lists that are given must match."""
+        """An empty rule matches nothing; a list matches by any of its entries; all lists that
+        are given must match.
+        """
         peers = (self.selectors, self.entities, self.networks)
         if all(one is None for one in (*peers, self.ports)) and not self.icmp:
             return False
-        return self._has(peer) and self._carries(protocol, port)
-
-    def _has(self, peer: Party) -> bool:
         return (
             (self.selectors is None or _is_selected(peer, self.selectors))
             and (self.entities is None or any(_is_entity(peer, entity) for entity in self.entities))
-            and (self.networks is None or any(_is_within(peer, *network) for network in self.networks))
-        )
+            and (
+                self.networks is None
+                or any(_is_within(peer, *network) for network in self.networks)
+            )
+        ) and self._carries(protocol, port)
 
     def _carries(self, protocol: str, port: int) -> bool:
         if protocol == "ICMP":
@@ -121,23 +126,43 @@ class Policy:
         return party.namespace == self.namespace and _holds(self.subject, party.labels)
 
 
-def may_pass(policies: Sequence[Policy], source: Party, target: Party, protocol: str = "TCP", port: int = 0) -> bool:
+def may_pass(
+    policies: Sequence[Policy], source: Party, target: Party, protocol: str = "TCP", port: int = 0
+) -> bool:
     """Egress at the source and ingress at the target must both let it."""
     return _lets(
-        [policy.egress for policy in policies if isinstance(source, Pod) and policy.selects(source)], target, protocol, port
+        [
+            policy.egress
+            for policy in policies
+            if isinstance(source, Pod) and policy.selects(source)
+        ],
+        target,
+        protocol,
+        port,
     ) and _lets(
-        [policy.ingress for policy in policies if isinstance(target, Pod) and policy.selects(target)], source, protocol, port
+        [
+            policy.ingress
+            for policy in policies
+            if isinstance(target, Pod) and policy.selects(target)
+        ],
+        source,
+        protocol,
+        port,
     )
 
 
 def _lets(directions: Sequence[Direction], peer: Party, protocol: str, port: int) -> bool:
     if isinstance(peer, Outside) and peer.entity == "host":
         return True  # the node that a pod runs on always reaches it
-    if any(rule.matches(peer, protocol, port) for direction in directions for rule in direction.deny):
+    if any(
+        rule.matches(peer, protocol, port) for direction in directions for rule in direction.deny
+    ):
         return False
     if not any(direction.denies_the_rest for direction in directions):
         return True
-    return any(rule.matches(peer, protocol, port) for direction in directions for rule in direction.allow)
+    return any(
+        rule.matches(peer, protocol, port) for direction in directions for rule in direction.allow
+    )
 
 
 def _is_selected(peer: Party, selectors: tuple[Selector, ...]) -> bool:
@@ -175,7 +200,11 @@ def policies_of(obj: Obj) -> list[Policy]:
     """All that a CiliumNetworkPolicy says: its spec, and each of its specs."""
     namespace = obj["metadata"].get("namespace", "")
     specs = [obj.get("spec"), *(obj.get("specs") or ())]
-    return [_policy(spec, namespace) for spec in specs if spec and spec.get("endpointSelector") is not None]
+    return [
+        _policy(spec, namespace)
+        for spec in specs
+        if spec and spec.get("endpointSelector") is not None
+    ]
 
 
 def _policy(spec: Obj, namespace: str) -> Policy:
@@ -188,17 +217,28 @@ def _policy(spec: Obj, namespace: str) -> Policy:
 
 
 def _direction(spec: Obj, name: str, peer: str, namespace: str, *, is_closed: bool) -> Direction:
-    allow, deny = (tuple(_rule(rule, peer, namespace) for rule in spec.get(f"{name}{suffix}") or ()) for suffix in ("", "Deny"))
+    allow, deny = (
+        tuple(_rule(rule, peer, namespace) for rule in spec.get(f"{name}{suffix}") or ())
+        for suffix in ("", "Deny")
+    )
     return Direction(allow, deny, is_closed and bool(allow or deny))
 
 
 def _rule(rule: Obj, peer: str, namespace: str) -> Rule:
-    selectors, entities, listed = rule.get(f"{peer}Endpoints"), rule.get(f"{peer}Entities"), rule.get("toPorts")
+    selectors, entities, listed = (
+        rule.get(f"{peer}Endpoints"),
+        rule.get(f"{peer}Entities"),
+        rule.get("toPorts"),
+    )
     return Rule(
-        selectors=None if selectors is None else tuple(_peers(selector, namespace) for selector in selectors),
+        selectors=None
+        if selectors is None
+        else tuple(_peers(selector, namespace) for selector in selectors),
         entities=None if entities is None else tuple(entities),
         networks=_networks(rule, peer),
-        ports=tuple(_ports(one) for entry in listed for one in entry.get("ports") or ()) if listed else None,
+        ports=tuple(_ports(one) for entry in listed for one in entry.get("ports") or ())
+        if listed
+        else None,
         icmp=bool(rule.get("icmps")),
     )
 
@@ -209,7 +249,11 @@ def _networks(rule: Obj, peer: str) -> tuple[Range, ...] | None:
         return None
     return (
         *((_network(network), ()) for network in plain or ()),
-        *((_network(one["cidr"]), tuple(map(_network, one.get("except") or ()))) for one in sets or () if "cidr" in one),
+        *(
+            (_network(one["cidr"]), tuple(map(_network, one.get("except") or ())))
+            for one in sets or ()
+            if "cidr" in one
+        ),
     )
 
 
@@ -233,7 +277,10 @@ def _peers(selector: Obj, namespace: str) -> Selector:
 
 
 def _selector(selector: Obj) -> Selector:
-    return tuple(Requirement(_bare(part.key), part.operator, part.values) for part in requirements_of(selector))
+    return tuple(
+        Requirement(_bare(part.key), part.operator, part.values)
+        for part in requirements_of(selector)
+    )
 
 
 def _bare(key: str) -> str:

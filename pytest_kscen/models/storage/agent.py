@@ -1,4 +1,6 @@
-"""The life of an agent's pod: for each replica on its node, orders are read, the kernel is told, and its state is reported."""
+"""The life of an agent's pod: for each replica on its node, orders are read, the kernel is told,
+and its state is reported.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # When a kernel's state is told: what is bad or complete at once, what is on its way to be so
 # together, the rest along with it.
 
@@ -31,7 +32,11 @@ GOES = 1.0  # seconds within which it is seen whether a peer that was lost is to
 ARRIVES = 5.0  # seconds within which links that come and short resyncs have come
 PROGRESS_EVERY = 10.0  # seconds
 LATEST = 60.0  # seconds after which peers' roles and amounts are told, if nothing else was
-_UP_TO_DATE, CONNECTED, SYNC_TARGET = Disk.UP_TO_DATE, State.CONNECTED, Replication.SYNC_TARGET  # enumerations take their time
+_UP_TO_DATE, CONNECTED, SYNC_TARGET = (
+    Disk.UP_TO_DATE,
+    State.CONNECTED,
+    Replication.SYNC_TARGET,
+)  # enumerations take their time
 WHOLE = (_UP_TO_DATE, Disk.DISKLESS)
 
 
@@ -87,13 +92,25 @@ def is_filling(status: Status) -> bool:
 
 def _patience(replica: Replica, status: Status, told: Status | None) -> float:
     """The first that fits."""
-    if told == status or (replica.in_sync and replica.is_diskful and status.disk_state != _UP_TO_DATE):
+    if told == status or (
+        replica.in_sync and replica.is_diskful and status.disk_state != _UP_TO_DATE
+    ):
         return 0.0
     if told is None:
-        has_begun = not replica.initialized and status.disk_state == _UP_TO_DATE  # or else another disk would begin, too
-        return 0.0 if has_begun or _is_complete(status) or replica.in_quorum > status.quorum else ARRIVES
+        has_begun = (
+            not replica.initialized and status.disk_state == _UP_TO_DATE
+        )  # or else another disk would begin, too
+        return (
+            0.0
+            if has_begun or _is_complete(status) or replica.in_quorum > status.quorum
+            else ARRIVES
+        )
     before = told.connections
-    others = [node for node, link in status.connections.items() if node not in before or before[node].state is not link.state]
+    others = [
+        node
+        for node, link in status.connections.items()
+        if node not in before or before[node].state is not link.state
+    ]
     if not others and told[:-1] == status[:-1]:  # all but the connections
         return PROGRESS_EVERY if is_filling(status) else LATEST
     if _is_complete(status) or status.role is not told.role or _is_worse(status, told):
@@ -109,10 +126,11 @@ def _is_complete(status: Status) -> bool:
 
 
 def _is_worse(status: Status, told: Status) -> bool:
-    same_peers = status.connections.keys() == told.connections.keys()  # new ones come with new votes
+    same_peers = (
+        status.connections.keys() == told.connections.keys()
+    )  # new ones come with new votes
     alone = same_peers and told.quorum and not status.quorum
     return alone or (status.suspended and not told.suspended)
-
 
 
 NAME = "replicated-volume-agent"
@@ -136,14 +154,18 @@ class Agent:
     def __init__(self, plant: Plant, container: ContainerContext) -> None:
         self._plant = plant
         self._node = container.node
-        self._bench = Bench.of(f"{NAME} on {container.node}", container.api, container.clock, plant.informers)
+        self._bench = Bench.of(
+            f"{NAME} on {container.node}", container.api, container.clock, plant.informers
+        )
         self._configs: dict[str, Config] = {}
         self._read: dict[str, _Read] = {}
         self._pace = Pace()
 
     async def run(self) -> None:
         await self._plant.synced()
-        controller = self._bench.controller(self._reconcile, self._plant.volumes, self._plant.replicas)
+        controller = self._bench.controller(
+            self._reconcile, self._plant.volumes, self._plant.replicas
+        )
 
         def hear(volume: str) -> None:
             controller.enqueue_after(volume, SETTLES)
@@ -177,7 +199,9 @@ class Agent:
             return UNHEARD
         await self._bench.api.caught_up()  # ports that were given away just now are seen
         definition = self._plant.volumes.get(volume)
-        replicas = self._plant.readings.all_of(self._plant.replicas_by_volume.of(volume), definition)
+        replicas = self._plant.readings.all_of(
+            self._plant.replicas_by_volume.of(volume), definition
+        )
         ours = [replica for replica in replicas if replica.node == self._node]
         replica = next((one for one in ours if one.held), None)
         for one in ours:
@@ -187,11 +211,15 @@ class Agent:
             if not ours and self._plant.drbd.status(self._node, volume):
                 self._take_down(volume)
             return None
-        return await self._tend(definition, replica, [one for one in replicas if one is not replica])
+        return await self._tend(
+            definition, replica, [one for one in replicas if one is not replica]
+        )
 
     async def _tend(self, volume: Obj, replica: Replica, others: list[Replica]) -> float | None:
         name = volume["metadata"]["name"]
-        address = replica.address or Address(self._plant.machines[self._node].address, self._free_port())
+        address = replica.address or Address(
+            self._plant.machines[self._node].address, self._free_port()
+        )
         orders = self._orders_of(name, volume, replica, first=is_first(replica, others))
         status, refusal = self._obey(name, orders, orders.config) if orders.config else (None, "")
         report = Report(address, orders, status, {other.node: other for other in others}, refusal)
@@ -201,7 +229,10 @@ class Agent:
         return wait or (PROGRESS_EVERY if status and is_filling(status) else None)
 
     async def _tell(self, replica: Replica, report: Report) -> float | None:
-        """What is new, if it is time; else the seconds until it is. What has to be told now takes the rest along."""
+        """What is new, if it is time; else the seconds until it is.
+
+        What has to be told now takes the rest along.
+        """
         status, answer = report.status, report.answer(replica)
         wait = self._pace.wait(replica, status, answer, self._bench.now()) if status else 0.0
         if wait and replica.address:
@@ -216,7 +247,12 @@ class Agent:
         return wait or None
 
     def _orders_of(self, name: str, volume: Obj, replica: Replica, *, first: bool) -> Orders:
-        grounds = self._plant.generation.orders_by(volume, replica), replica.type, replica.address, first
+        grounds = (
+            self._plant.generation.orders_by(volume, replica),
+            replica.type,
+            replica.address,
+            first,
+        )
         known = self._read.get(name)
         if known and known.replica == replica.name and known.grounds == grounds:
             return known.orders
@@ -235,7 +271,10 @@ class Agent:
             status = drbd.status(node, volume)
         if status is None:
             return None, ""
-        is_primary, begins = status.role == PRIMARY, orders.first and status.disk_state != UP_TO_DATE
+        is_primary, begins = (
+            status.role == PRIMARY,
+            orders.first and status.disk_state != UP_TO_DATE,
+        )
         if is_primary == orders.primary and not begins:
             return status, ""
         try:
@@ -250,13 +289,17 @@ class Agent:
         return drbd.status(node, volume), ""
 
     async def _end(self, volume: str, replica: Replica, *, wipe: bool) -> None:
-        """The controller has let it go: so does the node, with its data, unless that is another one's."""
+        """The controller has let it go: so does the node, with its data, unless that is another
+        one's.
+        """
         self._pace.forget(replica.name)
         if wipe:
             self._take_down(volume)
         if AGENT_FINALIZER in replica.obj["metadata"].get("finalizers", ()):
             finalizers = without(replica.obj, AGENT_FINALIZER)
-            await perform(self._bench.api, [Hold(REPLICATED_VOLUME_REPLICAS, replica.obj, finalizers)])
+            await perform(
+                self._bench.api, [Hold(REPLICATED_VOLUME_REPLICAS, replica.obj, finalizers)]
+            )
 
     def _take_down(self, volume: str) -> None:
         self._plant.drbd.down(self._node, volume, wipe=True)

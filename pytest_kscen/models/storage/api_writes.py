@@ -1,4 +1,7 @@
-"""What is to be done to the API's objects, as data, and doing it. Nobody changes a deed; none is frozen, for many are made."""
+"""What is to be done to the API's objects, as data, and doing it.
+
+Nobody changes a deed; none is frozen, for many are made.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,9 @@ class Change:
 
 @dataclass(slots=True)
 class Hold:
-    """Put finalizers on an object, and take off all others, if nobody has written it since it was seen."""
+    """Put finalizers on an object, and take off all others, if nobody has written it since it
+    was seen.
+    """
 
     resource: Resource
     obj: Obj
@@ -71,7 +76,9 @@ async def perform(api: Api, deeds: Iterable[Deed]) -> None:
         match deed:
             case Tell():
                 obj = latest.get(key, deed.obj)
-                latest[key] = await api.update(deed.resource, {**obj, "status": deed.status}, subresource="status")
+                latest[key] = await api.update(
+                    deed.resource, {**obj, "status": deed.status}, subresource="status"
+                )
             case Make():
                 try:
                     await api.create(deed.resource, deed.obj)
@@ -84,6 +91,8 @@ async def perform(api: Api, deeds: Iterable[Deed]) -> None:
                 latest[key] = await api.update(deed.resource, {**deed.obj, "metadata": metadata})
             case Remove():
                 try:
-                    await api.delete(deed.resource, name, precondition_uid=deed.obj["metadata"]["uid"])
+                    await api.delete(
+                        deed.resource, name, precondition_uid=deed.obj["metadata"]["uid"]
+                    )
                 except NotFound:
                     continue

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 PENDING, ATTACHING, ATTACHED, DETACHING = "Pending", "Attaching", "Attached", "Detaching"
 PHASES = {
     "WaitingForReplica": ATTACHING,
@@ -32,8 +30,14 @@ class Standing(NamedTuple):
 
 
 def primaries(view: View, *, io_ready: bool) -> dict[str, bool]:
-    """Whether each replica is to be Primary. Demotion comes first; a second one waits until every kernel allows two."""
-    asked = {replica.name: replica.node in view.desired and replica.asked_primary for replica in view.replicas}
+    """Whether each replica is to be Primary.
+
+    Demotion comes first; a second one waits until every kernel allows two.
+    """
+    asked = {
+        replica.name: replica.node in view.desired and replica.asked_primary
+        for replica in view.replicas
+    }
     busy = [replica for replica in view.replicas if replica.primary or asked[replica.name]]
     for node in view.desired:
         replica = view.on(node)
@@ -47,7 +51,11 @@ def primaries(view: View, *, io_ready: bool) -> dict[str, bool]:
 
 
 def may_attach(replica: Replica) -> bool:
-    return not replica.leaving and bool(replica.online.holds) and TIE_BREAKER not in (replica.type, replica.actual_type)
+    return (
+        not replica.leaving
+        and bool(replica.online.holds)
+        and TIE_BREAKER not in (replica.type, replica.actual_type)
+    )
 
 
 def _allow_two(view: View) -> bool:
@@ -55,8 +63,12 @@ def _allow_two(view: View) -> bool:
 
 
 NO_REPLICA = Finding(holds=False, reason="WaitingForReplica", message="there is no replica yet")
-NOT_ATTACHED = Finding(holds=False, reason="NotAttached", message="the volume is not attached to the node")
-REPLICA_NOT_READY = Finding(holds=False, reason="ReplicaNotReady", message="the replica is not ready for I/O")
+NOT_ATTACHED = Finding(
+    holds=False, reason="NotAttached", message="the volume is not attached to the node"
+)
+REPLICA_NOT_READY = Finding(
+    holds=False, reason="ReplicaNotReady", message="the replica is not ready for I/O"
+)
 READY = Finding(holds=True, reason="Ready")
 
 
@@ -64,7 +76,13 @@ def standing(view: View, attachment: Attachment, *, io_ready: bool) -> Standing:
     replica = view.on(attachment.node)
     attached = _attached(view, attachment, replica, io_ready=io_ready)
     mirrored = replica.io_ready if replica else NO_REPLICA
-    ready = READY if attached.holds and mirrored.holds else REPLICA_NOT_READY if attached.holds else NOT_ATTACHED
+    ready = (
+        READY
+        if attached.holds and mirrored.holds
+        else REPLICA_NOT_READY
+        if attached.holds
+        else NOT_ATTACHED
+    )
     return Standing(_phase(attachment, attached), attached, mirrored, ready)
 
 
@@ -74,14 +92,27 @@ def _phase(attachment: Attachment, attached: Finding) -> str:
     return ATTACHED if attached.holds else PHASES.get(attached.reason, PENDING)
 
 
-def _attached(view: View, attachment: Attachment, replica: Replica | None, *, io_ready: bool) -> Finding:
+def _attached(
+    view: View, attachment: Attachment, replica: Replica | None, *, io_ready: bool
+) -> Finding:
     node = attachment.node
     if replica and replica.primary:
         return Finding(holds=True, reason="Attached", message=f"the replica on {node} is Primary")
     if not view.may_be_on(node):
-        return _not_local(view, node)
+        if len(view.diskful) < view.layout.diskful or not all(
+            replica.node for replica in view.diskful
+        ):
+            return Finding(
+                holds=False,
+                reason="LocalityNotSatisfied",
+                message=f"there is no replica with a disk on {node} yet",
+            )
+        words = f"every replica with a disk is on another node than {node}"
+        return Finding(holds=False, reason="UnableToProvideLocalVolumeAccess", message=words)
     if node not in view.desired:
-        return Finding(False, "WaitingForActiveAttachmentsToDetach", "others are attached, and no more may be")
+        return Finding(
+            False, "WaitingForActiveAttachmentsToDetach", "others are attached, and no more may be"
+        )
     return Finding(False, *_awaited(node, replica, io_ready=io_ready))
 
 
@@ -96,13 +127,6 @@ def _awaited(node: str, replica: Replica | None, *, io_ready: bool) -> tuple[str
     if not replica.online.holds:
         return "WaitingForReplica", f"the replica on {node} is not online yet"
     return "SettingPrimary", f"the replica on {node} is to become Primary"
-
-
-def _not_local(view: View, node: str) -> Finding:
-    if len(view.diskful) < view.layout.diskful or not all(replica.node for replica in view.diskful):
-        return Finding(holds=False, reason="LocalityNotSatisfied", message=f"there is no replica with a disk on {node} yet")
-    words = f"every replica with a disk is on another node than {node}"
-    return Finding(holds=False, reason="UnableToProvideLocalVolumeAccess", message=words)
 
 
 # When what is being deleted may go: pure rules.
@@ -126,7 +150,9 @@ def may_leave(view: View, replica: Replica, quorum: Quorum) -> bool:
     others = [other for other in view.living if other is not replica]
     online = sum(bool(other.online.holds) for other in others)
     ready = sum(other.is_diskful and bool(other.io_ready.holds) for other in others)
-    return online >= quorum.votes and (ready >= view.layout.io_ready or _stands_in_the_way(view, replica))
+    return online >= quorum.votes and (
+        ready >= view.layout.io_ready or _stands_in_the_way(view, replica)
+    )
 
 
 def _stands_in_the_way(view: View, replica: Replica) -> bool:

@@ -1,4 +1,6 @@
-"""The life of a controller's pod: it waits for the lease, and as long as it holds it, it looks after every volume."""
+"""The life of a controller's pod: it waits for the lease, and as long as it holds it, it looks
+after every volume.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from pytest_kscen.models.storage.system import Plant
     from pytest_kscen.models.storage.volume_view import Attachment
     from pytest_kscen.objects.resources import Obj
-
 
 
 # Leader election: whoever holds the Lease leads; who does not renew it in time has lost it, and
@@ -89,33 +90,33 @@ class Lease:
                 return runs_out - self._clock.now()
             await self._write(lease)
         except NotFound:
-            return await self._seconds_to_wait_for_the_first()
+            metadata = {"name": LEASE_NAME, "namespace": NAMESPACE}
+            new = {
+                "apiVersion": LEASES.api_version,
+                "kind": LEASES.kind,
+                "metadata": metadata,
+                "spec": claimed(self._holder, LASTS, self._clock.now()),
+            }
+            try:
+                self._lease = await self._api.create(LEASES, new, NAMESPACE)
+            except (AlreadyExists, ApiError, OSError):
+                return ASK_AGAIN
+            return 0
         except (ApiError, OSError):
             return ASK_AGAIN
         return 0
 
-    async def _seconds_to_wait_for_the_first(self) -> float:
-        metadata = {"name": LEASE_NAME, "namespace": NAMESPACE}
-        new = {
-            "apiVersion": LEASES.api_version,
-            "kind": LEASES.kind,
-            "metadata": metadata,
-            "spec": claimed(self._holder, LASTS, self._clock.now()),
-        }
-        try:
-            self._lease = await self._api.create(LEASES, new, NAMESPACE)
-        except (AlreadyExists, ApiError, OSError):
-            return ASK_AGAIN
-        return 0
-
     async def _write(self, lease: Obj) -> None:
-        self._lease = await self._api.update(LEASES, {**lease, "spec": claimed(self._holder, LASTS, self._clock.now(), lease)})
-
+        self._lease = await self._api.update(
+            LEASES, {**lease, "spec": claimed(self._holder, LASTS, self._clock.now(), lease)}
+        )
 
 
 CONTROLLER_NAME = "replicated-volume-controller"
 MINORS = 2**20
-SETTLES = 0.05  # seconds within which what belongs together has come in, so that it is told together
+SETTLES = (
+    0.05  # seconds within which what belongs together has come in, so that it is told together
+)
 TOGETHER = 1.0  # seconds within which what nobody waits for is told, so that it is told once
 
 _PLACE = attrgetter("number", "name")
@@ -149,7 +150,9 @@ class Leader:
         )
 
     async def run(self) -> None:
-        lease = Lease(self._container.api, self._container.clock, self._container.pod["metadata"]["name"])
+        lease = Lease(
+            self._container.api, self._container.clock, self._container.pod["metadata"]["name"]
+        )
         await self._plant.synced()
         await lease.acquire()
         self._container.write("became the leader\n")
@@ -171,22 +174,42 @@ class Leader:
     def _controller(self) -> Controller[str]:
         """Everything that there is wants a look."""
         plant = self._plant
-        controller = self._bench.controller(self._reconcile, plant.volumes, plant.replicas, plant.attachments, plant.classes)
+        controller = self._bench.controller(
+            self._reconcile, plant.volumes, plant.replicas, plant.attachments, plant.classes
+        )
         known = [volume["metadata"]["name"] for volume in plant.volumes]
-        concerned = [one["spec"]["replicatedVolumeName"] for one in [*plant.replicas, *plant.attachments]]
+        concerned = [
+            one["spec"]["replicatedVolumeName"] for one in [*plant.replicas, *plant.attachments]
+        ]
         for name in dict.fromkeys([*known, *concerned]):
             controller.enqueue(name)
         return controller
 
     async def _reconcile(self, name: str) -> float | None:
-        await self._bench.api.caught_up()  # numbers and room that others were given just now are seen
+        await (
+            self._bench.api.caught_up()
+        )  # numbers and room that others were given just now are seen
         volume = self._plant.volumes.get(name)
         if volume is None:
             self._news.pop(name, None)
             self._untold.pop(name, None)
             await perform(self._bench.api, self._without_volume(name))
             return None
-        if due := self._due(name, volume):
+        # What was to be told by now, if it stands as it was decided: nobody has been there
+        # since.
+        untold = self._untold.pop(name, None)
+        if (
+            untold is None
+            or untold.volume is not volume
+            or not all(map(self._is_latest, untold.deeds))
+        ):
+            due: list[Tell] = []
+        elif self._news[name] + TOGETHER > self._bench.now():
+            due = []
+        else:
+            del self._news[name]
+            due = untold.deeds
+        if due:
             await perform(self._bench.api, due)
             return None
         view = self._view(volume)
@@ -203,16 +226,6 @@ class Leader:
             raise
         return wait if wait < math.inf else None
 
-    def _due(self, name: str, volume: Obj) -> list[Tell]:
-        """What was to be told by now, if it stands as it was decided: nobody has been there since."""
-        untold = self._untold.pop(name, None)
-        if untold is None or untold.volume is not volume or not all(map(self._is_latest, untold.deeds)):
-            return []
-        if self._news[name] + TOGETHER > self._bench.now():
-            return []
-        del self._news[name]
-        return untold.deeds
-
     def _is_latest(self, deed: Tell) -> bool:
         return self._plant.informers.of(deed.resource).get(deed.obj["metadata"]["name"]) is deed.obj
 
@@ -224,14 +237,19 @@ class Leader:
             wait = self._news.setdefault(name, self._bench.now()) + TOGETHER - self._bench.now()
             if wait > 0:
                 self._untold[name] = _Untold(view.volume, later)
-                return [deed for deed in deeds if not isinstance(deed, Tell) or deed.is_urgent], wait
+                return [
+                    deed for deed in deeds if not isinstance(deed, Tell) or deed.is_urgent
+                ], wait
         self._news.pop(name, None)
         return deeds, math.inf
 
     def _view(self, volume: Obj) -> View:
         plant, name = self._plant, volume["metadata"]["name"]
         storage_class = plant.classes.get(volume["spec"].get("replicatedStorageClassName", ""))
-        replicas = sorted(plant.readings.judged(plant.replicas_by_volume.of(name), volume, plant.fleet), key=_PLACE)
+        replicas = sorted(
+            plant.readings.judged(plant.replicas_by_volume.of(name), volume, plant.fleet),
+            key=_PLACE,
+        )
         doubles = doubles_of(replicas)
         return View(
             name=name,
@@ -249,7 +267,9 @@ class Leader:
         return [self._plant.readings.attachment(obj) for obj in found]
 
     def _without_volume(self, name: str) -> list[Deed]:
-        """Attachments of a volume that is not there wait for it; what is left of its replicas may go."""
+        """Attachments of a volume that is not there wait for it; what is left of its replicas
+        may go.
+        """
         generation, now = self._plant.generation, self._bench.timestamp()
         deeds: list[Deed] = []
         for attachment in self._attachments(name):
@@ -263,11 +283,19 @@ class Leader:
         for obj in self._plant.replicas_by_volume.of(name):
             replica = self._plant.readings.of(obj, None)
             if replica.leaving and replica.held:
-                deeds.append(Hold(REPLICATED_VOLUME_REPLICAS, obj, attachment_rules.without(obj, CONTROLLER_FINALIZER)))
+                deeds.append(
+                    Hold(
+                        REPLICATED_VOLUME_REPLICAS,
+                        obj,
+                        attachment_rules.without(obj, CONTROLLER_FINALIZER),
+                    )
+                )
         return deeds
 
 
-_WAITING = Finding(holds=False, reason="WaitingForReplicatedVolume", message="there is no such volume")
+_WAITING = Finding(
+    holds=False, reason="WaitingForReplicatedVolume", message="there is no such volume"
+)
 LONELY = attachment_rules.Standing(
     phase=attachment_rules.PENDING,
     attached=_WAITING,

@@ -1,7 +1,7 @@
 """What the controller does about a volume that looks like this: a pure decision, deed by deed.
 
-Replicas first: as long as some are to be made, changed or removed, nothing is told of those that are there.
-"""
+Replicas first: as long as some are to be made, changed or removed, nothing is told of those that
+are there."""
 
 from __future__ import annotations
 
@@ -33,17 +33,20 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-
 # Making a volume's replicas what its layout asks for: deeds, numbers and nodes. Pure.
 
 
-
 def hold(view: View) -> list[Deed]:
-    """Whatever is ours or concerns us is not to vanish without us. The volume's own comes with its first status."""
+    """Whatever is ours or concerns us is not to vanish without us.
+
+    The volume's own comes with its first status.
+    """
     deeds: list[Deed] = []
     for replica in view.living:
         if not replica.held or (replica.node and not replica.tended):
-            wanted = attachment_rules.with_finalizers(replica.obj, *attachment_rules.finalizers_of_replica(replica.node))
+            wanted = attachment_rules.with_finalizers(
+                replica.obj, *attachment_rules.finalizers_of_replica(replica.node)
+            )
             deeds.append(Hold(REPLICATED_VOLUME_REPLICAS, replica.obj, wanted))
     return deeds
 
@@ -56,10 +59,16 @@ def form(view: View, means: Means) -> list[Deed]:
     homes = [hands.find(DISKFUL) for _ in range(missing)]
     wrong = volume_view.changes(view, homes, tie_breakers)
     hands.leave_alone([*wrong.surplus, *wrong.converted])
-    deeds: list[Deed] = [Remove(REPLICATED_VOLUME_REPLICAS, replica.obj) for replica in wrong.surplus]
+    deeds: list[Deed] = [
+        Remove(REPLICATED_VOLUME_REPLICAS, replica.obj) for replica in wrong.surplus
+    ]
     to_access = {"spec": {"type": ACCESS}}
-    deeds += [Change(REPLICATED_VOLUME_REPLICAS, replica.obj, to_access) for replica in wrong.converted]
-    for replica in sorted(view.homeless, key=lambda one: not one.is_diskful):  # whoever needs a node most comes first
+    deeds += [
+        Change(REPLICATED_VOLUME_REPLICAS, replica.obj, to_access) for replica in wrong.converted
+    ]
+    for replica in sorted(
+        view.homeless, key=lambda one: not one.is_diskful
+    ):  # whoever needs a node most comes first
         if replica not in wrong.surplus:
             deeds += hands.settle(replica) or hands.stand_in(replica)
     for node in homes:
@@ -73,7 +82,10 @@ def form(view: View, means: Means) -> list[Deed]:
 
 
 def _missing_disks(view: View, generation: Generation) -> int:
-    """The first of them gets the volume's data before there are others. Who goes before it has had them was never one."""
+    """The first of them gets the volume's data before there are others.
+
+    Who goes before it has had them was never one.
+    """
     there = view.diskful
     if len(there) >= view.layout.diskful:
         return 0
@@ -101,7 +113,9 @@ class _Hands:
 
     def find(self, type_: str) -> str:
         """A node for one of this type, if there is one: nobody else gets it."""
-        node = volume_view.place(self._view, type_, self._nodes, self._means.load, self._means.chance)
+        node = volume_view.place(
+            self._view, type_, self._nodes, self._means.load, self._means.chance
+        )
         if node:
             self._nodes.append(node)
             self._disks += type_ == DISKFUL
@@ -112,22 +126,36 @@ class _Hands:
         node = self.find(replica.type)
         if not node:
             return []
-        finalizers = attachment_rules.with_finalizers(replica.obj, *attachment_rules.finalizers_of_replica(node))
+        finalizers = attachment_rules.with_finalizers(
+            replica.obj, *attachment_rules.finalizers_of_replica(node)
+        )
         return [
-            Change(REPLICATED_VOLUME_REPLICAS, replica.obj, {"spec": {"nodeName": node}, "metadata": {"finalizers": finalizers}})
+            Change(
+                REPLICATED_VOLUME_REPLICAS,
+                replica.obj,
+                {"spec": {"nodeName": node}, "metadata": {"finalizers": finalizers}},
+            )
         ]
 
     def stand_in(self, replica: Replica) -> list[Deed]:
-        """Where no node is free for a disk that the class asks for, somebody who is there without one gets it."""
+        """Where no node is free for a disk that the class asks for, somebody who is there
+        without one gets it.
+        """
         if not replica.is_diskful or self._disks >= self._view.layout.diskful:
             return []
         taken = [node for node in self._nodes if node not in self._able]
-        other = self._able.pop(volume_view.place(self._view, DISKFUL, taken, self._means.load, self._means.chance), None)
+        other = self._able.pop(
+            volume_view.place(self._view, DISKFUL, taken, self._means.load, self._means.chance),
+            None,
+        )
         if other is None:
             return []
         self._disks += 1
         to_disk = {"spec": {"type": DISKFUL}}
-        return [Change(REPLICATED_VOLUME_REPLICAS, other.obj, to_disk), Remove(REPLICATED_VOLUME_REPLICAS, replica.obj)]
+        return [
+            Change(REPLICATED_VOLUME_REPLICAS, other.obj, to_disk),
+            Remove(REPLICATED_VOLUME_REPLICAS, replica.obj),
+        ]
 
     def make(self, type_: str, node: str) -> list[Deed]:
         number = volume_view.free_number(self._numbers)
@@ -151,7 +179,11 @@ def _replica(view: View, number: int, type_: str, node: str) -> Obj:
         "finalizers": attachment_rules.finalizers_of_replica(node),
         "ownerReferences": [owner],
     }
-    spec = {"replicatedVolumeName": view.name, "type": type_, **({"nodeName": node} if node else {})}
+    spec = {
+        "replicatedVolumeName": view.name,
+        "type": type_,
+        **({"nodeName": node} if node else {}),
+    }
     return {
         "apiVersion": REPLICATED_VOLUME_REPLICAS.api_version,
         "kind": REPLICATED_VOLUME_REPLICAS.kind,
@@ -164,15 +196,24 @@ def _replica(view: View, number: int, type_: str, node: str) -> Obj:
 # each object.
 
 
-
 def tell(view: View, means: Means, decision: Decision) -> list[Deed]:
     now = timestamp_of(means.now())
     deeds = _of_replicas(view, means, decision, now) + _of_attachments(view, means, decision, now)
     if view.leaving and not view.replicas:
         return deeds
-    if not view.leaving and CONTROLLER_FINALIZER not in view.volume["metadata"].get("finalizers", ()):
-        deeds.append(Hold(REPLICATED_VOLUMES, view.volume, attachment_rules.with_finalizers(view.volume, CONTROLLER_FINALIZER)))
-    return deeds + _say(means, REPLICATED_VOLUMES, view.volume, means.generation.tell_volume(view, decision, now))
+    if not view.leaving and CONTROLLER_FINALIZER not in view.volume["metadata"].get(
+        "finalizers", ()
+    ):
+        deeds.append(
+            Hold(
+                REPLICATED_VOLUMES,
+                view.volume,
+                attachment_rules.with_finalizers(view.volume, CONTROLLER_FINALIZER),
+            )
+        )
+    return deeds + _say(
+        means, REPLICATED_VOLUMES, view.volume, means.generation.tell_volume(view, decision, now)
+    )
 
 
 def _of_replicas(view: View, means: Means, decision: Decision, now: str) -> list[Deed]:
@@ -190,11 +231,18 @@ def _of_attachments(view: View, means: Means, decision: Decision, now: str) -> l
     deeds: list[Deed] = []
     for attachment in view.attachments:
         deeds += _hold_attachment(attachment)
-        if attachment.leaving and (not attachment.held or attachment_rules.is_detached(view, attachment)):
+        if attachment.leaving and (
+            not attachment.held or attachment_rules.is_detached(view, attachment)
+        ):
             continue
-        standing = attachment_rules.standing(view, attachment, io_ready=bool(decision.io_ready.holds))
+        standing = attachment_rules.standing(
+            view, attachment, io_ready=bool(decision.io_ready.holds)
+        )
         replica = view.on(attachment.node)
-        grounds = standing, replica.obj["metadata"]["resourceVersion"] if replica else None  # to compare it whole takes work
+        grounds = (
+            standing,
+            replica.obj["metadata"]["resourceVersion"] if replica else None,
+        )  # to compare it whole takes work
         if means.readings.is_told(attachment, grounds):
             continue
         status = means.generation.tell_attachment(view, attachment, standing, now)
@@ -202,7 +250,9 @@ def _of_attachments(view: View, means: Means, decision: Decision, now: str) -> l
     return deeds
 
 
-def _say_of(means: Means, resource: Resource, part: Replica | Attachment, grounds: object, status: Obj) -> list[Deed]:
+def _say_of(
+    means: Means, resource: Resource, part: Replica | Attachment, grounds: object, status: Obj
+) -> list[Deed]:
     """It is not worked out again as long as it stands on the same grounds."""
     new = _say(means, resource, part.obj, status)
     means.readings.note_told(part, grounds, status if new else None)
@@ -234,7 +284,6 @@ def _hold_attachment(attachment: Attachment) -> list[Deed]:
     return [Hold(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, finalizers)]
 
 
-
 PROMPT = 2.0  # seconds within which an agent that works answers
 
 
@@ -243,26 +292,41 @@ def decide(view: View, means: Means) -> list[Deed]:
         return [*_turn_away(view), *forming]
     decision = _decision(view, means)
     deeds = [*_turn_away(view), *_remove_all(view), *_let_go(view, decision.quorum)]
-    return deeds if is_about_to_change(view, means.now()) or _is_over(view) else [*deeds, *tell(view, means, decision)]
+    return (
+        deeds
+        if is_about_to_change(view, means.now()) or _is_over(view)
+        else [*deeds, *tell(view, means, decision)]
+    )
 
 
 def is_about_to_change(view: View, now: float) -> bool:
-    """Whether a new replica's agent works and will tell an address at once: what is told, is told then."""
+    """Whether a new replica's agent works and will tell an address at once: what is told, is
+    told then.
+    """
     for replica in view.silent:
-        if not view.host(replica).trouble and now < epoch_of(replica.obj["metadata"]["creationTimestamp"]) + PROMPT:
+        if (
+            not view.host(replica).trouble
+            and now < epoch_of(replica.obj["metadata"]["creationTimestamp"]) + PROMPT
+        ):
             return True
     return False
 
 
 def _is_over(view: View) -> bool:
-    """Whether the volume and all of its replicas are on their way out: they have been told of, and nobody uses them."""
+    """Whether the volume and all of its replicas are on their way out: they have been told of,
+    and nobody uses them.
+    """
     return view.leaving and not view.actual and not view.living
 
 
 def _turn_away(view: View) -> list[Deed]:
     """Nobody tends a second replica on a node, so nobody is to wait for it either."""
     return [
-        Hold(REPLICATED_VOLUME_REPLICAS, one.obj, attachment_rules.without(one.obj, CONTROLLER_FINALIZER))
+        Hold(
+            REPLICATED_VOLUME_REPLICAS,
+            one.obj,
+            attachment_rules.without(one.obj, CONTROLLER_FINALIZER),
+        )
         if one.leaving
         else Remove(REPLICATED_VOLUME_REPLICAS, one.obj)
         for one in view.doubles
@@ -279,12 +343,20 @@ def _remove_all(view: View) -> list[Deed]:
 
 def _let_go(view: View, quorum: Quorum) -> list[Deed]:
     deeds: list[Deed] = [
-        Hold(REPLICATED_VOLUME_REPLICAS, replica.obj, attachment_rules.without(replica.obj, CONTROLLER_FINALIZER))
+        Hold(
+            REPLICATED_VOLUME_REPLICAS,
+            replica.obj,
+            attachment_rules.without(replica.obj, CONTROLLER_FINALIZER),
+        )
         for replica in view.going
         if attachment_rules.may_leave(view, replica, quorum)
     ]
     for attachment in view.attachments:
-        if attachment.leaving and attachment.held and attachment_rules.is_detached(view, attachment):
+        if (
+            attachment.leaving
+            and attachment.held
+            and attachment_rules.is_detached(view, attachment)
+        ):
             finalizers = attachment_rules.without(attachment.obj, CONTROLLER_FINALIZER)
             deeds.append(Hold(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, finalizers))
     if view.leaving and not view.replicas and not view.doubles:
@@ -312,7 +384,6 @@ def _decision(view: View, means: Means) -> Decision:
 
 
 # What decisions may draw on beside the view.
-
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,6 @@
-"""Installing the storage: definitions first, then a pool, classes, node labels, and the pods that it works through."""
+"""Installing the storage: definitions first, then a pool, classes, node labels, and the pods
+that it works through.
+"""
 
 from __future__ import annotations
 
@@ -45,22 +47,29 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-
-
 PATIENCE = 120.0
 GENERATION = "kscen.io/storage-generation"
-CLASSES = {"none": "None", "availability": "Availability", "consistency-and-availability": "ConsistencyAndAvailability"}
+CLASSES = {
+    "none": "None",
+    "availability": "Availability",
+    "consistency-and-availability": "ConsistencyAndAvailability",
+}
 
 
 async def is_installed(api: Api) -> str:
-    """The generation of the storage that is there, ours from an earlier run or somebody's own; empty if there is none."""
+    """The generation of the storage that is there, ours from an earlier run or somebody's own;
+    empty if there is none.
+    """
     try:
         definition = await api.get(CUSTOM_RESOURCE_DEFINITIONS, REPLICATED_VOLUMES.qualified)
     except NotFound:
         return ""
     if told := (definition["metadata"].get("annotations") or {}).get(GENERATION):
         return str(told)
-    status = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"].get("status") or {}
+    status = (
+        definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"].get("status")
+        or {}
+    )
     return "effectiveLayout" if "effectiveLayout" in (status.get("properties") or {}) else DEFAULT
 
 
@@ -72,18 +81,39 @@ async def install(api: Api, clock: Clock, generation: str = DEFAULT) -> None:
         await api.create(CUSTOM_RESOURCE_DEFINITIONS, {**definition, "metadata": marked})
     for definition in chosen.definitions:
         name = definition["metadata"]["name"]
-        await wait_for(api, clock, CUSTOM_RESOURCE_DEFINITIONS, name, condition=_established, timeout=PATIENCE)
-    nodes = [node["metadata"]["name"] for node in (await api.list(NODES)).items if not _is_tainted(node)]
+        await wait_for(
+            api, clock, CUSTOM_RESOURCE_DEFINITIONS, name, condition=_established, timeout=PATIENCE
+        )
+    nodes = [
+        node["metadata"]["name"] for node in (await api.list(NODES)).items if not _is_tainted(node)
+    ]
     await _create(api, REPLICATED_STORAGE_POOLS, pool(nodes), chosen.status_of_pool(nodes))
     for name, replication in (CLASSES | chosen.classes).items():
-        await _create(api, REPLICATED_STORAGE_CLASSES, storage_class(name, replication), chosen.status_of_class(replication))
+        await _create(
+            api,
+            REPLICATED_STORAGE_CLASSES,
+            storage_class(name, replication),
+            chosen.status_of_class(replication),
+        )
     for node in nodes:
         await api.patch(NODES, node, {"metadata": {"labels": {NODE_LABEL: ""}}})
-    await api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    await api.create(
+        NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    )
     await api.create(DEPLOYMENTS, CONTROLLER)
     await api.create(DAEMON_SETS, AGENT)
-    await wait_for(api, clock, DEPLOYMENTS, "controller", NAMESPACE, condition=_controllers_ready, timeout=PATIENCE)
-    await wait_for(api, clock, DAEMON_SETS, "agent", NAMESPACE, condition=_agents_ready, timeout=PATIENCE)
+    await wait_for(
+        api,
+        clock,
+        DEPLOYMENTS,
+        "controller",
+        NAMESPACE,
+        condition=_controllers_ready,
+        timeout=PATIENCE,
+    )
+    await wait_for(
+        api, clock, DAEMON_SETS, "agent", NAMESPACE, condition=_agents_ready, timeout=PATIENCE
+    )
 
 
 async def _create(api: Api, resource: Resource, obj: Obj, status: Obj) -> None:
@@ -117,9 +147,13 @@ def _agents_ready(daemon_set: Obj | None) -> bool:
 # Attaching the storage to a cluster: from now on its images do what the storage's programs do.
 
 
+def attach(
+    site: Site, informers: Informers, clock: Clock, chance: Chance, generation: str = DEFAULT
+) -> Plant:
+    """Once for a cluster, before the storage's pods start.
 
-def attach(site: Site, informers: Informers, clock: Clock, chance: Chance, generation: str = DEFAULT) -> Plant:
-    """Once for a cluster, before the storage's pods start. The kernels that are returned outlive all pods."""
+    The kernels that are returned outlive all pods.
+    """
     plant = Plant(site, informers, clock, chance, GENERATIONS[generation])
 
     async def lead(container: ContainerContext) -> int:
@@ -129,5 +163,7 @@ def attach(site: Site, informers: Informers, clock: Clock, chance: Chance, gener
         return await plant.staff(container, Agent(plant, container).run())
 
     for app, behaviour in {"controller": lead, "agent": tend}.items():
-        site.images.register(own(behaviour, LostError), image=IMAGE.format(app=app), namespace=NAMESPACE)
+        site.images.register(
+            own(behaviour, LostError), image=IMAGE.format(app=app), namespace=NAMESPACE
+        )
     return plant

@@ -1,4 +1,6 @@
-"""What is installed beside the definitions: a pool, classes, and the pods that the storage works through."""
+"""What is installed beside the definitions: a pool, classes, and the pods that the storage works
+through.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ def pool(nodes: Iterable[str]) -> Obj:
         "apiVersion": REPLICATED_STORAGE_POOLS.api_version,
         "kind": REPLICATED_STORAGE_POOLS.kind,
         "metadata": {"name": POOL},
-        "spec": {"type": "LVM", "lvmVolumeGroups": [{"name": VOLUME_GROUP.format(node=node)} for node in nodes]},
+        "spec": {
+            "type": "LVM",
+            "lvmVolumeGroups": [{"name": VOLUME_GROUP.format(node=node)} for node in nodes],
+        },
     }
 
 
@@ -35,14 +40,22 @@ def storage_class(name: str, replication: str) -> Obj:
         "apiVersion": REPLICATED_STORAGE_CLASSES.api_version,
         "kind": REPLICATED_STORAGE_CLASSES.kind,
         "metadata": {"name": name},
-        "spec": {"replication": replication, "reclaimPolicy": "Delete", "topology": "Ignored", "storagePool": POOL},
+        "spec": {
+            "replication": replication,
+            "reclaimPolicy": "Delete",
+            "topology": "Ignored",
+            "storagePool": POOL,
+        },
     }
 
 
 def _workload(kind: str, app: str, pod: Obj, **spec: Any) -> Obj:
     labels = {"app": app}
     container = {"name": app, "image": IMAGE.format(app=app)}
-    template = {"metadata": {"labels": labels}, "spec": {"nodeSelector": {NODE_LABEL: ""}, "containers": [container], **pod}}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"nodeSelector": {NODE_LABEL: ""}, "containers": [container], **pod},
+    }
     return {
         "apiVersion": "apps/v1",
         "kind": kind,
@@ -60,5 +73,7 @@ EVENLY: list[Obj] = [
     }
 ]
 CONTROLLERS = 3
-CONTROLLER = _workload("Deployment", "controller", {"topologySpreadConstraints": EVENLY}, replicas=CONTROLLERS)
+CONTROLLER = _workload(
+    "Deployment", "controller", {"topologySpreadConstraints": EVENLY}, replicas=CONTROLLERS
+)
 AGENT = _workload("DaemonSet", "agent", {"hostNetwork": True})

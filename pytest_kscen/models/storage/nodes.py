@@ -1,4 +1,6 @@
-"""The nodes as the storage sees them: which may hold replicas, which are ready, and whose agent works."""
+"""The nodes as the storage sees them: which may hold replicas, which are ready, and whose agent
+works.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,11 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.informer import Informers
     from pytest_kscen.objects.resources import Obj
 
-NODE_NOT_READY, AGENT_NOT_READY, AGENT_POD_MISSING = "NodeNotReady", "AgentNotReady", "AgentPodMissing"
+NODE_NOT_READY, AGENT_NOT_READY, AGENT_POD_MISSING = (
+    "NodeNotReady",
+    "AgentNotReady",
+    "AgentPodMissing",
+)
 ZONE_LABEL = "topology.kubernetes.io/zone"
 
 
@@ -83,7 +89,10 @@ class Fleet:
 
 def _agent_on(pod: Obj) -> list[str]:
     metadata = pod["metadata"]
-    if metadata.get("namespace") != NAMESPACE or (metadata.get("labels") or {}).get("app") != "agent":
+    if (
+        metadata.get("namespace") != NAMESPACE
+        or (metadata.get("labels") or {}).get("app") != "agent"
+    ):
         return []
     node = pod["spec"].get("nodeName")
     return [node] if node else []

@@ -1,7 +1,8 @@
-"""What all pods of one cluster's storage have in common: the kernels under them, the picture of the API, and who is at work.
+"""What all pods of one cluster's storage have in common: the kernels under them, the picture of the
+API, and who is at work.
 
-What changes is passed on to those who are at work at that moment; whoever comes to work begins with what is there.
-"""
+What changes is passed on to those who are at work at that moment; whoever comes to work begins with
+what is there."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from pytest_kscen.models.storage.nodes import Host
     from pytest_kscen.models.storage.volume_view import Past, Replica
     from pytest_kscen.objects.resources import Obj
-    Hear = Callable[[str], None]
 
+    Hear = Callable[[str], None]
 
 
 # Replicas, attachments and layouts as they were read from the API's objects, kept as long as
@@ -68,7 +69,11 @@ class Readings:
         beside, found = self._generation.read_beside(volume), []
         for obj in objs:
             known = self._read.get(obj["metadata"]["name"])
-            found.append(known[2] if known and known[0] is obj and known[1] is beside else self.of(obj, volume))
+            found.append(
+                known[2]
+                if known and known[0] is obj and known[1] is beside
+                else self.of(obj, volume)
+            )
         return found
 
     def judged(self, objs: Iterable[Obj], volume: Obj, fleet: Fleet) -> list[Replica]:
@@ -77,7 +82,12 @@ class Readings:
         for obj in objs:
             name = obj["metadata"]["name"]
             known = self._judged.get(name)
-            if known is None or known[0] is not obj or known[1] is not beside or known[2] is not hosts.get(known[3].node):
+            if (
+                known is None
+                or known[0] is not obj
+                or known[1] is not beside
+                or known[2] is not hosts.get(known[3].node)
+            ):
                 replica = self.of(obj, volume)
                 trouble = replica.node and fleet.host(replica.node).trouble
                 judged = replica.unheard(trouble) if trouble else replica
@@ -86,7 +96,9 @@ class Readings:
         return found
 
     def is_told(self, part: Replica | Attachment, grounds: object) -> bool:
-        """Whether this part of a volume says already all that follows from these grounds, by what was noted of it before."""
+        """Whether this part of a volume says already all that follows from these grounds, by
+        what was noted of it before.
+        """
         known = self._told.get(part.name)
         if known is None or known[1] != grounds:
             return False
@@ -141,14 +153,21 @@ class Readings:
         self._pasts.pop(name, None)
 
 
-
-
 class Plant:
     """One cluster's storage."""
 
-    def __init__(self, site: Site, informers: Informers, clock: Clock, chance: Chance, generation: Generation) -> None:
-        """`informers` are those of all the cluster's controllers, which somebody else keeps alive."""
-        self.machines, self.clock, self.chance, self.generation = site.machines, clock, chance, generation
+    def __init__(
+        self, site: Site, informers: Informers, clock: Clock, chance: Chance, generation: Generation
+    ) -> None:
+        """`informers` are those of all the cluster's controllers, which somebody else keeps
+        alive.
+        """
+        self.machines, self.clock, self.chance, self.generation = (
+            site.machines,
+            clock,
+            chance,
+            generation,
+        )
         self.readings = Readings(generation)
         self.drbd = Drbd(site.machines, site.network, clock, chance)
         self.informers = informers
@@ -170,11 +189,15 @@ class Plant:
         self.drbd.on_change(self._kernel_changed)
 
     async def staff(self, container: ContainerContext, life: Coroutine[Any, Any, None]) -> int:
-        """Live this life in a container until it is asked to stop; a refusal that ends the life ends the container."""
+        """Live this life in a container until it is asked to stop; a refusal that ends the life
+        ends the container.
+        """
         loop = asyncio.get_running_loop()
         tasks = [
             loop.create_task(life, name=f"life of {container.pod['metadata']['name']}"),
-            loop.create_task(container.stopping(), name=f"end of {container.pod['metadata']['name']}"),
+            loop.create_task(
+                container.stopping(), name=f"end of {container.pod['metadata']['name']}"
+            ),
         ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -199,7 +222,9 @@ class Plant:
         return lambda: self._leaders.remove(hear)
 
     def join_agents(self, node: str, hear: Hear, feel: Hear) -> Callable[[], None]:
-        """Tell of volumes of which something else is asked, and of those that the node's kernel sees otherwise."""
+        """Tell of volumes of which something else is asked, and of those that the node's kernel
+        sees otherwise.
+        """
         ears = hear, feel
         self._agents.setdefault(node, []).append(ears)
         return lambda: self._agents[node].remove(ears)
@@ -238,13 +263,24 @@ class Plant:
                 self.tell_agents(node, volume)
 
     def _is_news(self, new: Obj, old: Obj) -> bool:
-        """Whether a replica says something else. What the leader asked of it is no news to him, unless it was to go after that."""
+        """Whether a replica says something else.
+
+        What the leader asked of it is no news to him, unless it was to go after that.
+        """
         before, now = self.readings.of(old, None), self.readings.of(new, None)
         return now != before or (now.leaving and now.asked_primary != before.asked_primary)
 
     def _orders(self, new: Obj | None, old: Obj | None) -> bool:
-        """Whether agents have something else to go by. What is to go stays theirs until the leader has let go of it."""
-        if new is None or old is None or new["spec"] != old["spec"] or _holders(new) != _holders(old):
+        """Whether agents have something else to go by.
+
+        What is to go stays theirs until the leader has let go of it.
+        """
+        if (
+            new is None
+            or old is None
+            or new["spec"] != old["spec"]
+            or _holders(new) != _holders(old)
+        ):
             return True
         return not self.generation.has_same_orders(new.get("status") or {}, old.get("status") or {})
 
@@ -271,11 +307,15 @@ class Plant:
 
 
 def _is_asked(new: Obj | None, old: Obj | None) -> bool:
-    """Whether somebody wants something else, or lets go of it; who holds it as well changes nothing for the others."""
+    """Whether somebody wants something else, or lets go of it; who holds it as well changes
+    nothing for the others.
+    """
     if new is None or old is None or new["spec"] != old["spec"]:
         return True
     is_let_go = any(name not in _holders(new) for name in _holders(old))
-    return is_let_go or ("deletionTimestamp" in new["metadata"] and "deletionTimestamp" not in old["metadata"])
+    return is_let_go or (
+        "deletionTimestamp" in new["metadata"] and "deletionTimestamp" not in old["metadata"]
+    )
 
 
 def _holders(obj: Obj) -> list[str]:

@@ -1,4 +1,6 @@
-"""What one look at a volume sees: the volume, its replicas and attachments, and the nodes, read from the API's objects."""
+"""What one look at a volume sees: the volume, its replicas and attachments, and the nodes, read
+from the API's objects.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
     from pytest_kscen.chance import Stream
     from pytest_kscen.models.storage.nodes import Fleet, Host
     from pytest_kscen.objects.resources import Obj
-
-
 
 
 CONTROLLER_FINALIZER = "sds-replicated-volume.deckhouse.io/controller"
@@ -57,7 +57,10 @@ class Address(NamedTuple):
 
 @dataclass(slots=True)
 class Replica:
-    """A ReplicatedVolumeReplica, whichever generation wrote it. Nobody changes one; it is not frozen, for many are made."""
+    """A ReplicatedVolumeReplica, whichever generation wrote it.
+
+    Nobody changes one; it is not frozen, for many are made.
+    """
 
     obj: Obj = field(compare=False)
     name: str
@@ -83,7 +86,9 @@ class Replica:
     size: int = 0
     """Bytes, as its kernel told."""
     linked: tuple[str, ...] = ()
-    """The peers that its kernel was connected with, as its generation names them, if it goes by that."""
+    """The peers that its kernel was connected with, as its generation names them, if it goes by
+    that.
+    """
     revision: int = 0
     """Of the orders that its agent has seen."""
     up_to_date: bool = False
@@ -99,22 +104,22 @@ class Replica:
         self.number = int(self.name.rpartition("-")[2])
         self.is_diskful = self.type == DISKFUL
         self.in_mesh = bool(self.node) and (self.held or not self.leaving)
-        self.online, self.io_ready = self._findings()
-
-    def _findings(self) -> tuple[Finding, Finding]:
-        """What follows from what its agent has told: is it online, is it ready. The first that fits."""
+        # What follows from what its agent has told: is it online, is it ready.
         if not self.node:
-            return HOMELESS
-        if not self.initialized:
-            return UNINITIALIZED
-        if not self.in_quorum:
-            return QUORUM_LOST
-        return ONLINE, IO_READY if self.in_sync else OUT_OF_SYNC
+            self.online, self.io_ready = HOMELESS
+        elif not self.initialized:
+            self.online, self.io_ready = UNINITIALIZED
+        elif not self.in_quorum:
+            self.online, self.io_ready = QUORUM_LOST
+        else:
+            self.online, self.io_ready = ONLINE, IO_READY if self.in_sync else OUT_OF_SYNC
 
     def unheard(self, trouble: str) -> Replica:
         """The same on a node where nobody speaks for it."""
         unheard = Replica(*_TOLD(self))
-        unheard.online = unheard.io_ready = Finding(holds=False, reason=trouble, message=f"nobody speaks for {self.node}")
+        unheard.online = unheard.io_ready = Finding(
+            holds=False, reason=trouble, message=f"nobody speaks for {self.node}"
+        )
         return unheard
 
     @property
@@ -140,7 +145,9 @@ class Attachment:
     def of(cls, obj: Obj) -> Attachment:
         metadata = obj["metadata"]
         held = CONTROLLER_FINALIZER in metadata.get("finalizers", ())
-        return cls(obj, metadata["name"], obj["spec"]["nodeName"], "deletionTimestamp" in metadata, held)
+        return cls(
+            obj, metadata["name"], obj["spec"]["nodeName"], "deletionTimestamp" in metadata, held
+        )
 
 
 class Past(NamedTuple):
@@ -159,7 +166,10 @@ NO_PAST = Past([], None, "", 0)
 
 @dataclass
 class View:
-    """One volume and all that concerns it, at one instant. Nobody changes one; it is not frozen, for many are made."""
+    """One volume and all that concerns it, at one instant.
+
+    Nobody changes one; it is not frozen, for many are made.
+    """
 
     name: str
     volume: Obj
@@ -214,7 +224,11 @@ class View:
 
     def _desired(self) -> list[str]:
         """Who was served stays, else first come, first served; if the volume goes, nobody else."""
-        wanted = [attachment.node for attachment in self.attachments if not attachment.leaving and self.may_be_on(attachment.node)]
+        wanted = [
+            attachment.node
+            for attachment in self.attachments
+            if not attachment.leaving and self.may_be_on(attachment.node)
+        ]
         desired = [node for node in self.past.desired if node in wanted]
         if not self.leaving:
             new = [node for node in dict.fromkeys(wanted) if node not in desired]
@@ -248,7 +262,9 @@ def doubles_of(replicas: list[Replica]) -> list[Replica]:
     if len({one.node for one in replicas}) == len(replicas):
         return []
     taken: dict[str, Replica] = {}
-    by_arrival = sorted((one for one in replicas if one.node), key=lambda one: not (one.held or one.leaving))
+    by_arrival = sorted(
+        (one for one in replicas if one.node), key=lambda one: not (one.held or one.leaving)
+    )
     return [one for one in by_arrival if taken.setdefault(one.node, one) is not one]
 
 
@@ -299,8 +315,12 @@ class Changes(NamedTuple):
     surplus: list[Replica]
 
 
-def changes(view: View, homes: Sequence[str], tie_breakers: Callable[[Layout, int, int], int]) -> Changes:
-    """With disks that come to these homes; `tie_breakers` tells how many belong to so many diskful and so many access replicas."""
+def changes(
+    view: View, homes: Sequence[str], tie_breakers: Callable[[Layout, int, int], int]
+) -> Changes:
+    """With disks that come to these homes; `tie_breakers` tells how many belong to so many
+    diskful and so many access replicas.
+    """
     remote = [] if view.layout.is_local else view.desired
     access: list[Replica] = []
     kept: list[Replica] = []
@@ -312,12 +332,20 @@ def changes(view: View, homes: Sequence[str], tie_breakers: Callable[[Layout, in
             (converted if replica.node in remote else kept).append(replica)
     bare = [node for node in remote if view.on(node) is None and node not in homes]
     waiting = [replica for replica in access if not replica.node][: len(bare)] if bare else []
-    idle = [one for one in access if one.node not in view.desired and one.node not in view.actual and one not in waiting]
+    idle = [
+        one
+        for one in access
+        if one.node not in view.desired and one.node not in view.actual and one not in waiting
+    ]
     new = len(bare) - len(waiting)
-    needed = tie_breakers(view.layout, len(view.diskful) + len(homes), len(access) - len(idle) + len(converted) + new)
+    needed = tie_breakers(
+        view.layout, len(view.diskful) + len(homes), len(access) - len(idle) + len(converted) + new
+    )
     spare = []
     if len(kept) > needed:
-        spare = sorted(kept, key=lambda replica: (bool(replica.node), -replica.number))[: len(kept) - needed]
+        spare = sorted(kept, key=lambda replica: (bool(replica.node), -replica.number))[
+            : len(kept) - needed
+        ]
     return Changes(max(0, needed - len(kept)), new, converted, [*idle, *spare])
 
 
@@ -325,11 +353,19 @@ def free_number(taken: Sequence[int]) -> int | None:
     return next((number for number in range(REPLICAS) if number not in taken), None)
 
 
-def place(view: View, type_: str, taken: Sequence[str], load: Callable[[str], int], chance: Stream) -> str:
-    """A node for a new replica: ready, without another one, the least loaded; empty if there is none."""
+def place(
+    view: View, type_: str, taken: Sequence[str], load: Callable[[str], int], chance: Stream
+) -> str:
+    """A node for a new replica: ready, without another one, the least loaded; empty if there is
+    none.
+    """
     if type_ == ACCESS:
         return next((node for node in view.desired if node not in taken), "")
-    free = [host for name, host in sorted(view.fleet.hosts.items()) if name not in taken and _takes(host)]
+    free = [
+        host
+        for name, host in sorted(view.fleet.hosts.items())
+        if name not in taken and _takes(host)
+    ]
     free = _by_zones(view, free, taken)
     if type_ == DISKFUL and view.layout.access != ANY:
         free = [host for host in free if host.name in view.desired] or free
@@ -339,7 +375,9 @@ def place(view: View, type_: str, taken: Sequence[str], load: Callable[[str], in
         return ""
     loads = [load(host.name) for host in free]
     least = min(loads)
-    return chance.choice([host for host, much in zip(free, loads, strict=True) if much == least]).name
+    return chance.choice(
+        [host for host, much in zip(free, loads, strict=True) if much == least]
+    ).name
 
 
 def _takes(host: Host) -> bool:

@@ -1,4 +1,6 @@
-"""The cast of a parent cluster, beside what every cluster has: whoever starts them must start them in this order."""
+"""The cast of a parent cluster, beside what every cluster has: whoever starts them must start
+them in this order.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +35,14 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
-
 def actors(
-    api_for: Callable[[str], Api], clock: Clock, chance: Chance, *, host: Site, nested: Site, namespace: str
+    api_for: Callable[[str], Api],
+    clock: Clock,
+    chance: Chance,
+    *,
+    host: Site,
+    nested: Site,
+    namespace: str,
 ) -> list[tuple[str, Coroutine[Any, Any, Any]]]:
     """Pods run on the host's machines; the guests in them are the nested site's."""
     informers = Informers(api_for("virtualization-informers"), clock, chance)
@@ -47,9 +52,13 @@ def actors(
     def bench(name: str) -> Bench:
         return Bench.of(name, api_for(name), clock, informers)
 
-    machines = VirtualMachines(bench("virtual-machine-controller"), hypervisor, chance.stream("virtual machines"))
+    machines = VirtualMachines(
+        bench("virtual-machine-controller"), hypervisor, chance.stream("virtual machines")
+    )
     operations = VirtualMachineOperations(
-        bench("virtual-machine-operation-controller"), hypervisor, chance.stream("virtual machine operations")
+        bench("virtual-machine-operation-controller"),
+        hypervisor,
+        chance.stream("virtual machine operations"),
     )
     return [
         ("virtualization-informers", informers.run()),
@@ -72,19 +81,25 @@ async def define(api: Api, clock: Clock, definitions: Sequence[Obj] = DEFINITION
         await api.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
     for definition in definitions:
         name = definition["metadata"]["name"]
-        await wait_for(api, clock, CUSTOM_RESOURCE_DEFINITIONS, name, condition=_established, timeout=PATIENCE)
+        await wait_for(
+            api, clock, CUSTOM_RESOURCE_DEFINITIONS, name, condition=_established, timeout=PATIENCE
+        )
 
 
 async def make_machines(api: Api, clock: Clock, namespace: str, names: Sequence[str]) -> None:
     """Returns when all of them run."""
     try:
-        await api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        await api.create(
+            NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+        )
     except AlreadyExists:
         """A namespace that every cluster has, or somebody made."""
     for name in names:
         await api.create(VIRTUAL_MACHINES, virtual_machine(name, namespace))
     for name in names:
-        await wait_for(api, clock, VIRTUAL_MACHINES, name, namespace, condition=_runs, timeout=PATIENCE)
+        await wait_for(
+            api, clock, VIRTUAL_MACHINES, name, namespace, condition=_runs, timeout=PATIENCE
+        )
 
 
 def _established(definition: Obj | None) -> bool:

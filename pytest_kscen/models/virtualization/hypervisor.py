@@ -1,7 +1,8 @@
-"""The guests behind virtual machines. A guest is off, or runs in the one launcher pod that holds it; its machine has power then.
+"""The guests behind virtual machines. A guest is off, or runs in the one launcher pod that holds
+it; its machine has power then.
 
-Launchers move guests, controllers look at them and turn their switches; whoever asked hears of every change.
-"""
+Launchers move guests, controllers look at them and turn their switches; whoever asked hears of
+every change."""
 
 from __future__ import annotations
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.images import ContainerContext
     from pytest_kscen.embedded.kubelet.machines import Machine, Machines
     from pytest_kscen.objects.resources import Obj
-
-
 
 
 OFF, STARTING, BOOTING, UP, STOPPING = "Off", "Starting", "Booting", "Up", "Stopping"
@@ -46,7 +45,9 @@ class Guest:
 
 
 class Hypervisor:
-    """All guests of a parent cluster; those in the namespace of the nested cluster's machines are its machines."""
+    """All guests of a parent cluster; those in the namespace of the nested cluster's machines
+    are its machines.
+    """
 
     def __init__(self, machines: Machines, namespace: str) -> None:
         self.namespace = namespace
@@ -162,7 +163,6 @@ MEMORY_TRANSFER = (15.0, 40.0)  # its memory goes over while it runs
 # shutdown, anything harder as the plug.
 
 
-
 class Launcher:
     """The behaviour of all of them."""
 
@@ -180,7 +180,18 @@ class Launcher:
             else:
                 ran = await self._start(guest, container, chance)
             if ran and await container.stopping():
-                await self._stop(guest, container, chance)
+                # A guest that is up shuts down; one that is not yet, or has lost its power, is
+                # just put away.
+                if guest.container is not container:
+                    container.write("the guest has gone\n")
+                else:
+                    if guest.state == UP:
+                        self._hypervisor.enter(guest, STOPPING)
+                        await self._hypervisor.ends(guest, within=chance.between(*GUEST_SHUTDOWN))
+                    if guest.state != OFF:
+                        self._hypervisor.enter(guest, OFF)
+                    container.write("the guest is off\n")
+                    await container.sleep(DOMAIN_TEAR_DOWN)
         finally:
             self._hypervisor.let_go(guest, container)
         return 0 if ran else 1
@@ -204,25 +215,18 @@ class Launcher:
         return True
 
     async def _receive(self, guest: Guest, container: ContainerContext, chance: Stream) -> bool:
-        """Whether the guest has come over; it has not if one of both ends was stopped on the way."""
+        """Whether the guest has come over; it has not if one of both ends was stopped on the
+        way.
+        """
         source = guest.container
         for takes in (RECEIVER_PREPARE, chance.between(*MEMORY_TRANSFER)):
-            if await container.stopping(within=takes) or guest.state != UP or guest.container is not source:
+            if (
+                await container.stopping(within=takes)
+                or guest.state != UP
+                or guest.container is not source
+            ):
                 container.write("the guest has not come\n")
                 return False
         self._hypervisor.hold(guest, container)
         container.write("the guest has come\n")
         return True
-
-    async def _stop(self, guest: Guest, container: ContainerContext, chance: Stream) -> None:
-        """A guest that is up shuts down; one that is not yet, or has lost its power, is just put away."""
-        if guest.container is not container:
-            container.write("the guest has gone\n")
-            return
-        if guest.state == UP:
-            self._hypervisor.enter(guest, STOPPING)
-            await self._hypervisor.ends(guest, within=chance.between(*GUEST_SHUTDOWN))
-        if guest.state != OFF:
-            self._hypervisor.enter(guest, OFF)
-        container.write("the guest is off\n")
-        await container.sleep(DOMAIN_TEAR_DOWN)

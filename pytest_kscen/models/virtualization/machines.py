@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # What a virtual machine says of itself: pure functions from its spec, its pods and its guest.
 
 
@@ -80,11 +79,15 @@ def phase_of(vm: Obj, pods: Sequence[Obj], guest: Guest, *, wanted: bool) -> str
     if (holder and (is_ending(holder) or guest.state == OFF)) or not living:
         return "Stopping"
     if holder and guest.state in RUNS:
-        return "Migrating" if any(pod is not holder and receives(pod) for pod in living) else "Running"
+        return (
+            "Migrating" if any(pod is not holder and receives(pod) for pod in living) else "Running"
+        )
     return "Starting" if any(pod["spec"].get("nodeName") for pod in living) else "Pending"
 
 
-def status_of(vm: Obj, pods: Sequence[Obj], guest: Guest, *, wanted: bool, address: str, now: str) -> Obj:
+def status_of(
+    vm: Obj, pods: Sequence[Obj], guest: Guest, *, wanted: bool, address: str, now: str
+) -> Obj:
     """The whole status; what does not change keeps its times."""
     old = vm.get("status") or {}
     holder = holder_of(guest, pods)
@@ -94,9 +97,16 @@ def status_of(vm: Obj, pods: Sequence[Obj], guest: Guest, *, wanted: bool, addre
         **{key: value for key, value in old.items() if key not in ("nodeName", "guestOSInfo")},
         "phase": phase,
         "observedGeneration": vm["metadata"].get("generation", 1),
-        "ipAddress": address or (holder or {}).get("status", {}).get("podIP") or old.get("ipAddress", ""),
-        "virtualMachinePods": [{"name": pod["metadata"]["name"], "active": pod is holder} for pod in pods],
-        "resources": {"cpu": {"cores": vm["spec"]["cpu"]["cores"]}, "memory": {"size": vm["spec"]["memory"]["size"]}},
+        "ipAddress": address
+        or (holder or {}).get("status", {}).get("podIP")
+        or old.get("ipAddress", ""),
+        "virtualMachinePods": [
+            {"name": pod["metadata"]["name"], "active": pod is holder} for pod in pods
+        ],
+        "resources": {
+            "cpu": {"cores": vm["spec"]["cpu"]["cores"]},
+            "memory": {"size": vm["spec"]["memory"]["size"]},
+        },
         "conditions": _conditions(old.get("conditions"), phase, guest, runs=runs, now=now),
         "stats": _stats(old.get("stats") or {}, phase, now),
     }
@@ -107,15 +117,37 @@ def status_of(vm: Obj, pods: Sequence[Obj], guest: Guest, *, wanted: bool, addre
     return status
 
 
-def _conditions(old: list[Obj] | None, phase: str, guest: Guest, *, runs: bool, now: str) -> list[Obj]:
+def _conditions(
+    old: list[Obj] | None, phase: str, guest: Guest, *, runs: bool, now: str
+) -> list[Obj]:
     is_up = runs and guest.state == UP
     conditions = old
     for type_, holds, reason, why in (
-        ("Running", runs, "Running" if runs else "NotRunning", "" if runs else f"The virtual machine is {phase}."),
-        ("AgentReady", is_up, "AgentReady" if is_up else "AgentNotReady", "" if is_up else "The guest's agent does not answer."),
-        ("Migratable", is_up, "Migratable" if is_up else "NotMigratable", "" if is_up else "The guest is not up."),
+        (
+            "Running",
+            runs,
+            "Running" if runs else "NotRunning",
+            "" if runs else f"The virtual machine is {phase}.",
+        ),
+        (
+            "AgentReady",
+            is_up,
+            "AgentReady" if is_up else "AgentNotReady",
+            "" if is_up else "The guest's agent does not answer.",
+        ),
+        (
+            "Migratable",
+            is_up,
+            "Migratable" if is_up else "NotMigratable",
+            "" if is_up else "The guest is not up.",
+        ),
     ):
-        condition = {"type": type_, "status": "True" if holds else "False", "reason": reason, "message": why}
+        condition = {
+            "type": type_,
+            "status": "True" if holds else "False",
+            "reason": reason,
+            "message": why,
+        }
         conditions = set_condition(conditions, condition, now)
     return conditions or []
 
@@ -124,14 +156,20 @@ def _stats(old: Obj, phase: str, now: str) -> Obj:
     transitions = old.get("phasesTransitions") or []
     if transitions and transitions[-1]["phase"] == phase:
         return old
-    stats = {**old, "phasesTransitions": [*transitions, {"phase": phase, "timestamp": now}][-KEPT_TRANSITIONS:]}
-    return {**stats, "lastStartTime": now} if phase == "Running" and _has_started(transitions) else stats
+    stats = {
+        **old,
+        "phasesTransitions": [*transitions, {"phase": phase, "timestamp": now}][-KEPT_TRANSITIONS:],
+    }
+    return (
+        {**stats, "lastStartTime": now}
+        if phase == "Running" and _has_started(transitions)
+        else stats
+    )
 
 
 def _has_started(transitions: list[Obj]) -> bool:
     """Whether Running is a start, and not the end of a migration."""
     return not transitions or transitions[-1]["phase"] != "Migrating"
-
 
 
 FINALIZER = "virtualization.deckhouse.io/vm-cleanup"
@@ -168,20 +206,27 @@ class VirtualMachines:
             return
         pods = self._pods_of.of(vm["metadata"]["uid"])
         if vm["metadata"].get("deletionTimestamp") and not pods:
-            await self._release(vm)
+            self._hypervisor.forget(vm)
+            finalizers = [one for one in vm["metadata"].get("finalizers") or () if one != FINALIZER]
+            await self._bench.api.update(
+                VIRTUAL_MACHINES, {**vm, "metadata": {**vm["metadata"], "finalizers": finalizers}}
+            )
             return
         if FINALIZER not in (vm["metadata"].get("finalizers") or ()):
-            vm = await self._bind(vm)
-        wanted = wanted_on(vm, switched=self._hypervisor.switched(vm)) and not vm["metadata"].get("deletionTimestamp")
-        await self._provide(vm, pods, wanted=wanted)
-        await self._tell(vm, pods, wanted=wanted)
-
-    async def _provide(self, vm: Obj, pods: list[Obj], *, wanted: bool) -> None:
+            metadata = {
+                **vm["metadata"],
+                "finalizers": [*(vm["metadata"].get("finalizers") or ()), FINALIZER],
+            }
+            vm = await self._bench.api.update(VIRTUAL_MACHINES, {**vm, "metadata": metadata})
+        wanted = wanted_on(vm, switched=self._hypervisor.switched(vm)) and not vm["metadata"].get(
+            "deletionTimestamp"
+        )
         for pod in pods:
             if not is_ending(pod) and (not wanted or has_ended(pod)):
                 await self._hands.delete(vm, pod)
         if wanted and not pods:
             await self._hands.create(vm, launcher(vm, self._chance.suffix()))
+        await self._tell(vm, pods, wanted=wanted)
 
     async def _tell(self, vm: Obj, pods: list[Obj], *, wanted: bool) -> None:
         ref = Ref.of(vm)
@@ -198,12 +243,3 @@ class VirtualMachines:
             await self._bench.write_status(VIRTUAL_MACHINES, vm, status)
 
     # --- its beginning and its end ---
-
-    async def _bind(self, vm: Obj) -> Obj:
-        metadata = {**vm["metadata"], "finalizers": [*(vm["metadata"].get("finalizers") or ()), FINALIZER]}
-        return await self._bench.api.update(VIRTUAL_MACHINES, {**vm, "metadata": metadata})
-
-    async def _release(self, vm: Obj) -> None:
-        self._hypervisor.forget(vm)
-        finalizers = [one for one in vm["metadata"].get("finalizers") or () if one != FINALIZER]
-        await self._bench.api.update(VIRTUAL_MACHINES, {**vm, "metadata": {**vm["metadata"], "finalizers": finalizers}})

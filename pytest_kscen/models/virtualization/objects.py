@@ -1,4 +1,6 @@
-"""The objects that a parent cluster is made of: its virtual machines, and the pods that they run in."""
+"""The objects that a parent cluster is made of: its virtual machines, and the pods that they run
+in.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,6 @@ from pytest_kscen.objects.virtualization import (
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
-
-
 
 
 IMAGE = "virt-launcher:v1"
@@ -73,13 +73,21 @@ def launcher(vm: Obj, suffix: str) -> Obj:
         },
         "spec": {
             "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": spec.get("terminationGracePeriodSeconds", GRACE) + MARGIN,
+            "terminationGracePeriodSeconds": spec.get("terminationGracePeriodSeconds", GRACE)
+            + MARGIN,
             "nodeSelector": {**(spec.get("nodeSelector") or {}), ROLE_LABEL: PARENT_ROLE},
             "tolerations": [
                 *(spec.get("tolerations") or ()),
-                {"key": ROLE_LABEL, "operator": "Equal", "value": PARENT_ROLE, "effect": "NoSchedule"},
+                {
+                    "key": ROLE_LABEL,
+                    "operator": "Equal",
+                    "value": PARENT_ROLE,
+                    "effect": "NoSchedule",
+                },
             ],
-            "containers": [{"name": CONTAINER, "image": IMAGE, "resources": {"requests": _requests(spec)}}],
+            "containers": [
+                {"name": CONTAINER, "image": IMAGE, "resources": {"requests": _requests(spec)}}
+            ],
         },
     }
 
@@ -93,7 +101,11 @@ def receiver(vm: Obj, suffix: str, *, other_than: str, selector: Obj) -> Obj:
     return {
         **pod,
         "metadata": {**pod["metadata"], "annotations": {RECEIVES: "true"}},
-        "spec": {**pod["spec"], "affinity": affinity, "nodeSelector": {**pod["spec"]["nodeSelector"], **selector}},
+        "spec": {
+            **pod["spec"],
+            "affinity": affinity,
+            "nodeSelector": {**pod["spec"]["nodeSelector"], **selector},
+        },
     }
 
 
@@ -109,14 +121,22 @@ def _requests(spec: Obj) -> Obj:
 
 
 MACHINE_PHASES = (
-    "Pending", "Running", "Degraded", "Terminating", "Stopped", "Stopping", "Starting", "Migrating", "Pause",
+    "Pending", "Running", "Degraded", "Terminating", "Stopped", "Stopping", "Starting", "Migrating",
+    "Pause",
 )  # fmt: skip
-SIZE = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+SIZE = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+    r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
 
 _MACHINE_SPEC = record(
     {
         "runPolicy": one_of(
-            "AlwaysOn", "AlwaysOff", "Manual", "AlwaysOnUnlessStoppedManually", default="AlwaysOnUnlessStoppedManually"
+            "AlwaysOn",
+            "AlwaysOff",
+            "Manual",
+            "AlwaysOnUnlessStoppedManually",
+            default="AlwaysOnUnlessStoppedManually",
         ),
         "virtualMachineClassName": NAME,
         "cpu": record(
@@ -145,12 +165,17 @@ _MACHINE_SPEC = record(
         "topologySpreadConstraints": listing(ANYTHING),
         "priorityClassName": NAME,
         "provisioning": ANYTHING,
-        "disruptions": record({"restartApprovalMode": one_of("Manual", "Automatic")}, default={"restartApprovalMode": "Manual"}),
+        "disruptions": record(
+            {"restartApprovalMode": one_of("Manual", "Automatic")},
+            default={"restartApprovalMode": "Manual"},
+        ),
         "virtualMachineIPAddressName": NAME,
         "enableParavirtualization": {"type": "boolean", "default": True},
         "osType": one_of("Windows", "Generic", "Legacy", default="Generic"),
         "bootloader": one_of("BIOS", "EFI", "EFIWithSecureBoot", default="BIOS"),
-        "liveMigrationPolicy": one_of("AlwaysSafe", "PreferSafe", "AlwaysForced", "PreferForced", default="PreferSafe"),
+        "liveMigrationPolicy": one_of(
+            "AlwaysSafe", "PreferSafe", "AlwaysForced", "PreferForced", default="PreferSafe"
+        ),
         "networks": listing(ANYTHING),
         "usbDevices": listing(ANYTHING, maxItems=8),
         "gpus": listing(ANYTHING, maxItems=16),
@@ -165,7 +190,9 @@ _MACHINE_STATUS = record(
         "guestOSInfo": ANYTHING,
         "conditions": CONDITIONS,
         "observedGeneration": {"type": "integer", "format": "int64"},
-        "virtualMachinePods": listing(record({"name": TEXT, "active": FLAG}, required=("name", "active"))),
+        "virtualMachinePods": listing(
+            record({"name": TEXT, "active": FLAG}, required=("name", "active"))
+        ),
         "resources": record(
             {
                 "cpu": record({"cores": WHOLE, "coreFraction": TEXT}, required=("cores",)),
@@ -173,7 +200,12 @@ _MACHINE_STATUS = record(
             }
         ),
         "stats": record(
-            {"lastStartTime": TIME, "phasesTransitions": listing(record({"phase": one_of(*MACHINE_PHASES), "timestamp": TIME}))}
+            {
+                "lastStartTime": TIME,
+                "phasesTransitions": listing(
+                    record({"phase": one_of(*MACHINE_PHASES), "timestamp": TIME})
+                ),
+            }
         ),
     }
 )
@@ -188,7 +220,11 @@ _OPERATION_SPEC = record(
             required=("mode", "virtualMachineSnapshotName"),
         ),
         "clone": record(
-            {"mode": one_of("DryRun", "Strict", "BestEffort"), "customization": ANYTHING, "nameReplacement": listing(ANYTHING)},
+            {
+                "mode": one_of("DryRun", "Strict", "BestEffort"),
+                "customization": ANYTHING,
+                "nameReplacement": listing(ANYTHING),
+            },
             required=("mode",),
         ),
     },
@@ -203,7 +239,9 @@ _OPERATION_SPEC = record(
 )
 _OPERATION_STATUS = record(
     {
-        "phase": one_of("Pending", "InProgress", "Completed", "Failed", "Terminating", "Superseded"),
+        "phase": one_of(
+            "Pending", "InProgress", "Completed", "Failed", "Terminating", "Superseded"
+        ),
         "conditions": CONDITIONS,
         "progress": TEXT,
         "observedGeneration": {"type": "integer", "format": "int64"},

@@ -1,4 +1,5 @@
-"""The controller of operations: one is Pending, then InProgress while its machine changes, and over for good.
+"""The controller of operations: one is Pending, then InProgress while its machine changes, and over
+for good.
 
 An operation that comes while another on the same machine is not over takes its place, or fails.
 """
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # What operations may be done to which machine, and which of two operations on one machine gives
 # way: tables.
 
@@ -47,7 +47,9 @@ WORKS = ("Running", "Degraded", "Starting", "Pause")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One type of operation: what it is called while it is done, and of which machines it may be asked."""
+    """One type of operation: what it is called while it is done, and of which machines it may be
+    asked.
+    """
 
     reason: str
     phases: tuple[str, ...]
@@ -82,17 +84,28 @@ def supersedes(new: Obj, old: Obj) -> bool:
 
 
 def refusal(operation: Obj, vm: Obj | None, *, takes_over: bool = False) -> tuple[str, str] | None:
-    """Why this cannot be done to this machine: a reason and a message. It may take over from another that was begun."""
+    """Why this cannot be done to this machine: a reason and a message.
+
+    It may take over from another that was begun.
+    """
     name = operation["spec"]["type"]
     if vm is None:
-        return "VirtualMachineNotFound", f"There is no VirtualMachine {operation['spec']['virtualMachineName']}."
+        return (
+            "VirtualMachineNotFound",
+            f"There is no VirtualMachine {operation['spec']['virtualMachineName']}.",
+        )
     kind = KINDS.get(name)
     if kind is None:
         return "OperationFailed", f"{name} needs snapshots, and simulated machines have none."
     if policy_of(vm) not in kind.policies:
-        return "NotApplicableForRunPolicy", f"{name} is not for a virtual machine with the run policy {policy_of(vm)}."
+        return (
+            "NotApplicableForRunPolicy",
+            f"{name} is not for a virtual machine with the run policy {policy_of(vm)}.",
+        )
     phase = (vm.get("status") or {}).get("phase", "Pending")
-    stops_what_is_stopping = name == "Stop" and phase == "Stopping" and (is_forced(operation) or takes_over)
+    stops_what_is_stopping = (
+        name == "Stop" and phase == "Stopping" and (is_forced(operation) or takes_over)
+    )
     if phase not in kind.phases and not stops_what_is_stopping:
         return "NotApplicableForVMPhase", f"{name} is not for a virtual machine that is {phase}."
     return None
@@ -125,7 +138,13 @@ class Deeds:
             return
         kind, pods = operation["spec"]["type"], self._pods_of.of(vm["metadata"]["uid"])
         if kind in MOVES:
-            await self._move(operation, vm, pods)
+            source = holder_of(self._hypervisor.guest(Ref.of(vm)), pods)
+            selector = (operation["spec"].get("migrate") or {}).get("nodeSelector") or {}
+            node = source["spec"]["nodeName"] if source else ""
+            made = await self._hands.create(
+                vm, receiver(vm, self._chance.suffix(), other_than=node, selector=selector)
+            )
+            self._receivers[operation["metadata"]["uid"]] = made["metadata"]["uid"]
             return
         self._hypervisor.switch(vm, on=kind != "Stop")
         if is_forced(operation):
@@ -135,15 +154,10 @@ class Deeds:
                 await self._hands.delete(vm, pod)
         self._replaced[uid] = [pod["metadata"]["uid"] for pod in pods]
 
-    async def _move(self, operation: Obj, vm: Obj, pods: list[Obj]) -> None:
-        source = holder_of(self._hypervisor.guest(Ref.of(vm)), pods)
-        selector = (operation["spec"].get("migrate") or {}).get("nodeSelector") or {}
-        node = source["spec"]["nodeName"] if source else ""
-        made = await self._hands.create(vm, receiver(vm, self._chance.suffix(), other_than=node, selector=selector))
-        self._receivers[operation["metadata"]["uid"]] = made["metadata"]["uid"]
-
     async def undo(self, operation: Obj, vm: Obj) -> None:
-        """Another operation takes its place: nobody shall wait any more for a guest that does not come."""
+        """Another operation takes its place: nobody shall wait any more for a guest that does
+        not come.
+        """
         for pod in self._pods_of.of(vm["metadata"]["uid"]):
             if pod["metadata"]["uid"] == self._receivers.get(operation["metadata"]["uid"]):
                 await self._hands.delete(vm, pod)
@@ -163,7 +177,11 @@ class Deeds:
         if operation["spec"]["type"] not in MOVES:
             return ""
         target = self._receivers.get(operation["metadata"]["uid"])
-        pods = [pod for pod in self._pods_of.of(vm["metadata"]["uid"]) if pod["metadata"]["uid"] == target]
+        pods = [
+            pod
+            for pod in self._pods_of.of(vm["metadata"]["uid"])
+            if pod["metadata"]["uid"] == target
+        ]
         lives = any(not has_ended(pod) and not is_ending(pod) for pod in pods)
         return "" if lives else "The guest has not moved: one of its two pods has ended."
 
@@ -173,8 +191,6 @@ class Deeds:
         self._receivers.pop(operation["metadata"]["uid"], None)
 
 
-
-
 class VirtualMachineOperations:
     """The controller."""
 
@@ -182,9 +198,13 @@ class VirtualMachineOperations:
         self._bench = bench
         self._deeds = Deeds(bench, hypervisor, chance)
         self._operations = bench.informers.of(VIRTUAL_MACHINE_OPERATIONS)
-        self._by_machine = self._operations.index("machine", lambda operation: [_machine(operation)])
+        self._by_machine = self._operations.index(
+            "machine", lambda operation: [_machine(operation)]
+        )
         self._vms = bench.informers.of(VIRTUAL_MACHINES)
-        self._controller = bench.controller(self._reconcile, self._operations, self._vms, bench.informers.of(PODS))
+        self._controller = bench.controller(
+            self._reconcile, self._operations, self._vms, bench.informers.of(PODS)
+        )
 
     async def run(self) -> Never:
         self._operations.on_change(self._operation_changed)
@@ -209,7 +229,11 @@ class VirtualMachineOperations:
 
     async def _reconcile(self, ref: Ref) -> None:
         operation = self._operations.objects.get(ref)
-        if operation is None or _is_over(operation) or operation["metadata"].get("deletionTimestamp"):
+        if (
+            operation is None
+            or _is_over(operation)
+            or operation["metadata"].get("deletionTimestamp")
+        ):
             return
         phase = (operation.get("status") or {}).get("phase", "")
         vm = self._vms.objects.get(_machine(operation))
@@ -218,13 +242,17 @@ class VirtualMachineOperations:
         elif phase == "Pending":
             await self._begin(operation, vm)
         elif vm is None:
-            await self._fail(operation, "VirtualMachineNotFound", "The virtual machine was deleted.")
+            await self._fail(
+                operation, "VirtualMachineNotFound", "The virtual machine was deleted."
+            )
         else:
             await self._look(operation, vm)
 
     async def _begin(self, operation: Obj, vm: Obj | None) -> None:
         await self._bench.api.caught_up()  # what was begun a moment ago stands in the way
-        older = [other for other in self._open_on(_machine(operation)) if _is_before(other, operation)]
+        older = [
+            other for other in self._open_on(_machine(operation)) if _is_before(other, operation)
+        ]
         if blocking := next((other for other in older if not supersedes(operation, other)), None):
             words = f"{blocking['metadata']['name']} ({blocking['spec']['type']}) is not over yet."
             await self._fail(operation, "NotReadyToBeExecuted", words)
@@ -239,14 +267,18 @@ class VirtualMachineOperations:
             words = f"Superseded by {operation['metadata']['name']} ({operation['spec']['type']})."
             await self._write(other, "Superseded", "True", "Superseded", words)
         await self._deeds.begin(operation, vm)
-        await self._write(operation, "InProgress", "False", KINDS[operation["spec"]["type"]].reason, "")
+        await self._write(
+            operation, "InProgress", "False", KINDS[operation["spec"]["type"]].reason, ""
+        )
 
     async def _look(self, operation: Obj, vm: Obj) -> None:
         """Whether what was begun is done."""
         if why := self._deeds.failure(operation, vm):
             await self._fail(operation, "OperationFailed", why)
         elif self._deeds.is_done(operation, vm):
-            self._bench.recorder.normal(operation, "VirtualMachineOperationSucceeded", "VirtualMachineOperation succeeded")
+            self._bench.recorder.normal(
+                operation, "VirtualMachineOperationSucceeded", "VirtualMachineOperation succeeded"
+            )
             await self._write(operation, "Completed", "True", "OperationCompleted", "")
 
     # --- writing ---
@@ -255,12 +287,19 @@ class VirtualMachineOperations:
         self._bench.recorder.warning(operation, "VirtualMachineOperationFailed", message)
         await self._write(operation, "Failed", "False", reason, message)
 
-    async def _write(self, operation: Obj, phase: str, completed: str, reason: str, message: str) -> None:
+    async def _write(
+        self, operation: Obj, phase: str, completed: str, reason: str, message: str
+    ) -> None:
         old, now = operation.get("status") or {}, self._bench.timestamp()
         condition = {"type": "Completed", "status": completed, "reason": reason, "message": message}
         conditions = set_condition(old.get("conditions"), condition, now)
         if phase == "InProgress":
-            sent = {"type": "SignalSent", "status": "True", "reason": "SignalSentSuccess", "message": ""}
+            sent = {
+                "type": "SignalSent",
+                "status": "True",
+                "reason": "SignalSentSuccess",
+                "message": "",
+            }
             conditions = set_condition(conditions, sent, now)
         generation = operation["metadata"].get("generation", 1)
         status = {**old, "phase": phase, "conditions": conditions, "observedGeneration": generation}
@@ -276,7 +315,9 @@ def _is_over(operation: Obj) -> bool:
 
 
 def _is_before(other: Obj, operation: Obj) -> bool:
-    """Whether the other one was first; what has begun was, and of those that were made in one second the one that sorts first."""
+    """Whether the other one was first; what has begun was, and of those that were made in one
+    second the one that sorts first.
+    """
     if other["metadata"]["uid"] == operation["metadata"]["uid"]:
         return False
     return (other.get("status") or {}).get("phase") == "InProgress" or _age(other) < _age(operation)

@@ -1,4 +1,6 @@
-"""What a scenario has come to, from its timeline alone: a Scenario's status or a run's folder is all that this needs."""
+"""What a scenario has come to, from its timeline alone: a Scenario's status or a run's folder is
+all that this needs.
+"""
 
 from pytest_kscen.scenario.analysis.comparison import Comparison, compare
 from pytest_kscen.scenario.analysis.pods import attempts_of

@@ -1,9 +1,9 @@
-"""Two runs side by side, as of the same scenario with two configurations of the scheduler: what came out otherwise.
+"""Two runs side by side, as of the same scenario with two configurations of the scheduler: what
+came out otherwise.
 
-Pods are matched by namespace, name and how often they were made; those with names that the other run does not know, by what
-has made them, in their order. A placement differs if the node or the major step does; the minor steps only tell in which order
-the scheduler got there.
-"""
+Pods are matched by namespace, name and how often they were made; those with names that the other
+run does not know, by what has made them, in their order. A placement differs if the node or the
+major step does; the minor steps only tell in which order the scheduler got there."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ class Comparison:
     def rows(self, table: str = "figures") -> list[Row]:
         """One of the tables: figures, placements, steps, preemptions."""
         if table not in TABLES:
-            raise ValueError(f"{table!r} is no table of a comparison; there are {', '.join(TABLES)}")
+            raise ValueError(
+                f"{table!r} is no table of a comparison; there are {', '.join(TABLES)}"
+            )
         return TABLES[table](self)
 
     def text(self) -> str:
@@ -82,10 +84,16 @@ class Comparison:
         parts = []
         for title, table in TITLES.items():
             rows = self.rows(table)
-            count = f" ({len(rows)}{f', the first {MANY} are shown' if len(rows) > MANY else ''})" if table in COUNTED else ""
+            count = (
+                f" ({len(rows)}{f', the first {MANY} are shown' if len(rows) > MANY else ''})"
+                if table in COUNTED
+                else ""
+            )
             heading = f"{title.format(*self.names)}{count}"
             rule = "=" * len(heading) + "\n" if underline else ""
-            parts.append(form.format(heading, rule + render(rows[:MANY] if table in COUNTED else rows)))
+            parts.append(
+                form.format(heading, rule + render(rows[:MANY] if table in COUNTED else rows))
+            )
         return "\n".join(parts)
 
     def __str__(self) -> str:
@@ -97,17 +105,27 @@ def _figures(of: Comparison) -> list[Row]:
     rows = []
     for name in {**one, **other}:
         values = one.get(name), other.get(name)
-        difference = None if None in values else round(values[1] - values[0], 9)  # type: ignore[operator]  # neither is None
-        rows.append({"": name, of.names[0]: values[0], of.names[1]: values[1], "difference": difference})
+        # neither is None
+        difference = None if None in values else round(values[1] - values[0], 9)  # type: ignore[operator]
+        rows.append(
+            {"": name, of.names[0]: values[0], of.names[1]: values[1], "difference": difference}
+        )
     return rows
 
 
 def _placements(of: Comparison) -> list[Row]:
     rows = []
     for each in of.placements:
-        row: Row = {"pod": f"{each.namespace}/{each.pod}{f' #{each.number}' if each.number > 1 else ''}"}
-        for name, node, step, state in zip(of.names, each.nodes, each.steps, each.states, strict=True):
-            row |= {f"node {name}": node or state, f"step {name}": f"{step.major}.{step.minor}" if step else ""}
+        row: Row = {
+            "pod": f"{each.namespace}/{each.pod}{f' #{each.number}' if each.number > 1 else ''}"
+        }
+        for name, node, step, state in zip(
+            of.names, each.nodes, each.steps, each.states, strict=True
+        ):
+            row |= {
+                f"node {name}": node or state,
+                f"step {name}": f"{step.major}.{step.minor}" if step else "",
+            }
         rows.append(row)
     return rows
 
@@ -128,7 +146,15 @@ def _preemptions(of: Comparison) -> list[Row]:
     for name, result in zip(of.names, (of.first, of.second), strict=True):
         for each in result.preemptions:
             step = f"{each.step.major}.{each.step.minor}"
-            rows.append({"run": name, "pod": f"{each.namespace}/{each.pod}", "node": each.node, "step": step, "by": each.by})
+            rows.append(
+                {
+                    "run": name,
+                    "pod": f"{each.namespace}/{each.pod}",
+                    "node": each.node,
+                    "step": step,
+                    "by": each.by,
+                }
+            )
     return rows
 
 
@@ -155,7 +181,9 @@ COUNTED = ("placements", "preemptions")
 def compare(first: Result, second: Result, *, names: tuple[str, str] = ("a", "b")) -> Comparison:
     """Two runs side by side, under these names."""
     if names[0] == names[1]:
-        raise ValueError(f"two runs cannot be told apart if both are called {names[0]!r}: give them two names")
+        raise ValueError(
+            f"two runs cannot be told apart if both are called {names[0]!r}: give them two names"
+        )
     return Comparison(first, second, names)
 
 
@@ -186,7 +214,8 @@ def _placement(*lives: Life | None) -> Placement:
         tuple(life.scheduled if life else None for life in lives),
         tuple(life.state if life else "absent" for life in lives),
     )
-    return Placement(there[0].namespace, names, there[0].number, nodes, steps, states)  # type: ignore[arg-type]  # each has two
+    # each has two
+    return Placement(there[0].namespace, names, there[0].number, nodes, steps, states)  # type: ignore[arg-type]
 
 
 def _differs(each: Placement) -> bool:

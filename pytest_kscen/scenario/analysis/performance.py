@@ -46,7 +46,9 @@ class Performance:
         for entry in journal:
             if entry.what == "scenario-phase" and entry.data["scenario"] == name:
                 began = ended if not phase else began
-                phase = phase if was_ended and entry.data["phase"] == FAILED else entry.data["phase"]
+                phase = (
+                    phase if was_ended and entry.data["phase"] == FAILED else entry.data["phase"]
+                )
                 message = entry.data.get("message", "")
             ended = entry.at
         timeline = Timeline.of_journal(journal, name)
@@ -77,7 +79,9 @@ class Performance:
 
 
 def summary(told: Performance) -> list[str]:
-    how_far = f"{_plural(len(told.timeline.steps), 'step')}, {in_words(told.lasted)} of cluster time"
+    how_far = (
+        f"{_plural(len(told.timeline.steps), 'step')}, {in_words(told.lasted)} of cluster time"
+    )
     return [
         f"scenario {told.name}: {told.phase} after {how_far}; seed {told.seed}",
         *([f"  {told.message}"] if told.message else []),
@@ -90,14 +94,22 @@ def _pods(told: Performance) -> Iterator[str]:
     if not told.scene.pods and not told.counts.get("podScheduled"):
         return
     pending = f", {len(told.pending)} without a node: {_some(told.pending)}" if told.pending else ""
-    preempted = f", {told.counts['podUnscheduled']} preempted" if "podUnscheduled" in told.counts else ""
-    yield f"  pods: {told.counts.get('podScheduled', 0)} scheduled{preempted}, {len(told.placed)} on nodes at the end{pending}"
+    preempted = (
+        f", {told.counts['podUnscheduled']} preempted" if "podUnscheduled" in told.counts else ""
+    )
+    yield (
+        f"  pods: {told.counts.get('podScheduled', 0)} scheduled{preempted}, "
+        f"{len(told.placed)} on nodes at the end{pending}"
+    )
 
 
 def _allocation(told: Performance) -> Iterator[str]:
     for resource, by_step in told.allocation.items():
         if any(by_step.values()):
-            yield f"  {resource} allocated by step: {', '.join(f'{step}: {share:.0%}' for step, share in by_step.items())}"
+            yield (
+                f"  {resource} allocated by step: "
+                f"{', '.join(f'{step}: {share:.0%}' for step, share in by_step.items())}"
+            )
 
 
 def properties(told: Performance) -> list[tuple[str, object]]:
@@ -127,7 +139,9 @@ def as_json(told: Performance) -> bytes:
         "pending": told.pending,
         "allocation": told.allocation,
     }
-    return orjson.dumps(facts, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS)
+    return orjson.dumps(
+        facts, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
+    )
 
 
 def archive(folder: pathlib.Path, told: Performance) -> None:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     )
 
 
-
 # What the scheduler told of its attempts to place a pod: who filtered which node, why, who
 # scored what, what was chosen. Results have the shape that kube-scheduler-simulator's users
 # know: by the annotation's name without its prefix.
@@ -115,7 +114,9 @@ class Attempt:
                     return f"{plugin}: {verdict}"
         counted = Counter(reason for _, reason in self.rejected.values())
         reasons = sorted(f"{count} {reason}" for reason, count in counted.items())
-        return f"0/{len(self.filters)} nodes are available: {', '.join(reasons)}." if reasons else ""
+        return (
+            f"0/{len(self.filters)} nodes are available: {', '.join(reasons)}." if reasons else ""
+        )
 
     def _of(self, name: str) -> dict[str, Any]:
         found = self.results.get(name)
@@ -123,11 +124,15 @@ class Attempt:
 
 
 def attempts_of(pod: Obj) -> list[Attempt]:
-    """All that a pod's own annotations tell of, the history first: for a pod that was read from any cluster."""
+    """All that a pod's own annotations tell of, the history first: for a pod that was read from
+    any cluster.
+    """
     metadata = pod["metadata"]
     annotations = results_of(pod)
     told = parsed(annotations.pop(HISTORY, "[]"))
-    told = [{key.removeprefix(RESULTS): value for key, value in each.items()} for each in told or ()]
+    told = [
+        {key.removeprefix(RESULTS): value for key, value in each.items()} for each in told or ()
+    ]
     if annotations and (not told or told[-1] != annotations):
         told.append(annotations)
     name = metadata.get("namespace") or "default", metadata["name"]
@@ -136,8 +141,9 @@ def attempts_of(pod: Obj) -> list[Attempt]:
 
 
 def _numbers(scores: Verdicts) -> Scores:
-    return {node: {plugin: int(score) for plugin, score in by.items()} for node, by in scores.items()}
-
+    return {
+        node: {plugin: int(score) for plugin, score in by.items()} for node, by in scores.items()
+    }
 
 
 PLACED, PENDING, DELETED, PREEMPTED = "placed", "pending", "deleted", "preempted"
@@ -211,7 +217,12 @@ class _Lives:
         if not is_new and (name in self._now or metadata.get("deletionTimestamp")):
             return
         life = self._begin(name, step)
-        life.origin = _origin(metadata)
+        owners = [
+            f"{each['kind']} {each['name']}"
+            for each in metadata.get("ownerReferences") or ()
+            if each.get("controller")
+        ]
+        life.origin = next(iter(owners), metadata.get("generateName") or "")
         life.priority = pod["spec"].get("priority") or 0
         life.node = pod["spec"].get("nodeName") or ""
         life.is_given = bool(life.node)
@@ -240,13 +251,15 @@ class _Lives:
     def _attempted(self, what: PodAttempted, step: ScenarioStep) -> None:
         life = self._of(name_of(what.pod), step)
         life.attempts.append(
-            Attempt(life.namespace, life.name, len(life.attempts) + 1, step, what.results or {}, what.message or "")
+            Attempt(
+                life.namespace,
+                life.name,
+                len(life.attempts) + 1,
+                step,
+                what.results or {},
+                what.message or "",
+            )
         )
-
-
-def _origin(metadata: Obj) -> str:
-    owners = [f"{each['kind']} {each['name']}" for each in metadata.get("ownerReferences") or () if each.get("controller")]
-    return next(iter(owners), metadata.get("generateName") or "")
 
 
 def lives(events: Iterable[TimelineEvent]) -> list[Life]:
@@ -318,7 +331,11 @@ def preemptions(events: Iterable[TimelineEvent]) -> list[Preemption]:
         clues = _Clues(within)
         for place, (event, _) in enumerate(within):
             if what := event.pod_unscheduled:
-                found.append(Preemption(*name_of(what.pod), what.bound_to, event.step, *clues.who(what, place)))
+                found.append(
+                    Preemption(
+                        *name_of(what.pod), what.bound_to, event.step, *clues.who(what, place)
+                    )
+                )
     return found
 
 
@@ -356,7 +373,9 @@ class _Clues:
             if event.pod_attempted:
                 results = (event.pod_attempted.results or {}).get("postfilter-result") or {}
                 for node in (node for node, by in results.items() if by):
-                    self._nominations.setdefault(node, []).append((place, "/".join(name_of(event.pod_attempted.pod))))
+                    self._nominations.setdefault(node, []).append(
+                        (place, "/".join(name_of(event.pod_attempted.pod)))
+                    )
             elif event.pod_scheduled:
                 arrival = place, "/".join(name_of(event.pod_scheduled.pod))
                 self._arrivals.setdefault(event.pod_scheduled.bound_to, []).append(arrival)
@@ -368,6 +387,10 @@ class _Clues:
         if nominations:
             return min(nominations, key=lambda each: abs(each[0] - place))[1], NOMINATED
         priority = self._told[place][1]
-        later = (who for when, who in self._arrivals.get(what.bound_to, ()) if when > place and self._told[when][1] > priority)
+        later = (
+            who
+            for when, who in self._arrivals.get(what.bound_to, ())
+            if when > place and self._told[when][1] > priority
+        )
         by = next(later, "")
         return by, FOLLOWED if by else ""

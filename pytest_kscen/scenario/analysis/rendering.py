@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.models import TimelineEvent
 
 
-
-
 Row = dict[str, Any]
 """Flat: each value is a text, a number, or None."""
 
@@ -37,7 +35,8 @@ def as_text(rows: Sequence[Row]) -> str:
     right = [all(_is_number(row.get(name)) for row in rows) for name in names]
     lines = [
         "  ".join(
-            cell.rjust(width) if is_right else cell.ljust(width) for cell, width, is_right in zip(line, widths, right, strict=True)
+            cell.rjust(width) if is_right else cell.ljust(width)
+            for cell, width, is_right in zip(line, widths, right, strict=True)
         ).rstrip()
         for line in cells
     ]
@@ -49,7 +48,11 @@ def as_markdown(rows: Sequence[Row]) -> str:
         return "(none)\n"
     names = list(_names(rows))
     rule = ["---:" if all(_is_number(row.get(name)) for row in rows) else "---" for name in names]
-    lines = [names, rule, *([spelled(row.get(name)).replace("|", r"\|") for name in names] for row in rows)]
+    lines = [
+        names,
+        rule,
+        *([spelled(row.get(name)).replace("|", r"\|") for name in names] for row in rows),
+    ]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
@@ -90,13 +93,19 @@ def _is_number(value: Any) -> bool:
 # A result as tables of flat rows, which pandas or a spreadsheet reads as they are.
 
 
-
 def events(result: Result) -> Iterator[Row]:
     """Each event of the timeline."""
     for event in result.timeline:
         kind, what, node = _told(event)
         step = {"step": event.step.major, "minor": event.step.minor}
-        yield {**step, "id": event.id, "controller": event.controller or "", "event": kind, "object": what, "node": node}
+        yield {
+            **step,
+            "id": event.id,
+            "controller": event.controller or "",
+            "event": kind,
+            "object": what,
+            "node": node,
+        }
 
 
 def _told(event: TimelineEvent) -> tuple[str, str, str]:
@@ -104,15 +113,33 @@ def _told(event: TimelineEvent) -> tuple[str, str, str]:
     for kind, made in (("create", event.create), ("patch", event.patch)):
         if made and made.result:
             metadata = made.result["metadata"]
-            return kind, "/".join(filter(None, (made.result["kind"], metadata.get("namespace"), metadata["name"]))), ""
+            return (
+                kind,
+                "/".join(
+                    filter(None, (made.result["kind"], metadata.get("namespace"), metadata["name"]))
+                ),
+                "",
+            )
     if event.delete:
         metadata = event.delete.operation["objectMeta"]
         kind = target_of(event.delete.operation)[0]
-        return "delete", "/".join(filter(None, (kind, metadata.get("namespace"), metadata["name"]))), ""
+        return (
+            "delete",
+            "/".join(filter(None, (kind, metadata.get("namespace"), metadata["name"]))),
+            "",
+        )
     if event.pod_scheduled:
-        return "podScheduled", "/".join(("Pod", *name_of(event.pod_scheduled.pod))), event.pod_scheduled.bound_to
+        return (
+            "podScheduled",
+            "/".join(("Pod", *name_of(event.pod_scheduled.pod))),
+            event.pod_scheduled.bound_to,
+        )
     if event.pod_unscheduled:
-        return "podUnscheduled", "/".join(("Pod", *name_of(event.pod_unscheduled.pod))), event.pod_unscheduled.bound_to
+        return (
+            "podUnscheduled",
+            "/".join(("Pod", *name_of(event.pod_unscheduled.pod))),
+            event.pod_unscheduled.bound_to,
+        )
     if event.pod_attempted:
         chosen = (event.pod_attempted.results or {}).get("selected-node") or ""
         return "podAttempted", "/".join(("Pod", *name_of(event.pod_attempted.pod))), str(chosen)
@@ -163,7 +190,12 @@ def filters(result: Result) -> Iterator[Row]:
     for life, attempt in _attempts(result):
         for node, by in attempt.filters.items():
             for plugin, verdict in by.items():
-                yield {**_attempt(life, attempt), "node": node, "plugin": plugin, "verdict": verdict}
+                yield {
+                    **_attempt(life, attempt),
+                    "node": node,
+                    "plugin": plugin,
+                    "verdict": verdict,
+                }
 
 
 def scores(result: Result) -> Iterator[Row]:
@@ -191,12 +223,20 @@ def _attempts(result: Result) -> Iterator[tuple[Life, Attempt]]:
 
 
 def _attempt(life: Life, attempt: Attempt) -> Row:
-    return {**_pod(life), "attempt": attempt.number, "step": attempt.step.major, "minor": attempt.step.minor}
+    return {
+        **_pod(life),
+        "attempt": attempt.number,
+        "step": attempt.step.major,
+        "minor": attempt.step.minor,
+    }
 
 
 def by_step(result: Result) -> Iterator[Row]:
     """The cluster at the end of each major step."""
-    counted = [(step, len(scene.nodes), len(scene.pods), len(scene.pending)) for step, scene in steps(result.timeline)]
+    counted = [
+        (step, len(scene.nodes), len(scene.pods), len(scene.pending))
+        for step, scene in steps(result.timeline)
+    ]
     numbers = [step for step, *_ in counted]
     columns: dict[str, list[float | None]] = {}
     for resource in result.resources:
@@ -204,7 +244,9 @@ def by_step(result: Result) -> Iterator[Row]:
         columns[f"imbalance_{resource}"] = filled(result.imbalance(resource), numbers)
         columns[f"range_{resource}"] = filled(result.spread(resource).range, numbers)
         columns[f"fragmentation_{resource}"] = filled(result.fragmentation(resource), numbers)
-        columns[f"stranded_{resource}"] = filled(result.fragmentation(resource, pending=True), numbers)
+        columns[f"stranded_{resource}"] = filled(
+            result.fragmentation(resource, pending=True), numbers
+        )
     for place, (step, nodes, pods, pending) in enumerate(counted):
         values = {name: column[place] for name, column in columns.items()}
         yield {"step": step, "nodes": nodes, "pods": pods, "pending": pending, **values}
@@ -217,14 +259,25 @@ def utilisation(result: Result) -> Iterator[Row]:
             for step, value in series.by_step.items():
                 yield {"node": node, "resource": resource, "step": step, "utilisation": value}
             if series.ended is not None:
-                yield {"node": node, "resource": resource, "step": series.ended, "utilisation": None}
+                yield {
+                    "node": node,
+                    "resource": resource,
+                    "step": series.ended,
+                    "utilisation": None,
+                }
 
 
 def preemptions(result: Result) -> Iterator[Row]:
     """Each pod that had to go."""
     for each in result.preemptions:
         where = {"namespace": each.namespace, "pod": each.pod, "node": each.node}
-        yield {**where, "step": each.step.major, "minor": each.step.minor, "by": each.by, "evidence": each.evidence}
+        yield {
+            **where,
+            "step": each.step.major,
+            "minor": each.step.minor,
+            "by": each.by,
+            "evidence": each.evidence,
+        }
 
 
 TABLES: dict[str, Callable[[Result], Iterator[Row]]] = {
@@ -250,30 +303,47 @@ WIDTH, HEIGHT = 560, 150
 LEFT, TOP, RIGHT, GAP = 52, 30, 14, 46
 TICKS = 8
 STYLE = (
-    'font-family="system-ui, sans-serif" font-size="11" role="img" style="max-width:100%;height:auto;background:#fff;color:#333"'
+    'font-family="system-ui, sans-serif" font-size="11" role="img" '
+    'style="max-width:100%;height:auto;background:#fff;color:#333"'
 )
 Point = tuple[float, float]
 
 
 def picture(results: Sequence[Result], names: Sequence[str] = ()) -> str:
-    """Of one result, or of two beside each other. How many pods there are is told where nothing else is asked for."""
+    """Of one result, or of two beside each other.
+
+    How many pods there are is told where nothing else is asked for.
+    """
     resources = in_order({resource for result in results for resource in result.resources})
     resources = [resource for resource in resources if resource != PODS] or resources
     steps = sorted({step for result in results for step in result.timeline.steps})
     if not resources or not steps:
-        return _frame(40, ['<text x="10" y="24">no node, or no pod: nothing is promised</text>'], "nothing is promised")
+        return _frame(
+            40,
+            ['<text x="10" y="24">no node, or no pod: nothing is promised</text>'],
+            "nothing is promised",
+        )
     scale = _Scale(steps[0], steps[-1])
     parts = list(_legend(names))
     for number, resource in enumerate(resources):
         parts += _panel(results, resource, scale, TOP + number * (HEIGHT + GAP) + 10)
-    title = f"Allocation of {', '.join(resources)} by major step{', ' + ' and '.join(names) if names else ''}"
+    title = (
+        f"Allocation of {', '.join(resources)} by major "
+        f"step{', ' + ' and '.join(names) if names else ''}"
+    )
     return _frame(TOP + len(resources) * (HEIGHT + GAP) + 10, parts, title)
 
 
 def _frame(height: int, parts: Sequence[str], title: str) -> str:
-    size = f'viewBox="0 0 {LEFT + WIDTH + RIGHT} {height}" width="{LEFT + WIDTH + RIGHT}" height="{height}"'
+    size = (
+        f'viewBox="0 0 {LEFT + WIDTH + RIGHT} {height}" width="{LEFT + WIDTH + RIGHT}" '
+        f'height="{height}"'
+    )
     body = "\n".join(parts)
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {STYLE}>\n<title>{escape(title)}</title>\n{body}\n</svg>\n'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} '
+        f"{STYLE}>\n<title>{escape(title)}</title>\n{body}\n</svg>\n"
+    )
 
 
 class _Scale:
@@ -294,7 +364,10 @@ class _Scale:
 def _legend(names: Sequence[str]) -> Iterator[str]:
     for number, name in enumerate(names):
         x = LEFT + number * 190
-        line = f'<line x1="{x}" y1="14" x2="{x + 24}" y2="14" stroke="{COLOURS[number]}" stroke-width="2"{DASHES[number]}/>'
+        line = (
+            f'<line x1="{x}" y1="14" x2="{x + 24}" y2="14" stroke="{COLOURS[number]}" '
+            f'stroke-width="2"{DASHES[number]}/>'
+        )
         yield f'{line}<text x="{x + 30}" y="18">{escape(name)}</text>'
 
 
@@ -309,20 +382,43 @@ def _panel(results: Sequence[Result], resource: str, scale: _Scale, top: int) ->
     for percent in (0, 25, 50, 75, 100):
         at = _number(y(percent / 100))
         yield f'<line x1="{LEFT}" y1="{at}" x2="{LEFT + WIDTH}" y2="{at}" stroke="#ddd"/>'
-        yield f'<text x="{LEFT - 6}" y="{_number(y(percent / 100) + 4)}" text-anchor="end">{percent} %</text>'
+        yield (
+            f'<text x="{LEFT - 6}" y="{_number(y(percent / 100) + 4)}" '
+            f'text-anchor="end">{percent} %</text>'
+        )
     for step in scale.ticks:
-        yield f'<text x="{_number(scale.x(step + 0.5))}" y="{top + HEIGHT + 16}" text-anchor="middle">{step}</text>'
-    yield f'<text x="{LEFT + WIDTH}" y="{top + HEIGHT + 30}" text-anchor="end" fill="#777">major step</text>'
+        yield (
+            f'<text x="{_number(scale.x(step + 0.5))}" y="{top + HEIGHT + 16}" '
+            f'text-anchor="middle">{step}</text>'
+        )
+    yield (
+        f'<text x="{LEFT + WIDTH}" y="{top + HEIGHT + 30}" text-anchor="end" '
+        'fill="#777">major step</text>'
+    )
     for number, (line, spread) in enumerate(lines):
         most = _stairs(spread.most, scale, y, max)
         least = _stairs(spread.least, scale, y, min)
-        yield f'<polygon points="{_points([*most, *reversed(least)])}" fill="{COLOURS[number]}" fill-opacity="0.15"/>'
+        yield (
+            f'<polygon points="{_points([*most, *reversed(least)])}" fill="{COLOURS[number]}" '
+            'fill-opacity="0.15"/>'
+        )
         points = _points(_stairs(line, scale, y, _last))
-        yield f'<polyline points="{points}" fill="none" stroke="{COLOURS[number]}" stroke-width="2"{DASHES[number]}/>'
+        yield (
+            f'<polyline points="{points}" fill="none" stroke="{COLOURS[number]}" '
+            f'stroke-width="2"{DASHES[number]}/>'
+        )
 
 
-def _stairs(series: Series, scale: _Scale, y: Callable[[float], float], choose: Callable[[list[float]], float]) -> list[Point]:
-    """A value holds until the next step. Of steps that are closer than the eye can tell, one value is chosen."""
+def _stairs(
+    series: Series,
+    scale: _Scale,
+    y: Callable[[float], float],
+    choose: Callable[[list[float]], float],
+) -> list[Point]:
+    """A value holds until the next step.
+
+    Of steps that are closer than the eye can tell, one value is chosen.
+    """
     columns: dict[float, list[float]] = {}
     for step, value in series.by_step.items():
         columns.setdefault(round(scale.x(step)), []).append(value)

@@ -1,4 +1,6 @@
-"""State of the cluster after each event of a timeline, with exact amounts of resources in nano-units."""
+"""State of the cluster after each event of a timeline, with exact amounts of resources in nano-
+units.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.models import PodRef, TimelineEvent
 
 
-
 # How much of each resource a pod asks for and a node has, in nano-units: exact, and comparable.
 
 
@@ -26,7 +27,9 @@ Amounts = dict[str, int]
 
 
 def wanted(pod: Obj) -> Amounts:
-    """Its containers together, or its greediest init container, and its overhead; nothing if it has finished."""
+    """Its containers together, or its greediest init container, and its overhead; nothing if it
+    has finished.
+    """
     if (pod.get("status") or {}).get("phase") in OVER:
         return {}
     spec = pod["spec"]
@@ -80,7 +83,6 @@ def _sum(one: Amounts, other: Amounts) -> Amounts:
     return found
 
 
-
 Name = tuple[str, str]
 """A pod's namespace and name."""
 
@@ -111,33 +113,31 @@ class Scene:
     def see(self, event: TimelineEvent) -> None:
         made = event.create or event.patch
         if made and made.result:
-            self._show(made.result, is_new=event.create is not None)
+            obj = made.result
+            is_new = event.create is not None
+            metadata = obj["metadata"]
+            if obj.get("kind") == "Node":
+                self.nodes[metadata["name"]], self.room[metadata["name"]] = obj, room(obj)
+                self.touched[metadata["name"]] = None
+            elif obj.get("kind") == "Pod":
+                name = (metadata.get("namespace") or "default", metadata["name"])
+                if is_new:
+                    self._forget_pod(name)
+                if name in self.pods or not metadata.get(
+                    "deletionTimestamp"
+                ):  # what is on its way out does not come back
+                    node = obj["spec"].get("nodeName") or self.placed.get(name, "")
+                    self._leave(name)
+                    self.pods[name], self.wants[name] = obj, wanted(obj)
+                    self.pending[name] = obj
+                    if node:
+                        self._place(name, node)
         elif event.delete:
             self._forget(*target_of(event.delete.operation))
         elif event.pod_scheduled:
             self._place(name_of(event.pod_scheduled.pod), event.pod_scheduled.bound_to)
         elif event.pod_unscheduled:
             self._forget_pod(name_of(event.pod_unscheduled.pod))
-
-    def _show(self, obj: Obj, *, is_new: bool) -> None:
-        metadata = obj["metadata"]
-        if obj.get("kind") == "Node":
-            self.nodes[metadata["name"]], self.room[metadata["name"]] = obj, room(obj)
-            self.touched[metadata["name"]] = None
-        elif obj.get("kind") == "Pod":
-            name = (metadata.get("namespace") or "default", metadata["name"])
-            if is_new:
-                self._forget_pod(name)
-            if name in self.pods or not metadata.get("deletionTimestamp"):  # what is on its way out does not come back
-                self._show_pod(name, obj)
-
-    def _show_pod(self, name: Name, pod: Obj) -> None:
-        node = pod["spec"].get("nodeName") or self.placed.get(name, "")
-        self._leave(name)
-        self.pods[name], self.wants[name] = pod, wanted(pod)
-        self.pending[name] = pod
-        if node:
-            self._place(name, node)
 
     def _place(self, name: Name, node: str) -> None:
         self._leave(name)

@@ -1,4 +1,6 @@
-"""All queries on a scenario's result, computed on demand and once, with its summary and its report."""
+"""All queries on a scenario's result, computed on demand and once, with its summary and its
+report.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,7 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.models import TimelineEvent
 
 
-
 # A whole result in some twenty numbers, each with a name that says what it is.
-
 
 
 Figures = dict[str, float]
@@ -44,10 +44,6 @@ Figures = dict[str, float]
 
 def summary(result: Result) -> Figures:
     """In the order in which people ask."""
-    return {**_of_pods(result), **_of_waiting(result), **_of_cluster(result)}
-
-
-def _of_pods(result: Result) -> Figures:
     pods = result.pods
     attempts = [attempt for life in pods for attempt in life.attempts]
     return {
@@ -58,6 +54,8 @@ def _of_pods(result: Result) -> Figures:
         "attempts": len(attempts),
         "attempts without a place": sum(not attempt.node for attempt in attempts),
         "preemptions": len(result.preemptions),
+        **_of_waiting(result),
+        **_of_cluster(result),
     }
 
 
@@ -76,7 +74,10 @@ def _of_cluster(result: Result) -> Figures:
     found: Figures = {}
     for resource in result.resources:
         allocation, imbalance = result.allocation(resource), result.imbalance(resource)
-        fragmentation, stranded = result.fragmentation(resource), result.fragmentation(resource, pending=True)
+        fragmentation, stranded = (
+            result.fragmentation(resource),
+            result.fragmentation(resource, pending=True),
+        )
         found |= {
             f"{resource} allocation, mean": allocation.mean,
             f"{resource} allocation, highest": allocation.most,
@@ -122,7 +123,13 @@ def _tables(result: Result) -> Iterator[tuple[str, list[Row]]]:
     yield "Step by step", [{name: row[name] for name in COUNTS} for row in rows]
     for resource in result.resources:
         columns = {name: f"{name}_{resource}" for name in MEASURES}
-        yield resource, [{"step": row["step"], **{name: row[column] for name, column in columns.items()}} for row in rows]
+        yield (
+            resource,
+            [
+                {"step": row["step"], **{name: row[column] for name, column in columns.items()}}
+                for row in rows
+            ],
+        )
     yield _some("Preemptions", result.rows("preemptions"))
     yield _some("Without a node at the end", list(_left(result)))
 
@@ -137,7 +144,6 @@ def _left(result: Result) -> Iterator[Row]:
 def _some(title: str, rows: list[Row]) -> tuple[str, list[Row]]:
     shown = f", the first {MANY} are shown" if len(rows) > MANY else ""
     return f"{title} ({len(rows)}{shown})", rows[:MANY]
-
 
 
 T = TypeVar("T")
@@ -192,14 +198,21 @@ class Result:
     def _had(self) -> set[str]:
         """The resources of nodes."""
         return {
-            resource for _, scene in replay.steps(self.timeline) for node in scene.touched for resource in scene.room.get(node, {})
+            resource
+            for _, scene in replay.steps(self.timeline)
+            for node in scene.touched
+            for resource in scene.room.get(node, {})
         }
 
     def _of(self, resource: str) -> str:
-        """A LookupError if no node has this; what every node has may be asked for though there is none."""
+        """A LookupError if no node has this; what every node has may be asked for though there
+        is none.
+        """
         if resource not in (*ALWAYS, *self._had):
             there = in_order({*ALWAYS, *self._had})
-            raise LookupError(f"no node has {resource!r}{nearest(resource, there)}; there are {', '.join(there)}")
+            raise LookupError(
+                f"no node has {resource!r}{nearest(resource, there)}; there are {', '.join(there)}"
+            )
         return resource
 
     def allocation(self, resource: str) -> Series:
@@ -219,17 +232,22 @@ class Result:
         return self.spread(resource).deviation
 
     def fragmentation(self, resource: str, *, pending: bool = False) -> Series:
-        """The part of the free room in which a typical pod of this scenario has no use, or one that is pending."""
+        """The part of the free room in which a typical pod of this scenario has no use, or one
+        that is pending.
+        """
         return self._once(
             lambda events, resource: utilization.fragmentation(events, resource, pending=pending),
             "stranded" if pending else "fragmentation",
             resource,
         )
 
-    def _once(self, work_out: Callable[[Iterable[TimelineEvent], str], T], what: str, resource: str) -> T:
+    def _once(
+        self, work_out: Callable[[Iterable[TimelineEvent], str], T], what: str, resource: str
+    ) -> T:
         if (what, resource) not in self._known:
             self._known[what, resource] = work_out(self.timeline, resource)
-        return self._known[what, resource]  # type: ignore[return-value]  # by the question's name it is
+        # by the question's name it is
+        return self._known[what, resource]  # type: ignore[return-value]
 
     # --- the pods ---
 
@@ -240,13 +258,20 @@ class Result:
 
     def pod(self, name: str, namespace: str = "") -> Life:
         """The life of this one; of one that was made more than once, the last."""
-        found = [life for life in self.pods if life.name == name and namespace in ("", life.namespace)]
+        found = [
+            life for life in self.pods if life.name == name and namespace in ("", life.namespace)
+        ]
         if not found:
-            raise LookupError(f"the scenario had no pod {name!r}{nearest(name, (life.name for life in self.pods))}")
+            raise LookupError(
+                "the scenario had no pod "
+                f"{name!r}{nearest(name, (life.name for life in self.pods))}"
+            )
         return found[-1]
 
     def attempts(self, pod: str = "", namespace: str = "") -> list[Attempt]:
-        """What the scheduler told of each time that it looked for a place: for one pod, or for all."""
+        """What the scheduler told of each time that it looked for a place: for one pod, or for
+        all.
+        """
         if pod:
             return self.pod(pod, namespace).attempts
         return [attempt for life in self.pods for attempt in life.attempts]
@@ -277,7 +302,10 @@ class Result:
     def rows(self, table: str) -> list[Row]:
         """Flat: `pandas.DataFrame(result.rows("pods"))`."""
         if table not in TABLES:
-            raise ValueError(f"{table!r} is no table of a result{nearest(table, TABLES)}; there are {', '.join(TABLES)}")
+            raise ValueError(
+                f"{table!r} is no table of a result{nearest(table, TABLES)}; there are "
+                f"{', '.join(TABLES)}"
+            )
         return list(TABLES[table](self))
 
     def csv(self, table: str) -> str:

@@ -1,4 +1,7 @@
-"""A scenario's timeline, from its status, a journal or a folder. Attempt results are kept packed until they are read."""
+"""A scenario's timeline, from its status, a journal or a folder.
+
+Attempt results are kept packed until they are read.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,6 @@ if TYPE_CHECKING:
     from pytest_kscen.journal import Entry
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.scenario.models import PodRef, ScenarioStep
-
 
 
 # The results of an attempt, kept small: what plugins said of thousands of nodes is packed until
@@ -51,8 +53,11 @@ class Packed(Mapping[str, Any]):
 
 
 def _packed(value: Any) -> Any:
-    return zlib.compress(orjson.dumps(value), 1) if isinstance(value, dict) and len(value) > LARGE else value
-
+    return (
+        zlib.compress(orjson.dumps(value), 1)
+        if isinstance(value, dict) and len(value) > LARGE
+        else value
+    )
 
 
 JOURNAL = "journal.jsonl"
@@ -94,12 +99,18 @@ class Timeline:
         result = read(ScenarioStatus, scenario.get("status")).result
         if result is None:
             return cls([])
-        events = (event for step in sorted(result.timeline, key=int) for event in result.timeline[step])
+        events = (
+            event for step in sorted(result.timeline, key=int) for event in result.timeline[step]
+        )
         return cls(events, result.note or "")
 
     @classmethod
     def of_journal(cls, journal: Iterable[Entry], scenario: str = "") -> Timeline:
-        """The whole of it. If no scenario is named there must be one alone; of one that was played again it is the last time."""
+        """The whole of it.
+
+        If no scenario is named there must be one alone; of one that was played again it is the last
+        time.
+        """
         found = _by_scenario(journal)
         return cls(_read(found[_named(scenario, found, "the journal")] if found else ()))
 
@@ -119,7 +130,9 @@ class Timeline:
         return len(self.events)
 
     def of(self, kind: str) -> list[TimelineEvent]:
-        """The events of one kind: create, patch, delete, done, podScheduled, podUnscheduled, podAttempted."""
+        """The events of one kind: create, patch, delete, done, podScheduled, podUnscheduled,
+        podAttempted.
+        """
         if kind not in KINDS:
             raise ValueError(f"{kind!r} is no kind of event; there are {', '.join(KINDS)}")
         return [event for event in self.events if getattr(event, KINDS[kind]) is not None]
@@ -132,7 +145,11 @@ class Timeline:
             if what and what.pod.name == pod and namespace in ("", what.pod.namespace):
                 found = Scheduled(what.pod, what.bound_to, event.step)
         if found is None:
-            had = ", ".join(dict.fromkeys(e.pod_scheduled.pod.name for e in self.of("podScheduled") if e.pod_scheduled))
+            had = ", ".join(
+                dict.fromkeys(
+                    e.pod_scheduled.pod.name for e in self.of("podScheduled") if e.pod_scheduled
+                )
+            )
             raise LookupError(f"the pod {pod!r} was never scheduled; these were: {had or 'none'}")
         return found
 
@@ -154,7 +171,9 @@ def _by_scenario(journal: Iterable[Entry]) -> dict[str, list[Obj]]:
             found.setdefault(name, [])
             (over.add if each.data["phase"] in OVER else over.discard)(name)
         elif each.what == "scenario-event":
-            found.setdefault(each.data["scenario"], []).append(_with_packed_results(each.data["event"]))
+            found.setdefault(each.data["scenario"], []).append(
+                _with_packed_results(each.data["event"])
+            )
         elif each.what == "scenario-event-undone":
             name, undone = each.data["scenario"], each.data["id"]
             found[name] = [event for event in found[name] if event["id"] != undone]
@@ -171,14 +190,20 @@ def _with_packed_results(event: Obj) -> Obj:
 def _only(found: Iterable[str]) -> str:
     names = list(found)
     if len(names) > 1:
-        raise NoScenario(f"the run has {len(names)} scenarios: name one of them: {', '.join(names)}")
+        raise NoScenario(
+            f"the run has {len(names)} scenarios: name one of them: {', '.join(names)}"
+        )
     return names[0] if names else ""
 
 
 def _named(scenario: str, found: Collection[str], where: str) -> str:
     name = scenario or _only(found)
     if name not in found:
-        what = f"scenario {name!r}{nearest(name, found)}; there are {', '.join(found)}" if found else "scenario"
+        what = (
+            f"scenario {name!r}{nearest(name, found)}; there are {', '.join(found)}"
+            if found
+            else "scenario"
+        )
         raise NoScenario(f"{where} has no {what}")
     return name
 

@@ -19,18 +19,20 @@ if TYPE_CHECKING:
 
     from pytest_kscen.scenario.analysis.replay import Amounts
     from pytest_kscen.scenario.models import TimelineEvent
+
     Values = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
     Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
-
 
 
 # A value for each major step.
 
 
-
 @dataclass(frozen=True)
 class Series:
-    """The steps in which it was told, in their order. What has an end is not there any more from that step on."""
+    """The steps in which it was told, in their order.
+
+    What has an end is not there any more from that step on.
+    """
 
     by_step: dict[int, float]
     ended: int | None = None
@@ -38,10 +40,14 @@ class Series:
     def at(self, *, step: int) -> float:
         """At the end of this step; a step in which nothing happened is as the one before."""
         if self.ended is not None and step >= self.ended:
-            raise LookupError(f"nothing is known of step {step}: it had gone by the end of step {self.ended}")
+            raise LookupError(
+                f"nothing is known of step {step}: it had gone by the end of step {self.ended}"
+            )
         place = bisect.bisect_right(self._steps, step)
         if not place:
-            raise LookupError(f"nothing is known of step {step}: the first is {min(self._steps, default='none')}")
+            raise LookupError(
+                f"nothing is known of step {step}: the first is {min(self._steps, default='none')}"
+            )
         return self.by_step[self._steps[place - 1]]
 
     @cached_property
@@ -71,7 +77,6 @@ def filled(series: Series, steps: Iterable[int]) -> list[float | None]:
         except LookupError:
             found.append(None)
     return found
-
 
 
 DECIMALS = 9  # what differs beyond is the processor's affair
@@ -120,7 +125,9 @@ def utilisation(events: Iterable[TimelineEvent], resource: str) -> dict[str, Ser
 def spread(events: Iterable[TimelineEvent], resource: str) -> Spread:
     """Over the nodes that have the resource at all."""
     column = _Column()
-    told: dict[str, dict[int, float]] = {name: {} for name in ("deviation", "least", "most", "range")}
+    told: dict[str, dict[int, float]] = {
+        name: {} for name in ("deviation", "least", "most", "range")
+    }
     for step, scene in steps(events):
         for node in scene.touched:
             promised, room = _of(scene, node, resource)
@@ -182,7 +189,9 @@ Shape = tuple[tuple[str, int], ...]
 """What a pod asks for."""
 
 
-def fragmentation(events: Iterable[TimelineEvent], resource: str, *, pending: bool = False) -> Series:
+def fragmentation(
+    events: Iterable[TimelineEvent], resource: str, *, pending: bool = False
+) -> Series:
     """For the typical pod, or for those that are pending."""
     events = list(events)
     typical = _workload(events, resource)
@@ -216,7 +225,9 @@ def _workload(events: Iterable[TimelineEvent], resource: str) -> Counter[Shape]:
 
 
 def _waiting(scene: Scene, resource: str) -> Counter[Shape]:
-    return Counter(_shape(wants) for name in scene.pending if (wants := scene.wants[name]).get(resource))
+    return Counter(
+        _shape(wants) for name in scene.pending if (wants := scene.wants[name]).get(resource)
+    )
 
 
 def _shape(wants: Amounts) -> Shape:
@@ -233,7 +244,10 @@ class _Pieces:
         self._resource = resource
         self._names = sorted({name for shape in shapes for name, _ in shape})
         self._places = {shape: place for place, shape in enumerate(shapes)}
-        wants = [[-(-dict(shape).get(name, 0) // _unit(name)) for name in self._names] for shape in shapes]
+        wants = [
+            [-(-dict(shape).get(name, 0) // _unit(name)) for name in self._names]
+            for shape in shapes
+        ]
         self._wants: Ints = np.array(wants, dtype=np.int64)
         self._useless: Ints = np.zeros(len(shapes), dtype=np.int64)
         self._free = 0
@@ -246,8 +260,13 @@ class _Pieces:
             self._useless -= lost
         if node in scene.nodes:
             free = max(scene.free(node, self._resource) // _unit(self._resource), 0)
-            room = self._np.array([scene.free(node, name) // _unit(name) for name in self._names], dtype=self._np.int64)
-            useless: Ints = self._np.where((self._wants > self._np.maximum(room, 0)).any(axis=1), free, 0)
+            room = self._np.array(
+                [scene.free(node, name) // _unit(name) for name in self._names],
+                dtype=self._np.int64,
+            )
+            useless: Ints = self._np.where(
+                (self._wants > self._np.maximum(room, 0)).any(axis=1), free, 0
+            )
             self._seen[node] = free, useless
             self._free += free
             self._useless += useless

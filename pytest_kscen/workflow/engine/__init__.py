@@ -1,4 +1,6 @@
-"""An engine: all that drives workflows on a cluster, beside each other in one task, until it is cancelled."""
+"""An engine: all that drives workflows on a cluster, beside each other in one task, until it is
+cancelled.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,19 @@ if TYPE_CHECKING:
 ENGINE = "workflow-engine"
 
 
-async def drive(stage: Stage, family: Family, *, concurrency: int = CONCURRENCY, per_second: float | None = None) -> Never:
+async def drive(
+    stage: Stage, family: Family, *, concurrency: int = CONCURRENCY, per_second: float | None = None
+) -> Never:
     """Workflows, Schedules and StatusChecks of one family."""
     async with asyncio.TaskGroup() as group:
-        manager = WorkflowManager(stage.actor(ENGINE), family, concurrency=concurrency, per_second=per_second)
+        manager = WorkflowManager(
+            stage.actor(ENGINE), family, concurrency=concurrency, per_second=per_second
+        )
         group.create_task(manager.run(), name=ENGINE)
-        group.create_task(Schedules(stage.actor("workflow-schedules"), family).run(), name="schedules")
-        group.create_task(StatusChecks(stage.actor("workflow-status-checks"), family).run(), name="status checks")
+        group.create_task(
+            Schedules(stage.actor("workflow-schedules"), family).run(), name="schedules"
+        )
+        group.create_task(
+            StatusChecks(stage.actor("workflow-status-checks"), family).run(), name="status checks"
+        )
     raise AssertionError

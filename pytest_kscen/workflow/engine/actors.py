@@ -1,4 +1,7 @@
-"""Actions of nodes on the cluster: create, find and delete chaos, pods and checks. Each is idempotent."""
+"""Actions of nodes on the cluster: create, find and delete chaos, pods and checks.
+
+Each is idempotent.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +39,14 @@ if TYPE_CHECKING:
     from pytest_kscen.workflow.engine.triggers import Watches
 
 
-
-
 SNAPSHOT, SNAPSHOT_FOLDER = "workflow.json", "/var/run/chaos-mesh"
 SNAPSHOT_VOLUME = "workflow-snapshot"
 CONTEXT_SHOWN = 300
 """Characters of a variable that a node's status shows."""
-NOBODY_INJECTS = "nobody is there to inject it: install Chaos Mesh on this cluster, or another version of it if that is there"
+NOBODY_INJECTS = (
+    "nobody is there to inject it: install Chaos Mesh on this cluster, or another version of "
+    "it if that is there"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,9 @@ async def create_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None
         raise Impossible(f"{refusal.message}: {NOBODY_INJECTS}") from None
     await hands.watches.follow(resource)
     if node.template.type == SCHEDULE:
-        await hands.playground.create(resource, tree, node, {"spec": node.template.body["schedule"]})
+        await hands.playground.create(
+            resource, tree, node, {"spec": node.template.body["schedule"]}
+        )
         return Happening.INJECTED
     await hands.playground.create(resource, tree, node, {"spec": node.template.chaos})
     return None
@@ -105,7 +111,9 @@ async def _delete_orphans(hands: Hands, tree: Tree, node: Node) -> Happening:
 async def find_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None:
     """A Schedule is in effect by that, as when it was made."""
     resource = await _resource(hands, node)
-    await hands.watches.follow(resource)  # or it is not heard in time that it is in effect since long
+    await hands.watches.follow(
+        resource
+    )  # or it is not heard in time that it is in effect since long
     if not await hands.playground.shows(resource, tree, node):
         raise Impossible(NOT_SEEN)
     return Happening.INJECTED if node.template.type == SCHEDULE and node.phase == RUNNING else None
@@ -115,12 +123,25 @@ async def run_pod(hands: Hands, tree: Tree, node: Node) -> Happening | None:
     """With a picture of the workflow, as it is now, in a file."""
     task = node.template.body["task"]
     await hands.watches.follow(PODS)
-    snapshot = {key: tree.root.obj[key] for key in ("apiVersion", "kind", "metadata", "spec", "status") if key in tree.root.obj}
-    await hands.playground.create(CONFIG_MAPS, tree, node, {"data": {SNAPSHOT: orjson.dumps(snapshot).decode()}})
+    snapshot = {
+        key: tree.root.obj[key]
+        for key in ("apiVersion", "kind", "metadata", "spec", "status")
+        if key in tree.root.obj
+    }
+    await hands.playground.create(
+        CONFIG_MAPS, tree, node, {"data": {SNAPSHOT: orjson.dumps(snapshot).decode()}}
+    )
     mount = {"name": SNAPSHOT_VOLUME, "mountPath": SNAPSHOT_FOLDER, "readOnly": True}
-    container = {**task["container"], "volumeMounts": [*(task["container"].get("volumeMounts") or ()), mount]}
+    container = {
+        **task["container"],
+        "volumeMounts": [*(task["container"].get("volumeMounts") or ()), mount],
+    }
     volume = {"name": SNAPSHOT_VOLUME, "configMap": {"name": node.made}}
-    spec = {"restartPolicy": "Never", "containers": [container], "volumes": [*(task.get("volumes") or ()), volume]}
+    spec = {
+        "restartPolicy": "Never",
+        "containers": [container],
+        "volumes": [*(task.get("volumes") or ()), volume],
+    }
     metadata = {name: task[name] for name in ("labels", "annotations") if task.get(name)}
     await hands.playground.create(PODS, tree, node, {"metadata": metadata, "spec": spec})
     return None
@@ -141,7 +162,17 @@ async def evaluate(hands: Hands, tree: Tree, node: Node) -> Happening | None:
     """Which branches are chosen by what the pod has come to."""
     from pytest_kscen.workflow.expressions import ExpressionError, select
 
-    variables = await _context(hands, tree, node)
+    # What expressions may speak of.
+    pod = await hands.playground.api.get(PODS, node.made, tree.key.namespace)
+    container = node.template.body["task"]["container"]["name"]
+    code = exit_code_of(pod, container)
+    if code is None:
+        reason = (pod.get("status") or {}).get("reason") or "no container has come to an end"
+        raise Impossible(f"its pod has no exit code: {reason}")
+    variables: dict[str, object] = {
+        "exitCode": code,
+        "stdout": await written_by(hands.playground.api, pod, container),
+    }
     node.context = [f"{name}: {_shown(value)}" for name, value in variables.items()]
     node.evaluations, chosen = [], []
     for branch in node.template.branches:
@@ -155,24 +186,15 @@ async def evaluate(hands: Hands, tree: Tree, node: Node) -> Happening | None:
     return None
 
 
-async def _context(hands: Hands, tree: Tree, node: Node) -> dict[str, object]:
-    """What expressions may speak of."""
-    pod = await hands.playground.api.get(PODS, node.made, tree.key.namespace)
-    container = node.template.body["task"]["container"]["name"]
-    code = exit_code_of(pod, container)
-    if code is None:
-        reason = (pod.get("status") or {}).get("reason") or "no container has come to an end"
-        raise Impossible(f"its pod has no exit code: {reason}")
-    return {"exitCode": code, "stdout": await written_by(hands.playground.api, pod, container)}
-
-
 def _shown(value: object) -> str:
     words = str(value)
     return words if len(words) <= CONTEXT_SHOWN else f"{words[:CONTEXT_SHOWN]}…"
 
 
 async def create_check(hands: Hands, tree: Tree, node: Node) -> Happening | None:
-    """One that goes on until its time is over is told when that is; one that has to hold before is cut off then."""
+    """One that goes on until its time is over is told when that is; one that has to hold before
+    is cut off then.
+    """
     await hands.watches.follow(hands.family.status_checks)
     body = dict(node.template.body["statusCheck"])
     if node.template.deadline is not None and not needs_result(node.template):
@@ -192,10 +214,13 @@ async def delete_check(hands: Hands, tree: Tree, node: Node) -> Happening | None
     return None
 
 
-async def abort_workflow(hands: Hands, tree: Tree, node: Node) -> Happening | None:  # noqa: ARG001  # whichever node it was
+# whichever node it was
+async def abort_workflow(hands: Hands, tree: Tree, node: Node) -> Happening | None:  # noqa: ARG001
     """As a person would."""
     patch = {"metadata": {"annotations": {ABORT: "true"}}}
-    tree.root.obj = await hands.playground.api.patch(hands.family.workflows, tree.key.name, patch, tree.key.namespace)
+    tree.root.obj = await hands.playground.api.patch(
+        hands.family.workflows, tree.key.name, patch, tree.key.namespace
+    )
     return None
 
 
@@ -224,7 +249,6 @@ REMOVING = frozenset({Act.DELETE_CHAOS, Act.SEE_CHAOS_GONE, Act.END_POD, Act.DEL
 # happened once.
 
 
-
 class Playground:
     """The cluster, as actors may use it."""
 
@@ -242,7 +266,12 @@ class Playground:
             "labels": labels,
             "ownerReferences": [owner_reference(node.obj)],
         }
-        obj = {**body, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+        obj = {
+            **body,
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": metadata,
+        }
         try:
             return await self.api.create(resource, obj)
         except AlreadyExists:
@@ -250,31 +279,54 @@ class Playground:
                 return found
             raise
 
-    async def delete(self, resource: Resource, tree: Tree, node: Node, *, with_dependents: bool = False) -> bool:
-        """Whether it was still there; what is somebody else's is not touched. It may have to outlast what it has made itself.
+    async def delete(
+        self, resource: Resource, tree: Tree, node: Node, *, with_dependents: bool = False
+    ) -> bool:
+        """Whether it was still there; what is somebody else's is not touched. It may have to
+        outlast what it has made itself.
 
         Without its labels nobody would see it go: it gets them back.
         """
         found = await self._find(resource, tree, node)
         if found is None:
             return False
-        how = {"precondition_uid": found["metadata"]["uid"], "propagation": "Foreground" if with_dependents else "Background"}
+        how = {
+            "precondition_uid": found["metadata"]["uid"],
+            "propagation": "Foreground" if with_dependents else "Background",
+        }
         try:
             if not _is_marked(found, tree, node):
-                await self.api.patch(resource, node.made, {"metadata": {"labels": marks(tree, node)}}, tree.key.namespace)
+                await self.api.patch(
+                    resource,
+                    node.made,
+                    {"metadata": {"labels": marks(tree, node)}},
+                    tree.key.namespace,
+                )
             await self.api.delete(resource, node.made, tree.key.namespace, **how)
         except (NotFound, Conflict):
             return False
         return True
 
     async def delete_spawned(self, resource: Resource, tree: Tree, node: Node) -> list[str]:
-        """The names of what the node's Schedule has spawned and nobody else owns, as far as it was still there."""
-        spawned = await self.api.list(resource, tree.key.namespace, labels=f"{MANAGED_BY}={node.made}")
-        owned = ((obj["metadata"], obj["metadata"].get("ownerReferences") or ()) for obj in spawned.items)
-        left = [metadata for metadata, owners in owned if all(owner["name"] == node.made for owner in owners)]
+        """The names of what the node's Schedule has spawned and nobody else owns, as far as it
+        was still there.
+        """
+        spawned = await self.api.list(
+            resource, tree.key.namespace, labels=f"{MANAGED_BY}={node.made}"
+        )
+        owned = (
+            (obj["metadata"], obj["metadata"].get("ownerReferences") or ()) for obj in spawned.items
+        )
+        left = [
+            metadata
+            for metadata, owners in owned
+            if all(owner["name"] == node.made for owner in owners)
+        ]
         for metadata in left:
             with contextlib.suppress(NotFound, Conflict):
-                await self.api.delete(resource, metadata["name"], tree.key.namespace, precondition_uid=metadata["uid"])
+                await self.api.delete(
+                    resource, metadata["name"], tree.key.namespace, precondition_uid=metadata["uid"]
+                )
         return [metadata["name"] for metadata in left]
 
     async def has(self, resource: Resource, tree: Tree, node: Node) -> bool:
@@ -288,18 +340,17 @@ class Playground:
     async def _find(self, resource: Resource, tree: Tree, node: Node) -> Obj | None:
         """What the node has made."""
         if node.is_lost:
-            await self._recall(resource, tree, node)
+            # In which attempt it was, by what it has made last.
+            made = await self.api.list(
+                resource, tree.key.namespace, labels=f"{NODE_LABEL}={node.name}"
+            )
+            ends = [each["metadata"]["name"].removeprefix(f"{node.name}-") for each in made.items]
+            node.attempt = max((int(end) for end in ends if end.isdecimal()), default=1)
         try:
             found = await self.api.get(resource, node.made, tree.key.namespace)
         except NotFound:
             return None
         return found if _is_made_by(found, tree, node) else None
-
-    async def _recall(self, resource: Resource, tree: Tree, node: Node) -> None:
-        """In which attempt it was, by what it has made last."""
-        made = await self.api.list(resource, tree.key.namespace, labels=f"{NODE_LABEL}={node.name}")
-        ends = [each["metadata"]["name"].removeprefix(f"{node.name}-") for each in made.items]
-        node.attempt = max((int(end) for end in ends if end.isdecimal()), default=1)
 
 
 def _is_made_by(obj: Obj, tree: Tree, node: Node) -> bool:

@@ -1,4 +1,6 @@
-"""Delete leftovers of nodes in the background, with retries: what a node could not delete in time, or an ended workflow left."""
+"""Delete leftovers of nodes in the background, with retries: what a node could not delete in
+time, or an ended workflow left.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,26 @@ if TYPE_CHECKING:
 DELETED = "its workflow was deleted"
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 60.0
 """Seconds between two attempts; each pause is twice as long as the one before."""
-REMOVALS = {SERIAL: None, PARALLEL: None, SUSPEND: None, TASK: Act.END_POD, STATUS_CHECK: Act.DELETE_CHECK}
+REMOVALS = {
+    SERIAL: None,
+    PARALLEL: None,
+    SUSPEND: None,
+    TASK: Act.END_POD,
+    STATUS_CHECK: Act.DELETE_CHECK,
+}
 
 
 class Remains:
     """One engine's."""
 
-    def __init__(self, actor: Actor, repository: Repository, voice: Voice, hands: Hands, group: asyncio.TaskGroup) -> None:
+    def __init__(
+        self,
+        actor: Actor,
+        repository: Repository,
+        voice: Voice,
+        hands: Hands,
+        group: asyncio.TaskGroup,
+    ) -> None:
         self._actor = actor
         self._repository = repository
         self._voice = voice
@@ -51,13 +66,17 @@ class Remains:
             self._begin(tree, node, why)
 
     async def clear(self, tree: Tree, node: Node) -> bool:
-        """What a node has made is removed, whatever its table says; whether nobody has to see that it is gone."""
+        """What a node has made is removed, whatever its table says; whether nobody has to see
+        that it is gone.
+        """
         act = _removal_of(node)
         happening = await ACTORS[act](self._hands, tree, node) if act else None
         return act is not Act.DELETE_CHAOS or happening is Happening.CLEANED
 
     def _begin(self, tree: Tree, node: Node, why: str = "", after: float = 0.0) -> None:
-        self._group.create_task(self._insist(tree, node, why, after), name=f"remains of {node.name} of {tree.key}")
+        self._group.create_task(
+            self._insist(tree, node, why, after), name=f"remains of {node.name} of {tree.key}"
+        )
 
     async def _insist(self, tree: Tree, node: Node, why: str, pause: float) -> None:
         while True:
@@ -72,7 +91,9 @@ class Remains:
             pause = min(2 * pause, LONGEST_PAUSE) or FIRST_PAUSE
 
     async def _is_done(self, tree: Tree, node: Node, why: str) -> bool:
-        """Whether nothing is left, and the API knows; of a node that has outlived its workflow the API sees to what goes."""
+        """Whether nothing is left, and the API knows; of a node that has outlived its workflow
+        the API sees to what goes.
+        """
         if node.has_left:
             if not await self.clear(tree, node):
                 return False

@@ -1,4 +1,6 @@
-"""The workflow manager: discover workflows through the API, and process events from the trigger, up to a limit of parallel workflows."""
+"""The workflow manager: discover workflows through the API, and process events from the trigger,
+up to a limit of parallel workflows.
+"""
 
 from __future__ import annotations
 
@@ -53,21 +55,30 @@ logger = logging.getLogger(__name__)
 
 CONCURRENCY = 100
 PATIENCE = 5.0
-"""Seconds for which what nodes make and remove is asked for again: all else that happens to the workflow waits meanwhile."""
+"""Seconds for which what nodes make and remove is asked for again: all else that happens to the
+workflow waits meanwhile.
+"""
 
 
 class WorkflowManager:
     """The actor."""
 
     def __init__(
-        self, actor: Actor, family: Family = SHIPPED, *, concurrency: int = CONCURRENCY, per_second: float | None = None
+        self,
+        actor: Actor,
+        family: Family = SHIPPED,
+        *,
+        concurrency: int = CONCURRENCY,
+        per_second: float | None = None,
     ) -> None:
         """`per_second` holds events back that come faster."""
         self._actor = actor
         self._family = family
         self._concurrency = concurrency
         self._repository = Repository(actor, family)
-        self._trigger = OperableTrigger("workflows", actor.clock, Rate(actor.clock, per_second) if per_second else None)
+        self._trigger = OperableTrigger(
+            "workflows", actor.clock, Rate(actor.clock, per_second) if per_second else None
+        )
         self._voice = Voice(actor)
         self._workflows = Informer(actor.api, actor.clock, family.workflows)
         self._nodes = Informer(actor.api, actor.clock, family.nodes)
@@ -83,13 +94,34 @@ class WorkflowManager:
             hands = Hands(self._family, playground, watches)
             hypotheses = Hypotheses(self._actor, self._trigger, group)
             self._remains = Remains(self._actor, self._repository, self._voice, hands, group)
-            self._turns = Turns(self._repository, self._trigger, self._voice, hands, hypotheses, remains=self._remains)
-            self._resume(watches)
+            self._turns = Turns(
+                self._repository,
+                self._trigger,
+                self._voice,
+                hands,
+                hypotheses,
+                remains=self._remains,
+            )
+            # Go on with all that is not over.
+            found = self._found()
+
+            def go_on(workflow: Obj | None, _: Obj | None) -> None:
+                if workflow and not is_over(workflow):
+                    tree = self._planted(workflow)
+                    replant(self._repository, tree, found.get(tree.key, {}), self._unread)
+                    self._take_up(tree, watches)
+
+            for workflow in self._workflows:
+                self._apart(go_on)(workflow, None)
+            for key, below in found.items():
+                self._bury(key, below)
             self._workflows.on_change(self._apart(self._workflow_changed))
             self._nodes.on_change(self._apart(self._node_changed))
             group.create_task(self._trigger.run(), name=f"delayed events of {self._trigger.name}")
             for number in range(self._concurrency):
-                group.create_task(self._work(self._trigger), name=f"worker {number} of {self._trigger.name}")
+                group.create_task(
+                    self._work(self._trigger), name=f"worker {number} of {self._trigger.name}"
+                )
         raise AssertionError
 
     async def _work(self, trigger: Trigger) -> Never:
@@ -98,46 +130,55 @@ class WorkflowManager:
             try:
                 await self._turns.take(event)
             except Exception as error:  # noqa: BLE001  # what one workflow meets stops no other
-                self._actor.log(logging.ERROR, "refused", workflow=str(event.workflow), node=event.node, error=repr(error))
-                self._actor.note("workflow-refused", workflow=str(event.workflow), node=event.node, error=repr(error))
+                self._actor.log(
+                    logging.ERROR,
+                    "refused",
+                    workflow=str(event.workflow),
+                    node=event.node,
+                    error=repr(error),
+                )
+                self._actor.note(
+                    "workflow-refused",
+                    workflow=str(event.workflow),
+                    node=event.node,
+                    error=repr(error),
+                )
                 if event.happening is not Happening.FAULT:
-                    self._trigger.notify(Event(event.workflow, event.node, Happening.FAULT, repr(error)))
+                    self._trigger.notify(
+                        Event(event.workflow, event.node, Happening.FAULT, repr(error))
+                    )
             finally:
                 trigger.done(event)
 
     # --- what the API has ---
 
-    def _resume(self, watches: Watches) -> None:
-        """Go on with all that is not over."""
-        found = self._found()
-
-        def go_on(workflow: Obj | None, _: Obj | None) -> None:
-            if workflow and not is_over(workflow):
-                tree = self._planted(workflow)
-                replant(self._repository, tree, found.get(tree.key, {}), self._unread)
-                self._take_up(tree, watches)
-
-        for workflow in self._workflows:
-            self._apart(go_on)(workflow, None)
-        for key, below in found.items():
-            self._bury(key, below)
-
     def _found(self) -> dict[Key, dict[str, list[Obj]]]:
-        """The nodes that the engine has made: by their workflows' names and their parents', in the order in which it did."""
+        """The nodes that the engine has made: by their workflows' names and their parents', in
+        the order in which it did.
+        """
         found: dict[Key, dict[str, list[Obj]]] = {}
-        for obj in sorted(self._nodes, key=lambda each: str((each.get("spec") or {}).get("startTime"))):
+        for obj in sorted(
+            self._nodes, key=lambda each: str((each.get("spec") or {}).get("startTime"))
+        ):
             metadata = obj["metadata"]
             try:
-                key, parent = Key(metadata["namespace"], metadata["labels"][WORKFLOW_LABEL]), metadata["annotations"][PARENT]
+                key, parent = (
+                    Key(metadata["namespace"], metadata["labels"][WORKFLOW_LABEL]),
+                    metadata["annotations"][PARENT],
+                )
                 found.setdefault(key, {}).setdefault(parent, []).append(obj)
             except MISREAD as error:
                 self._unread(obj, error)
         return found
 
     def _unread(self, obj: Obj, error: Exception) -> None:
-        """A node that is not of the engine's making, or that somebody has changed; a workflow fails by that."""
+        """A node that is not of the engine's making, or that somebody has changed; a workflow
+        fails by that.
+        """
         key, kind = key_of(obj), obj["kind"]
-        self._actor.log(logging.WARNING, "cannot be read", kind=kind, object=str(key), error=repr(error))
+        self._actor.log(
+            logging.WARNING, "cannot be read", kind=kind, object=str(key), error=repr(error)
+        )
         if kind == self._family.workflows.kind:
             self._trigger.notify(Event(key, ROOT, Happening.FAULT, f"it cannot be read: {error!r}"))
 
@@ -150,12 +191,26 @@ class WorkflowManager:
             if not node.is_over:
                 if node is not tree.root or node.phase != INIT:  # which was told as it was planted
                     self._voice.found(tree, node)
-                self._see(node, watches)
-                lost = Event(tree.key, node.name, Happening.ABORTED, node.trouble or self._lost(tree, node))
-                self._trigger.notify(lost if node.is_lost else Event(tree.key, node.name, Happening.RESUMED))
+                # What becomes of what it has made.
+                if node.template.is_chaos:
+                    watches.begin(node.template.chaos_kind.resource)
+                elif node.template.type == TASK:
+                    watches.begin(PODS)
+                elif node.template.type == STATUS_CHECK:
+                    watches.begin(self._family.status_checks)
+                elif node.template.type == SCHEDULE:
+                    watches.begin(self._family.schedules)
+                lost = Event(
+                    tree.key, node.name, Happening.ABORTED, node.trouble or self._lost(tree, node)
+                )
+                self._trigger.notify(
+                    lost if node.is_lost else Event(tree.key, node.name, Happening.RESUMED)
+                )
 
     def _bury(self, key: Key, below: dict[str, list[Obj]]) -> None:
-        """Nodes whose workflow was deleted, or is over: what those that were on, or could not remove it in time, have left."""
+        """Nodes whose workflow was deleted, or is over: what those that were on, or could not
+        remove it in time, have left.
+        """
         tree = self._repository.trees.get(key)
         stray = self._repository.headless(key)
         for obj in (obj for children in below.values() for obj in children):
@@ -180,11 +235,15 @@ class WorkflowManager:
         return tree
 
     def _judge(self, tree: Tree, workflow: Obj) -> None:
-        """One that can only hang or fail fails at once: not every API has somebody who refuses it."""
+        """One that can only hang or fail fails at once: not every API has somebody who refuses
+        it.
+        """
         if tree.root.phase == INIT:
             self._voice.phase(tree, tree.root)
             if wrong := [str(fault) for fault in faults_of(workflow) if fault.is_error]:
-                self._trigger.notify(Event(tree.key, ROOT, Happening.FAULT, "; ".join(wrong)[:LONGEST_MESSAGE]))
+                self._trigger.notify(
+                    Event(tree.key, ROOT, Happening.FAULT, "; ".join(wrong)[:LONGEST_MESSAGE])
+                )
                 return
         self._read(tree, workflow)
 
@@ -192,7 +251,9 @@ class WorkflowManager:
         try:
             tree.definition = Definition.of(workflow["spec"])
         except MISREAD as error:
-            self._trigger.notify(Event(tree.key, ROOT, Happening.FAULT, f"its templates cannot be read: {error}"))
+            self._trigger.notify(
+                Event(tree.key, ROOT, Happening.FAULT, f"its templates cannot be read: {error}")
+            )
 
     def _read_again(self, tree: Tree, workflow: Obj) -> None:
         """What has begun goes on as it was begun; whoever has changed that is told."""
@@ -201,18 +262,10 @@ class WorkflowManager:
         if tree.definition is not before:
             now = tree.definition.templates
             on = (node.template.name for node in tree.nodes.values() if not node.is_over)
-            self._voice.spec_changed(tree, [name for name in dict.fromkeys(on) if before.templates.get(name) != now.get(name)])
-
-    def _see(self, node: Node, watches: Watches) -> None:
-        """What becomes of what it has made."""
-        if node.template.is_chaos:
-            watches.begin(node.template.chaos_kind.resource)
-        elif node.template.type == TASK:
-            watches.begin(PODS)
-        elif node.template.type == STATUS_CHECK:
-            watches.begin(self._family.status_checks)
-        elif node.template.type == SCHEDULE:
-            watches.begin(self._family.schedules)
+            self._voice.spec_changed(
+                tree,
+                [name for name in dict.fromkeys(on) if before.templates.get(name) != now.get(name)],
+            )
 
     def _apart(self, handler: Handler) -> Handler:
         """The same, but what it cannot make sense of ends one workflow, and not the engine."""
@@ -246,9 +299,13 @@ class WorkflowManager:
         if _is_aborted(new) and not (old and _is_aborted(old)):
             why = tree.aborted_by
             self._voice.ended_from_outside(tree.root, why)
-            self._trigger.notify(Event(key, ROOT, Happening.ABORTED, why or "the workflow was aborted"))
+            self._trigger.notify(
+                Event(key, ROOT, Happening.ABORTED, why or "the workflow was aborted")
+            )
         elif _is_deleted(new) and not (old and _is_deleted(old)):
-            self._trigger.notify(Event(key, ROOT, Happening.ABORTED, "the workflow is being deleted"))
+            self._trigger.notify(
+                Event(key, ROOT, Happening.ABORTED, "the workflow is being deleted")
+            )
 
     def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
         """Somebody aborts it, or removes it, which is as good."""

@@ -56,7 +56,9 @@ class Hypotheses:
         self._of: dict[tuple[Key, str], Hypothesis] = {}
 
     def must_be_asked_first(self, tree: Tree, node: Node, event: Event) -> bool:
-        """Whether the node cannot begin before its probes have answered; the event comes again then."""
+        """Whether the node cannot begin before its probes have answered; the event comes again
+        then.
+        """
         hypothesis = self._hypothesis(tree, node)
         if hypothesis is None or hypothesis.has_begun:
             return False
@@ -72,7 +74,9 @@ class Hypotheses:
         return True
 
     def must_be_asked_last(self, tree: Tree, node: Node, event: Event) -> bool:
-        """Whether the node cannot be over before its probes have answered; one that has not begun is not asked about."""
+        """Whether the node cannot be over before its probes have answered; one that has not
+        begun is not asked about.
+        """
         if node.phase == INIT:
             if known := self._of.get((tree.key, node.name)):
                 known.close()
@@ -85,7 +89,9 @@ class Hypotheses:
         return True
 
     def is_asked_last(self, tree: Tree, node: Node) -> bool:
-        """Whether the node is over as soon as its probes have answered: no time that is over changes that."""
+        """Whether the node is over as soon as its probes have answered: no time that is over
+        changes that.
+        """
         hypothesis = self._of.get((tree.key, node.name))
         return hypothesis is not None and hypothesis.awaited is not None
 
@@ -100,7 +106,11 @@ class Hypotheses:
     def result(self, tree: Tree, node: Node, phase: str) -> tuple[str, str]:
         """In which phase the node is over by what was said, and why if that is another."""
         hypothesis = self._of.get((tree.key, node.name))
-        if hypothesis and hypothesis.refuted and (phase == SUCCEED or node.ending is Happening.PARENT_DEADLINE):
+        if (
+            hypothesis
+            and hypothesis.refuted
+            and (phase == SUCCEED or node.ending is Happening.PARENT_DEADLINE)
+        ):
             return FAILED, hypothesis.refuted
         return phase, ""
 
@@ -114,10 +124,14 @@ class Hypotheses:
         """For a node's status; for the workflow's all that there are."""
         if node.name != ROOT:
             return self._results(tree, node)
-        return [result for each in (node, *tree.nodes.values()) for result in self._results(tree, each)]
+        return [
+            result for each in (node, *tree.nodes.values()) for result in self._results(tree, each)
+        ]
 
     def forget(self, tree: Tree) -> None:
-        """What is being asked is asked no more: another workflow may have its name, and is not to hear of it."""
+        """What is being asked is asked no more: another workflow may have its name, and is not
+        to hear of it.
+        """
         for each in (tree.root, *tree.nodes.values()):
             if hypothesis := self._of.pop((tree.key, each.name), None):
                 hypothesis.close()
@@ -125,7 +139,11 @@ class Hypotheses:
     def _results(self, tree: Tree, node: Node) -> list[Obj]:
         hypothesis = self._of.get((tree.key, node.name))
         named = {"node": node.name} if node.name else {}
-        return [{**result, **named} for result in hypothesis.probing.results] if hypothesis else _before(node)
+        return (
+            [{**result, **named} for result in hypothesis.probing.results]
+            if hypothesis
+            else _before(node)
+        )
 
     def _hypothesis(self, tree: Tree, node: Node) -> Hypothesis | None:
         """Of this attempt; None if the node has no probes."""
@@ -135,21 +153,36 @@ class Hypotheses:
         known = self._of.get((tree.key, node.name))
         if known is None or known.attempt != node.attempt:
             before = [] if known else _before(node)
-            known = self._of[tree.key, node.name] = Hypothesis(self._probing(tree, node, probes, before), node.attempt)
+            key, name = tree.key, node.name
+            subject = {
+                "workflow": key.name,
+                "namespace": key.namespace,
+                **({"node": name} if name else {}),
+            }
+
+            def failed(probe: Probe, why: str) -> None:
+                self._trigger.notify(
+                    Event(key, name, Happening.FAULT, f"the probe {probe.name!r} has failed: {why}")
+                )
+
+            def judged() -> None:
+                self._trigger.notify(Event(key, name, Happening.JUDGED))
+
+            owner, group = owner_reference(node.obj), self._group
+            known = self._of[tree.key, node.name] = Hypothesis(
+                Probing(
+                    self._actor,
+                    probes,
+                    subject,
+                    failed,
+                    judged=judged,
+                    group=group,
+                    owner=owner,
+                    before=before,
+                ),
+                node.attempt,
+            )
         return known
-
-    def _probing(self, tree: Tree, node: Node, probes: tuple[Probe, ...], before: list[Obj]) -> Probing:
-        key, name = tree.key, node.name
-        subject = {"workflow": key.name, "namespace": key.namespace, **({"node": name} if name else {})}
-
-        def failed(probe: Probe, why: str) -> None:
-            self._trigger.notify(Event(key, name, Happening.FAULT, f"the probe {probe.name!r} has failed: {why}"))
-
-        def judged() -> None:
-            self._trigger.notify(Event(key, name, Happening.JUDGED))
-
-        owner, group = owner_reference(node.obj), self._group
-        return Probing(self._actor, probes, subject, failed, judged=judged, group=group, owner=owner, before=before)
 
     def _start(self, hypothesis: Hypothesis, asking: Asking, event: Event, name: str) -> None:
         """Beside all that goes on; what goes wrong with it is this node's fault alone."""
@@ -162,12 +195,21 @@ class Hypotheses:
             await asking(hypothesis, event)
         except Exception as error:  # noqa: BLE001  # one workflow's mistakes stop no other
             hypothesis.awaited = None
-            self._trigger.notify(Event(event.workflow, event.node, Happening.FAULT, f"its probes cannot be asked: {error!r}"))
+            self._trigger.notify(
+                Event(
+                    event.workflow,
+                    event.node,
+                    Happening.FAULT,
+                    f"its probes cannot be asked: {error!r}",
+                )
+            )
 
     async def _begin(self, hypothesis: Hypothesis, event: Event) -> None:
         verdicts = await hypothesis.probing.at_start()
         if why := _refutation(verdicts):
-            self._trigger.notify(Event(event.workflow, event.node, Happening.FAULT, f"before it began, {why}"))
+            self._trigger.notify(
+                Event(event.workflow, event.node, Happening.FAULT, f"before it began, {why}")
+            )
             return
         hypothesis.probing.begin_continuous()
         self._trigger.notify(event)
@@ -187,7 +229,9 @@ def _refutation(verdicts: list[Verdict]) -> str:
 
 
 def _before(node: Node) -> list[Obj]:
-    """What an engine that went before has written of a node's own probes; a workflow's status has those of all."""
+    """What an engine that went before has written of a node's own probes; a workflow's status
+    has those of all.
+    """
     written = (node.obj.get("status") or {}).get("probes") or []
     return [result for result in written if result.get("node", ROOT) == node.name]
 

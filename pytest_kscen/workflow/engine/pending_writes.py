@@ -58,7 +58,9 @@ class Book:
     pause: float = FIRST_PAUSE
     debts: dict[str, Debt] = field(default_factory=dict)
     slow: dict[bool, str] = field(default_factory=dict)
-    """What was answered so late that nobody waits for another answer; of nodes, and of the workflow's own status."""
+    """What was answered so late that nobody waits for another answer; of nodes, and of the
+    workflow's own status.
+    """
     is_deaf: bool = False
     """Annotations are refused as well."""
     is_given_up: bool = False
@@ -67,7 +69,14 @@ class Book:
 class Debts:
     """One engine's."""
 
-    def __init__(self, repository: Repository, trigger: OperableTrigger, voice: Voice, clock: Clock, write: Write) -> None:
+    def __init__(
+        self,
+        repository: Repository,
+        trigger: OperableTrigger,
+        voice: Voice,
+        clock: Clock,
+        write: Write,
+    ) -> None:
         self._repository = repository
         self._trigger = trigger
         self._voice = voice
@@ -155,7 +164,9 @@ class Debts:
         await self._tell(tree, book)
 
     async def _note(self, tree: Tree, book: Book, node: Node, *, is_paid: bool = False) -> None:
-        """In an annotation, for an engine that is started anew; who refuses that too is asked for it no more."""
+        """In an annotation, for an engine that is started anew; who refuses that too is asked
+        for it no more.
+        """
         if book.is_deaf or (is_paid and not node.noted):
             return
         try:
@@ -197,7 +208,9 @@ class Debts:
 
     def _again(self, tree: Tree, book: Book) -> None:
         now, latest = self._clock.now(), book.since + WRITTEN_WITHIN
-        book.next = now + book.pause if book.is_given_up else min(now + book.pause, max(latest, now))
+        book.next = (
+            now + book.pause if book.is_given_up else min(now + book.pause, max(latest, now))
+        )
         self._trigger.notify_delay(Event(tree.key, ROOT, Happening.UNWRITTEN), book.next - now)
 
     def _give_up(self, tree: Tree, book: Book) -> None:
@@ -219,4 +232,6 @@ class Debts:
 
 
 def _too_late(debt: Debt) -> str:
-    return f"the status of {debt.whose} could not be written within {WRITTEN_WITHIN:g} s: {debt.why}"
+    return (
+        f"the status of {debt.whose} could not be written within {WRITTEN_WITHIN:g} s: {debt.why}"
+    )

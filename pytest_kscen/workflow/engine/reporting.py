@@ -56,14 +56,25 @@ class Voice:
         """A node, or the workflow, is in this phase from now on."""
         where = {"workflow": tree.key.name, "namespace": tree.key.namespace}
         told = {**where, "phase": node.phase}
-        message, why = ({"message": node.message}, {"why": node.message}) if node.message else ({}, {})
+        message, why = (
+            ({"message": node.message}, {"why": node.message}) if node.message else ({}, {})
+        )
         level = logging.WARNING if node.phase == FAILED else logging.INFO
         if node.name == ROOT:
-            beside = _beside(node)
+            # With which values it begins, and to which score it has come.
+            if node.phase == INIT and (values := values_of(node.obj.get("spec") or {})):
+                beside: Obj = {"parameters": values}
+            else:
+                beside = {"score": score_of(node.probes)} if node.is_over and node.probes else {}
             self._actor.note("workflow-phase", **told, **message, **beside)
             self._actor.log(level, "workflow", **told, **why, **beside)
             return
-        about: Obj = {"node": node.name, "template": node.template.name, "type": node.template.type, "parent": node.parent}
+        about: Obj = {
+            "node": node.name,
+            "template": node.template.name,
+            "type": node.template.type,
+            "parent": node.parent,
+        }
         about |= {"attempt": node.attempt} if node.attempt > 1 else {}
         about |= {"left": True} if node.has_left else {}
         about |= {"exit": True} if node.name in tree.root.children[1:] else {}
@@ -74,7 +85,12 @@ class Voice:
         """A node, or the workflow, is on that an engine before this one has begun."""
         about = {"workflow": tree.key.name, "namespace": tree.key.namespace, "phase": node.phase}
         if node.name != ROOT:
-            about |= {"node": node.name, "template": node.template.name, "type": node.template.type, "parent": node.parent or ROOT}
+            about |= {
+                "node": node.name,
+                "template": node.template.name,
+                "type": node.template.type,
+                "parent": node.parent or ROOT,
+            }
         age = round(self._actor.clock.now() - node.started, 6)
         self._actor.note(FOUND, **about, age=age)
 
@@ -93,7 +109,9 @@ class Voice:
 
     def over(self, tree: Tree, node: Node) -> None:
         if node.ending in ENDED and not _was_aborted_itself(tree, node):
-            self._recorder.normal(node.obj, ENDED[node.ending], lateness(node, node.ending) or node.message)
+            self._recorder.normal(
+                node.obj, ENDED[node.ending], lateness(node, node.ending) or node.message
+            )
         what = "Workflow" if node.name == ROOT else "Node"
         if node.phase == FAILED:
             self._recorder.warning(node.obj, f"{what}Failed", node.message)
@@ -108,8 +126,12 @@ class Voice:
 
     def hindered(self, tree: Tree, why: str) -> None:
         """What keeps the workflow, or that nothing does any longer."""
-        self._actor.note(HINDERED, workflow=tree.key.name, namespace=tree.key.namespace, message=why)
-        self._actor.log(logging.WARNING if why else logging.INFO, "hindered", workflow=str(tree.key), why=why)
+        self._actor.note(
+            HINDERED, workflow=tree.key.name, namespace=tree.key.namespace, message=why
+        )
+        self._actor.log(
+            logging.WARNING if why else logging.INFO, "hindered", workflow=str(tree.key), why=why
+        )
         if why:
             self._recorder.warning(tree.root.obj, "StatusNotWritten", why)
         else:
@@ -124,12 +146,18 @@ class Voice:
         why = "its spec was changed: that holds for what begins from now on"
         if kept:
             why = f"{why}, and not for what has begun already: {', '.join(kept)}"
-        level, report = (logging.WARNING, self._recorder.warning) if kept else (logging.INFO, self._recorder.normal)
+        level, report = (
+            (logging.WARNING, self._recorder.warning)
+            if kept
+            else (logging.INFO, self._recorder.normal)
+        )
         self._actor.log(level, "changed", workflow=str(tree.key), why=why)
         report(tree.root.obj, "SpecChanged", why)
 
     def pod_ended(self, node: Node) -> None:
-        self._recorder.normal(node.obj, "TaskPodPodCompleted", f"pod {node.made} has come to its end")
+        self._recorder.normal(
+            node.obj, "TaskPodPodCompleted", f"pod {node.made} has come to its end"
+        )
 
     def did(self, act: Act, node: Node) -> None:
         if act in DONE:
@@ -140,25 +168,26 @@ class Voice:
         """What it had left."""
         reason, words = DONE.get(act or Act.DELETE_CHAOS, POD_DELETED)
         self._recorder.normal(node.obj, reason, f"{words.format(**_words(node))}, at last")
-        self._actor.log(logging.INFO, "gone at last", workflow=str(tree.key), node=node.name, resource=node.made)
+        self._actor.log(
+            logging.INFO, "gone at last", workflow=str(tree.key), node=node.name, resource=node.made
+        )
 
     def could_not(self, act: Act, node: Node, why: str) -> None:
         if act in NOT_DONE:
             self._recorder.warning(node.obj, NOT_DONE[act], why)
 
 
-def _beside(root: Node) -> Obj:
-    """With which values it begins, and to which score it has come."""
-    if root.phase == INIT and (values := values_of(root.obj.get("spec") or {})):
-        return {"parameters": values}
-    return {"score": score_of(root.probes)} if root.is_over and root.probes else {}
-
-
 def _was_aborted_itself(tree: Tree, node: Node) -> bool:
     """Which was told when it was seen."""
     parent = None if node.parent is None else tree.node(node.parent)
-    return node.ending is Happening.ABORTED and (parent is None or parent.ending is not Happening.ABORTED)
+    return node.ending is Happening.ABORTED and (
+        parent is None or parent.ending is not Happening.ABORTED
+    )
 
 
 def _words(node: Node) -> dict[str, str]:
-    return {"kind": node.template.type, "name": node.made, "chosen": ", ".join(node.chosen or ()) or "nothing"}
+    return {
+        "kind": node.template.type,
+        "name": node.made,
+        "chosen": ", ".join(node.chosen or ()) or "nothing",
+    }

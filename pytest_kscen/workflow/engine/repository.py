@@ -1,4 +1,6 @@
-"""Store trees in the API: read and write node statuses, and rebuild the tree of a running workflow."""
+"""Store trees in the API: read and write node statuses, and rebuild the tree of a running
+workflow.
+"""
 
 from __future__ import annotations
 
@@ -54,13 +56,22 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 NAME_LENGTH, SUFFIX = 54, 5
 PATIENCE = 5.0
-"""Seconds for which a refused status is offered again at once: all else that happens to the workflow waits meanwhile."""
+"""Seconds for which a refused status is offered again at once: all else that happens to the
+workflow waits meanwhile.
+"""
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # as in Kubernetes' generated names
-FROM_TEMPLATE = ("task", "children", "conditionalBranches", "schedule", "statusCheck", "abortWithStatusCheck", "retry", "probes")
+FROM_TEMPLATE = (
+    "task",
+    "children",
+    "conditionalBranches",
+    "schedule",
+    "statusCheck",
+    "abortWithStatusCheck",
+    "retry",
+    "probes",
+)
 
 
 class Repository:
@@ -75,18 +86,24 @@ class Repository:
     # --- trees ---
 
     def plant(self, workflow: Obj) -> Tree:
-        """The tree of a workflow that nobody knew; its nodes are added when they are read or made."""
+        """The tree of a workflow that nobody knew; its nodes are added when they are read or
+        made.
+        """
         root = read(workflow, self._root)
         tree = self.trees[key_of(workflow)] = Tree(key_of(workflow), Definition("", {}), root)
         return tree
 
     def _root(self, workflow: Obj, status: Obj) -> Node:
-        started = epoch_of(status["startTime"]) if "startTime" in status else self._actor.clock.now()
+        started = (
+            epoch_of(status["startTime"]) if "startTime" in status else self._actor.clock.now()
+        )
         root = Node(ROOT, Template(ROOT, "Workflow", {}), None, started, workflow)
         root.phase = known(phase_of({"status": status}), (INIT, RUNNING, *OVER))
         root.ending = Happening.ABORTED if is_true(workflow, ABORTED) else None
         engine = status.get("engine") or {}
-        root.message = engine.get("message", "") if "hindrance" in engine else status.get("message", "")
+        root.message = (
+            engine.get("message", "") if "hindrance" in engine else status.get("message", "")
+        )
         root.is_unsaved = "hindrance" in engine  # it is gone, or is met again
         root.noted = engine.get("noted", "")
         if ending := engine.get("ending"):
@@ -97,20 +114,28 @@ class Repository:
     def headless(self, key: Key) -> Tree:
         """A tree for nodes whose workflow is no more; nobody knows it by its name."""
         gone = {"metadata": {"name": key.name, "namespace": key.namespace}}
-        return Tree(key, Definition("", {}), Node(ROOT, Template(ROOT, "Workflow", {}), None, self._actor.clock.now(), gone))
+        return Tree(
+            key,
+            Definition("", {}),
+            Node(ROOT, Template(ROOT, "Workflow", {}), None, self._actor.clock.now(), gone),
+        )
 
     def forget(self, tree: Tree) -> None:
         if self.knows(tree):
             del self.trees[tree.key]
             if not tree.root.is_over:
-                self._actor.note("workflow-gone", workflow=tree.key.name, namespace=tree.key.namespace)
+                self._actor.note(
+                    "workflow-gone", workflow=tree.key.name, namespace=tree.key.namespace
+                )
 
     def knows(self, tree: Tree) -> bool:
         """Whether it is that of the workflow that has its name now."""
         return self.trees.get(tree.key) is tree
 
     def graft(self, tree: Tree, obj: Obj, template: Template | None = None) -> Node:
-        """Put a node, as the API has it, in its place; what its template was when it was begun stands in its spec."""
+        """Put a node, as the API has it, in its place; what its template was when it was begun
+        stands in its spec.
+        """
         node = read(obj, lambda obj, status: _node(obj, status, template))
         tree.nodes[node.name] = node
         return node
@@ -120,7 +145,16 @@ class Repository:
     async def make(self, tree: Tree, parent: Node, template: Template) -> Node:
         """The next child of a node."""
         for draw in itertools.count():
-            name = _name(tree, parent, template, draw)
+            # The template's name and what its place in the tree makes of it; another one for
+            # each draw, as some may be taken.
+            uid = tree.root.obj["metadata"]["uid"]
+            place = f"{uid}/{parent.name}/{parent.attempt}/{len(parent.children)}/{draw}"
+            digest = int.from_bytes(hashlib.sha256(place.encode()).digest())
+            suffix = "".join(
+                ALPHABET[digest // len(ALPHABET) ** power % len(ALPHABET)]
+                for power in range(SUFFIX)
+            )
+            name = f"{stem_of(template)}-{suffix}"
             node = tree.nodes.get(name) or await self._made(tree, parent, template, name)
             if node and node.parent == parent.name and name not in parent.children:
                 parent.children.append(node.name)
@@ -130,7 +164,9 @@ class Repository:
     async def _made(self, tree: Tree, parent: Node, template: Template, name: str) -> Node | None:
         """None if somebody else's node has this name."""
         try:
-            made = await self._actor.api.create(self.family.nodes, self._node_object(tree, parent, template, name))
+            made = await self._actor.api.create(
+                self.family.nodes, self._node_object(tree, parent, template, name)
+            )
         except AlreadyExists:
             try:
                 made = await self._actor.api.get(self.family.nodes, name, tree.key.namespace)
@@ -185,11 +221,19 @@ class Repository:
 
     async def _write(self, tree: Tree, node: Node, changed: Obj) -> Obj:
         patch, where = {"status": changed}, tree.key.namespace
-        return await self._hasty.patch(self.family.nodes, node.name, patch, where, subresource="status")
+        return await self._hasty.patch(
+            self.family.nodes, node.name, patch, where, subresource="status"
+        )
 
     async def _write_root(self, tree: Tree, root: Node, changed: Obj) -> Obj:
-        """A workflow's name may be another's by now, and that one's status is not this one's: NotFound."""
-        api, resource, (name, namespace) = self._hasty, self.family.workflows, (tree.key.name, tree.key.namespace)
+        """A workflow's name may be another's by now, and that one's status is not this one's:
+        NotFound.
+        """
+        api, resource, (name, namespace) = (
+            self._hasty,
+            self.family.workflows,
+            (tree.key.name, tree.key.namespace),
+        )
         uid = root.obj["metadata"]["uid"]
         status = {**(root.obj.get("status") or {}), **changed}
         patch = [
@@ -197,7 +241,9 @@ class Repository:
             {"op": "add", "path": "/status", "value": status},
         ]
         try:
-            return await api.patch(resource, name, patch, namespace, subresource="status", patch_type=JSON_PATCH)
+            return await api.patch(
+                resource, name, patch, namespace, subresource="status", patch_type=JSON_PATCH
+            )
         except Invalid:
             if (await api.get(resource, name, namespace))["metadata"]["uid"] != uid:
                 raise not_found(resource, name) from None
@@ -219,7 +265,10 @@ def run_label(tree: Tree) -> dict[str, str]:
 
 
 def is_owned(obj: Obj, owner: Obj) -> bool:
-    return any(each["uid"] == owner["metadata"]["uid"] for each in obj["metadata"].get("ownerReferences") or ())
+    return any(
+        each["uid"] == owner["metadata"]["uid"]
+        for each in obj["metadata"].get("ownerReferences") or ()
+    )
 
 
 def _node(obj: Obj, status: Obj, template: Template | None) -> Node:
@@ -240,7 +289,9 @@ def _node(obj: Obj, status: Obj, template: Template | None) -> Node:
     node.until = {wait: epoch_of(engine[key]) for wait, key in UNTIL.items() if key in engine}
     node.children = [each["name"] for kind in CHILDREN for each in status.get(kind) or ()]
     node.chosen = engine.get("chosen")
-    is_told = node.is_over or node.ending or node.is_cleaning  # else the message says what its pod waits for
+    is_told = (
+        node.is_over or node.ending or node.is_cleaning
+    )  # else the message says what its pod waits for
     node.message = status.get("message", "") if is_told else ""
     branches = status.get("conditionalBranchesStatus") or {}
     node.evaluations, node.context = branches.get("branches", []), branches.get("context", [])
@@ -256,14 +307,6 @@ def _template_of(spec: Obj) -> Template:
     return replace(Template.of(body), deadline=length)
 
 
-def _name(tree: Tree, parent: Node, template: Template, draw: int) -> str:
-    """The template's name and what its place in the tree makes of it; another one for each draw, as some may be taken."""
-    place = f"{tree.root.obj['metadata']['uid']}/{parent.name}/{parent.attempt}/{len(parent.children)}/{draw}"
-    digest = int.from_bytes(hashlib.sha256(place.encode()).digest())
-    suffix = "".join(ALPHABET[digest // len(ALPHABET) ** power % len(ALPHABET)] for power in range(SUFFIX))
-    return f"{stem_of(template)}-{suffix}"
-
-
 def stem_of(template: Template) -> str:
     """What the names of all its nodes begin with."""
     return template.name[:NAME_LENGTH].rstrip("-.")
@@ -275,17 +318,33 @@ def stem_of(template: Template) -> str:
 
 
 LOST = "its WorkflowNode was deleted"
-IN_THE_MIDST = {SERIAL: WAITING_FOR_CHILD, PARALLEL: WAITING_FOR_CHILD, TASK: WAITING_FOR_CHILD, SUSPEND: HOLDING}
+IN_THE_MIDST = {
+    SERIAL: WAITING_FOR_CHILD,
+    PARALLEL: WAITING_FOR_CHILD,
+    TASK: WAITING_FOR_CHILD,
+    SUSPEND: HOLDING,
+}
 """Where a node is ended with all that it may have made; others make something themselves."""
 
 
-def replant(repository: Repository, tree: Tree, below: Mapping[str, list[Obj]], unread: Callable[[Obj, Exception], None]) -> None:
-    """`below` are all that may be its nodes by their parents' names, in the order in which they were made."""
+def replant(
+    repository: Repository,
+    tree: Tree,
+    below: Mapping[str, list[Obj]],
+    unread: Callable[[Obj, Exception], None],
+) -> None:
+    """`below` are all that may be its nodes by their parents' names, in the order in which they
+    were made.
+    """
     parents, misread = [tree.root], dict[str, str]()
     while parents:
         parent = parents.pop()
         for obj in below.get(parent.name, ()):
-            if parent.name != ROOT or obj["metadata"]["name"] in parent.children or is_owned(obj, tree.root.obj):
+            if (
+                parent.name != ROOT
+                or obj["metadata"]["name"] in parent.children
+                or is_owned(obj, tree.root.obj)
+            ):
                 try:
                     node = repository.graft(tree, obj)
                 except MISREAD as error:
@@ -305,9 +364,17 @@ def replant(repository: Repository, tree: Tree, below: Mapping[str, list[Obj]], 
 
 def _stand_in(tree: Tree, parent: Node, name: str) -> Node:
     """Its template follows from its name; of what it was to do only what it has made counts."""
-    targets = (tree.definition.entry, tree.definition.exit) if parent.name == ROOT else parent.template.targets
-    known = (tree.definition.templates[each] for each in targets if each in tree.definition.templates)
-    template = next((each for each in known if stem_of(each) == name.rpartition("-")[0]), None) or Template(name, PARALLEL, {})
+    targets = (
+        (tree.definition.entry, tree.definition.exit)
+        if parent.name == ROOT
+        else parent.template.targets
+    )
+    known = (
+        tree.definition.templates[each] for each in targets if each in tree.definition.templates
+    )
+    template = next(
+        (each for each in known if stem_of(each) == name.rpartition("-")[0]), None
+    ) or Template(name, PARALLEL, {})
     metadata = {"name": name, "namespace": tree.key.namespace, "uid": ""}
     api_version = tree.root.obj["apiVersion"]
     obj = {"apiVersion": api_version, "kind": "WorkflowNode", "metadata": metadata}
@@ -318,10 +385,20 @@ def _stand_in(tree: Tree, parent: Node, name: str) -> Node:
 
 
 def _was_over(parent: Node, name: str) -> str:
-    """The phase in which it was over, if its parent has heard of that: a failure would have ended the parent, too."""
+    """The phase in which it was over, if its parent has heard of that: a failure would have
+    ended the parent, too.
+    """
     if parent.is_over:
         return SUCCEED
     status = parent.obj.get("status") or {}
     if parent.name == ROOT:
-        return str((status.get("engine") or {}).get("entryPhase") or "") if name == parent.children[0] else ""
-    return SUCCEED if any(each["name"] == name for each in status.get("finishedChildren") or ()) else ""
+        return (
+            str((status.get("engine") or {}).get("entryPhase") or "")
+            if name == parent.children[0]
+            else ""
+        )
+    return (
+        SUCCEED
+        if any(each["name"] == name for each in status.get("finishedChildren") or ())
+        else ""
+    )

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pytest_kscen.workflow.engine.trees import Node, Tree
 
 
-
 # Why something could not be done, in words.
 
 
@@ -47,7 +46,6 @@ def words_of(error: Exception) -> str:
     if isinstance(error, MISREAD) and not isinstance(error, UnicodeError):
         words = f"what its template says cannot be read: {error!r}"
     return words if len(words) <= LONGEST_MESSAGE else f"{words[:LONGEST_MESSAGE]}…"
-
 
 
 T = TypeVar("T")
@@ -79,18 +77,29 @@ def is_behind(node: Node) -> bool:
 
 def is_settled(obj: Obj) -> bool:
     """Whether nothing is left to be done for a node, whatever becomes of its workflow."""
-    return is_over(obj) and not is_true(obj, CHAOS_LEFT) and UNWRITTEN not in (obj["metadata"].get("annotations") or {})
+    return (
+        is_over(obj)
+        and not is_true(obj, CHAOS_LEFT)
+        and UNWRITTEN not in (obj["metadata"].get("annotations") or {})
+    )
 
 
 def note_of(tree: Tree, node: Node) -> str:
-    """What is noted of its status: for itself alone, whoever copies it. Nothing is to be taken away from a note by null."""
+    """What is noted of its status: for itself alone, whoever copies it.
+
+    Nothing is to be taken away from a note by null.
+    """
     status = status_now(tree, node)
-    status["engine"] = {name: value for name, value in status["engine"].items() if value is not None}
+    status["engine"] = {
+        name: value for name, value in status["engine"].items() if value is not None
+    }
     return orjson.dumps({"uid": node.obj["metadata"]["uid"], "status": status}).decode()
 
 
 def read(obj: Obj, reader: Callable[[Obj, Obj], T]) -> T:
-    """By the status as it was noted, if that is newer and makes sense, or else as it was written."""
+    """By the status as it was noted, if that is newer and makes sense, or else as it was
+    written.
+    """
     status = obj.get("status") or {}
     with contextlib.suppress(*MISREAD):
         if noted := _noted_since(obj, status):
@@ -117,7 +126,9 @@ def _noted_since(obj: Obj, status: Obj) -> Obj | None:
     if not text or note["uid"] != obj["metadata"]["uid"]:
         return None
     noted: Obj = note["status"]
-    return noted if noted["engine"]["noted"] > (status.get("engine") or {}).get("noted", "") else None
+    return (
+        noted if noted["engine"]["noted"] > (status.get("engine") or {}).get("noted", "") else None
+    )
 
 
 def _of_workflow(tree: Tree) -> Obj:
@@ -148,18 +159,33 @@ def _of_workflow(tree: Tree) -> Obj:
 
 
 def _of_node(tree: Tree, node: Node) -> Obj:
-    status: Obj = {"phase": node.phase, "conditions": _conditions(node), "engine": _engine_of_node(node)}
+    status: Obj = {
+        "phase": node.phase,
+        "conditions": _conditions(node),
+        "engine": _engine_of_node(node),
+    }
     if node.attempt > 1:
         status |= {FINISHED: [], ACTIVE: [], "message": "", "conditionalBranchesStatus": None}
     if node.told or (node.obj.get("status") or {}).get("message"):
         status["message"] = node.told
     if node.children:
-        shown = {each["name"]: each for kind in CHILDREN for each in (node.obj.get("status") or {}).get(kind) or ()}
+        shown = {
+            each["name"]: each
+            for kind in CHILDREN
+            for each in (node.obj.get("status") or {}).get(kind) or ()
+        }
         children = tree.children(node)
-        status[FINISHED] = [shown.get(child.name) or {"name": child.name} for child in children if child.is_over]
-        status[ACTIVE] = [shown.get(child.name) or {"name": child.name} for child in children if not child.is_over]
+        status[FINISHED] = [
+            shown.get(child.name) or {"name": child.name} for child in children if child.is_over
+        ]
+        status[ACTIVE] = [
+            shown.get(child.name) or {"name": child.name} for child in children if not child.is_over
+        ]
     if node.chosen is not None:
-        status["conditionalBranchesStatus"] = {"branches": node.evaluations, "context": node.context}
+        status["conditionalBranchesStatus"] = {
+            "branches": node.evaluations,
+            "context": node.context,
+        }
     if node.template.is_chaos:
         made = node.template.chaos_kind.resource
         status["chaosResource"] = {"apiGroup": made.group, "kind": made.kind, "name": node.made}
@@ -172,12 +198,24 @@ def _of_node(tree: Tree, node: Node) -> Obj:
 
 def _conditions(node: Node) -> list[Obj]:
     by_time = node.ending if node.ending in BY_TIME else None
-    conditions = [_condition(ACCOMPLISHED, holds=node.is_over, reason=node.phase if node.is_over else "")]
-    conditions.append(_condition(DEADLINE_EXCEED, holds=by_time is not None, reason=by_time.value if by_time else ""))
+    conditions = [
+        _condition(ACCOMPLISHED, holds=node.is_over, reason=node.phase if node.is_over else "")
+    ]
+    conditions.append(
+        _condition(
+            DEADLINE_EXCEED, holds=by_time is not None, reason=by_time.value if by_time else ""
+        )
+    )
     if node.template.is_chaos:
         conditions.append(_condition(CHAOS_INJECTED, holds=node.has_held, reason=""))
     if node.has_left or node.ending is Happening.NOT_CLEANED:
-        conditions.append(_condition(CHAOS_LEFT, holds=node.has_left, reason=Happening.NOT_CLEANED.value if node.has_left else ""))
+        conditions.append(
+            _condition(
+                CHAOS_LEFT,
+                holds=node.has_left,
+                reason=Happening.NOT_CLEANED.value if node.has_left else "",
+            )
+        )
     if node.ending is Happening.ABORTED:
         conditions.append(_condition(ABORTED, holds=True, reason=Happening.ABORTED.value))
     return conditions
@@ -201,7 +239,10 @@ def _engine_of_workflow(tree: Tree) -> Obj:
 
 
 def _engine_of_node(node: Node) -> Obj:
-    """What only the engine needs, to go on after it was cut off. A merge patch takes away by null what was of another attempt."""
+    """What only the engine needs, to go on after it was cut off.
+
+    A merge patch takes away by null what was of another attempt.
+    """
     facts: dict[str, Any] = {
         "attempt": node.attempt if node.attempt > 1 else None,
         "ending": node.ending.value if node.ending else None,
@@ -210,6 +251,13 @@ def _engine_of_node(node: Node) -> Obj:
         "made": node.has_made or None,
         "noted": node.noted or None,
         "chosen": node.chosen,
-        **{key: timestamp_of(node.until[wait], micro=True) if wait in node.until else None for wait, key in UNTIL.items()},
+        **{
+            key: timestamp_of(node.until[wait], micro=True) if wait in node.until else None
+            for wait, key in UNTIL.items()
+        },
     }
-    return facts if node.attempt > 1 else {name: value for name, value in facts.items() if value is not None}
+    return (
+        facts
+        if node.attempt > 1
+        else {name: value for name, value in facts.items() if value is not None}
+    )

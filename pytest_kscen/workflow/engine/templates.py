@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pytest_kscen.workflow.engine.trees import Node, Tree
 
 
-
-
 LONGEST = 24 * 3600.0
 """Seconds that nobody waits longer than."""
 
@@ -38,10 +36,14 @@ class Retry:
         backoff = body.get("backoff") or {}
         factor = backoff.get("factor", 1)
         if not (isinstance(factor, int | float) and 1 <= factor < math.inf):
-            raise ValueError(f"the back-off's factor is {factor!r}: it has to be a number, 1 or more")
+            raise ValueError(
+                f"the back-off's factor is {factor!r}: it has to be a number, 1 or more"
+            )
         first = seconds_of_text(backoff["duration"]) if "duration" in backoff else 0.0
         longest = seconds_of_text(backoff["maxDuration"]) if "maxDuration" in backoff else LONGEST
-        return cls(int(body.get("limit", 0)), first, float(min(factor, LONGEST)), min(longest, LONGEST))
+        return cls(
+            int(body.get("limit", 0)), first, float(min(factor, LONGEST)), min(longest, LONGEST)
+        )
 
     def delay_before(self, attempt: int) -> float:
         """Seconds, counting from the end of the one before."""
@@ -53,7 +55,9 @@ class Retry:
 
 
 def may_retry(tree: Tree, node: Node) -> bool:
-    """Whether a node that fails by its own fault has another attempt: what is left of it, or below it, would be there twice."""
+    """Whether a node that fails by its own fault has another attempt: what is left of it, or
+    below it, would be there twice.
+    """
     is_left = not node.is_called_off and node.attempt <= node.template.retry.limit
     return is_left and not any(each.has_left for each in tree.below(node))
 
@@ -61,7 +65,6 @@ def may_retry(tree: Tree, node: Node) -> bool:
 # A workflow's templates as the engine reads them: one for each name, each with what its type
 # needs. They are read as they stand; whether they make sense is for `validation` to say, before
 # anything is done.
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +95,19 @@ class Template:
 
     @property
     def chaos_kind(self) -> ChaosKind:
-        """What is no chaos at all is looked for by its name, too: the cluster says that it has none."""
+        """What is no chaos at all is looked for by its name, too: the cluster says that it has
+        none.
+        """
         return chaos_kind(self.type) or ChaosKind(self.type, self.type[0].lower() + self.type[1:])
 
     @property
     def chaos(self) -> Obj:
         """The spec of its chaos; how long it lasts is the engine's affair."""
-        return {name: value for name, value in (self.body.get(self.chaos_kind.key) or {}).items() if name != "duration"}
+        return {
+            name: value
+            for name, value in (self.body.get(self.chaos_kind.key) or {}).items()
+            if name != "duration"
+        }
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -108,7 +117,8 @@ class Template:
     @classmethod
     def of(cls, body: Obj) -> Template:
         branches = tuple(
-            Branch(str(each.get("target")), each.get("expression") or "") for each in body.get("conditionalBranches") or ()
+            Branch(str(each.get("target")), each.get("expression") or "")
+            for each in body.get("conditionalBranches") or ()
         )
         length = body.get("deadline")
         chaos = chaos_kind(body.get("templateType", ""))
@@ -117,7 +127,9 @@ class Template:
         deadline = seconds_of_text(length) if length else None
         children = tuple(body.get("children") or ())
         retry, probes = Retry.of(body.get("retry") or {}), probes_of(body.get("probes"))
-        return cls(body["name"], body["templateType"], body, deadline, children, branches, retry, probes)
+        return cls(
+            body["name"], body["templateType"], body, deadline, children, branches, retry, probes
+        )
 
 
 @dataclass(frozen=True, slots=True)

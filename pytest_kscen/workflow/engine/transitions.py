@@ -1,9 +1,8 @@
 """Process one event: look it up in the node's state table and carry out the actions listed there.
 
-The node's status is written before any outside action and before any notification, so that an engine that was
-interrupted can resume from the API; repeating an action changes nothing. A phase that ends at once, by the node's
-own next event, is written together with its result.
-"""
+The node's status is written before any outside action and before any notification, so that an
+engine that was interrupted can resume from the API; repeating an action changes nothing. A phase
+that ends at once, by the node's own next event, is written together with its result."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from pytest_kscen.workflow.engine.templates import Template
     from pytest_kscen.workflow.engine.trees import Node, Tree
     from pytest_kscen.workflow.engine.triggers import OperableTrigger
-    from pytest_kscen.workflow.tables.machine import Machine, Step
+    from pytest_kscen.workflow.tables.machine import Step
 
 logger = logging.getLogger(__name__)
 
@@ -105,11 +104,15 @@ class Turns:
             return
         if self.hypotheses.is_asked_last(tree, node):
             if event.happening not in FROM_OUTSIDE:
-                node.is_called_off = node.is_called_off or event.happening in BY_TIME  # there is no time for another attempt
+                node.is_called_off = (
+                    node.is_called_off or event.happening in BY_TIME
+                )  # there is no time for another attempt
                 return
             self.hypotheses.ask_no_more(tree, node)
         await Turn(self, tree, node, event).take()
-        if not self._repository.knows(tree):  # it was deleted meanwhile, and this may have made something more
+        if not self._repository.knows(
+            tree
+        ):  # it was deleted meanwhile, and this may have made something more
             self._remains.remove(tree, _on([node]))
 
     async def _remember(self, tree: Tree, node: Node) -> None:
@@ -128,7 +131,10 @@ class Turns:
     # --- what a turn needs ---
 
     def forget(self, tree: Tree) -> None:
-        """The workflow is no more; one of the same name may be there already. What it has made is still to be removed."""
+        """The workflow is no more; one of the same name may be there already.
+
+        What it has made is still to be removed.
+        """
         if self._repository.knows(tree):
             self._repository.forget(tree)
             self.debts.forget(tree)
@@ -141,7 +147,9 @@ class Turns:
         return self._trigger.waits(tree.key)
 
     def tell(self, tree: Tree, event: Event, *, by: Node) -> None:
-        """What something new comes of is not told before what has become of the node by which it comes is written."""
+        """What something new comes of is not told before what has become of the node by which it
+        comes is written.
+        """
         if not self._repository.knows(tree):
             return
         if event.happening in ONWARD and self.debts.owes(tree, by):
@@ -149,7 +157,15 @@ class Turns:
         else:
             self._trigger.notify(event)
 
-    def tell_later(self, tree: Tree, node: Node, happening: Happening, instant: float, *, in_this_turn: bool = True) -> None:
+    def tell_later(
+        self,
+        tree: Tree,
+        node: Node,
+        happening: Happening,
+        instant: float,
+        *,
+        in_this_turn: bool = True,
+    ) -> None:
         if self._repository.knows(tree):
             event = Event(tree.key, node.name, happening, turn=node.turn if in_this_turn else -1)
             self._trigger.notify_delay(event, instant - self.now())
@@ -167,11 +183,15 @@ class Turns:
     async def make(self, tree: Tree, parent: Node, templates: list[Template]) -> None:
         tree.made += len(templates)
         if tree.made > MOST_NODES:
-            raise Impossible(f"the workflow would come to more than {MOST_NODES} nodes: is there a loop that never ends?")
+            raise Impossible(
+                f"the workflow would come to more than {MOST_NODES} nodes: is there a "
+                "loop that never ends?"
+            )
         made: list[Node] = []
         try:
             for template in templates:
-                made.append(await self._repository.make(tree, parent, template))  # noqa: PERF401  # those before a refusal count
+                # those before a refusal count
+                made.append(await self._repository.make(tree, parent, template))  # noqa: PERF401
         finally:
             if made:
                 self.voice.made(tree, parent, made)
@@ -200,37 +220,48 @@ class Turn:
             for step in self._steps():
                 await self._step(step)
         except Unwritten:
-            self._begin_later()
+            # What it is about is not begun before its status is written; only then its time to
+            # be in effect begins.
+            self._node.until.pop(Wait.INJECTION, None)
+            self._later = [later for later in self._later if later[0] is not Happening.NOT_INJECTED]
+            self._told = [(self._node, Happening.RESUMED, "")]
         except Exception as error:  # noqa: BLE001  # one workflow's mistakes stop no other
             await self._go_wrong(step, words_of(error))
-        if self._goes_on_at_once():
+        if (
+            self._told == [(self._node, Happening.PICK, "")]
+            and not self._come
+            and not self._turns.has_more(self._tree)
+        ):
             self._node.is_unsaved = self._is_unsaved
         else:
             await self._save_at_last()
         for happening in self._come:  # before its time is told to be over
-            self._turns.tell(self._tree, Event(self._tree.key, self._node.name, happening), by=self._node)
+            self._turns.tell(
+                self._tree, Event(self._tree.key, self._node.name, happening), by=self._node
+            )
         for happening, instant, in_this_turn in self._later:
-            self._turns.tell_later(self._tree, self._node, happening, instant, in_this_turn=in_this_turn)
+            self._turns.tell_later(
+                self._tree, self._node, happening, instant, in_this_turn=in_this_turn
+            )
         for node, happening, message in self._told:
             turn = node.turn if happening is Happening.RESUMED else -1
-            self._turns.tell(self._tree, Event(self._tree.key, node.name, happening, message, turn), by=self._node)
-
-    def _begin_later(self) -> None:
-        """What it is about is not begun before its status is written; only then its time to be in effect begins."""
-        self._node.until.pop(Wait.INJECTION, None)
-        self._later = [later for later in self._later if later[0] is not Happening.NOT_INJECTED]
-        self._told = [(self._node, Happening.RESUMED, "")]
-
-    def _goes_on_at_once(self) -> bool:
-        """Whether the workflow's next event is that this node picks its children, and an engine that has not heard would do so."""
-        return self._told == [(self._node, Happening.PICK, "")] and not self._come and not self._turns.has_more(self._tree)
+            self._turns.tell(
+                self._tree,
+                Event(self._tree.key, node.name, happening, message, turn),
+                by=self._node,
+            )
 
     def _steps(self) -> tuple[Step, ...]:
         """Of the first alternative whose guard holds, if the node's probes let it begin."""
         tree, node, event = self._tree, self._node, self._event
-        for alternative in _machine(node).cell(event.happening, node.phase):
+        for alternative in (WORKFLOW if node.name == ROOT else machine_of(node.template.type)).cell(
+            event.happening, node.phase
+        ):
             if tree.holds(alternative.guard, node):
-                must_wait = event.happening in BEGINNINGS and self._turns.hypotheses.must_be_asked_first(tree, node, event)
+                must_wait = (
+                    event.happening in BEGINNINGS
+                    and self._turns.hypotheses.must_be_asked_first(tree, node, event)
+                )
                 return () if must_wait else alternative.steps
         return ()
 
@@ -250,10 +281,14 @@ class Turn:
         self._told = [(node, Happening.FAULT, why)]
 
     async def _give_up(self, why: str) -> None:
-        """As it is, but not before what is below it is over and what it has made is removed, as far as that can be done."""
+        """As it is, but not before what is below it is over and what it has made is removed, as
+        far as that can be done.
+        """
         tree, node = self._tree, self._node
         node.message = node.message or why
-        if left := [each for each in tree.nodes.values() if each.parent == node.name and not each.is_over]:
+        if left := [
+            each for each in tree.nodes.values() if each.parent == node.name and not each.is_over
+        ]:
             self._told = [(each, Happening.FAILED_ELSEWHERE, node.message) for each in left]
             return
         await self._turns.clear(tree, node)
@@ -293,7 +328,9 @@ class Turn:
             node.mark(Happening.FAULT, refuted)
         if phase == FAILED:
             of_child = self._of_children() if node.ending in BY_TIME else ""
-            node.message = refuted or of_child or node.message or self._event.message or self._of_children()
+            node.message = (
+                refuted or of_child or node.message or self._event.message or self._of_children()
+            )
             if may_retry(self._tree, node):
                 self._try_again()
                 return
@@ -309,18 +346,24 @@ class Turn:
         self._turns.voice.over(self._tree, node)
         parent = None if node.parent is None else self._tree.node(node.parent)
         if parent:
-            happening = Happening.CHILD_FAILED if self._tree.has_failed(node) else Happening.CHILD_SUCCEED
+            happening = (
+                Happening.CHILD_FAILED if self._tree.has_failed(node) else Happening.CHILD_SUCCEED
+            )
             self._told.append((parent, happening, _with_name(node)))
 
     def _try_again(self) -> None:
         node = self._node
         self._to(INIT)
         node.again()
-        node.until[Wait.BACK_OFF] = self._turns.now() + node.template.retry.delay_before(node.attempt)
+        node.until[Wait.BACK_OFF] = self._turns.now() + node.template.retry.delay_before(
+            node.attempt
+        )
         self._wait(Happening.CREATED, Wait.BACK_OFF)
 
     def _of_children(self) -> str:
-        failed = [child for child in self._tree.children(self._node) if self._tree.has_failed(child)]
+        failed = [
+            child for child in self._tree.children(self._node) if self._tree.has_failed(child)
+        ]
         return _with_name(failed[0]) if failed else ""
 
     def _tell(self, whom: Whom, happening: Happening) -> None:
@@ -350,7 +393,9 @@ class Turn:
         self._later.append((happening, node.until.get(wait, now), True))
 
     def _deadline(self) -> float | None:
-        """It counts from the beginning, which is after the first probes, and for all attempts together."""
+        """It counts from the beginning, which is after the first probes, and for all attempts
+        together.
+        """
         node, seconds = self._node, self._node.template.deadline
         if seconds is None:
             return None
@@ -369,10 +414,20 @@ class Turn:
             case Act.MAKE_CHILDREN:
                 await self._turns.make(self._tree, node, self._tree.next_below(node))
             case Act.MAKE_EXIT:
-                node.message = node.message or self._event.message  # why its entry has failed, if it has
-                await self._turns.make(self._tree, node, [self._tree.template(self._tree.definition.exit)])
+                node.message = (
+                    node.message or self._event.message
+                )  # why its entry has failed, if it has
+                await self._turns.make(
+                    self._tree, node, [self._tree.template(self._tree.definition.exit)]
+                )
             case Act.HEAR_CHILDREN:
-                self._hear_children()
+                # Of those that came to their end while nobody listened, one that failed counts
+                # for all.
+                children = self._tree.children(self._node)
+                if failed := [child for child in children if self._tree.has_failed(child)]:
+                    self._told.append((self._node, Happening.CHILD_FAILED, _with_name(failed[0])))
+                elif children and all(child.is_over for child in children):
+                    self._told.append((self._node, Happening.CHILD_SUCCEED, ""))
             case Act.QUOTE:  # which nobody wants to be a failure, but somebody to know
                 node.message = self._event.message
             case Act.LEAVE:
@@ -396,23 +451,21 @@ class Turn:
             node.has_made = self._is_unsaved = True
         self._turns.voice.did(act, node)
 
-    def _hear_children(self) -> None:
-        """Of those that came to their end while nobody listened, one that failed counts for all."""
-        children = self._tree.children(self._node)
-        if failed := [child for child in children if self._tree.has_failed(child)]:
-            self._told.append((self._node, Happening.CHILD_FAILED, _with_name(failed[0])))
-        elif children and all(child.is_over for child in children):
-            self._told.append((self._node, Happening.CHILD_SUCCEED, ""))
-
     def _why(self) -> str:
         if self._event.happening is Happening.NOT_INJECTED:
             why = self._turns.hands.watches.why_not_injected(self._tree, self._node)
             return f"it was not in effect within {INJECTED_WITHIN:g} s: {why}"
         if self._event.happening is Happening.NOT_CLEANED:
             why = self._node.trouble and f": {self._node.trouble}"
-            return f"it was not gone within {CLEANED_WITHIN:g} s{why}; its removal goes on being tried"
+            return (
+                f"it was not gone within {CLEANED_WITHIN:g} s{why}; its removal goes on being tried"
+            )
         if late := lateness(self._node, self._event.happening):
-            return "; ".join(filter(None, (late, self._node.waits_for or self._pod_is_late(), self._not_in_effect())))
+            return "; ".join(
+                filter(
+                    None, (late, self._node.waits_for or self._pod_is_late(), self._not_in_effect())
+                )
+            )
         return self._event.message
 
     def _not_in_effect(self) -> str:
@@ -420,7 +473,11 @@ class Turn:
         node = self._node
         if not node.template.is_chaos or node.has_held:
             return ""
-        why = "it had not begun" if node.phase == INIT else self._turns.hands.watches.why_not_injected(self._tree, node)
+        why = (
+            "it had not begun"
+            if node.phase == INIT
+            else self._turns.hands.watches.why_not_injected(self._tree, node)
+        )
         return f"it was not in effect: {why}"
 
     def _pod_is_late(self) -> str:
@@ -445,10 +502,6 @@ class Turn:
                 self._told = [(self._node, Happening.FAULT, words_of(error))]
 
 
-def _machine(node: Node) -> Machine:
-    return WORKFLOW if node.name == ROOT else machine_of(node.template.type)
-
-
 def _on(nodes: Iterable[Node]) -> list[Node]:
     return [node for node in nodes if not node.is_over]
 
@@ -457,4 +510,8 @@ def _with_name(node: Node) -> str:
     """Why it failed, with the name of whose it is once; what came from outside has that already."""
     if node.phase != FAILED or not node.message:
         return ""
-    return node.message if node.children or node.ending in FROM_OUTSIDE else f"{node.template.name}: {node.message}"
+    return (
+        node.message
+        if node.children or node.ending in FROM_OUTSIDE
+        else f"{node.template.name}: {node.message}"
+    )

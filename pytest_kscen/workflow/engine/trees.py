@@ -1,4 +1,6 @@
-"""A running workflow as a tree of nodes, the guards of the state tables, and the order in which children start."""
+"""A running workflow as a tree of nodes, the guards of the state tables, and the order in which
+children start.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,8 @@ if TYPE_CHECKING:
     from pytest_kscen.workflow.tables.machine import Key
 
 
-
 # The schedulers: the names of the templates that come next below a node. Each type of node has
 # its own.
-
-
 
 
 def entry_scheduler(tree: Tree, node: Node) -> Sequence[str]:
@@ -38,7 +37,8 @@ def entry_scheduler(tree: Tree, node: Node) -> Sequence[str]:
     return () if node.children else (tree.definition.entry,)
 
 
-def serial_scheduler(tree: Tree, node: Node) -> Sequence[str]:  # noqa: ARG001  # all schedulers are asked alike
+# all schedulers are asked alike
+def serial_scheduler(tree: Tree, node: Node) -> Sequence[str]:  # noqa: ARG001
     """The child after those that were made."""
     done = len(node.children)
     return node.template.children[done : done + 1]
@@ -62,7 +62,6 @@ def scheduler_of(node: Node) -> Callable[[Tree, Node], Sequence[str]]:
     return _SCHEDULERS.get(node.template.type, entry_scheduler)
 
 
-
 ROOT = ""
 """The name by which the workflow itself goes in its tree."""
 
@@ -84,7 +83,9 @@ class Node:
     children: list[str] = field(default_factory=list)
     """Of this attempt."""
     ending: Happening | None = None
-    """Why it is being ended before it is done; while it waits for another attempt, that the last one has failed."""
+    """Why it is being ended before it is done; while it waits for another attempt, that the last
+    one has failed.
+    """
     is_called_off: bool = False
     """It was ended by more than its own fault: it has no other attempt."""
     is_cleaning: bool = False
@@ -96,7 +97,9 @@ class Node:
     has_left: bool = False
     """It is over, and what it has made is not gone yet."""
     until: dict[Wait, float] = field(default_factory=dict)
-    """When what it waits for in this attempt is over; an engine that is started anew has no more time."""
+    """When what it waits for in this attempt is over; an engine that is started anew has no more
+    time.
+    """
     message: str = ""
     chosen: list[str] | None = None
     """The branches that a Task goes on with, once its pod was looked at."""
@@ -134,7 +137,9 @@ class Node:
         return self.message or ("" if self.is_over else self.waits_for)
 
     def mark(self, happening: Happening, message: str) -> None:
-        """Remember why it is ended; what is graver stands, and of faults before it has begun the last."""
+        """Remember why it is ended; what is graver stands, and of faults before it has begun the
+        last.
+        """
         why = happening if happening in GRAVITY else Happening.FAULT
         self.is_called_off = self.is_called_off or why is not Happening.FAULT
         is_newer = why is self.ending and self.phase == INIT
@@ -149,12 +154,16 @@ class Node:
         self.message = ""
 
     def again(self) -> None:
-        """Another attempt, as if it had just been made; until it has begun, the node has failed, and its deadline goes on."""
+        """Another attempt, as if it had just been made; until it has begun, the node has failed,
+        and its deadline goes on.
+        """
         self.attempt += 1
         self.ending = Happening.FAULT
         self.is_cleaning = False
         self.has_made = self.has_held = False
-        self.until = {wait: instant for wait, instant in self.until.items() if wait is Wait.DEADLINE}
+        self.until = {
+            wait: instant for wait, instant in self.until.items() if wait is Wait.DEADLINE
+        }
         self.chosen = None
         self.evaluations, self.context = [], []
         self.waits_for = ""
@@ -175,7 +184,11 @@ class Tree:
     @property
     def aborted_by(self) -> str:
         """Which of its own status checks takes it with it; nothing if it is somebody else."""
-        of = (node for node in self.nodes.values() if _aborts(self, node) and node.ending is Happening.FAULT)
+        of = (
+            node
+            for node in self.nodes.values()
+            if _aborts(self, node) and node.ending is Happening.FAULT
+        )
         return next((f"{node.template.name}: {node.message}" for node in of), "")
 
     def node(self, name: str) -> Node | None:
@@ -185,7 +198,9 @@ class Tree:
         return [self.nodes[name] for name in node.children]
 
     def below(self, node: Node) -> Iterator[Node]:
-        """The node itself and all that was made below it in these attempts; a tree may be deeper than Python's calls."""
+        """The node itself and all that was made below it in these attempts; a tree may be deeper
+        than Python's calls.
+        """
         left = [node]
         while left:
             found = left.pop()
@@ -206,13 +221,19 @@ class Tree:
         return _GUARDS[guard](self, node)
 
     def has_failed(self, node: Node) -> bool:
-        """Whether it is a failure above it: what was to come to a result and is cut off by its parent's time is none there."""
+        """Whether it is a failure above it: what was to come to a result and is cut off by its
+        parent's time is none there.
+        """
         is_cut_off = node.ending is Happening.PARENT_DEADLINE and needs_result(node.template)
-        return node.phase == FAILED and not (is_cut_off and not any(map(self.has_failed, self.children(node))))
+        return node.phase == FAILED and not (
+            is_cut_off and not any(map(self.has_failed, self.children(node)))
+        )
 
     def result(self, result: Result, node: Node) -> str:
         """The phase that a node ends in."""
-        if result in (Result.AS_CHILDREN, Result.AS_ENDED) and any(map(self.has_failed, self.children(node))):
+        if result in (Result.AS_CHILDREN, Result.AS_ENDED) and any(
+            map(self.has_failed, self.children(node))
+        ):
             return FAILED
         if result is Result.AS_CHILDREN:
             return FAILED if node.ending else SUCCEED
@@ -220,7 +241,9 @@ class Tree:
 
 
 def as_ended(node: Node) -> str:
-    """What ends by its time is as it should be, but for what was to come to a result, and chaos that was never in effect."""
+    """What ends by its time is as it should be, but for what was to come to a result, and chaos
+    that was never in effect.
+    """
     by_time = node.ending in (Happening.DEADLINE, Happening.PARENT_DEADLINE)
     is_in_vain = needs_result(node.template) or (node.template.is_chaos and not node.has_held)
     return SUCCEED if (by_time and not is_in_vain) or node.ending is None else FAILED

@@ -1,4 +1,6 @@
-"""Events and where they come from: the queue, with delays and one event of a workflow at a time, and the watches on created objects."""
+"""Events and where they come from: the queue, with delays and one event of a workflow at a time,
+and the watches on created objects.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,8 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.chaos_mesh import Family
     from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.workflow.engine.trees import Node, Tree
+
     Reader = Callable[[Obj | None, Obj | None], tuple[Happening, str] | None]
-
-
-
 
 
 class Trigger(Protocol):
@@ -143,10 +143,24 @@ class OperableTrigger:
             self._sooner.clear()
             while self._later and self._later[0][0] <= self._clock.now():
                 _, number, event = heapq.heappop(self._later)
-                if self._is_wanted(event.workflow, number):
+                # Whether it has not been forgotten; asked once.
+                numbers = self._wanted.get(event.workflow, set())
+                is_wanted = number in numbers
+                numbers.discard(number)
+                if not numbers:
+                    self._wanted.pop(event.workflow, None)
+                if is_wanted:
                     self.notify(event)
             if self._later:
-                await self._until(self._later[0][0])
+                # Or until something is to be told sooner.
+                instant = self._later[0][0]
+                sleep = asyncio.ensure_future(self._clock.sleep(instant - self._clock.now()))
+                sooner = asyncio.ensure_future(self._sooner.wait())
+                try:
+                    await asyncio.wait((sleep, sooner), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    sleep.cancel()
+                    sooner.cancel()
             else:
                 await self._sooner.wait()
 
@@ -155,32 +169,15 @@ class OperableTrigger:
         self._free.append(key)
         self._some.release()
 
-    def _is_wanted(self, key: Key, number: int) -> bool:
-        """Whether it has not been forgotten; asked once."""
-        numbers = self._wanted.get(key, set())
-        is_wanted = number in numbers
-        numbers.discard(number)
-        if not numbers:
-            self._wanted.pop(key, None)
-        return is_wanted
-
-    async def _until(self, instant: float) -> None:
-        """Or until something is to be told sooner."""
-        sleep = asyncio.ensure_future(self._clock.sleep(instant - self._clock.now()))
-        sooner = asyncio.ensure_future(self._sooner.wait())
-        try:
-            await asyncio.wait((sleep, sooner), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            sleep.cancel()
-            sooner.cancel()
-
 
 # The triggers on the real world: what becomes of what nodes have made is an event for the node,
 # whoever did it.
 
 
 SEEN_WITHIN = 10.0
-"""Seconds in which the API shows a resource: all else that happens to the workflow waits meanwhile."""
+"""Seconds in which the API shows a resource: all else that happens to the workflow waits
+meanwhile.
+"""
 NOT_SEEN = "its resource or its labels are gone, and the engine has not removed them"
 POD_OVER = ("Succeeded", "Failed")
 COMES_UP = ("", "ContainerCreating", "PodInitializing")
@@ -190,12 +187,17 @@ COMES_UP = ("", "ContainerCreating", "PodInitializing")
 class Watches:
     """One for each resource of which nodes have made something."""
 
-    def __init__(self, actor: Actor, family: Family, trigger: OperableTrigger, group: asyncio.TaskGroup) -> None:
+    def __init__(
+        self, actor: Actor, family: Family, trigger: OperableTrigger, group: asyncio.TaskGroup
+    ) -> None:
         self._actor = actor
         self._trigger = trigger
         self._group = group
         self._informers: dict[Resource, Informer] = {}
-        self._readers: dict[Resource, Reader] = {PODS: pod_changed, family.status_checks: check_changed}
+        self._readers: dict[Resource, Reader] = {
+            PODS: pod_changed,
+            family.status_checks: check_changed,
+        }
 
     async def follow(self, resource: Resource) -> None:
         """From now on, if not before: what happens after this returns is seen."""
@@ -211,7 +213,10 @@ class Watches:
             synced.cancel()
             too_late.cancel()
         if not informer.version:
-            raise Impossible(f"{resource.plural} cannot be watched: {informer.refusal or 'the API does not answer'}")
+            raise Impossible(
+                f"{resource.plural} cannot be watched: "
+                f"{informer.refusal or 'the API does not answer'}"
+            )
 
     def sees(self, resource: Resource) -> bool:
         """Whether what happens to it is seen now."""
@@ -221,7 +226,9 @@ class Watches:
         """What is there already is seen too."""
         if resource in self._informers:
             return
-        informer = self._informers[resource] = Informer(self._actor.api, self._actor.clock, resource, labels=NODE_LABEL)
+        informer = self._informers[resource] = Informer(
+            self._actor.api, self._actor.clock, resource, labels=NODE_LABEL
+        )
 
         def changed(new: Obj | None, old: Obj | None) -> None:
             if new and old and _marks(new) != _marks(old):
@@ -232,19 +239,32 @@ class Watches:
             if WORKFLOW_LABEL in labels and (heard := self._heard(resource, new, old)):
                 key = Key(metadata.get("namespace", ""), labels[WORKFLOW_LABEL])
                 happening, message = heard
-                self._trigger.notify(Event(key, labels[NODE_LABEL], happening, message, about=metadata["name"]))
+                self._trigger.notify(
+                    Event(key, labels[NODE_LABEL], happening, message, about=metadata["name"])
+                )
 
         informer.on_change(changed)
         self._group.create_task(informer.run(), name=f"watch of nodes' {resource.plural}")
 
-    def _heard(self, resource: Resource, new: Obj | None, old: Obj | None) -> tuple[Happening, str] | None:
+    def _heard(
+        self, resource: Resource, new: Obj | None, old: Obj | None
+    ) -> tuple[Happening, str] | None:
         """What nobody can read, as its definition lets anything in, fails its own node."""
         try:
             return self._readers.get(resource, chaos_changed)(new, old)
         except Exception as error:  # noqa: BLE001  # whatever stands in it
             where = "/".join(Ref.of(new or old or {}))
-            self._actor.log(logging.WARNING, "cannot be read", kind=resource.kind, object=where, error=repr(error))
-            return Happening.FAULT, f"what its {resource.kind} says of itself cannot be read: {error!r}"
+            self._actor.log(
+                logging.WARNING,
+                "cannot be read",
+                kind=resource.kind,
+                object=where,
+                error=repr(error),
+            )
+            return (
+                Happening.FAULT,
+                f"what its {resource.kind} says of itself cannot be read: {error!r}",
+            )
 
     def why_not_injected(self, tree: Tree, node: Node) -> str:
         """What chaos that is not in effect says of itself."""
@@ -255,15 +275,30 @@ class Watches:
         if chaos and chaos.get("status") and not is_true(chaos, SELECTED):
             return "it has selected nothing"
         waiting = [record for record in _records(chaos or {}) if record.get("phase") != "Injected"]
-        why = next((event["message"] for record in waiting for event in record.get("events") or () if event.get("message")), "")
-        told = f"it is not in effect on {', '.join(record.get('id', '') for record in waiting)}{f': {why}' if why else ''}"
+        why = next(
+            (
+                event["message"]
+                for record in waiting
+                for event in record.get("events") or ()
+                if event.get("message")
+            ),
+            "",
+        )
+        told = (
+            "it is not in effect on "
+            f"{', '.join(record.get('id', '') for record in waiting)}{f': {why}' if why else ''}"
+        )
         return told if waiting else "nobody has said that it is in effect"
 
     def why_pod_is_late(self, tree: Tree, node: Node) -> str:
         """What the pod of a Task that is cut off was doing."""
         informer = self._informers.get(PODS)
         pod = informer.objects.get(Ref(tree.key.namespace, node.made)) if informer else None
-        return f"its pod {node.made} was still {_pod_phase(pod)}" if _pod_phase(pod) not in ("", *POD_OVER) else ""
+        return (
+            f"its pod {node.made} was still {_pod_phase(pod)}"
+            if _pod_phase(pod) not in ("", *POD_OVER)
+            else ""
+        )
 
 
 def _marks(obj: Obj) -> tuple[str | None, str | None]:
@@ -289,7 +324,11 @@ def pod_changed(new: Obj | None, old: Obj | None) -> tuple[Happening, str] | Non
     """It has come to its end, or it has vanished before."""
     was_over = _pod_phase(old) in POD_OVER
     if new is None:
-        return None if was_over else (Happening.OUT_OF_SIGHT, "its pod has vanished before it came to its end")
+        return (
+            None
+            if was_over
+            else (Happening.OUT_OF_SIGHT, "its pod has vanished before it came to its end")
+        )
     if _pod_phase(new) in POD_OVER:
         return None if was_over else (Happening.POD_ENDED, "")
     keeps = pod_waits_for(new)
@@ -306,7 +345,8 @@ def pod_waits_for(pod: Obj) -> str:
         waiting = (container.get("state") or {}).get("waiting") or {}
         if waiting.get("reason", "") not in COMES_UP:
             return (
-                f"its pod's container {container['name']} waits: {': '.join(filter(None, map(waiting.get, ('reason', 'message'))))}"
+                f"its pod's container {container['name']} waits: "
+                f"{': '.join(filter(None, map(waiting.get, ('reason', 'message'))))}"
             )
     return f"its pod is on: {status['message']}" if status.get("message") else ""
 
@@ -323,10 +363,19 @@ def check_changed(new: Obj | None, old: Obj | None) -> tuple[Happening, str] | N
         return Happening.OUT_OF_SIGHT, "its status check is gone, and the engine has not removed it"
     if not is_true(new, COMPLETED):
         return None
-    failed = FAILURE_EXCEED if is_true(new, FAILURE_EXCEED) else DURATION_EXCEED if _never_held(new) else ""
+    failed = (
+        FAILURE_EXCEED
+        if is_true(new, FAILURE_EXCEED)
+        else DURATION_EXCEED
+        if _never_held(new)
+        else ""
+    )
     if failed:
         answer = new["status"].get("message")
-        return Happening.CHECK_FAILED, f"the status check has failed: {failed}{f': {answer}' if answer else ''}"
+        return (
+            Happening.CHECK_FAILED,
+            f"the status check has failed: {failed}{f': {answer}' if answer else ''}",
+        )
     return Happening.CHECK_HELD, ""
 
 

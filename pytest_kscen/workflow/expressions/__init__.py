@@ -1,8 +1,9 @@
-"""The expressions of conditional branches, as users of Chaos Mesh know them (github.com/antonmedv/expr).
+"""The expressions of conditional branches, as users of Chaos Mesh know them
+(github.com/antonmedv/expr).
 
-A text becomes tokens, a tree and a value; it runs no code, and takes no more than a fixed amount of work and memory. What
-cannot be read or has no value is an ExpressionError: an unknown variable is one, and not nil.
-"""
+A text becomes tokens, a tree and a value; it runs no code, and takes no more than a fixed amount of
+work and memory. What cannot be read or has no value is an ExpressionError: an unknown variable is
+one, and not nil."""
 
 from __future__ import annotations
 
@@ -26,7 +27,15 @@ if TYPE_CHECKING:
 
     from pytest_kscen.workflow.expressions.parsing import Node
 
-__all__ = ["TASK_VARIABLES", "Expression", "ExpressionError", "compile_expression", "mistake_in", "oddity_in", "select"]
+__all__ = [
+    "TASK_VARIABLES",
+    "Expression",
+    "ExpressionError",
+    "compile_expression",
+    "mistake_in",
+    "oddity_in",
+    "select",
+]
 
 TASK_VARIABLES = {"exitCode": INT, "stdout": STRING}
 """What a Task's branches may ask about, and its kinds."""
@@ -58,7 +67,9 @@ def compile_expression(text: str) -> Expression:
         tree = parse(text)
     except Mistake as mistake:
         raise mistake.within(text) from None
-    return Expression(text, tree, frozenset(node.name for node, _ in walk(tree) if isinstance(node, Name)))
+    return Expression(
+        text, tree, frozenset(node.name for node, _ in walk(tree) if isinstance(node, Name))
+    )
 
 
 def select(text: str, variables: Mapping[str, Any]) -> bool:
@@ -72,7 +83,9 @@ def select(text: str, variables: Mapping[str, Any]) -> bool:
 
 
 def mistake_in(text: str, variables: Mapping[str, str] = TASK_VARIABLES) -> str:
-    """What is wrong with a branch's expression whatever the Task will say, given the kinds of the variables; or nothing."""
+    """What is wrong with a branch's expression whatever the Task will say, given the kinds of
+    the variables; or nothing.
+    """
     if not text.strip():
         return ""
     try:
@@ -87,11 +100,17 @@ def mistake_in(text: str, variables: Mapping[str, str] = TASK_VARIABLES) -> str:
     if never:
         return str(Mistake(never, at).within(text))
     kind = expression.result(variables)
-    return "" if kind in {"", BOOL} else str(Mistake(f"a branch needs a bool, and this is of kind {kind}").within(text))
+    return (
+        ""
+        if kind in {"", BOOL}
+        else str(Mistake(f"a branch needs a bool, and this is of kind {kind}").within(text))
+    )
 
 
 def oddity_in(text: str, variables: Mapping[str, str] = TASK_VARIABLES) -> str:
-    """What in it, if it can be read, has no result or always the same, whatever the Task will say; or nothing."""
+    """What in it, if it can be read, has no result or always the same, whatever the Task will
+    say; or nothing.
+    """
     try:
         expression = compile_expression(text)
     except ExpressionError:

@@ -1,4 +1,6 @@
-"""Evaluate an expression's tree with a step limit, and derive the kind of its result without evaluating it."""
+"""Evaluate an expression's tree with a step limit, and derive the kind of its result without
+evaluating it.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +46,6 @@ from pytest_kscen.workflow.expressions.values import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-
 
 
 SETTLED = {"or": True, "||": True, "and": False, "&&": False}
@@ -139,7 +139,11 @@ class Evaluation:
         over = elements(over, builtin)
         if builtin == "map":
             return [self._asked(closure, each) for each in over]
-        chosen = (each for each in over if truth(self._asked(closure, each), f"the closure of {builtin!r}"))
+        chosen = (
+            each
+            for each in over
+            if truth(self._asked(closure, each), f"the closure of {builtin!r}")
+        )
         if builtin == "filter":
             return list(chosen)
         if builtin in {"any", "none"}:  # the first one settles it
@@ -162,8 +166,13 @@ class Evaluation:
 
 
 RESULTS = {
-    **dict.fromkeys(("or", "||", "and", "&&", "==", "!=", "<", ">", "<=", ">=", "in", "not in", "not", "!"), BOOL),
-    **dict.fromkeys(("matches", "contains", "startsWith", "endsWith", "all", "none", "any", "one"), BOOL),
+    **dict.fromkeys(
+        ("or", "||", "and", "&&", "==", "!=", "<", ">", "<=", ">=", "in", "not in", "not", "!"),
+        BOOL,
+    ),
+    **dict.fromkeys(
+        ("matches", "contains", "startsWith", "endsWith", "all", "none", "any", "one"), BOOL
+    ),
     **dict.fromkeys(("..", "filter", "map"), ARRAY),
     **dict.fromkeys(("/", "**"), FLOAT),
     **dict.fromkeys(("%", "len", "count"), INT),
@@ -191,7 +200,9 @@ def result_of(node: Node, variables: Mapping[str, str]) -> str:  # noqa: PLR0911
         case Unary(sign, operand):
             return RESULTS.get(sign) or result_of(operand, variables)
         case Binary(sign, left, right):
-            return RESULTS.get(sign) or _sum(result_of(left, variables), result_of(right, variables))
+            return RESULTS.get(sign) or _sum(
+                result_of(left, variables), result_of(right, variables)
+            )
         case Condition(_, then, otherwise):
             one, other = result_of(then, variables), result_of(otherwise, variables)
             return one if one == other else UNKNOWN
@@ -208,24 +219,55 @@ def result_of(node: Node, variables: Mapping[str, str]) -> str:  # noqa: PLR0911
 
 
 def settled_by_kinds(tree: Node, variables: Mapping[str, str]) -> tuple[str, int]:
-    """Why a comparison comes to the same whatever is compared, as the kinds of its sides differ; and where it stands."""
+    """Why a comparison comes to the same whatever is compared, as the kinds of its sides differ;
+    and where it stands.
+    """
     for node, _ in walk(tree):
         if isinstance(node, Binary) and node.operator in ALWAYS:
             left, right = result_of(node.left, variables), _kind_among(node, variables)
-            if _never_equal(left, right):
-                hint = _hint(node, left, right)
+            if (
+                not {left, right} & {UNKNOWN, NIL}
+                and left != right
+                and not {left, right} <= set(NUMBERS)
+            ):
+                # What somebody meant who put a number in quotes.
+                literals = [
+                    each.value
+                    for each in (node.left, node.right)
+                    if isinstance(each, Literal) and isinstance(each.value, str)
+                ]
+                number = next((each for each in literals if each.isdecimal()), "")
+                hint: str = (
+                    f" (did you mean {number}, without quotes?)"
+                    if number and {left, right} & set(NUMBERS)
+                    else ""
+                )
                 always = str(ALWAYS[node.operator]).lower()
-                return f"{with_article(left)} is never equal to {with_article(right)}, so this is always {always}{hint}", node.at
+                return (
+                    (
+                        f"{with_article(left)} is never equal to {with_article(right)}, so "
+                        f"this is always {always}{hint}"
+                    ),
+                    node.at,
+                )
     return "", 0
 
 
 def misfit(nodes: Iterable[Node], variables: Mapping[str, str]) -> tuple[str, int]:
-    """Why an operation among these has no result whatever the values, as the kinds of its sides do not fit; and where it stands."""
+    """Why an operation among these has no result whatever the values, as the kinds of its sides
+    do not fit; and where it stands.
+    """
     for node in nodes:
         if isinstance(node, Binary) and (fits := FITTING.get(node.operator)):
             left, right = result_of(node.left, variables), result_of(node.right, variables)
             if UNKNOWN not in (left, right) and not any({left, right} <= kinds for kinds in fits):
-                return f"{node.operator!r} cannot take {with_article(left)} and {with_article(right)}: it has no result", node.at
+                return (
+                    (
+                        f"{node.operator!r} cannot take {with_article(left)} and "
+                        f"{with_article(right)}: it has no result"
+                    ),
+                    node.at,
+                )
     return "", 0
 
 
@@ -236,18 +278,6 @@ def _kind_among(node: Binary, variables: Mapping[str, str]) -> str:
     items = node.right.items if isinstance(node.right, Array) else ()
     kinds = {result_of(item, variables) for item in items}
     return kinds.pop() if len(kinds) == 1 else UNKNOWN
-
-
-def _never_equal(left: str, right: str) -> bool:
-    """Whoever asks for nil may know that it can be that."""
-    return not {left, right} & {UNKNOWN, NIL} and left != right and not {left, right} <= set(NUMBERS)
-
-
-def _hint(node: Binary, left: str, right: str) -> str:
-    """What somebody meant who put a number in quotes."""
-    literals = [each.value for each in (node.left, node.right) if isinstance(each, Literal) and isinstance(each.value, str)]
-    number = next((each for each in literals if each.isdecimal()), "")
-    return f" (did you mean {number}, without quotes?)" if number and {left, right} & set(NUMBERS) else ""
 
 
 def _sum(left: str, right: str) -> str:

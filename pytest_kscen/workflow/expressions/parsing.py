@@ -15,10 +15,8 @@ if TYPE_CHECKING:
     from pytest_kscen.workflow.expressions.tokens import Token
 
 
-
 # What an expression is made of. `at` is where it stands in the text, for those who have to
 # complain.
-
 
 
 class Literal(NamedTuple):
@@ -118,11 +116,15 @@ def surely(tree: Node) -> Iterator[Node]:
         if isinstance(part, Node):
             yield part
         match part:
-            case Binary("or" | "||" | "and" | "&&", first) | Condition(first) | Call(_, first) | Member(first, _, True):
+            case (
+                Binary("or" | "||" | "and" | "&&", first)
+                | Condition(first)
+                | Call(_, first)
+                | Member(first, _, True)
+            ):
                 waiting.append(first)
             case _:
                 waiting.extend(inner for inner in part if isinstance(inner, tuple))
-
 
 
 T = TypeVar("T")
@@ -178,7 +180,10 @@ def parse(text: str) -> Node:
     parser.expect_end()
     for node, depth in walk(tree):
         if depth > DEEPEST:
-            raise Mistake(f"it is nested more than {DEEPEST} deep: group what is chained with brackets", node.at)
+            raise Mistake(
+                f"it is nested more than {DEEPEST} deep: group what is chained with brackets",
+                node.at,
+            )
     return tree
 
 
@@ -215,7 +220,9 @@ class _Parser:
     def expect_end(self) -> None:
         if self._token.sort != "end":
             guess = nearest(self._token.text, WORDS) if self._token.sort == "name" else ""
-            raise Mistake(f"an operator or the end is expected here, not {self._token}{guess}", self._token.at)
+            raise Mistake(
+                f"an operator or the end is expected here, not {self._token}{guess}", self._token.at
+            )
 
     # --- operators ---
 
@@ -224,10 +231,25 @@ class _Parser:
         if self._depth > DEEPEST:
             raise Mistake(f"it is nested more than {DEEPEST} deep", self._token.at)
         left = self._operand()
-        while self._token.sort == "sign" and (operator := BINARY.get(self._token.text)) and operator.strength >= least:
+        while (
+            self._token.sort == "sign"
+            and (operator := BINARY.get(self._token.text))
+            and operator.strength >= least
+        ):
             token = self._take()
             right = self.expression(operator.strength + (not operator.to_the_right))
-            left = _checked(Binary(token.text, left, right, token.at))
+            # A pattern that is written out is read at once.
+            node = Binary(token.text, left, right, token.at)
+            if (
+                node.operator == "matches"
+                and isinstance(node.right, Literal)
+                and isinstance(node.right.value, str)
+            ):
+                try:
+                    finder(node.right.value)
+                except BadPattern as refusal:
+                    raise Mistake(str(refusal), node.right.at) from None
+            left = node
         if not least:
             left = self._condition(left)
         self._depth -= 1
@@ -255,7 +277,14 @@ class _Parser:
     def _primary(self) -> Node:
         token = self._token
         if self._is("#", "."):
-            return self._pointer(token)
+            # `#`, which may be left out before a dot.
+            if not self._closures:
+                raise Mistake(
+                    f"{token} stands for an element, and means something only in a closure",
+                    token.at,
+                )
+            self._skip("#")
+            return Pointer(token.at)
         self._take()
         if token.sort in {"number", "string"}:
             return Literal(token.value, token.at)
@@ -272,36 +301,28 @@ class _Parser:
                 return Pairs(tuple(self._listed("}", self._pair)), token.at)
         raise Mistake(f"a value is expected here, not {token}", token.at)
 
-    def _pointer(self, token: Token) -> Node:
-        """`#`, which may be left out before a dot."""
-        if not self._closures:
-            raise Mistake(f"{token} stands for an element, and means something only in a closure", token.at)
-        self._skip("#")
-        return Pointer(token.at)
-
     def _named(self, token: Token) -> Node:
         if token.text in CONSTANTS:
             return Literal(CONSTANTS[token.text], token.at)
         if not self._is("("):
             return Name(token.text, token.at)
         if token.text not in BUILTINS:
-            raise Mistake(f"there is no function {token.text!r}{nearest(token.text, BUILTINS)}", token.at)
+            raise Mistake(
+                f"there is no function {token.text!r}{nearest(token.text, BUILTINS)}", token.at
+            )
         self._take()
         over = self.expression()
         closure = None
         if token.text != "len":
             self._expect(",")
-            closure = self._closure()
+            self._expect("{")
+            self._closures += 1
+            inside = self.expression()
+            self._closures -= 1
+            self._expect("}")
+            closure = inside
         self._expect(")")
         return Call(token.text, over, closure, token.at)
-
-    def _closure(self) -> Node:
-        self._expect("{")
-        self._closures += 1
-        inside = self.expression()
-        self._closures -= 1
-        self._expect("}")
-        return inside
 
     def _listed(self, close: str, one: Callable[[], T]) -> list[T]:
         """With commas between them, and one at the end if it pleases."""
@@ -322,7 +343,13 @@ class _Parser:
         elif self._is("("):
             key = self.expression()
         else:
-            raise Mistake(f"a key is expected here (a string, a name, a number or (an expression)), not {token}", token.at)
+            raise Mistake(
+                (
+                    "a key is expected here (a string, a name, a number or (an expression)), "
+                    f"not {token}"
+                ),
+                token.at,
+            )
         self._expect(":")
         return key, self.expression()
 
@@ -331,7 +358,11 @@ class _Parser:
     def _behind(self, node: Node) -> Node:
         while self._is(".", "?.", "["):
             token = self._take()
-            node = self._in_brackets(node, token.at) if token.text == "[" else self._dotted(node, token)
+            node = (
+                self._in_brackets(node, token.at)
+                if token.text == "["
+                else self._dotted(node, token)
+            )
         return node
 
     def _dotted(self, node: Node, dot: Token) -> Node:
@@ -350,13 +381,3 @@ class _Parser:
         last = None if self._is("]") else self.expression()
         self._expect("]")
         return Slice(node, first, last, at)
-
-
-def _checked(node: Binary) -> Binary:
-    """A pattern that is written out is read at once."""
-    if node.operator == "matches" and isinstance(node.right, Literal) and isinstance(node.right.value, str):
-        try:
-            finder(node.right.value)
-        except BadPattern as refusal:
-            raise Mistake(str(refusal), node.right.at) from None
-    return node

@@ -29,8 +29,6 @@ class Mistake(Exception):
         return ExpressionError(f"expression {shown!r}{place}: {self.why}")
 
 
-
-
 LONGEST = 4096
 WORDS = frozenset({"and", "or", "not", "in", "matches", "contains", "startsWith", "endsWith"})
 """Operators that are words; behind a dot they are names."""
@@ -43,8 +41,21 @@ TOKEN = re.compile(
 )
 SPACE = re.compile(r"\s*", re.ASCII)
 NOT_IN = re.compile(r"\s+in\b", re.ASCII)
-ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))", re.DOTALL)
-ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\", "'": "'", '"': '"'}
+ESCAPE = re.compile(
+    r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))", re.DOTALL
+)
+ESCAPED = {
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+    "\\": "\\",
+    "'": "'",
+    '"': '"',
+}
 MEANT = {"=": "==", "&": "&&", "|": "||", "^": "**", "`": "'"}
 """What people write in other languages."""
 INT64 = range(-(2**63), 2**63)
@@ -68,24 +79,21 @@ def tokens_of(text: str) -> list[Token]:
     tokens: list[Token] = []
     at = SPACE.match(text).end()  # type: ignore[union-attr]  # it matches nothing, too
     while at < len(text):
-        token, at = _token(text, at)
+        found = TOKEN.match(text, at)
+        if not found:
+            raise Mistake(_unreadable(text, at), at)
+        sort, piece, end = str(found.lastgroup), found[0], found.end()
+        if sort == "number":
+            token, at = Token(sort, piece, at, _number(piece, at)), end
+        elif sort == "string":
+            token, at = Token(sort, piece, at, _unescaped(piece[1:-1], at)), end
+        elif piece == "not" and (more := NOT_IN.match(text, end)):
+            token, at = Token("sign", "not in", at), more.end()
+        else:
+            token, at = Token("sign" if piece in WORDS else sort, piece, at), end
         tokens.append(token)
         at = SPACE.match(text, at).end()  # type: ignore[union-attr]
     return [*tokens, Token("end", "", len(text))]
-
-
-def _token(text: str, at: int) -> tuple[Token, int]:
-    found = TOKEN.match(text, at)
-    if not found:
-        raise Mistake(_unreadable(text, at), at)
-    sort, piece, end = str(found.lastgroup), found[0], found.end()
-    if sort == "number":
-        return Token(sort, piece, at, _number(piece, at)), end
-    if sort == "string":
-        return Token(sort, piece, at, _unescaped(piece[1:-1], at)), end
-    if piece == "not" and (more := NOT_IN.match(text, end)):
-        return Token("sign", "not in", at), more.end()
-    return Token("sign" if piece in WORDS else sort, piece, at), end
 
 
 def _unreadable(text: str, at: int) -> str:
@@ -123,7 +131,9 @@ def _unescaped(inside: str, at: int) -> str:
                 raise Mistake(f"{found[0]} is no character", at)
             return chr(number)
         if found[5] not in ESCAPED:
-            raise Mistake(f"{found[0]!r} is no escape: write '\\\\' for a backslash", at + 1 + found.start())
+            raise Mistake(
+                f"{found[0]!r} is no escape: write '\\\\' for a backslash", at + 1 + found.start()
+            )
         return ESCAPED[found[5]]
 
     return ESCAPE.sub(one, inside)

@@ -1,4 +1,6 @@
-"""Values, their kinds, and what operators make of them: as in Go, but what overflows, or has no result, is a mistake."""
+"""Values, their kinds, and what operators make of them: as in Go, but what overflows, or has no
+result, is a mistake.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,16 @@ class Effort:
             raise Mistake(TOO_MUCH)
 
 
-KINDS: dict[type, str] = {type(None): NIL, bool: BOOL, int: INT, float: FLOAT, str: STRING, list: ARRAY, range: ARRAY, dict: MAP}
+KINDS: dict[type, str] = {
+    type(None): NIL,
+    bool: BOOL,
+    int: INT,
+    float: FLOAT,
+    str: STRING,
+    list: ARRAY,
+    range: ARRAY,
+    dict: MAP,
+}
 
 
 def kind_of(value: Any) -> str:
@@ -50,7 +61,12 @@ def kind_of(value: Any) -> str:
 def binary(sign: str, left: Any, right: Any, effort: Effort) -> Any:
     """Every operator but those that may leave their right side alone."""
     if sign in ORDERS:
-        return _compared(sign, left, right)
+        kinds = {kind_of(left), kind_of(right)}
+        if kinds != {STRING} and not kinds <= set(NUMBERS):
+            raise Mistake(
+                f"{sign!r} compares two numbers or two strings, not {_a(left)} and {_a(right)}"
+            )
+        return bool(ORDERS[sign](left, right))
     if sign in TEXTS:
         _both(sign, STRING, left, right)
         effort.spend(len(left) // LETTERS_A_STEP)
@@ -58,7 +74,10 @@ def binary(sign: str, left: Any, right: Any, effort: Effort) -> Any:
     if sign in OPERATIONS:
         return OPERATIONS[sign](left, right, effort)
     if sign == "+" and kind_of(left) == kind_of(right) == STRING:
-        return _joined(left, right, effort)
+        effort.spend((len(left) + len(right)) // LETTERS_A_STEP)
+        if len(left) + len(right) > LONGEST_TEXT:
+            raise Mistake(f"the text would be longer than {LONGEST_TEXT} characters")
+        return left + right
     return _reckoned(sign, left, right)
 
 
@@ -127,17 +146,14 @@ def equal(left: Any, right: Any, effort: Effort) -> bool:
         if kind in {ARRAY, MAP}:
             if len(one) != len(other) or (kind == MAP and one.keys() != other.keys()):
                 return False
-            waiting.extend(zip(one, other, strict=True) if kind == ARRAY else ((one[key], other[key]) for key in one))
+            waiting.extend(
+                zip(one, other, strict=True)
+                if kind == ARRAY
+                else ((one[key], other[key]) for key in one)
+            )
         elif one != other:
             return False
     return True
-
-
-def _joined(left: str, right: str, effort: Effort) -> str:
-    effort.spend((len(left) + len(right)) // LETTERS_A_STEP)
-    if len(left) + len(right) > LONGEST_TEXT:
-        raise Mistake(f"the text would be longer than {LONGEST_TEXT} characters")
-    return left + right
 
 
 def _is_in(value: Any, among: Any, effort: Effort) -> bool:
@@ -150,7 +166,9 @@ def _is_in(value: Any, among: Any, effort: Effort) -> bool:
             if isinstance(among, range):
                 return kind_of(value) in NUMBERS and value in among
             return any(equal(value, each, effort) for each in among)
-    question = " (did you mean 'contains', the other way round?)" if kind_of(among) == STRING else ""
+    question = (
+        " (did you mean 'contains', the other way round?)" if kind_of(among) == STRING else ""
+    )
     raise Mistake(f"'in' needs an array or a map on its right, not {_a(among)}{question}")
 
 
@@ -158,13 +176,6 @@ def _range(first: Any, last: Any, effort: Effort) -> Sequence[int]:
     _both("..", INT, first, last)
     effort.spend(max(0, last - first))
     return range(first, last + 1)
-
-
-def _compared(sign: str, left: Any, right: Any) -> bool:
-    kinds = {kind_of(left), kind_of(right)}
-    if kinds != {STRING} and not kinds <= set(NUMBERS):
-        raise Mistake(f"{sign!r} compares two numbers or two strings, not {_a(left)} and {_a(right)}")
-    return bool(ORDERS[sign](left, right))
 
 
 def _matches(text: Any, pattern: Any, effort: Effort) -> bool:
@@ -230,7 +241,12 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "%": _remainder,
     "**": math.pow,
 }
-ORDERS: dict[str, Callable[[Any, Any], Any]] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+ORDERS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 TEXTS: dict[str, Callable[[str, str], bool]] = {
     "contains": operator.contains,
     "startsWith": str.startswith,

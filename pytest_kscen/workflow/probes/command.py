@@ -1,4 +1,6 @@
-"""Command: a container that is run to its end in a pod of its own, which is removed afterwards whatever became of it."""
+"""Command: a container that is run to its end in a pod of its own, which is removed afterwards
+whatever became of it.
+"""
 
 from __future__ import annotations
 
@@ -44,21 +46,37 @@ class Command:
             part.wrong("is missing", "container")
         else:
             container.text("image", required=True)
-        return cls({"name": "probe", **container.body}, part.whole("exitCode", 0, 0), expression_in(part, TASK_VARIABLES))
+        return cls(
+            {"name": "probe", **container.body},
+            part.whole("exitCode", 0, 0),
+            expression_in(part, TASK_VARIABLES),
+        )
 
     async def ask(self, errand: Errand, within: float) -> Outcome:
         api = errand.actor.api
         pod = await api.create(PODS, self._pod(errand, within))
         name = pod["metadata"]["name"]
         try:
-            ended = await wait_for(api, errand.actor.clock, PODS, name, errand.namespace, condition=_ended, timeout=within)
+            ended = await wait_for(
+                api,
+                errand.actor.clock,
+                PODS,
+                name,
+                errand.namespace,
+                condition=_ended,
+                timeout=within,
+            )
             return await self._judge(errand, ended)
         finally:
             await _remove(errand, name)
 
     def _pod(self, errand: Errand, within: float) -> Obj:
         actor, subject = errand.actor, errand.subject
-        labels = {**actor.labels, WORKFLOW_LABEL: subject.get("workflow"), NODE_LABEL: subject.get("node")}
+        labels = {
+            **actor.labels,
+            WORKFLOW_LABEL: subject.get("workflow"),
+            NODE_LABEL: subject.get("node"),
+        }
         return {
             "apiVersion": PODS.api_version,
             "kind": PODS.kind,
@@ -81,7 +99,11 @@ class Command:
         code = exit_code_of(pod, self.container["name"])
         if code is None:
             return Outcome(
-                False, f"its container did not run: {status.get('message') or status.get('reason') or 'the pod is gone'}"
+                False,
+                (
+                    "its container did not run: "
+                    f"{status.get('message') or status.get('reason') or 'the pod is gone'}"
+                ),
             )
         if code == self.exit_code and not self.expression:
             return Outcome(True, f"it ended with {code}")
@@ -106,6 +128,8 @@ def _ended(pod: Obj | None) -> Obj:
 
 async def _remove(errand: Errand, name: str) -> None:
     try:
-        await errand.actor.api.delete(PODS, name, errand.namespace, grace_period=0, propagation="Background")
+        await errand.actor.api.delete(
+            PODS, name, errand.namespace, grace_period=0, propagation="Background"
+        )
     except NotFound:
         return

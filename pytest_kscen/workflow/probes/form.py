@@ -1,4 +1,6 @@
-"""Parts that all forms of a probe share: the base class, reading from JSON with collected errors, verdicts and criteria."""
+"""Parts that all forms of a probe share: the base class, reading from JSON with collected
+errors, verdicts and criteria.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,6 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.actor import Actor
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.workflow.probes.probe import Probe
-
-
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +46,22 @@ class Form(Protocol):
     def of(cls, part: Part) -> Self: ...
 
     async def ask(self, errand: Errand, within: float) -> Outcome:
-        """What cannot be asked is an ApiError, an OSError or a ValueError; who asks stops waiting after `within` seconds."""
+        """What cannot be asked is an ApiError, an OSError or a ValueError; who asks stops
+        waiting after `within` seconds.
+        """
 
 
 # Reading what a person wrote, part by part: whatever is wrong is collected with its path, so
 # that all of it is told at once.
 
 
-NAMES = {str: "a string", dict: "an object", list: "a list", int: "a whole number", bool: "true or false"}
+NAMES = {
+    str: "a string",
+    dict: "an object",
+    list: "a list",
+    int: "a whole number",
+    bool: "true or false",
+}
 
 
 class Mistake(NamedTuple):
@@ -132,13 +139,17 @@ class Part:
             self.wrong(str(error), name)
             return default
         if seconds < 0 or (above_zero and not seconds):
-            self.wrong(f"must be {'more than zero' if above_zero else 'zero or more'}, and is {text}", name)
+            self.wrong(
+                f"must be {'more than zero' if above_zero else 'zero or more'}, and is {text}", name
+            )
             return default
         return seconds
 
     def part(self, name: str) -> Part:
         """An object in it; an empty one if it is missing."""
-        return Part(self.body.get(name) if self.has(name) else {}, f"{self.path}.{name}", self.mistakes)
+        return Part(
+            self.body.get(name) if self.has(name) else {}, f"{self.path}.{name}", self.mistakes
+        )
 
     def _of_type(self, name: str, type_: type, default: Any, *, required: bool = False) -> Any:
         value = self.body.get(name)
@@ -153,7 +164,6 @@ class Part:
 
 
 # What came of asking: whether it is as it should be, and in which words.
-
 
 
 class Outcome(NamedTuple):
@@ -178,8 +188,6 @@ class Verdict:
 
 
 # Expressions that judge what a probe has found, in the language of a Task's branches.
-
-
 
 
 def expression_in(part: Part, variables: Mapping[str, str]) -> str:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pytest_kscen.workflow.probes.form import Errand, Part
 
 
-
-
 METHODS = ("GET", "POST")
 SUCCESS_STATUSES = "200-299"
 STATUS_CODE = re.compile(r"(\d{3})(?:-(\d{3}))?")
@@ -51,16 +49,30 @@ class Http:
             part.wrong(str(error), "url")
         criteria = part.part("criteria")
         criteria.only(("statusCode", "body"))
-        call = HttpCall(part.choice("method", METHODS, "GET"), "/", _headers(part), part.text("body").encode())
+        call = HttpCall(
+            part.choice("method", METHODS, "GET"), "/", _headers(part), part.text("body").encode()
+        )
         return cls(url, call, _status_code(criteria), criteria.text("body"))
 
     async def ask(self, errand: Errand, within: float) -> Outcome:
         answer = await ask(errand.actor.api, self.url, self.call, within)
         low, _, high = self.status_code.partition("-")
         if not int(low) <= answer.status <= int(high or low):
-            return Outcome(False, f"{self.url} answered {answer.status}, and {self.status_code} was expected{_said(answer)}")
+            return Outcome(
+                False,
+                (
+                    f"{self.url} answered {answer.status}, and {self.status_code} was "
+                    f"expected{_said(answer)}"
+                ),
+            )
         if self.contains not in answer.text:
-            return Outcome(False, f"{self.url} answered {answer.status} without {self.contains!r} in its body{_said(answer)}")
+            return Outcome(
+                False,
+                (
+                    f"{self.url} answered {answer.status} without {self.contains!r} in its "
+                    f"body{_said(answer)}"
+                ),
+            )
         return Outcome(True, f"{self.url} answered {answer.status}")
 
 
@@ -68,7 +80,10 @@ def _status_code(criteria: Part) -> str:
     value = criteria.body.get("statusCode", SUCCESS_STATUSES)
     match = STATUS_CODE.fullmatch(str(value)) if not isinstance(value, bool) else None
     if match is None:
-        criteria.wrong(f"must be a status such as '200', or a range such as '200-399', and is {value!r}", "statusCode")
+        criteria.wrong(
+            f"must be a status such as '200', or a range such as '200-399', and is {value!r}",
+            "statusCode",
+        )
         return SUCCESS_STATUSES
     if match[2] and match[1] > match[2]:
         criteria.wrong(f"{value!r} is a range that nothing is in", "statusCode")
@@ -119,7 +134,9 @@ class Prometheus:
     url: str
     query: str
     expression: str = ""
-    """Over `value`, the first, and `values`; without one there must be any, as where PromQL itself compares."""
+    """Over `value`, the first, and `values`; without one there must be any, as where PromQL
+    itself compares.
+    """
 
     @classmethod
     def of(cls, part: Part) -> Self:
@@ -130,7 +147,9 @@ class Prometheus:
                 parts_of(url)
         except ValueError as error:
             part.wrong(str(error), "url")
-        return cls(url.rstrip("/"), part.text("query", required=True), expression_in(part, VARIABLES))
+        return cls(
+            url.rstrip("/"), part.text("query", required=True), expression_in(part, VARIABLES)
+        )
 
     async def ask(self, errand: Errand, within: float) -> Outcome:
         url = f"{self.url}{QUERY}?{urlencode({'query': self.query})}"
@@ -139,7 +158,9 @@ class Prometheus:
         found = f"{self.query} is {_shown(values)}"
         if not self.expression:
             return Outcome(bool(values), found)
-        return judged(self.expression, {"value": values[0] if values else None, "values": values}, found)
+        return judged(
+            self.expression, {"value": values[0] if values else None, "values": values}, found
+        )
 
 
 def values_in(answer: HttpAnswer) -> list[float]:
@@ -148,12 +169,21 @@ def values_in(answer: HttpAnswer) -> list[float]:
         said: Any = orjson.loads(answer.body)
     except orjson.JSONDecodeError:
         said = None
-    if not isinstance(said, dict) or said.get("status") != "success" or answer.status != QUERY_SUCCEEDED:
+    if (
+        not isinstance(said, dict)
+        or said.get("status") != "success"
+        or answer.status != QUERY_SUCCEEDED
+    ):
         why = said.get("error") if isinstance(said, dict) else None
-        raise ValueError(f"Prometheus answered {answer.status}: {why or answer.text[:200] or 'nothing'}")
+        raise ValueError(
+            f"Prometheus answered {answer.status}: {why or answer.text[:200] or 'nothing'}"
+        )
     match said.get("data"):
         case {"resultType": "vector", "result": [*samples]}:
-            return [_number(sample.get("value") if isinstance(sample, dict) else None) for sample in samples]
+            return [
+                _number(sample.get("value") if isinstance(sample, dict) else None)
+                for sample in samples
+            ]
         case {"resultType": "scalar", "result": sample}:
             return [_number(sample)]
         case {"resultType": "matrix" | "string" as kind}:

@@ -1,7 +1,7 @@
 """Kubernetes: an object, or all with these labels, for which a CEL expression is true.
 
-`object` is null where there is none of the name; `objects` is a list. Without an expression it must be there, or one must.
-"""
+`object` is null where there is none of the name; `objects` is a list. Without an expression it must
+be there, or one must."""
 
 from __future__ import annotations
 
@@ -53,11 +53,18 @@ class Kubernetes:
         variable = ONE if name else MANY
         expression = part.text("expression", THERE[variable])
         return cls(
-            *(part.text("apiVersion", required=True), part.text("kind", required=True), name, part.text("namespace"), selector),
+            *(
+                part.text("apiVersion", required=True),
+                part.text("kind", required=True),
+                name,
+                part.text("namespace"),
+                selector,
+            ),
             *(expression, _compiled(part, expression, variable)),
         )
 
-    async def ask(self, errand: Errand, within: float) -> Outcome:  # noqa: ARG002  # who asks stops waiting
+    # who asks stops waiting
+    async def ask(self, errand: Errand, within: float) -> Outcome:  # noqa: ARG002
         api = errand.actor.api
         resource = await api.resource_of(self.api_version, self.kind)
         namespace = (self.namespace or errand.namespace) if resource.namespaced else ""
@@ -69,9 +76,6 @@ class Kubernetes:
         else:
             what = f"{resource.qualified} with {self.label_selector or 'any labels'}"
             found = {MANY: (await api.list(resource, namespace, labels=self.label_selector)).items}
-        return self._judge(what, found)
-
-    def _judge(self, what: str, found: dict[str, object]) -> Outcome:
         try:
             value = self.program.value(found)
         except EvaluationError as error:
@@ -80,7 +84,9 @@ class Kubernetes:
         if value is True:
             return Outcome(True, f"{self.expression} of {what}")
         if value is not False:
-            return Outcome(False, f"{what}: {self.expression!r} is neither true nor false, but {value!r}")
+            return Outcome(
+                False, f"{what}: {self.expression!r} is neither true nor false, but {value!r}"
+            )
         return Outcome(False, f"{what}: {self.expression!r} does not hold" + _count(found))
 
 

@@ -1,4 +1,6 @@
-"""A probe as it is written: its mode, timing, weight and form; and the resilience score, from 0 to 100."""
+"""A probe as it is written: its mode, timing, weight and form; and the resilience score, from 0
+to 100.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 PASSED, FAILED, AWAITED = "Passed", "Failed", "Awaited"
 
 
@@ -33,7 +33,12 @@ def score_of(results: Iterable[Obj]) -> float | None:
 # The forms of a probe: each reads itself from JSON, and asks.
 
 
-FORMS: dict[str, type[Form]] = {"http": Http, "command": Command, "kubernetes": Kubernetes, "prometheus": Prometheus}
+FORMS: dict[str, type[Form]] = {
+    "http": Http,
+    "command": Command,
+    "kubernetes": Kubernetes,
+    "prometheus": Prometheus,
+}
 
 
 # A probe as it is written: when it is asked, how often and how patiently, and in which of four
@@ -42,7 +47,17 @@ FORMS: dict[str, type[Form]] = {"http": Http, "command": Command, "kubernetes": 
 
 START, END, EDGES, CONTINUOUS, ON_CHAOS = "Start", "End", "Edges", "Continuous", "OnChaos"
 MODES = (START, END, EDGES, CONTINUOUS, ON_CHAOS)
-KNOWN = ("name", "when", *FORMS, "interval", "timeout", "failureThreshold", "initialDelay", "stopOnFailure", "weight")
+KNOWN = (
+    "name",
+    "when",
+    *FORMS,
+    "interval",
+    "timeout",
+    "failureThreshold",
+    "initialDelay",
+    "stopOnFailure",
+    "weight",
+)
 INTERVAL = 10.0
 
 
@@ -76,7 +91,13 @@ class Probe:
         mistakes: list[Mistake] = []
         part = Part(body, path, mistakes)
         part.only(KNOWN)
-        kind = _kind_of(part)
+        named = [kind for kind in FORMS if part.has(kind)]
+        if len(named) != 1:
+            part.wrong(
+                f"needs one of {', '.join(FORMS)}"
+                + (f", and has {' and '.join(named)}" if named else "")
+            )
+        kind: str = named[0] if named else ""
         form = FORMS[kind].of(part.part(kind)) if kind else None
         probe = cls(
             name=part.text("name", required=True),
@@ -113,10 +134,3 @@ def probes_of(bodies: Iterable[Obj] | None, path: str = "probes") -> tuple[Probe
     if mistakes:
         raise WrongProbe(mistakes)
     return tuple(probes.values())
-
-
-def _kind_of(part: Part) -> str:
-    named = [kind for kind in FORMS if part.has(kind)]
-    if len(named) != 1:
-        part.wrong(f"needs one of {', '.join(FORMS)}" + (f", and has {' and '.join(named)}" if named else ""))
-    return named[0] if named else ""

@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     from pytest_kscen.workflow.probes.form import Form
 
 
-
 # One question: whatever comes of it, a mistake of ours or of who answers included, is an
 # outcome, and stops nobody else.
-
 
 
 async def outcome_of(form: Form, errand: Errand, within: float) -> Outcome:
@@ -48,8 +46,6 @@ async def outcome_of(form: Form, errand: Errand, within: float) -> Outcome:
         return Outcome(False, f"it cannot be judged: {error!r}")
 
 
-
-
 @dataclass(slots=True)
 class _Record:
     """How a probe has fared."""
@@ -62,7 +58,12 @@ class _Record:
     last: float | None = None
 
     def shown(self) -> Obj:
-        status: Obj = {"name": self.probe.name, "when": self.probe.when, "verdict": self.verdict, "weight": self.probe.weight}
+        status: Obj = {
+            "name": self.probe.name,
+            "when": self.probe.when,
+            "verdict": self.verdict,
+            "weight": self.probe.weight,
+        }
         status |= {"count": self.count, "failures": self.failures}
         if self.message:
             status["message"] = self.message
@@ -78,11 +79,11 @@ class _Record:
 class Probing:
     """Asks for one subject.
 
-    `subject` is what notes say it is: workflow, namespace and, for a node, node. The callback is told once of each probe that
-    has failed for good between the edges, if it is one to stop for; `judged` is told whenever else a verdict is another.
-    `before` are the results of an engine that went before; `group` is whose tasks live no longer than it; `owner` is the
-    reference that pods of ours carry.
-    """
+    `subject` is what notes say it is: workflow, namespace and, for a node, node. The callback is
+    told once of each probe that has failed for good between the edges, if it is one to stop for;
+    `judged` is told whenever else a verdict is another.
+    `before` are the results of an engine that went before; `group` is whose tasks live no longer
+    than it; `owner` is the reference that pods of ours carry."""
 
     def __init__(
         self,
@@ -194,7 +195,9 @@ class Probing:
             attempt += 1
             outcome = await self._ask(moment, probe, attempt)
             in_a_row = 0 if outcome.passed else in_a_row + 1
-            is_new = (outcome.passed or in_a_row == probe.failure_threshold) and self._settle(probe, outcome)
+            is_new = (outcome.passed or in_a_row == probe.failure_threshold) and self._settle(
+                probe, outcome
+            )
             if in_a_row == probe.failure_threshold and probe.stop_on_failure:
                 self._failed(probe, outcome.message)
                 return
@@ -210,12 +213,20 @@ class Probing:
         record.count += 1
         record.failures += not outcome.passed
         record.last = self._actor.clock.now()
-        note = {"probe": probe.name, "when": moment, "passed": outcome.passed, "message": outcome.message, "attempt": attempt}
+        note = {
+            "probe": probe.name,
+            "when": moment,
+            "passed": outcome.passed,
+            "message": outcome.message,
+            "attempt": attempt,
+        }
         self._actor.note("workflow-probe", **self._subject, **note)
         return outcome
 
     def _settle(self, probe: Probe, outcome: Outcome) -> bool:
-        """Whether the verdict is another now; one that has failed for good has failed, whatever comes later."""
+        """Whether the verdict is another now; one that has failed for good has failed, whatever
+        comes later.
+        """
         record = self._records[probe.name]
         before = record.verdict
         if before != FAILED:

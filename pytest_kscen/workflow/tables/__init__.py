@@ -1,4 +1,6 @@
-"""The state machines, written down as the design document's tables are: events down, phases across."""
+"""The state machines, written down as the design document's tables are: events down, phases
+across.
+"""
 
 from pytest_kscen.objects.chaos_mesh import PARALLEL as PARALLEL_TYPE
 from pytest_kscen.objects.chaos_mesh import SERIAL as SERIAL_TYPE
@@ -9,7 +11,16 @@ from pytest_kscen.workflow.tables.composite import PARALLEL, SERIAL, TASK, WORKF
 from pytest_kscen.workflow.tables.leaf import CHAOS, STATUS_CHECK, SUSPEND
 from pytest_kscen.workflow.tables.machine import Machine
 
-__all__ = ["CHAOS", "PARALLEL", "SERIAL", "STATUS_CHECK", "SUSPEND", "TASK", "WORKFLOW", "machine_of"]
+__all__ = [
+    "CHAOS",
+    "PARALLEL",
+    "SERIAL",
+    "STATUS_CHECK",
+    "SUSPEND",
+    "TASK",
+    "WORKFLOW",
+    "machine_of",
+]
 
 _MACHINES = {
     SERIAL_TYPE: SERIAL,

@@ -36,7 +36,8 @@ ENDED_WHERE_CHILDREN_ARE = {
     INIT: do(Act.MARK, over(Result.AS_ENDED)),
     WAITING_FOR_SCHEDULE: if_(Guard.CHILDREN_OVER, Act.MARK, over(Result.AS_ENDED))
     + do(Act.MARK, to(WAITING_FOR_CHILD), tell_children()),
-    WAITING_FOR_CHILD: if_(Guard.CHILDREN_OVER, Act.MARK, over(Result.AS_ENDED)) + do(Act.MARK, tell_children()),
+    WAITING_FOR_CHILD: if_(Guard.CHILDREN_OVER, Act.MARK, over(Result.AS_ENDED))
+    + do(Act.MARK, tell_children()),
 }
 DEADLINE = Later(Happening.DEADLINE, Wait.DEADLINE)
 
@@ -48,7 +49,12 @@ SERIAL = Machine(
             INIT: do(DEADLINE, to(WAITING_FOR_SCHEDULE), tell_itself(Happening.PICK)),
         },
         Happening.PICK: {
-            WAITING_FOR_SCHEDULE: if_(Guard.HAS_NEXT, Act.MAKE_CHILDREN, to(WAITING_FOR_CHILD), tell_children(Happening.CREATED))
+            WAITING_FOR_SCHEDULE: if_(
+                Guard.HAS_NEXT,
+                Act.MAKE_CHILDREN,
+                to(WAITING_FOR_CHILD),
+                tell_children(Happening.CREATED),
+            )
             + do(over(Result.SUCCEED)),
         },
         Happening.CHILD_SUCCEED: {
@@ -63,7 +69,8 @@ SERIAL = Machine(
         Happening.RESUMED: {
             INIT: do(DEADLINE, BEGIN_AGAIN),
             WAITING_FOR_SCHEDULE: do(DEADLINE, tell_itself(Happening.PICK)),
-            WAITING_FOR_CHILD: if_(Guard.IS_ENDING, tell_children(), Act.HEAR_CHILDREN) + do(DEADLINE, Act.HEAR_CHILDREN),
+            WAITING_FOR_CHILD: if_(Guard.IS_ENDING, tell_children(), Act.HEAR_CHILDREN)
+            + do(DEADLINE, Act.HEAR_CHILDREN),
         },
     },
 )
@@ -74,7 +81,9 @@ SERIAL = Machine(
 
 
 PICK_ALL = {
-    WAITING_FOR_SCHEDULE: if_(Guard.HAS_NEXT, Act.MAKE_CHILDREN, to(WAITING_FOR_CHILD), tell_children(Happening.CREATED))
+    WAITING_FOR_SCHEDULE: if_(
+        Guard.HAS_NEXT, Act.MAKE_CHILDREN, to(WAITING_FOR_CHILD), tell_children(Happening.CREATED)
+    )
     + do(over(Result.SUCCEED)),
 }
 ONE_OF_ALL_SUCCEEDED = {
@@ -83,7 +92,8 @@ ONE_OF_ALL_SUCCEEDED = {
     + do(to(WAITING_FOR_CHILD)),
 }
 ONE_OF_ALL_FAILED = {
-    WAITING_FOR_CHILD: if_(Guard.CHILDREN_OVER, over(Result.FAILED)) + do(Act.MARK, to(WAITING_FOR_CHILD), tell_children()),
+    WAITING_FOR_CHILD: if_(Guard.CHILDREN_OVER, over(Result.FAILED))
+    + do(Act.MARK, to(WAITING_FOR_CHILD), tell_children()),
 }
 
 PARALLEL = Machine(
@@ -100,7 +110,8 @@ PARALLEL = Machine(
         Happening.RESUMED: {
             INIT: do(DEADLINE, BEGIN_AGAIN),
             WAITING_FOR_SCHEDULE: do(DEADLINE, tell_itself(Happening.PICK)),
-            WAITING_FOR_CHILD: if_(Guard.IS_ENDING, tell_children(), Act.HEAR_CHILDREN) + do(DEADLINE, Act.HEAR_CHILDREN),
+            WAITING_FOR_CHILD: if_(Guard.IS_ENDING, tell_children(), Act.HEAR_CHILDREN)
+            + do(DEADLINE, Act.HEAR_CHILDREN),
         },
     },
 )
@@ -118,7 +129,8 @@ WAS_ENDING = if_(Guard.IS_CLEANING, Act.END_POD, over(Result.AS_ENDED))
 ENDED = {
     RUNNING: do(*END),
     EVALUATING: do(*END),
-    WAITING_FOR_SCHEDULE: if_(Guard.CHILDREN_OVER, *END) + do(Act.MARK, to(WAITING_FOR_CHILD), tell_children()),
+    WAITING_FOR_SCHEDULE: if_(Guard.CHILDREN_OVER, *END)
+    + do(Act.MARK, to(WAITING_FOR_CHILD), tell_children()),
     WAITING_FOR_CHILD: if_(Guard.CHILDREN_OVER, *END) + do(Act.MARK, tell_children()),
 }
 
@@ -130,7 +142,8 @@ TASK = Machine(
             INIT: do(DEADLINE, to(RUNNING), *RUN),
         },
         Happening.POD_ENDED: {
-            WAITING_FOR_CHILD: HAS_ENDED + if_(Guard.POD_COUNTS, to(EVALUATING), Act.EVALUATE, tell_itself(Happening.EVALUATED)),
+            WAITING_FOR_CHILD: HAS_ENDED
+            + if_(Guard.POD_COUNTS, to(EVALUATING), Act.EVALUATE, tell_itself(Happening.EVALUATED)),
         },
         Happening.OUT_OF_SIGHT: {phase: WAS_ENDING + cell for phase, cell in ENDED.items()},
         Happening.EVALUATED: {
@@ -187,7 +200,8 @@ WORKFLOW = Machine(
         },
         Happening.RESUMED: {
             INIT: do(tell_itself(Happening.CREATED)),
-            RUNNING: if_(Guard.ENTRY_ENDING, tell_children(), Act.HEAR_CHILDREN) + do(Act.HEAR_CHILDREN),
+            RUNNING: if_(Guard.ENTRY_ENDING, tell_children(), Act.HEAR_CHILDREN)
+            + do(Act.HEAR_CHILDREN),
         },
     },
 )

@@ -49,7 +49,8 @@ CHAOS = Machine(
             HOLDING: do(to(RUNNING), *REMOVE_CHAOS),
         },
         Happening.CLEANED: {
-            RUNNING: if_(Guard.CLEANING_AND_ENDING, over(Result.AS_ENDED)) + if_(Guard.IS_CLEANING, over(Result.SUCCEED)),
+            RUNNING: if_(Guard.CLEANING_AND_ENDING, over(Result.AS_ENDED))
+            + if_(Guard.IS_CLEANING, over(Result.SUCCEED)),
         },
         Happening.OUT_OF_SIGHT: {
             RUNNING: if_(Guard.IS_CLEANING, Act.SEE_CHAOS_GONE) + do(Act.MARK, *REMOVE_CHAOS),
@@ -110,7 +111,9 @@ STATUS_CHECK = Machine(
         **tried_again(Act.DELETE_CHECK, RUNNING),
         Happening.RESUMED: {
             INIT: do(DEADLINE, BEGIN_AGAIN),
-            RUNNING: if_(Guard.IS_CLEANING, *REMOVE_CHECK) + if_(Guard.MADE, DEADLINE, Act.FIND_CHECK) + do(DEADLINE, Act.CREATE_CHECK),
+            RUNNING: if_(Guard.IS_CLEANING, *REMOVE_CHECK)
+            + if_(Guard.MADE, DEADLINE, Act.FIND_CHECK)
+            + do(DEADLINE, Act.CREATE_CHECK),
         },
     },
 )

@@ -1,4 +1,6 @@
-"""Building blocks of the state machines: events, phases, guards, actions, and the table that maps event and phase to actions."""
+"""Building blocks of the state machines: events, phases, guards, actions, and the table that
+maps event and phase to actions.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-
-
 
 
 class Impossible(Exception):
@@ -46,21 +45,37 @@ class Happening(StrEnum):
     FAULT = "NodeFault"
     """Something that it needs could not be done; the message says what."""
     JUDGED = "NodeProbeJudged"
-    """A probe has held, or failed, for good: that is to be remembered, and nothing else comes of it."""
+    """A probe has held, or failed, for good: that is to be remembered, and nothing else comes of
+    it.
+    """
     WAITS = "NodeTaskPodWaits"
-    """What its pod waits for has changed, or nothing keeps it any longer: that is told, and nothing else comes of it."""
+    """What its pod waits for has changed, or nothing keeps it any longer: that is told, and
+    nothing else comes of it.
+    """
     UNWRITTEN = "NodeStatusUnwritten"
     """What the API has not taken of the workflow's statuses is offered again."""
     RESUMED = "EngineResumed"
     """The engine has come back, and knows what the API says of the node."""
 
 
-ENDINGS = (Happening.DEADLINE, Happening.PARENT_DEADLINE, Happening.ABORTED, Happening.FAILED_ELSEWHERE, Happening.FAULT)
+ENDINGS = (
+    Happening.DEADLINE,
+    Happening.PARENT_DEADLINE,
+    Happening.ABORTED,
+    Happening.FAILED_ELSEWHERE,
+    Happening.FAULT,
+)
 """What ends a node before it is done."""
 BY_TIME = (Happening.DEADLINE, Happening.PARENT_DEADLINE)
 GRAVITY = (*ENDINGS, Happening.NOT_CLEANED)
 """Why a node is not what it was to be, the gravest last."""
-ONWARD = (Happening.CREATED, Happening.PICK, Happening.CHILD_SUCCEED, Happening.EVALUATED, Happening.RESUMED)
+ONWARD = (
+    Happening.CREATED,
+    Happening.PICK,
+    Happening.CHILD_SUCCEED,
+    Happening.EVALUATED,
+    Happening.RESUMED,
+)
 """What something new comes of, and is not told before it is written."""
 PASSED_ON = {
     Happening.DEADLINE: Happening.PARENT_DEADLINE,
@@ -93,15 +108,19 @@ class Event:
     happening: Happening
     message: str = ""
     turn: int = -1
-    """The node's turn that this was promised in: it is out of date if there was another since. Always valid below zero."""
+    """The node's turn that this was promised in: it is out of date if there was another since.
+
+    Always valid below zero.
+    """
     about: str = ""
-    """The name of the object that has changed, if one has: only that of the node's present attempt counts."""
+    """The name of the object that has changed, if one has: only that of the node's present
+    attempt counts.
+    """
 
 
 # How a state machine is written down: a row for each event, a cell for each phase, in it what
 # is done, in order. A cell may have alternatives: the first whose guard holds is taken. An
 # empty cell means that nothing is done.
-
 
 
 class Whom(StrEnum):
@@ -261,12 +280,17 @@ BEING_REMOVED = if_(Guard.IS_CLEANING)
 
 
 def tried_again(remove: Act, *phases: str) -> dict[Happening, Row]:
-    """What was refused is: for so long the node is not over. If it was in vain, it goes on when the node has failed."""
+    """What was refused is: for so long the node is not over.
+
+    If it was in vain, it goes on when the node has failed.
+    """
     again = if_(Guard.IS_CLEANING, CLEANED_IN_TIME, Later(Happening.CLEAN_AGAIN, Wait.AGAIN))
     in_vain = if_(Guard.IS_CLEANING, Act.MARK, Act.LEAVE, over(Result.FAILED))
     return {
         Happening.NOT_REMOVED: dict.fromkeys(phases, again),
-        Happening.CLEAN_AGAIN: dict.fromkeys(phases, if_(Guard.IS_CLEANING, remove, over(Result.AS_ENDED))),
+        Happening.CLEAN_AGAIN: dict.fromkeys(
+            phases, if_(Guard.IS_CLEANING, remove, over(Result.AS_ENDED))
+        ),
         Happening.NOT_CLEANED: dict.fromkeys(phases, in_vain),
     }
 

@@ -61,7 +61,16 @@ def faults_of_chaos(kind: str, spec: Any, path: Path) -> Iterator[Fault]:
     if not isinstance(spec, dict):
         return
     yield from amount(spec, path)
-    yield from _needed(kind, spec, path)
+    action = _action(spec)
+    for name in NEEDS.get((kind, action), ()):
+        if spec.get(name) in (None, "", [], 0) and not (name == "lun" and spec.get(name) == 0):
+            yield error(path, f"the action {action} needs {name}{_meant(name, spec)}")
+    for about in dict.fromkeys(("", action)):
+        names = ONE_OF.get((kind, about), ())
+        if names and not any(spec.get(name) for name in names):
+            yield error(
+                path, f"{f'the action {about}' if about else kind} needs one of {', '.join(names)}"
+            )
     for rule in RULES.get(kind, ()):
         yield from rule(spec, path)
 
@@ -75,25 +84,25 @@ def _action(spec: Obj) -> str:
     return action if isinstance(action, str) else ""
 
 
-def _needed(kind: str, spec: Obj, path: Path) -> Iterator[Fault]:
-    action = _action(spec)
-    for name in NEEDS.get((kind, action), ()):
-        if spec.get(name) in (None, "", [], 0) and not (name == "lun" and spec.get(name) == 0):
-            yield error(path, f"the action {action} needs {name}{_meant(name, spec)}")
-    for about in dict.fromkeys(("", action)):
-        names = ONE_OF.get((kind, about), ())
-        if names and not any(spec.get(name) for name in names):
-            yield error(path, f"{f'the action {about}' if about else kind} needs one of {', '.join(names)}")
-
-
 def _meant(name: str, spec: Obj) -> str:
     """Chaosd has shorter words for some of them."""
-    short = next((key for key in spec if isinstance(key, str) and key and key != name and name.lower().endswith(key.lower())), "")
+    short = next(
+        (
+            key
+            for key in spec
+            if isinstance(key, str) and key and key != name and name.lower().endswith(key.lower())
+        ),
+        "",
+    )
     return f" (did you mean {name} by {short}?)" if short else ""
 
 
 def _targets(spec: Obj, path: Path) -> Iterator[Fault]:
-    direction, target, outside = spec.get("direction"), spec.get("target"), spec.get("externalTargets")
+    direction, target, outside = (
+        spec.get("direction"),
+        spec.get("target"),
+        spec.get("externalTargets"),
+    )
     if isinstance(target, dict):
         yield from amount(target, (*path, "target"))
     if direction not in ("from", "both"):
@@ -103,7 +112,10 @@ def _targets(spec: Obj, path: Path) -> Iterator[Fault]:
     if outside and spec.get("action") != "partition":
         yield error(
             (*path, "externalTargets"),
-            f"externalTargets cannot be used with the direction {direction}, unless the action is partition",
+            (
+                f"externalTargets cannot be used with the direction {direction}, unless the "
+                "action is partition"
+            ),
         )
 
 
@@ -112,16 +124,23 @@ def _stressors(spec: Obj, path: Path) -> Iterator[Fault]:
     if not isinstance(stressors, dict) or spec.get("stressngStressors"):
         return
     if not stressors.get("cpu") and not stressors.get("memory"):
-        yield error((*path, "stressors"), "stressors has neither cpu nor memory: nothing would be stressed")
+        yield error(
+            (*path, "stressors"), "stressors has neither cpu nor memory: nothing would be stressed"
+        )
     for name in ("cpu", "memory"):
         if isinstance(stressors.get(name), dict) and stressors[name].get("workers") == 0:
-            yield error((*path, "stressors", name, "workers"), f"{name} has no workers: nothing would be stressed")
+            yield error(
+                (*path, "stressors", name, "workers"),
+                f"{name} has no workers: nothing would be stressed",
+            )
 
 
 def _either(kind: str, *names: str) -> Rule:
     def rule(spec: Obj, path: Path) -> Iterator[Fault]:
         if all(spec.get(name) for name in names):
-            yield error((*path, names[-1]), f"{kind} cannot have {' and '.join(names)}: keep one of them")
+            yield error(
+                (*path, names[-1]), f"{kind} cannot have {' and '.join(names)}: keep one of them"
+            )
 
     return rule
 
@@ -136,7 +155,10 @@ def _patterns(spec: Obj, path: Path) -> Iterator[Fault]:
     patterns = spec.get("patterns")
     for place, pattern in enumerate(patterns if isinstance(patterns, list) else ()):
         if isinstance(pattern, str) and "*" in pattern[:-1]:
-            yield error((*path, "patterns", str(place)), f"{pattern!r} has a * that is not at its end, where alone one may be")
+            yield error(
+                (*path, "patterns", str(place)),
+                f"{pattern!r} has a * that is not at its end, where alone one may be",
+            )
 
 
 def _traffic(spec: Obj, path: Path) -> Iterator[Fault]:
@@ -144,7 +166,10 @@ def _traffic(spec: Obj, path: Path) -> Iterator[Fault]:
         yield error(path, "port is missing: it says whose traffic is meant")
     method = spec.get("method")
     if spec.get("target") == "Request" and isinstance(method, str) and method not in METHODS:
-        yield error((*path, "method"), f"{method!r} is none of {', '.join(METHODS)}{nearest(method, METHODS)}")
+        yield error(
+            (*path, "method"),
+            f"{method!r} is none of {', '.join(METHODS)}{nearest(method, METHODS)}",
+        )
 
 
 RULES: dict[str, tuple[Rule, ...]] = {

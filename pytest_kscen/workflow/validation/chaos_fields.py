@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 FIXED, FIXED_PERCENT, RANDOM_MAX_PERCENT = "fixed", "fixed-percent", "random-max-percent"
 MODES = ("one", "all", FIXED, FIXED_PERCENT, RANDOM_MAX_PERCENT)
 OF_VALUES = ("In", "NotIn")
@@ -65,7 +63,10 @@ def _expression(value: Any, path: Path) -> Iterator[Fault]:
     takes_values = value["operator"] in OF_VALUES
     if takes_values != bool(value.get("values")):
         how = "needs values to compare with" if takes_values else "takes no values"
-        yield error((*path, "values") if value.get("values") else path, f"the operator {value['operator']} {how}")
+        yield error(
+            (*path, "values") if value.get("values") else path,
+            f"the operator {value['operator']} {how}",
+        )
 
 
 ANY_SELECTOR: dict[str, Shape] = {
@@ -98,10 +99,19 @@ def amount(spec: Obj, path: Path) -> Iterator[Fault]:
         if value:
             yield warning((*path, "value"), f"value is ignored with the mode {mode}")
     elif not value:
-        yield error((*path, "mode"), f"the mode {mode} needs a value, how many of those that are selected: write it in quotes")
+        yield error(
+            (*path, "mode"),
+            (
+                f"the mode {mode} needs a value, how many of those that are selected: write "
+                "it in quotes"
+            ),
+        )
     elif not WHOLE.fullmatch(value) or not int(value) or (mode != FIXED and int(value) > HUNDRED):
         bounds = "above 0" if mode == FIXED else "from 1 to 100"
-        yield error((*path, "value"), f"{value!r} does not fit the mode {mode}: write a whole number {bounds}, in quotes")
+        yield error(
+            (*path, "value"),
+            f"{value!r} does not fit the mode {mode}: write a whole number {bounds}, in quotes",
+        )
 
 
 # What may stand in the spec of each kind of chaos: the shipped definitions' fields, which ones
@@ -117,21 +127,69 @@ CLOUD = {**EXTRA, "secretName": TEXT}
 CLOCKS = tuple(
     f"CLOCK_{name}"
     for name in (
-        *("REALTIME", "MONOTONIC", "PROCESS_CPUTIME_ID", "THREAD_CPUTIME_ID", "MONOTONIC_RAW", "REALTIME_COARSE"),
+        *(
+            "REALTIME",
+            "MONOTONIC",
+            "PROCESS_CPUTIME_ID",
+            "THREAD_CPUTIME_ID",
+            "MONOTONIC_RAW",
+            "REALTIME_COARSE",
+        ),
         *("MONOTONIC_COARSE", "BOOTTIME", "REALTIME_ALARM", "BOOTTIME_ALARM"),
     )
 )
 FILE_CALLS = (
-    *("lookup", "forget", "getattr", "setattr", "readlink", "mknod", "mkdir", "unlink", "rmdir", "symlink", "rename", "link"),
-    *("open", "read", "write", "flush", "release", "fsync", "opendir", "readdir", "releasedir", "fsyncdir", "statfs"),
-    *("setxattr", "getxattr", "listxattr", "removexattr", "access", "create", "getlk", "setlk", "bmap"),
+    *(
+        "lookup",
+        "forget",
+        "getattr",
+        "setattr",
+        "readlink",
+        "mknod",
+        "mkdir",
+        "unlink",
+        "rmdir",
+        "symlink",
+        "rename",
+        "link",
+    ),
+    *(
+        "open",
+        "read",
+        "write",
+        "flush",
+        "release",
+        "fsync",
+        "opendir",
+        "readdir",
+        "releasedir",
+        "fsyncdir",
+        "statfs",
+    ),
+    *(
+        "setxattr",
+        "getxattr",
+        "listxattr",
+        "removexattr",
+        "access",
+        "create",
+        "getlk",
+        "setlk",
+        "bmap",
+    ),
 )
 
 
 def _file_call(value: str) -> str:
     """Chaos Mesh's definitions take any, its manual writes READ."""
     known = value.lower() in FILE_CALLS
-    return "" if known else f"{shown(value)} is none of {', '.join(FILE_CALLS)}{nearest(value.lower(), FILE_CALLS)}"
+    return (
+        ""
+        if known
+        else (
+            f"{shown(value)} is none of {', '.join(FILE_CALLS)}{nearest(value.lower(), FILE_CALLS)}"
+        )
+    )
 
 
 PAYLOADS = {
@@ -140,10 +198,19 @@ PAYLOADS = {
     "disk-read-payload": "size path payload-process-num",
     "disk-write-payload": "size path payload-process-num",
     "disk-fill": "size path fill-by-fallocate",
-    "network-corrupt": "device hostname ip-address ip-protocol correlation percent egress-port source-port",
-    "network-duplicate": "device hostname ip-address ip-protocol correlation percent egress-port source-port",
-    "network-loss": "device hostname ip-address ip-protocol correlation percent egress-port source-port",
-    "network-delay": ("device hostname ip-address ip-protocol accept-tcp-flags correlation egress-port source-port latency jitter"),
+    "network-corrupt": (
+        "device hostname ip-address ip-protocol correlation percent egress-port source-port"
+    ),
+    "network-duplicate": (
+        "device hostname ip-address ip-protocol correlation percent egress-port source-port"
+    ),
+    "network-loss": (
+        "device hostname ip-address ip-protocol correlation percent egress-port source-port"
+    ),
+    "network-delay": (
+        "device hostname ip-address ip-protocol accept-tcp-flags correlation egress-port "
+        "source-port latency jitter"
+    ),
     "network-partition": "device hostname ip-address ip-protocol accept-tcp-flags direction",
     "network-dns": "dns-domain-name dns-ip dns-server",
     "network-bandwidth": "device hostname ip-address rate limit buffer peakrate minburst",
@@ -175,7 +242,10 @@ PAYLOADS = {
     "vm": "vm-name",
     "user_defined": "attackCmd recoverCmd",
 }
-"""Of a physical machine: what each action is told. Their values are for chaosd, which is on the machine, to judge."""
+"""Of a physical machine: what each action is told.
+
+Their values are for chaosd, which is on the machine, to judge.
+"""
 HTTP_PAYLOADS = {
     "http-abort": "code method path port proxy_ports target",
     "http-config": "file_path",
@@ -201,7 +271,12 @@ def _flow(name: str) -> Shape:
 def _lasts(value: str) -> str:
     """As the shipped definition has it: one number, one unit."""
     fine = re.fullmatch(r"[0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h)", value)
-    return "" if fine else duration(value) or f"{value!r} is more than a number and a unit: write it with one, as in 90s"
+    return (
+        ""
+        if fine
+        else duration(value)
+        or f"{value!r} is more than a number and a unit: write it with one, as in 90s"
+    )
 
 
 LATENCY = text(_lasts)
@@ -216,7 +291,9 @@ BANDWIDTH: dict[str, Shape] = {
 }
 A_TIME = a_record({"sec": whole(), "nsec": whole()}, "sec", "nsec")
 PAIRS = a_list(a_list(TEXT))
-CPU = a_record({"workers": whole(0, 8192), "load": whole(0, 100), "options": a_list(TEXT)}, "workers")
+CPU = a_record(
+    {"workers": whole(0, 8192), "load": whole(0, 100), "options": a_list(TEXT)}, "workers"
+)
 MEMORY = a_record(
     {
         "workers": whole(0, 8192),
@@ -273,7 +350,10 @@ BLOCKS: dict[str, Shape] = {
         *("action", "mode", "selector", "volumeName"),
     ),
     "DNSChaos": a_record(
-        {**IN_CONTAINERS, "action": one_of("error", "random"), "patterns": a_list(NAME)}, "action", "mode", "selector"
+        {**IN_CONTAINERS, "action": one_of("error", "random"), "patterns": a_list(NAME)},
+        "action",
+        "mode",
+        "selector",
     ),
     "HTTPChaos": a_record(
         {
@@ -288,7 +368,11 @@ BLOCKS: dict[str, Shape] = {
             "request_headers": a_map(TEXT),
             "response_headers": a_map(TEXT),
             "patch": a_record(
-                {"body": a_record({"type": NAME, "value": TEXT}, "type", "value"), "headers": PAIRS, "queries": PAIRS}
+                {
+                    "body": a_record({"type": NAME, "value": TEXT}, "type", "value"),
+                    "headers": PAIRS,
+                    "queries": PAIRS,
+                }
             ),
             "replace": a_record(
                 {
@@ -301,7 +385,9 @@ BLOCKS: dict[str, Shape] = {
                 }
             ),
             "tls": a_record(
-                dict.fromkeys(("caName", "certName", "keyName", "secretName", "secretNamespace"), NAME),
+                dict.fromkeys(
+                    ("caName", "certName", "keyName", "secretName", "secretNamespace"), NAME
+                ),
                 *("certName", "keyName", "secretName", "secretNamespace"),
             ),
         },
@@ -319,12 +405,20 @@ BLOCKS: dict[str, Shape] = {
             "errno": COUNT,
             "attr": a_record(
                 {
-                    **dict.fromkeys(("blocks", "gid", "ino", "nlink", "perm", "rdev", "size", "uid"), COUNT),
+                    **dict.fromkeys(
+                        ("blocks", "gid", "ino", "nlink", "perm", "rdev", "size", "uid"), COUNT
+                    ),
                     **dict.fromkeys(("atime", "ctime", "mtime"), A_TIME),
                     "kind": TEXT,
                 }
             ),
-            "mistake": a_record({"filling": one_of("zero", "random"), "maxLength": whole(1), "maxOccurrences": whole(1)}),
+            "mistake": a_record(
+                {
+                    "filling": one_of("zero", "random"),
+                    "maxLength": whole(1),
+                    "maxOccurrences": whole(1),
+                }
+            ),
         },
         *("action", "mode", "selector", "volumePath"),
     ),
@@ -334,7 +428,16 @@ BLOCKS: dict[str, Shape] = {
             "action": one_of("latency", "return", "exception", "stress", "gc", "ruleData", "mysql"),
             **dict.fromkeys(
                 (
-                    *("class", "database", "exception", "memType", "method", "mysqlConnectorVersion", "name", "returnValue"),
+                    *(
+                        "class",
+                        "database",
+                        "exception",
+                        "memType",
+                        "method",
+                        "mysqlConnectorVersion",
+                        "name",
+                        "returnValue",
+                    ),
                     *("ruleData", "sqlType", "table"),
                 ),
                 TEXT,
@@ -350,7 +453,9 @@ BLOCKS: dict[str, Shape] = {
             "failKernRequest": a_record(
                 {
                     "failtype": whole(0, 2),
-                    "callchain": a_list(a_record(dict.fromkeys(("funcname", "parameters", "predicate"), TEXT))),
+                    "callchain": a_list(
+                        a_record(dict.fromkeys(("funcname", "parameters", "predicate"), TEXT))
+                    ),
                     "headers": a_list(TEXT),
                     "probability": whole(0, 100),
                     "times": COUNT,
@@ -363,7 +468,9 @@ BLOCKS: dict[str, Shape] = {
     "NetworkChaos": a_record(
         {
             **IN_PODS,
-            "action": one_of("netem", "delay", "loss", "duplicate", "corrupt", "partition", "bandwidth"),
+            "action": one_of(
+                "netem", "delay", "loss", "duplicate", "corrupt", "partition", "bandwidth"
+            ),
             "direction": one_of("to", "from", "both"),
             "target": a_record(SELECTED, "mode", "selector"),
             "device": TEXT,
@@ -389,11 +496,19 @@ BLOCKS: dict[str, Shape] = {
         *("action", "mode"),
     ),
     "PodChaos": a_record(
-        {**IN_CONTAINERS, "action": one_of("pod-kill", "pod-failure", "container-kill"), "gracePeriod": COUNT},
+        {
+            **IN_CONTAINERS,
+            "action": one_of("pod-kill", "pod-failure", "container-kill"),
+            "gracePeriod": COUNT,
+        },
         *("action", "mode", "selector"),
     ),
     "StressChaos": a_record(
-        {**IN_CONTAINERS, "stressors": a_record({"cpu": CPU, "memory": MEMORY}), "stressngStressors": TEXT},
+        {
+            **IN_CONTAINERS,
+            "stressors": a_record({"cpu": CPU, "memory": MEMORY}),
+            "stressngStressors": TEXT,
+        },
         *("mode", "selector"),
     ),
     "TimeChaos": a_record(

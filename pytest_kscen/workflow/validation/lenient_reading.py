@@ -85,11 +85,16 @@ class Draft:
     @property
     def targets(self) -> list[tuple[Path, str]]:
         """Every template that may come right below it."""
-        return [*self.children, *(((*path, "target"), text_in(branch, "target")) for path, branch in self.branches)]
+        return [
+            *self.children,
+            *(((*path, "target"), text_in(branch, "target")) for path, branch in self.branches),
+        ]
 
     @property
     def lengths(self) -> dict[Path, str]:
-        """What says how long it lasts: a chaos may say it as the design document does, by its duration."""
+        """What says how long it lasts: a chaos may say it as the design document does, by its
+        duration.
+        """
         said = {(*self.path, "deadline"): self.body.get("deadline")}
         if self.is_chaos:
             said[*self.path, "duration"] = self.body.get("duration")
@@ -99,9 +104,16 @@ class Draft:
     @property
     def length(self) -> float | None:
         """How long it lasts at most, if it says so in a way that can be understood."""
-        return next((length for each in self.lengths.values() if (length := seconds(each)) is not None), None)
+        return next(
+            (length for each in self.lengths.values() if (length := seconds(each)) is not None),
+            None,
+        )
 
 
 def drafts_in(spec: Obj, path: Path) -> list[Draft]:
     templates = enumerate(list_in(spec, "templates"))
-    return [Draft.of((*path, "templates", str(place)), body) for place, body in templates if isinstance(body, dict)]
+    return [
+        Draft.of((*path, "templates", str(place)), body)
+        for place, body in templates
+        if isinstance(body, dict)
+    ]

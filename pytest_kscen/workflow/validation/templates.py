@@ -1,4 +1,6 @@
-"""Validate a single template: required and forbidden fields, its Schedule and its probes, and whether it ever ends."""
+"""Validate a single template: required and forbidden fields, its Schedule and its probes, and
+whether it ever ends.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,6 @@ if TYPE_CHECKING:
     from pytest_kscen.workflow.validation.lenient_reading import Draft
 
 
-
 # Probes: whoever asks them says what is wrong with them.
 
 
@@ -71,7 +72,10 @@ def faults_of_probes(probes: Any, path: Path) -> Iterator[Fault]:
     except WrongProbe as wrong:
         for mistake in wrong.mistakes:
             below = STEP.findall(mistake.path)[1:]
-            yield error((*path, *below), f"{below[-1] if below and not below[-1].isdigit() else 'it'} {mistake.message}")
+            yield error(
+                (*path, *below),
+                f"{below[-1] if below and not below[-1].isdigit() else 'it'} {mistake.message}",
+            )
 
 
 # Schedules: a cron line, what is made by it, and how many of them may be on at once.
@@ -104,15 +108,25 @@ def faults_of_cron_workflow(spec: Any, path: Path) -> Iterator[Fault]:
     yield from a_record({**fields, "workflow": anything}, "schedule", "workflow")(spec, path)
 
 
-def faults_of_schedule(spec: Any, path: Path, more: Mapping[str, str] | None = None) -> Iterator[Fault]:
-    """`more` are kinds that it may make beside chaos, by the key that holds theirs; whoever knows them judges them."""
+def faults_of_schedule(
+    spec: Any, path: Path, more: Mapping[str, str] | None = None
+) -> Iterator[Fault]:
+    """`more` are kinds that it may make beside chaos, by the key that holds theirs; whoever
+    knows them judges them.
+    """
     kinds = {**CHAOS, **(more or {})}
-    yield from a_record({**SCHEDULE_FIELDS, **dict.fromkeys(kinds.values(), anything)}, "schedule", "type")(spec, path)
+    yield from a_record(
+        {**SCHEDULE_FIELDS, **dict.fromkeys(kinds.values(), anything)}, "schedule", "type"
+    )(spec, path)
     if not isinstance(spec, dict) or not (kind := text_in(spec, "type")):
         return
     if kind not in kinds:
         yield error(
-            (*path, "type"), f"there is no type {kind!r} to be scheduled: there are {', '.join(kinds)}{nearest(kind, kinds)}"
+            (*path, "type"),
+            (
+                f"there is no type {kind!r} to be scheduled: there are "
+                f"{', '.join(kinds)}{nearest(kind, kinds)}"
+            ),
         )
         return
     if spec.get(kinds[kind]) is None:
@@ -129,9 +143,12 @@ def _chaos_of_schedule(kind: str, spec: Obj, path: Path) -> Iterator[Fault]:
     chaos = map_in(spec, CHAOS[kind])
     if chaos and not chaos.get("duration") and not is_one_shot(kind, chaos):
         forbids = spec.get("concurrencyPolicy") in (None, FORBID)
-        then = "the first one stays, and forbids every other" if forbids else "each one stays, and more come"
+        then = (
+            "the first one stays, and forbids every other"
+            if forbids
+            else "each one stays, and more come"
+        )
         yield warning(path, f"duration is missing: {then}")
-
 
 
 LONGEST_NAME = 57  # a node's name has six characters more, and is a label's value
@@ -156,9 +173,34 @@ NEEDED = {TASK: "task", STATUS_CHECK: "statusCheck", SCHEDULE: "schedule"}
 CONTAINER = {
     **dict.fromkeys(
         (
-            *("args", "command", "env", "envFrom", "imagePullPolicy", "lifecycle", "livenessProbe", "ports", "readinessProbe"),
-            *("resizePolicy", "resources", "restartPolicy", "restartPolicyRules", "securityContext", "startupProbe", "stdin"),
-            *("stdinOnce", "terminationMessagePath", "terminationMessagePolicy", "tty", "volumeDevices", "volumeMounts"),
+            *(
+                "args",
+                "command",
+                "env",
+                "envFrom",
+                "imagePullPolicy",
+                "lifecycle",
+                "livenessProbe",
+                "ports",
+                "readinessProbe",
+            ),
+            *(
+                "resizePolicy",
+                "resources",
+                "restartPolicy",
+                "restartPolicyRules",
+                "securityContext",
+                "startupProbe",
+                "stdin",
+            ),
+            *(
+                "stdinOnce",
+                "terminationMessagePath",
+                "terminationMessagePolicy",
+                "tty",
+                "volumeDevices",
+                "volumeMounts",
+            ),
             "workingDir",
         ),
         anything,
@@ -234,16 +276,30 @@ def _type(draft: Draft) -> Iterator[Fault]:
     path = (*draft.path, "templateType")
     if draft.type and not draft.is_known:
         guess = nearest(draft.type, TYPES)
-        yield error(path, f"there is no templateType {draft.type!r}: there are {', '.join(TYPES)}{guess}")
+        yield error(
+            path, f"there is no templateType {draft.type!r}: there are {', '.join(TYPES)}{guess}"
+        )
     elif draft.is_chaos and draft.type not in TYPES:
         guess = nearest(draft.type, TYPES)
-        yield warning(path, f"{draft.type} is no kind of chaos that we know: it is handed to the cluster as it is{guess}")
+        yield warning(
+            path,
+            (
+                f"{draft.type} is no kind of chaos that we know: it is handed to the cluster "
+                f"as it is{guess}"
+            ),
+        )
 
 
 def _name(draft: Draft) -> Iterator[Fault]:
     if len(draft.name) > LONGEST_NAME and (draft.is_chaos or draft.type in MAKING):
-        about = f"what a {draft.type} makes is labelled with it and six characters more, and labels end at 63"
-        yield error((*draft.path, "name"), f"the name has {len(draft.name)} characters, {LONGEST_NAME} is the most: {about}")
+        about = (
+            f"what a {draft.type} makes is labelled with it and six characters more, and "
+            "labels end at 63"
+        )
+        yield error(
+            (*draft.path, "name"),
+            f"the name has {len(draft.name)} characters, {LONGEST_NAME} is the most: {about}",
+        )
 
 
 def _strays(draft: Draft) -> Iterator[Fault]:
@@ -254,11 +310,21 @@ def _strays(draft: Draft) -> Iterator[Fault]:
     for key in draft.body:
         if key in strays and draft.body[key] not in (None, [], {}):
             types = BLOCKS[key]
-            what = f"{key} is a second chaos block" if draft.is_chaos and key in CHAOS_KEYS else f"a {draft.type} has no {key}"
+            what = (
+                f"{key} is a second chaos block"
+                if draft.is_chaos and key in CHAOS_KEYS
+                else f"a {draft.type} has no {key}"
+            )
             told = warning if key in HARMLESS else error
-            yield told((*draft.path, key), f"{what}: it belongs into a template of the type {' or '.join(types)}")
+            yield told(
+                (*draft.path, key),
+                f"{what}: it belongs into a template of the type {' or '.join(types)}",
+            )
     if draft.body.get("abortWithStatusCheck") and draft.type != STATUS_CHECK:
-        yield warning((*draft.path, "abortWithStatusCheck"), f"abortWithStatusCheck is ignored in a {draft.type}")
+        yield warning(
+            (*draft.path, "abortWithStatusCheck"),
+            f"abortWithStatusCheck is ignored in a {draft.type}",
+        )
 
 
 def _body(draft: Draft) -> Iterator[Fault]:
@@ -279,18 +345,32 @@ def _schedule(draft: Draft) -> Iterator[Fault]:
 
 
 def _lengths(draft: Draft) -> Iterator[Fault]:
-    """`duration` is the design document's word, `deadline` the shipped one: for chaos they say the same."""
+    """`duration` is the design document's word, `deadline` the shipped one: for chaos they say
+    the same.
+    """
     duration = draft.body.get("duration")
     if duration is not None and not draft.is_chaos:
         why = "write deadline" if draft.type == SUSPEND else "only chaos has one"
-        yield warning((*draft.path, "duration"), f"duration is ignored in a {draft.type or 'template'}: {why}")
+        yield warning(
+            (*draft.path, "duration"), f"duration is ignored in a {draft.type or 'template'}: {why}"
+        )
         return
     if duration is not None:
         yield from text(positive)(duration, (*draft.path, "duration"))
-    said = {path: length for path, each in draft.lengths.items() if (length := seconds(each)) is not None}
+    said = {
+        path: length
+        for path, each in draft.lengths.items()
+        if (length := seconds(each)) is not None
+    }
     if len(set(said.values())) > 1:
-        words = " and ".join(f"{'.'.join(path[len(draft.path) :])} {in_words(length)}" for path, length in said.items())
-        yield error([*said][-1], f"{words} contradict each other: both say how long the chaos lasts; keep the deadline")
+        words = " and ".join(
+            f"{'.'.join(path[len(draft.path) :])} {in_words(length)}"
+            for path, length in said.items()
+        )
+        yield error(
+            [*said][-1],
+            f"{words} contradict each other: both say how long the chaos lasts; keep the deadline",
+        )
 
 
 def _suspend(draft: Draft) -> Iterator[Fault]:
@@ -317,7 +397,10 @@ def _retry(draft: Draft) -> Iterator[Fault]:
     backoff = retry.get("backoff") if isinstance(retry, dict) else None
     factor = backoff.get("factor") if isinstance(backoff, dict) else None
     if isinstance(factor, int | float) and not factor >= 1:
-        yield error((*draft.path, "retry", "backoff", "factor"), f"{factor} is too small: 1 is the least, by which nothing grows")
+        yield error(
+            (*draft.path, "retry", "backoff", "factor"),
+            f"{factor} is too small: 1 is the least, by which nothing grows",
+        )
 
 
 def _probes(draft: Draft) -> Iterator[Fault]:

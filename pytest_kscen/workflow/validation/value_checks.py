@@ -1,4 +1,6 @@
-"""Checks of single values, composed from small functions: each takes a value and yields what is wrong with it."""
+"""Checks of single values, composed from small functions: each takes a value and yields what is
+wrong with it.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,6 @@ from pytest_kscen.objects.names import dns1123_label, dns1123_subdomain, label_k
 if TYPE_CHECKING:
     from pytest_kscen.objects.documents import Path
     from pytest_kscen.objects.names import Check as NameCheck
-
-
 
 
 ERROR, WARNING = "error", "warning"
@@ -39,7 +39,9 @@ class Fault:
     @property
     def where(self) -> str:
         """The path as Kubernetes writes it: spec.templates[0].name."""
-        return "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in self.path).lstrip(".")
+        return "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in self.path).lstrip(
+            "."
+        )
 
     def __str__(self) -> str:
         about = f"template {self.template!r}: " if self.template else ""
@@ -89,7 +91,11 @@ def text(check: Check = lambda _: "", *, empty: bool = True) -> Shape:
 
 def one_of(*words: str) -> Shape:
     def check(value: str) -> str:
-        return "" if value in words else f"{shown(value)} is none of {', '.join(words)}{nearest(value, words)}"
+        return (
+            ""
+            if value in words
+            else f"{shown(value)} is none of {', '.join(words)}{nearest(value, words)}"
+        )
 
     return text(check)
 
@@ -157,7 +163,10 @@ def a_record(fields: Mapping[str, Shape], *required: str) -> Shape:
                 yield error(path, f"{name} is missing")
         for key, each in value.items():
             if key not in fields:
-                yield warning((*path, str(key)), f"nothing is called {key!r} here{nearest(str(key), fields)}: it is ignored")
+                yield warning(
+                    (*path, str(key)),
+                    f"nothing is called {key!r} here{nearest(str(key), fields)}: it is ignored",
+                )
             elif each is not None:
                 yield from fields[key](each, (*path, key))
 
@@ -210,27 +219,45 @@ def duration(value: str) -> str:
 
 def not_negative(value: str) -> str:
     length = seconds(value)
-    return f"{value!r} is negative: a length of time is not" if length is not None and length < 0 else duration(value)
+    return (
+        f"{value!r} is negative: a length of time is not"
+        if length is not None and length < 0
+        else duration(value)
+    )
 
 
 def positive(value: str) -> str:
-    return f"{value!r} is no time at all: it has to be more than zero" if seconds(value) == 0 else not_negative(value)
+    return (
+        f"{value!r} is no time at all: it has to be more than zero"
+        if seconds(value) == 0
+        else not_negative(value)
+    )
 
 
 def percent(value: str) -> str:
     if DECIMAL.fullmatch(value) and float(value) <= HUNDRED:
         return ""
-    return f"{value!r} is no percentage: write a number from 0 to 100, in quotes and without the sign"
+    return (
+        f"{value!r} is no percentage: write a number from 0 to 100, in quotes and without the sign"
+    )
 
 
 def rate(value: str) -> str:
-    return "" if RATE.fullmatch(value) else f"{value!r} is no rate: write a whole number and its unit, as in 10mbps or 512kbps"
+    return (
+        ""
+        if RATE.fullmatch(value)
+        else f"{value!r} is no rate: write a whole number and its unit, as in 10mbps or 512kbps"
+    )
 
 
 def amount_or_percent(value: str) -> str:
     if value.endswith("%"):
         return percent(value[:-1])
-    return "" if AMOUNT.fullmatch(value) else f"{value!r} is no amount of memory: write one as in 256MB, or a share as in 50%"
+    return (
+        ""
+        if AMOUNT.fullmatch(value)
+        else f"{value!r} is no amount of memory: write one as in 256MB, or a share as in 50%"
+    )
 
 
 def url(value: str) -> str:
@@ -239,16 +266,26 @@ def url(value: str) -> str:
         fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         fine = False
-    return "" if fine else f"{value!r} is no URL that can be asked: write http://HOST:PORT/PATH or https://…"
+    return (
+        ""
+        if fine
+        else f"{value!r} is no URL that can be asked: write http://HOST:PORT/PATH or https://…"
+    )
 
 
 def status_code(value: str) -> str:
     """One, or a range of them."""
     numbers = value.split("-")
-    fine = all(WHOLE.fullmatch(each) and int(each) in CODES for each in numbers) and len(numbers) in (1, 2)
+    fine = all(WHOLE.fullmatch(each) and int(each) in CODES for each in numbers) and len(
+        numbers
+    ) in (1, 2)
     if not fine:
         return f"{value!r} is no status code: write one, as in '200', or a range, as in '200-399'"
-    return "" if int(numbers[0]) <= int(numbers[-1]) else f"{value!r} holds no status code: the range ends before it begins"
+    return (
+        ""
+        if int(numbers[0]) <= int(numbers[-1])
+        else f"{value!r} holds no status code: the range ends before it begins"
+    )
 
 
 def _in_words(check: NameCheck, what: str) -> Check:

@@ -1,4 +1,6 @@
-"""Validate a Workflow or a Schedule as a whole, with the tree of its templates: termination, depth, size, unreachable parts."""
+"""Validate a Workflow or a Schedule as a whole, with the tree of its templates: termination,
+depth, size, unreachable parts.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,8 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.documents import Path
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.workflow.validation.lenient_reading import Draft
-    Edges = Callable[[str], list[str]]
 
+    Edges = Callable[[str], list[str]]
 
 
 # The tree that comes of the templates: whether it ends, how deep and how large it grows, and
@@ -80,7 +82,11 @@ class Tree:
 
     def always(self, name: str) -> list[str]:
         """The same, with branches whose expression is empty."""
-        branches = (text_in(branch, "target") for _, branch in self.templates[name].branches if not branch.get("expression"))
+        branches = (
+            text_in(branch, "target")
+            for _, branch in self.templates[name].branches
+            if not branch.get("expression")
+        )
         return [*self.sure(name), *(target for target in branches if target in self.templates)]
 
     def possible(self, name: str) -> list[str]:
@@ -90,7 +96,13 @@ class Tree:
 
 def faults_of_tree(tree: Tree) -> Iterator[Fault]:
     cycles = list(_cycles(tree))
-    yield from _unknown(tree)
+    guesses = 0
+    for draft in tree.templates.values():
+        for path, name in draft.targets:
+            if name and name not in tree.templates:
+                guesses += 1
+                guess = nearest(name, tree.templates) if guesses <= MOST_GUESSES else ""
+                yield _in(draft, error(path, f"there is no template {name!r}{guess}"))
     yield from cycles
     if not any(each.is_error for each in cycles):
         yield from _measures(tree)
@@ -100,7 +112,9 @@ def faults_of_tree(tree: Tree) -> Iterator[Fault]:
 
 
 def walked(roots: Iterable[str], edges: Edges) -> tuple[list[str], list[list[str]]]:
-    """What can be reached, children before their parents; and the first cycles, each from a name to itself."""
+    """What can be reached, children before their parents; and the first cycles, each from a name
+    to itself.
+    """
     state: dict[str, object] = {}
     order: list[str] = []
     cycles: list[list[str]] = []
@@ -126,25 +140,24 @@ def walked(roots: Iterable[str], edges: Edges) -> tuple[list[str], list[list[str
     return order, cycles
 
 
-def _unknown(tree: Tree) -> Iterator[Fault]:
-    guesses = 0
-    for draft in tree.templates.values():
-        for path, name in draft.targets:
-            if name and name not in tree.templates:
-                guesses += 1
-                guess = nearest(name, tree.templates) if guesses <= MOST_GUESSES else ""
-                yield _in(draft, error(path, f"there is no template {name!r}{guess}"))
-
-
 def _cycles(tree: Tree) -> Iterator[Fault]:
     _, cycles = walked(tree.templates, tree.sure)
     for cycle in cycles:
-        yield _at_edge(tree, cycle, error((), f"{' → '.join(cycle)} goes round for ever, and nothing on the way may end it"))
+        yield _at_edge(
+            tree,
+            cycle,
+            error(
+                (), f"{' → '.join(cycle)} goes round for ever, and nothing on the way may end it"
+            ),
+        )
     if cycles:
         return
     _, cycles = walked(tree.templates, tree.always)
     for cycle in cycles:
-        why = "every branch on the way is always taken: it goes round until a deadline, or the limit of nodes, ends it"
+        why = (
+            "every branch on the way is always taken: it goes round until a deadline, or the "
+            "limit of nodes, ends it"
+        )
         yield _at_edge(tree, cycle, warning((), f"{' → '.join(cycle)}: {why}"))
 
 
@@ -157,7 +170,9 @@ def _at_edge(tree: Tree, cycle: list[str], fault: Fault) -> Fault:
 
 def _measures(tree: Tree) -> Iterator[Fault]:
     depth: dict[str, int] = {}
-    for name in walked(tree.roots, tree.possible)[0]:  # a child that is not there yet closes a loop, and is not counted
+    for name in walked(tree.roots, tree.possible)[
+        0
+    ]:  # a child that is not there yet closes a loop, and is not counted
         depth[name] = 1 + max((depth.get(child, 0) for child in tree.possible(name)), default=0)
     size: dict[str, int] = {}
     for name in walked(tree.roots, tree.sure)[0]:
@@ -165,9 +180,18 @@ def _measures(tree: Tree) -> Iterator[Fault]:
     for root in tree.roots:
         draft = tree.templates[root]
         if depth[root] > DEEPEST:
-            yield _in(draft, error(draft.path, f"the tree below it is {depth[root]} levels deep: {DEEPEST} is the most"))
+            yield _in(
+                draft,
+                error(
+                    draft.path,
+                    f"the tree below it is {depth[root]} levels deep: {DEEPEST} is the most",
+                ),
+            )
         if size[root] > LARGEST:
-            about = f"the tree below it has more than {LARGEST:,} nodes, which is the most: a child named twice counts twice"
+            about = (
+                f"the tree below it has more than {LARGEST:,} nodes, which is the most: a "
+                "child named twice counts twice"
+            )
             yield _in(draft, error(draft.path, about))
 
 
@@ -179,11 +203,18 @@ def _unreachable(tree: Tree) -> Iterator[Fault]:
         return  # what stands below it, nobody knows
     for name, draft in tree.templates.items():
         if name and name not in reached:
-            yield _in(draft, warning(draft.path, f"nothing leads to it from the entry {tree.entry!r}: it never runs"))
+            yield _in(
+                draft,
+                warning(
+                    draft.path, f"nothing leads to it from the entry {tree.entry!r}: it never runs"
+                ),
+            )
 
 
 def _endless(tree: Tree) -> Iterator[Fault]:
-    """What ends by its deadline alone and has none lasts for ever, unless it is below something that is cut off."""
+    """What ends by its deadline alone and has none lasts for ever, unless it is below something
+    that is cut off.
+    """
     unbounded: set[str] = set()
     todo = [*tree.roots]
     while todo:
@@ -193,21 +224,25 @@ def _endless(tree: Tree) -> Iterator[Fault]:
             todo += tree.possible(name)
     reached = set(walked(tree.roots, tree.possible)[0])
     for name, draft in tree.templates.items():
-        if not _lasts(draft) or draft.lengths:
+        if not (draft.is_chaos or draft.type == SCHEDULE or _is_continuous(draft)) or draft.lengths:
             continue
         if name in unbounded or name not in reached:
-            yield _in(draft, error(draft.path, f"deadline is missing: without it a {_called(draft)} lasts for ever"))
+            yield _in(
+                draft,
+                error(
+                    draft.path, f"deadline is missing: without it a {_called(draft)} lasts for ever"
+                ),
+            )
         else:
             about = f"without it a {_called(draft)} lasts until something above it is cut off"
             yield _in(draft, warning(draft.path, f"deadline is missing: {about}"))
 
 
-def _lasts(draft: Draft) -> bool:
-    return draft.is_chaos or draft.type == SCHEDULE or _is_continuous(draft)
-
-
 def _is_continuous(draft: Draft) -> bool:
-    return draft.type == STATUS_CHECK and text_in(map_in(draft.body, "statusCheck"), "mode") == "Continuous"
+    return (
+        draft.type == STATUS_CHECK
+        and text_in(map_in(draft.body, "statusCheck"), "mode") == "Continuous"
+    )
 
 
 def _called(draft: Draft) -> str:
@@ -218,7 +253,11 @@ def _not_below_what_is_above(tree: Tree) -> Iterator[Fault]:
     for name, outer in _cut_off_by(tree).items():
         inner, most = tree.templates[name], outer.length or 0.0
         if inner.length is not None and inner.length >= most:
-            whose = f"its parent {outer.name!r}" if name in tree.possible(outer.name) else f"{outer.name!r} above it"
+            whose = (
+                f"its parent {outer.name!r}"
+                if name in tree.possible(outer.name)
+                else f"{outer.name!r} above it"
+            )
             yield _in(inner, warning(next(iter(inner.lengths)), _too_long(inner, most, whose)))
 
 
@@ -226,14 +265,22 @@ def _too_long(inner: Draft, most: float, whose: str) -> str:
     length = inner.length or 0.0
     if length > most:
         return f"{in_words(length)} is longer than {whose} has: {in_words(most)}"
-    then = "counts from when it is in effect, so it is cut short" if inner.is_chaos else "is cut off just as it ends"
+    then = (
+        "counts from when it is in effect, so it is cut short"
+        if inner.is_chaos
+        else "is cut off just as it ends"
+    )
     return f"{in_words(length)} is all that {whose} has: it {then}"
 
 
 def _cut_off_by(tree: Tree) -> dict[str, Draft]:
-    """Of the templates with a length that a template may be below, however far: the one that has the least of it."""
+    """Of the templates with a length that a template may be below, however far: the one that has
+    the least of it.
+    """
     found: dict[str, Draft] = {}
-    limited = [(draft.length, draft) for draft in tree.templates.values() if draft.length is not None]
+    limited = [
+        (draft.length, draft) for draft in tree.templates.values() if draft.length is not None
+    ]
     for _, outer in sorted(limited, key=lambda each: each[0]):
         todo = tree.possible(outer.name)
         while todo:
@@ -248,16 +295,27 @@ def _in(draft: Draft, fault: Fault) -> Fault:
     return replace(fault, template=draft.name)
 
 
-
-KINDS = WORKFLOW, SCHEDULE_KIND, CRON_WORKFLOW = SHIPPED.workflows.kind, SHIPPED.schedules.kind, CRON_WORKFLOWS.kind
+KINDS = WORKFLOW, SCHEDULE_KIND, CRON_WORKFLOW = (
+    SHIPPED.workflows.kind,
+    SHIPPED.schedules.kind,
+    CRON_WORKFLOWS.kind,
+)
 API_VERSIONS = tuple(family.workflows.api_version for family in (SHIPPED, OWN))
 LARGEST_OBJECT = 1_500_000  # bytes that a request of etcd may have
 LONGEST_NAME = 63  # it is a label's value
-OF_AN_OBJECT: dict[str, Shape] = dict.fromkeys(("apiVersion", "kind", "metadata", "spec", "status"), anything)
-PARAMETER = a_record({"name": NAME, "value": anything, "paths": a_list(NAME)}, "name", "value", "paths")
+OF_AN_OBJECT: dict[str, Shape] = dict.fromkeys(
+    ("apiVersion", "kind", "metadata", "spec", "status"), anything
+)
+PARAMETER = a_record(
+    {"name": NAME, "value": anything, "paths": a_list(NAME)}, "name", "value", "paths"
+)
 OF_A_WORKFLOW: dict[str, Shape] = {
     "entry": TEXT,
-    "templates": a_list(lambda value, path: a_record({}, "name")(value, path) if not isinstance(value, dict) else iter(())),
+    "templates": a_list(
+        lambda value, path: (
+            a_record({}, "name")(value, path) if not isinstance(value, dict) else iter(())
+        )
+    ),
     "parameters": a_list(PARAMETER),
     "onExit": TEXT,
     "probes": anything,
@@ -266,7 +324,9 @@ OF_A_WORKFLOW: dict[str, Shape] = {
 
 def is_known(obj: Any) -> bool:
     """Whether it is of a kind that is judged here."""
-    return isinstance(obj, dict) and obj.get("apiVersion") in API_VERSIONS and obj.get("kind") in KINDS
+    return (
+        isinstance(obj, dict) and obj.get("apiVersion") in API_VERSIONS and obj.get("kind") in KINDS
+    )
 
 
 def faults_of(obj: Any) -> list[Fault]:
@@ -276,17 +336,29 @@ def faults_of(obj: Any) -> list[Fault]:
 
 def _faults(obj: Any) -> Iterator[Fault]:
     if not isinstance(obj, dict):
-        yield error((), f"{shown(obj)} is no object: one begins with apiVersion: {API_VERSIONS[0]} and kind: {WORKFLOW}")
+        yield error(
+            (),
+            (
+                f"{shown(obj)} is no object: one begins with apiVersion: {API_VERSIONS[0]} "
+                f"and kind: {WORKFLOW}"
+            ),
+        )
         return
     yield from _head(obj)
     yield from _size(obj)
     spec = obj.get("spec")
     if not isinstance(spec, dict):
-        yield error(("spec",), f"{shown(spec)} is no spec" if spec is not None else "spec is missing")
+        yield error(
+            ("spec",), f"{shown(spec)} is no spec" if spec is not None else "spec is missing"
+        )
     elif obj.get("kind") in (SCHEDULE_KIND, CRON_WORKFLOW):
         is_cron = obj["kind"] == CRON_WORKFLOW
         more = {WORKFLOW: "workflow"}
-        yield from faults_of_cron_workflow(spec, ("spec",)) if is_cron else faults_of_schedule(spec, ("spec",), more)
+        yield from (
+            faults_of_cron_workflow(spec, ("spec",))
+            if is_cron
+            else faults_of_schedule(spec, ("spec",), more)
+        )
         if spec.get("workflow") is not None and (is_cron or text_in(spec, "type") == WORKFLOW):
             yield from faults_of_spec(spec["workflow"], ("spec", "workflow"))
     else:
@@ -297,9 +369,21 @@ def _head(obj: Obj) -> Iterator[Fault]:
     yield from a_record(OF_AN_OBJECT)(obj, ())
     versions = API_VERSIONS if obj.get("kind") != CRON_WORKFLOW else (CRON_WORKFLOWS.api_version,)
     if obj.get("apiVersion") not in versions:
-        yield error(("apiVersion",), f"the apiVersion is {shown(obj.get('apiVersion'))}: it has to be {' or '.join(versions)}")
+        yield error(
+            ("apiVersion",),
+            (
+                f"the apiVersion is {shown(obj.get('apiVersion'))}: it has to be "
+                f"{' or '.join(versions)}"
+            ),
+        )
     if (kind := obj.get("kind")) not in KINDS:
-        yield error(("kind",), f"the kind is {shown(kind)}: it is none of {', '.join(KINDS)}{nearest(str(kind), KINDS)}")
+        yield error(
+            ("kind",),
+            (
+                f"the kind is {shown(kind)}: it is none of "
+                f"{', '.join(KINDS)}{nearest(str(kind), KINDS)}"
+            ),
+        )
     metadata = map_in(obj, "metadata")
     name = metadata.get("name")
     if name is None and metadata.get("generateName"):
@@ -311,7 +395,10 @@ def _head(obj: Obj) -> Iterator[Fault]:
     elif len(name) > LONGEST_NAME:
         yield error(
             ("metadata", "name"),
-            f"the name has {len(name)} characters, {LONGEST_NAME} is the most: what it makes is labelled with it",
+            (
+                f"the name has {len(name)} characters, {LONGEST_NAME} is the most: what it "
+                "makes is labelled with it"
+            ),
         )
 
 
@@ -322,7 +409,10 @@ def _size(obj: Obj) -> Iterator[Fault]:
         yield error((), f"it cannot be written as JSON: {refusal}")
         return
     if size > LARGEST_OBJECT:
-        yield error((), f"it has {size:,} bytes: no API server keeps an object of more than {LARGEST_OBJECT:,}")
+        yield error(
+            (),
+            f"it has {size:,} bytes: no API server keeps an object of more than {LARGEST_OBJECT:,}",
+        )
 
 
 def faults_of_spec(spec: Any, path: Path) -> Iterator[Fault]:
@@ -353,7 +443,10 @@ def _with_parameters(spec: Obj, path: Path) -> tuple[Obj, list[Fault]]:
             wrong.append(error((*here, "name"), f"there is a parameter {name!r} before it"))
         seen.add(name)
         try:
-            spec = {**apply_parameters({**spec, "parameters": [parameter]}, {}), "parameters": spec["parameters"]}
+            spec = {
+                **apply_parameters({**spec, "parameters": [parameter]}, {}),
+                "parameters": spec["parameters"],
+            }
         except ParameterError as refusal:
             wrong.append(error(here, str(refusal)))
     return spec, wrong
@@ -361,14 +454,20 @@ def _with_parameters(spec: Obj, path: Path) -> tuple[Obj, list[Fault]]:
 
 def _templates(spec: Obj, path: Path) -> Iterator[Fault]:
     if not spec.get("templates"):
-        yield error((*path, "templates"), "there are no templates: a workflow has at least the one that is its entry")
+        yield error(
+            (*path, "templates"),
+            "there are no templates: a workflow has at least the one that is its entry",
+        )
 
 
 def _entry(spec: Obj, path: Path) -> Iterator[Fault]:
     names = [draft.name for draft in drafts_in(spec, path)]
     entry = text_in(spec, "entry")
     if not entry:
-        yield error((*path, "entry"), "entry is missing: it names the template with which the workflow begins")
+        yield error(
+            (*path, "entry"),
+            "entry is missing: it names the template with which the workflow begins",
+        )
     for key in ("entry", "onExit"):
         name = text_in(spec, key)
         if name and name not in names:

@@ -13,7 +13,10 @@ THINGS = Resource("example.com", "v1", "things", "Thing")
 OLD_THINGS = Resource("example.com", "v1beta1", "things", "Thing")
 ODDS = Resource("example.com", "v1", "odds", "Odd")
 WORLDS = Resource("example.com", "v1", "worlds", "World", namespaced=False)
-PARTS = {"status": Subresource(("get", "patch", "update")), "scale": Subresource(("get", "patch", "update"))}
+PARTS = {
+    "status": Subresource(("get", "patch", "update")),
+    "scale": Subresource(("get", "patch", "update")),
+}
 
 
 @pytest.fixture
@@ -29,18 +32,32 @@ class Site:
     def __init__(self, runner):
         self.runner = runner
         self.thing, self.old_thing, self.odd, self.world = THINGS, OLD_THINGS, ODDS, WORLDS
-        rules = Rules(generation=content_changed, fields={"spec.size": lambda obj: str(obj["spec"]["size"])})
-        kinds = [Kind(resource, subresources=PARTS, rules=rules, custom=True) for resource in (THINGS, OLD_THINGS)]
-        odd = Rules(generation=None, qualified_finalizers=True, unconditional_update=False, create_on_update=True)
+        rules = Rules(
+            generation=content_changed, fields={"spec.size": lambda obj: str(obj["spec"]["size"])}
+        )
+        kinds = [
+            Kind(resource, subresources=PARTS, rules=rules, custom=True)
+            for resource in (THINGS, OLD_THINGS)
+        ]
+        odd = Rules(
+            generation=None,
+            qualified_finalizers=True,
+            unconditional_update=False,
+            create_on_update=True,
+        )
         kinds += [Kind(ODDS, rules=odd), Kind(WORLDS, rules=Rules(generation=None))]
         self.server = ApiServer(runner.clock, Chance("verbs"), Kinds([*builtin_kinds(), *kinds]))
         self.core, self.store = self.server.core, self.server.core.store
         self.api = InProcessApi(self.server)
 
-    def ask(self, verb, resource, name="", *, namespace="default", body=None, subresource="", **options):
+    def ask(
+        self, verb, resource, name="", *, namespace="default", body=None, subresource="", **options
+    ):
         namespace = namespace if resource.namespaced else ""
         parts = {name: options.pop(name) for name in ("patch_type",) if name in options}
-        request = Request(verb, resource, namespace, name, subresource, body, Options(**options), **parts)
+        request = Request(
+            verb, resource, namespace, name, subresource, body, Options(**options), **parts
+        )
         answer = self.runner.ask(self.server.handle(request))
         self.code, self.warnings = answer.code, request.warnings
         return answer.body
@@ -57,7 +74,13 @@ class Site:
         return self.ask("update", resource, body["metadata"]["name"], body=body, **more)
 
     def patch(self, resource, name, body, **more):
-        return self.ask("patch", resource, name, body=body, **{"patch_type": "application/merge-patch+json", **more})
+        return self.ask(
+            "patch",
+            resource,
+            name,
+            body=body,
+            **{"patch_type": "application/merge-patch+json", **more},
+        )
 
     def delete(self, resource, name, **more):
         return self.ask("delete", resource, name, **more)
@@ -71,7 +94,9 @@ class Site:
     def watch(self, resource, *, namespace="default", stays=False, **options):
         async def opened():
             where = namespace if resource.namespaced else ""
-            return self.server.watch(Request("watch", resource, where, options=Options(**options), stays=stays))
+            return self.server.watch(
+                Request("watch", resource, where, options=Options(**options), stays=stays)
+            )
 
         return Seen(self.runner, self.runner.ask(opened()))
 
@@ -96,7 +121,10 @@ class Seen:
         return events
 
     def told(self):
-        return [(event.type, event.object.get("metadata", {}).get("name", event.object.get("reason"))) for event in self.new()]
+        return [
+            (event.type, event.object.get("metadata", {}).get("name", event.object.get("reason")))
+            for event in self.new()
+        ]
 
 
 @pytest.fixture

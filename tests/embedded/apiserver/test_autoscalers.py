@@ -13,7 +13,10 @@ from pytest_kscen.objects.resources import Resource
 NEW = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
 OLD = Resource("autoscaling", "v1", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
 TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
-CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 40}}}
+CPU = {
+    "type": "Resource",
+    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 40}},
+}
 CONDITION = {
     "type": "AbleToScale",
     "status": "True",
@@ -25,7 +28,10 @@ STATUS = {
     "currentReplicas": 1,
     "desiredReplicas": 2,
     "currentMetrics": [
-        {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 33, "averageValue": "1"}}}
+        {
+            "type": "Resource",
+            "resource": {"name": "cpu", "current": {"averageUtilization": 33, "averageValue": "1"}},
+        }
     ],
     "conditions": [CONDITION],
 }
@@ -46,7 +52,9 @@ def test_the_older_version_is_kept_as_the_newer(site):
     shown = site.get(NEW, "x")
     usual = {"type": "Utilization", "averageUtilization": 80}
     assert shown["apiVersion"] == "autoscaling/v2"
-    assert shown["spec"]["metrics"] == [{"type": "Resource", "resource": {"name": "cpu", "target": usual}}]
+    assert shown["spec"]["metrics"] == [
+        {"type": "Resource", "resource": {"name": "cpu", "target": usual}}
+    ]
     assert shown["status"] == {"desiredReplicas": 0, "currentMetrics": None}
 
 
@@ -54,22 +62,44 @@ def test_the_older_version_is_kept_as_the_newer(site):
     ("newer", "older"),
     [
         (
-            {"type": "Resource", "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Mi"}}},
+            {
+                "type": "Resource",
+                "resource": {
+                    "name": "memory",
+                    "target": {"type": "AverageValue", "averageValue": "1Mi"},
+                },
+            },
             {"type": "Resource", "resource": {"name": "memory", "targetAverageValue": "1Mi"}},
         ),
         (
-            {"type": "Pods", "pods": {"metric": {"name": "m"}, "target": {"type": "AverageValue", "averageValue": "1"}}},
+            {
+                "type": "Pods",
+                "pods": {
+                    "metric": {"name": "m"},
+                    "target": {"type": "AverageValue", "averageValue": "1"},
+                },
+            },
             {"type": "Pods", "pods": {"metricName": "m", "targetAverageValue": "1"}},
         ),
         (
             {
                 "type": "Object",
-                "object": {"describedObject": TARGET, "metric": {"name": "m"}, "target": {"type": "Value", "value": "1"}},
+                "object": {
+                    "describedObject": TARGET,
+                    "metric": {"name": "m"},
+                    "target": {"type": "Value", "value": "1"},
+                },
             },
             {"type": "Object", "object": {"target": TARGET, "metricName": "m", "targetValue": "1"}},
         ),
         (
-            {"type": "External", "external": {"metric": {"name": "m"}, "target": {"type": "AverageValue", "averageValue": "2"}}},
+            {
+                "type": "External",
+                "external": {
+                    "metric": {"name": "m"},
+                    "target": {"type": "AverageValue", "averageValue": "2"},
+                },
+            },
             {"type": "External", "external": {"metricName": "m", "targetAverageValue": "2"}},
         ),
     ],
@@ -87,7 +117,10 @@ def test_a_behavior_stands_in_an_annotation(site):
     given = {"scaleDown": {"selectPolicy": "Min"}}
     behavior = site.create(NEW, "x", spec=spec(behavior=given))["spec"]["behavior"]
     shown = site.get(OLD, "x")
-    down = {"SelectPolicy": "Min", "Policies": [{"Type": "Percent", "Value": 100, "PeriodSeconds": 15}]}
+    down = {
+        "SelectPolicy": "Min",
+        "Policies": [{"Type": "Percent", "Value": 100, "PeriodSeconds": 15}],
+    }
     assert notes(shown)[BEHAVIOR]["ScaleDown"] == down
     site.update(OLD, shown)
     assert site.get(NEW, "x")["spec"]["behavior"] == behavior
@@ -98,8 +131,15 @@ def test_a_status_stands_in_annotations(site):
     site.patch(NEW, "x", {"status": STATUS}, subresource="status")
     shown = site.get(OLD, "x")
     used = {"name": "cpu", "currentAverageUtilization": 33, "currentAverageValue": "1"}
-    assert notes(shown) == {CURRENT_METRICS: [{"type": "Resource", "resource": used}], CONDITIONS: [CONDITION]}
-    assert shown["status"] == {"currentReplicas": 1, "desiredReplicas": 2, "currentCPUUtilizationPercentage": 33}
+    assert notes(shown) == {
+        CURRENT_METRICS: [{"type": "Resource", "resource": used}],
+        CONDITIONS: [CONDITION],
+    }
+    assert shown["status"] == {
+        "currentReplicas": 1,
+        "desiredReplicas": 2,
+        "currentCPUUtilizationPercentage": 33,
+    }
 
 
 def test_a_write_of_the_spec_leaves_the_status(site):
@@ -111,8 +151,16 @@ def test_a_write_of_the_spec_leaves_the_status(site):
 
 
 def test_a_write_of_the_status_leaves_the_spec(site):
-    metric = {"type": "Resource", "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Mi"}}}
+    metric = {
+        "type": "Resource",
+        "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Mi"}},
+    }
     site.create(NEW, "x", spec=spec(metrics=[metric]))
-    site.patch(OLD, "x", {"metadata": {"annotations": None}, "status": {"currentReplicas": 3}}, subresource="status")
+    site.patch(
+        OLD,
+        "x",
+        {"metadata": {"annotations": None}, "status": {"currentReplicas": 3}},
+        subresource="status",
+    )
     kept = site.get(NEW, "x")
     assert (kept["spec"]["metrics"], kept["status"]["currentReplicas"]) == ([metric], 3)

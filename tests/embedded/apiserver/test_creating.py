@@ -11,12 +11,14 @@ from pytest_kscen.objects.errors import (
 from pytest_kscen.objects.resources import CONFIG_MAPS, PODS, SERVICES, Resource
 
 SUBDOMAIN = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
+    "'-' or '.', and must start and end "
     "with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
 KEY = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start "
+    "and end with an alphanumeric "
     "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
@@ -75,7 +77,10 @@ class TestNames:
     def test_a_name_that_somebody_has_is_not_generated(self, site, monkeypatch):
         suffixes = iter(["aaaaa", "aaaaa", "bbbbb"])
         monkeypatch.setattr(site.core.chance.stream("names"), "suffix", lambda: next(suffixes))
-        made = [site.create(site.thing, metadata={"generateName": "n"})["metadata"]["name"] for _ in range(2)]
+        made = [
+            site.create(site.thing, metadata={"generateName": "n"})["metadata"]["name"]
+            for _ in range(2)
+        ]
         assert made == ["naaaaa", "nbbbbb"]
 
     def test_when_every_generated_name_is_taken_it_is_said(self, site, monkeypatch):
@@ -84,7 +89,8 @@ class TestNames:
         with pytest.raises(AlreadyExists) as refusal:
             site.create(site.thing, metadata={"generateName": "n"})
         assert str(refusal.value) == (
-            'things.example.com "naaaaa" already exists, the server was not able to generate a unique name for the object'
+            'things.example.com "naaaaa" already exists, the server was not able to '
+            "generate a unique name for the object"
         )
         assert refusal.value.status["details"]["retryAfterSeconds"] == 1
 
@@ -93,7 +99,10 @@ class TestNames:
         [
             ({}, "metadata.name: Required value: name or generateName is required"),
             ({"name": "A_b"}, f'metadata.name: Invalid value: "A_b": {SUBDOMAIN}'),
-            ({"name": "a" * 254}, f'metadata.name: Invalid value: "{"a" * 254}": must be no more than 253 characters'),
+            (
+                {"name": "a" * 254},
+                f'metadata.name: Invalid value: "{"a" * 254}": must be no more than 253 characters',
+            ),
         ],
     )
     def test_what_is_no_name(self, site, metadata, words):
@@ -112,19 +121,25 @@ class TestNames:
     def test_a_name_is_taken_until_its_object_is_gone(self, site):
         site.create(CONFIG_MAPS, "a", metadata={"finalizers": ["x/y"]})
         site.delete(CONFIG_MAPS, "a")
-        with pytest.raises(AlreadyExists, match=r'^object is being deleted: configmaps "a" already exists$'):
+        with pytest.raises(
+            AlreadyExists, match=r'^object is being deleted: configmaps "a" already exists$'
+        ):
             site.create(CONFIG_MAPS, "a")
 
 
 class TestPlaces:
     def test_the_namespace_is_the_requests(self, site):
-        with pytest.raises(BadRequest, match=r"^the namespace of the provided object does not match"):
+        with pytest.raises(
+            BadRequest, match=r"^the namespace of the provided object does not match"
+        ):
             site.create(CONFIG_MAPS, "a", metadata={"namespace": "other"})
         with pytest.raises(MethodNotAllowed):
             site.ask("create", CONFIG_MAPS, namespace="", body={"metadata": {"name": "a"}})
 
     def test_what_lives_nowhere_has_none(self, site):
-        assert "namespace" not in site.create(site.world, "w", metadata={"namespace": "x"})["metadata"]
+        assert (
+            "namespace" not in site.create(site.world, "w", metadata={"namespace": "x"})["metadata"]
+        )
 
 
 class TestMetadata:
@@ -133,11 +148,20 @@ class TestMetadata:
         [
             ({"labels": {"-x": "y"}}, f'metadata.labels: Invalid value: "-x": {KEY}'),
             ({"annotations": {"-x": "y"}}, f'metadata.annotations: Invalid value: "-x": {KEY}'),
-            ({"annotations": {"x": "y" * 262144}}, "metadata.annotations: Too long: may not be more than 262144 bytes"),
-            ({"generation": -1}, "metadata.generation: Invalid value: -1: must be greater than or equal to 0"),
+            (
+                {"annotations": {"x": "y" * 262144}},
+                "metadata.annotations: Too long: may not be more than 262144 bytes",
+            ),
+            (
+                {"generation": -1},
+                "metadata.generation: Invalid value: -1: must be greater than or equal to 0",
+            ),
             (
                 {"finalizers": ["foo"]},
-                'metadata.finalizers[0]: Invalid value: "foo": name is neither a standard finalizer name nor is it fully qualified',
+                (
+                    'metadata.finalizers[0]: Invalid value: "foo": name is neither a '
+                    "standard finalizer name nor is it fully qualified"
+                ),
             ),
             (
                 {"finalizers": ["orphan", "foregroundDeletion"]},
@@ -151,9 +175,14 @@ class TestMetadata:
                 'metadata.ownerReferences.uid: Invalid value: "": must not be empty',
             ),
             (
-                {"ownerReferences": [{"uid": "1", "kind": "Event", "apiVersion": "v1", "name": "x"}]},
+                {
+                    "ownerReferences": [
+                        {"uid": "1", "kind": "Event", "apiVersion": "v1", "name": "x"}
+                    ]
+                },
                 (
-                    'metadata.ownerReferences: Invalid value: {"apiVersion":"v1","kind":"Event","name":"x","uid":"1"}: '
+                    "metadata.ownerReferences: Invalid value: "
+                    '{"apiVersion":"v1","kind":"Event","name":"x","uid":"1"}: '
                     "/v1, Kind=Event is disallowed from being an owner"
                 ),
             ),
@@ -168,8 +197,14 @@ class TestMetadata:
         site.create(CONFIG_MAPS, "a", metadata={"annotations": {"x": "y" * 262143}})
 
     def test_one_owner_controls(self, site):
-        owners = [{"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name, "controller": True} for name in "xy"]
-        with pytest.raises(Invalid, match=r'Only one .* set to true\. Found "true" in references for Pod/x and Pod/y$'):
+        owners = [
+            {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name, "controller": True}
+            for name in "xy"
+        ]
+        with pytest.raises(
+            Invalid,
+            match=r'Only one .* set to true\. Found "true" in references for Pod/x and Pod/y$',
+        ):
             site.create(CONFIG_MAPS, "a", metadata={"ownerReferences": owners})
 
     def test_an_owner_is_named_once(self, site):
@@ -178,8 +213,10 @@ class TestMetadata:
         assert made["metadata"]["ownerReferences"] == [owner]
         assert site.warnings == [
             (
-                ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject "
-                "such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: 1"
+                ".metadata.ownerReferences contains duplicate entries; API server dedups "
+                "owner references in 1.20+, and may reject "
+                "such requests as early as 1.24; please fix your requests; duplicate "
+                "UID(s) observed: 1"
             )
         ]
 
@@ -188,13 +225,18 @@ class TestMetadata:
         why = "to avoid accidental conflicts with other finalizer writers"
         assert site.warnings == [
             f'metadata.finalizers: "odd": prefer a domain-qualified finalizer name {why}',
-            f'metadata.finalizers: "x.y": prefer a domain-qualified finalizer name including a path (/) {why}',
+            (
+                'metadata.finalizers: "x.y": prefer a domain-qualified finalizer name '
+                f"including a path (/) {why}"
+            ),
         ]
         site.patch(site.thing, "a", {"spec": {"size": 1}})
         assert site.warnings == []
 
     def test_a_new_object_has_no_version(self, site):
-        with pytest.raises(ApiError, match=r"^resourceVersion should not be set on objects to be created$") as refusal:
+        with pytest.raises(
+            ApiError, match=r"^resourceVersion should not be set on objects to be created$"
+        ) as refusal:
             site.create(CONFIG_MAPS, "a", metadata={"resourceVersion": "5"})
         assert (refusal.value.code, "reason" in refusal.value.status) == (500, False)
 
@@ -207,7 +249,8 @@ class TestKinds:
                 {"apiVersion": "v2"},
                 (
                     'ConfigMap in version "v2" cannot be handled as a ConfigMap: '
-                    'no kind "ConfigMap" is registered for version "v2" in scheme "pkg/runtime/scheme.go:111"'
+                    'no kind "ConfigMap" is registered for version "v2" in scheme '
+                    '"pkg/runtime/scheme.go:111"'
                 ),
             ),
             (
@@ -234,12 +277,18 @@ class TestKinds:
             site.create(Resource("nowhere.io", "v1", "whats", "What"), "a")
 
     def test_a_verb_that_a_resource_does_not_have(self, site):
-        with pytest.raises(MethodNotAllowed, match=r"^the server does not allow this method on the requested resource$"):
+        with pytest.raises(
+            MethodNotAllowed,
+            match=r"^the server does not allow this method on the requested resource$",
+        ):
             site.get(Resource("", "v1", "bindings", "Binding"), "a")
 
     def test_nothing_is_half_done_when_something_is_refused(self, site):
         before = site.store.revision
-        for resource, body in ((PODS, {"metadata": {"name": "a", "labels": {"-": ""}}}), (SERVICES, {"metadata": []})):
+        for resource, body in (
+            (PODS, {"metadata": {"name": "a", "labels": {"-": ""}}}),
+            (SERVICES, {"metadata": []}),
+        ):
             with pytest.raises(ApiError):
                 site.ask("create", resource, body=body)
         assert site.store.revision == before

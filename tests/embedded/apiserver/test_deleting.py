@@ -23,7 +23,9 @@ def at(seconds):
 
 @pytest.fixture
 def pod(site):
-    return site.create(PODS, "p", spec={"nodeName": "n", "containers": [{"name": "c", "image": "i"}]})
+    return site.create(
+        PODS, "p", spec={"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
+    )
 
 
 class TestAnswers:
@@ -58,14 +60,21 @@ class TestPreconditions:
         with pytest.raises(Conflict) as refusal:
             site.delete(site.thing, "a", precondition_uid="x")
         assert str(refusal.value) == (
-            f'Operation cannot be fulfilled on Thing.example.com "a": the UID in the precondition (x) does not match '
+            'Operation cannot be fulfilled on Thing.example.com "a": the UID in the '
+            "precondition (x) does not match "
             f"the UID in record ({uid}). The object might have been deleted and then recreated"
         )
         site.delete(site.thing, "a", precondition_uid=uid)
 
     def test_the_version(self, site):
         site.create(site.thing, "a")
-        with pytest.raises(Conflict, match=r"the ResourceVersion in the precondition \(5\) does not match the ResourceVersion in"):
+        with pytest.raises(
+            Conflict,
+            match=(
+                r"the ResourceVersion in the precondition \(5\) does not match the "
+                r"ResourceVersion in"
+            ),
+        ):
             site.delete(site.thing, "a", precondition_version="5")
         site.delete(site.thing, "a", precondition_version="2")
 
@@ -78,7 +87,12 @@ class TestFinalizers:
         assert grace(site.delete(site.thing, "a")) == (at(0), 0, ["x/y", "x/z"])
         assert site.store.revision == 3
         site.patch(site.thing, "a", {"metadata": {"finalizers": ["x/z"]}})
-        assert site.patch(site.thing, "a", {"metadata": {"finalizers": None}})["metadata"]["resourceVersion"] == "4"
+        assert (
+            site.patch(site.thing, "a", {"metadata": {"finalizers": None}})["metadata"][
+                "resourceVersion"
+            ]
+            == "4"
+        )
         with pytest.raises(NotFound):
             site.get(site.thing, "a")
 
@@ -95,7 +109,11 @@ class TestFinalizers:
 
     def test_the_collectors_finalizers_may_change_later(self, site):
         site.create(site.thing, "a")
-        assert grace(site.delete(site.thing, "a", propagation="Foreground")) == (at(0), 0, ["foregroundDeletion"])
+        assert grace(site.delete(site.thing, "a", propagation="Foreground")) == (
+            at(0),
+            0,
+            ["foregroundDeletion"],
+        )
         assert grace(site.delete(site.thing, "a", propagation="Orphan")) == (at(0), 0, ["orphan"])
         site.delete(site.thing, "a", propagation="Background")
         with pytest.raises(NotFound):
@@ -144,7 +162,11 @@ class TestGrace:
 
     def test_it_is_the_pods_own_unless_said_otherwise(self, site):
         containers = [{"name": "c", "image": "i"}]
-        site.create(PODS, "p", spec={"nodeName": "n", "terminationGracePeriodSeconds": 7, "containers": containers})
+        site.create(
+            PODS,
+            "p",
+            spec={"nodeName": "n", "terminationGracePeriodSeconds": 7, "containers": containers},
+        )
         assert grace(site.delete(PODS, "p")) == (at(7), 7, None)
 
     def test_less_than_nothing_is_a_second(self, site, pod):
@@ -164,8 +186,16 @@ class TestGrace:
         assert watch.told() == [("MODIFIED", "p"), ("DELETED", "p")]
 
     def test_finalizers_hold_it_longer(self, site, pod):
-        assert grace(site.delete(PODS, "p", propagation="Foreground")) == (at(30), 30, ["foregroundDeletion"])
-        assert grace(site.delete(PODS, "p", propagation="Foreground", grace_period=0)) == (at(0), 0, ["foregroundDeletion"])
+        assert grace(site.delete(PODS, "p", propagation="Foreground")) == (
+            at(30),
+            30,
+            ["foregroundDeletion"],
+        )
+        assert grace(site.delete(PODS, "p", propagation="Foreground", grace_period=0)) == (
+            at(0),
+            0,
+            ["foregroundDeletion"],
+        )
         site.patch(PODS, "p", {"metadata": {"finalizers": None}})
         assert site.names(PODS) == []
 
@@ -203,10 +233,18 @@ class TestNamespaces:
 
     @pytest.fixture
     def space(self, site):
-        return site.create(self.SPACES, "s", spec={"finalizers": ["kubernetes"]}, metadata={"finalizers": ["x/y"]})
+        return site.create(
+            self.SPACES, "s", spec={"finalizers": ["kubernetes"]}, metadata={"finalizers": ["x/y"]}
+        )
 
     def finalize(self, site, **spec):
-        body = {"metadata": {"name": "s", "finalizers": site.get(self.SPACES, "s")["metadata"].get("finalizers")}, "spec": spec}
+        body = {
+            "metadata": {
+                "name": "s",
+                "finalizers": site.get(self.SPACES, "s")["metadata"].get("finalizers"),
+            },
+            "spec": spec,
+        }
         return site.update(self.SPACES, body, subresource="finalize")
 
     def test_it_is_terminating_until_both_lists_are_empty(self, site, space):

@@ -16,7 +16,9 @@ TOO_LARGE = {
 @pytest.fixture
 def five(site):
     for number in range(5):
-        site.create(CONFIG_MAPS, f"c{number}", metadata={"labels": {"even": str(number % 2 == 0).lower()}})
+        site.create(
+            CONFIG_MAPS, f"c{number}", metadata={"labels": {"even": str(number % 2 == 0).lower()}}
+        )
     return site
 
 
@@ -25,7 +27,10 @@ def pages(site, resource, limit, **options):
     while True:
         found = site.list(resource, limit=limit, **options)
         metadata = found["metadata"]
-        yield [item["metadata"]["name"] for item in found["items"]], metadata.get("remainingItemCount")
+        yield (
+            [item["metadata"]["name"] for item in found["items"]],
+            metadata.get("remainingItemCount"),
+        )
         if "continue" not in metadata:
             return
         options["continue_token"] = metadata["continue"]
@@ -40,7 +45,10 @@ def token(**content):
 class TestSelection:
     def test_labels_and_fields(self, five):
         assert five.names(CONFIG_MAPS, labels="even=true") == ["c0", "c2", "c4"]
-        assert five.names(CONFIG_MAPS, labels="even=true", fields="metadata.name!=c2") == ["c0", "c4"]
+        assert five.names(CONFIG_MAPS, labels="even=true", fields="metadata.name!=c2") == [
+            "c0",
+            "c4",
+        ]
         assert five.names(CONFIG_MAPS, fields="metadata.name=c2") == ["c2"]
         assert five.names(CONFIG_MAPS, fields="metadata.name=c2,metadata.name=c3") == []
         assert five.names(CONFIG_MAPS, fields="metadata.name=c2", labels="even=false") == []
@@ -61,7 +69,10 @@ class TestSelection:
             ({"fields": "a"}, "invalid selector: 'a'; can't understand 'a'"),
             (
                 {"fields": "spec.x=1"},
-                '"spec.x" is not a known field selector: only "metadata.name", "metadata.namespace"',
+                (
+                    '"spec.x" is not a known field selector: only "metadata.name", '
+                    '"metadata.namespace"'
+                ),
             ),
         ],
     )
@@ -77,26 +88,51 @@ class TestSelection:
     def test_events_are_seen_in_both_groups(self, site):
         newer = Resource("events.k8s.io", "v1", "events", "Event")
         about = {"kind": "Pod", "name": "p", "namespace": "default", "apiVersion": "v1"}
-        site.create(EVENTS, "e", involvedObject=about, reason="R", message="M", type="Normal", source={"component": "c"})
+        site.create(
+            EVENTS,
+            "e",
+            involvedObject=about,
+            reason="R",
+            message="M",
+            type="Normal",
+            source={"component": "c"},
+        )
         event = site.get(newer, "e")
-        assert (event["regarding"], event["note"], event["deprecatedSource"]) == (about, "M", {"component": "c"})
+        assert (event["regarding"], event["note"], event["deprecatedSource"]) == (
+            about,
+            "M",
+            {"component": "c"},
+        )
         assert event["apiVersion"] == "events.k8s.io/v1"
         assert not {"involvedObject", "message", "source"} & {*event}
         made = {"metadata": {"name": "f"}, "regarding": about, "note": "N", "reason": "R", "type": "Normal", "action": "A",
                 "reportingController": "x.y/z", "reportingInstance": "i", "eventTime": "2026-01-01T00:00:00.000000Z"}  # fmt: skip
         site.ask("create", newer, body=made)
         assert site.get(EVENTS, "f")["message"] == "N"
-        assert [item["apiVersion"] for item in site.list(newer)["items"]] == ["events.k8s.io/v1"] * 2
+        assert [item["apiVersion"] for item in site.list(newer)["items"]] == [
+            "events.k8s.io/v1"
+        ] * 2
 
 
 class TestPages:
     def test_each_says_how_much_follows(self, five):
-        assert list(pages(five, CONFIG_MAPS, 2)) == [(["c0", "c1"], 3), (["c2", "c3"], 1), (["c4"], None)]
+        assert list(pages(five, CONFIG_MAPS, 2)) == [
+            (["c0", "c1"], 3),
+            (["c2", "c3"], 1),
+            (["c4"], None),
+        ]
         assert list(pages(five, CONFIG_MAPS, 5)) == [(["c0", "c1", "c2", "c3", "c4"], None)]
 
     def test_selectors_keep_it_dark(self, five):
-        assert list(pages(five, CONFIG_MAPS, 2, labels="even=true")) == [(["c0", "c2"], None), (["c4"], None)]
-        assert list(pages(five, CONFIG_MAPS, 1, labels="even=false")) == [(["c1"], None), (["c3"], None), ([], None)]
+        assert list(pages(five, CONFIG_MAPS, 2, labels="even=true")) == [
+            (["c0", "c2"], None),
+            (["c4"], None),
+        ]
+        assert list(pages(five, CONFIG_MAPS, 1, labels="even=false")) == [
+            (["c1"], None),
+            (["c3"], None),
+            ([], None),
+        ]
         assert list(pages(five, CONFIG_MAPS, 1, fields="metadata.name=c2")) == [(["c2"], None)]
 
     def test_all_are_of_one_moment(self, five):
@@ -117,7 +153,9 @@ class TestPages:
         first = five.list(CONFIG_MAPS, limit=2)
         five.create(CONFIG_MAPS, "c1a")
         five.store.compact()
-        with pytest.raises(Expired, match=r"^The provided continue parameter is too old to display a consistent") as refusal:
+        with pytest.raises(
+            Expired, match=r"^The provided continue parameter is too old to display a consistent"
+        ) as refusal:
             five.list(CONFIG_MAPS, limit=2, continue_token=first["metadata"]["continue"])
         rest = five.list(CONFIG_MAPS, continue_token=refusal.value.status["metadata"]["continue"])
         assert [item["metadata"]["name"] for item in rest["items"]] == ["c1a", "c2", "c3", "c4"]
@@ -128,7 +166,10 @@ class TestPages:
         [
             ("garbage", r"invalid character '\u0081' looking for beginning of value"),
             (token(v="x", rv=5, start="a"), "server does not recognize this encoded version x"),
-            (token(rv=0, start="a"), "incorrect encoded start resourceVersion (version meta.k8s.io/v1)"),
+            (
+                token(rv=0, start="a"),
+                "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+            ),
             (token(rv=5), "encoded start key empty (version meta.k8s.io/v1)"),
             (token(rv=5, start="/../../x"), "/../../x"),
         ],
@@ -140,14 +181,25 @@ class TestPages:
 
     def test_a_token_stands_for_the_version(self, five):
         following = five.list(CONFIG_MAPS, limit=2)["metadata"]["continue"]
-        with pytest.raises(BadRequest, match=r"^specifying resource version is not allowed when using continue$"):
+        with pytest.raises(
+            BadRequest, match=r"^specifying resource version is not allowed when using continue$"
+        ):
             five.list(CONFIG_MAPS, continue_token=following, resource_version="2")
-        assert five.names(CONFIG_MAPS, continue_token=following, resource_version="0") == ["c2", "c3", "c4"]
+        assert five.names(CONFIG_MAPS, continue_token=following, resource_version="0") == [
+            "c2",
+            "c3",
+            "c4",
+        ]
 
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(
+        max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    )
     @given(
         names=st.lists(st.sampled_from(["a/x", "a/y", "a-b/x", "b/x", "b/y", "b/z"]), unique=True),
-        writes=st.lists(st.tuples(st.booleans(), st.sampled_from(["a/x", "a/z", "a-b/y", "b/x", "b/zz"])), max_size=4),
+        writes=st.lists(
+            st.tuples(st.booleans(), st.sampled_from(["a/x", "a/z", "a-b/y", "b/x", "b/zz"])),
+            max_size=4,
+        ),
         limit=st.integers(1, 4),
     )
     def test_tokens_cover_all_whatever_is_written_meanwhile(self, site, names, writes, limit):
@@ -187,7 +239,9 @@ class TestMoments:
 
     def test_the_past_may_be_over(self, five):
         five.store.compact()
-        with pytest.raises(Expired, match=r"^The resourceVersion for the provided list is too old\.$"):
+        with pytest.raises(
+            Expired, match=r"^The resourceVersion for the provided list is too old\.$"
+        ):
             five.list(CONFIG_MAPS, resource_version="2", resource_version_match="Exact")
         assert len(five.list(CONFIG_MAPS, resource_version="2")["items"]) == 5
 
@@ -196,7 +250,9 @@ class TestMoments:
             lambda: five.list(CONFIG_MAPS, resource_version="9"),
             lambda: five.get(CONFIG_MAPS, "c1", resource_version="9"),
         ):
-            with pytest.raises(ServerTimeout, match=r"^Timeout: Too large resource version: 9, current: 6$") as refusal:
+            with pytest.raises(
+                ServerTimeout, match=r"^Timeout: Too large resource version: 9, current: 6$"
+            ) as refusal:
                 ask()
             assert refusal.value.status["details"] == TOO_LARGE
 

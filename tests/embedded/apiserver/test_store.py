@@ -15,7 +15,10 @@ PLACES = [(namespace, name) for namespace in ("a", "a-b", "b") for name in ("x",
 
 
 def put(store, namespace, name, **content):
-    return store.commit(("", "things", namespace, name), {"metadata": {"namespace": namespace, "name": name}, **content})
+    return store.commit(
+        ("", "things", namespace, name),
+        {"metadata": {"namespace": namespace, "name": name}, **content},
+    )
 
 
 def remove(store, namespace, name):
@@ -38,7 +41,9 @@ def test_namespaces_are_in_the_order_of_their_keys():
     store = Store()
     for namespace, name in reversed(PLACES):
         put(store, namespace, name)
-    assert places(store.all("", "things")) == [(namespace, name) for namespace in ("a-b", "a", "b") for name in ("x", "y", "z")]
+    assert places(store.all("", "things")) == [
+        (namespace, name) for namespace in ("a-b", "a", "b") for name in ("x", "y", "z")
+    ]
 
 
 @given(st.lists(st.tuples(st.sampled_from(PLACES), st.booleans()), max_size=40), st.data())
@@ -86,7 +91,11 @@ def test_what_is_older_than_a_revision_is_forgotten():
         put(store, "a", f"x{number}")
     shelf, quiet = store.shelf("", "things"), store.shelf("", "others")
     store.forget(3)
-    assert ([change.revision for change in shelf.changes], shelf.end, shelf.compacted) == ([4, 5], 4, 3)
+    assert ([change.revision for change in shelf.changes], shelf.end, shelf.compacted) == (
+        [4, 5],
+        4,
+        3,
+    )
     assert quiet.compacted == 0
     store.forget(3)
     assert shelf.compacted == 3

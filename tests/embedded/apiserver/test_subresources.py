@@ -39,14 +39,22 @@ class TestScale:
     @pytest.fixture
     def web(self, site):
         template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": CONTAINERS}}
-        selector = {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "a", "operator": "In", "values": ["c", "b"]}]}
-        return site.create(DEPLOYMENTS, "web", spec={"replicas": 2, "selector": selector, "template": template})
+        selector = {
+            "matchLabels": {"a": "b"},
+            "matchExpressions": [{"key": "a", "operator": "In", "values": ["c", "b"]}],
+        }
+        return site.create(
+            DEPLOYMENTS, "web", spec={"replicas": 2, "selector": selector, "template": template}
+        )
 
     def scale(self, site, body=None, verb="update", **more):
         return site.ask(verb, DEPLOYMENTS, "web", body=body, subresource="scale", **more)
 
     def test_it_is_a_view(self, site, web):
-        metadata = {name: web["metadata"][name] for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")}
+        metadata = {
+            name: web["metadata"][name]
+            for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+        }
         assert self.scale(site, verb="get") == {
             "kind": "Scale",
             "apiVersion": "autoscaling/v1",
@@ -56,11 +64,17 @@ class TestScale:
         }
 
     def test_writing_it_writes_the_object(self, site, web):
-        assert self.scale(site, {"metadata": {"name": "web"}, "spec": {"replicas": 3}})["spec"] == {"replicas": 3}
+        assert self.scale(site, {"metadata": {"name": "web"}, "spec": {"replicas": 3}})["spec"] == {
+            "replicas": 3
+        }
         scaled = site.get(DEPLOYMENTS, "web")
         assert (scaled["spec"]["replicas"], scaled["metadata"]["generation"]) == (3, 2)
         assert scaled["spec"]["template"] is web["spec"]["template"]
-        patch = {"body": {"spec": {"replicas": 4}}, "verb": "patch", "patch_type": "application/merge-patch+json"}
+        patch = {
+            "body": {"spec": {"replicas": 4}},
+            "verb": "patch",
+            "patch_type": "application/merge-patch+json",
+        }
         assert self.scale(site, **patch)["spec"] == {"replicas": 4}
         assert self.scale(site, {"metadata": {"name": "web"}, "spec": {}})["spec"] == {}
         assert site.get(DEPLOYMENTS, "web")["spec"]["replicas"] == 0
@@ -69,20 +83,31 @@ class TestScale:
         with pytest.raises(Invalid) as refusal:
             self.scale(site, {"metadata": {"name": "web"}, "spec": {"replicas": -1}})
         assert str(refusal.value) == (
-            'Scale.autoscaling "web" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0'
+            'Scale.autoscaling "web" is invalid: spec.replicas: Invalid value: -1: must '
+            "be greater than or equal to 0"
         )
-        with pytest.raises(Conflict, match=r'^Operation cannot be fulfilled on deployments\.apps "web": the object has been'):
-            self.scale(site, {"metadata": {"name": "web", "resourceVersion": "1"}, "spec": {"replicas": 3}})
+        with pytest.raises(
+            Conflict,
+            match=r'^Operation cannot be fulfilled on deployments\.apps "web": the object has been',
+        ):
+            self.scale(
+                site, {"metadata": {"name": "web", "resourceVersion": "1"}, "spec": {"replicas": 3}}
+            )
         with pytest.raises(BadRequest, match="does not match the name on the URL"):
             self.scale(site, {"metadata": {"name": "other"}, "spec": {"replicas": 3}})
         with pytest.raises(BadRequest, match="cannot be handled as a Scale"):
-            self.scale(site, {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "web"}})
+            self.scale(
+                site, {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "web"}}
+            )
         with pytest.raises(NotFound, match=r'^deployments\.apps "other" not found$'):
             site.ask("get", DEPLOYMENTS, "other", subresource="scale")
 
     def test_custom_resources_have_it_where_they_say(self, site):
         site.create(site.thing, "t", spec={"replicas": 1, "selector": "a=b"})
-        assert site.ask("get", site.thing, "t", subresource="scale")["status"] == {"replicas": 0, "selector": "a=b"}
+        assert site.ask("get", site.thing, "t", subresource="scale")["status"] == {
+            "replicas": 0,
+            "selector": "a=b",
+        }
         body = {"metadata": {"name": "t"}, "spec": {"replicas": 5}}
         site.ask("update", site.thing, "t", subresource="scale", body=body)
         assert site.get(site.thing, "t")["spec"] == {"replicas": 5, "selector": "a=b"}
@@ -101,12 +126,21 @@ class TestBinding:
         body["metadata"].update(labels={"zone": "z"}, annotations={"a": "b"})
         assert (self.bind(site, body), site.code) == (SUCCESS, 201)
         pod = site.get(PODS, "p")
-        assert (pod["spec"]["nodeName"], pod["metadata"]["labels"], pod["metadata"]["annotations"]) == (
+        assert (
+            pod["spec"]["nodeName"],
+            pod["metadata"]["labels"],
+            pod["metadata"]["annotations"],
+        ) == (
             "n",
             {"zone": "z"},
             {"a": "b"},
         )
-        scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        scheduled = {
+            "type": "PodScheduled",
+            "status": "True",
+            "lastProbeTime": None,
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
         assert scheduled in pod["status"]["conditions"]
         assert pod["metadata"]["generation"] == 1
 
@@ -129,7 +163,9 @@ class TestBinding:
         ],
     )
     def test_who_cannot_be_bound(self, site, prepare, why):
-        site.create(PODS, "q", metadata={"finalizers": ["x/y"]}, spec={"containers": CONTAINERS, **prepare})
+        site.create(
+            PODS, "q", metadata={"finalizers": ["x/y"]}, spec={"containers": CONTAINERS, **prepare}
+        )
         if not prepare:
             site.delete(PODS, "q")
         with pytest.raises(Conflict) as refusal:
@@ -141,7 +177,11 @@ class TestBinding:
         ("body", "code", "why"),
         [
             (binding(name=""), 500, "target.name: Required value"),
-            (binding(kind="Pod"), 500, 'target.kind: Unsupported value: "Pod": supported values: "Node", "<empty>"'),
+            (
+                binding(kind="Pod"),
+                500,
+                'target.kind: Unsupported value: "Pod": supported values: "Node", "<empty>"',
+            ),
             (binding("q"), 400, "name in URL does not match name in Binding object"),
         ],
     )
@@ -162,16 +202,31 @@ class TestBinding:
 class TestEviction:
     @pytest.fixture(autouse=True)
     def pod(self, site):
-        site.create(PODS, "p", metadata={"labels": {"app": "x"}}, spec={"nodeName": "n", "containers": CONTAINERS})
+        site.create(
+            PODS,
+            "p",
+            metadata={"labels": {"app": "x"}},
+            spec={"nodeName": "n", "containers": CONTAINERS},
+        )
         self.make(site, "Running", ready=True)
 
     def make(self, site, phase, *, ready):
         conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
-        site.patch(PODS, "p", {"status": {"phase": phase, "conditions": conditions}}, subresource="status")
+        site.patch(
+            PODS, "p", {"status": {"phase": phase, "conditions": conditions}}, subresource="status"
+        )
 
     def budget(self, site, name="b", *, spec=None, **status):
-        budget = site.create(POD_DISRUPTION_BUDGETS, name, spec={"selector": {"matchLabels": {"app": "x"}}, **(spec or {})})
-        status = {"observedGeneration": budget["metadata"]["generation"], "disruptionsAllowed": 0, **status}
+        budget = site.create(
+            POD_DISRUPTION_BUDGETS,
+            name,
+            spec={"selector": {"matchLabels": {"app": "x"}}, **(spec or {})},
+        )
+        status = {
+            "observedGeneration": budget["metadata"]["generation"],
+            "disruptionsAllowed": 0,
+            **status,
+        }
         site.patch(POD_DISRUPTION_BUDGETS, name, {"status": status}, subresource="status")
 
     def evict(self, site, *, name="p", **more):
@@ -179,7 +234,10 @@ class TestEviction:
         return site.ask("create", PODS, "p", body=body, subresource="eviction", **more)
 
     def test_without_a_budget_it_is_a_deletion(self, site):
-        assert (self.evict(site, eviction={"deleteOptions": {"gracePeriodSeconds": 5}}), site.code) == (SUCCESS, 201)
+        assert (
+            self.evict(site, eviction={"deleteOptions": {"gracePeriodSeconds": 5}}),
+            site.code,
+        ) == (SUCCESS, 201)
         pod = site.get(PODS, "p")
         assert pod["metadata"]["deletionGracePeriodSeconds"] == 5
         assert pod["status"]["conditions"][-1] == {
@@ -196,10 +254,13 @@ class TestEviction:
         self.evict(site, dry_run=True)
         self.evict(site)
         status = site.get(POD_DISRUPTION_BUDGETS, "b")["status"]
-        assert (status["disruptionsAllowed"], status["disruptedPods"]) == (0, {"p": "2026-01-01T00:00:00Z"})
-        assert [(each["type"], each["status"], each["reason"]) for each in status["conditions"]] == [
-            ("DisruptionAllowed", "False", "InsufficientPods")
-        ]
+        assert (status["disruptionsAllowed"], status["disruptedPods"]) == (
+            0,
+            {"p": "2026-01-01T00:00:00Z"},
+        )
+        assert [
+            (each["type"], each["status"], each["reason"]) for each in status["conditions"]
+        ] == [("DisruptionAllowed", "False", "InsufficientPods")]
         assert site.get(PODS, "p")["metadata"]["deletionGracePeriodSeconds"] == 30
 
     @pytest.mark.parametrize(
@@ -210,7 +271,11 @@ class TestEviction:
                 "The disruption budget b needs 1 healthy pods and has 1 currently",
                 {},
             ),
-            ({"currentHealthy": 3, "desiredHealthy": 1}, "The disruption budget b does not allow evicting pods currently", {}),
+            (
+                {"currentHealthy": 3, "desiredHealthy": 1},
+                "The disruption budget b does not allow evicting pods currently",
+                {},
+            ),
             (
                 {"observedGeneration": 0},
                 "The disruption budget b is still being processed by the server.",
@@ -218,7 +283,10 @@ class TestEviction:
             ),
             (
                 {"conditions": [SYNC_FAILED]},
-                "The disruption budget b does not allow evicting pods currently because it failed sync: boo",
+                (
+                    "The disruption budget b does not allow evicting pods currently because "
+                    "it failed sync: boo"
+                ),
                 {},
             ),
         ],
@@ -227,8 +295,14 @@ class TestEviction:
         self.budget(site, **status)
         with pytest.raises(TooManyRequests) as refusal:
             self.evict(site)
-        assert str(refusal.value) == "Cannot evict pod as it would violate the pod's disruption budget."
-        assert refusal.value.status["details"] == {"causes": [{"reason": "DisruptionBudget", "message": why}], **more}
+        assert (
+            str(refusal.value)
+            == "Cannot evict pod as it would violate the pod's disruption budget."
+        )
+        assert refusal.value.status["details"] == {
+            "causes": [{"reason": "DisruptionBudget", "message": why}],
+            **more,
+        }
         assert "deletionTimestamp" not in site.get(PODS, "p")["metadata"]
 
     def test_two_budgets_are_one_too_many(self, site):
@@ -248,7 +322,11 @@ class TestEviction:
         [
             ({}, {"currentHealthy": 1, "desiredHealthy": 1}, True),
             ({}, {"currentHealthy": 0, "desiredHealthy": 1}, False),
-            ({"unhealthyPodEvictionPolicy": "AlwaysAllow"}, {"currentHealthy": 0, "desiredHealthy": 1}, True),
+            (
+                {"unhealthyPodEvictionPolicy": "AlwaysAllow"},
+                {"currentHealthy": 0, "desiredHealthy": 1},
+                True,
+            ),
         ],
     )
     def test_who_is_not_ready_may_be(self, site, spec, status, goes):
@@ -264,7 +342,9 @@ class TestEviction:
     def test_whom_admission_keeps_is_not_touched(self, site):
         self.budget(site, disruptionsAllowed=1)
         before = site.store.revision
-        site.core.admission.add(Hook("keep", validate=lambda _: "keep it", resources=[PODS], operations=["DELETE"]))
+        site.core.admission.add(
+            Hook("keep", validate=lambda _: "keep it", resources=[PODS], operations=["DELETE"])
+        )
         with pytest.raises(Forbidden, match="keep it"):
             self.evict(site)
         assert site.store.revision == before
@@ -274,18 +354,29 @@ class TestEviction:
 
         async def meanwhile(_):
             await site.api.patch(
-                POD_DISRUPTION_BUDGETS, "b", {"status": {"disruptionsAllowed": 0}}, "default", subresource="status"
+                POD_DISRUPTION_BUDGETS,
+                "b",
+                {"status": {"disruptionsAllowed": 0}},
+                "default",
+                subresource="status",
             )
 
-        site.core.admission.add(Hook("slow", validate=meanwhile, resources=[PODS], operations=["DELETE"]))
+        site.core.admission.add(
+            Hook("slow", validate=meanwhile, resources=[PODS], operations=["DELETE"])
+        )
         with pytest.raises(TooManyRequests):
             self.evict(site)
         assert "deletionTimestamp" not in site.get(PODS, "p")["metadata"]
 
     def test_what_it_refuses(self, site):
-        with pytest.raises(BadRequest, match=r"^name in URL does not match name in Eviction object$"):
+        with pytest.raises(
+            BadRequest, match=r"^name in URL does not match name in Eviction object$"
+        ):
             self.evict(site, name="q")
-        with pytest.raises(Conflict, match=r'^Operation cannot be fulfilled on Pod "p": the UID in the precondition \(x\)'):
+        with pytest.raises(
+            Conflict,
+            match=r'^Operation cannot be fulfilled on Pod "p": the UID in the precondition \(x\)',
+        ):
             self.evict(site, eviction={"deleteOptions": {"preconditions": {"uid": "x"}}})
         self.evict(site, eviction={"apiVersion": "policy/v1beta1", "kind": "Eviction"})
 
@@ -300,7 +391,15 @@ class TestLogs:
         site.core.logs = self.Kubelet()
         two = [*CONTAINERS, {"name": "d", "image": "i"}]
         site.create(PODS, "one", spec={"nodeName": "n", "containers": CONTAINERS})
-        site.create(PODS, "two", spec={"nodeName": "n", "containers": two, "initContainers": [{"name": "e", "image": "i"}]})
+        site.create(
+            PODS,
+            "two",
+            spec={
+                "nodeName": "n",
+                "containers": two,
+                "initContainers": [{"name": "e", "image": "i"}],
+            },
+        )
         site.create(PODS, "waits", spec={"containers": CONTAINERS})
 
     def log(self, site, name, **options):
@@ -317,24 +416,36 @@ class TestLogs:
             (
                 "two",
                 {},
-                "a container name must be specified for pod two, choose one of: [c d] or one of the init containers: [e]",
+                (
+                    "a container name must be specified for pod two, choose one of: [c d] or "
+                    "one of the init containers: [e]"
+                ),
             ),
             ("one", {"container": "x"}, "container x is not valid for pod one"),
             ("one", {"tailLines": "x"}, 'strconv.ParseInt: parsing "x": invalid syntax'),
             (
                 "one",
                 {"tailLines": "-1"},
-                'PodLogOptions "one" is invalid: tailLines: Invalid value: -1: must be greater than or equal to 0',
+                (
+                    'PodLogOptions "one" is invalid: tailLines: Invalid value: -1: must be '
+                    "greater than or equal to 0"
+                ),
             ),
             (
                 "one",
                 {"sinceSeconds": "0"},
-                'PodLogOptions "one" is invalid: sinceSeconds: Invalid value: 0: must be greater than 0',
+                (
+                    'PodLogOptions "one" is invalid: sinceSeconds: Invalid value: 0: must be '
+                    "greater than 0"
+                ),
             ),
             (
                 "one",
                 {"sinceSeconds": "1", "sinceTime": "2026-01-01T00:00:00Z"},
-                'PodLogOptions "one" is invalid: []: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified',
+                (
+                    'PodLogOptions "one" is invalid: []: Forbidden: at most one of '
+                    "`sinceTime` or `sinceSeconds` may be specified"
+                ),
             ),
         ],
     )
@@ -363,21 +474,37 @@ class TestTokens:
         usual, short = self.ask(site), self.ask(site, expirationSeconds=700, audiences=["x"])
         assert usual["status"]["expirationTimestamp"] == "2026-01-01T01:00:00Z"
         assert short["status"]["expirationTimestamp"] == "2026-01-01T00:11:40Z"
-        assert short["spec"] == {"audiences": ["x"], "expirationSeconds": 700, "boundObjectRef": None}
+        assert short["spec"] == {
+            "audiences": ["x"],
+            "expirationSeconds": 700,
+            "boundObjectRef": None,
+        }
         assert usual["status"]["token"] != short["status"]["token"]
 
     def test_its_owner_is_known_by_it(self, site):
         review = {"spec": {"token": self.ask(site)["status"]["token"]}}
-        reviews = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
+        reviews = Resource(
+            "authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False
+        )
         status = site.ask("create", reviews, body=review)["status"]
-        assert (status["authenticated"], status["user"]["username"]) == (True, "system:serviceaccount:default:a")
-        assert site.ask("create", reviews, body={"spec": {"token": "x"}})["status"] == {"user": {}, "error": "invalid bearer token"}
+        assert (status["authenticated"], status["user"]["username"]) == (
+            True,
+            "system:serviceaccount:default:a",
+        )
+        assert site.ask("create", reviews, body={"spec": {"token": "x"}})["status"] == {
+            "user": {},
+            "error": "invalid bearer token",
+        }
 
     @pytest.mark.parametrize(
         ("spec", "code", "words"),
         [
             ({"expirationSeconds": 5}, 422, "may not specify a duration less than 10 minutes"),
-            ({"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "p"}}, 404, 'pods "p" not found'),
+            (
+                {"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "p"}},
+                404,
+                'pods "p" not found',
+            ),
             (
                 {"boundObjectRef": {"kind": "Foo", "apiVersion": "v1", "name": "p"}},
                 400,
@@ -393,14 +520,37 @@ class TestTokens:
 
 class TestOthers:
     def test_questions_are_answered_and_not_kept(self, site):
-        access = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False)
+        access = Resource(
+            "authorization.k8s.io",
+            "v1",
+            "selfsubjectaccessreviews",
+            "SelfSubjectAccessReview",
+            namespaced=False,
+        )
         review = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
         assert site.ask("create", access, body=review)["status"] == {"allowed": True}
-        with pytest.raises(Invalid, match="exactly one of nonResourceAttributes or resourceAttributes must be specified"):
+        with pytest.raises(
+            Invalid,
+            match="exactly one of nonResourceAttributes or resourceAttributes must be specified",
+        ):
             site.ask("create", access, body={"spec": {}})
-        myself = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False)
-        assert site.ask("create", myself, body={})["status"]["userInfo"]["username"] == "system:admin"
-        rules = Resource("authorization.k8s.io", "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", namespaced=False)
+        myself = Resource(
+            "authentication.k8s.io",
+            "v1",
+            "selfsubjectreviews",
+            "SelfSubjectReview",
+            namespaced=False,
+        )
+        assert (
+            site.ask("create", myself, body={})["status"]["userInfo"]["username"] == "system:admin"
+        )
+        rules = Resource(
+            "authorization.k8s.io",
+            "v1",
+            "selfsubjectrulesreviews",
+            "SelfSubjectRulesReview",
+            namespaced=False,
+        )
         with pytest.raises(BadRequest, match=r"^no namespace on request$"):
             site.ask("create", rules, body={"spec": {}})
         components = Resource("", "v1", "componentstatuses", "ComponentStatus", namespaced=False)

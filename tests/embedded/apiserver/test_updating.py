@@ -12,13 +12,18 @@ from pytest_kscen.objects.errors import (
 )
 from pytest_kscen.objects.resources import CONFIG_MAPS
 
-STALE = "the object has been modified; please apply your changes to the latest version and try again"
+STALE = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
 
 
 def bare(obj):
     """Without what every object has."""
     kept = ("name", "namespace", "uid", "creationTimestamp", "resourceVersion", "managedFields")
-    return {**obj, "metadata": {name: value for name, value in obj["metadata"].items() if name not in kept}}
+    return {
+        **obj,
+        "metadata": {name: value for name, value in obj["metadata"].items() if name not in kept},
+    }
 
 
 @pytest.fixture
@@ -35,8 +40,15 @@ class TestVersions:
         site.update(site.thing, {**thing, "spec": {"size": 2}})
         with pytest.raises(Conflict) as refusal:
             site.update(site.thing, {**thing, "spec": {"size": 3}})
-        assert str(refusal.value) == f'Operation cannot be fulfilled on things.example.com "a": {STALE}'
-        assert refusal.value.status["details"] == {"name": "a", "group": "example.com", "kind": "things"}
+        assert (
+            str(refusal.value)
+            == f'Operation cannot be fulfilled on things.example.com "a": {STALE}'
+        )
+        assert refusal.value.status["details"] == {
+            "name": "a",
+            "group": "example.com",
+            "kind": "things",
+        }
         assert site.get(site.thing, "a")["spec"] == {"size": 2}
 
     @pytest.mark.parametrize("version", [{}, {"resourceVersion": "0"}])
@@ -50,12 +62,15 @@ class TestVersions:
         with pytest.raises(Invalid) as refusal:
             site.update(site.odd, {"metadata": {"name": "o"}, "spec": {}})
         assert str(refusal.value) == (
-            'odds.example.com "o" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update'
+            'odds.example.com "o" is invalid: metadata.resourceVersion: Invalid value: '
+            "0: must be specified for an update"
         )
 
     def test_what_is_no_version(self, site, thing):
         with pytest.raises(ApiError, match=r'^strconv\.ParseUint: parsing "abc": invalid syntax$'):
-            site.update(site.thing, {**thing, "metadata": {**thing["metadata"], "resourceVersion": "abc"}})
+            site.update(
+                site.thing, {**thing, "metadata": {**thing["metadata"], "resourceVersion": "abc"}}
+            )
 
     def test_what_changes_nothing_leaves_no_trace(self, site, thing):
         site.update(site.thing, {"metadata": {"name": "a"}, "spec": {"size": 1}})
@@ -65,19 +80,31 @@ class TestVersions:
 
     def test_a_dry_run_is_answered_and_not_kept(self, site, thing):
         new = site.patch(site.thing, "a", {"spec": {"size": 2}}, dry_run=True)
-        assert (new["spec"], new["metadata"]["generation"], new["metadata"]["resourceVersion"]) == ({"size": 2}, 2, "2")
+        assert (new["spec"], new["metadata"]["generation"], new["metadata"]["resourceVersion"]) == (
+            {"size": 2},
+            2,
+            "2",
+        )
         assert site.get(site.thing, "a") is thing
 
 
 class TestIdentity:
     def test_the_body_names_the_object(self, site, thing):
-        with pytest.raises(BadRequest, match=r"^the name of the object \(b\) does not match the name on the URL \(a\)$"):
+        with pytest.raises(
+            BadRequest,
+            match=r"^the name of the object \(b\) does not match the name on the URL \(a\)$",
+        ):
             site.ask("update", site.thing, "a", body={"metadata": {"name": "b"}})
-        with pytest.raises(BadRequest, match=r"^the name of the object \(a based on URL\) was undeterminable: name must be"):
+        with pytest.raises(
+            BadRequest,
+            match=r"^the name of the object \(a based on URL\) was undeterminable: name must be",
+        ):
             site.ask("update", site.thing, "a", body={"metadata": {}})
         with pytest.raises(BadRequest, match=r"^the name of the object \(b\) does not match"):
             site.patch(site.thing, "a", {"metadata": {"name": "b"}})
-        with pytest.raises(BadRequest, match=r"^the namespace of the provided object does not match"):
+        with pytest.raises(
+            BadRequest, match=r"^the namespace of the provided object does not match"
+        ):
             site.patch(site.thing, "a", {"metadata": {"namespace": "b"}})
 
     def test_an_update_meant_for_another_object_of_the_name(self, site):
@@ -85,7 +112,8 @@ class TestIdentity:
         with pytest.raises(Conflict) as refusal:
             site.update(CONFIG_MAPS, {"metadata": {"name": "c", "uid": "other"}})
         assert str(refusal.value) == (
-            'Operation cannot be fulfilled on configmaps "c": StorageError: invalid object, Code: 4, '
+            'Operation cannot be fulfilled on configmaps "c": StorageError: invalid '
+            "object, Code: 4, "
             "Key: /registry/configmaps/default/c, ResourceVersion: 0, AdditionalErrorMsg: "
             f"Precondition failed: UID in precondition: other, UID in object meta: {uid}"
         )
@@ -93,8 +121,12 @@ class TestIdentity:
     def test_a_patch_cannot_change_it(self, site, thing):
         with pytest.raises(Invalid) as refusal:
             site.patch(site.thing, "a", {"metadata": {"uid": "m"}})
-        assert str(refusal.value) == 'Thing.example.com "a" is invalid: metadata.uid: Invalid value: "m": field is immutable'
-        assert [cause["field"] for cause in refusal.value.status["details"]["causes"]] == ["metadata.uid"] * 2
+        assert str(refusal.value) == (
+            'Thing.example.com "a" is invalid: metadata.uid: Invalid value: "m": field is immutable'
+        )
+        assert [cause["field"] for cause in refusal.value.status["details"]["causes"]] == [
+            "metadata.uid"
+        ] * 2
 
     def test_some_metadata_is_the_servers(self, site, thing):
         given = {"creationTimestamp": None, "generation": 9, "uid": None, "labels": {"a": "b"}}
@@ -106,21 +138,41 @@ class TestIdentity:
     @pytest.mark.parametrize("name", ["deletionTimestamp", "deletionGracePeriodSeconds"])
     def test_nobody_dies_by_an_update(self, site, thing, name):
         value = "2026-01-01T00:00:00Z" if name == "deletionTimestamp" else 5
-        with pytest.raises(Invalid, match=rf"^Thing.example.com \"a\" is invalid: metadata\.{name}: .*: field is immutable$"):
+        with pytest.raises(
+            Invalid,
+            match=(
+                rf"^Thing.example.com \"a\" is invalid: metadata\.{name}: .*: field is "
+                r"immutable$"
+            ),
+        ):
             site.patch(site.thing, "a", {"metadata": {name: value}})
 
     def test_who_is_dying_gets_no_other_time(self, site):
         site.create(site.thing, "b", metadata={"finalizers": ["x/y"]})
         site.delete(site.thing, "b")
-        with pytest.raises(Invalid, match=r"metadata\.deletionGracePeriodSeconds: Invalid value: 3: field is immutable$"):
+        with pytest.raises(
+            Invalid,
+            match=r"metadata\.deletionGracePeriodSeconds: Invalid value: 3: field is immutable$",
+        ):
             site.patch(site.thing, "b", {"metadata": {"deletionGracePeriodSeconds": 3}})
         kept = {"deletionGracePeriodSeconds": None, "deletionTimestamp": None}
-        assert site.patch(site.thing, "b", {"metadata": kept})["metadata"]["deletionGracePeriodSeconds"] == 0
+        assert (
+            site.patch(site.thing, "b", {"metadata": kept})["metadata"][
+                "deletionGracePeriodSeconds"
+            ]
+            == 0
+        )
 
     def test_what_is_not_there(self, site):
         for verb in ("update", "patch"):
             with pytest.raises(NotFound, match=r'^things\.example\.com "a" not found$'):
-                site.ask(verb, site.thing, "a", body={"metadata": {"name": "a"}}, patch_type="application/merge-patch+json")
+                site.ask(
+                    verb,
+                    site.thing,
+                    "a",
+                    body={"metadata": {"name": "a"}},
+                    patch_type="application/merge-patch+json",
+                )
 
 
 class TestCreation:
@@ -148,8 +200,14 @@ class TestStatus:
         }
         body = {"metadata": {"labels": {"a": "b"}}, "spec": {"size": 5}, "status": {"ready": True}}
         new = site.patch(site.thing, "a", body, subresource="status")
-        assert (new["spec"], new["status"], new["metadata"].get("labels")) == ({"size": 2}, {"ready": True}, None)
-        assert site.patch(site.thing, "a", {"spec": {"size": 3}, "status": None})["status"] == {"ready": True}
+        assert (new["spec"], new["status"], new["metadata"].get("labels")) == (
+            {"size": 2},
+            {"ready": True},
+            None,
+        )
+        assert site.patch(site.thing, "a", {"spec": {"size": 3}, "status": None})["status"] == {
+            "ready": True
+        }
         assert "status" not in site.patch(site.thing, "a", {"status": None}, subresource="status")
 
     def test_it_is_checked_like_any_update(self, site, thing):
@@ -218,15 +276,26 @@ class TestVersionsOfAKind:
         old = site.get(site.old_thing, "a")
         assert old == {**thing, "apiVersion": "example.com/v1beta1"}
         assert old["spec"] is thing["spec"]
-        assert site.patch(site.old_thing, "a", {"spec": {"size": 2}})["apiVersion"] == "example.com/v1beta1"
-        assert site.get(site.thing, "a")["apiVersion"] == "example.com/v1"
-        assert [item["apiVersion"] for item in site.list(site.old_thing)["items"]] == ["example.com/v1beta1"]
         assert (
-            site.update(site.thing, {**thing, "metadata": {"name": "a"}, "spec": {"size": 2}})["metadata"]["resourceVersion"] == "3"
+            site.patch(site.old_thing, "a", {"spec": {"size": 2}})["apiVersion"]
+            == "example.com/v1beta1"
+        )
+        assert site.get(site.thing, "a")["apiVersion"] == "example.com/v1"
+        assert [item["apiVersion"] for item in site.list(site.old_thing)["items"]] == [
+            "example.com/v1beta1"
+        ]
+        assert (
+            site.update(site.thing, {**thing, "metadata": {"name": "a"}, "spec": {"size": 2}})[
+                "metadata"
+            ]["resourceVersion"]
+            == "3"
         )
 
 
-@pytest.mark.parametrize(("one", "other"), [(1, True), ([0], [False]), ({"a": {}}, {}), ({"a": 1}, {"b": 1}), ("1", 1), ([], [1])])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(1, True), ([0], [False]), ({"a": {}}, {}), ({"a": 1}, {"b": 1}), ("1", 1), ([], [1])],
+)
 def test_json_that_is_not_alike(one, other):
     assert not alike(one, other)
     assert alike(one, one)

@@ -4,7 +4,12 @@ from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 
 STORED = Resource("example.org", "v1", "shapes", "Shape")
 OTHER = Resource("example.org", "v1alpha1", "shapes", "Shape")
-STRICT = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer", "default": 3}}}}}
+STRICT = {
+    "type": "object",
+    "properties": {
+        "spec": {"type": "object", "properties": {"size": {"type": "integer", "default": 3}}}
+    },
+}
 OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -22,7 +27,11 @@ def shapes(site):
 
 def test_what_the_stored_version_does_not_know_is_lost(shapes):
     made = shapes.create(OTHER, "a", spec={"colour": "red"}, more=1)
-    assert (made["apiVersion"], made["spec"], "more" in made) == ("example.org/v1alpha1", {"size": 3}, False)
+    assert (made["apiVersion"], made["spec"], "more" in made) == (
+        "example.org/v1alpha1",
+        {"size": 3},
+        False,
+    )
     assert shapes.get(STORED, "a")["spec"] == {"size": 3}
     assert shapes.patch(OTHER, "a", {"more": 2})["metadata"]["generation"] == 2
     assert "more" not in shapes.get(OTHER, "a")
@@ -33,7 +42,9 @@ def test_all_versions_are_one_object(shapes):
     shapes.create(STORED, "a", spec={"size": 1})
     shapes.patch(OTHER, "a", {"spec": {"size": 2}})
     shapes.delete(STORED, "a")
-    events = [(event.type, event.object["apiVersion"], event.object["spec"]) for event in watch.new()]
+    events = [
+        (event.type, event.object["apiVersion"], event.object["spec"]) for event in watch.new()
+    ]
     assert events == [
         ("ADDED", "example.org/v1alpha1", {"size": 1}),
         ("MODIFIED", "example.org/v1alpha1", {"size": 2}),

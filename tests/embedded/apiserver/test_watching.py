@@ -19,7 +19,14 @@ def version(site):
 
 
 def bookmark(revision, **metadata):
-    return Event("BOOKMARK", {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"resourceVersion": revision, **metadata}})
+    return Event(
+        "BOOKMARK",
+        {
+            "kind": "ConfigMap",
+            "apiVersion": "v1",
+            "metadata": {"resourceVersion": revision, **metadata},
+        },
+    )
 
 
 class TestBeginning:
@@ -45,13 +52,22 @@ class TestBeginning:
         watch = site.watch(CONFIG_MAPS, bookmarks=True)
         assert watch.new()[1:] == [bookmark("2", annotations=END)]
         asked = site.watch(
-            CONFIG_MAPS, bookmarks=True, send_initial_events=True, resource_version="2", resource_version_match="NotOlderThan"
+            CONFIG_MAPS,
+            bookmarks=True,
+            send_initial_events=True,
+            resource_version="2",
+            resource_version_match="NotOlderThan",
         )
         assert [event.type for event in asked.new()] == ["ADDED", "BOOKMARK"]
 
     def test_who_wants_no_beginning_gets_none(self, site):
         site.create(CONFIG_MAPS, "a")
-        watch = site.watch(CONFIG_MAPS, send_initial_events=False, resource_version_match="NotOlderThan", bookmarks=True)
+        watch = site.watch(
+            CONFIG_MAPS,
+            send_initial_events=False,
+            resource_version_match="NotOlderThan",
+            bookmarks=True,
+        )
         site.create(CONFIG_MAPS, "b")
         assert watch.told() == [("ADDED", "b")]
 
@@ -62,7 +78,12 @@ class TestBeginning:
         assert watch.told() == [("ADDED", "d")]
 
     def test_the_future_has_no_picture(self, site):
-        watch = site.watch(CONFIG_MAPS, resource_version="9", send_initial_events=True, resource_version_match="NotOlderThan")
+        watch = site.watch(
+            CONFIG_MAPS,
+            resource_version="9",
+            send_initial_events=True,
+            resource_version_match="NotOlderThan",
+        )
         (event,) = watch.new()
         assert (event.type, event.object["code"], event.object["message"]) == (
             "ERROR",
@@ -94,7 +115,9 @@ class TestBeginning:
         assert site.watch(CONFIG_MAPS, resource_version="3").told() == []
 
     def test_what_cannot_be_watched(self, site):
-        with pytest.raises(ApiError, match=r'^resourceVersion: Invalid value: "x": strconv\.ParseUint: parsing "x"'):
+        with pytest.raises(
+            ApiError, match=r'^resourceVersion: Invalid value: "x": strconv\.ParseUint: parsing "x"'
+        ):
             site.watch(CONFIG_MAPS, resource_version="x")
         with pytest.raises(BadRequest, match=r"^unable to parse requirement"):
             site.watch(CONFIG_MAPS, labels="a in (")
@@ -114,8 +137,17 @@ class TestSelection:
         site.delete(CONFIG_MAPS, "b")
         site.delete(CONFIG_MAPS, "a")
         added, left, back, changed, gone = watch.new()
-        assert [event.type for event in (added, left, back, changed, gone)] == ["ADDED", "DELETED", "ADDED", "MODIFIED", "DELETED"]
-        assert left.object == {**added.object, "metadata": {**added.object["metadata"], "resourceVersion": "3"}}
+        assert [event.type for event in (added, left, back, changed, gone)] == [
+            "ADDED",
+            "DELETED",
+            "ADDED",
+            "MODIFIED",
+            "DELETED",
+        ]
+        assert left.object == {
+            **added.object,
+            "metadata": {**added.object["metadata"], "resourceVersion": "3"},
+        }
         assert back.object["data"] == {"k": "v"}
         assert gone.object["metadata"]["resourceVersion"] == version(site)
 
@@ -169,7 +201,9 @@ class TestTime:
         assert watch.ended
 
     def test_bookmarks_come_every_minute_and_before_the_end(self, site):
-        watch, plain = (site.watch(CONFIG_MAPS, bookmarks=marks, timeout=100.0) for marks in (True, False))
+        watch, plain = (
+            site.watch(CONFIG_MAPS, bookmarks=marks, timeout=100.0) for marks in (True, False)
+        )
         assert watch.new() == [bookmark("1", annotations=END)]
         site.create(PODS, "p", spec={"containers": [{"name": "c", "image": "i"}]})
         site.runner.advance(59)
@@ -312,13 +346,17 @@ class TestHandingOver:
 
     @pytest.fixture
     def handed(self, site):
-        """What hands a new watch over: the watch, what came of it, and the task that has asked for it."""
+        """What hands a new watch over: the watch, what came of it, and the task that has asked
+        for it.
+        """
 
         def hand(taker=None, **options):
             taken = []
             seen = site.watch(CONFIG_MAPS, timeout=50.0, **options)
             seen._reads.cancel()  # before it has begun
-            taker = taker or (lambda event: taken.append((event.type, event.object["metadata"].get("name"))))
+            taker = taker or (
+                lambda event: taken.append((event.type, event.object["metadata"].get("name")))
+            )
             task = site.runner.loop.create_task(seen.watch.hand_to(taker), name="taker")
             site.runner.advance(0)
             return seen.watch, taken, task
@@ -347,7 +385,8 @@ class TestHandingOver:
 
         async def read(watch):
             async for event in watch:
-                order.append((event.object["metadata"]["name"], "reader"))  # noqa: PERF401  # in between are the takers'
+                # in between are the takers'
+                order.append((event.object["metadata"]["name"], "reader"))  # noqa: PERF401
 
         handed(lambda event: order.append((event.object["metadata"]["name"], "first")))
         between = site.watch(CONFIG_MAPS)
@@ -389,10 +428,16 @@ class TestHandingOver:
         assert site.core.store.idle() == []
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     writes=st.lists(
-        st.tuples(st.sampled_from(["create", "label", "unlabel", "touch", "delete"]), st.sampled_from("abc"), st.booleans()),
+        st.tuples(
+            st.sampled_from(["create", "label", "unlabel", "touch", "delete"]),
+            st.sampled_from("abc"),
+            st.booleans(),
+        ),
         max_size=20,
     ),
     labels=st.sampled_from(["", "x=1", "!x"]),
@@ -405,7 +450,9 @@ def test_a_list_and_a_watch_are_the_state(site, writes, labels, begins_at):
         if number == begins_at or (watch is None and name == "none"):
             found = site.list(CONFIG_MAPS, labels=labels)
             picture = {item["metadata"]["name"]: item for item in found["items"]}
-            watch = site.watch(CONFIG_MAPS, labels=labels, resource_version=found["metadata"]["resourceVersion"])
+            watch = site.watch(
+                CONFIG_MAPS, labels=labels, resource_version=found["metadata"]["resourceVersion"]
+            )
         with contextlib.suppress(ApiError):
             write(site, verb, name)
         if watch and looks:
@@ -415,7 +462,9 @@ def test_a_list_and_a_watch_are_the_state(site, writes, labels, begins_at):
                     del picture[event.object["metadata"]["name"]]
                 else:
                     picture[event.object["metadata"]["name"]] = event.object
-    assert picture == {item["metadata"]["name"]: item for item in site.list(CONFIG_MAPS, labels=labels)["items"]}
+    assert picture == {
+        item["metadata"]["name"]: item for item in site.list(CONFIG_MAPS, labels=labels)["items"]
+    }
     watch.watch.close()
     watch.new()
 
@@ -429,4 +478,6 @@ def write(site, verb, name):
         case "touch":
             site.patch(CONFIG_MAPS, name, {"data": {"n": str(site.store.revision)}})
         case _:
-            site.patch(CONFIG_MAPS, name, {"metadata": {"labels": {"x": "1" if verb == "label" else None}}})
+            site.patch(
+                CONFIG_MAPS, name, {"metadata": {"labels": {"x": "1" if verb == "label" else None}}}
+            )

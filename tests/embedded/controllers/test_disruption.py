@@ -17,7 +17,9 @@ def protect(world):
 @pytest.fixture
 def deploy(world, template):
     def deploy(replicas=4):
-        world.create(DEPLOYMENTS, "web", {"replicas": replicas, "selector": SELECTOR, "template": template()})
+        world.create(
+            DEPLOYMENTS, "web", {"replicas": replicas, "selector": SELECTOR, "template": template()}
+        )
         world.advance(1)
 
     return deploy
@@ -25,7 +27,10 @@ def deploy(world, template):
 
 def counts(world):
     status = world.status(POD_DISRUPTION_BUDGETS, "b")
-    return tuple(status[name] for name in ("expectedPods", "desiredHealthy", "currentHealthy", "disruptionsAllowed"))
+    return tuple(
+        status[name]
+        for name in ("expectedPods", "desiredHealthy", "currentHealthy", "disruptionsAllowed")
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,10 +54,14 @@ def test_what_may_go(world, protect, deploy, spec, wanted):
 
 def test_the_condition_says_whether_anything_may_go(world, protect, deploy):
     protect(minAvailable=1)
-    assert world.conditions(POD_DISRUPTION_BUDGETS, "b") == {"DisruptionAllowed": ("False", "InsufficientPods")}
+    assert world.conditions(POD_DISRUPTION_BUDGETS, "b") == {
+        "DisruptionAllowed": ("False", "InsufficientPods")
+    }
     assert world.events("b") == ["No matching pods found"]
     deploy(2)
-    assert world.conditions(POD_DISRUPTION_BUDGETS, "b") == {"DisruptionAllowed": ("True", "SufficientPods")}
+    assert world.conditions(POD_DISRUPTION_BUDGETS, "b") == {
+        "DisruptionAllowed": ("True", "SufficientPods")
+    }
 
 
 def test_only_ready_pods_that_stay_are_healthy(world, protect, deploy):
@@ -82,7 +91,11 @@ def test_an_eviction_uses_it_up_until_the_pod_is_replaced(world, protect, deploy
 
 
 def evict(world, name):
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": "default"}}
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name, "namespace": "default"},
+    }
     world.ask(world.api.create(PODS, eviction, "default", name=name, subresource="eviction"))
 
 
@@ -93,12 +106,17 @@ def test_unmanaged_pods_do_not_count_for_a_share(world, protect, template):
     protect(minAvailable="50%")
     assert counts(world) == (0, 0, 1, 0)
     assert "were found to be unmanaged" in world.events("b")[0]
-    assert "(selector: &LabelSelector{MatchLabels:map[string]string{app: web,}," in world.events("b")[0]
+    assert (
+        "(selector: &LabelSelector{MatchLabels:map[string]string{app: web,},"
+        in world.events("b")[0]
+    )
 
 
 def test_an_owner_without_a_scale_allows_nothing(world, protect, template):
     world.create(JOBS, "j", {"template": template(restartPolicy="Never")})
     world.advance(1)
     protect(maxUnavailable=1)
-    assert world.conditions(POD_DISRUPTION_BUDGETS, "b") == {"DisruptionAllowed": ("False", "SyncFailed")}
+    assert world.conditions(POD_DISRUPTION_BUDGETS, "b") == {
+        "DisruptionAllowed": ("False", "SyncFailed")
+    }
     assert world.status(POD_DISRUPTION_BUDGETS, "b")["disruptionsAllowed"] == 0

@@ -25,8 +25,14 @@ def offer(world):
 @pytest.fixture
 def serve(world):
     def serve(name, port=8080, **spec):
-        container = {"name": "c", "image": "app", "ports": [{"name": "web", "containerPort": port}] if port else []}
-        world.create(PODS, name, {"containers": [container], **spec}, metadata={"labels": {"app": "web"}})
+        container = {
+            "name": "c",
+            "image": "app",
+            "ports": [{"name": "web", "containerPort": port}] if port else [],
+        }
+        world.create(
+            PODS, name, {"containers": [container], **spec}, metadata={"labels": {"app": "web"}}
+        )
 
     return serve
 
@@ -37,7 +43,10 @@ def slices(world, name="web"):
     return [
         (
             {port["name"]: port["port"] for port in one.get("ports") or ()},
-            [(row["addresses"][0], *row["conditions"].values()) for row in one.get("endpoints") or ()],
+            [
+                (row["addresses"][0], *row["conditions"].values())
+                for row in one.get("endpoints") or ()
+            ],
         )
         for one in found
     ]
@@ -143,12 +152,21 @@ def test_nodes_and_zones_are_told(world, offer, serve):
     [endpoint] = world.list(ENDPOINT_SLICES)[0]["endpoints"]
     assert (endpoint["nodeName"], endpoint["zone"]) == ("n1", "east")
     target = world.get(PODS, "a")["metadata"]["uid"]
-    assert endpoint["targetRef"] == {"kind": "Pod", "namespace": "default", "name": "a", "uid": target}
+    assert endpoint["targetRef"] == {
+        "kind": "Pod",
+        "namespace": "default",
+        "name": "a",
+        "uid": target,
+    }
 
 
 def test_a_slice_holds_a_hundred(world, offer, template):
     offer(ports=[{"port": 80}])
-    world.create(DEPLOYMENTS, "web", {"replicas": 150, "selector": {"matchLabels": {"app": "web"}}, "template": template()})
+    world.create(
+        DEPLOYMENTS,
+        "web",
+        {"replicas": 150, "selector": {"matchLabels": {"app": "web"}}, "template": template()},
+    )
     world.advance(1)
     assert sorted(len(endpoints) for _, endpoints in slices(world)) == [50, 100]
     world.patch(DEPLOYMENTS, "web", {"spec": {"replicas": 120}})
@@ -193,12 +211,15 @@ def test_the_time_of_the_last_change_is_that_of_news_from_pods(world, offer, ser
     world.advance(10)
     serve("a")
     world.advance(1)
-    marked = [world.list(row)[0]["metadata"]["annotations"][mark] for row in (ENDPOINTS, ENDPOINT_SLICES)]
+    marked = [
+        world.list(row)[0]["metadata"]["annotations"][mark] for row in (ENDPOINTS, ENDPOINT_SLICES)
+    ]
     assert marked == ["2026-01-01T00:00:11Z"] * 2
     world.delete(PODS, "a")
-    assert [mark in (world.list(row)[0]["metadata"].get("annotations") or {}) for row in (ENDPOINTS, ENDPOINT_SLICES)] == [
-        False
-    ] * 2
+    assert [
+        mark in (world.list(row)[0]["metadata"].get("annotations") or {})
+        for row in (ENDPOINTS, ENDPOINT_SLICES)
+    ] == [False] * 2
 
 
 def test_a_port_that_no_container_names_leaves_the_slice_without_ports(world, offer, serve):

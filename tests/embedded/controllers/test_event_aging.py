@@ -6,12 +6,18 @@ from pytest_kscen.objects.resources import EVENTS
 
 def begin(api, runner, chance):
     informers = Informers(api, runner.clock, chance)
-    runner.start(EventAging(Bench.of("event-aging", api, runner.clock, informers)).run(), "event-aging")
+    runner.start(
+        EventAging(Bench.of("event-aging", api, runner.clock, informers)).run(), "event-aging"
+    )
 
 
 def say(api, runner, name):
     about = {"kind": "Pod", "namespace": "default", "name": "p"}
-    return runner.call(api.create(EVENTS, {"metadata": {"name": name}, "involvedObject": about, "reason": "R"}, "default"))
+    return runner.call(
+        api.create(
+            EVENTS, {"metadata": {"name": name}, "involvedObject": about, "reason": "R"}, "default"
+        )
+    )
 
 
 def names(api, runner):

@@ -3,7 +3,11 @@ import pytest
 from pytest_kscen.kube.events import Recorder
 from pytest_kscen.objects.resources import EVENTS, NODES
 
-POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default", "uid": "u-1", "resourceVersion": "7"}}
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p", "namespace": "default", "uid": "u-1", "resourceVersion": "7"},
+}
 
 
 class Said:
@@ -47,7 +51,12 @@ def test_an_event_says_who_saw_what_when(recorder, events, runner):
         "fieldPath": "spec.containers{c}",
     }
     assert event["source"] == {"component": "kubelet", "host": "node-1"}
-    assert (event["type"], event["reason"], event["message"], event["count"]) == ("Normal", "Started", "Container started", 1)
+    assert (event["type"], event["reason"], event["message"], event["count"]) == (
+        "Normal",
+        "Started",
+        "Container started",
+        1,
+    )
     assert event["firstTimestamp"] == event["lastTimestamp"] == "2026-01-01T00:00:00Z"
 
 
@@ -57,7 +66,10 @@ def test_what_happens_again_is_counted(recorder, events, runner):
         runner.advance(10)
     (event,) = events()
     assert event["count"] == 3
-    assert (event["firstTimestamp"], event["lastTimestamp"]) == ("2026-01-01T00:00:00Z", "2026-01-01T00:00:20Z")
+    assert (event["firstTimestamp"], event["lastTimestamp"]) == (
+        "2026-01-01T00:00:00Z",
+        "2026-01-01T00:00:20Z",
+    )
 
 
 def test_a_counted_event_that_was_deleted_comes_anew(recorder, events, runner, api):
@@ -73,9 +85,15 @@ def test_the_tenth_alike_is_combined(recorder, events, runner):
     for number in range(11):
         recorder.normal(POD, "Odd", f"number {number}")
     runner.advance(1)
-    combined = [event for event in events() if event["message"].startswith("(combined from similar events): ")]
+    combined = [
+        event
+        for event in events()
+        if event["message"].startswith("(combined from similar events): ")
+    ]
     assert len(events()) == 10
-    assert [(event["message"], event["count"]) for event in combined] == [("(combined from similar events): number 10", 2)]
+    assert [(event["message"], event["count"]) for event in combined] == [
+        ("(combined from similar events): number 10", 2)
+    ]
 
 
 def test_a_flood_is_cut_and_refilled(recorder, events, runner):
@@ -106,7 +124,11 @@ def test_a_name_that_is_taken_gives_way_to_the_next(recorder, events, runner, ap
 
 
 def test_events_of_what_has_no_namespace_are_in_default(recorder, events, runner):
-    recorder.normal({"apiVersion": "v1", "kind": NODES.kind, "metadata": {"name": "n", "uid": "n"}}, "NodeReady", "m")
+    recorder.normal(
+        {"apiVersion": "v1", "kind": NODES.kind, "metadata": {"name": "n", "uid": "n"}},
+        "NodeReady",
+        "m",
+    )
     runner.advance(1)
     assert events()[0]["metadata"]["namespace"] == "default"
 

@@ -18,7 +18,15 @@ def family(world):
     """ConfigMaps that belong to each other."""
 
     def make(called, *owners, kind=CONFIG_MAP, **reference):
-        references = [{**kind, "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"], **reference} for owner in owners]
+        references = [
+            {
+                **kind,
+                "name": owner["metadata"]["name"],
+                "uid": owner["metadata"]["uid"],
+                **reference,
+            }
+            for owner in owners
+        ]
         return world.create(CONFIG_MAPS, called, metadata={"ownerReferences": references})
 
     return make
@@ -29,7 +37,10 @@ def names(world):
 
 
 def owners(world, name):
-    return [reference["name"] for reference in world.get(CONFIG_MAPS, name)["metadata"].get("ownerReferences", [])]
+    return [
+        reference["name"]
+        for reference in world.get(CONFIG_MAPS, name)["metadata"].get("ownerReferences", [])
+    ]
 
 
 def test_dependents_follow_their_owner(world, family):
@@ -87,7 +98,12 @@ def test_a_whole_tree_goes_in_the_foreground(world, family):
 def test_a_circle_comes_undone(world, family):
     one = family("one")
     two = family("two", one, blockOwnerDeletion=True)
-    reference = {**CONFIG_MAP, "name": "two", "uid": two["metadata"]["uid"], "blockOwnerDeletion": True}
+    reference = {
+        **CONFIG_MAP,
+        "name": "two",
+        "uid": two["metadata"]["uid"],
+        "blockOwnerDeletion": True,
+    }
     world.patch(CONFIG_MAPS, "one", {"metadata": {"ownerReferences": [reference]}})
     world.delete(CONFIG_MAPS, "one", propagation="Foreground")
     world.advance(5)
@@ -123,7 +139,12 @@ def test_whoever_lives_in_no_namespace_cannot_have_an_owner_in_one(world):
 
 def test_an_owner_without_a_namespace(world):
     node = world.create(NODES, "father", {})
-    reference = {"apiVersion": "v1", "kind": "Node", "name": "father", "uid": node["metadata"]["uid"]}
+    reference = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "name": "father",
+        "uid": node["metadata"]["uid"],
+    }
     world.create(CONFIG_MAPS, "child", metadata={"ownerReferences": [reference]})
     world.advance(1)
     assert names(world) == ["child"]

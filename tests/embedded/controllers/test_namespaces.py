@@ -45,18 +45,35 @@ def test_pods_go_before_everything_else(world, doomed):
 
 
 def test_what_holds_it_is_told_in_its_conditions(world, doomed):
-    world.create(CONFIG_MAPS, "held", namespace=doomed, metadata={"finalizers": ["example.com/hold"]})
+    world.create(
+        CONFIG_MAPS, "held", namespace=doomed, metadata={"finalizers": ["example.com/hold"]}
+    )
     world.delete(NAMESPACES, doomed)
     world.advance(5)
-    conditions = {row["type"]: (row["status"], row["message"]) for row in world.status(NAMESPACES, doomed)["conditions"]}
+    conditions = {
+        row["type"]: (row["status"], row["message"])
+        for row in world.status(NAMESPACES, doomed)["conditions"]
+    }
     assert conditions == {
         "NamespaceDeletionDiscoveryFailure": ("False", "All resources successfully discovered"),
-        "NamespaceDeletionGroupVersionParsingFailure": ("False", "All legacy kube types successfully parsed"),
-        "NamespaceDeletionContentFailure": ("False", "All content successfully deleted, may be waiting on finalization"),
-        "NamespaceContentRemaining": ("True", "Some resources are remaining: configmaps. has 1 resource instances"),
+        "NamespaceDeletionGroupVersionParsingFailure": (
+            "False",
+            "All legacy kube types successfully parsed",
+        ),
+        "NamespaceDeletionContentFailure": (
+            "False",
+            "All content successfully deleted, may be waiting on finalization",
+        ),
+        "NamespaceContentRemaining": (
+            "True",
+            "Some resources are remaining: configmaps. has 1 resource instances",
+        ),
         "NamespaceFinalizersRemaining": (
             "True",
-            "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances",
+            (
+                "Some content in the namespace has finalizers remaining: example.com/hold in "
+                "1 resource instances"
+            ),
         ),
     }
     world.advance(60)
@@ -80,7 +97,9 @@ def define(world):
         "name": "v1",
         "served": True,
         "storage": True,
-        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+        "schema": {
+            "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        },
     }
     names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
     spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}

@@ -53,7 +53,9 @@ def test_what_goes_and_what_ends_is_given_back(cluster, api):
     pod(api, "stays")
     pod(api, "ends", "sleep 60")
     assert status(api)["used"] == {"pods": "2"}
-    with pytest.raises(Forbidden, match="exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"):
+    with pytest.raises(
+        Forbidden, match="exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"
+    ):
         pod(api, "more")
     cluster.until(lambda: status(api)["used"] == {"pods": "1"}, timeout="2m")
     assert api.get(PODS, "ends", "default")["status"]["phase"] == "Succeeded"
@@ -65,6 +67,8 @@ def test_a_changed_quota_is_counted_anew(cluster, api):
     quota(api, pods="2")
     pod(api, "p")
     cluster.advance(0)
-    api.patch(RESOURCE_QUOTAS, "q", {"spec": {"hard": {"pods": None, "count/pods": "5"}}}, "default")
+    api.patch(
+        RESOURCE_QUOTAS, "q", {"spec": {"hard": {"pods": None, "count/pods": "5"}}}, "default"
+    )
     cluster.advance(0)
     assert status(api) == {"hard": {"count/pods": "5"}, "used": {"count/pods": "1"}}

@@ -8,9 +8,20 @@ def make(site):
     """Make an object in the default namespace; what is returned changes its status."""
 
     def make_(kind, name, **parts):
-        resource = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS, "PersistentVolumeClaim": PERSISTENT_VOLUME_CLAIMS}[kind]
-        obj = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "default"}, **parts}
+        resource = {
+            "ConfigMap": CONFIG_MAPS,
+            "Secret": SECRETS,
+            "PersistentVolumeClaim": PERSISTENT_VOLUME_CLAIMS,
+        }[kind]
+        obj = {
+            "apiVersion": "v1",
+            "kind": kind,
+            "metadata": {"name": name, "namespace": "default"},
+            **parts,
+        }
         made = site.call(site.api.create(resource, obj))
-        return lambda status: site.call(site.api.update(resource, {**made, "status": status}, subresource="status"))
+        return lambda status: site.call(
+            site.api.update(resource, {**made, "status": status}, subresource="status")
+        )
 
     return make_

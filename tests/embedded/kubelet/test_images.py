@@ -64,7 +64,10 @@ class TestBuiltIn:
         site.advance(5)
         assert ended(site)[0] == code
 
-    @pytest.mark.parametrize("container", [{"image": "pause"}, {"image": "nginx", "command": ["nginx", "-g", "daemon off;"]}])
+    @pytest.mark.parametrize(
+        "container",
+        [{"image": "pause"}, {"image": "nginx", "command": ["nginx", "-g", "daemon off;"]}],
+    )
     def test_what_has_none_runs_until_it_is_stopped(self, site, container):
         site.create(container=container)
         site.advance(3600)
@@ -90,7 +93,10 @@ class TestRegistered:
         containers = [{"name": "main", "image": "app:1"}, {"name": "side", "image": "app:1"}]
         site.create("web-1", containers=containers)
         site.advance(3)
-        assert (site.log("web-1", "main"), site.log("web-1", "side")) == ("main on node-1, run 0\n", "")
+        assert (site.log("web-1", "main"), site.log("web-1", "side")) == (
+            "main on node-1, run 0\n",
+            "",
+        )
 
     def test_what_was_registered_last_is_asked_first_until_it_is_taken_back(self, site):
         async def quick(container):
@@ -117,7 +123,9 @@ class TestRegistered:
         assert ended(site) == (1, "Error")
         assert site.log() == "ValueError: no such thing\n"
 
-    @pytest.mark.parametrize("error", [Forbidden("no"), TimeoutError("nobody there"), LookupError("not today")])
+    @pytest.mark.parametrize(
+        "error", [Forbidden("no"), TimeoutError("nobody there"), LookupError("not today")]
+    )
     def test_a_program_of_the_simulations_own_may_be_refused_something(self, site, error):
         async def refused(container):
             raise error
@@ -133,7 +141,10 @@ class TestRegistered:
 
         site.images.register(own(mistaken))
         site.create(restartPolicy="Never")
-        told = r"^the actor kubelets crashed: SimulationMistake\(\"the simulated c in p failed: ValueError\('no such thing'\)\"\)$"
+        told = (
+            r"^the actor kubelets crashed: SimulationMistake\(\"the simulated c in p failed: "
+            r"ValueError\('no such thing'\)\"\)$"
+        )
         with pytest.raises(ActorCrashedError, match=told):
             site.advance(3)
 
@@ -186,12 +197,17 @@ class TestAnnotations:
         containers = [{"name": "c", "image": "app:1"}, {"name": "side", "image": "app:1"}]
         site.create(annotations=annotations, restartPolicy="Never", containers=containers)
         site.advance(5)
-        codes = [site.container(container=name)["state"]["terminated"]["exitCode"] for name in ("c", "side")]
+        codes = [
+            site.container(container=name)["state"]["terminated"]["exitCode"]
+            for name in ("c", "side")
+        ]
         assert codes == [1, 2]
 
     def test_nonsense_is_said_in_the_log(self, site):
         assert self.run(site, {"kscen.io/exit-code": "many"}) == (1, "Error")
-        words = "kscen.io/exit-code: 'many' must be a whole number, or several with commas between them"
+        words = (
+            "kscen.io/exit-code: 'many' must be a whole number, or several with commas between them"
+        )
         assert site.log() == f"ValueError: {words}\n"
 
     def test_it_stops_when_it_is_asked_to(self, site):
@@ -204,7 +220,12 @@ class TestAnnotations:
 
 class TestLogs:
     def test_the_end_of_one(self, site):
-        site.create(container={**SHELL, "command": ["sh", "-c", "echo a; sleep 5; echo b; echo -n c; sleep 1000"]})
+        site.create(
+            container={
+                **SHELL,
+                "command": ["sh", "-c", "echo a; sleep 5; echo b; echo -n c; sleep 1000"],
+            }
+        )
         site.advance(10)
         assert site.log() == "a\nb\nc"
         assert site.log(tailLines=2) == "b\nc"
@@ -215,11 +236,15 @@ class TestLogs:
         assert site.log(timestamps="true").splitlines()[0] == "2026-01-01T00:00:01.500000Z a"
 
     def test_one_that_is_not_there(self, site):
-        with pytest.raises(Exception, match='container "c" in pod "p" is waiting to start: ContainerCreating'):
+        with pytest.raises(
+            Exception, match='container "c" in pod "p" is waiting to start: ContainerCreating'
+        ):
             site.log()
         site.create()
         site.advance(3)
-        with pytest.raises(Exception, match='previous terminated container "c" in pod "p" not found'):
+        with pytest.raises(
+            Exception, match='previous terminated container "c" in pod "p" not found'
+        ):
             site.log(previous="true")
 
     def test_it_goes_with_the_pod(self, site):

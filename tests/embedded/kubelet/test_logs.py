@@ -77,7 +77,8 @@ def test_lines_are_stamped_when_they_are_begun(runner, logs):
     log.write("o")
     later(runner, lambda: log.write("ne\nt"), lambda: log.write("wo\nthree\n"), log.end)
     assert "".join(piece for piece, _ in read(runner, follow(logs, timestamps="true"))) == (
-        "2026-01-01T00:00:00.000000Z one\n2026-01-01T00:00:01.000000Z two\n2026-01-01T00:00:02.000000Z three\n"
+        "2026-01-01T00:00:00.000000Z one\n2026-01-01T00:00:01.000000Z "
+        "two\n2026-01-01T00:00:02.000000Z three\n"
     )
 
 

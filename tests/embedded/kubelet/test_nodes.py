@@ -19,7 +19,12 @@ class TestNode:
     def test_it_registers_itself_ready(self, site):
         node = site.node()
         assert node["metadata"]["labels"]["kubernetes.io/hostname"] == "node-1"
-        assert node["status"]["capacity"] == {"cpu": "8", "ephemeral-storage": "100Gi", "memory": "32Gi", "pods": "110"}
+        assert node["status"]["capacity"] == {
+            "cpu": "8",
+            "ephemeral-storage": "100Gi",
+            "memory": "32Gi",
+            "pods": "110",
+        }
         assert [(one["type"], one["status"]) for one in node["status"]["conditions"]] == [
             ("MemoryPressure", "False"),
             ("DiskPressure", "False"),
@@ -37,7 +42,11 @@ class TestNode:
 
     def test_its_lease_is_renewed_every_ten_seconds(self, site):
         owner = lease(site)["metadata"]["ownerReferences"][0]
-        assert (owner["kind"], owner["name"], owner["uid"]) == ("Node", "node-1", site.node()["metadata"]["uid"])
+        assert (owner["kind"], owner["name"], owner["uid"]) == (
+            "Node",
+            "node-1",
+            site.node()["metadata"]["uid"],
+        )
         site.advance(25)
         assert lease(site)["spec"] == {
             "holderIdentity": "node-1",
@@ -50,7 +59,10 @@ class TestNode:
         assert condition(site.node(), "Ready")["lastHeartbeatTime"] == "2026-01-01T00:00:00Z"
         site.advance(2)
         ready = condition(site.node(), "Ready")
-        assert (ready["lastHeartbeatTime"], ready["lastTransitionTime"]) == ("2026-01-01T00:05:00Z", "2026-01-01T00:00:00Z")
+        assert (ready["lastHeartbeatTime"], ready["lastTransitionTime"]) == (
+            "2026-01-01T00:05:00Z",
+            "2026-01-01T00:00:00Z",
+        )
 
     def test_and_not_in_between(self, site):
         before = site.node()["metadata"]["resourceVersion"]
@@ -60,12 +72,20 @@ class TestNode:
     def test_and_sooner_when_it_has_changed(self, site):
         site.create()
         site.advance(11)
-        assert [image["names"] for image in site.node()["status"]["images"]] == [["docker.io/library/app:1"]]
+        assert [image["names"] for image in site.node()["status"]["images"]] == [
+            ["docker.io/library/app:1"]
+        ]
 
     def test_what_others_say_of_readiness_does_not_last(self, site):
         node = site.node()
         conditions = [{**one, "status": "Unknown"} for one in node["status"]["conditions"]]
-        site.call(site.api.update(NODES, {**node, "status": {**node["status"], "conditions": conditions}}, subresource="status"))
+        site.call(
+            site.api.update(
+                NODES,
+                {**node, "status": {**node["status"], "conditions": conditions}},
+                subresource="status",
+            )
+        )
         site.advance(10)
         assert is_true(site.node(), "Ready")
 
@@ -90,10 +110,20 @@ class TestAdoption:
         assert site.status()["podIP"] == "10.9.0.1"
 
     def test_what_it_was_made_with_stays(self, site):
-        make_node(site, "small", status={"allocatable": {"cpu": "2", "pods": "1"}, "capacity": {"cpu": "4", "pods": "1"}})
+        make_node(
+            site,
+            "small",
+            status={
+                "allocatable": {"cpu": "2", "pods": "1"},
+                "capacity": {"cpu": "4", "pods": "1"},
+            },
+        )
         site.advance(0)
         status = site.node("small")["status"]
-        assert (status["allocatable"], status["capacity"]) == ({"cpu": "2", "pods": "1"}, {"cpu": "4", "pods": "1"})
+        assert (status["allocatable"], status["capacity"]) == (
+            {"cpu": "2", "pods": "1"},
+            {"cpu": "4", "pods": "1"},
+        )
 
     def test_pods_that_were_bound_before_start(self, site):
         site.create(node="late")
@@ -109,7 +139,9 @@ class TestAdoption:
         site.advance(30)
         assert "node-1" not in site.machines
         assert lease(site)["spec"]["renewTime"] == renewed
-        assert not any(node["metadata"]["name"] == "node-1" for node in site.call(site.api.list(NODES)).items)
+        assert not any(
+            node["metadata"]["name"] == "node-1" for node in site.call(site.api.list(NODES)).items
+        )
 
     def test_and_comes_back_with_it(self, site):
         before = site.machines["node-1"].machine_id
@@ -144,7 +176,11 @@ class TestPower:
         assert site.status()["phase"] == "Running"
         assert container["restartCount"] == 1
         lost = container["lastState"]["terminated"]
-        assert (lost["exitCode"], lost["reason"], lost["finishedAt"]) == (255, "Unknown", "2026-01-01T00:01:05Z")
+        assert (lost["exitCode"], lost["reason"], lost["finishedAt"]) == (
+            255,
+            "Unknown",
+            "2026-01-01T00:01:05Z",
+        )
         assert site.status()["podIP"] == "10.128.0.2"
         assert site.node()["status"]["nodeInfo"]["bootID"] != first
         assert [reason for reason, _ in site.events("node-1")][-2:] == ["Starting", "Rebooted"]
@@ -185,7 +221,10 @@ class TestPower:
 
 class TestReach:
     def test_containers_run_on_unseen(self, site):
-        site.create(container={"image": "busybox", "command": ["sh", "-c", "sleep 10; exit 1"]}, restartPolicy="Never")
+        site.create(
+            container={"image": "busybox", "command": ["sh", "-c", "sleep 10; exit 1"]},
+            restartPolicy="Never",
+        )
         site.advance(5)
         site.machines.cut_off("node-1")
         site.advance(60)

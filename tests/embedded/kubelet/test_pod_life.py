@@ -44,7 +44,10 @@ class TestStart:
             "PodScheduled": "True",
         }
         ready = next(one for one in status["conditions"] if one["type"] == "Ready")
-        assert (ready["reason"], ready["message"]) == ("ContainersNotReady", "containers with unready status: [c]")
+        assert (ready["reason"], ready["message"]) == (
+            "ContainersNotReady",
+            "containers with unready status: [c]",
+        )
 
     def test_what_is_said_when_it_runs(self, site):
         site.create()
@@ -54,14 +57,21 @@ class TestStart:
         assert set(conditions(status).values()) == {"True"}
         container = site.container()
         assert container["state"] == {"running": {"startedAt": "2026-01-01T00:00:01Z"}}
-        assert (container["ready"], container["started"], container["restartCount"]) == (True, True, 0)
+        assert (container["ready"], container["started"], container["restartCount"]) == (
+            True,
+            True,
+            0,
+        )
         assert container["image"] == "docker.io/library/app:1"
         assert container["containerID"].startswith("containerd://")
         assert site.events() == [
             ("Pulling", 'Pulling image "app:1"'),
             (
                 "Pulled",
-                'Successfully pulled image "app:1" in 800ms (800ms including waiting). Image size: 10000000 bytes.',
+                (
+                    'Successfully pulled image "app:1" in 800ms (800ms including waiting). '
+                    "Image size: 10000000 bytes."
+                ),
             ),
             ("Created", "Container created"),
             ("Started", "Container started"),
@@ -71,7 +81,11 @@ class TestStart:
         for name in "abc":
             site.create(name)
         site.advance(2)
-        assert [site.status(name)["podIP"] for name in "abc"] == ["10.128.0.1", "10.128.0.2", "10.128.0.3"]
+        assert [site.status(name)["podIP"] for name in "abc"] == [
+            "10.128.0.1",
+            "10.128.0.2",
+            "10.128.0.3",
+        ]
         site.delete("a", grace_period=0)
         site.create("d")
         site.advance(2)
@@ -86,7 +100,10 @@ class TestStart:
         site.create(readinessGates=[{"conditionType": "example.com/gate"}])
         site.advance(2)
         ready = next(one for one in site.status()["conditions"] if one["type"] == "Ready")
-        assert ready["message"] == 'corresponding condition of pod readiness gate "example.com/gate" does not exist.'
+        assert (
+            ready["message"]
+            == 'corresponding condition of pod readiness gate "example.com/gate" does not exist.'
+        )
         gate = {"type": "example.com/gate", "status": "True"}
         status = {**site.status(), "conditions": [*site.status()["conditions"], gate]}
         site.call(site.api.update(PODS, {**site.pod(), "status": status}, subresource="status"))
@@ -114,16 +131,28 @@ class TestStart:
             {},
             {"container": sh("exit 1")},
             {"container": sh("exit 0"), "restartPolicy": "Never"},
-            {"initContainers": [{"name": "i", **sh("true")}, {"name": "s", "image": "app:1", "restartPolicy": "Always"}]},
+            {
+                "initContainers": [
+                    {"name": "i", **sh("true")},
+                    {"name": "s", "image": "app:1", "restartPolicy": "Always"},
+                ]
+            },
             {"container": {"image": "registry.invalid/app:1"}},
             {"volumes": [{"name": "v", "configMap": {"name": "missing"}}]},
-            {"container": {"image": "app:1", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}}},
+            {
+                "container": {
+                    "image": "app:1",
+                    "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}},
+                }
+            },
         ],
     )
     def test_what_has_not_changed_is_not_written(self, site, spec):
         site.create(**spec)
         site.advance(4)
-        written = site.call(site.api.patch(PODS, "p", {"metadata": {"labels": {"a": "b"}}}, "default"))
+        written = site.call(
+            site.api.patch(PODS, "p", {"metadata": {"labels": {"a": "b"}}}, "default")
+        )
         site.advance(0)
         assert site.pod()["metadata"]["resourceVersion"] == written["metadata"]["resourceVersion"]
 
@@ -131,7 +160,11 @@ class TestStart:
 class TestEnd:
     @pytest.mark.parametrize(
         ("script", "phase", "code", "reason"),
-        [("exit 0", "Succeeded", 0, "Completed"), ("sleep 5; exit 3", "Failed", 3, "Error"), ("nonsense", "Failed", 127, "Error")],
+        [
+            ("exit 0", "Succeeded", 0, "Completed"),
+            ("sleep 5; exit 3", "Failed", 3, "Error"),
+            ("nonsense", "Failed", 127, "Error"),
+        ],
     )
     def test_by_itself(self, site, script, phase, code, reason):
         site.create(container=sh(script), restartPolicy="Never")
@@ -140,13 +173,19 @@ class TestEnd:
         assert status["phase"] == phase
         assert (ended["exitCode"], ended["reason"]) == (code, reason)
         ready = next(one for one in status["conditions"] if one["type"] == "Ready")
-        assert (ready["status"], ready["reason"]) == ("False", "PodCompleted" if phase == "Succeeded" else "PodFailed")
+        assert (ready["status"], ready["reason"]) == (
+            "False",
+            "PodCompleted" if phase == "Succeeded" else "PodFailed",
+        )
 
     def test_its_times_are_told(self, site):
         site.create(container=sh("sleep 5"), restartPolicy="Never")
         site.advance(10)
         ended = site.container()["state"]["terminated"]
-        assert (ended["startedAt"], ended["finishedAt"]) == ("2026-01-01T00:00:01Z", "2026-01-01T00:00:06Z")
+        assert (ended["startedAt"], ended["finishedAt"]) == (
+            "2026-01-01T00:00:01Z",
+            "2026-01-01T00:00:06Z",
+        )
 
     def test_a_deletion_lets_a_server_stop_at_once(self, site):
         site.create()
@@ -249,7 +288,9 @@ class TestEnd:
         assert site.until(lambda: not site.exists()) == 2
 
     def test_pre_stop_sleep_comes_first(self, site):
-        site.create(container={"image": "app:1", "lifecycle": {"preStop": {"sleep": {"seconds": 5}}}})
+        site.create(
+            container={"image": "app:1", "lifecycle": {"preStop": {"sleep": {"seconds": 5}}}}
+        )
         site.advance(2)
         site.delete()
         assert site.until(lambda: not site.exists()) == 7.5
@@ -263,7 +304,10 @@ class TestEnd:
         assert ("DeadlineExceeded", status["message"]) in site.events()
 
     def test_the_last_words_of_a_log(self, site):
-        site.create(container=sh("echo boom; exit 1", terminationMessagePolicy="FallbackToLogsOnError"), restartPolicy="Never")
+        site.create(
+            container=sh("echo boom; exit 1", terminationMessagePolicy="FallbackToLogsOnError"),
+            restartPolicy="Never",
+        )
         site.advance(3)
         assert site.container()["state"]["terminated"]["message"] == "boom\n"
 
@@ -277,7 +321,10 @@ class TestEnd:
 class TestRestart:
     def test_back_off_doubles_to_five_minutes(self, site):
         site.create(container=sh("exit 1"))
-        starts = [site.until(lambda count=count: site.container()["restartCount"] == count, timeout=1000) for count in range(1, 9)]
+        starts = [
+            site.until(lambda count=count: site.container()["restartCount"] == count, timeout=1000)
+            for count in range(1, 9)
+        ]
         assert [round(later - earlier, 1) for earlier, later in itertools.pairwise(starts)] == [
             10.3, 20.3, 40.3, 80.3, 160.3, 300.3, 300.3
         ]  # fmt: skip
@@ -296,7 +343,10 @@ class TestRestart:
             "message": f"back-off 10s restarting failed container=c pod={where}",
         }
         assert container["lastState"]["terminated"]["exitCode"] == 1
-        assert ("BackOff", f"Back-off restarting failed container c in pod {where}") in site.events()
+        assert (
+            "BackOff",
+            f"Back-off restarting failed container c in pod {where}",
+        ) in site.events()
 
     def test_ten_good_minutes_forgive(self, site):
         site.create(annotations={"kscen.io/exit-after": "601s"})
@@ -348,7 +398,9 @@ class TestInitContainers:
         assert site.container(container="one")["ready"] is True
         assert "running" in site.container(container="two")["state"]
         assert site.container()["state"] == {"waiting": {"reason": "PodInitializing"}}
-        initialized = next(one for one in site.status()["conditions"] if one["type"] == "Initialized")
+        initialized = next(
+            one for one in site.status()["conditions"] if one["type"] == "Initialized"
+        )
         assert initialized["message"] == "containers with incomplete status: [two]"
         assert running_at(site) == round(0.4 + (0.8 + 0.3 + 10) + (0.3 + 10) + 0.8 + 0.3, 6)
 
@@ -382,7 +434,9 @@ class TestWhatIsMissing:
         site.advance(1)
         waiting = site.container()["state"]["waiting"]
         assert waiting["reason"] == "ImagePullBackOff"
-        assert waiting["message"].startswith('Back-off pulling image "app:1": ErrImagePull: failed to pull')
+        assert waiting["message"].startswith(
+            'Back-off pulling image "app:1": ErrImagePull: failed to pull'
+        )
         give_back()
         assert running_at(site) == round(0.4 + 0.8 + 10 + 0.8 + 0.3, 6)
 
@@ -419,7 +473,10 @@ class TestWhatIsMissing:
             volumes=[{"name": "v", "configMap": {"name": "settings"}}],
         )
         site.advance(2)
-        assert site.events()[0] == ("FailedMount", 'MountVolume.SetUp failed for volume "v" : configmap "settings" not found')
+        assert site.events()[0] == (
+            "FailedMount",
+            'MountVolume.SetUp failed for volume "v" : configmap "settings" not found',
+        )
         make("ConfigMap", "settings", data={"color": "blue\n"})
         assert running_at(site) == 0.5 + 1 + 2 + 1.5
         assert site.log() == "blue\n"
@@ -430,8 +487,14 @@ class TestWhatIsMissing:
         site.advance(60)
         assert site.status()["phase"] == "Pending"
         assert site.events()[0][0] == "FailedMount"
-        assert site.events()[0][1].endswith('failed to fetch PVC from API server: persistentvolumeclaim "data" not found')
-        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "volumeName": "pv"}
+        assert site.events()[0][1].endswith(
+            'failed to fetch PVC from API server: persistentvolumeclaim "data" not found'
+        )
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "volumeName": "pv",
+        }
         made = make("PersistentVolumeClaim", "data", spec=spec)
         site.advance(1)
         assert site.events()[-1][1].endswith("error processing PVC default/data: PVC is not bound")
@@ -448,7 +511,10 @@ class TestEnvironment:
             {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
             {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
             {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
-            {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "requests.cpu", "divisor": "1m"}}},
+            {
+                "name": "CPU",
+                "valueFrom": {"resourceFieldRef": {"resource": "requests.cpu", "divisor": "1m"}},
+            },
         ]
         script = "echo $PLAIN $JOINED $POD $IP $NODE $CPU $S_TOKEN $HOSTNAME; sleep 1000"
         container = sh(script, env=env, resources={"requests": {"cpu": "250m"}})
@@ -458,7 +524,11 @@ class TestEnvironment:
         assert site.log() == "x x-$(UNKNOWN)-$(PLAIN) p 10.128.0.1 node-1 250 t p\n"
 
     def test_commands_know_them(self, site):
-        container = {"image": "busybox", "command": ["echo", "$(WHO)"], "env": [{"name": "WHO", "value": "me"}]}
+        container = {
+            "image": "busybox",
+            "command": ["echo", "$(WHO)"],
+            "env": [{"name": "WHO", "value": "me"}],
+        }
         site.create(container=container, restartPolicy="Never")
         site.advance(2)
         assert site.log() == "me\n"
@@ -489,9 +559,9 @@ class TestRefusal:
         site.create(nodeSelector={"disk": "fast"})
         site.advance(1)
         assert site.status()["reason"] == "NodeAffinity"
-        assert (
-            site.status()["message"]
-            == "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
+        assert site.status()["message"] == (
+            "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's "
+            "node affinity/selector"
         )
 
     def test_a_port_that_is_taken(self, site):

@@ -24,7 +24,13 @@ def crashing(code):
 
 def record(name, state, last=None, *, init=False, **spec):
     begun = "running" in state or "terminated" in state or last
-    made = Record({"name": name, "image": "app:1", **spec}, name, is_init=init, state=state, last_state=last or {})
+    made = Record(
+        {"name": name, "image": "app:1", **spec},
+        name,
+        is_init=init,
+        state=state,
+        last_state=last or {},
+    )
     made.id = "containerd://1" if begun else ""
     made.started = "running" in state
     made.ready = made.started or (init and state.get("terminated", {}).get("exitCode") == 0)
@@ -32,7 +38,11 @@ def record(name, state, last=None, *, init=False, **spec):
 
 
 def pod(policy="Always", phase="Pending", **spec):
-    return {"metadata": {"name": "p", "uid": "u"}, "spec": {"restartPolicy": policy, **spec}, "status": {"phase": phase}}
+    return {
+        "metadata": {"name": "p", "uid": "u"},
+        "spec": {"restartPolicy": policy, **spec},
+        "status": {"phase": phase},
+    }
 
 
 def facts(*records, **more):
@@ -71,14 +81,22 @@ def test_the_phase_that_containers_make(policy, mains, phase):
     ],
 )
 def test_the_phase_while_init_containers_run(policy, init, phase):
-    assert phase_of(pod(policy), facts(record("i", *init, init=True), record("c", WAITING))) == phase
+    assert (
+        phase_of(pod(policy), facts(record("i", *init, init=True), record("c", WAITING))) == phase
+    )
 
 
 def test_once_over_a_pod_has_ended_one_way_or_the_other():
     assert phase_of(pod(), facts(record("c", ended(0)), over=True)) == "Succeeded"
     assert phase_of(pod(), facts(record("c", ended(137)), over=True)) == "Failed"
     assert phase_of(pod(), facts(record("c", WAITING), over=True)) == "Failed"
-    assert phase_of(pod(), facts(record("c", ended(0)), over=True, verdict=Verdict("DeadlineExceeded", "late"))) == "Failed"
+    assert (
+        phase_of(
+            pod(),
+            facts(record("c", ended(0)), over=True, verdict=Verdict("DeadlineExceeded", "late")),
+        )
+        == "Failed"
+    )
 
 
 def test_what_has_ended_does_not_come_back():
@@ -86,7 +104,9 @@ def test_what_has_ended_does_not_come_back():
 
 
 def test_what_is_not_known_when_all_is_over_has_failed():
-    status = status_of(pod(), facts(record("a", ended(0)), record("b", WAITING, ended(1)), over=True), NOW)
+    status = status_of(
+        pod(), facts(record("a", ended(0)), record("b", WAITING, ended(1)), over=True), NOW
+    )
     states = [one["state"]["terminated"].get("reason") for one in status["containerStatuses"]]
     assert states == [None, "ContainerStatusUnknown"]
 
@@ -100,13 +120,21 @@ def test_what_is_not_known_when_all_is_over_has_failed():
         ({}, "Never", 1, False),
         ({"restartPolicy": "Never"}, "Always", 1, False),
         (
-            {"restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]},
+            {
+                "restartPolicyRules": [
+                    {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}
+                ]
+            },
             "Never",
             42,
             True,
         ),
         (
-            {"restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "NotIn", "values": [42]}}]},
+            {
+                "restartPolicyRules": [
+                    {"action": "Restart", "exitCodes": {"operator": "NotIn", "values": [42]}}
+                ]
+            },
             "Never",
             42,
             False,
@@ -128,7 +156,8 @@ def test_back_off_begins_anew_after_ten_good_minutes():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.8, "800ms"), (1, "1s"), (10, "10s"), (80, "1m20s"), (300, "5m0s"), (3725.5, "1h2m5.5s")]
+    ("seconds", "text"),
+    [(0.8, "800ms"), (1, "1s"), (10, "10s"), (80, "1m20s"), (300, "5m0s"), (3725.5, "1h2m5.5s")],
 )
 def test_how_go_writes_a_duration(seconds, text):
     assert go_duration(seconds) == text

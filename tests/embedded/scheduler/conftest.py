@@ -20,5 +20,7 @@ def hall(api, runner):
 @pytest.fixture(params=["one by one", "table", "columns"])
 def rig(api, runner, request, monkeypatch):
     """In a small cluster; in a large one with few pods that matter; with many."""
-    monkeypatch.setattr(topology_counts, "FEW", -1 if request.param == "columns" else topology_counts.FEW)
+    monkeypatch.setattr(
+        topology_counts, "FEW", -1 if request.param == "columns" else topology_counts.FEW
+    )
     return Rig(api, runner, large=64 if request.param == "one by one" else 1)

@@ -30,7 +30,12 @@ class Hall:
         self.scheduler = Scheduler(bench, chance.stream("scheduler"), **options)
         binder = PersistentVolumes(Bench.of("binder", api, runner.clock, informers))
         provisioner = Provisioner(Bench.of("provisioner", api, runner.clock, informers))
-        actors = [("informers", informers), ("scheduler", self.scheduler), ("binder", binder), ("provisioner", provisioner)]
+        actors = [
+            ("informers", informers),
+            ("scheduler", self.scheduler),
+            ("binder", binder),
+            ("provisioner", provisioner),
+        ]
         for name, actor in actors:
             runner.start(actor.run(), name)
 
@@ -40,12 +45,36 @@ class Hall:
     def ask(self, coroutine):
         return self.runner.ask(coroutine)
 
-    def node(self, name, *, cpu="4", memory="8Gi", pods="110", labels=None, taints=(), unschedulable=False):
+    def node(
+        self,
+        name,
+        *,
+        cpu="4",
+        memory="8Gi",
+        pods="110",
+        labels=None,
+        taints=(),
+        unschedulable=False,
+    ):
         amounts = {"cpu": cpu, "memory": memory, "pods": pods}
-        spec = {**({"taints": list(taints)} if taints else {}), **({"unschedulable": True} if unschedulable else {})}
+        spec = {
+            **({"taints": list(taints)} if taints else {}),
+            **({"unschedulable": True} if unschedulable else {}),
+        }
         metadata = {"name": name, "labels": labels or {}}
         status = {"capacity": amounts, "allocatable": amounts}
-        self.ask(self.api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": status}))
+        self.ask(
+            self.api.create(
+                NODES,
+                {
+                    "apiVersion": "v1",
+                    "kind": "Node",
+                    "metadata": metadata,
+                    "spec": spec,
+                    "status": status,
+                },
+            )
+        )
         self.advance()
 
     def nodes_named(self, *names, **parts):
@@ -58,11 +87,32 @@ class Hall:
 
     def pod(self, name="p", *, cpu=None, labels=None, owner=None, container=None, **spec):
         requests = {"resources": {"requests": {"cpu": cpu}}} if cpu else {}
-        owners = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}] if owner else []
-        metadata = {"name": name, "namespace": "default", "labels": labels or {}, "ownerReferences": owners}
+        owners = (
+            [
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "ReplicaSet",
+                    "name": owner,
+                    "uid": owner,
+                    "controller": True,
+                }
+            ]
+            if owner
+            else []
+        )
+        metadata = {
+            "name": name,
+            "namespace": "default",
+            "labels": labels or {},
+            "ownerReferences": owners,
+        }
         containers = [{"name": "c", "image": "app:1", **requests, **(container or {})}]
         spec = {"containers": containers, **spec}
-        self.ask(self.api.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
+        self.ask(
+            self.api.create(
+                PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+            )
+        )
         self.advance()
         return self.where(name)
 
@@ -88,8 +138,18 @@ class Hall:
         self.advance()
 
     def volume(self, name="pv", **spec):
-        spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}, **spec}
-        obj = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
+        spec = {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "hostPath": {"path": "/x"},
+            **spec,
+        }
+        obj = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": name},
+            "spec": spec,
+        }
         self.ask(self.api.create(PERSISTENT_VOLUMES, obj))
         self.advance()
 
@@ -98,18 +158,33 @@ class Hall:
         self.advance()
 
     def claim(self, name="data", cls=""):
-        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": cls}
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "storageClassName": cls,
+        }
         metadata = {"name": name, "namespace": "default"}
-        obj = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+        obj = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": metadata,
+            "spec": spec,
+        }
         self.ask(self.api.create(PERSISTENT_VOLUME_CLAIMS, obj))
         self.advance()
 
     def claim_volume(self, name="data"):
         try:
-            return self.ask(self.api.get(PERSISTENT_VOLUME_CLAIMS, name, "default"))["spec"].get("volumeName")
+            return self.ask(self.api.get(PERSISTENT_VOLUME_CLAIMS, name, "default"))["spec"].get(
+                "volumeName"
+            )
         except NotFound:
             return None
 
     def events(self, name="p"):
         events = self.ask(self.api.list(EVENTS)).items
-        return [(event["reason"], event["message"]) for event in events if event["involvedObject"]["name"] == name]
+        return [
+            (event["reason"], event["message"])
+            for event in events
+            if event["involvedObject"]["name"] == name
+        ]

@@ -1,4 +1,6 @@
-"""Plugins by themselves: a snapshot with nodes and pods, and a plugin that is asked of each node, in either of its ways."""
+"""Plugins by themselves: a snapshot with nodes and pods, and a plugin that is asked of each
+node, in either of its ways.
+"""
 
 import numpy as np
 
@@ -14,12 +16,16 @@ GI, MI = 1024**3, 1024**2
 
 def pod(name="p", *, requests=None, labels=None, owner=None, container=None, **spec):
     resources = {"resources": {"requests": requests}} if requests else {}
-    containers = spec.pop("containers", None) or [{"name": "c", "image": "app", **resources, **(container or {})}]
+    containers = spec.pop("containers", None) or [
+        {"name": "c", "image": "app", **resources, **(container or {})}
+    ]
     metadata = {"name": name, "namespace": "default", "uid": name, "labels": labels or {}}
     return PodInfo({"metadata": metadata, "spec": {"containers": containers, **spec}})
 
 
-def node(name, *, cpu="4", memory="8Gi", pods="110", labels=None, taints=(), images=(), more=None, **spec):
+def node(
+    name, *, cpu="4", memory="8Gi", pods="110", labels=None, taints=(), images=(), more=None, **spec
+):
     amounts = {"cpu": cpu, "memory": memory, "pods": pods, **(more or {})}
     listed = [{"names": [image], "sizeBytes": size} for image, size in images]
     return {
@@ -62,8 +68,12 @@ class Stage:
             return answer
         found = [self.plugin.filter(state, one, node) for node in nodes]
         if overrides(self.plugin, "filter_many"):
-            wrong = self.plugin.filter_many(state, one, self.snapshot.table, self.snapshot.table.order)
-            assert [status is not None for status in found] == ([False] * len(nodes) if wrong is None else wrong.tolist())
+            wrong = self.plugin.filter_many(
+                state, one, self.snapshot.table, self.snapshot.table.order
+            )
+            assert [status is not None for status in found] == (
+                [False] * len(nodes) if wrong is None else wrong.tolist()
+            )
         return [status and status.message for status in found]
 
     def scores(self, one):

@@ -1,4 +1,6 @@
-"""One plugin with a cluster that a test lays out: nodes and pods are put where they are to be, no scheduler decides."""
+"""One plugin with a cluster that a test lays out: nodes and pods are put where they are to be,
+no scheduler decides.
+"""
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.embedded.child_tasks import Brood
@@ -46,14 +48,19 @@ class Rig:
         self.runner.advance(0)
 
     def namespace(self, name, **labels):
-        self.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+        self.create(
+            NAMESPACES,
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}},
+        )
 
     def node(self, name, *, taints=(), **labels):
         labels = {key.replace("__", "/").replace("_", "."): value for key, value in labels.items()}
         amounts = {"cpu": "4", "memory": "8Gi", "pods": "110"}
         metadata = {"name": name, "labels": {"host": name, **labels}}
         status = {"capacity": amounts, "allocatable": amounts}
-        self.snapshot.see_node(name, {"metadata": metadata, "spec": {"taints": list(taints)}, "status": status})
+        self.snapshot.see_node(
+            name, {"metadata": metadata, "spec": {"taints": list(taints)}, "status": status}
+        )
 
     def zones(self, **counts):
         """Nodes a1, a2, b1, … as many as each zone is to have."""
@@ -61,8 +68,16 @@ class Rig:
             for number in range(1, count + 1):
                 self.node(f"{zone}{number}", zone=zone)
 
-    def pod(self, name="p", on="", *, labels=None, namespace="default", going=False, meta=None, **spec):
-        metadata = {"name": name, "namespace": namespace, "uid": f"{namespace}/{name}", "labels": labels or {}, **(meta or {})}
+    def pod(
+        self, name="p", on="", *, labels=None, namespace="default", going=False, meta=None, **spec
+    ):
+        metadata = {
+            "name": name,
+            "namespace": namespace,
+            "uid": f"{namespace}/{name}",
+            "labels": labels or {},
+            **(meta or {}),
+        }
         if going:
             metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         pod = PodInfo({"metadata": metadata, "spec": {"containers": [{"name": "c"}], **spec}})
@@ -82,11 +97,15 @@ class Rig:
             wrong = plugin.filter_many(state, pod, table, rows_of(nodes))
             refused = [False] * len(nodes) if wrong is None else wrong.tolist()
             assert refused == [status is not None for status in statuses.values()]
-        return {name: status.message if (status := statuses[name]) else "" for name in sorted(statuses)}
+        return {
+            name: status.message if (status := statuses[name]) else "" for name in sorted(statuses)
+        }
 
     def passed(self, plugin, pod):
         """The nodes that will do."""
-        return " ".join(name for name, said in self.filtered(plugin, pod).items() if said in {"", SKIPPED})
+        return " ".join(
+            name for name, said in self.filtered(plugin, pod).items() if said in {"", SKIPPED}
+        )
 
     def scored(self, plugin, pod, names=""):
         """The raw and the final score of each node."""
@@ -102,4 +121,6 @@ class Rig:
             many = plugin.score_many(state, pod, table, rows_of(nodes))
             assert many.tolist() == raw
             assert plugin.normalize_many(state, pod, many).tolist() == final
-        return dict(sorted(zip((node.name for node in nodes), zip(raw, final, strict=True), strict=True)))
+        return dict(
+            sorted(zip((node.name for node in nodes), zip(raw, final, strict=True), strict=True))
+        )

@@ -1,4 +1,5 @@
-"""The real kube-scheduler places pods one by one, and we say each time which nodes are best: it must choose one of them.
+"""The real kube-scheduler places pods one by one, and we say each time which nodes are best: it
+must choose one of them.
 
 Where it finds none, we must say the same words. What it chose is what we go on from.
 """
@@ -31,23 +32,43 @@ pytestmark = pytest.mark.controlplane
 NODE_COUNT, POD_COUNT, PATIENCE = 12, 60, 60
 
 
-HARD, SOFT = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
+HARD, SOFT = (
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "preferredDuringSchedulingIgnoredDuringExecution",
+)
 CARED_FOR = {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}
 BIG = {"matchExpressions": [{"key": "size", "operator": "Gt", "values": ["4"]}]}
-SHAPE = [{"utilization": 0, "score": 10}, {"utilization": 40, "score": 3}, {"utilization": 100, "score": 8}]
+SHAPE = [
+    {"utilization": 0, "score": 10},
+    {"utilization": 40, "score": 3},
+    {"utilization": 100, "score": 8},
+]
 WEIGHTS = [{"name": "cpu", "weight": 3}, {"name": "memory", "weight": 1}]
-SPREAD = [{"maxSkew": 2, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}]
+SPREAD = [
+    {
+        "maxSkew": 2,
+        "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "ScheduleAnyway",
+    }
+]
 
 
 def args(name, **fields):
-    return {"name": name, "args": {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": f"{name}Args", **fields}}
+    return {
+        "name": name,
+        "args": {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": f"{name}Args", **fields},
+    }
 
 
 PROFILES = [
     {"schedulerName": "default-scheduler"},
     {
         "schedulerName": "most",
-        "pluginConfig": [args("NodeResourcesFit", scoringStrategy={"type": "MostAllocated", "resources": WEIGHTS})],
+        "pluginConfig": [
+            args(
+                "NodeResourcesFit", scoringStrategy={"type": "MostAllocated", "resources": WEIGHTS}
+            )
+        ],
         "plugins": {"score": {"disabled": [{"name": "NodeResourcesBalancedAllocation"}]}},
     },
     {
@@ -63,7 +84,12 @@ PROFILES = [
             )
         ],
         "plugins": {
-            "multiPoint": {"enabled": [{"name": "TaintToleration", "weight": 1}, {"name": "NodeResourcesFit", "weight": 9}]}
+            "multiPoint": {
+                "enabled": [
+                    {"name": "TaintToleration", "weight": 1},
+                    {"name": "NodeResourcesFit", "weight": 9},
+                ]
+            }
         },
     },
     {
@@ -104,11 +130,20 @@ class Rival:
     def __init__(self):
         self.runner = WallRunner()
         self.processes, layout = starting.start(self.runner)
-        os.kill(self.processes.pid("kube-controller-manager"), signal.SIGSTOP)  # which would miss the nodes' heartbeats
-        self.connection = Connection(access_of(configuration_of(layout.kubeconfig)), self.runner.clock)
+        os.kill(
+            self.processes.pid("kube-controller-manager"), signal.SIGSTOP
+        )  # which would miss the nodes' heartbeats
+        self.connection = Connection(
+            access_of(configuration_of(layout.kubeconfig)), self.runner.clock
+        )
         self.api = RemoteApi(self.connection)
         for number in range(3):
-            self.ask(self.api.create(PRIORITY_CLASSES, {"metadata": {"name": f"class-{number}"}, "value": number * 10}))
+            self.ask(
+                self.api.create(
+                    PRIORITY_CLASSES,
+                    {"metadata": {"name": f"class-{number}"}, "value": number * 10},
+                )
+            )
 
     def ask(self, coroutine):
         return self.runner.call(coroutine)
@@ -121,7 +156,9 @@ class Rival:
     def add_node(self, node):
         self.ask(self.api.create(NODES, node))
         taints = node["spec"].get("taints", [])
-        return self.ask(self.api.patch(NODES, node["metadata"]["name"], {"spec": {"taints": taints}}))
+        return self.ask(
+            self.api.patch(NODES, node["metadata"]["name"], {"spec": {"taints": taints}})
+        )
 
     def placed(self, pod):
         """The pod, when it has a node or has been told why not."""
@@ -142,12 +179,17 @@ class Rival:
 
 
 def has_seen_all(rival):
-    """Wait until it knows the nodes: the last has room for one pod, which it places when it has seen that one without taints.
+    """Wait until it knows the nodes: the last has room for one pod, which it places when it has
+    seen that one without taints.
 
-    How many nodes have an image is as of a node's last change: each changes once more when all are there.
-    """
+    How many nodes have an image is as of a node's last change: each changes once more when all are
+    there."""
     for node in rival.ask(rival.api.list(NODES)).items:
-        rival.ask(rival.api.patch(NODES, node["metadata"]["name"], {"metadata": {"annotations": {"all": "there"}}}))
+        rival.ask(
+            rival.api.patch(
+                NODES, node["metadata"]["name"], {"metadata": {"annotations": {"all": "there"}}}
+            )
+        )
     amounts = {"cpu": "1", "memory": "1Gi", "pods": "1"}
     labels = {HOST: "last"}
     rival.add_node(
@@ -160,14 +202,18 @@ def has_seen_all(rival):
     spec = {"containers": [{"name": "c", "image": "app:1"}], "nodeSelector": labels}
     probe = {"metadata": {"name": "probe", "namespace": "default"}, "spec": spec}
     rival.ask(rival.api.create(PODS, probe))
-    assert rival.runner.until(lambda: rival.ask(rival.api.get(PODS, "probe", "default"))["spec"].get("nodeName"), PATIENCE)
+    assert rival.runner.until(
+        lambda: rival.ask(rival.api.get(PODS, "probe", "default"))["spec"].get("nodeName"), PATIENCE
+    )
 
 
 @pytest.fixture(scope="module")
 def rival():
     written = Layout.scheduler_configuration
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Layout, "scheduler_configuration", lambda self: {**written(self), "profiles": PROFILES})
+        patch.setattr(
+            Layout, "scheduler_configuration", lambda self: {**written(self), "profiles": PROFILES}
+        )
         rival = Rival()
     yield rival
     rival.close()
@@ -196,7 +242,9 @@ class Ours:
         uid, where = pod["metadata"]["uid"], pod["spec"].get("nodeName", "")
         pods, snapshot = self.informers.of(PODS), self.scheduler._handle.snapshot
         gone = lambda: pods.get(pod["metadata"]["name"], "default") is None  # noqa: E731
-        assert self.rival.runner.until(lambda: snapshot.node_of(uid) == where if where else gone(), PATIENCE)
+        assert self.rival.runner.until(
+            lambda: snapshot.node_of(uid) == where if where else gone(), PATIENCE
+        )
 
     def close(self):
         self.task.cancel()
@@ -224,7 +272,10 @@ async def opinion(scheduler, obj):
 
 def with_priority(pod):
     """As admission will have it."""
-    return {**pod, "spec": {**pod["spec"], "priority": int(pod["spec"]["priorityClassName"][-1]) * 10}}
+    return {
+        **pod,
+        "spec": {**pod["spec"], "priority": int(pod["spec"]["priorityClassName"][-1]) * 10},
+    }
 
 
 @pytest.fixture
@@ -243,7 +294,9 @@ def ours(rival):
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("profile", [profile["schedulerName"] for profile in PROFILES])
 def test_it_chooses_one_of_our_best(rival, ours, profile, seed):
-    """Of resources, ports, taints, selectors, images, affinities to nodes and between pods, and spreading."""
+    """Of resources, ports, taints, selectors, images, affinities to nodes and between pods, and
+    spreading.
+    """
     draws = Chance(seed).stream("objects")
     rival.clear()
     for number in range(NODE_COUNT):

@@ -10,30 +10,55 @@ from pytest_kscen.embedded.scheduler.plugins.affinity_terms import Standing, ter
 from pytest_kscen.embedded.scheduler.plugins.pod_counts import Choice, Crowd, labels_of
 from pytest_kscen.embedded.scheduler.plugins.topology_counts import by_domain
 
-HARD, SOFT = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
+HARD, SOFT = (
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "preferredDuringSchedulingIgnoredDuringExecution",
+)
 NODES, ZONES, APPS, SPACES = ["n1", "n2", "n3", "n4"], ["a", "b", ""], ["db", "web", ""], ["x", "y"]
 labels = st.builds(
-    lambda app, size: {**({"app": app} if app else {}), **({"size": size} if size else {})}, *[st.sampled_from(APPS)] * 2
+    lambda app, size: {**({"app": app} if app else {}), **({"size": size} if size else {})},
+    *[st.sampled_from(APPS)] * 2,
 )
 parts = st.one_of(
     st.builds(
-        lambda values: {"key": "app", "operator": "In", "values": values}, st.sets(st.sampled_from(APPS), min_size=1).map(sorted)
+        lambda values: {"key": "app", "operator": "In", "values": values},
+        st.sets(st.sampled_from(APPS), min_size=1).map(sorted),
     ),
-    st.builds(lambda value: {"key": "size", "operator": "NotIn", "values": [value]}, st.sampled_from(APPS)),
-    st.sampled_from([{"key": "app", "operator": "Exists"}, {"key": "size", "operator": "DoesNotExist"}]),
+    st.builds(
+        lambda value: {"key": "size", "operator": "NotIn", "values": [value]}, st.sampled_from(APPS)
+    ),
+    st.sampled_from(
+        [{"key": "app", "operator": "Exists"}, {"key": "size", "operator": "DoesNotExist"}]
+    ),
 )
 selectors = st.one_of(
-    st.none(), st.builds(lambda equal, more: {"matchLabels": equal, "matchExpressions": more}, labels, st.lists(parts, max_size=2))
+    st.none(),
+    st.builds(
+        lambda equal, more: {"matchLabels": equal, "matchExpressions": more},
+        labels,
+        st.lists(parts, max_size=2),
+    ),
 )
 spaces = st.one_of(st.none(), st.frozensets(st.sampled_from(SPACES)))
-choices = st.builds(lambda names, selector, living: Choice(names, labels_of(selector), living), spaces, selectors, st.booleans())
+choices = st.builds(
+    lambda names, selector, living: Choice(names, labels_of(selector), living),
+    spaces,
+    selectors,
+    st.booleans(),
+)
 
 
 def affinity_of(terms):
     kinds = {"podAffinity": {HARD: [], SOFT: []}, "podAntiAffinity": {HARD: [], SOFT: []}}
     for kind, weight, key, selector, space in terms:
-        term = {"topologyKey": key, "labelSelector": selector, **({"namespaceSelector": space} if space is not None else {})}
-        kinds[kind][SOFT if weight else HARD].append({"weight": weight, "podAffinityTerm": term} if weight else term)
+        term = {
+            "topologyKey": key,
+            "labelSelector": selector,
+            **({"namespaceSelector": space} if space is not None else {}),
+        }
+        kinds[kind][SOFT if weight else HARD].append(
+            {"weight": weight, "podAffinityTerm": term} if weight else term
+        )
     return kinds
 
 
@@ -66,7 +91,9 @@ pods = st.builds(
 steps = st.one_of(
     st.tuples(st.just("put"), pods, st.sampled_from(NODES)),
     st.tuples(st.just("take"), st.integers(1, 6).map(str)),
-    st.tuples(st.just("node"), st.sampled_from(NODES), st.sampled_from(ZONES), st.sampled_from(ZONES)),
+    st.tuples(
+        st.just("node"), st.sampled_from(NODES), st.sampled_from(ZONES), st.sampled_from(ZONES)
+    ),
     st.tuples(st.just("no node"), st.sampled_from(NODES)),
     st.tuples(st.just("ask"), st.lists(choices, min_size=1, max_size=2)),
     st.tuples(st.just("refresh")),
@@ -81,7 +108,9 @@ def take(snapshot, step):
             snapshot.take(uid)
         case "node", name, zone, rack:
             own = {key: value for key, value in (("zone", zone), ("rack", rack)) if value}
-            snapshot.see_node(name, {"metadata": {"name": name, "labels": own}, "spec": {}, "status": {}})
+            snapshot.see_node(
+                name, {"metadata": {"name": name, "labels": own}, "spec": {}, "status": {}}
+            )
         case "no node", name:
             snapshot.see_node(name, None)
         case ("refresh",):
@@ -112,7 +141,11 @@ def kept(snapshot, key, tally):
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(steps, max_size=30), st.lists(choices, min_size=1, max_size=2), st.sampled_from([1, 64]))
+@given(
+    st.lists(steps, max_size=30),
+    st.lists(choices, min_size=1, max_size=2),
+    st.sampled_from([1, 64]),
+)
 def test_pods_by_choice(history, last, large):
     snapshot = Snapshot(large)
     crowd = snapshot.shared(Crowd)
@@ -134,7 +167,12 @@ def test_pods_by_choice(history, last, large):
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(steps, max_size=30), pods, st.sampled_from([{}, {"tier": "1"}]), st.sampled_from([1, 64]))
+@given(
+    st.lists(steps, max_size=30),
+    pods,
+    st.sampled_from([{}, {"tier": "1"}]),
+    st.sampled_from([1, 64]),
+)
 def test_wishes_about_a_pod(history, pod, space, large):
     snapshot = Snapshot(large)
     standing = snapshot.shared(Standing)
@@ -157,7 +195,10 @@ def test_wishes_about_a_pod(history, pod, space, large):
 def test_nothing_is_left_of_those_that_are_gone():
     snapshot = Snapshot()
     crowd, standing = snapshot.shared(Crowd), snapshot.shared(Standing)
-    spec = {"containers": [], "affinity": affinity_of([("podAffinity", 0, "zone", {"matchLabels": {"app": "db"}}, None)])}
+    spec = {
+        "containers": [],
+        "affinity": affinity_of([("podAffinity", 0, "zone", {"matchLabels": {"app": "db"}}, None)]),
+    }
     pod = PodInfo({"metadata": {"name": "p", "uid": "p", "labels": {"app": "db"}}, "spec": spec})
     snapshot.put(pod, "n1")
     crowd.tally(Choice(None, labels_of({"matchLabels": {"app": "db"}})))

@@ -18,18 +18,29 @@ from pytest_kscen.embedded.scheduler.plugins.node_resources import (
 from pytest_kscen.embedded.scheduler.plugins.queueing_and_binding import SchedulingGates
 from pytest_kscen.embedded.scheduler.plugins.taint_toleration import TaintToleration
 
-RESTARTS = {"restartPolicyRules": [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}]}
+RESTARTS = {
+    "restartPolicyRules": [
+        {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}
+    ]
+}
 HARD = {"key": "k", "value": "v", "effect": "NoSchedule"}
 SOFT = {"key": "k", "value": "v", "effect": "PreferNoSchedule"}
 
 
 def required(*expressions, fields=()):
     term = {"matchExpressions": list(expressions), "matchFields": list(fields)}
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    return {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}
+        }
+    }
 
 
 def preferred(*weighed):
-    terms = [{"weight": weight, "preference": {"matchExpressions": [expression]}} for weight, expression in weighed]
+    terms = [
+        {"weight": weight, "preference": {"matchExpressions": [expression]}}
+        for weight, expression in weighed
+    ]
     return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
@@ -48,14 +59,19 @@ class TestNodeUnschedulable:
 
     def test_but_not_those_that_tolerate_it(self):
         stage = Stage(NodeUnschedulable, node("n1", unschedulable=True))
-        tolerant = pod(tolerations=[{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}])
+        tolerant = pod(
+            tolerations=[{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]
+        )
         assert stage.verdicts(tolerant) == [None]
 
 
 class TestNodeName:
     def test_only_the_node_that_is_named(self):
         stage = Stage(NodeName, node("n1"), node("n2"))
-        assert stage.verdicts(pod(nodeName="n2")) == ["node(s) didn't match the requested node name", None]
+        assert stage.verdicts(pod(nodeName="n2")) == [
+            "node(s) didn't match the requested node name",
+            None,
+        ]
         assert stage.verdicts(pod()) == [None, None]
 
 
@@ -70,16 +86,24 @@ class TestNodeDeclaredFeatures:
         ("needy", "feature"),
         [
             (pod(container=RESTARTS), "RestartAllContainersOnContainerExits"),
-            (pod(initContainers=[{"name": "i", **RESTARTS}]), "RestartAllContainersOnContainerExits"),
+            (
+                pod(initContainers=[{"name": "i", **RESTARTS}]),
+                "RestartAllContainersOnContainerExits",
+            ),
             (pod(hostNetwork=True, hostUsers=False), "UserNamespacesHostNetworkSupport"),
         ],
     )
     def test_only_nodes_that_declare_what_a_pod_needs(self, needy, feature):
         stage = Stage(NodeDeclaredFeatures, node("n1"), self.declaring("n2", "Another", feature))
         assert stage.verdicts(needy) == [self.LACKING, None]
-        assert stage.plugin.filter({}, needy, stage.snapshot.nodes[0]) == unresolvable(self.LACKING).by("NodeDeclaredFeatures")
+        assert stage.plugin.filter({}, needy, stage.snapshot.nodes[0]) == unresolvable(
+            self.LACKING
+        ).by("NodeDeclaredFeatures")
 
-    @pytest.mark.parametrize("plain", [pod(), pod(hostNetwork=True), pod(hostNetwork=True, hostUsers=True), pod(hostUsers=False)])
+    @pytest.mark.parametrize(
+        "plain",
+        [pod(), pod(hostNetwork=True), pod(hostNetwork=True, hostUsers=True), pod(hostUsers=False)],
+    )
     def test_has_nothing_to_say_of_others(self, plain):
         assert Stage(NodeDeclaredFeatures, node("n1")).verdicts(plain) is SKIP
 
@@ -87,38 +111,54 @@ class TestNodeDeclaredFeatures:
         [interest] = Stage(NodeDeclaredFeatures).plugin.events()
         plain, able = node("n1"), self.declaring("n1", "Another")
         assert [interest.covers(event) for event in node_changes(able, plain)] == [True]
-        assert [interest.hint(pod(), old, new) for old, new in ((None, plain), (plain, able), (able, able))] == [True, True, False]
+        assert [
+            interest.hint(pod(), old, new)
+            for old, new in ((None, plain), (plain, able), (able, able))
+        ] == [True, True, False]
 
 
 class TestSchedulingGates:
     def test_holds_a_pod_back(self):
         gated = pod(schedulingGates=[{"name": "a"}, {"name": "b"}])
-        assert Stage(SchedulingGates).plugin.pre_enqueue(gated).message == "waiting for scheduling gates: [a b]"
+        assert (
+            Stage(SchedulingGates).plugin.pre_enqueue(gated).message
+            == "waiting for scheduling gates: [a b]"
+        )
         assert Stage(SchedulingGates).plugin.pre_enqueue(pod()) is None
 
 
 class TestTaintToleration:
     def test_taints_keep_pods_off(self):
-        stage = Stage(TaintToleration, node("n1", taints=[HARD]), node("n2"), node("n3", taints=[SOFT]))
+        stage = Stage(
+            TaintToleration, node("n1", taints=[HARD]), node("n2"), node("n3", taints=[SOFT])
+        )
         assert stage.verdicts(pod()) == ["node(s) had untolerated taint(s)", None, None]
         assert stage.verdicts(pod(tolerations=[{"operator": "Exists"}])) == [None, None, None]
 
     def test_fewer_troubling_taints_are_better(self):
         two = [SOFT, {**SOFT, "key": "l"}]
-        stage = Stage(TaintToleration, node("n1"), node("n2", taints=[SOFT]), node("n3", taints=two))
+        stage = Stage(
+            TaintToleration, node("n1"), node("n2", taints=[SOFT]), node("n3", taints=two)
+        )
         assert stage.scores(pod()) == [100, 50, 0]
         assert stage.scores(pod(tolerations=[{"key": "k", "operator": "Exists"}])) == [100, 100, 0]
 
     def test_a_toleration_of_another_effect_does_not_help(self):
         stage = Stage(TaintToleration, node("n1"), node("n2", taints=[SOFT]))
-        assert stage.scores(pod(tolerations=[{"key": "k", "operator": "Exists", "effect": "NoExecute"}])) == [100, 0]
+        assert stage.scores(
+            pod(tolerations=[{"key": "k", "operator": "Exists", "effect": "NoExecute"}])
+        ) == [100, 0]
 
     def test_where_there_are_none_all_are_best(self):
         assert Stage(TaintToleration, node("n1"), node("n2")).scores(pod()) == [100, 100]
 
 
 class TestNodeAffinity:
-    NODES = (node("n1", labels={"disk": "fast", "speed": "10"}), node("n2", labels={"disk": "slow", "speed": "x"}), node("n3"))
+    NODES = (
+        node("n1", labels={"disk": "fast", "speed": "10"}),
+        node("n2", labels={"disk": "slow", "speed": "x"}),
+        node("n3"),
+    )
     NO = "node(s) didn't match Pod's node affinity/selector"
 
     def test_has_nothing_to_say_of_most_pods(self):
@@ -153,7 +193,9 @@ class TestNodeAffinity:
         assert nowhere.message == "pod affinity terms conflict"
 
     def test_preferences_are_scaled_by_the_largest_sum(self):
-        wanting = pod(affinity=preferred((30, on("disk", "Exists")), (20, on("disk", "In", "fast"))))
+        wanting = pod(
+            affinity=preferred((30, on("disk", "Exists")), (20, on("disk", "In", "fast")))
+        )
         assert Stage(NodeAffinity, *self.NODES).scores(wanting) == [100, 60, 0]
 
     def test_what_is_added_for_all(self):
@@ -171,7 +213,10 @@ class TestNodePorts:
 
     def test_a_port_can_be_had_once(self):
         stage = Stage(NodePorts, node("n1"), node("n2")).put("n1", self.listening("other"))
-        assert stage.verdicts(self.listening("p")) == ["node(s) didn't have free ports for the requested pod ports", None]
+        assert stage.verdicts(self.listening("p")) == [
+            "node(s) didn't have free ports for the requested pod ports",
+            None,
+        ]
         assert stage.verdicts(self.listening("p", protocol="UDP")) == [None, None]
         assert stage.verdicts(pod()) is SKIP
 
@@ -186,13 +231,20 @@ class TestNodeResourcesFit:
         ]
 
     def test_what_is_ignored(self):
-        for args in ({"ignoredResources": ["example.com/card"]}, {"ignoredResourceGroups": ["example.com"]}):
+        for args in (
+            {"ignoredResources": ["example.com/card"]},
+            {"ignoredResourceGroups": ["example.com"]},
+        ):
             stage = Stage(NodeResourcesFit, node("n1"), args=args)
             assert stage.verdicts(pod(requests={"example.com/card": "1"})) == [None]
 
     def test_least_allocated(self):
-        """(4000-1000)/4000 = 75 and (8-2)/8 = 75; with a pod there (4000-2000)/4000 = 50 and (8-3)/8 = 62."""
-        stage = Stage(NodeResourcesFit, node("n1"), node("n2")).put("n2", pod("other", requests={"cpu": "1", "memory": "1Gi"}))
+        """(4000-1000)/4000 = 75 and (8-2)/8 = 75; with a pod there (4000-2000)/4000 = 50 and
+        (8-3)/8 = 62.
+        """
+        stage = Stage(NodeResourcesFit, node("n1"), node("n2")).put(
+            "n2", pod("other", requests={"cpu": "1", "memory": "1Gi"})
+        )
         assert stage.scores(pod(requests={"cpu": "1", "memory": "2Gi"})) == [75, 56]
 
     def test_who_asks_for_nothing_counts_as_a_little(self):
@@ -200,46 +252,87 @@ class TestNodeResourcesFit:
         assert Stage(NodeResourcesFit, node("n1")).scores(pod()) == [97]
 
     def test_most_allocated(self):
-        stage = Stage(NodeResourcesFit, node("n1"), node("n2"), args={"scoringStrategy": {"type": "MostAllocated"}})
+        stage = Stage(
+            NodeResourcesFit,
+            node("n1"),
+            node("n2"),
+            args={"scoringStrategy": {"type": "MostAllocated"}},
+        )
         stage.put("n2", pod("other", requests={"cpu": "3500m", "memory": "1Gi"}))
         assert stage.scores(pod(requests={"cpu": "1", "memory": "2Gi"})) == [25, (100 + 37) // 2]
 
     def test_weights(self):
         resources = [{"name": "cpu", "weight": 3}, {"name": "memory", "weight": 1}]
-        stage = Stage(NodeResourcesFit, node("n1"), args={"scoringStrategy": {"type": "LeastAllocated", "resources": resources}})
+        stage = Stage(
+            NodeResourcesFit,
+            node("n1"),
+            args={"scoringStrategy": {"type": "LeastAllocated", "resources": resources}},
+        )
         assert stage.scores(pod(requests={"cpu": "3", "memory": "2Gi"})) == [(3 * 25 + 75) // 4]
 
     def test_a_shape(self):
-        shape = [{"utilization": 0, "score": 0}, {"utilization": 50, "score": 10}, {"utilization": 100, "score": 4}]
-        strategy = {"type": "RequestedToCapacityRatio", "requestedToCapacityRatio": {"shape": shape}}
-        stage = Stage(NodeResourcesFit, node("n1"), node("n2", cpu="2", memory="4Gi"), args={"scoringStrategy": strategy})
+        shape = [
+            {"utilization": 0, "score": 0},
+            {"utilization": 50, "score": 10},
+            {"utilization": 100, "score": 4},
+        ]
+        strategy = {
+            "type": "RequestedToCapacityRatio",
+            "requestedToCapacityRatio": {"shape": shape},
+        }
+        stage = Stage(
+            NodeResourcesFit,
+            node("n1"),
+            node("n2", cpu="2", memory="4Gi"),
+            args={"scoringStrategy": strategy},
+        )
         assert stage.scores(pod(requests={"cpu": "1", "memory": "2Gi"})) == [50, 100]
         assert stage.scores(pod(requests={"cpu": "1500m", "memory": "3Gi"})) == [74, 70]
 
     def test_an_extended_resource_counts_where_it_is_and_if_it_is_asked_for(self):
         resources = [{"name": "example.com/card", "weight": 1}, {"name": "cpu", "weight": 1}]
         args = {"scoringStrategy": {"type": "LeastAllocated", "resources": resources}}
-        stage = Stage(NodeResourcesFit, node("n1", more={"example.com/card": "4"}), node("n2"), args=args)
-        assert stage.scores(pod(requests={"cpu": "1", "example.com/card": "2"})) == [(50 + 75) // 2, 75]
+        stage = Stage(
+            NodeResourcesFit, node("n1", more={"example.com/card": "4"}), node("n2"), args=args
+        )
+        assert stage.scores(pod(requests={"cpu": "1", "example.com/card": "2"})) == [
+            (50 + 75) // 2,
+            75,
+        ]
         assert stage.scores(pod(requests={"cpu": "1"})) == [75, 75]
 
 
 class TestBalancedAllocation:
     def test_the_more_even_the_better(self):
-        """Empty: 100. n1 after: |0.25-0.25|/2 = 0, 50+50/2 = 75. n2 before: |0.5-0|/2, 75; after: |0.75-0.25|/2, 75."""
+        """Empty: 100. n1 after: |0.25-0.25|/2 = 0, 50+50/2 = 75. n2 before: |0.5-0|/2, 75;
+        after: |0.75-0.25|/2, 75.
+        """
         stage = Stage(NodeResourcesBalancedAllocation, node("n1"), node("n2"))
         stage.put("n2", pod("other", requests={"cpu": "2"}))
         assert stage.scores(pod(requests={"cpu": "1", "memory": "2Gi"})) == [75, 75]
-        assert stage.scores(pod(requests={"memory": "4Gi"})) == [50 + (50 + 75 - 100) // 2, 50 + (50 + 100 - 75) // 2]
+        assert stage.scores(pod(requests={"memory": "4Gi"})) == [
+            50 + (50 + 75 - 100) // 2,
+            50 + (50 + 100 - 75) // 2,
+        ]
 
     def test_has_nothing_to_say_of_pods_that_ask_for_nothing(self):
         assert Stage(NodeResourcesBalancedAllocation, node("n1")).scores(pod()) is SKIP
 
     def test_three_resources(self):
-        """Fractions 0.5, 0.25, 0: mean 0.25, deviation sqrt(0.125/3) = 0.204, so 79 after and 100 before."""
+        """Fractions 0.5, 0.25, 0: mean 0.25, deviation sqrt(0.125/3) = 0.204, so 79 after and
+        100 before.
+        """
         args = {"resources": [{"name": name} for name in ("cpu", "memory", "ephemeral-storage")]}
-        stage = Stage(NodeResourcesBalancedAllocation, node("n1", more={"ephemeral-storage": "10Gi"}), node("n2"), args=args)
-        assert stage.scores(pod(requests={"cpu": "2", "memory": "2Gi"})) == [50 + (50 + 79 - 100) // 2, 50 + (50 + 87 - 100) // 2]
+        stage = Stage(
+            NodeResourcesBalancedAllocation,
+            node("n1", more={"ephemeral-storage": "10Gi"}),
+            node("n2"),
+            args=args,
+        )
+        assert stage.scores(pod(requests={"cpu": "2", "memory": "2Gi"})) == [
+            50 + (50 + 79 - 100) // 2,
+            50 + (50 + 87 - 100) // 2,
+        ]
 
 
 class TestImageLocality:

@@ -25,7 +25,11 @@ def put(hall, name, node, cpu, *, priority=LOW, started="", **spec):
     spec = {"priority": priority, "terminationGracePeriodSeconds": 0, "nodeName": node, **spec}
     hall.pod(name, cpu=cpu, **spec)
     if started:
-        hall.ask(hall.api.patch(PODS, name, {"status": {"startTime": started}}, "default", subresource="status"))
+        hall.ask(
+            hall.api.patch(
+                PODS, name, {"status": {"startTime": started}}, "default", subresource="status"
+            )
+        )
         hall.advance()
 
 
@@ -42,11 +46,28 @@ def names(hall):
 
 def budget(hall, allowed, labels=None, name="pdb", disrupted=()):
     selector = {"matchLabels": labels or {"app": "db"}}
-    obj = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name, "namespace": "default"}}
-    hall.ask(hall.api.create(POD_DISRUPTION_BUDGETS, {**obj, "spec": {"selector": selector, "minAvailable": 1}}))
-    status = {"disruptionsAllowed": allowed, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}
+    obj = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": "default"},
+    }
+    hall.ask(
+        hall.api.create(
+            POD_DISRUPTION_BUDGETS, {**obj, "spec": {"selector": selector, "minAvailable": 1}}
+        )
+    )
+    status = {
+        "disruptionsAllowed": allowed,
+        "currentHealthy": 1,
+        "desiredHealthy": 1,
+        "expectedPods": 1,
+    }
     status["disruptedPods"] = dict.fromkeys(disrupted, NOW)
-    hall.ask(hall.api.patch(POD_DISRUPTION_BUDGETS, name, {"status": status}, "default", subresource="status"))
+    hall.ask(
+        hall.api.patch(
+            POD_DISRUPTION_BUDGETS, name, {"status": status}, "default", subresource="status"
+        )
+    )
     hall.advance()
 
 
@@ -59,7 +80,9 @@ class TestWhoGoes:
         assert names(hall) == "p v0 v1"
 
     def test_the_most_important_stay(self, hall):
-        """Back come first mid, then the older of the two low ones; for the younger there is no room."""
+        """Back come first mid, then the older of the two low ones; for the younger there is no
+        room.
+        """
         hall.node("n1", cpu="3")
         put(hall, "young", "n1", "1", started="2026-01-01T10:00:00Z")
         put(hall, "old", "n1", "1", started="2026-01-01T09:00:00Z")
@@ -68,7 +91,9 @@ class TestWhoGoes:
         assert names(hall) == "mid old p"
 
     def test_one_that_is_too_small_goes_on_as_before(self, hall):
-        """The large one is more important and comes back; then there is no room for either of the small ones."""
+        """The large one is more important and comes back; then there is no room for either of
+        the small ones.
+        """
         hall.node("n1", cpu="4")
         put(hall, "large", "n1", "2", priority=MID)
         put(hall, "small1", "n1", "1")
@@ -83,7 +108,9 @@ class TestWhoGoes:
         assert names(hall) == "p v"
         words = "0/1 nodes are available: 1 Insufficient cpu. "
         assert hall.why().startswith(words)
-        assert hall.why().endswith("preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.")
+        assert hall.why().endswith(
+            "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+        )
 
     def test_nobody_where_it_would_not_help(self, hall):
         hall.node("n1", cpu="2")
@@ -98,21 +125,29 @@ class TestWhoGoes:
 
     def test_those_that_do_not_want_it_near(self, hall):
         hall.node("n1", cpu="4", labels={"zone": "a"})
-        hermit = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{**MINE, "topologyKey": "zone"}]}}
+        hermit = {
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [{**MINE, "topologyKey": "zone"}]
+            }
+        }
         put(hall, "hermit", "n1", "1", affinity=hermit)
         put(hall, "other", "n1", "1")
         assert want(hall, cpu="1", labels={"app": "db"}) == "n1"
         assert names(hall) == "other p"
 
     def test_those_that_make_it_uneven(self, hall):
-        """Zone a has two, b none but no room either: one must go from a, or one that is in the way from b."""
+        """Zone a has two, b none but no room either: one must go from a, or one that is in the
+        way from b.
+        """
         for zone in ("a", "b"):
             hall.node(f"n-{zone}", cpu="2", labels={"zone": zone})
         put(hall, "db1", "n-a", "1", labels={"app": "db"})
         put(hall, "db2", "n-a", "1", labels={"app": "db"})
         put(hall, "big", "n-b", "2", priority=HIGH)
         spread = {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", **MINE}
-        assert want(hall, cpu="1", labels={"app": "db"}, topologySpreadConstraints=[spread]) == "n-a"
+        assert (
+            want(hall, cpu="1", labels={"app": "db"}, topologySpreadConstraints=[spread]) == "n-a"
+        )
         assert names(hall) in {"big db1 p", "big db2 p"}
 
     def test_a_port(self, hall):
@@ -172,7 +207,9 @@ class TestFromWhere:
         cheap, dear = victims((5, "1")), victims((9, "1"))
         assert least_harm({"a": cheap._replace(violations=1), "b": dear}, NOW) == ["b"]
         assert least_harm({"a": victims((5, "1"), (4, "1")), "b": victims((6, "1"))}, NOW) == ["a"]
-        assert least_harm({"a": victims((5, "1"), (4, "1")), "b": victims((5, "1"), (3, "1"))}, NOW) == ["b"]
+        assert least_harm(
+            {"a": victims((5, "1"), (4, "1")), "b": victims((5, "1"), (3, "1"))}, NOW
+        ) == ["b"]
         assert least_harm({"a": victims((5, "1"), (-(2**31), "1")), "b": cheap}, NOW) == ["b"]
         oldest = {"a": victims((5, "2"), (5, "4")), "b": victims((5, "3"), (5, "3"))}
         assert least_harm(oldest, NOW) == ["b"]
@@ -210,14 +247,27 @@ class TestBudgets:
     def test_how_many_it_allows(self):
         def pod(name, **labels):
             return PodInfo(
-                {"metadata": {"name": name, "namespace": "x", "uid": name, "labels": labels}, "spec": {"containers": []}}
+                {
+                    "metadata": {"name": name, "namespace": "x", "uid": name, "labels": labels},
+                    "spec": {"containers": []},
+                }
             )
 
         def pdb(allowed, selector, disrupted=(), namespace="x"):
             status = {"disruptionsAllowed": allowed, "disruptedPods": dict.fromkeys(disrupted, NOW)}
-            return {"metadata": {"namespace": namespace}, "spec": {"selector": selector}, "status": status}
+            return {
+                "metadata": {"namespace": namespace},
+                "spec": {"selector": selector},
+                "status": status,
+            }
 
-        pods = [pod("a", app="db"), pod("b", app="db"), pod("c", app="db"), pod("d", app="web"), pod("e")]
+        pods = [
+            pod("a", app="db"),
+            pod("b", app="db"),
+            pod("c", app="db"),
+            pod("d", app="web"),
+            pod("e"),
+        ]
         by_app = {"matchLabels": {"app": "db"}}
 
         def violating(*budgets):
@@ -227,7 +277,12 @@ class TestBudgets:
         assert violating(pdb(1, by_app, disrupted=["a"])) == "c"
         assert violating(pdb(0, by_app, namespace="y")) == ""
         assert violating(pdb(0, {})) == ""
-        assert violating(pdb(2, by_app), pdb(0, {"matchExpressions": [{"key": "app", "operator": "Exists"}]})) == "abcd"
+        assert (
+            violating(
+                pdb(2, by_app), pdb(0, {"matchExpressions": [{"key": "app", "operator": "Exists"}]})
+            )
+            == "abcd"
+        )
 
 
 class TestHowItGoes:
@@ -238,11 +293,24 @@ class TestHowItGoes:
         victim, pod = hall.get("v"), hall.get()
         assert victim["metadata"]["deletionTimestamp"]
         target = condition(victim, "DisruptionTarget")
-        assert (target["status"], target["reason"], target["observedGeneration"]) == ("True", "PreemptionByScheduler", 1)
-        assert target["message"] == "default-scheduler: preempting to accommodate a higher priority pod"
-        event = next(one for one in hall.ask(hall.api.list(EVENTS)).items if one["reason"] == "Preempted")
+        assert (target["status"], target["reason"], target["observedGeneration"]) == (
+            "True",
+            "PreemptionByScheduler",
+            1,
+        )
+        assert (
+            target["message"]
+            == "default-scheduler: preempting to accommodate a higher priority pod"
+        )
+        event = next(
+            one for one in hall.ask(hall.api.list(EVENTS)).items if one["reason"] == "Preempted"
+        )
         assert event["message"] == f"Preempted by pod {pod['metadata']['uid']} on node n1"
-        assert (event["action"], event["related"]["name"], event["type"]) == ("Preempting", "p", "Normal")
+        assert (event["action"], event["related"]["name"], event["type"]) == (
+            "Preempting",
+            "p",
+            "Normal",
+        )
         assert pod["status"]["nominatedNodeName"] == "n1"
 
     def test_its_place_is_kept_until_it_is_gone(self, hall):
@@ -253,7 +321,10 @@ class TestHowItGoes:
         hall.delete("v")
         hall.advance(30)
         assert (hall.where(), hall.where("thief")) == ("n1", None)
-        assert "nominatedNodeName" not in hall.get()["status"] or hall.get()["spec"]["nodeName"] == "n1"
+        assert (
+            "nominatedNodeName" not in hall.get()["status"]
+            or hall.get()["spec"]["nodeName"] == "n1"
+        )
 
     def test_no_more_are_sent_away_while_one_is_on_its_way_out(self, hall):
         for node in ("n1", "n2"):
@@ -264,9 +335,15 @@ class TestHowItGoes:
         hall.ask(hall.api.patch(PODS, "p", {"metadata": {"labels": {"again": "1"}}}, "default"))
         hall.node("n3", cpu="1", unschedulable=True)
         hall.advance(400)
-        assert hall.why().endswith("preemption: not eligible due to a terminating pod on the nominated node.")
+        assert hall.why().endswith(
+            "preemption: not eligible due to a terminating pod on the nominated node."
+        )
         assert hall.get()["status"]["nominatedNodeName"] == first
-        going = [pod for pod in hall.ask(hall.api.list(PODS)).items if "deletionTimestamp" in pod["metadata"]]
+        going = [
+            pod
+            for pod in hall.ask(hall.api.list(PODS)).items
+            if "deletionTimestamp" in pod["metadata"]
+        ]
         assert [pod["spec"]["nodeName"] for pod in going] == [first]
 
     def test_somebody_more_important_takes_the_place(self, hall):
@@ -287,7 +364,12 @@ class TestHowItGoes:
         """Not only when those are gone who were to make room."""
         hall.node("n1", cpu="2")
         hall.node("n2", cpu="1")
-        for name, where, cpu in (("a", "n1", "1"), ("b", "n1", "1"), ("c", "n2", "500m"), ("d", "n2", "500m")):
+        for name, where, cpu in (
+            ("a", "n1", "1"),
+            ("b", "n1", "1"),
+            ("c", "n2", "500m"),
+            ("d", "n2", "500m"),
+        ):
             hall.pod(name, cpu=cpu, priority=LOW, nodeName=where)
         hall.pod("first", cpu="1", priority=MID)
         assert hall.get("first")["status"]["nominatedNodeName"] == "n1"
@@ -322,19 +404,33 @@ class TestHowItGoes:
         for number in range(5):
             hall.ask(hall.api.create(PODS, heavy(f"p{number}")))
         hall.advance(60)
-        assert sorted(hall.where(f"p{number}") for number in range(5)) == ["n1", "n2", "n3", "n4", "n5"]
+        assert sorted(hall.where(f"p{number}") for number in range(5)) == [
+            "n1",
+            "n2",
+            "n3",
+            "n4",
+            "n5",
+        ]
         assert names(hall) == "p0 p1 p2 p3 p4"
 
     def test_a_victim_that_waits_for_a_permit_is_only_turned_away(self, api, runner):
         registry = Registry()
         registry.register(Hesitant)
-        hall = Hall(api, runner, Chance("hall"), {"registry": registry, "configuration": configured(Hesitant)})
+        hall = Hall(
+            api,
+            runner,
+            Chance("hall"),
+            {"registry": registry, "configuration": configured(Hesitant)},
+        )
         hall.node("n1", cpu="2")
         hall.pod("v", cpu="2", priority=LOW, labels={"wait": "1"})
         assert hall.where("v") is None
         assert want(hall) == "n1"
         assert "deletionTimestamp" not in hall.get("v")["metadata"]
-        words = f"Preempted by pod {hall.get()['metadata']['uid']} on node n1 (in kube-scheduler memory)."
+        words = (
+            f"Preempted by pod {hall.get()['metadata']['uid']} on node n1 (in kube-scheduler "
+            "memory)."
+        )
         assert ("Preempted", words) in hall.events("v")
 
 

@@ -29,7 +29,10 @@ def certificate():
     """A key and a certificate that vouches for itself, as PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "extender")])
-    alternatives = [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("extender.example")]
+    alternatives = [
+        x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
+        x509.DNSName("extender.example"),
+    ]
     signed = (
         x509.CertificateBuilder(name, name, key.public_key(), 7)
         .not_valid_before(datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC))
@@ -38,12 +41,18 @@ def certificate():
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
     return private, signed.public_bytes(serialization.Encoding.PEM)
 
 
 class Outside:
-    """A real server. Each path answers as its function says: with JSON, or with a code and bytes; all questions are kept."""
+    """A real server.
+
+    Each path answers as its function says: with JSON, or with a code and bytes; all questions are
+    kept.
+    """
 
     def __init__(self, folder, *, secure=False, asks_for=b""):
         self.asked, self.answers = [], {}
@@ -55,7 +64,9 @@ class Outside:
                 verb = self.path.removeprefix("/root/")
                 outside.asked.append((verb, question))
                 answer = outside.answers[verb](question)
-                code, body = answer if isinstance(answer, tuple) else (200, json.dumps(answer).encode())
+                code, body = (
+                    answer if isinstance(answer, tuple) else (200, json.dumps(answer).encode())
+                )
                 self.send_response(code)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
@@ -90,12 +101,18 @@ class Outside:
         """Nodes for which the function says something will not do."""
 
         def answer(question):
-            names = question["NodeNames"] if by_name else [node["metadata"]["name"] for node in question["Nodes"]["items"]]
+            names = (
+                question["NodeNames"]
+                if by_name
+                else [node["metadata"]["name"] for node in question["Nodes"]["items"]]
+            )
             failed = {name: why for name in names if (why := judge(name))}
             kept = [name for name in names if name not in failed]
             if by_name:
                 return {"nodenames": kept, "failedNodes": failed, **more}
-            items = [node for node in question["Nodes"]["items"] if node["metadata"]["name"] in kept]
+            items = [
+                node for node in question["Nodes"]["items"] if node["metadata"]["name"] in kept
+            ]
             return {"Nodes": {"items": items}, "FailedNodes": failed, **more}
 
         self.answers["filter"] = answer
@@ -140,8 +157,14 @@ def halls(api, runner):
 
     def make(outside, **extender):
         extender = {"urlPrefix": outside.url, **extender}
-        obj = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "extenders": [extender]}
-        hall = Patient(api, runner, Chance("hall"), {"configuration": read(obj, Registry()), "sink": Kept()})
+        obj = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "extenders": [extender],
+        }
+        hall = Patient(
+            api, runner, Chance("hall"), {"configuration": read(obj, Registry()), "sink": Kept()}
+        )
         hall.attempts = hall.scheduler._attempting.sink.attempts
         return hall
 
@@ -167,7 +190,10 @@ class TestFilter:
         assert "managedFields" not in question["Pod"]["metadata"]
         assert (question["Nodes"] is None) == by_name
         assert list(hall.attempts[0].extenders["filter"]) == [outside.url]
-        assert hall.attempts[0].extenders["filter"][outside.url].get("FailedNodes", {}).keys() in ({"n1", "n3"}, set())
+        assert hall.attempts[0].extenders["filter"][outside.url].get("FailedNodes", {}).keys() in (
+            {"n1", "n3"},
+            set(),
+        )
         assert analysed(hall.attempts[0]).feasible == ["n2"]
         assert analysed(hall.attempts[0]).rejected["n1"][0] == outside.url
 
@@ -186,12 +212,18 @@ class TestFilter:
         assert hall.why().startswith("0/2 nodes are available: 1 never, 1 no.")
 
     def test_only_pods_that_ask_for_what_it_manages(self, halls, outside):
-        hall = halls(outside, filterVerb="filter", managedResources=[{"name": "example.com/x", "ignoredByScheduler": True}])
+        hall = halls(
+            outside,
+            filterVerb="filter",
+            managedResources=[{"name": "example.com/x", "ignoredByScheduler": True}],
+        )
         hall.nodes(1)
         outside.filter_by(lambda _: "")
         assert hall.pod("plain") == "n1"
         assert outside.asked == []
-        needs = {"resources": {"requests": {"example.com/x": "1"}, "limits": {"example.com/x": "1"}}}
+        needs = {
+            "resources": {"requests": {"example.com/x": "1"}, "limits": {"example.com/x": "1"}}
+        }
         assert hall.pod("needy", container=needs) == "n1"
         assert outside.verbs() == ["filter"]
 
@@ -200,7 +232,9 @@ class TestFilter:
         hall.nodes(1)
         outside.answers["filter"] = lambda _: {"NodeNames": ["other"]}
         hall.pod()
-        assert failure(hall).endswith('claims a filtered node "other" which is not found in the input node list')
+        assert failure(hall).endswith(
+            'claims a filtered node "other" which is not found in the input node list'
+        )
 
 
 def failure(hall, name="p"):
@@ -214,7 +248,10 @@ class TestWhatGoesWrong:
             (lambda _: {"Error": "I am out of order"}, "I am out of order"),
             (lambda _: (500, b""), "failed filter with extender at URL {url}/filter, code 500"),
             (lambda _: (200, b"<html>"), "the answer of the extender at {url}/filter is no JSON: "),
-            (lambda _: {"Nodes": {"items": [7]}}, "the answer of the extender {url} is not what was asked for: "),
+            (
+                lambda _: {"Nodes": {"items": [7]}},
+                "the answer of the extender {url} is not what was asked for: ",
+            ),
             (lambda _: time.sleep(1) or {}, 'Post "{url}/filter": context deadline exceeded'),
         ],
     )
@@ -251,7 +288,10 @@ class TestWhatGoesWrong:
         hall.nodes(1)
         assert hall.pod() is None
         where = outside.url.removeprefix("http://").removesuffix("/root")
-        assert f'Post "{outside.url}/filter": dial tcp {where}: connect: connection refused' in failure(hall)
+        assert (
+            f'Post "{outside.url}/filter": dial tcp {where}: connect: connection refused'
+            in failure(hall)
+        )
 
     def test_it_may_be_ignored(self, halls, outside):
         hall = halls(outside, filterVerb="filter", ignorable=True)
@@ -274,14 +314,23 @@ class TestPrioritize:
         hall = halls(outside, prioritizeVerb="prioritize", weight=2)
         hall.node("n1", cpu="2")
         hall.node("n2", cpu="64", memory="64Gi")
-        outside.answers["prioritize"] = lambda _: [{"Host": "n1", "Score": 9}, {"Host": "n2", "Score": 0}]
+        outside.answers["prioritize"] = lambda _: [
+            {"Host": "n1", "Score": 9},
+            {"Host": "n2", "Score": 0},
+        ]
         assert hall.pod(cpu="1") == "n1"
-        assert hall.attempts[0].extenders["prioritize"][outside.url][0] == {"Host": "n1", "Score": 9}
+        assert hall.attempts[0].extenders["prioritize"][outside.url][0] == {
+            "Host": "n1",
+            "Score": 9,
+        }
         assert analysed(hall.attempts[0]).scores["n1"][outside.url] == 9
         assert analysed(hall.attempts[0]).final_scores["n1"][outside.url] == 180
         assert list(analysed(hall.attempts[0]).totals) == ["n1", "n2"]
 
-    @pytest.mark.parametrize("answer", [lambda _: (500, b""), lambda _: {"no": "list"}, lambda _: [{"Host": "n1", "Score": "x"}]])
+    @pytest.mark.parametrize(
+        "answer",
+        [lambda _: (500, b""), lambda _: {"no": "list"}, lambda _: [{"Host": "n1", "Score": "x"}]],
+    )
     def test_what_goes_wrong_does_not_matter(self, halls, outside, answer):
         hall = halls(outside, prioritizeVerb="prioritize", weight=1)
         hall.nodes(2)
@@ -306,18 +355,28 @@ class TestPreempt:
         [(_, question)] = outside.asked
         named = question["NodeNameToMetaVictims" if by_name else "NodeNameToVictims"]
         assert question["NodeNameToVictims" if by_name else "NodeNameToMetaVictims"] is None
-        found = {node: [pod["UID"] if by_name else pod["metadata"]["uid"] for pod in one["Pods"]] for node, one in named.items()}
+        found = {
+            node: [pod["UID"] if by_name else pod["metadata"]["uid"] for pod in one["Pods"]]
+            for node, one in named.items()
+        }
         assert found == {node: [uid] for node, uid in uids.items()}
-        assert "preempt" in next(attempt for attempt in hall.attempts if attempt.nominated).extenders
+        assert (
+            "preempt" in next(attempt for attempt in hall.attempts if attempt.nominated).extenders
+        )
 
     def test_somebody_who_is_not_there(self, halls, outside):
         hall = halls(outside, preemptVerb="preempt")
         hall.node("n1", cpu="2")
         hall.pod("v", cpu="2", nodeName="n1")
-        outside.answers["preempt"] = lambda _: {"NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "x"}]}}}
+        outside.answers["preempt"] = lambda _: {
+            "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "x"}]}}
+        }
         hall.pod(cpu="2", priority=100)
         assert "deletionTimestamp" not in hall.get("v")["metadata"]
-        words = f"extender: {outside.url} claims to preempt pod (UID: &{{x}}) on node: n1, but the pod is not found on that node"
+        words = (
+            f"extender: {outside.url} claims to preempt pod (UID: &{{x}}) on node: n1, but "
+            "the pod is not found on that node"
+        )
         assert words in failure(hall)
 
 
@@ -331,7 +390,10 @@ class TestBind:
         uid = hall.get()["metadata"]["uid"]
         assert question == {"PodName": "p", "PodNamespace": "default", "PodUID": uid, "Node": "n1"}
         assert hall.where() is None
-        binding = {"metadata": {"name": "p", "namespace": "default"}, "target": {**TARGET, "name": "n1"}}
+        binding = {
+            "metadata": {"name": "p", "namespace": "default"},
+            "target": {**TARGET, "name": "n1"},
+        }
         hall.ask(hall.api.create(PODS, binding, "default", name="p", subresource="binding"))
         assert hall.where() == "n1"
 
@@ -356,7 +418,11 @@ class TestSecurely:
     @pytest.mark.parametrize("how", ["data", "file"])
     def test_with_its_authority(self, halls, secured, tmp_path, how):
         (tmp_path / "ca.pem").write_bytes(secured.certificate)
-        tls = {"caData": self.bundle(secured)} if how == "data" else {"caFile": str(tmp_path / "ca.pem")}
+        tls = (
+            {"caData": self.bundle(secured)}
+            if how == "data"
+            else {"caFile": str(tmp_path / "ca.pem")}
+        )
         hall = halls(secured, filterVerb="filter", enableHTTPS=True, tlsConfig=tls)
         hall.nodes(1)
         assert hall.pod() == "n1"
@@ -371,9 +437,14 @@ class TestSecurely:
         hall = halls(secured, filterVerb="filter")
         hall.nodes(1)
         assert hall.pod() is None
-        assert "tls: failed to verify certificate: x509: certificate signed by unknown authority" in failure(hall)
+        assert (
+            "tls: failed to verify certificate: x509: certificate signed by unknown authority"
+            in failure(hall)
+        )
 
-    @pytest.mark.parametrize(("name", "where"), [("extender.example", "n1"), ("other.example", None)])
+    @pytest.mark.parametrize(
+        ("name", "where"), [("extender.example", "n1"), ("other.example", None)]
+    )
     def test_by_the_name_that_it_should_have(self, halls, secured, name, where):
         tls = {"caData": self.bundle(secured), "serverName": name}
         hall = halls(secured, filterVerb="filter", enableHTTPS=True, tlsConfig=tls)
@@ -385,8 +456,17 @@ class TestSecurely:
         key, mine = certificate()
         outside = opened(secure=True, asks_for=mine)
         outside.filter_by(lambda _: "")
-        own = {"certData": base64.b64encode(mine).decode(), "keyData": base64.b64encode(key).decode()} if shows else {}
-        hall = halls(outside, filterVerb="filter", enableHTTPS=True, tlsConfig={"caData": self.bundle(outside), **own})
+        own = (
+            {"certData": base64.b64encode(mine).decode(), "keyData": base64.b64encode(key).decode()}
+            if shows
+            else {}
+        )
+        hall = halls(
+            outside,
+            filterVerb="filter",
+            enableHTTPS=True,
+            tlsConfig={"caData": self.bundle(outside), **own},
+        )
         hall.nodes(1)
         assert hall.pod() == ("n1" if shows else None)
 
@@ -394,7 +474,10 @@ class TestSecurely:
         ("tls", "words"),
         [
             ({"caFile": "/nowhere"}, "No such file or directory"),
-            ({"insecure": True, "caData": "eA=="}, "specifying a root certificates file with the insecure flag is not allowed"),
+            (
+                {"insecure": True, "caData": "eA=="},
+                "specifying a root certificates file with the insecure flag is not allowed",
+            ),
         ],
     )
     def test_what_is_wrong_with_it(self, halls, secured, tls, words):

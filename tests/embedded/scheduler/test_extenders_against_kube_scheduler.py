@@ -9,24 +9,41 @@ from pytest_kscen.objects.resources import PODS
 
 pytestmark = pytest.mark.controlplane
 
-VERBS = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 1, "preemptVerb": "preempt", "bindVerb": "bind"}
+VERBS = {
+    "filterVerb": "filter",
+    "prioritizeVerb": "prioritize",
+    "weight": 1,
+    "preemptVerb": "preempt",
+    "bindVerb": "bind",
+}
 NODES = ("n1", "n2")
 
 
 def node(name):
     amounts = {"cpu": "2", "memory": "4Gi", "pods": "8"}
-    return {"metadata": {"name": name}, "spec": {}, "status": {"capacity": amounts, "allocatable": amounts}}
+    return {
+        "metadata": {"name": name},
+        "spec": {},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
 
 
 def pod(name, cls, **spec):
     container = {"name": "c", "image": "app:1", "resources": {"requests": {"cpu": "2"}}}
-    spec = {"priorityClassName": f"class-{cls}", "priority": cls * 10, "containers": [container], **spec}
+    spec = {
+        "priorityClassName": f"class-{cls}",
+        "priority": cls * 10,
+        "containers": [container],
+        **spec,
+    }
     return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 
 def taught(outside, *, by_name):
     outside.filter_by(lambda _: "", by_name=by_name)
-    outside.answers["prioritize"] = lambda _: [{"Host": "n1", "Score": 10}]  # equals would be chosen by chance
+    outside.answers["prioritize"] = lambda _: [
+        {"Host": "n1", "Score": 10}
+    ]  # equals would be chosen by chance
     outside.answers["preempt"] = lambda _: {"NodeNameToMetaVictims": {}}
     outside.answers["bind"] = lambda _: {"Error": ""}
     return outside
@@ -42,9 +59,16 @@ def seen(outside):
 
 def essence(value):
     if isinstance(value, dict) and "metadata" in value and "spec" in value:
-        return value["metadata"]["name"], "managedFields" in value["metadata"], sorted(value["metadata"].get("annotations", ()))
+        return (
+            value["metadata"]["name"],
+            "managedFields" in value["metadata"],
+            sorted(value["metadata"].get("annotations", ())),
+        )
     if isinstance(value, dict):
-        return {key: bool(one) if key in {"UID", "PodUID"} else essence(one) for key, one in sorted(value.items())}
+        return {
+            key: bool(one) if key in {"UID", "PodUID"} else essence(one)
+            for key, one in sorted(value.items())
+        }
     return sorted(map(essence, value), key=str) if isinstance(value, list) else value
 
 
@@ -60,7 +84,10 @@ def test_the_same_questions(halls, opened, monkeypatch, by_name):  # noqa: F811
 
 def theirs(outside, extender, monkeypatch):
     plain = Layout.scheduler_configuration
-    with_extender = lambda layout: {**plain(layout), "extenders": [{"urlPrefix": outside.url, **extender}]}  # noqa: E731
+    with_extender = lambda layout: {  # noqa: E731
+        **plain(layout),
+        "extenders": [{"urlPrefix": outside.url, **extender}],
+    }
     monkeypatch.setattr(Layout, "scheduler_configuration", with_extender)
     rival = Rival()
     try:
@@ -80,7 +107,11 @@ def theirs(outside, extender, monkeypatch):
 def mine(outside, extender, halls):  # noqa: F811
     hall = halls(outside, **extender)
     hall.nodes(2, cpu="2")
-    for one in (pod("first", 1), *(pod(f"on-{name}", 1, nodeName=name) for name in NODES), pod("boss", 2)):
+    for one in (
+        pod("first", 1),
+        *(pod(f"on-{name}", 1, nodeName=name) for name in NODES),
+        pod("boss", 2),
+    ):
         one["spec"].pop("priorityClassName")
         hall.ask(hall.api.create(PODS, one))
         hall.advance()

@@ -4,7 +4,10 @@ from pytest_kscen.embedded.scheduler.framework.status import Code
 from pytest_kscen.embedded.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from pytest_kscen.objects.resources import NODES
 
-HARD, SOFT = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
+HARD, SOFT = (
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "preferredDuringSchedulingIgnoredDuringExecution",
+)
 NOT_NEAR = "node(s) didn't match pod affinity rules"
 TOO_NEAR = "node(s) didn't match pod anti-affinity rules"
 UNWELCOME = "node(s) didn't satisfy existing pods anti-affinity rules"
@@ -23,11 +26,23 @@ def far(*terms):
 
 
 def likes(*weighted):
-    return {"affinity": {"podAffinity": {SOFT: [{"weight": weight, "podAffinityTerm": one} for weight, one in weighted]}}}
+    return {
+        "affinity": {
+            "podAffinity": {
+                SOFT: [{"weight": weight, "podAffinityTerm": one} for weight, one in weighted]
+            }
+        }
+    }
 
 
 def shuns(*weighted):
-    return {"affinity": {"podAntiAffinity": {SOFT: [{"weight": weight, "podAffinityTerm": one} for weight, one in weighted]}}}
+    return {
+        "affinity": {
+            "podAntiAffinity": {
+                SOFT: [{"weight": weight, "podAffinityTerm": one} for weight, one in weighted]
+            }
+        }
+    }
 
 
 @pytest.fixture
@@ -52,7 +67,10 @@ class TestWhatIsNeeded:
         assert rig.passed(affinity, rig.pod(labels={"app": "web"}, **near(term()))) == ""
 
     def test_the_first_of_its_kind_must_be_in_the_right_namespace(self, rig, affinity):
-        assert rig.passed(affinity, rig.pod(labels={"app": "db"}, **near(term(namespaces=["other"])))) == ""
+        assert (
+            rig.passed(affinity, rig.pod(labels={"app": "db"}, **near(term(namespaces=["other"]))))
+            == ""
+        )
 
     def test_one_pod_must_meet_all_terms(self, rig, affinity):
         rig.pod("db", "a1", labels={"app": "db"})
@@ -74,10 +92,15 @@ class TestWhatIsNeeded:
         rig.pod("db", "gone", labels={"app": "db"})
         assert rig.passed(affinity, rig.pod(**near(term()))) == ""
 
-    def test_a_selector_that_is_missing_means_nobody_and_one_that_is_empty_everybody(self, rig, affinity):
+    def test_a_selector_that_is_missing_means_nobody_and_one_that_is_empty_everybody(
+        self, rig, affinity
+    ):
         rig.pod("db", "a1", labels={"app": "db"})
         assert rig.passed(affinity, rig.pod(**near({"topologyKey": "zone"}))) == ""
-        assert rig.passed(affinity, rig.pod(**near({"topologyKey": "zone", "labelSelector": {}}))) == "a1 a2"
+        assert (
+            rig.passed(affinity, rig.pod(**near({"topologyKey": "zone", "labelSelector": {}})))
+            == "a1 a2"
+        )
 
 
 class TestWhatIsForbidden:
@@ -95,7 +118,10 @@ class TestWhatIsForbidden:
     def test_each_term_for_itself(self, rig, affinity):
         rig.pod("db", "a1", labels={"app": "db"})
         rig.pod("big", "b1", labels={"size": "big"})
-        assert rig.passed(affinity, rig.pod(**far(term("host"), term(labels={"size": "big"})))) == "a2 loose"
+        assert (
+            rig.passed(affinity, rig.pod(**far(term("host"), term(labels={"size": "big"}))))
+            == "a2 loose"
+        )
 
     def test_what_cannot_be_cured(self, rig, affinity):
         rig.pod("db", "a1", labels={"app": "db"})
@@ -103,8 +129,17 @@ class TestWhatIsForbidden:
         rig.snapshot.refresh()
         pod = rig.pod(affinity={**near(term())["affinity"], **far(term("host"))["affinity"]})
         affinity.pre_filter(state, pod, rig.snapshot.nodes)
-        codes = {node.name: status.code for node in rig.snapshot.nodes if (status := affinity.filter(state, pod, node))}
-        expected = {"a1": Code.UNSCHEDULABLE, "b1": Code.UNRESOLVABLE, "b2": Code.UNRESOLVABLE, "loose": Code.UNRESOLVABLE}
+        codes = {
+            node.name: status.code
+            for node in rig.snapshot.nodes
+            if (status := affinity.filter(state, pod, node))
+        }
+        expected = {
+            "a1": Code.UNSCHEDULABLE,
+            "b1": Code.UNRESOLVABLE,
+            "b2": Code.UNRESOLVABLE,
+            "loose": Code.UNRESOLVABLE,
+        }
         assert codes == expected
 
 
@@ -123,7 +158,10 @@ class TestNamespaces:
             ({"namespaces": ["prod"]}, "a1 a2"),
             ({"namespaces": ["prod", "test"]}, "a1 a2 b1 b2"),
             ({"namespaceSelector": {"matchLabels": {"tier": "tin"}}}, "b1 b2"),
-            ({"namespaceSelector": {"matchLabels": {"tier": "tin"}}, "namespaces": ["prod"]}, "a1 a2 b1 b2"),
+            (
+                {"namespaceSelector": {"matchLabels": {"tier": "tin"}}, "namespaces": ["prod"]},
+                "a1 a2 b1 b2",
+            ),
             ({"namespaceSelector": {}}, "a1 a2 b1 b2"),
             ({"namespaceSelector": {"matchLabels": {"tier": "none"}}}, ""),
         ],
@@ -132,42 +170,78 @@ class TestNamespaces:
         assert rig.passed(affinity, rig.pod(**near(term(**where)))) == nodes
 
     def test_of_those_that_do_not_want_it(self, rig, affinity):
-        rig.pod("hermit", "loose", **far(term("host", namespaceSelector={"matchLabels": {"tier": "gold"}})))
-        assert rig.filtered(affinity, rig.pod(labels={"app": "db"}, namespace="prod"))["loose"] == UNWELCOME
-        assert rig.filtered(affinity, rig.pod(labels={"app": "db"}, namespace="test"))["loose"] == "skipped"
+        rig.pod(
+            "hermit",
+            "loose",
+            **far(term("host", namespaceSelector={"matchLabels": {"tier": "gold"}})),
+        )
+        assert (
+            rig.filtered(affinity, rig.pod(labels={"app": "db"}, namespace="prod"))["loose"]
+            == UNWELCOME
+        )
+        assert (
+            rig.filtered(affinity, rig.pod(labels={"app": "db"}, namespace="test"))["loose"]
+            == "skipped"
+        )
 
 
 class TestWhatIsLiked:
     def test_nobody_has_an_opinion(self, rig, affinity):
         rig.pod("db", "a1", labels={"app": "db"})
         assert rig.scored(affinity, rig.pod()) == "skipped"
-        assert rig.scored(affinity, rig.pod(**likes((5, term(labels={"app": "none"}))))) == "skipped"
+        assert (
+            rig.scored(affinity, rig.pod(**likes((5, term(labels={"app": "none"}))))) == "skipped"
+        )
 
     def test_the_weights_of_its_own_terms(self, rig, affinity):
         for number, node in enumerate(("a1", "a1", "b1")):
             rig.pod(f"db{number}", node, labels={"app": "db"})
         scored = rig.scored(affinity, rig.pod(**likes((10, term()), (3, term("host")))))
-        assert scored == {"a1": (26, 100), "a2": (20, 76), "b1": (13, 50), "b2": (10, 38), "loose": (0, 0)}
+        assert scored == {
+            "a1": (26, 100),
+            "a2": (20, 76),
+            "b1": (13, 50),
+            "b2": (10, 38),
+            "loose": (0, 0),
+        }
 
     def test_what_it_shuns_counts_against(self, rig, affinity):
         rig.pod("db", "a1", labels={"app": "db"})
         scored = rig.scored(affinity, rig.pod(**shuns((10, term()), (3, term("host")))))
-        assert scored == {"a1": (-13, 0), "a2": (-10, 23), "b1": (0, 100), "b2": (0, 100), "loose": (0, 100)}
+        assert scored == {
+            "a1": (-13, 0),
+            "a2": (-10, 23),
+            "b1": (0, 100),
+            "b2": (0, 100),
+            "loose": (0, 100),
+        }
 
     def test_those_that_are_there_have_a_say(self, rig, affinity):
         rig.pod("fan", "a1", **likes((7, term())))
         rig.pod("foe", "b1", **shuns((2, term("host"))))
         rig.pod("needy", "b2", **near(term("host")))
         scored = rig.scored(affinity, rig.pod(labels={"app": "db"}))
-        assert scored == {"a1": (7, 100), "a2": (7, 100), "b1": (-2, 0), "b2": (1, 33), "loose": (0, 22)}
+        assert scored == {
+            "a1": (7, 100),
+            "a2": (7, 100),
+            "b1": (-2, 0),
+            "b2": (1, 33),
+            "loose": (0, 22),
+        }
 
     def test_how_much_a_need_weighs(self, rig):
         rig.zones(a=1, b=1)
         rig.pod("needy", "a1", **near(term("host")))
         rig.pod("fan", "b1", **likes((10, term("host"))))
         pod = rig.pod(labels={"app": "db"})
-        assert rig.scored(rig.make(InterPodAffinity, hardPodAffinityWeight=40), pod) == {"a1": (40, 100), "b1": (10, 0)}
-        assert rig.scored(rig.make(InterPodAffinity, hardPodAffinityWeight=0), pod) == {"a1": (0, 0), "b1": (10, 100)}
+        assert rig.scored(rig.make(InterPodAffinity, hardPodAffinityWeight=40), pod) == {
+            "a1": (40, 100),
+            "b1": (10, 0),
+        }
+        assert rig.scored(rig.make(InterPodAffinity, hardPodAffinityWeight=0), pod) == {
+            "a1": (0, 0),
+            "b1": (10, 100),
+        }
 
     def test_the_opinions_of_others_may_be_ignored_by_those_that_have_none(self, rig):
         rig.zones(a=1, b=1)
@@ -180,12 +254,18 @@ class TestWhatIsLiked:
     def test_where_all_are_alike(self, rig, affinity):
         for node in ("a1", "b1"):
             rig.pod(f"db-{node}", node, labels={"app": "db"})
-        assert rig.scored(affinity, rig.pod(**likes((10, term()))), "a1 b1") == {"a1": (10, 0), "b1": (10, 0)}
+        assert rig.scored(affinity, rig.pod(**likes((10, term()))), "a1 b1") == {
+            "a1": (10, 0),
+            "b1": (10, 0),
+        }
 
 
 class TestWhatIsOnlyThoughtOf:
     def test_a_pod_that_would_be_gone(self, rig, affinity):
-        hermit, db = rig.pod("hermit", "b1", **far(term())), rig.pod("db", "a1", labels={"app": "db"})
+        hermit, db = (
+            rig.pod("hermit", "b1", **far(term())),
+            rig.pod("db", "a1", labels={"app": "db"}),
+        )
         pod = rig.pod(labels={"app": "db"}, **far(term()))
         rig.snapshot.refresh()
         state = {}
@@ -233,7 +313,9 @@ class TestInTheScheduler:
         for name in ("n1", "n2"):
             hall.node(name, labels={"host": name})
         for version in ("1", "2"):
-            hall.pod(f"v{version}", labels={"app": "db", "version": version}, nodeName=f"n{version}")
+            hall.pod(
+                f"v{version}", labels={"app": "db", "version": version}, nodeName=f"n{version}"
+            )
         one = near(term("host", matchLabelKeys=["version"]))
         assert hall.pod("near", labels={"app": "db", "version": "2"}, **one) == "n2"
         other = near(term("host", mismatchLabelKeys=["version"]))

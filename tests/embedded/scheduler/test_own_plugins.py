@@ -95,7 +95,10 @@ class Steps(Plugin):
 def profile(*plugins, name="default-scheduler", args=None, **points):
     """The default plugins, and these everywhere (weight 100), or only at a point."""
     sets = {"multiPoint": PluginSet(tuple(Enabled(plugin, 100) for plugin in plugins))}
-    sets |= {point: PluginSet(tuple(Enabled(plugin) for plugin in names)) for point, names in points.items()}
+    sets |= {
+        point: PluginSet(tuple(Enabled(plugin) for plugin in names))
+        for point, names in points.items()
+    }
     return ProfileConfiguration(name, sets, args or {})
 
 
@@ -157,7 +160,9 @@ def test_who_binds_himself(with_plugins):
         async def bind(self, state, pod, node):
             target = {"kind": "Node", "name": "n2"}
             binding = {"metadata": {"name": pod.name}, "target": target}
-            await self.handle.bench.api.create(PODS, binding, pod.namespace, name=pod.name, subresource="binding")
+            await self.handle.bench.api.create(
+                PODS, binding, pod.namespace, name=pod.name, subresource="binding"
+            )
 
     hall = with_plugins(Binder, multiPoint=["Binder"], bind=["Binder", "DefaultBinder"])
     hall.node("n1")
@@ -173,7 +178,9 @@ def test_a_pre_filter_narrows(with_plugins):
     hall.nodes(3)
     assert hall.pod() == "n2"
     hall.pod("q", cpu="5")
-    assert hall.why("q").startswith("0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [Only]. ")
+    assert hall.why("q").startswith(
+        "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [Only]. "
+    )
 
 
 def test_a_pre_filter_refuses(with_plugins):
@@ -308,7 +315,11 @@ class TestPermit:
         hall.pod()
         (one,) = self.waiting(hall)
         with pytest.raises(
-            ValueError, match=r"^no pod waits for a plugin 'Aks' \(did you mean 'Ask'\?\): it is called by its self.name$"
+            ValueError,
+            match=(
+                r"^no pod waits for a plugin 'Aks' \(did you mean 'Ask'\?\): it is called by "
+                r"its self.name$"
+            ),
         ):
             one.allow("Aks")
 
@@ -340,7 +351,10 @@ def test_a_score_that_is_out_of_range(with_plugins):
     hall = with_plugins(Proud)
     hall.nodes(2)
     hall.pod()
-    words = "plugin 'Proud' returns an invalid score 101, it should in the range of [0, 100] after normalizing"
+    words = (
+        "plugin 'Proud' returns an invalid score 101, it should in the range of [0, 100] "
+        "after normalizing"
+    )
     assert hall.events()[0] == ("FailedScheduling", words)
 
 
@@ -377,7 +391,9 @@ def test_profiles_side_by_side(halls):
     both = (profile(), profile("Last", name="last"))
     hall = halls(registry=registry, configuration=Configuration(both))
     hall.nodes(3)
-    assert [hall.pod(f"p{number}", cpu="1", schedulerName="last") for number in range(3)] == ["n3"] * 3
+    assert [hall.pod(f"p{number}", cpu="1", schedulerName="last") for number in range(3)] == [
+        "n3"
+    ] * 3
     assert hall.pod("q", cpu="1") in {"n1", "n2"}
 
 
@@ -398,12 +414,17 @@ class Slow(Plugin):
         raise KeyError("colour")
 
 
-@pytest.mark.parametrize(("plugin", "words"), [(Hasty, "'Hasty' has failed in reserve"), (Slow, "'Slow' has failed in pre_bind")])
+@pytest.mark.parametrize(
+    ("plugin", "words"),
+    [(Hasty, "'Hasty' has failed in reserve"), (Slow, "'Slow' has failed in pre_bind")],
+)
 def test_a_plugin_that_raises_is_named(with_plugins, plugin, words):
     hall = with_plugins(plugin)
     hall.nodes(1)
 
-    with pytest.raises(ActorCrashedError, match=f"the plugin {words} for the pod default/a: KeyError"):
+    with pytest.raises(
+        ActorCrashedError, match=f"the plugin {words} for the pod default/a: KeyError"
+    ):
         hall.pod("a")
 
 
@@ -426,16 +447,49 @@ A_STATUS = "and has to answer None or a status, as unschedulable('why')"
 @pytest.mark.parametrize(
     ("plugin", "words"),
     [
-        (says("pre_enqueue", "no"), f"in pre_enqueue for the pod default/a: it answers 'no', {A_STATUS}"),
-        (says("pre_filter", "n1"), f"in pre_filter for the pod default/a: it answers 'n1', {A_STATUS}, or the names of nodes"),
+        (
+            says("pre_enqueue", "no"),
+            f"in pre_enqueue for the pod default/a: it answers 'no', {A_STATUS}",
+        ),
+        (
+            says("pre_filter", "n1"),
+            (
+                f"in pre_filter for the pod default/a: it answers 'n1', {A_STATUS}, or the "
+                "names of nodes"
+            ),
+        ),
         (says("filter", "no"), f"in filter for the pod default/a: it answers 'no', {A_STATUS}"),
-        (says("filter", answer=False), f"in filter for the pod default/a: it answers False, {A_STATUS}"),
-        (says("score", "high"), "in score for the pod default/a: it answers 'high', and has to answer a whole number"),
-        (says("normalize", [1]), "in normalize for the pod default/a: it answers [1], and has to answer a list of 2 numbers, "),
-        (says("reserve", answer=True), f"in reserve for the pod default/a: it answers True, {A_STATUS}"),
+        (
+            says("filter", answer=False),
+            f"in filter for the pod default/a: it answers False, {A_STATUS}",
+        ),
+        (
+            says("score", "high"),
+            "in score for the pod default/a: it answers 'high', and has to answer a whole number",
+        ),
+        (
+            says("normalize", [1]),
+            (
+                "in normalize for the pod default/a: it answers [1], and has to answer a "
+                "list of 2 numbers, "
+            ),
+        ),
+        (
+            says("reserve", answer=True),
+            f"in reserve for the pod default/a: it answers True, {A_STATUS}",
+        ),
         (says("permit", 5), f"in permit for the pod default/a: it answers 5, {A_STATUS}"),
-        (says("pre_bind", None), "in pre_bind for the pod default/a: it answers None, and has to answer something to be awaited: "),
-        (says("pre_bind", 1, is_async=True), f"in pre_bind for the pod default/a: it answers 1, {A_STATUS}"),
+        (
+            says("pre_bind", None),
+            (
+                "in pre_bind for the pod default/a: it answers None, and has to answer "
+                "something to be awaited: "
+            ),
+        ),
+        (
+            says("pre_bind", 1, is_async=True),
+            f"in pre_bind for the pod default/a: it answers 1, {A_STATUS}",
+        ),
     ],
 )
 def test_a_plugin_whose_answer_is_none_is_named(with_plugins, plugin, words, large):
@@ -452,10 +506,28 @@ def test_a_plugin_whose_answer_is_none_is_named(with_plugins, plugin, words, lar
 @pytest.mark.parametrize(
     ("plugin", "words"),
     [
-        (says("filtr", None), "the plugin 'Odd' has a method 'filtr' that nobody calls (did you mean 'filter'?)"),
-        (says("preFilter", None), "the plugin 'Odd' has a method 'preFilter' that nobody calls (did you mean 'pre_filter'?)"),
-        (says("score", 1, is_async=True), "the plugin 'Odd': score must not be async: nobody awaits it"),
-        (object, "<class 'object'> is no plugin: derive it from pytest_kscen.embedded.scheduler.framework.Plugin"),
+        (
+            says("filtr", None),
+            "the plugin 'Odd' has a method 'filtr' that nobody calls (did you mean 'filter'?)",
+        ),
+        (
+            says("preFilter", None),
+            (
+                "the plugin 'Odd' has a method 'preFilter' that nobody calls (did you mean "
+                "'pre_filter'?)"
+            ),
+        ),
+        (
+            says("score", 1, is_async=True),
+            "the plugin 'Odd': score must not be async: nobody awaits it",
+        ),
+        (
+            object,
+            (
+                "<class 'object'> is no plugin: derive it from "
+                "pytest_kscen.embedded.scheduler.framework.Plugin"
+            ),
+        ),
         (3, "3 is no plugin: derive it from pytest_kscen.embedded.scheduler.framework.Plugin"),
     ],
 )

@@ -8,13 +8,20 @@ from pytest_kscen.embedded.scheduler.framework.handle import Ties
 from pytest_kscen.embedded.scheduler.scoring import best
 from pytest_kscen.objects.resources import PODS, STORAGE_CLASSES
 
-HELPLESS = "no new claims to deallocate, preemption: 0/{0} nodes are available: {0} Preemption is not helpful for scheduling."
+HELPLESS = (
+    "no new claims to deallocate, preemption: 0/{0} nodes are available: {0} Preemption is "
+    "not helpful for scheduling."
+)
 
 
 def on_label(key, operator, *values):
     expression = {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
     term = {"matchExpressions": [expression]}
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    return {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}
+        }
+    }
 
 
 class TestBinding:
@@ -22,7 +29,9 @@ class TestBinding:
         hall.nodes(1)
         assert hall.pod() == "n1"
         assert hall.events() == [("Scheduled", "Successfully assigned default/p to n1")]
-        (found,) = (one for one in hall.get()["status"]["conditions"] if one["type"] == "PodScheduled")
+        (found,) = (
+            one for one in hall.get()["status"]["conditions"] if one["type"] == "PodScheduled"
+        )
         assert found["status"] == "True"
 
     def test_pods_spread_by_what_is_left(self, hall):
@@ -32,7 +41,11 @@ class TestBinding:
 
     def test_siblings_spread_though_they_ask_for_nothing(self, hall):
         hall.nodes(3)
-        assert sorted(hall.pod(f"p{number}", owner="web") for number in range(3)) == ["n1", "n2", "n3"]
+        assert sorted(hall.pod(f"p{number}", owner="web") for number in range(3)) == [
+            "n1",
+            "n2",
+            "n3",
+        ]
 
     def test_equals_are_drawn_by_the_seed(self):
         def drawn(seed):
@@ -105,7 +118,8 @@ class TestRefusing:
         hall.node("n3", cpu="1", memory="1Gi")
         hall.pod(container={"resources": {"requests": {"cpu": "2", "memory": "2Gi"}}})
         assert hall.why() == (
-            "0/3 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 1 node(s) had untolerated taint(s), "
+            "0/3 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 1 "
+            "node(s) had untolerated taint(s), "
             "1 node(s) were unschedulable. " + HELPLESS.format(3)
         )
 
@@ -114,7 +128,10 @@ class TestRefusing:
         listening = {"ports": [{"containerPort": 80, "hostPort": 80}]}
         assert hall.pod("first", container=listening) == "n1"
         hall.pod(container=listening)
-        assert hall.why().startswith("0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports. ")
+        assert hall.why().startswith(
+            "0/1 nodes are available: 1 node(s) didn't have free ports for the requested "
+            "pod ports. "
+        )
 
     def test_a_pod_that_may_not_preempt(self, hall):
         hall.nodes(1)
@@ -142,25 +159,50 @@ class TestChoosing:
         hall.nodes(3)
         field = {"key": "metadata.name", "operator": "In", "values": ["n2"]}
         required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
-        assert hall.pod(affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}) == "n2"
+        assert (
+            hall.pod(
+                affinity={
+                    "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}
+                }
+            )
+            == "n2"
+        )
 
     def test_none_that_is_wanted(self, hall):
         hall.nodes(2)
         hall.pod(nodeSelector={"disk": "fast"})
-        assert hall.why() == "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. " + HELPLESS.format(2)
+        assert (
+            hall.why()
+            == "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. "
+            + HELPLESS.format(2)
+        )
 
     def test_what_is_preferred(self, hall):
         hall.node("plain", cpu="100")
         hall.node("nice", labels={"nice": "yes"})
         preference = {"matchExpressions": [{"key": "nice", "operator": "Exists"}]}
         preferred = [{"weight": 100, "preference": preference}]
-        assert hall.pod(affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}) == "nice"
+        assert (
+            hall.pod(
+                affinity={
+                    "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}
+                }
+            )
+            == "nice"
+        )
 
     def test_what_is_tolerated(self, hall):
         hall.node("n1", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])
         hall.pod("q")
         assert hall.where("q") is None
-        assert hall.pod(tolerations=[{"key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule"}]) == "n1"
+        assert (
+            hall.pod(
+                tolerations=[
+                    {"key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule"}
+                ]
+            )
+            == "n1"
+        )
 
     def test_what_is_better_avoided(self, hall):
         hall.node("n1", taints=[{"key": "k", "effect": "PreferNoSchedule"}], cpu="100")
@@ -241,7 +283,10 @@ def test_no_node_is_crowded_and_no_pod_waits_in_vain(hall, seed):
         cpus[name] = chance.whole(1, 30)
         hall.pod(name, cpu=f"{cpus[name]}00m")
     places = {name: hall.where(name) for name in cpus}
-    used = {node: sum(cpus[name] for name in cpus if places[name] == node) for node in ("n1", "n2", "n3", "n4")}
+    used = {
+        node: sum(cpus[name] for name in cpus if places[name] == node)
+        for node in ("n1", "n2", "n3", "n4")
+    }
     count = collections.Counter(places.values())
     assert all(total <= 40 for total in used.values())
     for name in [name for name in cpus if places[name] is None]:
@@ -260,13 +305,18 @@ class TestVolumes:
     def test_a_claim_that_is_not_there(self, hall, with_data):
         hall.nodes(1)
         hall.pod(**with_data)
-        assert hall.why() == '0/1 nodes are available: persistentvolumeclaim "data" not found. not found'
+        assert (
+            hall.why()
+            == '0/1 nodes are available: persistentvolumeclaim "data" not found. not found'
+        )
 
     def test_a_claim_that_is_not_bound(self, hall, with_data):
         hall.nodes(1)
         hall.claim()
         hall.pod(**with_data)
-        assert hall.why() == "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"
+        assert hall.why() == (
+            "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"
+        )
         hall.volume()
         assert hall.where() == "n1"
 
@@ -282,7 +332,9 @@ class TestVolumes:
         hall.volume(nodeAffinity=self.on_node("n9"))
         hall.claim()
         hall.pod(**with_data)
-        assert hall.why().startswith("0/1 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity. ")
+        assert hall.why().startswith(
+            "0/1 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity. "
+        )
 
     def test_a_claim_that_waits_gets_its_volume_where_the_pod_goes(self, hall, with_data):
         hall.nodes(2)
@@ -308,9 +360,14 @@ class TestVolumes:
         hall.nodes(1)
         hall.claim(cls="local")
         hall.pod(**with_data)
-        words = "0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind. "
+        words = (
+            "0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind. "
+        )
         assert hall.why() == words + HELPLESS.format(1)
 
 
 def no_provisioner():
-    return STORAGE_CLASSES, {**storage_class("local"), "provisioner": "kubernetes.io/no-provisioner"}
+    return STORAGE_CLASSES, {
+        **storage_class("local"),
+        "provisioner": "kubernetes.io/no-provisioner",
+    }

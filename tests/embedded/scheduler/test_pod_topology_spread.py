@@ -39,7 +39,9 @@ class TestHowUneven:
     def test_who_says_nothing(self, rig, spreading):
         rig.zones(a=1)
         assert rig.filtered(spreading, rig.pod(labels=WEB)) == {"a1": "skipped"}
-        assert rig.filtered(spreading, rig.pod(**spread(constraint(soft=True)))) == {"a1": "skipped"}
+        assert rig.filtered(spreading, rig.pod(**spread(constraint(soft=True)))) == {
+            "a1": "skipped"
+        }
 
     @pytest.mark.parametrize(("skew", "nodes"), [(1, "c1"), (2, "b1 b2 c1"), (3, "a1 b1 b2 c1")])
     def test_up_to_the_skew(self, rig, spreading, skew, nodes):
@@ -97,7 +99,9 @@ class TestHowUneven:
         pod = rig.pod(nodeSelector={"disk": "none"}, **spread(constraint()))
         assert rig.passed(spreading, pod) == "a1"
 
-    def test_a_selector_that_is_missing_means_nobody_and_one_that_is_empty_counts_nobody(self, rig, spreading):
+    def test_a_selector_that_is_missing_means_nobody_and_one_that_is_empty_counts_nobody(
+        self, rig, spreading
+    ):
         rig.zones(a=1, b=1)
         webs(rig, "a1", "a1", "a1")
         assert rig.passed(spreading, rig.pod(**spread(constraint(labels=None)))) == "a1 b1"
@@ -108,7 +112,10 @@ class TestHowUneven:
         webs(rig, "a1", labels={**WEB, "version": "1"})
         webs(rig, "b1", labels={**WEB, "version": "2"})
         labels = {**WEB, "version": "2"}
-        pod = rig.pod(labels=labels, topologySpreadConstraints=[constraint(matchLabelKeys=["version", "none"])])
+        pod = rig.pod(
+            labels=labels,
+            topologySpreadConstraints=[constraint(matchLabelKeys=["version", "none"])],
+        )
         assert rig.passed(spreading, pod) == "a1"
 
 
@@ -123,7 +130,9 @@ class TestWhichNodesCount:
 
     @pytest.mark.parametrize(("policy", "nodes"), [("Honor", "a1 b1 c1 d1"), ("Ignore", "c1")])
     def test_affinity(self, rig, spreading, policy, nodes):
-        """c counts only if affinity is ignored, and then with its 0; on it, the pod would be the first in any case."""
+        """c counts only if affinity is ignored, and then with its 0; on it, the pod would be the
+        first in any case.
+        """
         webs(rig, "b1")
         pod = rig.pod(nodeSelector={"disk": "ssd"}, **spread(constraint(nodeAffinityPolicy=policy)))
         assert rig.passed(spreading, pod) == nodes
@@ -133,9 +142,16 @@ class TestWhichNodesCount:
         """All have one but d, where the pod may not be: if it counts, it must be the next."""
         rig.snapshot.take("default/d1-1")
         webs(rig, "b1", "c1")
-        assert rig.passed(spreading, rig.pod(**spread(constraint(nodeTaintsPolicy=policy)))) == nodes
+        assert (
+            rig.passed(spreading, rig.pod(**spread(constraint(nodeTaintsPolicy=policy)))) == nodes
+        )
         bears = [{"key": "full", "operator": "Exists"}]
-        assert rig.passed(spreading, rig.pod(tolerations=bears, **spread(constraint(nodeTaintsPolicy=policy)))) == "d1"
+        assert (
+            rig.passed(
+                spreading, rig.pod(tolerations=bears, **spread(constraint(nodeTaintsPolicy=policy)))
+            )
+            == "d1"
+        )
 
 
 class TestWhatIsMoreEven:
@@ -151,23 +167,35 @@ class TestWhatIsMoreEven:
         assert scored == {"a1": (3, 0), "b1": (2, 33), "b2": (2, 33), "c1": (0, 100)}
 
     def test_by_host_and_zone(self, rig):
-        """Hosts are as many domains as nodes, ln 5; of zones there are two, ln 4, and half is rounded up."""
+        """Hosts are as many domains as nodes, ln 5; of zones there are two, ln 4, and half is
+        rounded up.
+        """
         for zone, name in (("a", "h1"), ("a", "h2"), ("b", "h3")):
             rig.node(name, kubernetes_io__hostname=name, topology_kubernetes_io__zone=zone)
         webs(rig, "h1", "h1", "h3")
-        both = spread(constraint("kubernetes.io/hostname", 2, soft=True), constraint("topology.kubernetes.io/zone", 3, soft=True))
+        both = spread(
+            constraint("kubernetes.io/hostname", 2, soft=True),
+            constraint("topology.kubernetes.io/zone", 3, soft=True),
+        )
         raw = {
             "h1": weighed(2, 3, 2) + weighed(2, 2, 3),
             "h2": weighed(0, 3, 2) + weighed(2, 2, 3),
             "h3": weighed(1, 3, 2) + weighed(1, 2, 3),
         }
-        assert {name: round(score, 3) for name, score in raw.items()} == {"h1": 8.991, "h2": 5.773, "h3": 5.996}
+        assert {name: round(score, 3) for name, score in raw.items()} == {
+            "h1": 8.991,
+            "h2": 5.773,
+            "h3": 5.996,
+        }
         scored = rig.scored(rig.make(PodTopologySpread), rig.pod(**both))
         assert scored == {"h1": (9, 66), "h2": (6, 100), "h3": (6, 100)}
 
     def test_where_there_is_nobody_yet(self, rig, spreading):
         rig.zones(a=1, b=1)
-        assert rig.scored(spreading, rig.pod(**spread(constraint(soft=True)))) == {"a1": (0, 100), "b1": (0, 100)}
+        assert rig.scored(spreading, rig.pod(**spread(constraint(soft=True)))) == {
+            "a1": (0, 100),
+            "b1": (0, 100),
+        }
 
     def test_nodes_without_the_label_get_nothing(self, rig, spreading):
         rig.zones(a=1, b=1)
@@ -180,7 +208,9 @@ class TestWhatIsMoreEven:
         """One domain: ln 3 and three pods there, of nodes as well that will not do."""
         rig.zones(a=2, b=1)
         webs(rig, "a1", "a2", "a2", "b1")
-        assert rig.scored(spreading, rig.pod(**spread(constraint(soft=True))), "a1") == {"a1": (3, 100)}
+        assert rig.scored(spreading, rig.pod(**spread(constraint(soft=True))), "a1") == {
+            "a1": (3, 100)
+        }
 
     def test_pods_where_this_one_may_not_be_do_not_count(self, rig, spreading):
         rig.node("a1", zone="a", disk="ssd")
@@ -189,7 +219,10 @@ class TestWhatIsMoreEven:
         webs(rig, "a2", "a2", "b1")
         pod = rig.pod(nodeSelector={"disk": "ssd"}, **spread(constraint(soft=True)))
         assert rig.scored(spreading, pod, "a1 b1") == {"a1": (0, 100), "b1": (1, 0)}
-        ignoring = rig.pod(nodeSelector={"disk": "ssd"}, **spread(constraint(soft=True, nodeAffinityPolicy="Ignore")))
+        ignoring = rig.pod(
+            nodeSelector={"disk": "ssd"},
+            **spread(constraint(soft=True, nodeAffinityPolicy="Ignore")),
+        )
         assert rig.scored(spreading, ignoring, "a1 b1") == {"a1": (3, 33), "b1": (1, 100)}
 
 
@@ -197,20 +230,46 @@ class TestThoseThatSayNothing:
     @pytest.fixture
     def hosts(self, rig):
         for zone, name in (("a", "h1"), ("a", "h2"), ("", "h3")):
-            rig.node(name, kubernetes_io__hostname=name, **({"topology_kubernetes_io__zone": zone} if zone else {}))
+            rig.node(
+                name,
+                kubernetes_io__hostname=name,
+                **({"topology_kubernetes_io__zone": zone} if zone else {}),
+            )
 
     def service(self, rig, selector):
         spec = {"selector": selector, "ports": [{"port": 80}]}
         rig.create(
-            SERVICES, {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "default"}, "spec": spec}
+            SERVICES,
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {"name": "s", "namespace": "default"},
+                "spec": spec,
+            },
         )
 
     def replica_set(self, rig, selector):
-        template = {"metadata": {"labels": WEB}, "spec": {"containers": [{"name": "c", "image": "app:1"}]}}
+        template = {
+            "metadata": {"labels": WEB},
+            "spec": {"containers": [{"name": "c", "image": "app:1"}]},
+        }
         spec = {"selector": {"matchLabels": selector}, "template": template}
         metadata = {"name": "rs", "namespace": "default"}
-        rig.create(REPLICA_SETS, {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec})
-        return {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "u", "controller": True}]}
+        rig.create(
+            REPLICA_SETS,
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec},
+        )
+        return {
+            "ownerReferences": [
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "ReplicaSet",
+                    "name": "rs",
+                    "uid": "u",
+                    "controller": True,
+                }
+            ]
+        }
 
     def test_without_kin(self, rig, hosts):
         assert rig.scored(rig.make(PodTopologySpread), rig.pod(labels=WEB)) == "skipped"
@@ -221,7 +280,11 @@ class TestThoseThatSayNothing:
         system = rig.make(PodTopologySpread)
         meta = self.replica_set(rig, WEB) if kin == "replica set" else self.service(rig, WEB)
         webs(rig, "h1", "h1", "h3", labels={**WEB, "more": "x"})
-        raw = [weighed(2, 3, 3) + weighed(2, 2, 5), weighed(0, 3, 3) + weighed(2, 2, 5), weighed(1, 3, 3)]
+        raw = [
+            weighed(2, 3, 3) + weighed(2, 2, 5),
+            weighed(0, 3, 3) + weighed(2, 2, 5),
+            weighed(1, 3, 3),
+        ]
         assert [round(score, 3) for score in raw] == [11.991, 8.773, 3.609]
         pod = rig.pod(labels=WEB, meta=meta)
         assert rig.scored(system, pod) == {"h1": (12, 33), "h2": (9, 58), "h3": (4, 100)}
@@ -234,10 +297,17 @@ class TestThoseThatSayNothing:
         webs(rig, "h1")
         webs(rig, "h2", "h2", labels={**WEB, "tier": "1"})
         pod = rig.pod(labels={**WEB, "tier": "1"}, meta=meta)
-        assert {name: raw for name, (raw, _) in rig.scored(system, pod, "h1 h2").items()} == {"h1": 8, "h2": 11}
+        assert {name: raw for name, (raw, _) in rig.scored(system, pod, "h1 h2").items()} == {
+            "h1": 8,
+            "h2": 11,
+        }
 
     def test_constraints_of_the_configuration(self, rig, hosts):
-        zones = {"topologyKey": "topology.kubernetes.io/zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+        zones = {
+            "topologyKey": "topology.kubernetes.io/zone",
+            "maxSkew": 1,
+            "whenUnsatisfiable": "DoNotSchedule",
+        }
         own = rig.make(PodTopologySpread, defaultingType="List", defaultConstraints=[zones])
         self.service(rig, WEB)
         assert rig.filtered(own, rig.pod(labels=WEB)) == {"h1": "", "h2": "", "h3": NOWHERE}
@@ -245,7 +315,10 @@ class TestThoseThatSayNothing:
 
     def test_a_list_may_be_empty(self, rig, hosts):
         self.service(rig, WEB)
-        assert rig.scored(rig.make(PodTopologySpread, defaultingType="List"), rig.pod(labels=WEB)) == "skipped"
+        assert (
+            rig.scored(rig.make(PodTopologySpread, defaultingType="List"), rig.pod(labels=WEB))
+            == "skipped"
+        )
 
 
 class TestWhatIsOnlyThoughtOf:
@@ -256,7 +329,11 @@ class TestWhatIsOnlyThoughtOf:
         rig.snapshot.refresh()
         state = {}
         spreading.pre_filter(state, pod, rig.snapshot.nodes)
-        a1, b1, other = rig.snapshot.get("a1"), rig.snapshot.get("b1"), {"PodTopologySpread": state["PodTopologySpread"].clone()}
+        a1, b1, other = (
+            rig.snapshot.get("a1"),
+            rig.snapshot.get("b1"),
+            {"PodTopologySpread": state["PodTopologySpread"].clone()},
+        )
         assert spreading.filter(state, pod, a1).message == UNEVEN
         spreading.remove_pod(other, pod, rig.snapshot.pod("default/a1-0"), a1)
         assert spreading.filter(other, pod, a1) is None
@@ -280,7 +357,12 @@ class TestInTheScheduler:
         for name, zone in (("n1", "a"), ("n2", "b")):
             hall.node(name, labels={"zone": zone})
         hall.pod("w1", labels=WEB, nodeName="n1")
-        assert hall.pod("w2", nodeSelector={"zone": "a"}, **spread(constraint(nodeAffinityPolicy="Ignore"))) is None
+        assert (
+            hall.pod(
+                "w2", nodeSelector={"zone": "a"}, **spread(constraint(nodeAffinityPolicy="Ignore"))
+            )
+            is None
+        )
         hall.delete("w1")
         hall.advance(20)
         assert hall.where("w2") == "n1"

@@ -1,4 +1,6 @@
-"""The real kube-scheduler sends pods away, and we say whom and from where: it must be the same ones, of one of our best nodes."""
+"""The real kube-scheduler sends pods away, and we say whom and from where: it must be the same
+ones, of one of our best nodes.
+"""
 
 import pytest
 from test_against_kube_scheduler import PATIENCE, has_seen_all, ours, rival  # noqa: F401
@@ -30,7 +32,11 @@ def node(number):
 
 def some_pod(draws, name, cls, *, may_have_port=True, **spec):
     app = f"a{draws.below(3)}"
-    container = {"name": "c", "image": "app:1", "resources": {"requests": {"cpu": f"{draws.whole(4, 20)}00m"}}}
+    container = {
+        "name": "c",
+        "image": "app:1",
+        "resources": {"requests": {"cpu": f"{draws.whole(4, 20)}00m"}},
+    }
     if may_have_port and draws.below(5) == 0:
         container["ports"] = [{"containerPort": 80, "hostPort": 80}]
     mine = {"labelSelector": {"matchLabels": {"app": f"a{draws.below(3)}"}}}
@@ -39,43 +45,85 @@ def some_pod(draws, name, cls, *, may_have_port=True, **spec):
         case 0:
             spec["affinity"] = {"podAntiAffinity": {HARD: [{**mine, "topologyKey": HOST}]}}
         case 1:
-            skew = {"maxSkew": draws.whole(1, 2), "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+            skew = {
+                "maxSkew": draws.whole(1, 2),
+                "topologyKey": ZONE,
+                "whenUnsatisfiable": "DoNotSchedule",
+            }
             spec["topologySpreadConstraints"] = [{**skew, **mine}]
         case 2:
             spec["nodeSelector"] = {ZONE: f"z{draws.below(3)}"}
-    return {"metadata": {"name": name, "namespace": "default", "labels": {"app": app}}, "spec": spec}
+    return {
+        "metadata": {"name": name, "namespace": "default", "labels": {"app": app}},
+        "spec": spec,
+    }
 
 
 def fill(rival, draws):  # noqa: F811
-    """Every node with pods on it that are too many for anything else, and budgets; their last versions."""
+    """Every node with pods on it that are too many for anything else, and budgets; their last
+    versions.
+    """
     made = []
     for number in range(NODE_COUNT):
         for one in range(draws.whole(2, 4)):
-            pod = some_pod(draws, f"v{number}-{one}", draws.below(2), nodeName=f"n{number}", may_have_port=one == 0)
+            pod = some_pod(
+                draws,
+                f"v{number}-{one}",
+                draws.below(2),
+                nodeName=f"n{number}",
+                may_have_port=one == 0,
+            )
             rival.ask(rival.api.create(PODS, pod))
-            status = {"status": {"startTime": f"2026-01-01T0{draws.whole(1, 4)}:0{one}:00Z"}}  # no two alike on a node
+            status = {
+                "status": {"startTime": f"2026-01-01T0{draws.whole(1, 4)}:0{one}:00Z"}
+            }  # no two alike on a node
             name = pod["metadata"]["name"]
-            made.append(rival.ask(rival.api.patch(PODS, name, status, "default", subresource="status")))
+            made.append(
+                rival.ask(rival.api.patch(PODS, name, status, "default", subresource="status"))
+            )
     for number in range(draws.below(3)):
         name, selector = f"pdb{number}", {"matchLabels": {"app": f"a{number}"}}
-        obj = {"metadata": {"name": name, "namespace": "default"}, "spec": {"minAvailable": 1, "selector": selector}}
+        obj = {
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"minAvailable": 1, "selector": selector},
+        }
         rival.ask(rival.api.create(POD_DISRUPTION_BUDGETS, obj))
-        status = {"disruptionsAllowed": draws.below(2), "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}
-        rival.ask(rival.api.patch(POD_DISRUPTION_BUDGETS, name, {"status": status}, "default", subresource="status"))
+        status = {
+            "disruptionsAllowed": draws.below(2),
+            "currentHealthy": 1,
+            "desiredHealthy": 1,
+            "expectedPods": 1,
+        }
+        rival.ask(
+            rival.api.patch(
+                POD_DISRUPTION_BUDGETS, name, {"status": status}, "default", subresource="status"
+            )
+        )
     return made
 
 
 async def opinion(scheduler, obj):
-    """Nodes that will do; or the best nodes to make room on, with all candidates; or why nothing helps."""
+    """Nodes that will do; or the best nodes to make room on, with all candidates; or why nothing
+    helps.
+    """
     profile = scheduler._profiles["default-scheduler"]
     handle, state, pod = profile.handle, CycleState(), PodInfo(obj)
     handle.snapshot.refresh()
     assert profile.pre_filter(state, pod, handle.snapshot.nodes) is None
-    found = search(Try(profile, QueuedPod(pod, 0, 0), pod, state), handle.snapshot.nodes, 0, len(handle.snapshot.nodes))
+    found = search(
+        Try(profile, QueuedPod(pod, 0, 0), pod, state),
+        handle.snapshot.nodes,
+        0,
+        len(handle.snapshot.nodes),
+    )
     if found.nodes:
         return [node.name for node in found.nodes], {}, ""
     plugin = profile.plugins["DefaultPreemption"]
-    helped = [one for one in handle.snapshot.nodes if found.statuses[one.name].code.name == "UNSCHEDULABLE"]
+    helped = [
+        one
+        for one in handle.snapshot.nodes
+        if found.statuses[one.name].code.name == "UNSCHEDULABLE"
+    ]
     candidates, refusals = plugin._try_out(state, pod, helped)
     best = least_harm(candidates, "2026-12-31T00:00:00Z") if candidates else []
     return best, candidates, plugin._none_helps(refusals)
@@ -94,12 +142,18 @@ def test_the_same_victims(rival, ours, seed):  # noqa: F811
     pods = mine.informers.of(PODS)
 
     def version(pod):
-        return (pods.get(pod["metadata"]["name"], "default") or pod | {"metadata": {}})["metadata"].get("resourceVersion")
+        return (pods.get(pod["metadata"]["name"], "default") or pod | {"metadata": {}})[
+            "metadata"
+        ].get("resourceVersion")
 
-    assert rival.runner.until(lambda: all(version(pod) == pod["metadata"]["resourceVersion"] for pod in made), PATIENCE)
+    assert rival.runner.until(
+        lambda: all(version(pod) == pod["metadata"]["resourceVersion"] for pod in made), PATIENCE
+    )
     for number in range(ROUNDS):
         pod = some_pod(draws, f"p{number}", 2)
-        best, candidates, words = rival.ask(opinion(mine.scheduler, {**pod, "spec": {**pod["spec"], "priority": 20}}))
+        best, candidates, words = rival.ask(
+            opinion(mine.scheduler, {**pod, "spec": {**pod["spec"], "priority": 20}})
+        )
         found = rival.placed(pod)
         where = found["spec"].get("nodeName") or found["status"].get("nominatedNodeName")
         if where is None:
@@ -108,7 +162,9 @@ def test_the_same_victims(rival, ours, seed):  # noqa: F811
         else:
             assert where in best, (number, where, best, pod)
         if where in candidates:
-            assert going(rival, len(candidates[where].pods)) == sorted(one.name for one in candidates[where].pods)
+            assert going(rival, len(candidates[where].pods)) == sorted(
+                one.name for one in candidates[where].pods
+            )
             preemptions += 1
         settle(rival, found if not found["spec"].get("nodeName") else None)
         gone = lambda: {one["metadata"]["name"] for one in pods} == names(rival)  # noqa: E731
@@ -124,8 +180,15 @@ def test_who_loses_its_place_looks_for_another_at_once(rival):  # noqa: F811
     for name, cpu in (("n1", "2"), ("n2", "1")):
         amounts = {"cpu": cpu, "memory": "8Gi", "pods": "8"}
         status = {"capacity": amounts, "allocatable": amounts}
-        rival.add_node({"metadata": {"name": name, "labels": {ZONE: "z"}}, "spec": {}, "status": status})
-    for name, where, cpu in (("a", "n1", "1"), ("b", "n1", "1"), ("c", "n2", "500m"), ("d", "n2", "500m")):
+        rival.add_node(
+            {"metadata": {"name": name, "labels": {ZONE: "z"}}, "spec": {}, "status": status}
+        )
+    for name, where, cpu in (
+        ("a", "n1", "1"),
+        ("b", "n1", "1"),
+        ("c", "n2", "500m"),
+        ("d", "n2", "500m"),
+    ):
         rival.ask(rival.api.create(PODS, of_class(name, cpu, 0, nodeName=where)))
     has_seen_all(rival)
     before = names(rival)
@@ -155,7 +218,9 @@ def going(rival, count):  # noqa: F811
 
     def told():
         pods = rival.ask(rival.api.list(PODS)).items
-        return sorted(one["metadata"]["name"] for one in pods if "deletionTimestamp" in one["metadata"])
+        return sorted(
+            one["metadata"]["name"] for one in pods if "deletionTimestamp" in one["metadata"]
+        )
 
     rival.runner.until(lambda: len(told()) >= count, PATIENCE)
     return told()

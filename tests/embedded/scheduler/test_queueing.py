@@ -59,7 +59,11 @@ class Fussy(Plugin):
 
     def events(self):
         return (
-            Interest(NODE, Action.NODE_LABEL, lambda pod, _, new: new["metadata"]["labels"].get("hint") == pod.name),
+            Interest(
+                NODE,
+                Action.NODE_LABEL,
+                lambda pod, _, new: new["metadata"]["labels"].get("hint") == pod.name,
+            ),
             Interest(NODE, Action.NODE_TAINT),
         )
 
@@ -69,7 +73,10 @@ class TestOrder:
         hall = halls(sink=tally)
         names = [("a", 0), ("b", 5), ("c", 0), ("d", 9), ("e", 5)]
         for name, priority in names:
-            pod = {"metadata": {"name": name}, "spec": {"priority": priority, "containers": [{"name": "c", "image": "i"}]}}
+            pod = {
+                "metadata": {"name": name},
+                "spec": {"priority": priority, "containers": [{"name": "c", "image": "i"}]},
+            }
             hall.ask(hall.api.create(PODS, pod, "default"))
         hall.node("n1")
         hall.advance()
@@ -78,7 +85,9 @@ class TestOrder:
 
 class TestBackoff:
     def test_errors_double_it_up_to_ten_seconds(self, halls, tally):
-        """Back-offs end with whole seconds: 1, 2, 4, 8, 10 and 10 seconds, each up to the end of the second that follows."""
+        """Back-offs end with whole seconds: 1, 2, 4, 8, 10 and 10 seconds, each up to the end of
+        the second that follows.
+        """
         hall = halls(sink=tally)
         hall.pod()
         hall.advance(60)
@@ -115,7 +124,9 @@ class TestBackoff:
         assert (tally.order(), asked) == (list("abcbcaacb"), ["bca", "bc"])
 
     def test_it_is_never_longer_however_often_a_pod_is_turned_down(self):
-        queued = QueuedPod(PodInfo({"metadata": {"name": "p"}, "spec": {}}), since=0.0, turn=1, unschedulable=5000)
+        queued = QueuedPod(
+            PodInfo({"metadata": {"name": "p"}, "spec": {}}), since=0.0, turn=1, unschedulable=5000
+        )
         backoffs = Backoffs(lambda: 9.0, lambda _: None)
         assert backoffs.goes_on(queued)
         assert queued.expires == 10.0
@@ -139,7 +150,14 @@ class TestBackoff:
         hall.pod("old", priority=9)
         hall.ask(hall.api.patch(NODES, "n1", {"metadata": {"labels": {"hint": "old"}}}))
         hall.ask(
-            hall.api.create(PODS, {"metadata": {"name": "new"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}, "default")
+            hall.api.create(
+                PODS,
+                {
+                    "metadata": {"name": "new"},
+                    "spec": {"containers": [{"name": "c", "image": "i"}]},
+                },
+                "default",
+            )
         )
         hall.advance()
         assert tally.order() == ["old", "new", "old"]
@@ -192,7 +210,14 @@ class TestEvents:
         hall.pod()
         toleration = {"key": "k", "operator": "Exists"}
         spec = hall.get()["spec"]
-        hall.ask(hall.api.patch(PODS, "p", {"spec": {"tolerations": [*spec.get("tolerations", []), toleration]}}, "default"))
+        hall.ask(
+            hall.api.patch(
+                PODS,
+                "p",
+                {"spec": {"tolerations": [*spec.get("tolerations", []), toleration]}},
+                "default",
+            )
+        )
         hall.advance()
         assert hall.where() == "n1"
 
@@ -228,7 +253,10 @@ def test_a_pod_in_deletion_is_passed_over(halls, tally, runner):
     gate = asyncio.Event()
     hall = halls(sink=tally, gate=gate.wait)
     hall.node("n1")
-    pod = {"metadata": {"name": "p", "finalizers": ["example.com/f"]}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    pod = {
+        "metadata": {"name": "p", "finalizers": ["example.com/f"]},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
     hall.ask(hall.api.create(PODS, pod, "default"))
     hall.ask(hall.api.delete(PODS, "p", "default"))
     gate.set()

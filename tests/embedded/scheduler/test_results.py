@@ -31,7 +31,12 @@ class TestAttempts:
         hall.nodes_named("n2", "n3")
         node = hall.pod(cpu="1")
         (one,) = kept.attempts
-        assert (one.selected, one.bound, one.number, one.scheduler) == (node, True, 1, "default-scheduler")
+        assert (one.selected, one.bound, one.number, one.scheduler) == (
+            node,
+            True,
+            1,
+            "default-scheduler",
+        )
         assert one.filter["n1"] == {
             "NodeUnschedulable": "passed",
             "NodeName": "passed",
@@ -42,7 +47,10 @@ class TestAttempts:
         assert one.final_score["n3"]["TaintToleration"] == 300
         assert one.bind == {"DefaultBinder": "success"}
         assert (
-            one.pre_filter_status["NodeResourcesFit" if "NodeResourcesFit" in one.pre_filter_status else "NodePorts"] == "success"
+            one.pre_filter_status[
+                "NodeResourcesFit" if "NodeResourcesFit" in one.pre_filter_status else "NodePorts"
+            ]
+            == "success"
         )
 
     def test_one_that_comes_to_nothing(self, halls, kept):
@@ -75,7 +83,10 @@ class TestAttempts:
             "n3": "passed",
             "n4": "passed",
         }
-        assert {node: by["NodeResourcesFit"] for node, by in one.score.items()} == {"n3": 73, "n4": 73}
+        assert {node: by["NodeResourcesFit"] for node, by in one.score.items()} == {
+            "n3": 73,
+            "n4": 73,
+        }
 
 
 class TestAnnotations:
@@ -92,7 +103,9 @@ class TestAnnotations:
         assert json.loads(found["filter-result"])["n2"]["NodeName"] == "passed"
         assert json.loads(found["bind-result"]) == {"DefaultBinder": "success"}
         (attempt,) = json.loads(found["result-history"])
-        assert attempt == {f"{RESULTS}{key}": value for key, value in found.items() if key != "result-history"}
+        assert attempt == {
+            f"{RESULTS}{key}": value for key, value in found.items() if key != "result-history"
+        }
 
     def test_the_history_is_oldest_first(self, hall):
         hall.nodes(1)
@@ -102,15 +115,26 @@ class TestAnnotations:
         assert hall.where() == "n1"
         history = json.loads(read(hall)["result-history"])
         assert [one.get(f"{RESULTS}selected-node") for one in history] == [None, "n1"]
-        assert json.loads(history[0][f"{RESULTS}filter-result"])["n1"]["NodeResourcesFit"] == "Insufficient cpu"
+        assert (
+            json.loads(history[0][f"{RESULTS}filter-result"])["n1"]["NodeResourcesFit"]
+            == "Insufficient cpu"
+        )
 
     def test_what_would_not_fit_is_left_out_and_a_note_says_so(self):
-        new = {f"{RESULTS}filter-result": "f" * 100_000, f"{RESULTS}score-result": "s" * 170_000, f"{RESULTS}selected-node": "n1"}
+        new = {
+            f"{RESULTS}filter-result": "f" * 100_000,
+            f"{RESULTS}score-result": "s" * 170_000,
+            f"{RESULTS}selected-node": "n1",
+        }
         old = {f"{RESULTS}result-history": json.dumps([{"a": "b"}]), "mine": "x" * 1000}
         found = with_history(new, old)
-        assert set(found) == {f"{RESULTS}{name}" for name in ("filter-result", "selected-node", "result-history", "result-cut")}
+        assert set(found) == {
+            f"{RESULTS}{name}"
+            for name in ("filter-result", "selected-node", "result-history", "result-cut")
+        }
         assert found[f"{RESULTS}result-cut"] == (
-            f"left out, as annotations may have {LARGEST} bytes: 2 attempts of the history, score-result"
+            f"left out, as annotations may have {LARGEST} bytes: 2 attempts of the "
+            "history, score-result"
         )
         assert sum(len(key) + len(value) for key, value in {**old, **found}.items()) <= LARGEST
 

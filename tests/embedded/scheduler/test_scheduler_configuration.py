@@ -26,10 +26,37 @@ def stands_at(name, point):
 
 
 IN_TREE = (
-    *("DefaultBinder", "DefaultPreemption", "DynamicResources", "GangScheduling", "ImageLocality", "InterPodAffinity"),
-    *("NodeAffinity", "NodeDeclaredFeatures", "NodeName", "NodePorts", "NodeResourcesBalancedAllocation", "NodeResourcesFit"),
-    *("NodeUnschedulable", "NodeVolumeLimits", "PodGroupPodsCount", "PodTopologySpread", "PrioritySort", "SchedulingGates"),
-    *("TaintToleration", "TopologyPlacementGenerator", "VolumeBinding", "VolumeRestrictions", "VolumeZone"),
+    *(
+        "DefaultBinder",
+        "DefaultPreemption",
+        "DynamicResources",
+        "GangScheduling",
+        "ImageLocality",
+        "InterPodAffinity",
+    ),
+    *(
+        "NodeAffinity",
+        "NodeDeclaredFeatures",
+        "NodeName",
+        "NodePorts",
+        "NodeResourcesBalancedAllocation",
+        "NodeResourcesFit",
+    ),
+    *(
+        "NodeUnschedulable",
+        "NodeVolumeLimits",
+        "PodGroupPodsCount",
+        "PodTopologySpread",
+        "PrioritySort",
+        "SchedulingGates",
+    ),
+    *(
+        "TaintToleration",
+        "TopologyPlacementGenerator",
+        "VolumeBinding",
+        "VolumeRestrictions",
+        "VolumeZone",
+    ),
 )
 """The names that kube-scheduler 1.36 knows without any plugin of somebody's own."""
 
@@ -42,9 +69,18 @@ class TestDefaults:
     def test_who_stands_where(self):
         profile = ProfileConfiguration()
         assert profile.at("queueSort", stands_at) == ["PrioritySort"]
-        assert profile.at("filter", stands_at)[:4] == ["NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity"]
+        assert profile.at("filter", stands_at)[:4] == [
+            "NodeUnschedulable",
+            "NodeName",
+            "TaintToleration",
+            "NodeAffinity",
+        ]
         scores = profile.at("score", stands_at)
-        assert {name: profile.weight(name) for name in scores if name not in {"PodTopologySpread", "InterPodAffinity"}} == {
+        assert {
+            name: profile.weight(name)
+            for name in scores
+            if name not in {"PodTopologySpread", "InterPodAffinity"}
+        } == {
             "TaintToleration": 3,
             "NodeAffinity": 2,
             "NodeResourcesFit": 1,
@@ -61,7 +97,14 @@ class TestMerging:
         assert "ImageLocality" in profile.names()
 
     def test_all_are_switched_off_at_one_point(self):
-        profile = profiled({"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeResourcesFit", "weight": 7}]}})
+        profile = profiled(
+            {
+                "score": {
+                    "disabled": [{"name": "*"}],
+                    "enabled": [{"name": "NodeResourcesFit", "weight": 7}],
+                }
+            }
+        )
         assert profile.at("score", stands_at) == ["NodeResourcesFit"]
         assert profile.weight("NodeResourcesFit") == 7
         assert "TaintToleration" in profile.at("filter", stands_at)
@@ -125,11 +168,27 @@ extenders:
 """,
             Registry(),
         )
-        assert (found.percentage, found.initial_backoff, found.longest_backoff, found.parallelism) == (30, 2, 20, 4)
-        assert [(one.name, one.percentage) for one in found.profiles] == [("one", None), ("two", 100)]
-        assert found.profiles[1].arguments["NodeResourcesFit"]["scoringStrategy"]["type"] == "MostAllocated"
+        assert (
+            found.percentage,
+            found.initial_backoff,
+            found.longest_backoff,
+            found.parallelism,
+        ) == (30, 2, 20, 4)
+        assert [(one.name, one.percentage) for one in found.profiles] == [
+            ("one", None),
+            ("two", 100),
+        ]
+        assert (
+            found.profiles[1].arguments["NodeResourcesFit"]["scoringStrategy"]["type"]
+            == "MostAllocated"
+        )
         (extender,) = found.extenders
-        assert (extender.filter, extender.weight, extender.timeout, extender.managed) == ("filter", 3, 30, ("example.com/card",))
+        assert (extender.filter, extender.weight, extender.timeout, extender.managed) == (
+            "filter",
+            3,
+            30,
+            ("example.com/card",),
+        )
         assert extender.ignored_by_scheduler == ("example.com/card",)
 
     @pytest.mark.parametrize(
@@ -137,11 +196,20 @@ extenders:
         [
             ({"profile": []}, "profile: there is no such field (did you mean 'profiles'?)"),
             ({"parallelism": 0}, "parallelism: 0 is not from 1 upwards"),
-            ({"percentageOfNodesToScore": 101}, "percentageOfNodesToScore: 101 is not from 0 to 100"),
-            ({"podInitialBackoffSeconds": 30}, "podMaxBackoffSeconds: it is less than podInitialBackoffSeconds"),
+            (
+                {"percentageOfNodesToScore": 101},
+                "percentageOfNodesToScore: 101 is not from 0 to 100",
+            ),
+            (
+                {"podInitialBackoffSeconds": 30},
+                "podMaxBackoffSeconds: it is less than podInitialBackoffSeconds",
+            ),
             (
                 {"profiles": [{"plugins": {"score": {"enabled": [{"name": "ImageLocalty"}]}}}]},
-                "profiles[0].plugins.score.enabled[0]: there is no plugin 'ImageLocalty' (did you mean 'ImageLocality'?)",
+                (
+                    "profiles[0].plugins.score.enabled[0]: there is no plugin 'ImageLocalty' "
+                    "(did you mean 'ImageLocality'?)"
+                ),
             ),
             (
                 {"profiles": [{"plugins": {"scores": {}}}]},
@@ -149,11 +217,21 @@ extenders:
             ),
             (
                 {"profiles": [{"plugins": {"score": {"enabled": [{"name": "NodeName"}]}}}]},
-                "profiles[0].plugins.score.enabled[0]: NodeName does not stand at score, but at filter",
+                (
+                    "profiles[0].plugins.score.enabled[0]: NodeName does not stand at score, "
+                    "but at filter"
+                ),
             ),
             (
-                {"profiles": [{"plugins": {"placementScore": {"enabled": [{"name": "NodeName"}]}}}]},
-                "profiles[0].plugins.placementScore.enabled[0]: NodeName does not stand at placementScore, but at filter",
+                {
+                    "profiles": [
+                        {"plugins": {"placementScore": {"enabled": [{"name": "NodeName"}]}}}
+                    ]
+                },
+                (
+                    "profiles[0].plugins.placementScore.enabled[0]: NodeName does not stand "
+                    "at placementScore, but at filter"
+                ),
             ),
             (
                 {"profiles": [{"plugins": {"bind": {"disabled": [{"name": "*"}]}}}]},
@@ -161,22 +239,44 @@ extenders:
             ),
             (
                 {"profiles": [{}, {"schedulerName": "b"}]},
-                "profiles[0].schedulerName is missing: where there are several profiles, each needs one",
+                (
+                    "profiles[0].schedulerName is missing: where there are several profiles, "
+                    "each needs one"
+                ),
             ),
             (
                 {"profiles": [{"schedulerName": "b"}, {"schedulerName": "b"}]},
                 "profiles[1].schedulerName: 'b' is the name of another profile",
             ),
             (
-                {"profiles": [{"pluginConfig": [{"name": "PodTopologySpread", "args": {"defaultingType": "Lists"}}]}]},
-                "profiles[0].pluginConfig[0].args.defaultingType: 'Lists' is none of System, List (did you mean 'List'?)",
+                {
+                    "profiles": [
+                        {
+                            "pluginConfig": [
+                                {"name": "PodTopologySpread", "args": {"defaultingType": "Lists"}}
+                            ]
+                        }
+                    ]
+                },
+                (
+                    "profiles[0].pluginConfig[0].args.defaultingType: 'Lists' is none of "
+                    "System, List (did you mean 'List'?)"
+                ),
             ),
             (
                 {"profiles": [{"pluginConfig": [{"name": "ImageLocality", "args": {"size": 1}}]}]},
                 "profiles[0].pluginConfig[0].args.size: there is no such field",
             ),
             (
-                {"profiles": [{"pluginConfig": [{"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 101}}]}]},
+                {
+                    "profiles": [
+                        {
+                            "pluginConfig": [
+                                {"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 101}}
+                            ]
+                        }
+                    ]
+                },
                 "profiles[0].pluginConfig[0].args.hardPodAffinityWeight: 101 is not from 0 to 100",
             ),
             ({"extenders": [{"filterVerb": "f"}]}, "extenders[0].urlPrefix is missing"),
@@ -194,7 +294,9 @@ extenders:
     def test_no_yaml_and_no_object(self):
         with pytest.raises(ConfigurationError, match="this is no YAML"):
             read("a: [", Registry())
-        with pytest.raises(ConfigurationError, match="the configuration: 'hello' is no object with fields"):
+        with pytest.raises(
+            ConfigurationError, match="the configuration: 'hello' is no object with fields"
+        ):
             read("hello", Registry())
 
     def test_another_version(self):
@@ -208,12 +310,17 @@ extenders:
             "plugins": {"filter": {"enabled": [{"name": "Mine"}]}},
             "pluginConfig": [{"name": "Mine", "args": {"x": [1]}}],
         }
-        assert read({**HEAD, "profiles": [profile]}, registry).profiles[0].arguments == {"Mine": {"x": [1]}}
+        assert read({**HEAD, "profiles": [profile]}, registry).profiles[0].arguments == {
+            "Mine": {"x": [1]}
+        }
 
     @pytest.mark.parametrize(
         ("path", "words"),
         [
-            ("nowhere.at.all:Mine", "there is no plugin 'nowhere.at.all:Mine': No module named 'nowhere'"),
+            (
+                "nowhere.at.all:Mine",
+                "there is no plugin 'nowhere.at.all:Mine': No module named 'nowhere'",
+            ),
             ("json:Mine", "there is no plugin 'json:Mine': module 'json' has no attribute 'Mine'"),
             ("json:JSONDecoder", "'json:JSONDecoder' is no plugin: derive it from"),
         ],
@@ -227,7 +334,12 @@ extenders:
 class TestConfigMap:
     def write(self, hall, text):
         metadata = {"name": "kube-scheduler", "namespace": "kube-system"}
-        obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"config.yaml": text}}
+        obj = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": metadata,
+            "data": {"config.yaml": text},
+        }
         hall.ask(hall.api.apply(CONFIG_MAPS, obj, field_manager="test"))
         hall.advance()
 
@@ -260,9 +372,20 @@ profiles:
     def test_a_bad_one_is_refused_and_the_last_good_one_stays(self, hall):
         hall.nodes(2)
         self.write(hall, self.TEXT.replace("- plug", "- schedulerName: default-scheduler\n  plug"))
-        self.write(hall, "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofles: []\n")
+        self.write(
+            hall,
+            (
+                "apiVersion: kubescheduler.config.k8s.io/v1\nkind: "
+                "KubeSchedulerConfiguration\nprofles: []\n"
+            ),
+        )
         assert {hall.pod(f"p{number}", cpu="500m") for number in range(4)} == {hall.where("p0")}
-        (event,) = (one for one in hall.ask(hall.api.list(EVENTS)).items if one["reason"] == "InvalidConfiguration")
+        (event,) = (
+            one
+            for one in hall.ask(hall.api.list(EVENTS)).items
+            if one["reason"] == "InvalidConfiguration"
+        )
         assert event["message"] == (
-            "the configuration is refused, the last good one stays: profles: there is no such field (did you mean 'profiles'?)"
+            "the configuration is refused, the last good one stays: profles: there is no "
+            "such field (did you mean 'profiles'?)"
         )

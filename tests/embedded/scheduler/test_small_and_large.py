@@ -1,4 +1,6 @@
-"""A large cluster is looked at in columns, a small one node by node: what comes of it is the same, to the last draw."""
+"""A large cluster is looked at in columns, a small one node by node: what comes of it is the
+same, to the last draw.
+"""
 
 import subprocess
 import sys
@@ -24,12 +26,29 @@ IMAGES = {1: 150, 2: 900}
 
 def some_node(chance, number):
     taints = [
-        {"key": "k", "value": chance.choice("ab"), "effect": chance.choice(["NoSchedule", "PreferNoSchedule"])}
+        {
+            "key": "k",
+            "value": chance.choice("ab"),
+            "effect": chance.choice(["NoSchedule", "PreferNoSchedule"]),
+        }
         for _ in range(chance.below(2))
     ]
-    labels = {HOST: f"n{number}", ZONE: f"z{number % 3}", "disk": chance.choice(["fast", "slow"]), "size": str(chance.below(9))}
-    amounts = {"cpu": str(chance.whole(2, 6)), "memory": f"{chance.whole(2, 8)}Gi", "pods": str(chance.whole(4, 8))}
-    images = [{"names": [f"app:{tag}"], "sizeBytes": size * 2**20} for tag, size in IMAGES.items() if chance.below(2)]
+    labels = {
+        HOST: f"n{number}",
+        ZONE: f"z{number % 3}",
+        "disk": chance.choice(["fast", "slow"]),
+        "size": str(chance.below(9)),
+    }
+    amounts = {
+        "cpu": str(chance.whole(2, 6)),
+        "memory": f"{chance.whole(2, 8)}Gi",
+        "pods": str(chance.whole(4, 8)),
+    }
+    images = [
+        {"names": [f"app:{tag}"], "sizeBytes": size * 2**20}
+        for tag, size in IMAGES.items()
+        if chance.below(2)
+    ]
     return {
         "metadata": {"name": f"n{number}", "labels": labels},
         "spec": {"taints": taints, **({"unschedulable": True} if chance.below(10) == 0 else {})},
@@ -39,21 +58,43 @@ def some_node(chance, number):
 
 def some_pod(chance, number, *, kinds=8, classes=3):
     app = f"a{chance.below(4)}"
-    asked = {"cpu": f"{chance.whole(1, 12)}00m", "memory": f"{chance.whole(1, 10)}00Mi"} if chance.below(4) else {}
-    container = {"name": "c", "image": f"app:{chance.whole(1, 3)}", "resources": {"requests": asked}}
+    asked = (
+        {"cpu": f"{chance.whole(1, 12)}00m", "memory": f"{chance.whole(1, 10)}00Mi"}
+        if chance.below(4)
+        else {}
+    )
+    container = {
+        "name": "c",
+        "image": f"app:{chance.whole(1, 3)}",
+        "resources": {"requests": asked},
+    }
     if chance.below(8) == 0:
         container["ports"] = [{"containerPort": 80, "hostPort": chance.whole(80, 82)}]
     spec = {"containers": [container], "priorityClassName": f"class-{chance.below(classes)}"}
     mine = {"labelSelector": {"matchLabels": {"app": app}}}
-    term = {"matchExpressions": [{"key": "disk", "operator": chance.choice(["In", "NotIn"]), "values": ["fast"]}]}
-    bigger = {"matchExpressions": [{"key": "size", "operator": "Gt", "values": [str(chance.below(7))]}]}
-    anti, near = {**mine, "topologyKey": HOST}, {"weight": chance.whole(1, 100), "podAffinityTerm": {**mine, "topologyKey": ZONE}}
-    hard, soft = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
+    term = {
+        "matchExpressions": [
+            {"key": "disk", "operator": chance.choice(["In", "NotIn"]), "values": ["fast"]}
+        ]
+    }
+    bigger = {
+        "matchExpressions": [{"key": "size", "operator": "Gt", "values": [str(chance.below(7))]}]
+    }
+    anti, near = (
+        {**mine, "topologyKey": HOST},
+        {"weight": chance.whole(1, 100), "podAffinityTerm": {**mine, "topologyKey": ZONE}},
+    )
+    hard, soft = (
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "preferredDuringSchedulingIgnoredDuringExecution",
+    )
     match chance.below(kinds):
         case 0:
             spec["affinity"] = {"nodeAffinity": {hard: {"nodeSelectorTerms": [term, bigger]}}}
         case 1:
-            spec["affinity"] = {"nodeAffinity": {soft: [{"weight": chance.whole(1, 100), "preference": bigger}]}}
+            spec["affinity"] = {
+                "nodeAffinity": {soft: [{"weight": chance.whole(1, 100), "preference": bigger}]}
+            }
         case 2:
             spec["tolerations"] = [{"key": "k", "operator": "Equal", "value": "a"}]
         case 3:
@@ -64,8 +105,13 @@ def some_pod(chance, number, *, kinds=8, classes=3):
             spec["affinity"] = {"podAffinity": {soft: [near]}}
         case 6:
             how = chance.choice(["DoNotSchedule", "ScheduleAnyway"])
-            spec["topologySpreadConstraints"] = [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": how, **mine}]
-    return {"metadata": {"name": f"p{number}", "namespace": "default", "labels": {"app": app}}, "spec": spec}
+            spec["topologySpreadConstraints"] = [
+                {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": how, **mine}
+            ]
+    return {
+        "metadata": {"name": f"p{number}", "namespace": "default", "labels": {"app": app}},
+        "spec": spec,
+    }
 
 
 def played(seed, large, nodes=NODE_COUNT, percentage=0):
@@ -75,7 +121,11 @@ def played(seed, large, nodes=NODE_COUNT, percentage=0):
     for name in ("default", "kube-system"):
         runner.call(api.create(NAMESPACES, {"metadata": {"name": name}}))
     for number in range(3):
-        runner.call(api.create(PRIORITY_CLASSES, {"metadata": {"name": f"class-{number}"}, "value": number * 10}))
+        runner.call(
+            api.create(
+                PRIORITY_CLASSES, {"metadata": {"name": f"class-{number}"}, "value": number * 10}
+            )
+        )
     draws = Chance(seed).stream("objects")
     for number in range(nodes):
         runner.call(api.create(NODES, some_node(draws, number)))
@@ -93,7 +143,8 @@ def played(seed, large, nodes=NODE_COUNT, percentage=0):
     pods = runner.ask(api.list(PODS)).items
     runner.close()
     return {
-        pod["metadata"]["name"]: pod["spec"].get("nodeName") or (condition(pod, "PodScheduled") or {}).get("message")
+        pod["metadata"]["name"]: pod["spec"].get("nodeName")
+        or (condition(pod, "PodScheduled") or {}).get("message")
         for pod in pods
     }
 
@@ -112,7 +163,16 @@ def test_the_same_where_not_all_nodes_are_looked_at(nodes, percentage):
 
 @pytest.mark.parametrize(
     ("nodes", "percentage", "wanted"),
-    [(99, 0, 99), (100, 0, 100), (1000, 0, 420), (5000, 0, 500), (6000, 0, 300), (1000, 30, 300), (200, 10, 100), (500, 100, 500)],
+    [
+        (99, 0, 99),
+        (100, 0, 100),
+        (1000, 0, 420),
+        (5000, 0, 500),
+        (6000, 0, 300),
+        (1000, 30, 300),
+        (200, 10, 100),
+        (500, 100, 500),
+    ],
 )
 def test_how_many_nodes_are_enough(nodes, percentage, wanted):
     assert enough(nodes, percentage) == wanted

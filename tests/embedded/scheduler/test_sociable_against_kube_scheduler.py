@@ -1,4 +1,6 @@
-"""The same as its neighbour, of pods that care for other pods: affinity in all its forms, and spreading, said or by default."""
+"""The same as its neighbour, of pods that care for other pods: affinity in all its forms, and
+spreading, said or by default.
+"""
 
 import contextlib
 
@@ -14,22 +16,42 @@ from pytest_kscen.objects.resources import PODS, SERVICES
 pytestmark = pytest.mark.controlplane
 
 NODE_COUNT, POD_COUNT = 12, 50
-HARD, SOFT = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
+HARD, SOFT = (
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "preferredDuringSchedulingIgnoredDuringExecution",
+)
 
 
 def some_term(chance):
     apps = sorted({f"a{chance.below(4)}" for _ in range(2)})
-    selector = {"matchExpressions": [{"key": "app", "operator": chance.choice(["In", "In", "NotIn"]), "values": apps}]}
+    selector = {
+        "matchExpressions": [
+            {"key": "app", "operator": chance.choice(["In", "In", "NotIn"]), "values": apps}
+        ]
+    }
     if chance.below(4) == 0:
         selector = {"matchLabels": {"size": chance.choice("ab")}}
     spaces = chance.choice([{}, {}, {"namespaces": ["default"]}, {"namespaceSelector": {}}])
-    keys = {"matchLabelKeys": ["size"]} if chance.below(5) == 0 and "matchLabels" not in selector else {}
-    return {"topologyKey": chance.choice([HOST, ZONE, "disk"]), "labelSelector": selector, **spaces, **keys}
+    keys = (
+        {"matchLabelKeys": ["size"]}
+        if chance.below(5) == 0 and "matchLabels" not in selector
+        else {}
+    )
+    return {
+        "topologyKey": chance.choice([HOST, ZONE, "disk"]),
+        "labelSelector": selector,
+        **spaces,
+        **keys,
+    }
 
 
 def some_constraint(chance, key):
     hard = chance.below(2) == 0
-    found = {"topologyKey": key, "maxSkew": chance.whole(1, 3), "whenUnsatisfiable": "DoNotSchedule" if hard else "ScheduleAnyway"}
+    found = {
+        "topologyKey": key,
+        "maxSkew": chance.whole(1, 3),
+        "whenUnsatisfiable": "DoNotSchedule" if hard else "ScheduleAnyway",
+    }
     found["labelSelector"] = {"matchLabels": {"app": f"a{chance.below(4)}"}}
     for policy in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
         if chance.below(3) == 0:
@@ -49,9 +71,13 @@ def sociable(chance, pod):
         case 1:
             affinity["podAntiAffinity"] = {HARD: [some_term(chance)]}
         case 2:
-            affinity["podAffinity"] = {SOFT: [{"weight": chance.whole(1, 100), "podAffinityTerm": some_term(chance)}]}
+            affinity["podAffinity"] = {
+                SOFT: [{"weight": chance.whole(1, 100), "podAffinityTerm": some_term(chance)}]
+            }
         case 3:
-            affinity["podAntiAffinity"] = {SOFT: [{"weight": chance.whole(1, 100), "podAffinityTerm": some_term(chance)}]}
+            affinity["podAntiAffinity"] = {
+                SOFT: [{"weight": chance.whole(1, 100), "podAffinityTerm": some_term(chance)}]
+            }
         case 4 | 5:
             keys = chance.sample([HOST, ZONE, "disk"], chance.whole(1, 2))
             spec["topologySpreadConstraints"] = [some_constraint(chance, key) for key in keys]
@@ -65,7 +91,11 @@ def with_service(rival):  # noqa: F811
     """Pods of app a0 have kin, and are spread though they say nothing."""
     spec = {"selector": {"app": "a0"}, "ports": [{"port": 80}]}
     with contextlib.suppress(AlreadyExists):
-        rival.ask(rival.api.create(SERVICES, {"metadata": {"name": "kin", "namespace": "default"}, "spec": spec}))
+        rival.ask(
+            rival.api.create(
+                SERVICES, {"metadata": {"name": "kin", "namespace": "default"}, "spec": spec}
+            )
+        )
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -86,7 +116,9 @@ def test_it_chooses_one_of_our_best(rival, ours, seed):  # noqa: F811
         where = found["spec"].get("nodeName")
         if where is None:
             words = condition(found, "PodScheduled")["message"]
-            assert all(any(reason in words for reason in refusal.split(", ")) for refusal in best), (number, words, best, pod)
+            assert all(
+                any(reason in words for reason in refusal.split(", ")) for refusal in best
+            ), (number, words, best, pod)
             rival.ask(rival.api.delete(PODS, pod["metadata"]["name"], "default", grace_period=0))
         else:
             assert where in best, (number, where, best, pod)
@@ -102,7 +134,9 @@ def as_admitted(pod):
     admitted = {**affinity}
     for kind in ("podAffinity", "podAntiAffinity"):
         if kind in affinity:
-            admitted[kind] = {how: [_merged(one, pod) for one in terms] for how, terms in affinity[kind].items()}
+            admitted[kind] = {
+                how: [_merged(one, pod) for one in terms] for how, terms in affinity[kind].items()
+            }
     return {**pod, "spec": {**pod["spec"], "affinity": admitted}}
 
 

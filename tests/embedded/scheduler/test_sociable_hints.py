@@ -9,7 +9,10 @@ from pytest_kscen.embedded.scheduler.plugins.pod_topology_spread import PodTopol
 DB, WEB = {"app": "db"}, {"app": "web"}
 TERM = {"topologyKey": "zone", "labelSelector": {"matchLabels": DB}}
 HARD = "requiredDuringSchedulingIgnoredDuringExecution"
-NEAR, FAR = {"affinity": {"podAffinity": {HARD: [TERM]}}}, {"affinity": {"podAntiAffinity": {HARD: [TERM]}}}
+NEAR, FAR = (
+    {"affinity": {"podAffinity": {HARD: [TERM]}}},
+    {"affinity": {"podAntiAffinity": {HARD: [TERM]}}},
+)
 TAINTS = [{"key": "k", "effect": "NoSchedule"}]
 
 
@@ -20,7 +23,11 @@ def hint(plugin, resource):
 def other(labels=None, *, on="n1", namespace="default", uid="other", nominated="", **spec):
     metadata = {"name": "other", "namespace": namespace, "uid": uid, "labels": labels or {}}
     spec = {"containers": [], **({"nodeName": on} if on else {}), **spec}
-    return {"metadata": metadata, "spec": spec, "status": {"nominatedNodeName": nominated} if nominated else {}}
+    return {
+        "metadata": metadata,
+        "spec": spec,
+        "status": {"nominatedNodeName": nominated} if nominated else {},
+    }
 
 
 def node(taints=(), **labels):
@@ -78,7 +85,12 @@ class TestSpreading:
         return {resource: hint(plugin, resource) for resource in (POD, NODE)}
 
     def pod(self, rig, **more):
-        skew = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": DB}}
+        skew = {
+            "maxSkew": 1,
+            "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": DB},
+        }
         return rig.pod(labels=DB, topologySpreadConstraints=[{**skew, **more}])
 
     @pytest.mark.parametrize(

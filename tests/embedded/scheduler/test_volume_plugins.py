@@ -17,7 +17,12 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def having(*claims):
-    return {"volumes": [{"name": f"v{number}", "persistentVolumeClaim": {"claimName": name}} for number, name in enumerate(claims)]}
+    return {
+        "volumes": [
+            {"name": f"v{number}", "persistentVolumeClaim": {"claimName": name}}
+            for number, name in enumerate(claims)
+        ]
+    }
 
 
 @pytest.fixture
@@ -26,7 +31,11 @@ def stock(hall):
 
     class Stock:
         def make(self, resource, name, namespace="", **parts):
-            metadata = {"name": name, **({"namespace": namespace} if namespace else {}), **parts.pop("metadata", {})}
+            metadata = {
+                "name": name,
+                **({"namespace": namespace} if namespace else {}),
+                **parts.pop("metadata", {}),
+            }
             made = hall.ask(hall.api.create(resource, {"metadata": metadata, **parts}, namespace))
             hall.advance()
             return made
@@ -34,14 +43,25 @@ def stock(hall):
         def csi_volume(self, name, labels=None):
             """A volume with a claim of the same name bound to it."""
             reference = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": name}
-            size = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "claimRef": reference}
+            size = {
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "claimRef": reference,
+            }
             csi = {"driver": DRIVER, "volumeHandle": name}
             spec = {**size, "csi": csi, "persistentVolumeReclaimPolicy": "Retain"}
-            self.make(PERSISTENT_VOLUMES, name, metadata={"name": name, "labels": labels or {}}, spec=spec)
+            self.make(
+                PERSISTENT_VOLUMES, name, metadata={"name": name, "labels": labels or {}}, spec=spec
+            )
             self.claim(name, volumeName=name)
 
         def claim(self, name, mode="ReadWriteOnce", cls="", size="1Gi", annotations=None, **more):
-            spec = {"accessModes": [mode], "resources": {"requests": {"storage": size}}, "storageClassName": cls, **more}
+            spec = {
+                "accessModes": [mode],
+                "resources": {"requests": {"storage": size}},
+                "storageClassName": cls,
+                **more,
+            }
             metadata = {"name": name, "annotations": annotations or {}}
             self.make(PERSISTENT_VOLUME_CLAIMS, name, "default", metadata=metadata, spec=spec)
 
@@ -54,7 +74,14 @@ def stock(hall):
 
         def capacity(self, name, zone, size):
             topology = {"matchLabels": {ZONE: zone}}
-            self.make(CSI_STORAGE_CAPACITIES, name, "default", storageClassName="slow", capacity=size, nodeTopology=topology)
+            self.make(
+                CSI_STORAGE_CAPACITIES,
+                name,
+                "default",
+                storageClassName="slow",
+                capacity=size,
+                nodeTopology=topology,
+            )
 
     return Stock()
 
@@ -67,7 +94,8 @@ class TestRestrictions:
         assert hall.pod("first", **having("data"))
         hall.pod(**having("data"))
         assert hall.why().startswith(
-            "0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
+            "0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim "
+            "with ReadWriteOncePod access mode "
             "already in-use by another pod. "
         )
         hall.delete("first")
@@ -78,10 +106,14 @@ class TestRestrictions:
         hall.nodes(2)
         assert {hall.pod("a", **disk), hall.pod("b", **disk)} == {"n1", "n2"}
         hall.pod("c", **disk)
-        assert hall.why("c").startswith("0/2 nodes are available: 2 node(s) had no available disk. ")
+        assert hall.why("c").startswith(
+            "0/2 nodes are available: 2 node(s) had no available disk. "
+        )
 
     def test_but_all_may_read_it(self, hall):
-        disk = {"volumes": [{"name": "d", "gcePersistentDisk": {"pdName": "disk", "readOnly": True}}]}
+        disk = {
+            "volumes": [{"name": "d", "gcePersistentDisk": {"pdName": "disk", "readOnly": True}}]
+        }
         hall.nodes(1)
         assert {hall.pod("a", **disk), hall.pod("b", **disk)} == {"n1"}
 
@@ -97,7 +129,15 @@ class TestLimits:
         hall.pod(**having("c"))
         assert hall.why().startswith("0/1 nodes are available: 1 node(s) exceed max volume count. ")
         hall.ask(
-            hall.api.patch(CSI_NODES, "n1", {"spec": {"drivers": [{"name": DRIVER, "nodeID": "n1", "allocatable": {"count": 3}}]}})
+            hall.api.patch(
+                CSI_NODES,
+                "n1",
+                {
+                    "spec": {
+                        "drivers": [{"name": DRIVER, "nodeID": "n1", "allocatable": {"count": 3}}]
+                    }
+                },
+            )
         )
         hall.advance()
         assert hall.where() == "n1"
@@ -108,7 +148,9 @@ class TestLimits:
         for name in ("a", "b"):
             stock.csi_volume(name)
         source = {"persistentVolumeName": "a"}
-        stock.make(VOLUME_ATTACHMENTS, "va", spec={"attacher": DRIVER, "nodeName": "n1", "source": source})
+        stock.make(
+            VOLUME_ATTACHMENTS, "va", spec={"attacher": DRIVER, "nodeName": "n1", "source": source}
+        )
         hall.pod(**having("b"))
         assert hall.where() is None
         hall.ask(hall.api.delete(VOLUME_ATTACHMENTS, "va"))
@@ -127,7 +169,9 @@ class TestZones:
         hall.node("n1", labels={ZONE: "a"})
         stock.csi_volume("data", labels={ZONE: "b"})
         hall.pod(**having("data"))
-        assert hall.why().startswith("0/1 nodes are available: 1 node(s) had no available volume zone. ")
+        assert hall.why().startswith(
+            "0/1 nodes are available: 1 node(s) had no available volume zone. "
+        )
         hall.change("n1", {"metadata": {"labels": {ZONE: "b"}}})
         assert hall.where() == "n1"
 
@@ -141,7 +185,9 @@ class TestProvisioning:
         stock.capacity("small", "a", "1Gi")
         stock.claim("data", cls="slow", size="5Gi")
         hall.pod(**having("data"))
-        assert hall.why().startswith("0/2 nodes are available: 2 node(s) did not have enough free storage. ")
+        assert hall.why().startswith(
+            "0/2 nodes are available: 2 node(s) did not have enough free storage. "
+        )
         stock.capacity("large", "b", "10Gi")
         assert hall.get()["status"]["nominatedNodeName"] == "n2"
 

@@ -1,4 +1,6 @@
-"""A server that says what each test tells it to say, the words it is told, and a clock on which nothing takes time."""
+"""A server that says what each test tells it to say, the words it is told, and a clock on which
+nothing takes time.
+"""
 
 from __future__ import annotations
 
@@ -68,8 +70,17 @@ class Hasty:
         self.slept.append(seconds)
 
 
-def refusal(code: int, reason: str, message: str, headers: dict[str, str] | None = None) -> web.Response:
-    status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message}
+def refusal(
+    code: int, reason: str, message: str, headers: dict[str, str] | None = None
+) -> web.Response:
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "code": code,
+        "reason": reason,
+        "message": message,
+    }
     return web.json_response(status, status=code, headers=headers)
 
 
@@ -80,7 +91,9 @@ def lines(*events: tuple[str, str], ends: str = "") -> Any:
         response = web.StreamResponse()
         await response.prepare(request)
         for type_, name in events:
-            await response.write(json.dumps({"type": type_, "object": {"metadata": {"name": name}}}).encode() + b"\n")
+            await response.write(
+                json.dumps({"type": type_, "object": {"metadata": {"name": name}}}).encode() + b"\n"
+            )
         if ends == "half a line":
             await response.write(b'{"type": "ADDED", "obj')
         if ends == "breaking off":

@@ -29,7 +29,9 @@ def kubeconfig(path: Any, cluster: dict[str, Any], user: dict[str, Any]) -> Acce
     path.write_text(
         json.dumps(
             {
-                "clusters": [{"name": "c", "cluster": {"server": "https://example.org:6443", **cluster}}],
+                "clusters": [
+                    {"name": "c", "cluster": {"server": "https://example.org:6443", **cluster}}
+                ],
                 "users": [{"name": "u", "user": user}],
                 "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
                 "current-context": "x",
@@ -43,10 +45,18 @@ def test_credentials_of_every_simple_kind(tmp_path):
     path = tmp_path / "kubeconfig"
     (tmp_path / "token").write_text("from-file")
     plugin = tmp_path / "plugin"
-    credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "from-plugin"}}
+    credential = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "kind": "ExecCredential",
+        "status": {"token": "from-plugin"},
+    }
     plugin.write_text(f"#!/bin/sh\necho '{json.dumps(credential)}'\n")
     plugin.chmod(0o755)
-    execs = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin), "interactiveMode": "Never"}
+    execs = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": str(plugin),
+        "interactiveMode": "Never",
+    }
     assert kubeconfig(path, {}, {"token": "inline"}).authorization == "Bearer inline"
     assert kubeconfig(path, {}, {"tokenFile": "token"}).authorization == "Bearer from-file"
     assert kubeconfig(path, {}, {"exec": execs}).authorization == "Bearer from-plugin"
@@ -80,7 +90,9 @@ def test_client_certificates_are_shown_and_the_servers_is_checked(tmp_path, runn
         (True, {}, "disconnected|ertificate"),
     ]:
         authority = {"certificate-authority": certificate.name} if trusted else {}
-        connection = Connection(kubeconfig(tmp_path / "kubeconfig", {"server": url, **authority}, user), Hasty())
+        connection = Connection(
+            kubeconfig(tmp_path / "kubeconfig", {"server": url, **authority}, user), Hasty()
+        )
         with pytest.raises(ConnectionError, match=outcome) if outcome else contextlib.nullcontext():
             runner.call(RemoteApi(connection).get(NODES, "n"))
         runner.call(connection.close())
@@ -93,12 +105,17 @@ def identity(folder: Any, address: str) -> tuple[Any, Any]:
     begins = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
     certificate = (
         x509.CertificateBuilder(name, name, key.public_key(), 1, begins, begins.replace(year=2099))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]),
+            critical=False,
+        )
         .sign(key, hashes.SHA256())
     )
     pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
     (folder / "tls.crt").write_bytes(certificate.public_bytes(pem))
-    (folder / "tls.key").write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+    (folder / "tls.key").write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
+    )
     return folder / "tls.crt", folder / "tls.key"
 
 
@@ -113,10 +130,14 @@ def mute(tmp_path):
     def speak(listening: Any) -> None:
         with contextlib.suppress(OSError):
             while True:
-                one = tls.wrap_socket(listening.accept()[0], server_side=True, suppress_ragged_eofs=True)
+                one = tls.wrap_socket(
+                    listening.accept()[0], server_side=True, suppress_ragged_eofs=True
+                )
                 spoken.append(one)
                 one.recv(65536)
-                one.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+                one.sendall(
+                    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+                )
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=speak, args=(listening,), daemon=True)
@@ -133,19 +154,30 @@ def test_nothing_stays_open_whose_peer_is_mute(tmp_path, mute):
     gc.collect()
     with warnings.catch_warnings(record=True) as unclosed:
         warnings.simplefilter("always", ResourceWarning)
-        leave(kubeconfig(tmp_path / "kubeconfig", {"server": url, "certificate-authority": certificate.name}, {}))
+        leave(
+            kubeconfig(
+                tmp_path / "kubeconfig",
+                {"server": url, "certificate-authority": certificate.name},
+                {},
+            )
+        )
         gc.collect()
     assert [str(one.message) for one in unclosed] == []
 
 
 def leave(access: Access) -> None:
-    """A watch that is closed and a request that is cancelled, and the loop is over right after them."""
+    """A watch that is closed and a request that is cancelled, and the loop is over right after
+    them.
+    """
     runner = WallRunner()
     connection = Connection(access, runner.clock)
     api = RemoteApi(connection)
 
     async def leave_both() -> None:
-        both = [asyncio.ensure_future(names(api.watch(NODES))), asyncio.ensure_future(api.get(NODES, "n"))]
+        both = [
+            asyncio.ensure_future(names(api.watch(NODES))),
+            asyncio.ensure_future(api.get(NODES, "n")),
+        ]
         await asyncio.wait(both, timeout=0.2)
         for one in both:
             one.cancel()

@@ -51,10 +51,16 @@ def test_a_read_whose_connection_broke_is_asked_again(runner, server, api):
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
 def test_a_write_whose_connection_broke_may_have_happened(runner, server, api, method):
-    calls = {"POST": api.create(PODS, POD), "PUT": api.update(PODS, POD), "DELETE": api.delete(PODS, "p", "ns")}
+    calls = {
+        "POST": api.create(PODS, POD),
+        "PUT": api.update(PODS, POD),
+        "DELETE": api.delete(PODS, "p", "ns"),
+    }
     server.says({}, drop)
     runner.call(api.get(NODES, "n"))
-    with pytest.raises(ConnectionError, match=rf"^{method} http://127\.0\.0\.1:\d+/api/v1/namespaces/ns/pods"):
+    with pytest.raises(
+        ConnectionError, match=rf"^{method} http://127\.0\.0\.1:\d+/api/v1/namespaces/ns/pods"
+    ):
         runner.call(calls.pop(method))
     assert len(server.asked) == 2
     for other in calls.values():
@@ -73,7 +79,11 @@ def test_credentials_that_expired_are_read_again_once(runner, server):
     tokens = ["Bearer new", "Bearer new"]
     reload = lambda: Access(server.url, tokens.pop())  # noqa: E731
     connection = Connection(Access(server.url, "Bearer old"), runner.clock, reload)
-    server.says(refusal(401, "Unauthorized", "Unauthorized"), {"known": True}, refusal(401, "Unauthorized", "Unauthorized"))
+    server.says(
+        refusal(401, "Unauthorized", "Unauthorized"),
+        {"known": True},
+        refusal(401, "Unauthorized", "Unauthorized"),
+    )
     assert runner.call(RemoteApi(connection).get(NODES, "n")) == {"known": True}
     assert [headers["Authorization"] for headers in server.headers] == ["Bearer old", "Bearer new"]
     with pytest.raises(Unauthorized):

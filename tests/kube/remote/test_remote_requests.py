@@ -26,8 +26,16 @@ ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole
             None,
         ),
         (lambda api: api.get(NODES, "n", "ignored"), "GET /api/v1/nodes/n", None),
-        (lambda api: api.get(ROLES, "system:node"), "GET /apis/rbac.authorization.k8s.io/v1/clusterroles/system:node", None),
-        (lambda api: api.get(PODS, "a/b?c", "ns"), "GET /api/v1/namespaces/ns/pods/a%2Fb%3Fc", None),
+        (
+            lambda api: api.get(ROLES, "system:node"),
+            "GET /apis/rbac.authorization.k8s.io/v1/clusterroles/system:node",
+            None,
+        ),
+        (
+            lambda api: api.get(PODS, "a/b?c", "ns"),
+            "GET /api/v1/namespaces/ns/pods/a%2Fb%3Fc",
+            None,
+        ),
         (lambda api: api.create(PODS, POD), "POST /api/v1/namespaces/ns/pods", POD),
         (
             lambda api: api.create(PODS, POD, dry_run=True, field_manager="me"),
@@ -39,8 +47,16 @@ ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole
             "POST /api/v1/namespaces/ns/pods/p/eviction",
             {},
         ),
-        (lambda api: api.update(PODS, POD, subresource="status"), "PUT /api/v1/namespaces/ns/pods/p/status", POD),
-        (lambda api: api.patch(PODS, "p", {"a": 1}, "ns"), "PATCH /api/v1/namespaces/ns/pods/p", {"a": 1}),
+        (
+            lambda api: api.update(PODS, POD, subresource="status"),
+            "PUT /api/v1/namespaces/ns/pods/p/status",
+            POD,
+        ),
+        (
+            lambda api: api.patch(PODS, "p", {"a": 1}, "ns"),
+            "PATCH /api/v1/namespaces/ns/pods/p",
+            {"a": 1},
+        ),
         (
             lambda api: api.apply(PODS, POD, field_manager="me", force=True),
             "PATCH /api/v1/namespaces/ns/pods/p?fieldManager=me&force=true",
@@ -48,7 +64,9 @@ ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole
         ),
         (lambda api: api.delete(PODS, "p", "ns"), "DELETE /api/v1/namespaces/ns/pods/p", None),
         (
-            lambda api: api.delete(PODS, "p", "ns", grace_period=0, propagation="Orphan", precondition_uid="u"),
+            lambda api: api.delete(
+                PODS, "p", "ns", grace_period=0, propagation="Orphan", precondition_uid="u"
+            ),
             "DELETE /api/v1/namespaces/ns/pods/p",
             {
                 "kind": "DeleteOptions",
@@ -73,9 +91,23 @@ def test_a_call_is_one_request(server, api, call, wire, body):
 
 
 def test_a_list_says_where_it_stands_and_its_items_what_they_are(runner, server, api):
-    server.says({"metadata": {"resourceVersion": "7", "continue": "more"}, "items": [{"metadata": {"name": "p"}}]})
-    listing = runner.call(api.list(PODS, labels="a=b", fields="x=y", limit=1, continue_token="c", resource_version="0"))
-    assert server.asked == ["GET /api/v1/pods?labelSelector=a%3Db&fieldSelector=x%3Dy&limit=1&continue=c&resourceVersion=0"]
+    server.says(
+        {
+            "metadata": {"resourceVersion": "7", "continue": "more"},
+            "items": [{"metadata": {"name": "p"}}],
+        }
+    )
+    listing = runner.call(
+        api.list(
+            PODS, labels="a=b", fields="x=y", limit=1, continue_token="c", resource_version="0"
+        )
+    )
+    assert server.asked == [
+        (
+            "GET "
+            "/api/v1/pods?labelSelector=a%3Db&fieldSelector=x%3Dy&limit=1&continue=c&resourceVersion=0"
+        )
+    ]
     assert (listing.resource_version, listing.continue_token) == ("7", "more")
     assert listing.items == [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}]
 
@@ -108,10 +140,15 @@ def test_kinds_are_asked_for_once_and_again_when_one_is_missing(runner, server, 
         {"name": "deployments", "kind": "Deployment", "namespaced": True},
         {"name": "deployments/scale", "kind": "Scale", "namespaced": True},
     ]
-    server.says({"resources": rows}, {"resources": [*rows, {"name": "news", "kind": "New", "namespaced": False}]})
+    server.says(
+        {"resources": rows},
+        {"resources": [*rows, {"name": "news", "kind": "New", "namespaced": False}]},
+    )
     for _ in range(2):
         assert runner.call(api.resource_of("apps/v1", "Deployment")) == DEPLOYMENTS
-    assert runner.call(api.named("other").resource_of("apps/v1", "New")) == Resource("apps", "v1", "news", "New", namespaced=False)
+    assert runner.call(api.named("other").resource_of("apps/v1", "New")) == Resource(
+        "apps", "v1", "news", "New", namespaced=False
+    )
     assert server.asked == ["GET /apis/apps/v1"] * 2
 
 
@@ -126,10 +163,18 @@ def test_a_group_that_is_out_of_order_alone_is_left_out(runner, server, api):
     offered = [{"groupVersion": "metrics.k8s.io/v1beta1"}], [{"groupVersion": "apps/v1"}]
     verbs = ["delete", "get", "list", "watch"]
     server.says(
-        {"groups": [{"versions": versions, "preferredVersion": versions[0]} for versions in offered]},
+        {
+            "groups": [
+                {"versions": versions, "preferredVersion": versions[0]} for versions in offered
+            ]
+        },
         {"resources": [{"name": "pods", "kind": "Pod", "namespaced": True, "verbs": verbs}]},
         web.Response(status=503, text="service unavailable"),
-        {"resources": [{"name": "deployments", "kind": "Deployment", "namespaced": True, "verbs": verbs}]},
+        {
+            "resources": [
+                {"name": "deployments", "kind": "Deployment", "namespaced": True, "verbs": verbs}
+            ]
+        },
     )
     assert runner.call(api.resources()) == [PODS, DEPLOYMENTS]
 
@@ -144,5 +189,7 @@ def test_of_an_endless_answer_the_beginning_is_read(runner, server, api):
         return response
 
     server.says(pour)
-    answer = runner.call(asyncio.wait_for(api.proxy(SERVICES, "web:80", "ns", HttpCall("GET", "/")), 20))
+    answer = runner.call(
+        asyncio.wait_for(api.proxy(SERVICES, "web:80", "ns", HttpCall("GET", "/")), 20)
+    )
     assert (answer.status, len(answer.body)) == (200, LARGEST_ANSWER)

@@ -20,8 +20,16 @@ def test_a_watch_ends_when_the_server_ends_it(runner, server, api):
     server.says(lines(("ADDED", "a"), ("MODIFIED", "a")))
     watch = api.watch(PODS, "ns", resource_version="5", bookmarks=True, timeout=1.5)
     events = runner.call(asyncio.wait_for(_all(watch), 5))
-    assert server.asked == ["GET /api/v1/namespaces/ns/pods?resourceVersion=5&timeoutSeconds=2&allowWatchBookmarks=true&watch=true"]
-    assert events == [Event("ADDED", {"metadata": {"name": "a"}}), Event("MODIFIED", {"metadata": {"name": "a"}})]
+    assert server.asked == [
+        (
+            "GET "
+            "/api/v1/namespaces/ns/pods?resourceVersion=5&timeoutSeconds=2&allowWatchBookmarks=true&watch=true"
+        )
+    ]
+    assert events == [
+        Event("ADDED", {"metadata": {"name": "a"}}),
+        Event("MODIFIED", {"metadata": {"name": "a"}}),
+    ]
 
 
 async def _all(watch: Any) -> list[Event]:
@@ -41,7 +49,8 @@ def test_a_watch_that_breaks_off_says_so_after_what_came_whole(runner, server, a
 
     async def read() -> None:
         async for event in api.watch(PODS):
-            seen.append(event.object["metadata"]["name"])  # noqa: PERF401  # what came before it broke off counts
+            # what came before it broke off counts
+            seen.append(event.object["metadata"]["name"])  # noqa: PERF401
 
     with pytest.raises(ConnectionError, match=r"the watch /api/v1/pods\?watch=true broke off"):
         runner.call(read())
@@ -59,7 +68,9 @@ async def silent(_: web.Request) -> web.StreamResponse:
     raise AssertionError
 
 
-@pytest.mark.parametrize("answer", [silent, lines(ends="never")], ids=["before it is open", "while it is open"])
+@pytest.mark.parametrize(
+    "answer", [silent, lines(ends="never")], ids=["before it is open", "while it is open"]
+)
 def test_a_closed_watch_ends_at_once_for_who_reads_it(runner, server, api, connection, answer):
     server.says(answer)
 
@@ -95,7 +106,9 @@ def test_a_closed_watch_is_empty(runner, api):
     assert runner.call(names(watch)) == []
 
 
-def test_closing_the_connection_ends_its_watches_and_refuses_the_rest(runner, server, api, connection):
+def test_closing_the_connection_ends_its_watches_and_refuses_the_rest(
+    runner, server, api, connection
+):
     server.says(lines(("ADDED", "a"), ends="never"))
 
     async def close() -> list[str]:
@@ -112,15 +125,26 @@ def test_closing_the_connection_ends_its_watches_and_refuses_the_rest(runner, se
 def test_an_informer_lives_through_all_of_it(runner, server, api, clock):
     def listing(version: str, *found: str) -> dict[str, Any]:
         metadata = {"resourceVersion": version}
-        items = [{"metadata": {"name": name, "uid": name, "resourceVersion": version}} for name in found]
+        items = [
+            {"metadata": {"name": name, "uid": name, "resourceVersion": version}} for name in found
+        ]
         return {"metadata": metadata, "items": items}
 
-    gone = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}}
+    gone = {
+        "type": "ERROR",
+        "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"},
+    }
 
     async def expired(_: web.Request) -> web.Response:
         return web.Response(text=json.dumps(gone) + "\n")
 
-    server.says(listing("1", "a"), lines(ends="breaking off"), expired, listing("9", "a", "b"), lines(ends="never"))
+    server.says(
+        listing("1", "a"),
+        lines(ends="breaking off"),
+        expired,
+        listing("9", "a", "b"),
+        lines(ends="never"),
+    )
     seen: list[str] = []
     there = asyncio.Event()
 
@@ -133,7 +157,11 @@ def test_an_informer_lives_through_all_of_it(runner, server, api, clock):
         informer = Informer(api, clock, CONFIG_MAPS)
         informer.on_change(handle)
         running = asyncio.ensure_future(informer.run())
-        await asyncio.wait([running, asyncio.ensure_future(there.wait())], timeout=20, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(
+            [running, asyncio.ensure_future(there.wait())],
+            timeout=20,
+            return_when=asyncio.FIRST_COMPLETED,
+        )
         running.cancel()
 
     runner.call(follow())

@@ -22,10 +22,29 @@ class Mesh:
 
     def make(self, resource, metadata, spec):
         head = {"apiVersion": resource.api_version, "kind": resource.kind}
-        return self.call(self.api.create(resource, {**head, "metadata": {"namespace": "default", **metadata}, "spec": spec}))
+        return self.call(
+            self.api.create(
+                resource, {**head, "metadata": {"namespace": "default", **metadata}, "spec": spec}
+            )
+        )
 
-    def pod(self, name, *, app=None, node="node-1", namespace="default", annotations=None, containers=CONTAINERS, **spec):
-        metadata = {"name": name, "namespace": namespace, "labels": {"app": app or name}, "annotations": annotations or {}}
+    def pod(
+        self,
+        name,
+        *,
+        app=None,
+        node="node-1",
+        namespace="default",
+        annotations=None,
+        containers=CONTAINERS,
+        **spec,
+    ):
+        metadata = {
+            "name": name,
+            "namespace": namespace,
+            "labels": {"app": app or name},
+            "annotations": annotations or {},
+        }
         self.make(PODS, metadata, {"nodeName": node, "containers": containers, **spec})
 
     def remove(self, name):
@@ -34,10 +53,17 @@ class Mesh:
     def pods(self):
         return {pod["metadata"]["name"]: pod for pod in self.call(self.api.list(PODS)).items}
 
-    def chaos(self, kind, name="it", *, mode="all", app="", annotations=None, finalizers=(), **spec):
+    def chaos(
+        self, kind, name="it", *, mode="all", app="", annotations=None, finalizers=(), **spec
+    ):
         if app:
             spec["selector"] = {"labelSelectors": {"app": app}}
-        metadata = {"name": name, "namespace": "default", "annotations": annotations or {}, "finalizers": list(finalizers)}
+        metadata = {
+            "name": name,
+            "namespace": "default",
+            "annotations": annotations or {},
+            "finalizers": list(finalizers),
+        }
         return self.make(KINDS[kind].resource, metadata, {"mode": mode, **spec})
 
     def see(self, kind, name="it"):
@@ -62,14 +88,22 @@ class Mesh:
         self.call(self.api.patch(KINDS[kind].resource, name, patch, "default"))
 
     def events(self, name="it"):
-        found = [event for event in self.call(self.api.list(EVENTS)).items if event["involvedObject"]["name"] == name]
+        found = [
+            event
+            for event in self.call(self.api.list(EVENTS)).items
+            if event["involvedObject"]["name"] == name
+        ]
         return {(event["reason"], event["message"]) for event in found}
 
     def passage(self, source, target):
         ends = [self.pods()[name] for name in (source, target)]
         machines = [pod["spec"]["nodeName"] for pod in ends]
-        addresses = ["" if pod["spec"].get("hostNetwork") else pod["status"]["podIP"] for pod in ends]
-        return self.cluster.site.network.passage(Flow(*machines, source_address=addresses[0], target_address=addresses[1]))
+        addresses = [
+            "" if pod["spec"].get("hostNetwork") else pod["status"]["podIP"] for pod in ends
+        ]
+        return self.cluster.site.network.passage(
+            Flow(*machines, source_address=addresses[0], target_address=addresses[1])
+        )
 
     def cut(self, source, target):
         return self.passage(source, target).blocked

@@ -9,7 +9,9 @@ def test_a_partition_is_said_when_it_is_there_and_goes_before_its_object_does(me
     mesh.cluster.advance(0)
     assert mesh.conditions("NetworkChaos") == "SI"
     assert mesh.phases("NetworkChaos") == {"default/a": "Injected", "default/b": "Injected"}
-    assert [mesh.cut(*pair) for pair in (("a", "b"), ("b", "a"), ("a", "other"), ("other", "a"))] == [True, False, False, False]
+    assert [
+        mesh.cut(*pair) for pair in (("a", "b"), ("b", "a"), ("a", "other"), ("other", "a"))
+    ] == [True, False, False, False]
     mesh.delete("NetworkChaos")
     mesh.cluster.advance(0)
     assert mesh.see("NetworkChaos") is None

@@ -1,4 +1,6 @@
-"""The same daemon behind a real API server: the definitions are taken, and what is said to be injected is."""
+"""The same daemon behind a real API server: the definitions are taken, and what is said to be
+injected is.
+"""
 
 import contextlib
 
@@ -24,7 +26,9 @@ def mesh():
 def pods(mesh):
     for number in (1, 2):
         mesh.pod(f"pod-{number}", node=f"node-{number}")
-    mesh.cluster.until(lambda: {pod["status"].get("phase") for pod in mesh.pods().values()} == {"Running"}, "30s")
+    mesh.cluster.until(
+        lambda: {pod["status"].get("phase") for pod in mesh.pods().values()} == {"Running"}, "30s"
+    )
     yield list(mesh.pods())
     for name in mesh.pods():
         mesh.remove(name)
@@ -58,9 +62,19 @@ def test_the_four_are_taken_in_both_groups(mesh):
     mesh.call(install(mesh.api, mesh.cluster.runner.clock, engine_definitions(OWN_GROUP)))
     template = {"name": "a", "templateType": "Suspend", "deadline": "1s", "retry": {"limit": 1}}
     for family in (SHIPPED, OWN):
-        obj = mesh.make(family.workflows, {"name": "w"}, {"entry": "a", "templates": [template], "onExit": "a"})
+        obj = mesh.make(
+            family.workflows, {"name": "w"}, {"entry": "a", "templates": [template], "onExit": "a"}
+        )
         assert obj["spec"]["templates"] == [template]
-        told = mesh.call(mesh.api.patch(family.workflows, "w", {"status": {"phase": "Running"}}, "default", subresource="status"))
+        told = mesh.call(
+            mesh.api.patch(
+                family.workflows,
+                "w",
+                {"status": {"phase": "Running"}},
+                "default",
+                subresource="status",
+            )
+        )
         assert told["status"] == {"phase": "Running"}
         with pytest.raises(Invalid, match="entry"):
             mesh.make(family.workflows, {"name": "x"}, {"templates": []})

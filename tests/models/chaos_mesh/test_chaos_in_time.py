@@ -16,7 +16,14 @@ def test_a_duration_ends_by_itself(mesh):
     mesh.cluster.advance(2)
     assert (mesh.conditions("StressChaos"), marks(mesh)) == ("SR", 0)
     assert mesh.see("StressChaos")["status"]["experiment"]["desiredPhase"] == "Stop"
-    assert {reason for reason, _ in mesh.events()} == {"FinalizerInited", "Started", "Updated", "Applied", "TimeUp", "Recovered"}
+    assert {reason for reason, _ in mesh.events()} == {
+        "FinalizerInited",
+        "Started",
+        "Updated",
+        "Applied",
+        "TimeUp",
+        "Recovered",
+    }
 
 
 def test_a_pause_takes_it_away_for_as_long_as_it_lasts(mesh):

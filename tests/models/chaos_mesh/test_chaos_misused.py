@@ -1,4 +1,6 @@
-"""What Chaos Mesh's own webhook would refuse reaches the daemon here: it says so, goes on, and lets go of it."""
+"""What Chaos Mesh's own webhook would refuse reaches the daemon here: it says so, goes on, and
+lets go of it.
+"""
 
 import pytest
 
@@ -9,7 +11,11 @@ CPU = {"stressors": {"cpu": {"workers": 1}}}
 @pytest.mark.parametrize(
     ("kind", "spec", "why"),
     [
-        ("StressChaos", {"duration": "for ever", **CPU}, "Failed to calculate the desired phase: 'for ever' is no duration"),
+        (
+            "StressChaos",
+            {"duration": "for ever", **CPU},
+            "Failed to calculate the desired phase: 'for ever' is no duration",
+        ),
         (
             "StressChaos",
             {"mode": "fixed", "value": "inf", **CPU},
@@ -18,7 +24,10 @@ CPU = {"stressors": {"cpu": {"workers": 1}}}
         (
             "StressChaos",
             {"selector": {"expressionSelectors": NOT_IN_WORDS}, **CPU},
-            "Failed to select targets: 'Like' is no operator: there are In, NotIn, Exists, DoesNotExist",
+            (
+                "Failed to select targets: 'Like' is no operator: there are In, NotIn, "
+                "Exists, DoesNotExist"
+            ),
         ),
         (
             "NetworkChaos",
@@ -49,11 +58,20 @@ def test_what_makes_no_sense(mesh, kind, spec, why):
 
 @pytest.mark.parametrize("id_", ["", "a", "a/b/c/d", "default/nobody"])
 def test_records_that_somebody_else_wrote(mesh, id_):
-    record = {"id": id_, "selectorKey": ".", "phase": "Injected", "injectedCount": 1, "recoveredCount": 0}
+    record = {
+        "id": id_,
+        "selectorKey": ".",
+        "phase": "Injected",
+        "injectedCount": 1,
+        "recoveredCount": 0,
+    }
     mesh.pod("a")
     mesh.cluster.advance(10)
     mesh.chaos("StressChaos", app="a", **CPU)
-    mesh.patch("StressChaos", {"status": {"experiment": {"desiredPhase": "Run", "containerRecords": [record]}}})
+    mesh.patch(
+        "StressChaos",
+        {"status": {"experiment": {"desiredPhase": "Run", "containerRecords": [record]}}},
+    )
     mesh.cluster.advance(5)
     assert mesh.conditions("StressChaos") in {"SR", "SI"}
     mesh.delete("StressChaos")

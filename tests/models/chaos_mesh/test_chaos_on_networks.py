@@ -20,7 +20,10 @@ ACTIONS = {
     "loss": ({"loss": {"loss": "25", "correlation": "10"}}, Passage(loss=0.25)),
     "duplicate": ({"duplicate": {"duplicate": "40"}}, Passage(duplicate=0.4)),
     "corrupt": ({"corrupt": {"corrupt": "5"}}, Passage(corrupt=0.05)),
-    "bandwidth": ({"bandwidth": {"rate": "10mbps", "limit": 100, "buffer": 100}}, Passage(rate=80e6)),
+    "bandwidth": (
+        {"bandwidth": {"rate": "10mbps", "limit": 100, "buffer": 100}},
+        Passage(rate=80e6),
+    ),
     "netem": (
         {"delay": {"latency": "1s"}, "loss": {"loss": "50"}, "rate": {"rate": "1kbit"}},
         Passage(loss=0.5, delay=1, rate=1e3),
@@ -42,7 +45,9 @@ def test_what_an_action_does_to_packets(pair, action):
 
 
 @pytest.mark.parametrize(
-    ("direction", "cut"), [("to", (True, False)), ("from", (False, True)), ("both", (True, True))], ids=["to", "from", "both"]
+    ("direction", "cut"),
+    [("to", (True, False)), ("from", (False, True)), ("both", (True, True))],
+    ids=["to", "from", "both"],
 )
 def test_directions(pair, direction, cut):
     pair.chaos("NetworkChaos", app="a", action="partition", direction=direction, target=TARGET)
@@ -71,10 +76,15 @@ def test_without_a_target_all_packets_are_meant(pair):
     assert (pair.cut("a", "b"), pair.cut("b", "a")) == (True, False)
 
 
-SERVICE = {"metadata": {"name": "db"}, "spec": {"clusterIP": "10.0.0.77", "ports": [{"port": 5432}]}}
+SERVICE = {
+    "metadata": {"name": "db"},
+    "spec": {"clusterIP": "10.0.0.77", "ports": [{"port": 5432}]},
+}
 
 
-@pytest.mark.parametrize("given", ["1.2.3.4", "1.2.3.0/24", "1.2.3.4:80", "db.default.svc.cluster.local"])
+@pytest.mark.parametrize(
+    "given", ["1.2.3.4", "1.2.3.0/24", "1.2.3.4:80", "db.default.svc.cluster.local"]
+)
 def test_targets_outside(pair, given):
     pair.call(pair.api.create(SERVICES, SERVICE, "default"))
     pair.chaos("NetworkChaos", app="a", action="loss", loss={"loss": "10"}, externalTargets=[given])
@@ -84,7 +94,9 @@ def test_targets_outside(pair, given):
     source = pair.pods()["a"]["status"]["podIP"]
 
     def loss(address, port):
-        return pair.cluster.site.network.passage(Flow("node-1", "", "TCP", port, source, address)).loss
+        return pair.cluster.site.network.passage(
+            Flow("node-1", "", "TCP", port, source, address)
+        ).loss
 
     met = "10.0.0.77" if given.startswith("db") else "1.2.3.4"
     assert (loss(met, 80), loss("1.2.4.4", 80)) == (0.1, 0)
@@ -92,23 +104,56 @@ def test_targets_outside(pair, given):
 
 
 def test_names_outside_the_cluster_have_addresses_of_their_own(pair):
-    pair.chaos("NetworkChaos", app="a", action="partition", externalTargets=["www.example.com", "1.1.1.1", "10.0.0.0/8"])
-    pair.chaos("NetworkChaos", "other", app="b", action="partition", direction="both", externalTargets=["Example.org.:443"])
+    pair.chaos(
+        "NetworkChaos",
+        app="a",
+        action="partition",
+        externalTargets=["www.example.com", "1.1.1.1", "10.0.0.0/8"],
+    )
+    pair.chaos(
+        "NetworkChaos",
+        "other",
+        app="b",
+        action="partition",
+        direction="both",
+        externalTargets=["Example.org.:443"],
+    )
     pair.cluster.advance(0)
-    assert (pair.conditions("NetworkChaos"), pair.conditions("NetworkChaos", "other")) == ("SI", "SI")
+    assert (pair.conditions("NetworkChaos"), pair.conditions("NetworkChaos", "other")) == (
+        "SI",
+        "SI",
+    )
 
     def cut(pod, name, port=80):
         flow = Flow("node-1", "", "TCP", port, pair.pods()[pod]["status"]["podIP"], name)
         return pair.cluster.site.network.passage(flow).blocked
 
     names = Names(pair.api)
-    www, org = (str(pair.call(names.resolve(name)).network.network_address) for name in ("www.example.com", "example.org"))
+    www, org = (
+        str(pair.call(names.resolve(name)).network.network_address)
+        for name in ("www.example.com", "example.org")
+    )
     assert www == "2001:db8:80fc:fb9:266d:b7b8:3f85:850f"
-    assert [cut("a", each) for each in (www, org, "1.1.1.1", "1.1.1.2")] == [True, False, True, False]
+    assert [cut("a", each) for each in (www, org, "1.1.1.1", "1.1.1.2")] == [
+        True,
+        False,
+        True,
+        False,
+    ]
     assert [cut("b", org, port) for port in (443, 80)] == [True, False]
 
 
-@pytest.mark.parametrize("name", ["db", "db.default", "db.default.svc", "db.x.svc.cluster.local", "registry.invalid", "www..com"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "db",
+        "db.default",
+        "db.default.svc",
+        "db.x.svc.cluster.local",
+        "registry.invalid",
+        "www..com",
+    ],
+)
 def test_a_name_that_is_nobodys(pair, name):
     with pytest.raises(ValueError, match=f"lookup {name}: no such host"):
         pair.call(Names(pair.api).resolve(name))
@@ -117,7 +162,10 @@ def test_a_name_that_is_nobodys(pair, name):
 @pytest.mark.parametrize(
     ("spec", "why"),
     [
-        ({"action": "partition", "externalTargets": ["nobody.invalid"]}, "lookup nobody.invalid: no such host"),
+        (
+            {"action": "partition", "externalTargets": ["nobody.invalid"]},
+            "lookup nobody.invalid: no such host",
+        ),
         ({"action": "partition", "device": "eth7"}, 'Cannot find device "eth7"'),
         ({"action": "delay"}, "spec.delay is needed for action delay"),
         ({"action": "loss", "loss": {"loss": "101"}}, "'101' is no percentage"),
@@ -145,7 +193,10 @@ def test_it_is_injected_when_both_ends_are_there(mesh):
     mesh.pod("b", node="node-2")
     mesh.chaos("NetworkChaos", app="a", action="partition", target=TARGET)
     mesh.cluster.advance(0)
-    assert mesh.phases("NetworkChaos") == {"default/a": "Not Injected/Wait", "default/b": "Not Injected/Wait"}
+    assert mesh.phases("NetworkChaos") == {
+        "default/a": "Not Injected/Wait",
+        "default/b": "Not Injected/Wait",
+    }
     mesh.cluster.advance(10)
     assert mesh.conditions("NetworkChaos") == "SI"
     assert mesh.cut("a", "b")
@@ -153,7 +204,9 @@ def test_it_is_injected_when_both_ends_are_there(mesh):
 
 def test_it_is_injected_when_the_packets_feel_it(pair, monkeypatch):
     with monkeypatch.context() as as_before:
-        as_before.setattr(Network, "passage", lambda _network, _flow, **_: OPEN)  # somebody has flushed the rules
+        as_before.setattr(
+            Network, "passage", lambda _network, _flow, **_: OPEN
+        )  # somebody has flushed the rules
         pair.chaos("NetworkChaos", app="a", action="partition", target=TARGET)
         pair.cluster.advance(1)
         assert pair.conditions("NetworkChaos") == "S"
@@ -183,7 +236,9 @@ def test_who_is_at_both_ends_with_others_is_cut_off_from_them(pair):
 
 def test_two_at_once_add_up(pair):
     for name in ("one", "two"):
-        pair.chaos("NetworkChaos", name, app="a", action="delay", delay={"latency": "50ms"}, target=TARGET)
+        pair.chaos(
+            "NetworkChaos", name, app="a", action="delay", delay={"latency": "50ms"}, target=TARGET
+        )
     pair.cluster.advance(0)
     assert pair.passage("a", "b").delay == pytest.approx(0.1)
     pair.delete("NetworkChaos", "one")
@@ -211,7 +266,10 @@ SERVER = [{"name": "c", "image": "iperf3", "args": ["iperf3", "-s"]}]
 @pytest.mark.parametrize(
     ("spec", "told"),
     [
-        ({"action": "bandwidth", "bandwidth": {"rate": "8mbit", "limit": 100, "buffer": 100}}, "8.00 Mbits/sec"),
+        (
+            {"action": "bandwidth", "bandwidth": {"rate": "8mbit", "limit": 100, "buffer": 100}},
+            "8.00 Mbits/sec",
+        ),
         ({"action": "delay", "delay": {"latency": "48ms"}}, "990 Mbits/sec"),
         ({"action": "partition"}, "Connection timed out"),
     ],
@@ -242,5 +300,8 @@ def test_a_target_that_vanishes_takes_its_rules_along(mesh):
     mesh.remove("a")
     mesh.cluster.advance(10)
     assert mesh.conditions("NetworkChaos") == "S"
-    assert mesh.phases("NetworkChaos") == {"default/a": "Not Injected", "default/b": "Not Injected/Wait"}
+    assert mesh.phases("NetworkChaos") == {
+        "default/a": "Not Injected",
+        "default/b": "Not Injected/Wait",
+    }
     assert mesh.cluster.site.network.passage(Flow("node-1", "", source_address=source)) == OPEN

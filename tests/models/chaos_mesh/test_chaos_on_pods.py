@@ -7,10 +7,15 @@ TWO = [{"name": "one", "image": "pause"}, {"name": "two", "image": "pause"}]
 
 
 def restarts(mesh, pod="a"):
-    return {each["name"]: each["restartCount"] for each in mesh.pods()[pod]["status"]["containerStatuses"]}
+    return {
+        each["name"]: each["restartCount"]
+        for each in mesh.pods()[pod]["status"]["containerStatuses"]
+    }
 
 
-@pytest.mark.parametrize(("named", "killed"), [(["two"], {"two"}), (["one", "two"], {"one", "two"}), ([], {"one"})])
+@pytest.mark.parametrize(
+    ("named", "killed"), [(["two"], {"two"}), (["one", "two"], {"one", "two"}), ([], {"one"})]
+)
 def test_a_container_is_killed_once_and_starts_again(mesh, named, killed):
     mesh.pod("a", containers=TWO)
     mesh.cluster.advance(10)
@@ -38,7 +43,10 @@ def test_a_container_that_does_not_run_is_not_killed(mesh):
 
 @pytest.mark.parametrize("command", [[], ["sh", "-c", "sleep 1000"]])
 def test_a_pod_fails_until_it_is_let_be(mesh, command):
-    mesh.pod("a", containers=[{"name": "c", "image": "busybox" if command else "pause", "command": command}])
+    mesh.pod(
+        "a",
+        containers=[{"name": "c", "image": "busybox" if command else "pause", "command": command}],
+    )
     mesh.cluster.advance(10)
     before = mesh.pods()["a"]
     assert is_true(before, "Ready")
@@ -74,7 +82,12 @@ def test_who_fails_a_pod_second_gives_it_back_last(mesh):
 
 
 def test_a_grace_period_is_waited_for(mesh):
-    mesh.pod("a", containers=[{"name": "c", "image": "busybox", "command": ["sh", "-c", "trap '' TERM; sleep 1000"]}])
+    mesh.pod(
+        "a",
+        containers=[
+            {"name": "c", "image": "busybox", "command": ["sh", "-c", "trap '' TERM; sleep 1000"]}
+        ],
+    )
     mesh.cluster.advance(10)
     mesh.chaos("PodChaos", app="a", action="pod-kill", gracePeriod=20)
     mesh.cluster.advance(10)
@@ -110,8 +123,16 @@ def test_a_target_that_somebody_else_deletes_counts_as_recovered(mesh):
     mesh.cluster.advance(40)
     assert mesh.conditions("StressChaos") == "SI"  # of those that are left
     records = mesh.records("StressChaos")
-    assert [record["phase"] for record in records.values()] == ["Not Injected", "Injected", "Not Injected"]
-    assert [(record["injectedCount"], record["recoveredCount"]) for record in records.values()] == [(1, 1), (1, 0), (0, 0)]
+    assert [record["phase"] for record in records.values()] == [
+        "Not Injected",
+        "Injected",
+        "Not Injected",
+    ]
+    assert [(record["injectedCount"], record["recoveredCount"]) for record in records.values()] == [
+        (1, 1),
+        (1, 0),
+        (0, 0),
+    ]
     assert records["default/late/c"]["events"][-1]["message"] == "the target has vanished"
 
 
@@ -145,7 +166,12 @@ def test_what_cannot_be_bent_is_marked_on_its_pod(mesh, kind):
 
 ELSEWHERE = {
     "AWSChaos": {"action": "ec2-stop", "awsRegion": "r", "ec2Instance": "i"},
-    "AzureChaos": {"action": "vm-stop", "resourceGroupName": "r", "subscriptionID": "s", "vmName": "v"},
+    "AzureChaos": {
+        "action": "vm-stop",
+        "resourceGroupName": "r",
+        "subscriptionID": "s",
+        "vmName": "v",
+    },
     "GCPChaos": {"action": "node-stop", "instance": "i", "project": "p", "zone": "z"},
     "PhysicalMachineChaos": {"action": "process", "mode": "one", "address": ["1.2.3.4"]},
 }
@@ -156,7 +182,9 @@ def test_what_is_elsewhere_is_not_injected(mesh, kind):
     mesh.chaos(kind, **ELSEWHERE[kind])
     mesh.cluster.advance(60)
     assert mesh.conditions(kind) == ""
-    assert [reason for reason, message in mesh.events() if "nothing here can act on that" in message] == ["Failed"]
+    assert [
+        reason for reason, message in mesh.events() if "nothing here can act on that" in message
+    ] == ["Failed"]
     mesh.delete(kind)
     mesh.cluster.advance(1)
     assert mesh.see(kind) is None

@@ -1,4 +1,6 @@
-"""The storage's agents use their hosts' network: a NetworkChaos between them cuts the very links that replicas live by."""
+"""The storage's agents use their hosts' network: a NetworkChaos between them cuts the very links
+that replicas live by.
+"""
 
 import contextlib
 
@@ -13,18 +15,31 @@ from pytest_kscen.run.runner import ScenarioRunner
 
 def agents(mesh, nodes):
     pods = mesh.call(mesh.api.list(PODS, NAMESPACE, labels="app=agent")).items
-    return {"pods": {NAMESPACE: [pod["metadata"]["name"] for pod in pods if pod["spec"]["nodeName"] in nodes]}}
+    return {
+        "pods": {
+            NAMESPACE: [pod["metadata"]["name"] for pod in pods if pod["spec"]["nodeName"] in nodes]
+        }
+    }
 
 
 def test_agents_that_are_cut_off_lose_their_replicas():
-    with contextlib.closing(EmbeddedCluster("storage")) as cluster, contextlib.closing(ScenarioRunner(cluster, Plan())) as runner:
+    with (
+        contextlib.closing(EmbeddedCluster("storage")) as cluster,
+        contextlib.closing(ScenarioRunner(cluster, Plan())) as runner,
+    ):
         mesh = Mesh("storage", cluster=cluster)
         with runner as run:
             volume = run.volumes.create(storage_class="consistency-and-availability")
             run.until(volume.ready, timeout="3m")
             first, *others = volume.nodes
             target = {"mode": "all", "selector": agents(mesh, others)}
-            mesh.chaos("NetworkChaos", selector=agents(mesh, [first]), action="partition", direction="both", target=target)
+            mesh.chaos(
+                "NetworkChaos",
+                selector=agents(mesh, [first]),
+                action="partition",
+                direction="both",
+                target=target,
+            )
             run.until(lambda: not volume.healthy(), timeout="2m")
             assert mesh.conditions("NetworkChaos") == "SI"
             mesh.delete("NetworkChaos")

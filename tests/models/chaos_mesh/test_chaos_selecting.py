@@ -6,7 +6,12 @@ from pytest_kscen.models.chaos_mesh.targets import NothingSelected, chosen, sele
 
 
 def pod(name, namespace="default", *, node="n1", phase="Running", annotations=None, **labels):
-    metadata = {"name": name, "namespace": namespace, "labels": labels, "annotations": annotations or {}}
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "labels": labels,
+        "annotations": annotations or {},
+    }
     return {"metadata": metadata, "spec": {"nodeName": node}, "status": {"phase": phase}}
 
 
@@ -16,7 +21,10 @@ PODS = [
     pod("c", app="y", phase="Pending", annotations={"team": "one"}),
     pod("d", "other", app="x"),
 ]
-NODES = [{"metadata": {"name": "n1", "labels": {}}}, {"metadata": {"name": "n2", "labels": {"disk": "ssd"}}}]
+NODES = [
+    {"metadata": {"name": "n1", "labels": {}}},
+    {"metadata": {"name": "n2", "labels": {"disk": "ssd"}}},
+]
 
 
 @pytest.mark.parametrize(
@@ -35,7 +43,10 @@ NODES = [{"metadata": {"name": "n1", "labels": {}}}, {"metadata": {"name": "n2",
         ({"nodes": ["n1"], "nodeSelectors": {"disk": "ssd"}}, "abc"),
         ({"podPhaseSelectors": ["Pending", "Failed"]}, "c"),
         ({"podPhaseSelectors": ["!Pending"]}, "ab"),
-        ({"pods": {"other": ["d"], "default": ["c", "nobody"]}, "labelSelectors": {"app": "z"}}, "cd"),
+        (
+            {"pods": {"other": ["d"], "default": ["c", "nobody"]}, "labelSelectors": {"app": "z"}},
+            "cd",
+        ),
         ({"labelSelectors": {"app": "z"}}, ""),
     ],
 )

@@ -8,7 +8,9 @@ from pytest_kscen.clusters.embedded import EmbeddedCluster
 
 @pytest.fixture
 def yard_of(caplog):
-    """Whatever happens in a yard, no program of the storage may crash, and the API refuse nothing that it writes."""
+    """Whatever happens in a yard, no program of the storage may crash, and the API refuse
+    nothing that it writes.
+    """
     opened = []
 
     def make(generation="conditions", *, nodes=6, seed="storage"):
@@ -19,8 +21,14 @@ def yard_of(caplog):
     yield make
     for cluster in opened:
         cluster.close()
-    assert [record.getMessage() for record in caplog.records if "replicated-volume" in record.getMessage()] == []
-    assert [record.getMessage() for record in caplog.records if "crashed" in record.getMessage()] == []
+    assert [
+        record.getMessage()
+        for record in caplog.records
+        if "replicated-volume" in record.getMessage()
+    ] == []
+    assert [
+        record.getMessage() for record in caplog.records if "crashed" in record.getMessage()
+    ] == []
 
 
 @pytest.fixture

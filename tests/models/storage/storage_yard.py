@@ -24,7 +24,9 @@ class Yard:
     def __init__(self, cluster, generation):
         self.cluster, self.site, self.runner = cluster, cluster.site, cluster.runner
         self.api = cluster.api("test")
-        self.plant = attach(cluster.site, cluster.site.informers, self.runner.clock, cluster.chance, generation)
+        self.plant = attach(
+            cluster.site, cluster.site.informers, self.runner.clock, cluster.chance, generation
+        )
         self.call(install(cluster.api("installer"), self.runner.clock, generation))
         self.began = self.runner.clock.now()
 
@@ -56,7 +58,12 @@ class Yard:
     # --- objects ---
 
     def create(self, resource, name, **spec):
-        body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, "spec": spec}
+        body = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"name": name},
+            "spec": spec,
+        }
         return self.call(self.api.create(resource, body))
 
     def get(self, resource, name):
@@ -83,7 +90,9 @@ class Yard:
         self.delete(RVA, f"rva-{volume}-{node}")
 
     def replica(self, number, volume="v", type_="Access", **spec):
-        return self.create(RVR, f"{volume}-{number}", replicatedVolumeName=volume, type=type_, **spec)
+        return self.create(
+            RVR, f"{volume}-{number}", replicatedVolumeName=volume, type=type_, **spec
+        )
 
     # --- looking ---
 
@@ -95,8 +104,12 @@ class Yard:
 
     def kinds(self, volume="v"):
         """How many replicas of each type there are that nobody deletes, as in 2D1T."""
-        living = [one for one in self.replicas(volume) if "deletionTimestamp" not in one["metadata"]]
-        counts = {letter: sum(one["spec"]["type"][0] == letter for one in living) for letter in "DAT"}
+        living = [
+            one for one in self.replicas(volume) if "deletionTimestamp" not in one["metadata"]
+        ]
+        counts = {
+            letter: sum(one["spec"]["type"][0] == letter for one in living) for letter in "DAT"
+        }
         return "".join(f"{count}{letter}" for letter, count in counts.items() if count)
 
     def nodes(self, volume="v", type_=""):
@@ -107,7 +120,10 @@ class Yard:
 
     def said(self, resource, name):
         """Conditions as Type: (status, reason)."""
-        return {one["type"]: (one["status"], one["reason"]) for one in self.status(resource, name).get("conditions", ())}
+        return {
+            one["type"]: (one["status"], one["reason"])
+            for one in self.status(resource, name).get("conditions", ())
+        }
 
     def of_volume(self, name="v"):
         return self.said(RV, name)
@@ -124,7 +140,9 @@ class Yard:
     def cut_replication(self):
         """No machine reaches another's replicas any more; the API they reach."""
         self.cut = True
-        self.site.network.join(lambda flow: Passage(blocked=self.cut and flow.port in range(7000, 8000)))
+        self.site.network.join(
+            lambda flow: Passage(blocked=self.cut and flow.port in range(7000, 8000))
+        )
 
     def heal_replication(self):
         self.cut = False

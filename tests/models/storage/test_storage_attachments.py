@@ -28,7 +28,11 @@ def test_the_third_waits_for_one_of_the_first_two(yard):
         yard.advance(1)  # creation times are whole seconds
     yard.until(is_attached(yard, one))
     yard.until(is_attached(yard, two))
-    assert yard.status(RV, "v")["actuallyAttachedTo"] == yard.status(RV, "v")["desiredAttachTo"] == [one, two]
+    assert (
+        yard.status(RV, "v")["actuallyAttachedTo"]
+        == yard.status(RV, "v")["desiredAttachTo"]
+        == [one, two]
+    )
     assert yard.of_attachment(three)["Attached"] == ("False", "WaitingForActiveAttachmentsToDetach")
     assert yard.of_attachment(three)["Ready"] == ("False", "NotAttached")
     assert yard.status(RVA, f"rva-v-{three}")["phase"] == "Pending"
@@ -68,7 +72,9 @@ def test_an_attachment_goes_through_its_phases(yard):
     yard.ready_volume()
     node = others(yard)[0]
     seen = []
-    yard.plant.attachments.on_change(lambda new, _: seen.append((new or {}).get("status", {}).get("phase")))
+    yard.plant.attachments.on_change(
+        lambda new, _: seen.append((new or {}).get("status", {}).get("phase"))
+    )
     yard.attach(node)
     yard.until(is_attached(yard, node))
     yard.site.machines.power_off(node)
@@ -102,7 +108,9 @@ def test_a_tie_breaker_becomes_access_before_it_is_promoted(yard):
     seen = []
     yard.plant.attachments.on_change(
         lambda new, _: seen.extend(
-            one["reason"] for one in (new or {}).get("status", {}).get("conditions", ()) if one["type"] == "Attached"
+            one["reason"]
+            for one in (new or {}).get("status", {}).get("conditions", ())
+            if one["type"] == "Attached"
         )
     )
     yard.site.machines.power_off(node)
@@ -121,7 +129,11 @@ def test_an_attachment_may_be_there_before_its_volume(yard):
     assert yard.of_attachment("node-3")["Attached"] == ("False", "WaitingForReplicatedVolume")
     assert yard.status(RVA, "rva-v-node-3")["phase"] == "Pending"
     yard.volume()
-    yard.until(lambda: yard.of_attachment("node-3")["Attached"] == ("False", "WaitingForReplicatedVolumeReady"))
+    yard.until(
+        lambda: (
+            yard.of_attachment("node-3")["Attached"] == ("False", "WaitingForReplicatedVolumeReady")
+        )
+    )
     yard.until(is_attached(yard, "node-3"), timeout=30)
     assert "node-3" in [one["spec"]["nodeName"] for one in yard.replicas(type_="Diskful")]
 
@@ -149,7 +161,11 @@ def test_a_volume_that_is_attached_stays_until_it_is_not(yard):
 
 def local_class(yard):
     obj = storage_class("local", "None")
-    yard.call(yard.api.create(REPLICATED_STORAGE_CLASSES, {**obj, "spec": {**obj["spec"], "volumeAccess": "Local"}}))
+    yard.call(
+        yard.api.create(
+            REPLICATED_STORAGE_CLASSES, {**obj, "spec": {**obj["spec"], "volumeAccess": "Local"}}
+        )
+    )
 
 
 def test_a_local_volume_is_attached_where_its_disk_is(yard):
@@ -159,29 +175,44 @@ def test_a_local_volume_is_attached_where_its_disk_is(yard):
     yard.attach(elsewhere)
     yard.attach(here)
     yard.until(is_attached(yard, here))
-    assert yard.of_attachment(elsewhere)["Attached"] == ("False", "UnableToProvideLocalVolumeAccess")
+    assert yard.of_attachment(elsewhere)["Attached"] == (
+        "False",
+        "UnableToProvideLocalVolumeAccess",
+    )
     assert yard.kinds() == "1D"
 
 
 def test_a_local_volume_without_a_disk_yet(yard_of):
     yard = yard_of(nodes=3)
     for node in yard.node_names:
-        yard.call(yard.api.patch(NODES, node, {"metadata": {"labels": {"storage.deckhouse.io/sds-replicated-volume-node": None}}}))
+        yard.call(
+            yard.api.patch(
+                NODES,
+                node,
+                {"metadata": {"labels": {"storage.deckhouse.io/sds-replicated-volume-node": None}}},
+            )
+        )
     yard.advance(1)
     local_class(yard)
     yard.volume(storage_class="local")
     yard.attach("node-1")
-    yard.until(lambda: yard.of_attachment("node-1").get("Attached") == ("False", "LocalityNotSatisfied"))
+    yard.until(
+        lambda: yard.of_attachment("node-1").get("Attached") == ("False", "LocalityNotSatisfied")
+    )
 
 
 @pytest.mark.parametrize("generation", ["effectiveLayout", "ready"])
 def test_the_newer_storage_attaches_as_many_as_the_volume_says(yard_of, generation):
     yard = yard_of(generation)
     yard.volume(maxAttachments=2)
-    yard.until(lambda: yard.status(RV, "v").get("effectiveLayout", {}).get("failuresToTolerate") == 1)
+    yard.until(
+        lambda: yard.status(RV, "v").get("effectiveLayout", {}).get("failuresToTolerate") == 1
+    )
     one, two, _ = yard.nodes()
     yard.volume("w")
-    yard.until(lambda: yard.status(RV, "w").get("effectiveLayout", {}).get("failuresToTolerate") == 1)
+    yard.until(
+        lambda: yard.status(RV, "w").get("effectiveLayout", {}).get("failuresToTolerate") == 1
+    )
     for volume in ("v", "w"):
         for node in yard.nodes(volume)[:2]:
             yard.attach(node, volume)
@@ -190,4 +221,8 @@ def test_the_newer_storage_attaches_as_many_as_the_volume_says(yard_of, generati
     assert yard.status(RV, "v")["datamesh"]["multiattach"] is True
     assert len(yard.status(RV, "w")["actuallyAttachedTo"]) == 1
     status = yard.status(RVA, f"rva-v-{one}")
-    assert (status["phase"], status["inUse"], status["devicePath"]) == ("Attached", True, "/dev/drbd/by-res/v/0")
+    assert (status["phase"], status["inUse"], status["devicePath"]) == (
+        "Attached",
+        True,
+        "/dev/drbd/by-res/v/0",
+    )

@@ -31,7 +31,9 @@ def setbacks(yard):
         if not new or "deletionTimestamp" in new["metadata"]:
             return
         name, said = new["metadata"]["name"], (new.get("status") or {}).get("conditions") or []
-        bad = [(one["type"], one["reason"], one["message"]) for one in said if one["status"] != "True"]
+        bad = [
+            (one["type"], one["reason"], one["message"]) for one in said if one["status"] != "True"
+        ]
         if bad and name in whole:
             found.append((yard.now, name, bad))
         elif said and not bad:
@@ -48,7 +50,14 @@ def test_volumes_that_are_attached_moved_and_grown_keep_all_their_conditions(gen
     yard, season = Yard(cluster, generation), Season()
     found = setbacks(yard)
     journal = Journal(cluster.runner.clock)
-    stage = Stage(cluster.api, cluster.runner.clock, cluster.chance, journal, "run1", health=HEALTH_SOURCES[generation])
+    stage = Stage(
+        cluster.api,
+        cluster.runner.clock,
+        cluster.chance,
+        journal,
+        "run1",
+        health=HEALTH_SOURCES[generation],
+    )
     churn = Churn(
         storage_classes=CLASSES,
         max_volumes=5,
@@ -62,7 +71,9 @@ def test_volumes_that_are_attached_moved_and_grown_keep_all_their_conditions(gen
     entries = list(journal)
     cluster.close()
     journal.close()
-    assert {"attach", "detach", "create a replica"} <= {one.data["action"] for one in entries if one.what == "ended"}
+    assert {"attach", "detach", "create a replica"} <= {
+        one.data["action"] for one in entries if one.what == "ended"
+    }
     assert [one for one in entries if one.what == "condition-changed"] == []
     assert found == []
 
@@ -73,10 +84,19 @@ def test_who_has_not_joined_yet_takes_no_quorum_away(yard):
     one, two = [node for node in yard.node_names if node != disk["spec"]["nodeName"]][:2]
     yard.attach(one)
     yard.attach(two)
-    yard.until(lambda: all(yard.of_attachment(node).get("Ready") == ("True", "Ready") for node in (one, two)))
+    yard.until(
+        lambda: all(
+            yard.of_attachment(node).get("Ready") == ("True", "Ready") for node in (one, two)
+        )
+    )
     assert yard.kinds() == "1D2A"
     yard.detach(one)
-    yard.until(lambda: yard.kinds() == "1D1A1T" and all(yard.said(RVR, x["metadata"]["name"]) for x in yard.replicas()))
+    yard.until(
+        lambda: (
+            yard.kinds() == "1D1A1T"
+            and all(yard.said(RVR, x["metadata"]["name"]) for x in yard.replicas())
+        )
+    )
     yard.advance(20)
     assert found == []
 
@@ -89,19 +109,36 @@ def member(number, type_, linked, *, joined=True):
 
 @pytest.mark.parametrize(("joined", "failures"), [(False, 0), (True, -1)])
 def test_what_a_volume_can_lose_is_not_less_because_somebody_is_to_join(joined, failures):
-    """One of two disks is away, and the tie-breaker decides: alone, or as one of two who have a say."""
+    """One of two disks is away, and the tie-breaker decides: alone, or as one of two who have a
+    say.
+    """
     disks = [member(0, "Diskful", [2]), member(1, "Diskful", [])]
     others = [member(2, "TieBreaker", [0]), member(3, "Access", [], joined=joined)]
     fleet = SimpleNamespace(host=lambda name: Host(name, trouble=""))
-    layout = GENERATIONS["effectiveLayout"].layout({"spec": {"replication": "Availability"}}, {"spec": {}})
+    layout = GENERATIONS["effectiveLayout"].layout(
+        {"spec": {"replication": "Availability"}}, {"spec": {}}
+    )
     view = View("v", {"metadata": {}}, layout, [*disks, *others], [], fleet)
     assert effective(view, Quorum(2, 1)).failures == failures
 
 
 def test_whoever_has_no_disk_decides_whatever_it_is_called():
     """A tie-breaker that became an Access replica does so until there is another one."""
-    replicas = [member(0, "Diskful", [1, 2]), member(1, "Diskful", [0, 2]), member(2, "Access", [0, 1])]
+    replicas = [
+        member(0, "Diskful", [1, 2]),
+        member(1, "Diskful", [0, 2]),
+        member(2, "Access", [0, 1]),
+    ]
     fleet = SimpleNamespace(host=lambda name: Host(name, trouble=""))
-    layout = GENERATIONS["effectiveLayout"].layout({"spec": {"replication": "Availability"}}, {"spec": {}})
-    view = View("v", {"metadata": {}}, layout, [*replicas, member(3, "TieBreaker", [], joined=False)], [], fleet)
+    layout = GENERATIONS["effectiveLayout"].layout(
+        {"spec": {"replication": "Availability"}}, {"spec": {}}
+    )
+    view = View(
+        "v",
+        {"metadata": {}},
+        layout,
+        [*replicas, member(3, "TieBreaker", [], joined=False)],
+        [],
+        fleet,
+    )
     assert effective(view, Quorum(2, 1)).failures == 1

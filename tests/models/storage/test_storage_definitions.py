@@ -1,4 +1,6 @@
-"""What users and actors write is refused or accepted as by the published definitions, and what the storage writes is accepted."""
+"""What users and actors write is refused or accepted as by the published definitions, and what
+the storage writes is accepted.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,12 @@ from pytest_kscen.objects.storage import (
 RSC, RSP = REPLICATED_STORAGE_CLASSES, REPLICATED_STORAGE_POOLS
 FOLDERS = {"storage-era-a": ERA_A, "storage-main": MAIN}
 SPEC = {"size": "1Gi", "replicatedStorageClassName": "x"}
-CLASS = {"reclaimPolicy": "Delete", "storagePool": "p", "topology": "Ignored", "replication": "Availability"}
+CLASS = {
+    "reclaimPolicy": "Delete",
+    "storagePool": "p",
+    "topology": "Ignored",
+    "replication": "Availability",
+}
 POOL = {"type": "LVM", "lvmVolumeGroups": [{"name": "vg"}]}
 OF_V = {"replicatedVolumeName": "v"}
 WORDS = [
@@ -59,8 +66,26 @@ WORDS = [
     (RSC, "c", {**CLASS, "topology": "TransZonal", "zones": ["a", "b"]}),
     (RSC, "c", {**CLASS, "replication": "None", "topology": "Zonal"}),
     (RSC, "c", {**CLASS, "failuresToTolerate": 1}),
-    (RSC, "c", {"reclaimPolicy": "Delete", "topology": "Ignored", "failuresToTolerate": 2, "guaranteedMinimumDataRedundancy": 0}),
-    (RSC, "c", {"reclaimPolicy": "Delete", "topology": "Ignored", "failuresToTolerate": 1, "guaranteedMinimumDataRedundancy": 1}),
+    (
+        RSC,
+        "c",
+        {
+            "reclaimPolicy": "Delete",
+            "topology": "Ignored",
+            "failuresToTolerate": 2,
+            "guaranteedMinimumDataRedundancy": 0,
+        },
+    ),
+    (
+        RSC,
+        "c",
+        {
+            "reclaimPolicy": "Delete",
+            "topology": "Ignored",
+            "failuresToTolerate": 1,
+            "guaranteedMinimumDataRedundancy": 1,
+        },
+    ),
     (RSC, "c", {**CLASS, "volumeAccess": "Sometimes"}),
     (RSP, "p", POOL),
     (RSP, "p", {**POOL, "type": "LVMThin"}),
@@ -107,7 +132,12 @@ class Book:
 
     def takes(self, resource, name, spec, *changes):
         """Whether it accepts this object, and then these changes."""
-        body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, "spec": spec}
+        body = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"name": name},
+            "spec": spec,
+        }
         try:
             self.call(self.api.create(resource, body))
         except ApiError:
@@ -136,7 +166,9 @@ def test_our_definitions_judge_as_the_published_do(folder):
 
 
 @pytest.mark.parametrize("generation", HEALTH_SOURCES)
-def test_the_published_definitions_take_whatever_the_storage_writes(monkeypatch, caplog, generation):
+def test_the_published_definitions_take_whatever_the_storage_writes(
+    monkeypatch, caplog, generation
+):
     folder = "storage-era-a" if generation == "conditions" else "storage-main"
     known = type(GENERATIONS[generation])
     real = type("Published", (known,), {"definitions": tuple(published(folder))})
@@ -146,13 +178,23 @@ def test_the_published_definitions_take_whatever_the_storage_writes(monkeypatch,
         _live(Yard(cluster, generation), HEALTH_SOURCES[generation])
     finally:
         cluster.close()
-    assert [record.getMessage() for record in caplog.records if "replicated-volume" in record.getMessage()] == []
+    assert [
+        record.getMessage()
+        for record in caplog.records
+        if "replicated-volume" in record.getMessage()
+    ] == []
 
 
 def _live(yard, health):
-    yard.volume(storage_class="availability", **({} if health.name == "conditions" else {"maxAttachments": 2}))
+    yard.volume(
+        storage_class="availability",
+        **({} if health.name == "conditions" else {"maxAttachments": 2}),
+    )
     yard.until(lambda: health.is_ready(yard.get(RV, "v")))
-    for node in [yard.nodes()[0], next(name for name in yard.node_names if name not in yard.nodes())]:
+    for node in [
+        yard.nodes()[0],
+        next(name for name in yard.node_names if name not in yard.nodes()),
+    ]:
         yard.attach(node)
     yard.until(lambda: len(yard.status(RV, "v")["actuallyAttachedTo"]) == 2)
     yard.site.machines.power_off(yard.nodes()[1])

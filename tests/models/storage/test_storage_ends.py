@@ -1,4 +1,6 @@
-"""What is over is gone at once: so much comes and goes in a long run that nobody is to search for it."""
+"""What is over is gone at once: so much comes and goes in a long run that nobody is to search
+for it.
+"""
 
 from __future__ import annotations
 

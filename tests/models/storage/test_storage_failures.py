@@ -52,9 +52,13 @@ def test_an_agent_that_is_killed_is_missed_and_comes_back(yard):
     )
     (pod,) = yard.pods("agent", node)
     yard.kill(pod)
-    yard.until(lambda: yard.of_volume()["IOReady"] == ("False", "InsufficientIOReadyReplicas"), timeout=3)
+    yard.until(
+        lambda: yard.of_volume()["IOReady"] == ("False", "InsufficientIOReadyReplicas"), timeout=3
+    )
     assert yard.of_volume()["Quorum"] == ("True", "QuorumReached")
-    assert {kind: told for kind, told in yard.said(RVR, "v-1").items() if kind in ("InQuorum", "InSync")} == {
+    assert {
+        kind: told for kind, told in yard.said(RVR, "v-1").items() if kind in ("InQuorum", "InSync")
+    } == {
         "InQuorum": before["InQuorum"],
         "InSync": before["InSync"],
     }
@@ -80,7 +84,11 @@ def test_a_power_cut_under_a_replica(yard):
     yard.until(lambda: yard.said(RVR, "v-0")["InSync"] and len(links(yard, "v-0")) == 1, timeout=30)
     assert yard.of_volume() == HEALTHY  # nobody has missed its node yet
     yard.until(lambda: yard.of_volume()["IOReady"][0] == "False", timeout=60)
-    assert yard.said(RVR, "v-2")["Online"] == yard.said(RVR, "v-2")["IOReady"] == ("False", "NodeNotReady")
+    assert (
+        yard.said(RVR, "v-2")["Online"]
+        == yard.said(RVR, "v-2")["IOReady"]
+        == ("False", "NodeNotReady")
+    )
     assert yard.said(RVR, "v-2")["InQuorum"] == ("True", "InQuorum")  # its last word
     assert yard.of_volume()["Quorum"] == ("True", "QuorumReached")
     yard.advance(60)
@@ -91,7 +99,9 @@ def test_a_power_cut_under_a_replica(yard):
 
 def links(yard, replica):
     kernel = yard.status(RVR, replica)["drbd"]["status"]
-    return sorted(one["name"] for one in kernel["connections"] if one["connectionState"] == "Connected")
+    return sorted(
+        one["name"] for one in kernel["connections"] if one["connectionState"] == "Connected"
+    )
 
 
 def test_two_of_three_machines_that_stop_are_seen_and_stay_so(yard):
@@ -155,24 +165,36 @@ def test_a_primary_whose_machine_was_cut_off_power_is_primary_again(yard):
 def test_the_newer_storage_counts_who_is_there(yard_of, generation):
     yard = yard_of(generation)
     yard.volume()
-    yard.until(lambda: yard.status(RV, "v").get("effectiveLayout", {}).get("failuresToTolerate") == 1)
+    yard.until(
+        lambda: yard.status(RV, "v").get("effectiveLayout", {}).get("failuresToTolerate") == 1
+    )
     first, second, third = yard.nodes()
     yard.site.machines.power_off(first)
     yard.until(lambda: yard.status(RV, "v")["effectiveLayout"]["reachableVoters"] == 2, timeout=60)
     yard.until(lambda: yard.status(RV, "v")["effectiveLayout"]["staleAgents"] == 1, timeout=60)
     layout = yard.status(RV, "v")["effectiveLayout"]
-    assert (layout["failuresToTolerate"], layout["guaranteedMinimumDataRedundancy"], layout["staleAgents"]) == (0, 1, 1)
+    assert (
+        layout["failuresToTolerate"],
+        layout["guaranteedMinimumDataRedundancy"],
+        layout["staleAgents"],
+    ) == (0, 1, 1)
     yard.site.machines.power_off(second)
-    yard.until(lambda: yard.status(RV, "v")["effectiveLayout"]["failuresToTolerate"] == -1, timeout=60)
+    yard.until(
+        lambda: yard.status(RV, "v")["effectiveLayout"]["failuresToTolerate"] == -1, timeout=60
+    )
     if generation == "ready":
         assert yard.of_volume()["Ready"] == ("False", "QuorumLost")
     yard.site.machines.power_off(third)
-    yard.until(lambda: "failuresToTolerate" not in yard.status(RV, "v")["effectiveLayout"], timeout=420)
+    yard.until(
+        lambda: "failuresToTolerate" not in yard.status(RV, "v")["effectiveLayout"], timeout=420
+    )
     if generation == "ready":
         assert yard.of_volume()["Ready"] == ("Unknown", "StatusUnknown")
     for node in (first, second, third):
         yard.site.machines.power_on(node)
-    yard.until(lambda: yard.status(RV, "v")["effectiveLayout"].get("failuresToTolerate") == 1, timeout=200)
+    yard.until(
+        lambda: yard.status(RV, "v")["effectiveLayout"].get("failuresToTolerate") == 1, timeout=200
+    )
 
 
 def test_ready_has_its_reasons(yard_of):

@@ -9,8 +9,15 @@ from pytest_kscen.models.storage import is_installed
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, DAEMON_SETS
 from pytest_kscen.objects.storage import HEALTH_SOURCES, NAMESPACE
 
-CONTROLLER, AGENT = (f"sds-replicated-volume.deckhouse.io/{name}" for name in ("controller", "agent"))
-KINDS = {"none": "1D", "availability": "2D1T", "consistency-and-availability": "3D", "consistency": "2D"}
+CONTROLLER, AGENT = (
+    f"sds-replicated-volume.deckhouse.io/{name}" for name in ("controller", "agent")
+)
+KINDS = {
+    "none": "1D",
+    "availability": "2D1T",
+    "consistency-and-availability": "3D",
+    "consistency": "2D",
+}
 
 
 @pytest.mark.parametrize("generation", HEALTH_SOURCES)
@@ -46,8 +53,15 @@ def test_how_a_volume_comes_to_be(yard):
     yard.advance(0.06)
     assert yard.kinds() == "1D"
     assert yard.until(lambda: yard.kinds() == "3D") <= 0.5
-    assert yard.until(lambda: yard.of_volume()["IOReady"] == ("False", "InsufficientIOReadyReplicas")) <= 6
-    initialized = [one for one in yard.replicas() if yard.said(RVR, one["metadata"]["name"]).get("DataInitialized")]
+    assert (
+        yard.until(lambda: yard.of_volume()["IOReady"] == ("False", "InsufficientIOReadyReplicas"))
+        <= 6
+    )
+    initialized = [
+        one
+        for one in yard.replicas()
+        if yard.said(RVR, one["metadata"]["name"]).get("DataInitialized")
+    ]
     assert initialized[0] == yard.replicas()[0]
     yard.until(yard.is_whole)
     volume, status = yard.get(RV, "v"), yard.status(RV, "v")
@@ -56,7 +70,11 @@ def test_how_a_volume_comes_to_be(yard):
     assert (config["quorum"], config["quorumMinimumRedundancy"], config["deviceMinor"]) == (2, 2, 0)
     assert config["allowTwoPrimaries"] is False
     assert status["diskfulReplicaCount"] == status["diskfulReplicasInSync"] == "3/3"
-    assert (status["phase"], status["actualSize"], status["attachedAndIOReadyCount"]) == ("Ready", "100Mi", "0/0")
+    assert (status["phase"], status["actualSize"], status["attachedAndIOReadyCount"]) == (
+        "Ready",
+        "100Mi",
+        "0/0",
+    )
 
 
 def test_what_a_replica_says(yard):
@@ -64,7 +82,10 @@ def test_what_a_replica_says(yard):
     assert first["metadata"]["finalizers"] == [CONTROLLER, AGENT]
     status = yard.status(RVR, "v-0")
     config = status["drbd"]["config"]
-    assert config["address"] == {"ipv4": yard.site.machines[first["spec"]["nodeName"]].address, "port": 7000}
+    assert config["address"] == {
+        "ipv4": yard.site.machines[first["spec"]["nodeName"]].address,
+        "port": 7000,
+    }
     assert sorted(config["peers"]) == sorted(one["spec"]["nodeName"] for one in others)
     kernel = status["drbd"]["status"]
     assert (kernel["role"], kernel["nodeId"], kernel["suspended"]) == ("Secondary", 0, False)
@@ -79,7 +100,9 @@ def test_what_a_replica_says(yard):
     }
     assert [one["connectionState"] for one in kernel["connections"]] == ["Connected", "Connected"]
     assert status["syncProgress"] == "100%"
-    assert all(state == "True" for kind, (state, _) in yard.said(RVR, "v-0").items() if kind != "Attached")
+    assert all(
+        state == "True" for kind, (state, _) in yard.said(RVR, "v-0").items() if kind != "Attached"
+    )
     assert yard.said(RVR, "v-0")["Attached"] == ("False", "Detached")
 
 
@@ -95,7 +118,11 @@ def test_ports_and_minors_are_not_shared(yard_of):
         for one in yard.replicas(name)
     ]
     assert sorted(told) == [(node, port) for node in yard.node_names for port in (7000, 7001, 7002)]
-    assert sorted(yard.status(RV, name)["drbd"]["config"]["deviceMinor"] for name in "abc") == [0, 1, 2]
+    assert sorted(yard.status(RV, name)["drbd"]["config"]["deviceMinor"] for name in "abc") == [
+        0,
+        1,
+        2,
+    ]
 
 
 def test_a_volume_grows_and_does_not_shrink(yard):
@@ -125,7 +152,9 @@ def test_what_is_installed_is_known(yard_of, generation):
     assert yard.call(is_installed(yard.api)) == generation
     patch = {"metadata": {"annotations": None}}
     yard.call(yard.api.patch(CUSTOM_RESOURCE_DEFINITIONS, RV.qualified, patch))
-    assert yard.call(is_installed(yard.api)) == ("effectiveLayout" if generation == "ready" else generation)
+    assert yard.call(is_installed(yard.api)) == (
+        "effectiveLayout" if generation == "ready" else generation
+    )
     assert yard.call(yard.api.get(DAEMON_SETS, "agent", NAMESPACE))["status"]["numberReady"] == 3
 
 

@@ -1,4 +1,7 @@
-"""A mistake in the storage's programs is no pod that crashes: it ends the cluster's time. A lease that is lost is a crash."""
+"""A mistake in the storage's programs is no pod that crashes: it ends the cluster's time.
+
+A lease that is lost is a crash.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +16,32 @@ from pytest_kscen.objects.storage import NAMESPACE
 LEASE = "sds-replicated-volume-controller"
 
 
-@pytest.mark.parametrize(("program", "step", "name"), [(Leader, "_view", "controller"), (Agent, "_tend", "agent")])
+@pytest.mark.parametrize(
+    ("program", "step", "name"), [(Leader, "_view", "controller"), (Agent, "_tend", "agent")]
+)
 def test_a_mistake_ends_the_clusters_time(yard, monkeypatch, program, step, name):
     def mistaken(*_):
         raise KeyError("lost")
 
     monkeypatch.setattr(program, step, mistaken)
-    told = rf"^the actor kubelet crashed: SimulationMistake\(\"the simulated {name} in {name}-\S+ failed: KeyError\('lost'\)\"\)$"
+    told = (
+        rf"^the actor kubelet crashed: SimulationMistake\(\"the simulated {name} in {name}-\S+ "
+        r"failed: KeyError\('lost'\)\"\)$"
+    )
     with pytest.raises(ActorCrashedError, match=told):
         yard.ready_volume()
 
 
 def test_who_has_lost_the_lease_begins_anew(yard, caplog):
     first = yard.call(yard.api.get(LEASES, LEASE, NAMESPACE))["spec"]["holderIdentity"]
-    yard.call(yard.api.patch(LEASES, LEASE, {"spec": {"holderIdentity": "somebody-else"}}, NAMESPACE))
+    yard.call(
+        yard.api.patch(LEASES, LEASE, {"spec": {"holderIdentity": "somebody-else"}}, NAMESPACE)
+    )
     yard.advance(20)
-    restarts = {pod["metadata"]["name"]: pod["status"]["containerStatuses"][0]["restartCount"] for pod in yard.pods("controller")}
+    restarts = {
+        pod["metadata"]["name"]: pod["status"]["containerStatuses"][0]["restartCount"]
+        for pod in yard.pods("controller")
+    }
     assert restarts == {name: int(name == first) for name in restarts}
     assert [record.getMessage() for record in caplog.records] == [f"controller in {first} crashed"]
     caplog.clear()

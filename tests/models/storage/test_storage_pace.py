@@ -11,11 +11,25 @@ from pytest_kscen.models.storage.drbd import Connection, Disk, Replication, Role
 from pytest_kscen.models.storage.volume_view import Address, Replica
 
 ANSWER = ("Diskful", Address("10.0.0.1", 7000), "", 0, False)
-REPLICA = Replica({}, "v-0", "node-1", "Diskful", leaving=False, held=True, in_quorum=True, in_sync=True, initialized=True)
+REPLICA = Replica(
+    {},
+    "v-0",
+    "node-1",
+    "Diskful",
+    leaving=False,
+    held=True,
+    in_quorum=True,
+    in_sync=True,
+    initialized=True,
+)
 LINKED = Connection(State.CONNECTED, Role.SECONDARY, Disk.UP_TO_DATE, Replication.ESTABLISHED)
 LOST = Connection(State.CONNECTING)
-WELL = Status(Role.SECONDARY, Disk.UP_TO_DATE, 1024, True, False, {"node-2": LINKED, "node-3": LINKED})
-FILLING = Connection(State.CONNECTED, Role.SECONDARY, Disk.UP_TO_DATE, Replication.SYNC_TARGET, 50.0, 512)
+WELL = Status(
+    Role.SECONDARY, Disk.UP_TO_DATE, 1024, True, False, {"node-2": LINKED, "node-3": LINKED}
+)
+FILLING = Connection(
+    State.CONNECTED, Role.SECONDARY, Disk.UP_TO_DATE, Replication.SYNC_TARGET, 50.0, 512
+)
 
 
 def linked(**links):
@@ -78,7 +92,9 @@ def test_a_new_agent_contradicts_what_the_api_says_and_else_waits():
     coming = linked(node_2=LINKED, node_3=LOST)
     new = replace(REPLICA, in_quorum=False, in_sync=False)
     assert Pace().wait(new, coming, ANSWER, 0.0) == ARRIVES
-    assert Pace().wait(replace(new, initialized=False), coming, ANSWER, 0.0) == 0, "that it has the volume's first data"
+    assert Pace().wait(replace(new, initialized=False), coming, ANSWER, 0.0) == 0, (
+        "that it has the volume's first data"
+    )
     assert Pace().wait(new, WELL, ANSWER, 0.0) == 0
     assert Pace().wait(REPLICA, coming, ANSWER, 0.0) == ARRIVES
     assert Pace().wait(REPLICA, coming._replace(quorum=False), ANSWER, 0.0) == 0

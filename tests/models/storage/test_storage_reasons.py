@@ -1,4 +1,6 @@
-"""One stormy day, watched: every reason that conditions may have is given by somebody at some time."""
+"""One stormy day, watched: every reason that conditions may have is given by somebody at some
+time.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,23 @@ REASONS = {
         "ConfigurationAdjusted": {"ConfigurationAdjusted"},
         "BackingVolumeCreated": {"BackingVolumeReady", "NotNeeded"},
         "Attached": {"Attached", "Detached"},
-        "Online": {"Online", "Unscheduled", "Uninitialized", "QuorumLost", "NodeNotReady", "AgentNotReady", "AgentPodMissing"},
-        "IOReady": {"IOReady", "Offline", "OutOfSync", "NodeNotReady", "AgentNotReady", "AgentPodMissing"},
+        "Online": {
+            "Online",
+            "Unscheduled",
+            "Uninitialized",
+            "QuorumLost",
+            "NodeNotReady",
+            "AgentNotReady",
+            "AgentPodMissing",
+        },
+        "IOReady": {
+            "IOReady",
+            "Offline",
+            "OutOfSync",
+            "NodeNotReady",
+            "AgentNotReady",
+            "AgentPodMissing",
+        },
     },
     RVA: {
         "Attached": {
@@ -67,7 +84,11 @@ def _watch(yard):
 
 def _attach_in_every_way(yard):
     obj = storage_class("local", "None")
-    yard.call(yard.api.create(REPLICATED_STORAGE_CLASSES, {**obj, "spec": {**obj["spec"], "volumeAccess": "Local"}}))
+    yard.call(
+        yard.api.create(
+            REPLICATED_STORAGE_CLASSES, {**obj, "spec": {**obj["spec"], "volumeAccess": "Local"}}
+        )
+    )
     yard.attach("node-1", "a")
     yard.advance(1)
     yard.volume("a", "availability")
@@ -82,7 +103,10 @@ def _attach_in_every_way(yard):
     yard.advance(5)
     yard.site.machines.power_on(ties[0])
     yard.advance(120)
-    for node in [*ties[1:], *(name for name in yard.node_names if name != "node-1" and name not in ties)]:
+    for node in [
+        *ties[1:],
+        *(name for name in yard.node_names if name != "node-1" and name not in ties),
+    ]:
         yard.attach(node, "a")
         yard.advance(1)
     yard.detach("node-1", "a")

@@ -1,4 +1,6 @@
-"""Replicas that somebody makes or deletes: kept, placed, removed and replaced as the storage would."""
+"""Replicas that somebody makes or deletes: kept, placed, removed and replaced as the storage
+would.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +42,17 @@ def test_quorum_of_era_a(replication, diskful, total, quorum):
     ],
 )
 def test_layouts_of_main(replication, diskful, ties, quorum):
-    layout = MAIN.layout({"spec": {"replication": replication, "topology": "Ignored"}}, {"spec": {"size": "1Gi"}})
+    layout = MAIN.layout(
+        {"spec": {"replication": replication, "topology": "Ignored"}}, {"spec": {"size": "1Gi"}}
+    )
     assert layout.diskful == diskful
     assert MAIN.tie_breakers(layout, diskful, 2) == ties
     assert MAIN.quorum(layout, diskful, diskful + ties) == quorum
 
 
 @pytest.mark.parametrize(
-    ("diskful", "access", "ties"), [(1, 0, 0), (2, 0, 1), (3, 0, 0), (1, 1, 1), (2, 1, 0), (3, 2, 0), (3, 1, 1)]
+    ("diskful", "access", "ties"),
+    [(1, 0, 0), (2, 0, 1), (3, 0, 0), (1, 1, 1), (2, 1, 0), (3, 2, 0), (3, 1, 1)],
 )
 def test_tie_breakers_of_era_a_keep_the_total_odd(diskful, access, ties):
     assert ERA_A.tie_breakers(LAYOUTS["None"], diskful, access) == ties
@@ -189,7 +194,11 @@ def test_a_deleted_disk_stays_while_too_few_are_online_although_enough_have_the_
     remote = [node for node in yard.node_names if node not in disks]
     for node in remote[:2]:
         yard.attach(node)
-    yard.until(lambda: all(yard.of_attachment(node).get("Ready") == ("True", "Ready") for node in remote[:2]))
+    yard.until(
+        lambda: all(
+            yard.of_attachment(node).get("Ready") == ("True", "Ready") for node in remote[:2]
+        )
+    )
     assert yard.kinds() == "3D2A"
     for node in remote:
         yard.site.machines.power_off(node)
@@ -221,7 +230,9 @@ def test_a_deleted_disk_stays_while_the_others_do_not_suffice(yard):
 def test_a_lost_disk_of_main_is_not_replaced_but_its_tie_breaker_is(yard_of):
     yard = yard_of("effectiveLayout")
     yard.volume(storage_class="availability")
-    yard.until(lambda: yard.status(RV, "v").get("effectiveLayout", {}).get("failuresToTolerate") == 1)
+    yard.until(
+        lambda: yard.status(RV, "v").get("effectiveLayout", {}).get("failuresToTolerate") == 1
+    )
     yard.delete(RVR, "v-0")
     yard.delete(RVR, yard.replicas(type_="TieBreaker")[0]["metadata"]["name"])
     yard.advance(60)
@@ -237,7 +248,11 @@ def test_without_nodes_a_replica_waits(yard_of):
     (waiting,) = [one for one in yard.replicas() if "nodeName" not in one["spec"]]
     yard.until(lambda: yard.said(RVR, waiting["metadata"]["name"]).get("Scheduled"))
     said = yard.said(RVR, waiting["metadata"]["name"])
-    assert said == {"Scheduled": ("False", "NoNodeFree"), "Online": ("False", "Unscheduled"), "IOReady": ("False", "Offline")}
+    assert said == {
+        "Scheduled": ("False", "NoNodeFree"),
+        "Online": ("False", "Unscheduled"),
+        "IOReady": ("False", "Offline"),
+    }
     yard.until(lambda: yard.of_volume()["IOReady"] == ("False", "InsufficientIOReadyReplicas"))
     yard.add_node("node-9")
     yard.until(yard.is_whole, timeout=30)
@@ -263,7 +278,9 @@ def test_spreading(yard):
     for number in range(8):
         yard.volume(f"v{number}", "none")
     yard.advance(10)
-    counts = [sum(yard.nodes(f"v{number}") == [node] for number in range(8)) for node in yard.node_names]
+    counts = [
+        sum(yard.nodes(f"v{number}") == [node] for number in range(8)) for node in yard.node_names
+    ]
     assert sorted(counts) == [1, 1, 1, 1, 2, 2]
 
 

@@ -1,4 +1,6 @@
-"""A disk that finds no node: somebody who has one and needs no disk gets it, or goes and makes room."""
+"""A disk that finds no node: somebody who has one and needs no disk gets it, or goes and makes
+room.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ def settled(yard, kinds, volume="v"):
         yard.is_whole(volume)
         and yard.kinds(volume) == kinds
         and len(yard.replicas(volume)) == len({*yard.nodes(volume)} - {""})
-        and all(yard.said(RVR, one["metadata"]["name"])["IOReady"][0] == "True" for one in yard.replicas(volume))
+        and all(
+            yard.said(RVR, one["metadata"]["name"])["IOReady"][0] == "True"
+            for one in yard.replicas(volume)
+        )
     )
 
 
@@ -72,7 +77,9 @@ def test_a_tie_breaker_that_is_deleted_makes_room(yard_of):
 
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_a_disk_comes_to_the_only_node_that_is_left(yard_of, generation):
-    """Two of four machines are out when a volume is made, and it is to be attached to one of those."""
+    """Two of four machines are out when a volume is made, and it is to be attached to one of
+    those.
+    """
     yard = yard_of(generation, nodes=4)
     for node in ("node-3", "node-4"):
         yard.site.machines.power_off(node)
@@ -81,7 +88,9 @@ def test_a_disk_comes_to_the_only_node_that_is_left(yard_of, generation):
     yard.attach("node-3")
     yard.advance(20)
     yard.site.machines.power_on("node-3")
-    yard.until(lambda: sorted(yard.nodes(type_="Diskful")) == ["node-1", "node-2", "node-3"], timeout=120)
+    yard.until(
+        lambda: sorted(yard.nodes(type_="Diskful")) == ["node-1", "node-2", "node-3"], timeout=120
+    )
     yard.until(attached(yard, "node-3"))
     assert len(yard.replicas()) == 3
 
@@ -102,9 +111,9 @@ def test_a_disk_beyond_what_the_class_asks_for_waits(yard_of):
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_who_gets_a_disk_has_no_data_until_it_has_got_it(yard_of, generation):
     yard = yard_of(generation, nodes=3)
-    yard.ready_volume(storage_class="availability") if generation != "effectiveLayout" else yard.volume(
+    yard.ready_volume(
         storage_class="availability"
-    )
+    ) if generation != "effectiveLayout" else yard.volume(storage_class="availability")
     yard.advance(20)
     plant = yard.plant
     (tie,) = yard.replicas(type_="TieBreaker")
@@ -112,7 +121,9 @@ def test_who_gets_a_disk_has_no_data_until_it_has_got_it(yard_of, generation):
 
     def has_begun(type_):
         obj = plant.replicas.get(name)
-        return plant.generation.read({**obj, "spec": {**obj["spec"], "type": type_}}, plant.volumes.get("v")).initialized
+        return plant.generation.read(
+            {**obj, "spec": {**obj["spec"], "type": type_}}, plant.volumes.get("v")
+        ).initialized
 
     assert has_begun("TieBreaker")
     assert not has_begun("Diskful")

@@ -1,4 +1,6 @@
-"""Whatever people do to a volume, when it is quiet again the volume is whole, and has exactly the replicas that it should."""
+"""Whatever people do to a volume, when it is quiet again the volume is whole, and has exactly
+the replicas that it should.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ from pytest_kscen.objects.errors import ApiError
 
 GENERATIONS = ["conditions", "ready"]
 TWO_DISKS_AT_ONCE = [
-    *[("disk", 7), ("attach", "node-2"), ("access", 0, "node-2"), ("wait", 0.3), ("disk", 6), ("access", 1, "node-4")],
+    *[
+        ("disk", 7),
+        ("attach", "node-2"),
+        ("access", 0, "node-2"),
+        ("wait", 0.3),
+        ("disk", 6),
+        ("access", 1, "node-4"),
+    ],
     *[("attach", "node-6"), ("attach", "node-5"), ("detach", "node-4"), ("wait", 15)],
 ]
 CLASSES = {"none": "1D", "availability": "2D1T", "consistency-and-availability": "3D"}
@@ -65,7 +74,11 @@ def act(yard, what, *particulars):  # noqa: C901, PLR0912  # a table of deeds
         return
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 @given(st.sampled_from(sorted(CLASSES)), st.lists(ACTIONS, max_size=12))
 @example("availability", TWO_DISKS_AT_ONCE)
 def test_when_it_is_quiet_again_all_is_well(storage_class, actions):
@@ -95,20 +108,43 @@ def test_when_it_is_quiet_again_all_is_well(storage_class, actions):
         cluster.close()
 
 
-FITS = [("none", 2), ("availability", 3), ("consistency-and-availability", 3), ("consistency-and-availability", 4)]
+FITS = [
+    ("none", 2),
+    ("availability", 3),
+    ("consistency-and-availability", 3),
+    ("consistency-and-availability", 4),
+]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 @given(
     st.sampled_from(GENERATIONS),
     st.sampled_from(FITS),
     st.lists(st.tuples(st.just("dark"), node), max_size=2),
     st.lists(ACTIONS | st.tuples(st.just("dark"), node), max_size=10),
 )
-@example("ready", FITS[2], [("dark", "node-2")], [("wait", 0.3), ("dark", "node-2"), ("dark", "node-1"), ("delete", 2)])
-@example("conditions", FITS[-1], [("dark", "node-3"), ("dark", "node-4")], [("attach", "node-3"), ("wait", 15)])
-def test_where_there_is_hardly_room_it_is_whole_after_five_minutes(generation, fits, before, actions):
-    """Attached or not, machines out or not, and although somebody who was there first has to make room."""
+@example(
+    "ready",
+    FITS[2],
+    [("dark", "node-2")],
+    [("wait", 0.3), ("dark", "node-2"), ("dark", "node-1"), ("delete", 2)],
+)
+@example(
+    "conditions",
+    FITS[-1],
+    [("dark", "node-3"), ("dark", "node-4")],
+    [("attach", "node-3"), ("wait", 15)],
+)
+def test_where_there_is_hardly_room_it_is_whole_after_five_minutes(
+    generation, fits, before, actions
+):
+    """Attached or not, machines out or not, and although somebody who was there first has to
+    make room.
+    """
     storage_class, nodes = fits
     cluster = EmbeddedCluster("tight", nodes=nodes)
     try:

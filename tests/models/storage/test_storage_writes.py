@@ -1,4 +1,6 @@
-"""What a volume costs: so many writes from its creation to its end, and none while nothing happens."""
+"""What a volume costs: so many writes from its creation to its end, and none while nothing
+happens.
+"""
 
 from __future__ import annotations
 
@@ -48,14 +50,18 @@ def test_a_whole_life_is_not_many_writes(yard_of, writes, generation):
 
 
 @pytest.mark.parametrize("generation", HEALTH_SOURCES)
-def test_where_a_first_disk_goes_to_the_node_that_wants_it_nobody_is_made_in_vain(yard_of, writes, generation):
+def test_where_a_first_disk_goes_to_the_node_that_wants_it_nobody_is_made_in_vain(
+    yard_of, writes, generation
+):
     yard = yard_of(generation)
     counted = writes(yard.cluster)
     yard.volume(storage_class="availability")
     yard.attach("node-2")
     yard.until(lambda: yard.of_attachment("node-2").get("Ready") == ("True", "Ready"))
     assert yard.kinds() == "2D1T"
-    assert [kind for verb, kind in counted if verb == "create"].count("ReplicatedVolumeReplica") == 3
+    assert [kind for verb, kind in counted if verb == "create"].count(
+        "ReplicatedVolumeReplica"
+    ) == 3
 
 
 def test_nothing_is_written_while_nothing_happens(yard, writes):
@@ -69,12 +75,18 @@ def test_nothing_is_written_while_nothing_happens(yard, writes):
 
 @pytest.mark.parametrize("down", [0.5, 1.5, 3, 5])
 def test_what_a_refusal_kept_the_leader_from_is_done_later(yard, monkeypatch, down):
-    """Beside it there may be something that waits to be told, which is no reason to look no more."""
+    """Beside it there may be something that waits to be told, which is no reason to look no
+    more.
+    """
     node = yard.ready_volume()[0]["spec"]["nodeName"]
     until, write = yard.now + down, yard.cluster.server.handle
 
     async def handle(request):
-        if (request.verb, request.resource, request.subresource) == ("update", RVR, "status") and yard.now < until:
+        if (request.verb, request.resource, request.subresource) == (
+            "update",
+            RVR,
+            "status",
+        ) and yard.now < until:
             raise ServiceUnavailable("not now")
         return await write(request)
 

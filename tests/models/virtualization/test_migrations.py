@@ -6,7 +6,11 @@ from pytest_kscen.objects.resources import PODS
 
 @pytest.mark.parametrize("type_", ["Migrate", "Evict"])
 def test_a_guest_moves_while_it_runs(place, type_):
-    node, boot_id, pod = place.vm()["status"]["nodeName"], place.boot_id(), place.pod()["metadata"]["name"]
+    node, boot_id, pod = (
+        place.vm()["status"]["nodeName"],
+        place.boot_id(),
+        place.pod()["metadata"]["name"],
+    )
     takes = round(0.7 + RECEIVER_PREPARE + place.draws(*MEMORY_TRANSFER), 3)
     place.watch("phase", "power", "node", "op")
     place.operate(type_)
@@ -39,7 +43,9 @@ def test_it_moves_again_and_restarts_where_it_is(place):
 
 
 def test_it_goes_where_it_is_told(place):
-    place.operate("Migrate", migrate={"nodeSelector": {"kubernetes.io/hostname": "parent-2"}}, vm="node-1")
+    place.operate(
+        "Migrate", migrate={"nodeSelector": {"kubernetes.io/hostname": "parent-2"}}, vm="node-1"
+    )
     place.advance(60)
     assert place.vm()["status"]["nodeName"] == "parent-2" or place.phase() == "Migrating"
 
@@ -48,7 +54,9 @@ def pods_of_both(place):
     source = place.pod()["metadata"]["name"]
     place.operate("Migrate")
     place.advance(2)
-    (target,) = [pod["metadata"]["name"] for pod in place.pods() if pod["metadata"]["name"] != source]
+    (target,) = [
+        pod["metadata"]["name"] for pod in place.pods() if pod["metadata"]["name"] != source
+    ]
     return source, target
 
 
@@ -56,7 +64,11 @@ def test_without_its_target_it_stays(place):
     source, target = pods_of_both(place)
     place.call(place.api.delete(PODS, target, "vms"))
     place.advance(10)
-    assert place.outcome() == ("Failed", "OperationFailed", "The guest has not moved: one of its two pods has ended.")
+    assert place.outcome() == (
+        "Failed",
+        "OperationFailed",
+        "The guest has not moved: one of its two pods has ended.",
+    )
     assert place.pod()["metadata"]["name"] == source
     assert place.machines["node-1"].powered
 

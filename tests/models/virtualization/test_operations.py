@@ -12,8 +12,16 @@ def operation(type_, *, force=False):
 
 
 def test_who_takes_whose_place():
-    table = {(old, new) for old in TYPES for new in TYPES if supersedes(operation(new), operation(old))}
-    assert table == {("Start", "Stop"), ("Start", "Restart"), ("Restart", "Stop"), ("Migrate", "Stop"), ("Evict", "Stop")}
+    table = {
+        (old, new) for old in TYPES for new in TYPES if supersedes(operation(new), operation(old))
+    }
+    assert table == {
+        ("Start", "Stop"),
+        ("Start", "Restart"),
+        ("Restart", "Stop"),
+        ("Migrate", "Stop"),
+        ("Evict", "Stop"),
+    }
 
 
 def test_a_stop_gives_way_to_a_harder_one_alone():
@@ -41,7 +49,9 @@ def test_what_makes_no_sense_is_not_taken(place, spec, complaint):
 def test_a_spec_never_changes(place):
     place.operate("Stop")
     with pytest.raises(Invalid, match="the spec cannot be changed"):
-        place.call(place.api.patch(VIRTUAL_MACHINE_OPERATIONS, "op", {"spec": {"type": "Restart"}}, "vms"))
+        place.call(
+            place.api.patch(VIRTUAL_MACHINE_OPERATIONS, "op", {"spec": {"type": "Restart"}}, "vms")
+        )
 
 
 SNAPSHOT = {"mode": "Strict", "virtualMachineSnapshotName": "s"}
@@ -50,8 +60,16 @@ SNAPSHOT = {"mode": "Strict", "virtualMachineSnapshotName": "s"}
 @pytest.mark.parametrize(
     ("spec", "reason", "message"),
     [
-        ({"type_": "Stop", "vm": "ghost"}, "VirtualMachineNotFound", "There is no VirtualMachine ghost."),
-        ({"type_": "Start"}, "NotApplicableForVMPhase", "Start is not for a virtual machine that is Running."),
+        (
+            {"type_": "Stop", "vm": "ghost"},
+            "VirtualMachineNotFound",
+            "There is no VirtualMachine ghost.",
+        ),
+        (
+            {"type_": "Start"},
+            "NotApplicableForVMPhase",
+            "Start is not for a virtual machine that is Running.",
+        ),
         (
             {"type_": "Restore", "restore": SNAPSHOT},
             "OperationFailed",
@@ -86,7 +104,11 @@ def test_run_policies_bound_what_may_be_done(place, policy, type_, done):
     place.operate(type_, "other")
     place.advance(60)
     words = f"{type_} is not for a virtual machine with the run policy {policy}."
-    assert place.outcome() == (("Completed", "OperationCompleted", "") if done else ("Failed", "NotApplicableForRunPolicy", words))
+    assert place.outcome() == (
+        ("Completed", "OperationCompleted", "")
+        if done
+        else ("Failed", "NotApplicableForRunPolicy", words)
+    )
 
 
 def test_the_second_of_two_fails(place):
@@ -94,7 +116,11 @@ def test_the_second_of_two_fails(place):
     place.advance(2)
     place.operate("Restart", name="again", force=True)
     place.advance(0)
-    assert place.outcome("again") == ("Failed", "NotReadyToBeExecuted", "first (Restart) is not over yet.")
+    assert place.outcome("again") == (
+        "Failed",
+        "NotReadyToBeExecuted",
+        "first (Restart) is not over yet.",
+    )
     assert place.phase_of("first") == "InProgress"
 
 
@@ -140,7 +166,11 @@ def test_an_operation_whose_machine_goes_fails(place):
     place.advance(1)
     place.delete()
     place.advance(60)
-    assert place.outcome() == ("Failed", "VirtualMachineNotFound", "The virtual machine was deleted.")
+    assert place.outcome() == (
+        "Failed",
+        "VirtualMachineNotFound",
+        "The virtual machine was deleted.",
+    )
 
 
 def test_one_that_is_deleted_meanwhile_leaves_its_machine_to_come_back(place):

@@ -19,14 +19,23 @@ from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS, VIRTUAL_MACHINES
 
 LABELS = {"kscen.io/run": "r"}
-RESOURCES = {one.kind: one for one in (VIRTUAL_MACHINES, VIRTUAL_MACHINE_OPERATIONS, CILIUM_NETWORK_POLICIES)}
+RESOURCES = {
+    one.kind: one for one in (VIRTUAL_MACHINES, VIRTUAL_MACHINE_OPERATIONS, CILIUM_NETWORK_POLICIES)
+}
 OBJECTS = [
     virtual_machine("node-1", "default"),
     operation("restart", "default", "Restart", "node-1", LABELS),
     operation("stop", "default", "Stop", "node-1", LABELS),
     operation("start", "default", "Start", "node-1", LABELS),
     cut("everything", "default", ["node-1"], ["node-2"], labels=LABELS),
-    cut("two-ports", "default", ["node-1"], ["node-2", "node-3"], ports=([7000, 7001], [7000, 7001]), labels=LABELS),
+    cut(
+        "two-ports",
+        "default",
+        ["node-1"],
+        ["node-2", "node-3"],
+        ports=([7000, 7001], [7000, 7001]),
+        labels=LABELS,
+    ),
     cut("one-link", "default", ["node-1"], ["node-2"], ports=([7000], [7001]), labels=LABELS),
 ]
 
@@ -43,7 +52,12 @@ def make_all(cluster, definitions):
 
 
 def without_origin(obj):
-    return {**obj, "metadata": {key: obj["metadata"][key] for key in ("name", "labels") if key in obj["metadata"]}}
+    return {
+        **obj,
+        "metadata": {
+            key: obj["metadata"][key] for key in ("name", "labels") if key in obj["metadata"]
+        },
+    }
 
 
 def test_the_embedded_server_takes_them_and_keeps_every_field():
@@ -76,9 +90,15 @@ def test_a_parent_lives_with_them_as_with_our_own(monkeypatch):
     with contextlib.closing(EmbeddedCluster("published", nodes=1)) as cluster:
         parent = cluster.parent()
         api, call = parent.api_for("test"), cluster.runner.call
-        call(api.create(VIRTUAL_MACHINE_OPERATIONS, operation("op", "vms", "Restart", "node-1", LABELS)))
+        call(
+            api.create(
+                VIRTUAL_MACHINE_OPERATIONS, operation("op", "vms", "Restart", "node-1", LABELS)
+            )
+        )
         cluster.advance("2m")
-        assert call(api.get(VIRTUAL_MACHINE_OPERATIONS, "op", "vms"))["status"]["phase"] == "Completed"
+        assert (
+            call(api.get(VIRTUAL_MACHINE_OPERATIONS, "op", "vms"))["status"]["phase"] == "Completed"
+        )
         status = call(api.get(VIRTUAL_MACHINES, "node-1", "vms"))["status"]
         assert status["phase"] == "Running"
         assert status["guestOSInfo"]["hostname"] == "node-1"
@@ -99,7 +119,11 @@ def test_our_definitions_have_no_field_that_the_published_have_not(ours):
 
     def told(definition):
         (version,) = definition["spec"]["versions"]
-        return dict(fields(version["schema"]["openAPIV3Schema"])), version["name"], definition["spec"]["scope"]
+        return (
+            dict(fields(version["schema"]["openAPIV3Schema"])),
+            version["name"],
+            definition["spec"]["scope"],
+        )
 
     (mine, *rest), (their, *their_rest) = told(ours), told(theirs)
     assert rest == their_rest

@@ -1,4 +1,6 @@
-"""How long it takes until a machine is away and back, from the operation to the nested cluster's node."""
+"""How long it takes until a machine is away and back, from the operation to the nested cluster's
+node.
+"""
 
 import pytest
 
@@ -37,7 +39,11 @@ def test_a_restart_that_is_not_forced_shuts_the_guest_down(place):
     place.live(120)
     off, runs = round(shutdown, 3), round(shutdown + RUNS, 3)
     assert place.times_of("power") == {False: off, True: round(shutdown + RUNS + boot, 3)}
-    assert place.times_of("phase") == {"Stopping": 0, "Starting": round(shutdown + GONE, 3), "Running": runs}
+    assert place.times_of("phase") == {
+        "Stopping": 0,
+        "Starting": round(shutdown + GONE, 3),
+        "Running": runs,
+    }
     assert place.times_of("op") == {"InProgress": 0, "Completed": runs}
 
 
@@ -70,12 +76,16 @@ def test_a_machine_is_stopped_and_started(place):
 
 
 @pytest.mark.parametrize("grace", [None, 0])
-def test_a_launcher_that_is_destroyed_takes_its_guest_along_and_another_starts_it_again(place, grace):
+def test_a_launcher_that_is_destroyed_takes_its_guest_along_and_another_starts_it_again(
+    place, grace
+):
     old, boot = place.pod()["metadata"]["name"], place.boot_id()
     place.watch("phase", "power")
     place.call(place.api.delete(PODS, old, "vms", grace_period=grace))
     place.live(150)
-    assert place.times_of("power")[False] == (0 if grace == 0 else round(place.draws(*GUEST_SHUTDOWN), 3))
+    assert place.times_of("power")[False] == (
+        0 if grace == 0 else round(place.draws(*GUEST_SHUTDOWN), 3)
+    )
     assert place.times_of("power")[True] > 70
     assert place.pod()["metadata"]["name"] != old
     assert place.phase() == "Running"
@@ -92,18 +102,31 @@ def test_a_container_that_is_killed_takes_its_guest_along(place):
     assert place.machines["node-1"].powered
 
 
-def test_its_node_is_not_ready_from_fifty_seconds_after_its_last_heartbeat_until_it_has_booted(place):
+def test_its_node_is_not_ready_from_fifty_seconds_after_its_last_heartbeat_until_it_has_booted(
+    place,
+):
     boot_id, began = place.boot_id(), 1767225600
-    place.advance(began + 63.5 - place.cluster.now)  # the node has beaten at 60 s, and is looked at every five
+    place.advance(
+        began + 63.5 - place.cluster.now
+    )  # the node has beaten at 60 s, and is looked at every five
     boot = place.draws(*GUEST_BOOT)
     place.watch("node", "power")
     place.operate("Restart", force=True)
     place.live(120)
     up = round(RUNS + boot, 3)
-    assert place.story == [(0, "power", False), (115 - 63.5, "node", "Unknown"), (up, "node", "True"), (up, "power", True)]
+    assert place.story == [
+        (0, "power", False),
+        (115 - 63.5, "node", "Unknown"),
+        (up, "node", "True"),
+        (up, "power", True),
+    ]
     assert place.boot_id() != boot_id
     events = place.call(place.cluster.api("test").list(EVENTS)).items
-    told = [event["reason"] for event in events if event["involvedObject"]["name"] == "node-1" and event["type"] == "Warning"]
+    told = [
+        event["reason"]
+        for event in events
+        if event["involvedObject"]["name"] == "node-1" and event["type"] == "Warning"
+    ]
     assert told == ["Rebooted"]
 
 
@@ -126,5 +149,8 @@ def test_a_mistake_in_the_launcher_is_no_container_that_crashes(place, monkeypat
 
     monkeypatch.setattr(Launcher, "_start", mistaken)
     place.cluster._host.site.kubelets.kill("vms", place.pod()["metadata"]["name"], "compute")
-    with pytest.raises(ActorCrashedError, match=r"the simulated compute in virt-launcher-\S+ failed: KeyError\('lost'\)"):
+    with pytest.raises(
+        ActorCrashedError,
+        match=r"the simulated compute in virt-launcher-\S+ failed: KeyError\('lost'\)",
+    ):
         place.cluster.runner.advance(100)

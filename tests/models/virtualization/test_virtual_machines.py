@@ -23,7 +23,10 @@ def test_every_node_is_a_machine_that_runs(place):
 def test_the_parent_has_nodes_of_its_own_and_they_share_the_machines(place):
     nodes = [node["metadata"]["name"] for node in place.call(place.api.list(NODES)).items]
     assert nodes == ["parent-1", "parent-2", "parent-3"]
-    assert sorted(place.vm(name)["status"]["nodeName"] for name in ("node-1", "node-2", "node-3")) == nodes
+    assert (
+        sorted(place.vm(name)["status"]["nodeName"] for name in ("node-1", "node-2", "node-3"))
+        == nodes
+    )
 
 
 def test_an_address_stays_whatever_happens(place):
@@ -50,7 +53,12 @@ def test_a_machine_that_is_no_node_boots_too(place):
 
 @pytest.mark.parametrize(
     ("policy", "phase"),
-    [("AlwaysOn", "Running"), ("AlwaysOnUnlessStoppedManually", "Running"), ("Manual", "Stopped"), ("AlwaysOff", "Stopped")],
+    [
+        ("AlwaysOn", "Running"),
+        ("AlwaysOnUnlessStoppedManually", "Running"),
+        ("Manual", "Stopped"),
+        ("AlwaysOff", "Stopped"),
+    ],
 )
 def test_whether_it_runs_is_its_policy(place, policy, phase):
     place.create("other", runPolicy=policy)
@@ -123,7 +131,11 @@ def test_the_last_phases_are_kept(place):
 
 def test_a_finished_launcher_is_replaced(place):
     old = place.pod()
-    place.call(place.api.update(PODS, {**old, "status": {**old["status"], "phase": "Failed"}}, subresource="status"))
+    place.call(
+        place.api.update(
+            PODS, {**old, "status": {**old["status"], "phase": "Failed"}}, subresource="status"
+        )
+    )
     place.advance(120)
     assert place.pod()["metadata"]["uid"] != old["metadata"]["uid"]
     assert place.machines["node-1"].powered
@@ -133,7 +145,11 @@ def test_guests_fall_and_rise_with_the_node_that_they_run_on(place):
     node = place.vm()["status"]["nodeName"]
     place.host.power_off(node)
     place.advance(1)
-    assert [place.machines[name].powered for name in ("node-1", "node-2", "node-3")] == [False, True, True]
+    assert [place.machines[name].powered for name in ("node-1", "node-2", "node-3")] == [
+        False,
+        True,
+        True,
+    ]
     place.advance(60)
     place.host.power_on(node)
     place.advance(120)

@@ -1,4 +1,6 @@
-"""Whatever is done to machines in whatever order: operations end, and who shall run does in the end."""
+"""Whatever is done to machines in whatever order: operations end, and who shall run does in the
+end.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,12 @@ from pytest_kscen.objects.virtualization import FINISHED
 
 VMS = st.sampled_from(["node-1", "node-2"])
 DESTROY = "destroy its pods"
-DEEDS = st.tuples(st.sampled_from(["Restart", "Stop", "Start", "Migrate", "Evict", DESTROY]), VMS, st.booleans())
-STEPS = st.lists(st.tuples(DEEDS, st.sampled_from([0.0, 0.5, 3.0, 8.0, 20.0, 90.0])), min_size=1, max_size=12)
+DEEDS = st.tuples(
+    st.sampled_from(["Restart", "Stop", "Start", "Migrate", "Evict", DESTROY]), VMS, st.booleans()
+)
+STEPS = st.lists(
+    st.tuples(DEEDS, st.sampled_from([0.0, 0.5, 3.0, 8.0, 20.0, 90.0])), min_size=1, max_size=12
+)
 
 
 def do(place, name, deed):
@@ -25,7 +31,11 @@ def do(place, name, deed):
         return
     for pod in place.pods(vm):
         with contextlib.suppress(NotFound):
-            place.call(place.api.delete(PODS, pod["metadata"]["name"], "vms", grace_period=0 if force else None))
+            place.call(
+                place.api.delete(
+                    PODS, pod["metadata"]["name"], "vms", grace_period=0 if force else None
+                )
+            )
 
 
 @settings(max_examples=6, deadline=None)

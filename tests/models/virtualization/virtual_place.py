@@ -42,7 +42,9 @@ class Place:
     # --- what happens, with exact times ---
 
     def watch(self, *things):
-        """Write down from now on what these are, whenever it changes: `phase`, `power`, `node`, or an operation's name."""
+        """Write down from now on what these are, whenever it changes: `phase`, `power`, `node`,
+        or an operation's name.
+        """
         self._began = self.cluster.now
         self._looks = {thing: self._look(thing) for thing in things}
         self._last = {thing: look() for thing, look in self._looks.items()}

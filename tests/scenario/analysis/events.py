@@ -40,20 +40,35 @@ def patch(step, obj):
 
 def delete(step, kind, name):
     meta = {"name": name, "namespace": ""}  # as an operation writes it that names none
-    return event(step, delete=OperationResult({"typeMeta": {"apiVersion": "v1", "kind": kind}, "objectMeta": meta}))
+    return event(
+        step,
+        delete=OperationResult(
+            {"typeMeta": {"apiVersion": "v1", "kind": kind}, "objectMeta": meta}
+        ),
+    )
 
 
 def scheduled(step, name, node):
-    return event(step, pod_scheduled=PodScheduled(PodRef(name, "default"), node), controller="kube-scheduler")
+    return event(
+        step, pod_scheduled=PodScheduled(PodRef(name, "default"), node), controller="kube-scheduler"
+    )
 
 
 def unscheduled(step, name, node, by=""):
-    return event(step, pod_unscheduled=PodUnscheduled(PodRef(name, "default"), node, by), controller="kube-scheduler")
+    return event(
+        step,
+        pod_unscheduled=PodUnscheduled(PodRef(name, "default"), node, by),
+        controller="kube-scheduler",
+    )
 
 
 def attempted(step, name, **results):
     told = {key.replace("_", "-"): value for key, value in results.items()}
-    return event(step, pod_attempted=PodAttempted(PodRef(name, "default"), results=told), controller="kube-scheduler")
+    return event(
+        step,
+        pod_attempted=PodAttempted(PodRef(name, "default"), results=told),
+        controller="kube-scheduler",
+    )
 
 
 def result(*events):

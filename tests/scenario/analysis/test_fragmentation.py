@@ -17,12 +17,21 @@ def test_room_where_the_typical_pod_does_not_fit_is_of_no_use():
         scheduled((3, 1), "y", "b"),
     ).fragmentation("cpu")
 
-    assert found.by_step == {1: 0, 2: 1 / 5, 3: 1}  # of 1 + 4 free cores one is of no use; of 1 + 1 both
+    assert found.by_step == {
+        1: 0,
+        2: 1 / 5,
+        3: 1,
+    }  # of 1 + 4 free cores one is of no use; of 1 + 1 both
 
 
 def test_each_pod_of_the_scenario_counts_the_same():
     found = result(
-        node(1, "a", cpu="2"), node(1, "b", cpu="4"), pod(2, "x", "1"), pod(2, "y", "3"), pod(2, "z", "5"), pod(2, "v", "1")
+        node(1, "a", cpu="2"),
+        node(1, "b", cpu="4"),
+        pod(2, "x", "1"),
+        pod(2, "y", "3"),
+        pod(2, "z", "5"),
+        pod(2, "v", "1"),
     ).fragmentation("cpu")
 
     assert found.at(step=2) == pytest.approx((0 + 2 / 6 + 6 / 6 + 0) / 4)
@@ -59,7 +68,9 @@ def test_for_pods_that_are_pending():
 
 def test_nothing_is_fragmented_where_nobody_asks_or_nothing_is_free():
     assert result(node(1, "a")).fragmentation("cpu").by_step == {1: 0}
-    assert result(node(1, "a", cpu="1"), pod(1, "x", nodeName="a")).fragmentation("cpu").by_step == {1: 0}
+    assert result(node(1, "a", cpu="1"), pod(1, "x", nodeName="a")).fragmentation(
+        "cpu"
+    ).by_step == {1: 0}
 
 
 @given(TIMELINES)
@@ -68,9 +79,15 @@ def test_counting_along_is_the_same_as_counting_anew(happenings):
     for _, last in scenes(events):
         scene = last
     waiting = [wants for name in scene.pending if (wants := scene.wants[name])]
-    free = {name: {what: max(scene.free(name, what), 0) for what in ("cpu", "pods")} for name in scene.nodes}
+    free = {
+        name: {what: max(scene.free(name, what), 0) for what in ("cpu", "pods")}
+        for name in scene.nodes
+    }
     total = sum(room["cpu"] for room in free.values())
-    lost = [sum(room["cpu"] for room in free.values() if any(room[r] < wants[r] for r in room)) for wants in waiting]
+    lost = [
+        sum(room["cpu"] for room in free.values() if any(room[r] < wants[r] for r in room))
+        for wants in waiting
+    ]
     expected = sum(lost) / (total * len(lost)) if lost and total else 0
 
     assert result(*events).fragmentation("cpu", pending=True).last == pytest.approx(expected)

@@ -9,7 +9,12 @@ from tests.scenario.objects import create, done, node, pod, scenario
 
 
 def important(name, value):
-    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+    }
 
 
 PREEMPTED = scenario(
@@ -27,7 +32,13 @@ def test_who_had_to_go_for_whom(runner):
     result = runner.play(PREEMPTED).result
 
     (found,) = result.preemptions
-    assert (found.pod, found.node, found.step.major, found.by, found.evidence) == ("low", "a", 3, "default/first", "told")
+    assert (found.pod, found.node, found.step.major, found.by, found.evidence) == (
+        "low",
+        "a",
+        3,
+        "default/first",
+        "told",
+    )
     assert result.pod("low").state == "preempted"
     assert (result.pod("first").node, result.pod("second").state) == ("a", "pending")
     assert result.pod("first").attempts[0].nominated == "a"
@@ -53,8 +64,13 @@ def test_status_and_journal_tell_the_same(runner):
 def test_a_live_pods_annotations_tell_what_the_timeline_tells(runner):
     played = runner.play(PREEMPTED)
     live = runner.cluster.runner.call(runner.cluster.api().get(PODS, "first", "default"))
-    told = [(each.node, each.nominated, each.filters, each.final_scores) for each in attempts_of(live)]
-    assert told == [(each.node, each.nominated, each.filters, each.final_scores) for each in played.result.attempts("first")]
+    told = [
+        (each.node, each.nominated, each.filters, each.final_scores) for each in attempts_of(live)
+    ]
+    assert told == [
+        (each.node, each.nominated, each.filters, each.final_scores)
+        for each in played.result.attempts("first")
+    ]
 
 
 def test_a_name_that_the_journal_does_not_have_is_refused(runner):

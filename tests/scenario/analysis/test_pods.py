@@ -12,7 +12,10 @@ from tests.scenario.analysis.events import (
     unscheduled,
 )
 
-FULL = {"a": {"NodeResourcesFit": "Insufficient cpu"}, "b": {"TaintToleration": "node(s) had untolerated taint {x: }"}}
+FULL = {
+    "a": {"NodeResourcesFit": "Insufficient cpu"},
+    "b": {"TaintToleration": "node(s) had untolerated taint {x: }"},
+}
 WELL = {
     "a": {"NodeName": "passed", "NodeResourcesFit": "passed"},
     "b": {"NodeName": "node(s) didn't match the requested node name"},
@@ -47,19 +50,40 @@ def test_waiting_is_counted_in_major_and_minor_steps():
 
 def test_a_pod_that_comes_with_its_node_has_not_waited():
     life = result(node(1, "a"), pod(2, "x", nodeName="a"), pod(9, "y")).pod("x")
-    assert (life.is_given, life.state, life.node, life.scheduled, life.major_steps) == (True, "placed", "a", None, 0)
+    assert (life.is_given, life.state, life.node, life.scheduled, life.major_steps) == (
+        True,
+        "placed",
+        "a",
+        None,
+        0,
+    )
 
 
 def test_a_pod_that_is_made_again_has_another_life():
-    found = result(node(1, "a"), pod(1, "x"), delete(2, "Pod", "x"), pod(3, "x"), scheduled((3, 1), "x", "a"), pod(4, "x"))
+    found = result(
+        node(1, "a"),
+        pod(1, "x"),
+        delete(2, "Pod", "x"),
+        pod(3, "x"),
+        scheduled((3, 1), "x", "a"),
+        pod(4, "x"),
+    )
 
-    told = [(life.number, life.state, life.node, life.created.major, life.gone) for life in found.pods]
-    assert told == [(1, "deleted", "", 1, (2, 0)), (2, "deleted", "a", 3, (4, 0)), (3, "pending", "", 4, None)]
+    told = [
+        (life.number, life.state, life.node, life.created.major, life.gone) for life in found.pods
+    ]
+    assert told == [
+        (1, "deleted", "", 1, (2, 0)),
+        (2, "deleted", "a", 3, (4, 0)),
+        (3, "pending", "", 4, None),
+    ]
     assert found.pod("x").number == 3
 
 
 def test_an_unknown_pod_is_named_with_its_nearest():
-    with pytest.raises(LookupError, match=r"^the scenario had no pod 'fist' \(did you mean 'first'\?\)$"):
+    with pytest.raises(
+        LookupError, match=r"^the scenario had no pod 'fist' \(did you mean 'first'\?\)$"
+    ):
         result(pod(1, "first")).pod("fist")
 
 
@@ -74,7 +98,10 @@ def test_attempts_tell_who_filtered_what_and_why_there_was_no_place():
             "x",
             filter_result=WELL,
             score_result={"a": {"NodeResourcesFit": "76", "ImageLocality": "0"}},
-            finalscore_result={"a": {"NodeResourcesFit": "73", "ImageLocality": "0"}, "b": {"NodeResourcesFit": "80"}},
+            finalscore_result={
+                "a": {"NodeResourcesFit": "73", "ImageLocality": "0"},
+                "b": {"NodeResourcesFit": "80"},
+            },
             selected_node="a",
         ),
     ).attempts("x")
@@ -84,7 +111,10 @@ def test_attempts_tell_who_filtered_what_and_why_there_was_no_place():
         "a": ("NodeResourcesFit", "Insufficient cpu"),
         "b": ("TaintToleration", "node(s) had untolerated taint {x: }"),
     }
-    assert one.why_not == "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint {x: }."
+    assert (
+        one.why_not
+        == "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint {x: }."
+    )
     assert (two.number, two.step, two.node, two.why_not) == (2, (2, 1), "a", "")
     assert two.feasible == ["a"]
     assert two.scores == {"a": {"NodeResourcesFit": 76, "ImageLocality": 0}}
@@ -95,11 +125,19 @@ def test_attempts_tell_who_filtered_what_and_why_there_was_no_place():
     ("results", "why"),
     [
         (
-            {"prefilter_result_status": {"NodeAffinity": "success", "VolumeBinding": "claim not found"}},
+            {
+                "prefilter_result_status": {
+                    "NodeAffinity": "success",
+                    "VolumeBinding": "claim not found",
+                }
+            },
             "VolumeBinding: claim not found",
         ),
         ({"permit_result": {"Coscheduling": "wait"}, "selected_node": "a"}, ""),
-        ({"filter_result": WELL, "prebind_result": {"VolumeBinding": "timed out"}}, "VolumeBinding: timed out"),
+        (
+            {"filter_result": WELL, "prebind_result": {"VolumeBinding": "timed out"}},
+            "VolumeBinding: timed out",
+        ),
         ({}, ""),
     ],
 )
@@ -109,7 +147,11 @@ def test_why_there_was_no_place(results, why):
 
 
 def test_why_a_pod_is_pending_is_what_its_last_attempt_found():
-    found = result(pod(1, "x"), attempted(1, "x", filter_result={}), attempted(2, "x", filter_result={"a": {"P": "too small"}}))
+    found = result(
+        pod(1, "x"),
+        attempted(1, "x", filter_result={}),
+        attempted(2, "x", filter_result={"a": {"P": "too small"}}),
+    )
     assert found.pod("x").why_not == "0/1 nodes are available: 1 too small."
 
 
@@ -124,13 +166,24 @@ def test_a_pods_own_annotations_tell_of_all_attempts():
     annotations = {"other": "x", **last, f"{RESULTS}result-history": json.dumps([first, last])}
     live = {"metadata": {"name": "x", "namespace": "default", "annotations": annotations}}
 
-    assert [(each.number, each.node, len(each.rejected)) for each in attempts_of(live)] == [(1, "", 2), (2, "a", 1)]
+    assert [(each.number, each.node, len(each.rejected)) for each in attempts_of(live)] == [
+        (1, "", 2),
+        (2, "a", 1),
+    ]
     assert attempts_of({"metadata": {"name": "x"}}) == []
 
 
 def test_a_preemption_that_says_who_came():
-    (found,) = result(pod(1, "low"), scheduled((1, 1), "low", "a"), unscheduled((2, 1), "low", "a", by="high")).preemptions
-    assert (found.pod, found.node, found.step, found.by, found.evidence) == ("low", "a", (2, 1), "high", "told")
+    (found,) = result(
+        pod(1, "low"), scheduled((1, 1), "low", "a"), unscheduled((2, 1), "low", "a", by="high")
+    ).preemptions
+    assert (found.pod, found.node, found.step, found.by, found.evidence) == (
+        "low",
+        "a",
+        (2, 1),
+        "high",
+        "told",
+    )
 
 
 def test_a_preemption_is_laid_to_whose_attempt_chose_the_node():
@@ -138,12 +191,20 @@ def test_a_preemption_is_laid_to_whose_attempt_chose_the_node():
         pod(1, "low"),
         scheduled((1, 1), "low", "a"),
         unscheduled((2, 1), "low", "a"),
-        attempted((2, 1), "high", postfilter_result={"a": {"DefaultPreemption": "preemption victim"}, "b": {}}),
-        attempted((2, 2), "other", postfilter_result={"b": {"DefaultPreemption": "preemption victim"}}),
+        attempted(
+            (2, 1),
+            "high",
+            postfilter_result={"a": {"DefaultPreemption": "preemption victim"}, "b": {}},
+        ),
+        attempted(
+            (2, 2), "other", postfilter_result={"b": {"DefaultPreemption": "preemption victim"}}
+        ),
         scheduled((2, 3), "other", "a"),
     )
 
-    assert [(each.by, each.evidence) for each in found.preemptions] == [("default/high", "nominated")]
+    assert [(each.by, each.evidence) for each in found.preemptions] == [
+        ("default/high", "nominated")
+    ]
     assert (found.pod("low").state, found.pod("low").gone) == ("preempted", (2, 1))
 
 
@@ -157,11 +218,18 @@ def test_without_results_it_is_the_next_of_a_higher_priority_that_gets_the_node(
         scheduled((2, 2), "lower", "a"),
         scheduled((2, 3), "high", "a"),
     )
-    assert [(each.by, each.evidence) for each in found.preemptions] == [("default/high", "followed")]
+    assert [(each.by, each.evidence) for each in found.preemptions] == [
+        ("default/high", "followed")
+    ]
 
 
 def test_what_nobody_can_tell_is_not_told():
-    found = result(pod(1, "low"), scheduled((1, 1), "low", "a"), unscheduled((2, 1), "low", "a"), scheduled((3, 1), "later", "a"))
+    found = result(
+        pod(1, "low"),
+        scheduled((1, 1), "low", "a"),
+        unscheduled((2, 1), "low", "a"),
+        scheduled((3, 1), "later", "a"),
+    )
     assert [(each.by, each.evidence) for each in found.preemptions] == [("", "")]
 
 

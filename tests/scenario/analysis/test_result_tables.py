@@ -23,8 +23,14 @@ from tests.scenario.analysis.events import (
 )
 
 PASSED = {"a": {"NodeResourcesFit": "passed"}, "b": {"NodeResourcesFit": "passed"}}
-SCORES = {"a": {"NodeResourcesFit": "40", "ImageLocality": "0"}, "b": {"NodeResourcesFit": "60", "ImageLocality": "0"}}
-FULL = {"a": {"NodeResourcesFit": "Insufficient cpu"}, "b": {"NodeResourcesFit": "Insufficient cpu"}}
+SCORES = {
+    "a": {"NodeResourcesFit": "40", "ImageLocality": "0"},
+    "b": {"NodeResourcesFit": "60", "ImageLocality": "0"},
+}
+FULL = {
+    "a": {"NodeResourcesFit": "Insufficient cpu"},
+    "b": {"NodeResourcesFit": "Insufficient cpu"},
+}
 NODES = node(1, "a", cpu="4"), node(1, "b", cpu="4")
 
 
@@ -63,7 +69,10 @@ def test_numbers_stand_to_the_right_and_nothing_is_a_dash():
 
 
 def test_markdown_escapes_its_own_mark():
-    assert as_markdown([{"pod": "a|b", "share": 1 / 3}]) == "| pod | share |\n| --- | ---: |\n| a\\|b | 0.3333 |\n"
+    assert (
+        as_markdown([{"pod": "a|b", "share": 1 / 3}])
+        == "| pod | share |\n| --- | ---: |\n| a\\|b | 0.3333 |\n"
+    )
 
 
 def test_no_rows():
@@ -110,13 +119,21 @@ def test_rows_of_steps():
 def test_rows_of_attempts_filters_and_scores():
     found = spread()
     one, two = found.rows("attempts")
-    assert (one["node"], one["nodes_filtered"], one["nodes_feasible"], one["best_score"]) == ("b", 2, 2, 60)
+    assert (one["node"], one["nodes_filtered"], one["nodes_feasible"], one["best_score"]) == (
+        "b",
+        2,
+        2,
+        60,
+    )
     assert (two["node"], two["nodes_feasible"], two["best_score"]) == ("", 0, None)
     assert [(row["node"], row["plugin"], row["verdict"]) for row in found.rows("filters")[2:]] == [
         ("a", "NodeResourcesFit", "Insufficient cpu"),
         ("b", "NodeResourcesFit", "Insufficient cpu"),
     ]
-    assert [(row["node"], row["plugin"], row["final_score"], row["chosen"]) for row in found.rows("scores")] == [
+    assert [
+        (row["node"], row["plugin"], row["final_score"], row["chosen"])
+        for row in found.rows("scores")
+    ] == [
         ("a", "NodeResourcesFit", 40, 0),
         ("a", "ImageLocality", 0, 0),
         ("b", "NodeResourcesFit", 60, 1),
@@ -125,7 +142,12 @@ def test_rows_of_attempts_filters_and_scores():
 
 
 def test_rows_of_events():
-    rows = result(pod(1, "x"), scheduled((1, 1), "x", "a"), delete(2, "Node", "a"), event(3, "end", done=object())).rows("events")
+    rows = result(
+        pod(1, "x"),
+        scheduled((1, 1), "x", "a"),
+        delete(2, "Node", "a"),
+        event(3, "end", done=object()),
+    ).rows("events")
     assert [(row["step"], row["event"], row["object"], row["node"]) for row in rows] == [
         (1, "create", "Pod/default/x", ""),
         (1, "podScheduled", "Pod/default/x", "a"),
@@ -136,21 +158,32 @@ def test_rows_of_events():
 
 @pytest.mark.parametrize("table", TABLES)
 def test_csv_and_json_lines_have_the_same_flat_rows(table):
-    found = result(*spread().timeline, unscheduled((4, 2), "x", "b", by="z"), delete(5, "Node", "a"))
+    found = result(
+        *spread().timeline, unscheduled((4, 2), "x", "b", by="z"), delete(5, "Node", "a")
+    )
     rows = found.rows(table)
 
     assert rows
     assert {type(value) for row in rows for value in row.values()} <= {str, int, float, type(None)}
     assert [json.loads(line) for line in found.json_lines(table).splitlines()] == rows
     read = list(csv.DictReader(io.StringIO(found.csv(table))))
-    assert read == [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows]
+    assert read == [
+        {name: "" if value is None else str(value) for name, value in row.items()} for row in rows
+    ]
 
 
 def test_an_unknown_table_is_refused():
-    with pytest.raises(ValueError, match=r"^'pod' is no table of a result \(did you mean 'pods'\?\); there are events, pods, "):
+    with pytest.raises(
+        ValueError,
+        match=r"^'pod' is no table of a result \(did you mean 'pods'\?\); there are events, pods, ",
+    ):
         spread().rows("pod")
     with pytest.raises(
-        ValueError, match=r"^'pods' is no table of a comparison; there are figures, placements, steps, preemptions$"
+        ValueError,
+        match=(
+            r"^'pods' is no table of a comparison; there are figures, placements, steps, "
+            r"preemptions$"
+        ),
     ):
         compare(spread(), packed()).rows("pods")
 
@@ -160,8 +193,20 @@ def test_two_runs_side_by_side():
 
     assert not found.is_same
     assert found.rows("placements") == [
-        {"pod": "default/x", "node least": "b", "step least": "2.1", "node most": "a", "step most": "2.1"},
-        {"pod": "default/z", "node least": "pending", "step least": "", "node most": "b", "step most": "4.1"},
+        {
+            "pod": "default/x",
+            "node least": "b",
+            "step least": "2.1",
+            "node most": "a",
+            "step most": "2.1",
+        },
+        {
+            "pod": "default/z",
+            "node least": "pending",
+            "step least": "",
+            "node most": "b",
+            "step most": "4.1",
+        },
     ]
     figures = {row[""]: (row["least"], row["most"], row["difference"]) for row in found.rows()}
     assert figures["pods scheduled"] == (2, 3, 1)
@@ -195,15 +240,22 @@ def test_a_run_is_the_same_as_itself():
 
 def test_a_pod_that_one_run_alone_has():
     found = compare(result(*NODES), result(*NODES, pod(2, "x"), scheduled((2, 1), "x", "a")))
-    assert found.rows("placements") == [{"pod": "default/x", "node a": "absent", "step a": "", "node b": "a", "step b": "2.1"}]
+    assert found.rows("placements") == [
+        {"pod": "default/x", "node a": "absent", "step a": "", "node b": "a", "step b": "2.1"}
+    ]
 
 
 def test_pods_of_a_workload_are_matched_by_their_owner_and_order():
     def run(*names, nodes):
         owner = {"ownerReferences": [{"kind": "ReplicaSet", "name": "web", "controller": True}]}
-        pods = [{**objects.pod(name), "metadata": {"name": name, "namespace": "default", **owner}} for name in names]
+        pods = [
+            {**objects.pod(name), "metadata": {"name": name, "namespace": "default", **owner}}
+            for name in names
+        ]
         return result(
-            *NODES, *(make(2, each) for each in pods), *(scheduled((2, 1), *each) for each in zip(names, nodes, strict=True))
+            *NODES,
+            *(make(2, each) for each in pods),
+            *(scheduled((2, 1), *each) for each in zip(names, nodes, strict=True)),
         )
 
     first = run("web-1", "web-2", nodes="ab")
@@ -220,7 +272,10 @@ def test_another_minor_step_is_no_difference():
 
 
 def test_two_runs_need_two_names():
-    with pytest.raises(ValueError, match=r"^two runs cannot be told apart if both are called 'x': give them two names$"):
+    with pytest.raises(
+        ValueError,
+        match=r"^two runs cannot be told apart if both are called 'x': give them two names$",
+    ):
         compare(spread(), packed(), names=("x", "x"))
 
 

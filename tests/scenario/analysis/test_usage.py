@@ -23,7 +23,13 @@ SMALL = [
 
 
 def test_allocation_is_of_all_nodes_together():
-    assert result(*SMALL).allocation("cpu").by_step == {1: 0, 2: 1 / 6, 3: 2.5 / 6, 4: 1.5 / 6, 6: 0}
+    assert result(*SMALL).allocation("cpu").by_step == {
+        1: 0,
+        2: 1 / 6,
+        3: 2.5 / 6,
+        4: 1.5 / 6,
+        6: 0,
+    }
 
 
 def test_a_step_in_which_nothing_happened_is_as_the_one_before():
@@ -39,7 +45,9 @@ def test_utilisation_is_told_where_a_node_changed_and_for_as_long_as_it_is_there
     assert found["a"].by_step == {1: 0, 2: 0.25, 4: 0}
     assert found["b"].by_step == {1: 0, 3: 0.75}
     assert (found["b"].at(step=5), found["b"].ended) == (0.75, 6)
-    with pytest.raises(LookupError, match=r"^nothing is known of step 6: it had gone by the end of step 6$"):
+    with pytest.raises(
+        LookupError, match=r"^nothing is known of step 6: it had gone by the end of step 6$"
+    ):
         found["b"].at(step=6)
 
 
@@ -74,7 +82,9 @@ def test_a_pod_that_comes_with_its_node():
 
 def test_a_pod_that_has_finished_asks_for_nothing():
     over = {**objects.pod("x", "1"), "status": {"phase": "Succeeded"}}
-    assert result(node(1, "a"), pod(1, "x"), scheduled((1, 1), "x", "a"), patch(2, over)).allocation("cpu").by_step == {
+    assert result(
+        node(1, "a"), pod(1, "x"), scheduled((1, 1), "x", "a"), patch(2, over)
+    ).allocation("cpu").by_step == {
         1: 0.25,
         2: 0,
     }
@@ -89,7 +99,13 @@ def test_a_pod_that_is_resized():
 def test_a_pod_on_its_way_out_does_not_come_back():
     leaving = copy.deepcopy(objects.pod("x", "1", nodeName="a"))
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    events = node(1, "a"), pod(1, "x"), scheduled((1, 1), "x", "a"), delete(2, "Pod", "x"), patch(2, leaving)
+    events = (
+        node(1, "a"),
+        pod(1, "x"),
+        scheduled((1, 1), "x", "a"),
+        delete(2, "Pod", "x"),
+        patch(2, leaving),
+    )
     assert result(*events).allocation("cpu").by_step == {1: 0.25, 2: 0}
 
 
@@ -98,16 +114,35 @@ def test_init_containers_sidecars_and_overhead():
         return {"name": "c", "image": "pause", "resources": {"requests": {"cpu": cpu}}, **more}
 
     spec = {
-        "initContainers": [container("500m", restartPolicy="Always"), container("2"), container("250m", restartPolicy="Always")],
+        "initContainers": [
+            container("500m", restartPolicy="Always"),
+            container("2"),
+            container("250m", restartPolicy="Always"),
+        ],
         "containers": [container("1")],
         "overhead": {"cpu": "100m"},
     }
-    assert result(node(1, "a", cpu="10"), pod(1, "x", nodeName="a", **spec)).allocation("cpu").last == 0.26
+    assert (
+        result(node(1, "a", cpu="10"), pod(1, "x", nodeName="a", **spec)).allocation("cpu").last
+        == 0.26
+    )
 
 
 def test_scenes_are_for_what_else_somebody_wants_to_count():
-    told = [(event.step.major, len(scene.nodes), len(scene.pending), len(scene.placed)) for event, scene in result(*SMALL).scenes()]
-    assert told == [(1, 1, 0, 0), (1, 2, 0, 0), (2, 2, 1, 0), (2, 2, 0, 1), (3, 2, 1, 1), (3, 2, 0, 2), (4, 2, 0, 1), (6, 1, 0, 1)]
+    told = [
+        (event.step.major, len(scene.nodes), len(scene.pending), len(scene.placed))
+        for event, scene in result(*SMALL).scenes()
+    ]
+    assert told == [
+        (1, 1, 0, 0),
+        (1, 2, 0, 0),
+        (2, 2, 1, 0),
+        (2, 2, 0, 1),
+        (3, 2, 1, 1),
+        (3, 2, 0, 2),
+        (4, 2, 0, 1),
+        (6, 1, 0, 1),
+    ]
 
 
 NODES, PODS = ("a", "b", "c"), ("w", "x", "y", "z")
@@ -145,22 +180,34 @@ def test_counting_along_is_the_same_as_counting_anew(happenings):
     events = timeline(happenings)
     found = result(*events)
     for event, scene in scenes(events):
-        millis = {name: _cpu(scene.nodes[name]["status"]["allocatable"]["cpu"]) for name in scene.nodes}
+        millis = {
+            name: _cpu(scene.nodes[name]["status"]["allocatable"]["cpu"]) for name in scene.nodes
+        }
         used = dict.fromkeys(millis, 0)
         for name, where in scene.placed.items():
             if name in scene.pods and where in used:
-                used[where] += _cpu(scene.pods[name]["spec"]["containers"][0]["resources"]["requests"]["cpu"])
+                used[where] += _cpu(
+                    scene.pods[name]["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+                )
         shares = {name: used[name] / millis[name] for name in millis}
         last = event, millis, used, shares
         assert set(scene.placed) & set(scene.pending) == set()
         assert set(scene.pods) <= set(scene.placed) | set(scene.pending)
     event, millis, used, shares = last
     step = event.step.major
-    assert found.allocation("cpu").at(step=step) == (sum(used.values()) / sum(millis.values()) if millis else 0)
-    there = {name: series.at(step=step) for name, series in found.utilisation("cpu").items() if series.ended is None}
+    assert found.allocation("cpu").at(step=step) == (
+        sum(used.values()) / sum(millis.values()) if millis else 0
+    )
+    there = {
+        name: series.at(step=step)
+        for name, series in found.utilisation("cpu").items()
+        if series.ended is None
+    }
     assert there == shares
     spread = found.spread("cpu")
-    assert spread.deviation.last == pytest.approx(statistics.pstdev(shares.values()) if shares else 0, abs=1e-8)
+    assert spread.deviation.last == pytest.approx(
+        statistics.pstdev(shares.values()) if shares else 0, abs=1e-8
+    )
     assert spread.range.last == (max(shares.values()) - min(shares.values()) if shares else 0)
 
 
@@ -168,9 +215,14 @@ def _cpu(text):
     return int(text[:-1]) if text.endswith("m") else 1000 * int(text)
 
 
-@pytest.mark.parametrize("question", [Result.allocation, Result.utilisation, Result.spread, Result.imbalance])
+@pytest.mark.parametrize(
+    "question", [Result.allocation, Result.utilisation, Result.spread, Result.imbalance]
+)
 def test_what_no_node_has_is_not_zero(question):
     found = result(node(1, "a"), pod(1, "x"))
-    with pytest.raises(LookupError, match=r"^no node has 'mem' \(did you mean 'memory'\?\); there are cpu, memory, "):
+    with pytest.raises(
+        LookupError,
+        match=r"^no node has 'mem' \(did you mean 'memory'\?\); there are cpu, memory, ",
+    ):
         question(found, "mem")
     assert question(found, "ephemeral-storage")

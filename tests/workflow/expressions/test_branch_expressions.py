@@ -108,7 +108,11 @@ def test_what_expressions_are_worth(text, expected):
     [
         ("exitCode = 0", 10, "'=' means nothing here (did you mean '=='?)"),
         ("exitCode == ", 13, "a value is expected here, not the end"),
-        ("stdout contain 'x'", 8, "an operator or the end is expected here, not 'contain' (did you mean 'contains'?)"),
+        (
+            "stdout contain 'x'",
+            8,
+            "an operator or the end is expected here, not 'contain' (did you mean 'contains'?)",
+        ),
         ("size(stdout)", 1, "there is no function 'size'"),
         ("length(stdout)", 1, "there is no function 'length' (did you mean 'len'?)"),
         ("(exitCode == 0", 15, "')' is expected here, not the end"),
@@ -123,7 +127,11 @@ def test_what_expressions_are_worth(text, expected):
         ("1e999", 1, "1e999 is beyond a 64-bit number"),
         ("12ab", 1, "'12ab' is no number"),
         ("exitcode == 0", 1, "there is no variable 'exitcode' (did you mean 'exitCode'?)"),
-        ("stdout == 0 || exitCod == 1", 16, "there is no variable 'exitCod' (did you mean 'exitCode'?)"),
+        (
+            "stdout == 0 || exitCod == 1",
+            16,
+            "there is no variable 'exitCod' (did you mean 'exitCode'?)",
+        ),
         ("1 + 'a'", 3, "'+' needs two numbers, or two strings, not an int and a string"),
         ("stdout > 1", 8, "'>' compares two numbers or two strings, not a string and an int"),
         ("1 / 0", 3, "it divides by zero"),
@@ -136,7 +144,10 @@ def test_what_expressions_are_worth(text, expected):
         (
             "'a' in stdout",
             5,
-            "'in' needs an array or a map on its right, not a string (did you mean 'contains', the other way round?)",
+            (
+                "'in' needs an array or a map on its right, not a string (did you mean "
+                "'contains', the other way round?)"
+            ),
         ),
         ("exitCode && true", 10, "'&&' needs a bool, not an int"),
         ("map(stdout, {#})", 1, "'map' goes over an array, not a string"),
@@ -158,7 +169,9 @@ def test_a_branch_without_an_expression_is_always_taken():
 def test_a_branch_needs_a_bool():
     with pytest.raises(ExpressionError) as error:
         select("exitCode", SEEN)
-    assert str(error.value) == "expression 'exitCode': a branch needs a bool, and this is of kind int"
+    assert (
+        str(error.value) == "expression 'exitCode': a branch needs a bool, and this is of kind int"
+    )
 
 
 @pytest.mark.parametrize(
@@ -186,18 +199,42 @@ def test_what_is_wrong_beforehand(text, why):
     [
         (
             "exitCode == '0'",
-            "an int is never equal to a string, so this is always false (did you mean 0, without quotes?)",
+            (
+                "an int is never equal to a string, so this is always false (did you mean 0, "
+                "without quotes?)"
+            ),
         ),
         (
             "'1' != exitCode",
-            "a string is never equal to an int, so this is always true (did you mean 1, without quotes?)",
+            (
+                "a string is never equal to an int, so this is always true (did you mean 1, "
+                "without quotes?)"
+            ),
         ),
-        ("stdout == 1 || exitCode == 2", "column 8: a string is never equal to an int, so this is always false"),
-        ("!(exitCode == true)", "column 12: an int is never equal to a bool, so this is always false"),
-        ("exitCode in ['0', '1']", "column 10: an int is never equal to a string, so this is always false"),
-        ("exitCode not in ['0']", "column 10: an int is never equal to a string, so this is always true"),
-        ("len(stdout) == 'a'", "column 13: an int is never equal to a string, so this is always false"),
-        ("exitCode == 0 || stdout < 1", "column 25: '<' cannot take a string and an int: it has no result"),
+        (
+            "stdout == 1 || exitCode == 2",
+            "column 8: a string is never equal to an int, so this is always false",
+        ),
+        (
+            "!(exitCode == true)",
+            "column 12: an int is never equal to a bool, so this is always false",
+        ),
+        (
+            "exitCode in ['0', '1']",
+            "column 10: an int is never equal to a string, so this is always false",
+        ),
+        (
+            "exitCode not in ['0']",
+            "column 10: an int is never equal to a string, so this is always true",
+        ),
+        (
+            "len(stdout) == 'a'",
+            "column 13: an int is never equal to a string, so this is always false",
+        ),
+        (
+            "exitCode == 0 || stdout < 1",
+            "column 25: '<' cannot take a string and an int: it has no result",
+        ),
         ("any([1], {# > 'a'}) || exitCode == 0", ""),
         ("exitCode == 0", ""),
         ("exitCode == 0.0", ""),
@@ -221,10 +258,22 @@ def test_what_comes_to_the_same_whatever_the_task_says(text, why):
         ("stdout + 1 == 'a1'", "column 8: '+' cannot take a string and an int: it has no result"),
         ('"a" < 1', "column 5: '<' cannot take a string and an int: it has no result"),
         ("exitCode % 2.0 == 0", "column 10: '%' cannot take an int and a float: it has no result"),
-        ("!(stdout contains exitCode)", "column 10: 'contains' cannot take a string and an int: it has no result"),
-        ("stdout - 'a' == 1 ? true : false", "column 8: '-' cannot take a string and a string: it has no result"),
+        (
+            "!(stdout contains exitCode)",
+            "column 10: 'contains' cannot take a string and an int: it has no result",
+        ),
+        (
+            "stdout - 'a' == 1 ? true : false",
+            "column 8: '-' cannot take a string and a string: it has no result",
+        ),
         ("[exitCode > nil] == []", "column 11: '>' cannot take an int and nil: it has no result"),
-        ("stdout > 'a' and exitCode / 2 <= 1.5 and stdout matches 'a' and stdout + 'b' == 'cb' and 7 % exitCode == 0", ""),
+        (
+            (
+                "stdout > 'a' and exitCode / 2 <= 1.5 and stdout matches 'a' and stdout + "
+                "'b' == 'cb' and 7 % exitCode == 0"
+            ),
+            "",
+        ),
     ],
 )
 def test_what_can_have_no_result(text, words):
@@ -237,7 +286,9 @@ def test_what_can_have_no_result(text, words):
 
 
 def test_the_names_that_it_asks_for():
-    assert compile_expression("a.b + c[d] > 1 and any(e, {.f == # + g}) ? {h: i} : 1").names == set("acdegi")
+    assert compile_expression("a.b + c[d] > 1 and any(e, {.f == # + g}) ? {h: i} : 1").names == set(
+        "acdegi"
+    )
 
 
 BOMBS = [
@@ -246,7 +297,13 @@ BOMBS = [
     "all(1..1000, {all(1..1000, {true})})",
     "9 ** 9 ** 9 ** 9",
     "map(" * 20 + "['aaaaaaaaaaaaaaaa']" + ", {# + #})" * 20 + " == 1",
-    "map(" * 30 + "[[1]]" + ", {[#, #]})" * 30 + " == " + "map(" * 30 + "[[1]]" + ", {[#, #]})" * 30,
+    "map(" * 30
+    + "[[1]]"
+    + ", {[#, #]})" * 30
+    + " == "
+    + "map(" * 30
+    + "[[1]]"
+    + ", {[#, #]})" * 30,
     "(" * 4000,
     "-" * 4000 + "1",
     "1" + "+1" * 2000,
@@ -268,13 +325,20 @@ def test_nothing_takes_long(text):
     began = time.process_time()
     with contextlib.suppress(ExpressionError):
         compile_expression(text).evaluate({"long": "a" * 20_000})
-    assert time.process_time() - began < 3  # hundreds of times what it takes; a bomb that went off would take for ever
+    assert (
+        time.process_time() - began < 3
+    )  # hundreds of times what it takes; a bomb that went off would take for ever
 
 
 def test_a_large_output_can_be_searched():
     output = "a line of a log\n" * 65_536  # a mebibyte
-    assert select("stdout matches 'line (a|of) +a' and not (stdout contains 'error')", {"stdout": output})
-    assert not select("stdout matches '(a|o)x' or stdout contains 'error' or stdout endsWith 'b'", {"stdout": output})
+    assert select(
+        "stdout matches 'line (a|of) +a' and not (stdout contains 'error')", {"stdout": output}
+    )
+    assert not select(
+        "stdout matches '(a|o)x' or stdout contains 'error' or stdout endsWith 'b'",
+        {"stdout": output},
+    )
     assert not select("stdout matches '(?m)^err(or)?:' ", {"stdout": output})
 
 
@@ -286,7 +350,23 @@ def test_values_from_outside_that_are_none_of_ours():
 words = st.sampled_from(
     [
         *"()[]{}#.,?:!+-*/%<>",
-        *("**", "..", "?.", "==", "!=", "<=", "&&", "||", "and", "or", "not", "in", "matches", "contains", "startsWith"),
+        *(
+            "**",
+            "..",
+            "?.",
+            "==",
+            "!=",
+            "<=",
+            "&&",
+            "||",
+            "and",
+            "or",
+            "not",
+            "in",
+            "matches",
+            "contains",
+            "startsWith",
+        ),
         *("len", "all", "any", "one", "none", "map", "filter", "count", "(", ")", "{", "}", "#"),
         *(
             "exitCode",
@@ -318,12 +398,16 @@ def test_only_expression_errors_come_out(text):
     mistake_in(text)
     with contextlib.suppress(ExpressionError):
         assert select(text, SEEN) in {True, False}
-    assert time.process_time() - began < 3  # hundreds of times what it takes; a bomb that went off would take for ever
+    assert (
+        time.process_time() - began < 3
+    )  # hundreds of times what it takes; a bomb that went off would take for ever
 
 
 trees = st.recursive(
     st.sampled_from(["1", "2", "7", "2.5", "exitCode", "ratio"]),
-    lambda inner: st.tuples(inner, st.sampled_from(["+", "-", "*"]), inner).map(lambda parts: f"({' '.join(parts)})"),
+    lambda inner: st.tuples(inner, st.sampled_from(["+", "-", "*"]), inner).map(
+        lambda parts: f"({' '.join(parts)})"
+    ),
     max_leaves=12,
 )
 

@@ -49,11 +49,19 @@ class Desk:
 
     def notes(self) -> list[tuple[float, str, str, bool, int]]:
         told = [entry for entry in self.journal if entry.what == "workflow-probe"]
-        return [(entry.at, *(entry.data[key] for key in ("probe", "when", "passed", "attempt"))) for entry in told]
+        return [
+            (entry.at, *(entry.data[key] for key in ("probe", "when", "passed", "attempt")))
+            for entry in told
+        ]
 
     def make(self, resource, name, **rest) -> Any:
         metadata = {"name": name, "namespace": "default", **rest.pop("metadata", {})}
-        obj = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **rest}
+        obj = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": metadata,
+            **rest,
+        }
         return self.call(self.api.create(resource, obj))
 
     def flag(self, value: str) -> None:

@@ -69,9 +69,15 @@ class TestWhere:
 class TestInTheCluster:
     @pytest.fixture(autouse=True)
     def web(self, desk):
-        desk.make(SERVICES, "web", spec={"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]})
+        desk.make(
+            SERVICES,
+            "web",
+            spec={"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]},
+        )
         container = {"name": "c", "image": "web:1", "ports": [{"containerPort": 8080}]}
-        desk.make(PODS, "web-0", metadata={"labels": {"app": "web"}}, spec={"containers": [container]})
+        desk.make(
+            PODS, "web-0", metadata={"labels": {"app": "web"}}, spec={"containers": [container]}
+        )
         desk.runner.advance(20)
 
     def annotate(self, desk, **annotations):
@@ -79,7 +85,10 @@ class TestInTheCluster:
         desk.call(desk.api.patch(PODS, "web-0", {"metadata": {"annotations": told}}, "default"))
 
     def test_it_answers(self, desk):
-        assert desk.ask(http={"url": "http://web.default/health"}) == (True, "http://web.default/health answered 200")
+        assert desk.ask(http={"url": "http://web.default/health"}) == (
+            True,
+            "http://web.default/health answered 200",
+        )
 
     def test_by_its_addresses(self, desk):
         pod = desk.call(desk.api.get(PODS, "web-0", "default"))["status"]["podIP"]
@@ -92,24 +101,34 @@ class TestInTheCluster:
         words = "http://web.default answered 500, and 200-299 was expected: out of cheese"
         assert desk.ask(http={"url": "http://web.default"}) == (False, words)
         assert desk.ask(http={"url": "http://web.default", "criteria": {"statusCode": 500}})[0]
-        assert desk.ask(http={"url": "http://web.default", "criteria": {"statusCode": "400-500"}})[0]
+        assert desk.ask(http={"url": "http://web.default", "criteria": {"statusCode": "400-500"}})[
+            0
+        ]
 
     def test_another_body(self, desk):
         url = "http://web.default.svc"
         assert desk.ask(http={"url": url, "criteria": {"body": "web-0"}})[0]
         words = f"{url} answered 200 without 'web-1' in its body: web-0"
-        assert desk.ask(http={"url": url, "criteria": {"statusCode": "200", "body": "web-1"}}) == (False, words)
+        assert desk.ask(http={"url": url, "criteria": {"statusCode": "200", "body": "web-1"}}) == (
+            False,
+            words,
+        )
 
     def test_nobody_is_ready(self, desk):
         desk.call(desk.api.delete(PODS, "web-0", "default", grace_period=0))
         desk.runner.advance(5)
-        words = 'http://web.default answered 503, and 200-299 was expected: no endpoints available for service "web"'
+        words = (
+            "http://web.default answered 503, and 200-299 was expected: no endpoints "
+            'available for service "web"'
+        )
         assert desk.ask(http={"url": "http://web.default"}) == (False, words)
 
     def test_an_answer_that_takes_too_long(self, desk):
         self.annotate(desk, after="3s")
         began = desk.at()
-        probing = desk.probing({"http": {"url": "http://web.default"}, "failureThreshold": 2, "interval": "5s"})
+        probing = desk.probing(
+            {"http": {"url": "http://web.default"}, "failureThreshold": 2, "interval": "5s"}
+        )
         (verdict,) = desk.call(probing.at_start())
         assert (verdict.passed, verdict.message) == (False, "there was no answer within 1 s")
         assert [at - began for at, *_ in desk.notes()] == [1.0, 6.0]
@@ -121,12 +140,22 @@ class TestDirectly:
         heard = []
 
         def answer(handler):
-            heard.append((handler.command, handler.path, handler.headers["X-Who"], handler.rfile.read(2)))
+            heard.append(
+                (handler.command, handler.path, handler.headers["X-Who"], handler.rfile.read(2))
+            )
             return 202, b"taken"
 
         with serving(answer) as url:
-            form = {"url": f"{url}/a?b=c", "method": "POST", "headers": {"X-Who": ["me", "you"]}, "body": "hi"}
-            assert desk.ask(http={**form, "criteria": {"statusCode": "202", "body": "tak"}}) == (True, f"{url}/a?b=c answered 202")
+            form = {
+                "url": f"{url}/a?b=c",
+                "method": "POST",
+                "headers": {"X-Who": ["me", "you"]},
+                "body": "hi",
+            }
+            assert desk.ask(http={**form, "criteria": {"statusCode": "202", "body": "tak"}}) == (
+                True,
+                f"{url}/a?b=c answered 202",
+            )
         assert heard == [("POST", "/a?b=c", "me, you", b"hi")]
         assert desk.at() == 0
 
@@ -139,7 +168,10 @@ class TestDirectly:
         assert words.startswith(f"{url} does not answer: ")
         assert words.endswith("Connection refused")
 
-    @pytest.mark.parametrize("says", [[], [b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"], [b"H", *b"TTP/1.1 200 OK"]])
+    @pytest.mark.parametrize(
+        "says",
+        [[], [b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"], [b"H", *b"TTP/1.1 200 OK"]],
+    )
     def test_one_that_never_answers(self, desk, says):
         def serve():
             visit, _ = server.accept()
@@ -157,7 +189,10 @@ class TestDirectly:
             thread.start()
             url = f"http://127.0.0.1:{server.getsockname()[1]}"
             began = time.monotonic()
-            assert desk.ask(http={"url": url}, timeout="300ms") == (False, f"{url} did not answer within 0.3 s")
+            assert desk.ask(http={"url": url}, timeout="300ms") == (
+                False,
+                f"{url} did not answer within 0.3 s",
+            )
             assert 0.25 < time.monotonic() - began < 5
             over.set()
             thread.join()
@@ -182,7 +217,10 @@ class TestDirectly:
             threading.Thread(target=serve, daemon=True).start()
             url = f"http://127.0.0.1:{server.getsockname()[1]}"
             began = time.monotonic()
-            assert desk.ask(http={"url": url}, timeout="300ms") == (False, f"{url} did not answer within 0.3 s")
+            assert desk.ask(http={"url": url}, timeout="300ms") == (
+                False,
+                f"{url} did not answer within 0.3 s",
+            )
             assert time.monotonic() - began < 2
 
 
@@ -195,7 +233,10 @@ class TestCommand:
 
     def test_its_exit_code(self, desk):
         assert self.ask(desk, "exit 0") == (True, "it ended with 0")
-        assert self.ask(desk, "echo no luck; exit 3") == (False, "it ended with 3 and said 'no luck', and 0 was expected")
+        assert self.ask(desk, "echo no luck; exit 3") == (
+            False,
+            "it ended with 3 and said 'no luck', and 0 was expected",
+        )
         assert self.ask(desk, "exit 3", exitCode=3) == (True, "it ended with 3")
 
     def test_an_expression(self, desk):
@@ -210,13 +251,21 @@ class TestCommand:
             return 0
 
         desk.cluster.site.images.register(talk, image="talker")
-        said = desk.ask(command={"container": {"image": "talker"}, "expression": "!(stdout endsWith 'BAD')"})
-        words = "it has written more than 1048576 bytes, and expressions look at no more: let it write less"
+        said = desk.ask(
+            command={"container": {"image": "talker"}, "expression": "!(stdout endsWith 'BAD')"}
+        )
+        words = (
+            "it has written more than 1048576 bytes, and expressions look at no more: let it "
+            "write less"
+        )
         assert said == (False, words)
 
     def test_one_that_does_not_end(self, desk):
         container = {"image": "busybox", "command": ["sleep", "1000"]}
-        assert desk.ask(command={"container": container}, timeout="20s") == (False, "there was no answer within 20 s")
+        assert desk.ask(command={"container": container}, timeout="20s") == (
+            False,
+            "there was no answer within 20 s",
+        )
         assert desk.call(desk.api.list(PODS, "default")).items == []
 
     def test_what_is_refused(self, desk):
@@ -237,7 +286,11 @@ class TestCommand:
         probing = desk.probing({"command": {"container": {"image": "looks"}}}, owner=owner)
         (verdict,) = desk.call(probing.at_start())
         assert verdict.passed
-        labels = {"kscen.io/run": "run-1", "chaos-mesh.org/workflow": "w", "chaos-mesh.org/controlled-by": "w-node"}
+        labels = {
+            "kscen.io/run": "run-1",
+            "chaos-mesh.org/workflow": "w",
+            "chaos-mesh.org/controlled-by": "w-node",
+        }
         assert seen[0]["labels"] == labels
         assert seen[0]["ownerReferences"] == [owner]
         assert seen[0]["name"].startswith("w-node-probe-")
@@ -248,19 +301,34 @@ class TestKubernetes:
         form = {"apiVersion": "v1", "kind": "ConfigMap", "name": "flag"}
         assert desk.ask(kubernetes=form) == (True, "object != null of configmaps flag")
         assert desk.ask(kubernetes={**form, "expression": "object.data.size() == 1"})[0]
-        assert desk.ask(kubernetes={**form, "name": "no"}) == (False, "configmaps no: 'object != null' does not hold")
+        assert desk.ask(kubernetes={**form, "name": "no"}) == (
+            False,
+            "configmaps no: 'object != null' does not hold",
+        )
         assert desk.ask(kubernetes={**form, "name": "no", "expression": "object == null"})[0]
-        passed, words = desk.ask(kubernetes={**form, "name": "no", "expression": "object.data.a == 'b'"})
+        passed, words = desk.ask(
+            kubernetes={**form, "name": "no", "expression": "object.data.a == 'b'"}
+        )
         assert not passed
-        assert words.startswith("configmaps no is not there, and \"object.data.a == 'b'\" has no value: ")
+        assert words.startswith(
+            "configmaps no is not there, and \"object.data.a == 'b'\" has no value: "
+        )
 
     def test_many(self, desk):
         for name in ("a", "b"):
             desk.make(CONFIG_MAPS, name, data={"n": name}, metadata={"labels": {"of": "many"}})
         form = {"apiVersion": "v1", "kind": "ConfigMap", "labelSelector": "of=many"}
-        assert desk.ask(kubernetes={**form, "expression": "objects.map(o, o.data.n) == ['a', 'b']"})[0]
-        words = "configmaps with of=many: \"objects.all(o, o.data.n == 'a')\" does not hold for 2 objects"
-        assert desk.ask(kubernetes={**form, "expression": "objects.all(o, o.data.n == 'a')"}) == (False, words)
+        assert desk.ask(
+            kubernetes={**form, "expression": "objects.map(o, o.data.n) == ['a', 'b']"}
+        )[0]
+        words = (
+            "configmaps with of=many: \"objects.all(o, o.data.n == 'a')\" does not hold for "
+            "2 objects"
+        )
+        assert desk.ask(kubernetes={**form, "expression": "objects.all(o, o.data.n == 'a')"}) == (
+            False,
+            words,
+        )
         assert not desk.ask(kubernetes={**form, "labelSelector": "of=none"})[0]
 
     def test_cluster_wide(self, desk):
@@ -272,20 +340,31 @@ class TestKubernetes:
         assert desk.ask(kubernetes={"apiVersion": "v1", "kind": "Dragon"})[0] is False
 
 
-UNREADABLE = 'Prometheus\' answer has no result that can be read: {{"status": "success", "data": {}}}'
+UNREADABLE = (
+    'Prometheus\' answer has no result that can be read: {{"status": "success", "data": {}}}'
+)
 
 
 class TestPrometheus:
     @pytest.fixture
     def prometheus(self):
         answers = {
-            "up": {"resultType": "vector", "result": [{"metric": {}, "value": [1.5, "1"]}, {"metric": {}, "value": [1.5, "0"]}]},
+            "up": {
+                "resultType": "vector",
+                "result": [
+                    {"metric": {}, "value": [1.5, "1"]},
+                    {"metric": {}, "value": [1.5, "0"]},
+                ],
+            },
             "none": {"resultType": "vector", "result": []},
             "one": {"resultType": "scalar", "result": [1.5, "1.5"]},
             "text": {"resultType": "string", "result": [1.5, "hm"]},
             "empty": {"resultType": "vector"},
             "odd": None,
-            "histogram": {"resultType": "vector", "result": [{"metric": {}, "histogram": [1.5, {"count": "3"}]}]},
+            "histogram": {
+                "resultType": "vector",
+                "result": [{"metric": {}, "histogram": [1.5, {"count": "3"}]}],
+            },
             "words": {"resultType": "vector", "result": [{"metric": {}, "value": [1.5, "many"]}]},
         }
 
@@ -294,7 +373,9 @@ class TestPrometheus:
             query = parse_qs(url.query)["query"][0]
             assert url.path == "/prom/api/v1/query"
             if query not in answers:
-                return 400, json.dumps({"status": "error", "errorType": "bad_data", "error": f"no {query}"}).encode()
+                return 400, json.dumps(
+                    {"status": "error", "errorType": "bad_data", "error": f"no {query}"}
+                ).encode()
             return 200, json.dumps({"status": "success", "data": answers[query]}).encode()
 
         with serving(answer) as url:
@@ -304,12 +385,20 @@ class TestPrometheus:
         ("query", "expression", "said"),
         [
             ("up", "value == 1 && len(values) == 2", (True, "up is 1, 0")),
-            ("up", "all(values, {# > 0})", (False, "up is 1, 0, and 'all(values, {# > 0})' was expected")),
+            (
+                "up",
+                "all(values, {# > 0})",
+                (False, "up is 1, 0, and 'all(values, {# > 0})' was expected"),
+            ),
             ("up", "", (True, "up is 1, 0")),
             ("none", "", (False, "none is nothing")),
             ("none", "len(values) == 0", (True, "none is nothing")),
             ("one", "value < 2", (True, "one is 1.5")),
-            ("text", "", (False, "an instant query gives a vector or a scalar, and this one a string")),
+            (
+                "text",
+                "",
+                (False, "an instant query gives a vector or a scalar, and this one a string"),
+            ),
             ("wrong", "", (False, "Prometheus answered 400: no wrong")),
             ("empty", "value > 0", (False, UNREADABLE.format('{"resultType": "vector"}'))),
             ("odd", "value > 0", (False, UNREADABLE.format("null"))),
@@ -318,14 +407,21 @@ class TestPrometheus:
         ],
     )
     def test_a_query(self, desk, prometheus, query, expression, said):
-        assert desk.ask(prometheus={"url": prometheus, "query": query, "expression": expression}) == said
+        assert (
+            desk.ask(prometheus={"url": prometheus, "query": query, "expression": expression})
+            == said
+        )
 
     def test_an_expression_that_has_no_value(self, desk, prometheus):
-        passed, words = desk.ask(prometheus={"url": prometheus, "query": "none", "expression": "value > 1"})
+        passed, words = desk.ask(
+            prometheus={"url": prometheus, "query": "none", "expression": "value > 1"}
+        )
         assert not passed
         assert "nil" in words
 
     def test_a_wrong_expression_is_refused(self):
         form = {"url": "http://a.b", "query": "up", "expression": "valeu > 1"}
-        with pytest.raises(WrongProbe, match=r"^probe\.prometheus\.expression: .*there is no variable 'valeu'"):
+        with pytest.raises(
+            WrongProbe, match=r"^probe\.prometheus\.expression: .*there is no variable 'valeu'"
+        ):
             Probe.of({"name": "p", "when": "End", "prometheus": form})

@@ -17,7 +17,12 @@ def mistakes(body):
 
 def test_what_is_left_out_has_its_default():
     probe = Probe.of(GOOD)
-    assert (probe.interval, probe.timeout, probe.failure_threshold, probe.initial_delay) == (10, 1, 1, 0)
+    assert (probe.interval, probe.timeout, probe.failure_threshold, probe.initial_delay) == (
+        10,
+        1,
+        1,
+        0,
+    )
     assert (probe.stop_on_failure, probe.weight, probe.form.status_code) == (True, 1, "200-299")
 
 
@@ -31,10 +36,21 @@ def test_a_command_has_more_patience():
     [
         ({"name": None}, ["name: is missing"]),
         ({"name": ""}, ["name: must not be empty"]),
-        ({"when": "Sometimes"}, ["when: 'Sometimes' is none of Start, End, Edges, Continuous, OnChaos"]),
+        (
+            {"when": "Sometimes"},
+            ["when: 'Sometimes' is none of Start, End, Edges, Continuous, OnChaos"],
+        ),
         ({"interval": 10}, ["interval: must be a string, and is 10"]),
         ({"interval": "0s"}, ["interval: must be more than zero, and is 0s"]),
-        ({"timeout": "soon"}, ["timeout: 'soon' is no duration: write a number and a unit, as in '90s', '5m' or '1h30m'"]),
+        (
+            {"timeout": "soon"},
+            [
+                (
+                    "timeout: 'soon' is no duration: write a number and a unit, as in '90s', "
+                    "'5m' or '1h30m'"
+                )
+            ],
+        ),
         ({"initialDelay": "-1s"}, ["initialDelay: must be zero or more, and is -1s"]),
         ({"failureThreshold": 0}, ["failureThreshold: must be at least 1, and is 0"]),
         ({"failureThreshold": True}, ["failureThreshold: must be a whole number, and is True"]),
@@ -42,19 +58,28 @@ def test_a_command_has_more_patience():
         ({"stopOnFailure": "no"}, ["stopOnFailure: must be true or false, and is 'no'"]),
         ({"http": {}}, ["http.url: is missing"]),
         ({"http": []}, ["http: must be an object"]),
-        ({"http": {"url": "web"}}, ["http.url: 'web' is no URL to ask: write http://host/path or https://host/path"]),
+        (
+            {"http": {"url": "web"}},
+            ["http.url: 'web' is no URL to ask: write http://host/path or https://host/path"],
+        ),
         (
             {"http": {"url": "http://a.b", "method": "GRAB", "criteria": {"statusCode": "2xx"}}},
             [
                 "http.method: 'GRAB' is none of GET, POST",
-                "http.criteria.statusCode: must be a status such as '200', or a range such as '200-399', and is '2xx'",
+                (
+                    "http.criteria.statusCode: must be a status such as '200', or a range "
+                    "such as '200-399', and is '2xx'"
+                ),
             ],
         ),
         (
             {"http": {"url": "http://a.b", "criteria": {"statusCode": "400-200"}}},
             ["http.criteria.statusCode: '400-200' is a range that nothing is in"],
         ),
-        ({"http": {"url": "http://a.b", "headers": {"a": 1}}}, ["http.headers.a: must be a string or a list of strings, and is 1"]),
+        (
+            {"http": {"url": "http://a.b", "headers": {"a": 1}}},
+            ["http.headers.a: must be a string or a list of strings, and is 1"],
+        ),
     ],
 )
 def test_each_is_told_with_its_place(change, words):
@@ -62,11 +87,18 @@ def test_each_is_told_with_its_place(change, words):
 
 
 def test_strangers_and_forms():
-    assert mistakes({"name": "p", "when": "End"}) == ["probes[0]: needs one of http, command, kubernetes, prometheus"]
+    assert mistakes({"name": "p", "when": "End"}) == [
+        "probes[0]: needs one of http, command, kubernetes, prometheus"
+    ]
     both = mistakes({**GOOD, "command": {}})
-    assert both[0] == "probes[0]: needs one of http, command, kubernetes, prometheus, and has http and command"
+    assert (
+        both[0]
+        == "probes[0]: needs one of http, command, kubernetes, prometheus, and has http and command"
+    )
     (stranger,) = mistakes({**GOOD, "intervall": "1s"})
-    assert stranger.startswith("probes[0].intervall: is not known here; known are name, when, http, command,")
+    assert stranger.startswith(
+        "probes[0].intervall: is not known here; known are name, when, http, command,"
+    )
     assert mistakes("up?")[0] == "probes[0]: must be an object"
 
 
@@ -82,7 +114,10 @@ MANY = {"apiVersion": "v1", "kind": "Pod"}
         ({**ONE, "expression": "1 + 1"}, ".expression: must be true or false, and is of type int"),
         (
             {**ONE, "expression": "objects == []"},
-            ".expression: ERROR: <input>:1:1: undeclared reference to 'objects' (in container '')\n | objects == []\n | ^",
+            (
+                ".expression: ERROR: <input>:1:1: undeclared reference to 'objects' (in "
+                "container '')\n | objects == []\n | ^"
+            ),
         ),
         (
             {**MANY, "labelSelector": "a in b"},
@@ -96,8 +131,12 @@ def test_kubernetes(form, words):
 
 
 def test_command():
-    assert mistakes({"name": "p", "when": "End", "command": {}}) == ["probes[0].command.container: is missing"]
-    assert mistakes({"name": "p", "when": "End", "command": {"container": {}}}) == ["probes[0].command.container.image: is missing"]
+    assert mistakes({"name": "p", "when": "End", "command": {}}) == [
+        "probes[0].command.container: is missing"
+    ]
+    assert mistakes({"name": "p", "when": "End", "command": {"container": {}}}) == [
+        "probes[0].command.container.image: is missing"
+    ]
 
 
 def test_no_two_have_one_name():

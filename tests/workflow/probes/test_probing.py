@@ -15,7 +15,9 @@ def test_edges_are_asked_at_both(desk, flag_is):
     desk.flag("down")
     verdicts = desk.call(probing.at_end())
     words = "configmaps flag: \"object.data['is'] == 'up'\" does not hold"
-    assert [(verdict.probe.name, verdict.passed, verdict.stops, verdict.message) for verdict in verdicts] == [
+    assert [
+        (verdict.probe.name, verdict.passed, verdict.stops, verdict.message) for verdict in verdicts
+    ] == [
         ("b", False, True, words),
         ("c", False, True, words),
     ]
@@ -31,24 +33,46 @@ def test_edges_are_asked_at_both(desk, flag_is):
 
 
 def test_at_an_edge_it_may_fail_so_often(desk, flag_is):
-    probing = desk.probing({**flag_is("down"), "failureThreshold": 3, "interval": "5s", "initialDelay": "2s"})
+    probing = desk.probing(
+        {**flag_is("down"), "failureThreshold": 3, "interval": "5s", "initialDelay": "2s"}
+    )
     desk.runner.start(flip(desk, at=9.0, value="down"), "flip")
     (verdict,) = desk.call(probing.at_start())
     assert verdict.passed
-    assert desk.notes() == [(2.0, "p", "Start", False, 1), (7.0, "p", "Start", False, 2), (12.0, "p", "Start", True, 3)]
+    assert desk.notes() == [
+        (2.0, "p", "Start", False, 1),
+        (7.0, "p", "Start", False, 2),
+        (12.0, "p", "Start", True, 3),
+    ]
     assert probing.results[0]["failures"] == 2
     assert probing.score == 100
 
 
 def test_a_continuous_probe_fails_for_good_after_failures_in_a_row(desk, flag_is):
-    probing = desk.probing({"when": "Continuous", **flag_is("up"), "interval": "4s", "failureThreshold": 2, "initialDelay": "1s"})
+    probing = desk.probing(
+        {
+            "when": "Continuous",
+            **flag_is("up"),
+            "interval": "4s",
+            "failureThreshold": 2,
+            "initialDelay": "1s",
+        }
+    )
     for at, value in ((3.0, "down"), (7.0, "up"), (10.0, "down")):
         desk.runner.start(flip(desk, at=at, value=value), "flip")
     desk.call(begun(probing))
     desk.runner.advance(60)
     asked = [(at, passed, attempt) for at, _, _, passed, attempt in desk.notes()]
-    assert asked == [(1.0, True, 1), (5.0, False, 2), (9.0, True, 3), (13.0, False, 4), (17.0, False, 5)]
-    assert desk.failed == [(17.0, "p", "configmaps flag: \"object.data['is'] == 'up'\" does not hold")]
+    assert asked == [
+        (1.0, True, 1),
+        (5.0, False, 2),
+        (9.0, True, 3),
+        (13.0, False, 4),
+        (17.0, False, 5),
+    ]
+    assert desk.failed == [
+        (17.0, "p", "configmaps flag: \"object.data['is'] == 'up'\" does not hold")
+    ]
     assert desk.call(probing.at_end()) == []
     assert probing.results == [
         {
@@ -70,13 +94,19 @@ def test_one_that_does_not_stop_goes_on_and_has_failed_all_the_same(desk, flag_i
     desk.runner.start(flip(desk, at=15.0, value="up"), "flip")
     desk.call(begun(probing))
     desk.runner.advance(25)
-    assert [(at, passed) for at, _, _, passed, _ in desk.notes()] == [(0.0, True), (10.0, False), (20.0, True)]
+    assert [(at, passed) for at, _, _, passed, _ in desk.notes()] == [
+        (0.0, True),
+        (10.0, False),
+        (20.0, True),
+    ]
     assert desk.failed == []
     assert probing.results[0]["verdict"] == "Failed"
 
 
 def test_for_chaos_only_while_some_is_on(desk, flag_is):
-    probing = desk.probing({"when": "OnChaos", **flag_is("up"), "interval": "2s", "initialDelay": "1s"})
+    probing = desk.probing(
+        {"when": "OnChaos", **flag_is("up"), "interval": "2s", "initialDelay": "1s"}
+    )
     desk.call(begun(probing))
     desk.runner.advance(10)
     desk.call(switched(probing, on=True))
@@ -84,7 +114,10 @@ def test_for_chaos_only_while_some_is_on(desk, flag_is):
     desk.runner.advance(4)
     desk.call(switched(probing, on=False))
     desk.runner.advance(10)
-    assert [(at, when) for at, _, when, _, _ in desk.notes()] == [(11.0, "OnChaos"), (13.0, "OnChaos")]
+    assert [(at, when) for at, _, when, _, _ in desk.notes()] == [
+        (11.0, "OnChaos"),
+        (13.0, "OnChaos"),
+    ]
 
 
 def test_nothing_is_asked_after_the_end(desk, flag_is):
@@ -97,7 +130,9 @@ def test_nothing_is_asked_after_the_end(desk, flag_is):
 
 
 def test_nothing_begins_after_the_end(desk, flag_is):
-    probing = desk.probing({"when": "Continuous", **flag_is("up")}, {"name": "q", "when": "OnChaos", **flag_is("up")})
+    probing = desk.probing(
+        {"when": "Continuous", **flag_is("up")}, {"name": "q", "when": "OnChaos", **flag_is("up")}
+    )
     desk.call(probing.at_end())
     desk.call(begun(probing))
     desk.call(switched(probing, on=True))
@@ -148,12 +183,16 @@ async def flip(desk, *, at, value):
     await desk.actor.clock.sleep(1e9)
 
 
-def test_an_answer_that_nobody_has_foreseen_is_a_failure_of_that_probe_alone(desk, flag_is, monkeypatch):
+def test_an_answer_that_nobody_has_foreseen_is_a_failure_of_that_probe_alone(
+    desk, flag_is, monkeypatch
+):
     async def break_down(*_):
         raise KeyError("nobody has foreseen this")
 
     monkeypatch.setattr("pytest_kscen.workflow.probes.http.ask", break_down)
-    probing = desk.probing({"name": "a", "http": {"url": "http://somewhere.invalid"}}, {"name": "b", **flag_is("up")})
+    probing = desk.probing(
+        {"name": "a", "http": {"url": "http://somewhere.invalid"}}, {"name": "b", **flag_is("up")}
+    )
     said = [(verdict.passed, verdict.message) for verdict in desk.call(probing.at_start())]
     assert [passed for passed, _ in said] == [False, True]
     assert said[0][1] == "it cannot be judged: KeyError('nobody has foreseen this')"

@@ -1,7 +1,10 @@
 from pytest_kscen.objects.chaos_mesh import CRON_WORKFLOWS, KINDS, PAUSE, SHIPPED
 
 POD_CHAOS = KINDS["PodChaos"].resource
-WORKFLOW = {"entry": "rest", "templates": [{"name": "rest", "templateType": "Suspend", "deadline": "90s"}]}
+WORKFLOW = {
+    "entry": "rest",
+    "templates": [{"name": "rest", "templateType": "Suspend", "deadline": "90s"}],
+}
 
 
 def test_chaos_at_every_appointed_minute(timetable):
@@ -43,7 +46,10 @@ def test_one_waits_for_the_other_by_default(timetable):
     timetable.schedule(length="90s")
     timetable.until(149)
     assert timetable.spawned() == [(60, 60)]
-    assert ("Forbid", "Forbid spawning new job because: tick-1767225660 is still running") in timetable.events()
+    assert (
+        "Forbid",
+        "Forbid spawning new job because: tick-1767225660 is still running",
+    ) in timetable.events()
     timetable.until(155)
     assert timetable.spawned() == [(60, 60), (150, 120)]  # what was forbidden is made up for
 
@@ -61,9 +67,15 @@ def test_side_by_side_if_they_may(timetable):
 
 def test_what_is_done_once_is_over_at_once(timetable):
     timetable.pod()
-    timetable.schedule(podChaos={"action": "pod-kill", "mode": "all", "selector": {"labelSelectors": {"app": "a"}}})
+    timetable.schedule(
+        podChaos={"action": "pod-kill", "mode": "all", "selector": {"labelSelectors": {"app": "a"}}}
+    )
     timetable.until(190)
-    assert timetable.spawned() == [(60, 60), (120, 120), (180, 180)]  # though the second has found no pod
+    assert timetable.spawned() == [
+        (60, 60),
+        (120, 120),
+        (180, 180),
+    ]  # though the second has found no pod
     assert timetable.there() == [180]
 
 
@@ -89,7 +101,9 @@ def test_too_late_is_not_at_all(timetable):
     timetable.begin()
     timetable.until(632)
     assert timetable.spawned() == []
-    assert timetable.events() == [("MissSchedule", "Missed scheduled time to start a job: Thu, 01 Jan 2026 00:10:00 +0000")]
+    assert timetable.events() == [
+        ("MissSchedule", "Missed scheduled time to start a job: Thu, 01 Jan 2026 00:10:00 +0000")
+    ]
     timetable.end()
     timetable.until(1230)
     timetable.begin()
@@ -114,8 +128,12 @@ def test_one_that_is_started_anew_spawns_nothing_twice(timetable):
     timetable.schedule(length="90s", concurrencyPolicy="Allow")
     timetable.until(61)
     timetable.end()
-    back = {"status": {"time": None, "active": []}}  # as if there had been no time to say what was done
-    timetable.call(timetable.api.patch(SHIPPED.schedules, "tick", back, "default", subresource="status"))
+    back = {
+        "status": {"time": None, "active": []}
+    }  # as if there had been no time to say what was done
+    timetable.call(
+        timetable.api.patch(SHIPPED.schedules, "tick", back, "default", subresource="status")
+    )
     timetable.begin()
     timetable.until(100)
     assert timetable.spawned() == [(60, 60)]
@@ -128,7 +146,9 @@ def test_what_it_has_spawned_goes_with_it(timetable):
     timetable.pod()
     timetable.schedule(length="1h")
     timetable.until(70)
-    timetable.call(timetable.api.delete(SHIPPED.schedules, "tick", "default", propagation="Background"))
+    timetable.call(
+        timetable.api.delete(SHIPPED.schedules, "tick", "default", propagation="Background")
+    )
     timetable.until(130)
     assert timetable.there() == []
     assert timetable.spawned() == [(60, 60)]
@@ -142,7 +162,8 @@ def test_workflows_are_spawned_too(timetable):
     timetable.until(155)
     assert timetable.spawned() == [(60, 60), (150, 120)]
     phases = {
-        each["metadata"]["name"]: each["status"]["phase"] for each in timetable.call(timetable.api.list(SHIPPED.workflows)).items
+        each["metadata"]["name"]: each["status"]["phase"]
+        for each in timetable.call(timetable.api.list(SHIPPED.workflows)).items
     }
     assert phases == {"tick-1767225720": "Running"}
 
@@ -153,15 +174,28 @@ def test_a_cron_workflow_is_a_schedule_of_workflows(timetable):
     timetable.until(2 * 3600 + 100)
     assert timetable.spawned() == [(3600, 3600), (7200, 7200)]
     assert timetable.there(SHIPPED.workflows) == [3600, 7200]
-    assert timetable.status(resource=CRON_WORKFLOWS) == {"active": [], "time": "2026-01-01T02:00:00Z"}
+    assert timetable.status(resource=CRON_WORKFLOWS) == {
+        "active": [],
+        "time": "2026-01-01T02:00:00Z",
+    }
 
 
 def test_what_cannot_be_read_is_told(timetable):
     timetable.schedule("every day", name="tick")
     timetable.advance(5)
     (event,) = timetable.events()
-    assert event == ("Failed", "Failed to get run time: 'every day' is no schedule: expected 5 to 6 fields, found 2: [every day]")
-    timetable.call(timetable.api.patch(SHIPPED.schedules, "tick", {"spec": {"schedule": "* * * * *"}}, "default"))
+    assert event == (
+        "Failed",
+        (
+            "Failed to get run time: 'every day' is no schedule: expected 5 to 6 fields, "
+            "found 2: [every day]"
+        ),
+    )
+    timetable.call(
+        timetable.api.patch(
+            SHIPPED.schedules, "tick", {"spec": {"schedule": "* * * * *"}}, "default"
+        )
+    )
     timetable.until(61)
     assert timetable.spawned() == [(60, 60)]
 
@@ -169,7 +203,9 @@ def test_what_cannot_be_read_is_told(timetable):
 def test_what_does_not_say_what_it_spawns_is_told(timetable):
     timetable.schedule(podChaos=None)
     timetable.until(61)
-    assert timetable.events() == [("Failed", "Failed to get run time: its type is PodChaos, so its spec needs 'podChaos'")]
+    assert timetable.events() == [
+        ("Failed", "Failed to get run time: its type is PodChaos, so its spec needs 'podChaos'")
+    ]
 
 
 def test_what_the_api_refuses_is_tried_again(timetable):

@@ -24,7 +24,9 @@ class Timetable:
         self.api = self.cluster.api("test")
         self.runner = self.cluster.runner
         self.journal = Journal(self.runner.clock)
-        self.stage = Stage(self.cluster.api, self.runner.clock, self.cluster.chance, self.journal, "run-1")
+        self.stage = Stage(
+            self.cluster.api, self.runner.clock, self.cluster.chance, self.journal, "run-1"
+        )
         self.notes = []
         self.journal.follow(self._hear)
         self._controller = None
@@ -47,7 +49,10 @@ class Timetable:
             return asyncio.get_running_loop().create_task(life)
 
         if engine:
-            self.runner.start(WorkflowManager(self.stage.actor("workflow-engine"), SHIPPED).run(), "workflow-engine")
+            self.runner.start(
+                WorkflowManager(self.stage.actor("workflow-engine"), SHIPPED).run(),
+                "workflow-engine",
+            )
             return
         life = Schedules(self.stage.actor("schedules"), SHIPPED).run()
         self._controller = self.call(begin(life))
@@ -66,12 +71,35 @@ class Timetable:
 
     def pod(self, name="a"):
         spec = {"nodeName": "node-1", "containers": [{"name": "c", "image": "pause"}]}
-        self.call(self.api.create(PODS, {"metadata": {"name": name, "namespace": "default", "labels": {"app": "a"}}, "spec": spec}))
+        self.call(
+            self.api.create(
+                PODS,
+                {
+                    "metadata": {"name": name, "namespace": "default", "labels": {"app": "a"}},
+                    "spec": spec,
+                },
+            )
+        )
 
-    def schedule(self, schedule="* * * * *", *, resource=SHIPPED.schedules, name="tick", length="10s", **spec):
-        chaos = {"action": "pod-failure", "mode": "all", "duration": length, "selector": {"labelSelectors": {"app": "a"}}}
-        body = {"schedule": schedule, **({"type": "PodChaos", "podChaos": chaos} if "workflow" not in spec else {}), **spec}
-        self.call(self.api.create(resource, {"metadata": {"name": name, "namespace": "default"}, "spec": body}))
+    def schedule(
+        self, schedule="* * * * *", *, resource=SHIPPED.schedules, name="tick", length="10s", **spec
+    ):
+        chaos = {
+            "action": "pod-failure",
+            "mode": "all",
+            "duration": length,
+            "selector": {"labelSelectors": {"app": "a"}},
+        }
+        body = {
+            "schedule": schedule,
+            **({"type": "PodChaos", "podChaos": chaos} if "workflow" not in spec else {}),
+            **spec,
+        }
+        self.call(
+            self.api.create(
+                resource, {"metadata": {"name": name, "namespace": "default"}, "spec": body}
+            )
+        )
 
     def see(self, name="tick", resource=SHIPPED.schedules):
         with contextlib.suppress(NotFound):
@@ -79,7 +107,11 @@ class Timetable:
         return None
 
     def pause(self, value):
-        self.call(self.api.patch(SHIPPED.schedules, "tick", {"metadata": {"annotations": {PAUSE: value}}}, "default"))
+        self.call(
+            self.api.patch(
+                SHIPPED.schedules, "tick", {"metadata": {"annotations": {PAUSE: value}}}, "default"
+            )
+        )
 
     def status(self, **about):
         return self.see(**about).get("status")
@@ -94,5 +126,9 @@ class Timetable:
         return self.notes
 
     def events(self, name="tick"):
-        found = [event for event in self.call(self.api.list(EVENTS)).items if event["involvedObject"]["name"] == name]
+        found = [
+            event
+            for event in self.call(self.api.list(EVENTS)).items
+            if event["involvedObject"]["name"] == name
+        ]
         return [(event["reason"], event["message"]) for event in found]

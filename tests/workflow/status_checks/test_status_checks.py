@@ -27,7 +27,11 @@ class Ward:
         self.runner, self.api = self.cluster.runner, self.cluster.api("test")
         for each in engine_definitions():
             self.call(self.api.create(CUSTOM_RESOURCE_DEFINITIONS, each))
-        self.make(SERVICES, "web", {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]})
+        self.make(
+            SERVICES,
+            "web",
+            {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]},
+        )
         container = {"name": "c", "image": "web:1", "ports": [{"containerPort": 8080}]}
         self.make(PODS, "web", {"containers": [container]}, labels={"app": "web"})
         self.runner.advance(20)
@@ -36,7 +40,9 @@ class Ward:
         self.start()
 
     def start(self, name="status-checks"):
-        stage = Stage(self.cluster.api, self.runner.clock, self.cluster.chance, self.journal, "run-1")
+        stage = Stage(
+            self.cluster.api, self.runner.clock, self.cluster.chance, self.journal, "run-1"
+        )
         self.runner.start(StatusChecks(stage.actor(name), SHIPPED).run(), name)
 
     def call(self, coroutine):
@@ -46,12 +52,20 @@ class Ward:
         metadata = {"name": name, "namespace": "default", **metadata}
         self.call(
             self.api.create(
-                resource, {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
+                resource,
+                {
+                    "apiVersion": resource.api_version,
+                    "kind": resource.kind,
+                    "metadata": metadata,
+                    "spec": spec,
+                },
             )
         )
 
     def check(self, name="c", *, http=None, **spec):
-        self.make(CHECKS, name, {"http": http or {"url": URL, "criteria": {"statusCode": "200"}}, **spec})
+        self.make(
+            CHECKS, name, {"http": http or {"url": URL, "criteria": {"statusCode": "200"}}, **spec}
+        )
 
     def answers(self, status):
         patch = {"metadata": {"annotations": {"kscen.io/http-status": str(status)}}}
@@ -73,15 +87,23 @@ class Ward:
     def ended(self, name="c"):
         """When it was complete, and why."""
         status = self.status(name)
-        reason = next(each["reason"] for each in status["conditions"] if each["type"] == "Completed")
+        reason = next(
+            each["reason"] for each in status["conditions"] if each["type"] == "Completed"
+        )
         return status.get("completionTime"), reason
 
     def at(self, seconds):
         return timestamp_of(self.began + seconds)
 
     def events(self):
-        events = [each for each in self.call(self.api.list(EVENTS)).items if each["involvedObject"]["kind"] == "StatusCheck"]
-        return sorted((each["type"], each["reason"], each["message"], each["count"]) for each in events)
+        events = [
+            each
+            for each in self.call(self.api.list(EVENTS)).items
+            if each["involvedObject"]["kind"] == "StatusCheck"
+        ]
+        return sorted(
+            (each["type"], each["reason"], each["message"], each["count"]) for each in events
+        )
 
 
 @pytest.fixture
@@ -98,18 +120,37 @@ def test_it_begins_after_an_interval_and_ends_with_its_first_success(ward):
     assert ward.status() == {
         "startTime": ward.at(0),
         "conditions": [
-            {"type": type_, "status": "False", "reason": "", "lastProbeTime": ward.at(0), "lastTransitionTime": ward.at(0)}
-            for type_ in ("DurationExceed", "FailureThresholdExceed", "SuccessThresholdExceed", "Completed")
+            {
+                "type": type_,
+                "status": "False",
+                "reason": "",
+                "lastProbeTime": ward.at(0),
+                "lastTransitionTime": ward.at(0),
+            }
+            for type_ in (
+                "DurationExceed",
+                "FailureThresholdExceed",
+                "SuccessThresholdExceed",
+                "Completed",
+            )
         ],
     }
     ward.runner.advance(60)
     assert ward.asked() == [(10.0, True)]
     assert ward.ended() == (ward.at(10), "StatusCheckSuccessThresholdExceed")
     status = ward.status()
-    assert (status["count"], status["records"]) == (1, [{"startTime": ward.at(10), "outcome": "Success"}])
+    assert (status["count"], status["records"]) == (
+        1,
+        [{"startTime": ward.at(10), "outcome": "Success"}],
+    )
     assert status["conditions"][2]["lastTransitionTime"] == ward.at(10)
     assert ward.events() == [
-        ("Normal", "StatusCheckCompleted", "status check completed: StatusCheckSuccessThresholdExceed", 1),
+        (
+            "Normal",
+            "StatusCheckCompleted",
+            "status check completed: StatusCheckSuccessThresholdExceed",
+            1,
+        ),
         ("Normal", "StatusCheckSuccessThresholdExceed", "success threshold exceed", 1),
     ]
 
@@ -120,7 +161,15 @@ def test_failures_in_a_row_end_it(ward):
         ward.runner.advance(after)
         ward.answers(status)
     ward.runner.advance(60)
-    assert ward.asked() == [(2.0, True), (4.0, True), (6.0, False), (8.0, True), (10.0, True), (12.0, False), (14.0, False)]
+    assert ward.asked() == [
+        (2.0, True),
+        (4.0, True),
+        (6.0, False),
+        (8.0, True),
+        (10.0, True),
+        (12.0, False),
+        (14.0, False),
+    ]
     assert ward.ended() == (ward.at(14), "StatusCheckFailureThresholdExceed")
     assert ward.conditions() == {
         "DurationExceed": False,
@@ -160,7 +209,10 @@ def test_without_a_duration_a_continuous_one_ends_by_failures_alone(ward):
     assert (status["count"], len(status["records"])) == (9, 2)
     ward.answers(503)
     ward.runner.advance(100)
-    assert ward.ended() == (ward.at(120), "StatusCheckFailureThresholdExceed")  # though it keeps fewer than it has to count
+    assert ward.ended() == (
+        ward.at(120),
+        "StatusCheckFailureThresholdExceed",
+    )  # though it keeps fewer than it has to count
 
 
 def test_it_waits_no_longer_than_its_time_out(ward):
@@ -203,7 +255,15 @@ def test_a_refused_write_is_tried_again_and_stops_no_other(ward):
             refused.append(review.name)
             raise Forbidden("not yet")
 
-    ward.cluster.admission.add(Hook("keeps", validate=refuse, resources=[CHECKS], operations=["UPDATE"], subresources=["status"]))
+    ward.cluster.admission.add(
+        Hook(
+            "keeps",
+            validate=refuse,
+            resources=[CHECKS],
+            operations=["UPDATE"],
+            subresources=["status"],
+        )
+    )
     ward.check()
     ward.check("other")
     ward.runner.advance(60)
@@ -215,7 +275,10 @@ def test_a_refused_write_is_tried_again_and_stops_no_other(ward):
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ({"http": {"url": "web", "criteria": {"statusCode": "200"}}}, "spec.http.url: 'web' is no URL to ask: "),
+        (
+            {"http": {"url": "web", "criteria": {"statusCode": "200"}}},
+            "spec.http.url: 'web' is no URL to ask: ",
+        ),
         ({"duration": "long"}, "spec.duration: 'long' is no duration: "),
     ],
 )

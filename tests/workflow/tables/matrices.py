@@ -1,15 +1,24 @@
-"""The tables as the design document would print them: events down, phases across, "-" where nothing is done.
+"""The tables as the design document would print them: events down, phases across, "-" where nothing
+is done.
 
 A word in a cell stands for what follows, in each situation in which the node may be.
 """
 
 ON, DONE, BAD = "Holding", "Succeed", "Failed"  # phases of children
-PICKS, UP, DOWN = "itself told NodePickChildToSchedule", "parent told ChildNodeSucceed", "parent told ChildNodeFailed"
+PICKS, UP, DOWN = (
+    "itself told NodePickChildToSchedule",
+    "parent told ChildNodeSucceed",
+    "parent told ChildNodeFailed",
+)
 DEADLINE = "NodeDeadlineExceed in 100 s"
 SUCCEEDS, FAILS = f"Succeed; {UP}", f"Failed; {DOWN}"
 CUT_OFF = f"Failed; {UP}"
 """By its parent's time, before it came to its result: that is no failure of the parent's."""
-CUT, ABORTED, CLEANING = {"ending": "NodeDeadlineExceed"}, {"ending": "NodeAborted"}, {"cleaning": True}
+CUT, ABORTED, CLEANING = (
+    {"ending": "NodeDeadlineExceed"},
+    {"ending": "NodeAborted"},
+    {"cleaning": True},
+)
 
 FAILED_ONCE = {"attempt": 2, "ending": "NodeFault"}
 
@@ -19,8 +28,14 @@ def situation(follows, *children, **state):
 
 
 ENDS = {
-    "ends": {"": situation(SUCCEEDS), "it waits for another attempt": situation(FAILS, engine=FAILED_ONCE)},
-    "fails": {"": situation(FAILS), "it waits for another attempt": situation(FAILS, engine=FAILED_ONCE)},
+    "ends": {
+        "": situation(SUCCEEDS),
+        "it waits for another attempt": situation(FAILS, engine=FAILED_ONCE),
+    },
+    "fails": {
+        "": situation(FAILS),
+        "it waits for another attempt": situation(FAILS, engine=FAILED_ONCE),
+    },
     "begins": {"": situation("itself told NodeCreated")},
     "begins in time": {"": situation(f"itself told NodeCreated; {DEADLINE}")},
 }
@@ -39,7 +54,10 @@ CHILDREN_END = {
         "all over": situation(SUCCEEDS, DONE, DONE),
         "one has failed": situation(FAILS, DONE, BAD),
     },
-    "fails children": {"one is on": situation("b told {passed on}", DONE, ON), "all over": situation(FAILS, DONE, DONE)},
+    "fails children": {
+        "one is on": situation("b told {passed on}", DONE, ON),
+        "all over": situation(FAILS, DONE, DONE),
+    },
     "picks again": {"": situation(f"{PICKS}; {DEADLINE}")},
     "hears": {
         "one is on": situation(DEADLINE, DONE, ON),
@@ -90,7 +108,9 @@ PARALLEL = (
 )
 ALL_AT_ONCE = {
     "picks all": {
-        "none made": situation("made a; made b; WaitingForChild; a told NodeCreated; b told NodeCreated"),
+        "none made": situation(
+            "made a; made b; WaitingForChild; a told NodeCreated; b told NodeCreated"
+        ),
         "all over": situation(SUCCEEDS, DONE, DONE),
     },
     "counts": {
@@ -162,36 +182,54 @@ def chaos_cells(kind):
         "gives up": {"": situation(remove), "too late": situation("-", engine=CLEANING)},
         "removes": {
             "": situation(f"Running; {remove}"),
-            "somebody else has": situation(f"Running; itself told NodeChaosCleaned; {GONE_BY}", exists=False),
+            "somebody else has": situation(
+                f"Running; itself told NodeChaosCleaned; {GONE_BY}", exists=False
+            ),
         },
         "is gone": {
             "as it should": situation(SUCCEEDS, exists=False, engine=CLEANING),
             "cut off": situation(SUCCEEDS, exists=False, engine={**CLEANING, **CUT}, held=True),
-            "cut off before it was in effect": situation(in_vain, exists=False, engine={**CLEANING, **CUT}),
+            "cut off before it was in effect": situation(
+                in_vain, exists=False, engine={**CLEANING, **CUT}
+            ),
             "aborted": situation(FAILS, exists=False, engine={**CLEANING, **ABORTED}),
             "out of date": situation("-"),
         },
         "is it gone": {
             "it is": situation("itself told NodeChaosCleaned", exists=False, engine=CLEANING),
             "it is only out of sight": situation(f"delete {kind}", engine=CLEANING),
-            "somebody else has removed it": situation(f"itself told NodeChaosCleaned; {GONE_BY}", exists=False),
+            "somebody else has removed it": situation(
+                f"itself told NodeChaosCleaned; {GONE_BY}", exists=False
+            ),
             "nobody has removed it": situation(remove),
         },
         "is stuck": {"": situation(FAILS, engine=CLEANING), "it is not": situation("-")},
-        "tries again": {"": situation(f"delete {kind}", engine=CLEANING), "out of date": situation("-")},
+        "tries again": {
+            "": situation(f"delete {kind}", engine=CLEANING),
+            "out of date": situation("-"),
+        },
         "stops": {"": situation(remove), "it is being removed": situation("-", engine=CLEANING)},
-        "waits": {"": situation("NodeChaosCleanAgain in 10 s", engine=CLEANING), "out of date": situation("-")},
+        "waits": {
+            "": situation("NodeChaosCleanAgain in 10 s", engine=CLEANING),
+            "out of date": situation("-"),
+        },
         "does again": {
             "it was made": situation(again),
             "it was not": situation(f"create {kind}; {again}", exists=False),
             "that is known": situation(again, engine={"made": True}),
-            "somebody has removed it": situation(f"itself told NodeFault; {GIVEN_TIME}", exists=False, engine={"made": True}),
+            "somebody has removed it": situation(
+                f"itself told NodeFault; {GIVEN_TIME}", exists=False, engine={"made": True}
+            ),
             "it was being removed": situation(remove, engine=CLEANING),
-            "it was removed": situation(f"itself told NodeChaosCleaned; {GONE_BY}", exists=False, engine=CLEANING),
+            "it was removed": situation(
+                f"itself told NodeChaosCleaned; {GONE_BY}", exists=False, engine=CLEANING
+            ),
         },
         "holds on": {
             "": situation("NodeHoldingAwake in 40 s"),
-            "somebody has removed it": situation("itself told NodeFault; NodeHoldingAwake in 40 s", exists=False),
+            "somebody has removed it": situation(
+                "itself told NodeFault; NodeHoldingAwake in 40 s", exists=False
+            ),
         },
     }
 
@@ -218,7 +256,9 @@ CHOSEN = {"chosen": ["a", "b"]}
 WAS_REFUSED = {**CLEANING, **CUT}
 LOOKS = "itself told NodeBranchesEvaluated"
 WAS_CUT = situation(f"delete pods; {FAILS}", engine={**CLEANING, **CUT})
-WAS_ENDED = situation(f"delete pods; {CUT_OFF}", engine={**CLEANING, "ending": "ParentNodeDeadlineExceed"})
+WAS_ENDED = situation(
+    f"delete pods; {CUT_OFF}", engine={**CLEANING, "ending": "ParentNodeDeadlineExceed"}
+)
 
 
 def stop(over, told, phase=""):
@@ -226,7 +266,9 @@ def stop(over, told, phase=""):
     return {
         "no child": situation(f"delete pods; {over}", engine=CHOSEN),
         "one is on": situation(f"{phase}b told {told}", DONE, ON, engine=CHOSEN),
-        "its pod's end was refused": situation(f"delete pods; {FAILS}", engine={**CHOSEN, **CLEANING, "ending": "NodeFault"}),
+        "its pod's end was refused": situation(
+            f"delete pods; {FAILS}", engine={**CHOSEN, **CLEANING, "ending": "NodeFault"}
+        ),
     }
 
 
@@ -234,7 +276,10 @@ def refused(removal):
     """What was to be removed, and is there still."""
     cut_off = {**CLEANING, "ending": "ParentNodeDeadlineExceed"}
     return {
-        "waits": {"": situation(f"NodeChaosCleanAgain in 10 s; {GONE_BY}", engine=CLEANING), "out of date": situation("-")},
+        "waits": {
+            "": situation(f"NodeChaosCleanAgain in 10 s; {GONE_BY}", engine=CLEANING),
+            "out of date": situation("-"),
+        },
         "tries again": {
             "": situation(f"{removal}; {SUCCEEDS}", engine=CLEANING),
             "aborted": situation(f"{removal}; {FAILS}", engine={**CLEANING, **ABORTED}),
@@ -250,14 +295,21 @@ TASK_CELLS = {
     **ALL_AT_ONCE,
     "counts": {**ALL_AT_ONCE["counts"], "cut off": situation(FAILS, DONE, DONE, engine=CUT)},
     "picks all": {
-        "two chosen": situation("made a; made b; WaitingForChild; a told NodeCreated; b told NodeCreated", engine=CHOSEN),
+        "two chosen": situation(
+            "made a; made b; WaitingForChild; a told NodeCreated; b told NodeCreated", engine=CHOSEN
+        ),
         "none chosen": situation(SUCCEEDS, engine={"chosen": []}),
         "too late": situation("-", engine={**CHOSEN, **WAS_REFUSED}),
     },
-    "runs": {"": situation(f"Running; create configmaps; create pods; WaitingForChild; {DEADLINE}")},
+    "runs": {
+        "": situation(f"Running; create configmaps; create pods; WaitingForChild; {DEADLINE}")
+    },
     **refused("delete pods"),
     "vanishes": {"": situation(f"delete pods; {FAILS}"), "being ended": WAS_CUT},
-    "vanishes 1st": {**stop(FAILS, "NodeFailedElsewhere", "WaitingForChild; "), "being ended": WAS_CUT},
+    "vanishes 1st": {
+        **stop(FAILS, "NodeFailedElsewhere", "WaitingForChild; "),
+        "being ended": WAS_CUT,
+    },
     "vanishes late": {**stop(FAILS, "NodeFailedElsewhere"), "being ended": WAS_CUT},
     "evaluates": {
         "being ended": situation(FAILS, engine=WAS_REFUSED),
@@ -265,7 +317,10 @@ TASK_CELLS = {
         "it was": situation("-", ON, engine=CHOSEN),
         "its pod is gone": situation("Evaluating; itself told NodeFault", exists=False),
     },
-    "evaluated": {"": situation(f"WaitingForSchedule; {PICKS}"), "too late": situation("-", engine=WAS_REFUSED)},
+    "evaluated": {
+        "": situation(f"WaitingForSchedule; {PICKS}"),
+        "too late": situation("-", engine=WAS_REFUSED),
+    },
     "stops": {"": situation(f"delete pods; {FAILS}"), "its pod's end was refused": WAS_CUT},
     "is cut": {"": situation(CUT_OFF)},
     "is ended": {"": situation(f"delete pods; {CUT_OFF}"), "its pod's end was refused": WAS_ENDED},
@@ -276,7 +331,9 @@ TASK_CELLS = {
     "is stopped": stop(FAILS, "{passed on}"),
     "runs on": {
         "its pod is there": situation(f"WaitingForChild; {DEADLINE}"),
-        "it is not": situation(f"create configmaps; create pods; WaitingForChild; {DEADLINE}", exists=False),
+        "it is not": situation(
+            f"create configmaps; create pods; WaitingForChild; {DEADLINE}", exists=False
+        ),
         "cut off": WAS_CUT,
     },
     "looks on": {"": situation(f"{LOOKS}; {DEADLINE}"), "cut off": WAS_CUT, "ended": WAS_ENDED},
@@ -286,7 +343,9 @@ TASK_CELLS = {
         "its pod is gone": situation(f"itself told NodeFault; {DEADLINE}", exists=False),
         "cut off": WAS_CUT,
         "one is on": situation(DEADLINE, DONE, ON, engine=CHOSEN),
-        "all over": situation(f"itself told ChildNodeSucceed; {DEADLINE}", DONE, DONE, engine=CHOSEN),
+        "all over": situation(
+            f"itself told ChildNodeSucceed; {DEADLINE}", DONE, DONE, engine=CHOSEN
+        ),
         "being ended": situation("b told NodeAborted", DONE, ON, engine={**CHOSEN, **ABORTED}),
     },
 }
@@ -321,7 +380,10 @@ def check_cells(*, aborts=False, continuous=False):
         **refused(NO_MORE),
         "held": {"": situation(f"{NO_MORE}; {SUCCEEDS}"), **aborted},
         "failed": {"": situation(fails), **aborted},
-        "vanishes": {"": situation(f"{NO_MORE}; {FAILS}"), "as it should": situation(SUCCEEDS, exists=False, engine=CLEANING)},
+        "vanishes": {
+            "": situation(f"{NO_MORE}; {FAILS}"),
+            "as it should": situation(SUCCEEDS, exists=False, engine=CLEANING),
+        },
         "late": {"": situation(late)},
         "too late": {"": situation(f"{NO_MORE}; {late}"), **aborted, **has_result},
         "is cut": {"": situation(cut_off)},
@@ -335,7 +397,9 @@ def check_cells(*, aborts=False, continuous=False):
             "it is there": situation(DEADLINE),
             "it is not": situation(f"create statuschecks; {DEADLINE}", exists=False),
             "it was made": situation(DEADLINE, engine={"made": True}),
-            "somebody has removed it": situation(f"itself told NodeFault; {DEADLINE}", exists=False, engine={"made": True}),
+            "somebody has removed it": situation(
+                f"itself told NodeFault; {DEADLINE}", exists=False, engine={"made": True}
+            ),
             "it was being removed": situation(f"{NO_MORE}; {SUCCEEDS}", engine=CLEANING),
         },
     }
@@ -357,7 +421,9 @@ WORKFLOW_CELLS = {
     "breaks": {
         "": situation("top told NodeFailedElsewhere", ON),
         "its entry is over": situation("Failed", DONE),
-        "an exit handler is left": situation("made bye; Running; bye told NodeCreated", DONE, exit="bye"),
+        "an exit handler is left": situation(
+            "made bye; Running; bye told NodeCreated", DONE, exit="bye"
+        ),
         "its exit handler is on": situation("-", DONE, ON, exit="bye"),
         "its exit handler is over": situation("Failed", DONE, DONE, exit="bye"),
     },
@@ -365,7 +431,9 @@ WORKFLOW_CELLS = {
         "": situation("Succeed", DONE),
         "its entry has failed": situation("Failed", BAD),
         "aborted": situation("Failed", DONE, aborted=True),
-        "an exit handler is left": situation("made bye; Running; bye told NodeCreated", BAD, exit="bye"),
+        "an exit handler is left": situation(
+            "made bye; Running; bye told NodeCreated", BAD, exit="bye"
+        ),
         "its exit handler is on": situation("-", DONE, ON, exit="bye"),
         "its exit handler is over": situation("Succeed", DONE, DONE, exit="bye"),
         "its exit handler has failed": situation("Failed", DONE, BAD, exit="bye"),
@@ -376,6 +444,8 @@ WORKFLOW_CELLS = {
         "its entry is over": situation("itself told ChildNodeSucceed", DONE),
         "its entry has failed": situation("itself told ChildNodeFailed", BAD),
         "it was aborted": situation("top told NodeAborted", ON, aborted=True),
-        "its exit handler runs after an abort": situation("itself told ChildNodeFailed", BAD, ON, exit="bye", aborted=True),
+        "its exit handler runs after an abort": situation(
+            "itself told ChildNodeFailed", BAD, ON, exit="bye", aborted=True
+        ),
     },
 }

@@ -1,8 +1,8 @@
-"""One cell of a table, played: a node stands in the API in a phase and a situation, an event comes, and what follows is told.
+"""One cell of a table, played: a node stands in the API in a phase and a situation, an event comes,
+and what follows is told.
 
-What follows is said in a few words: the phases that the node goes through, who is told what, what is told later and when,
-and what is made and removed.
-"""
+What follows is said in a few words: the phases that the node goes through, who is told what, what
+is told later and when, and what is made and removed."""
 
 from __future__ import annotations
 
@@ -25,17 +25,27 @@ from pytest_kscen.workflow.engine.trees import ROOT
 from pytest_kscen.workflow.engine.triggers import OperableTrigger
 from pytest_kscen.workflow.tables.machine import Event, Happening
 
-CHECK = {"mode": "Synchronous", "type": "HTTP", "http": {"url": "http://here", "criteria": {"statusCode": "200"}}}
+CHECK = {
+    "mode": "Synchronous",
+    "type": "HTTP",
+    "http": {"url": "http://here", "criteria": {"statusCode": "200"}},
+}
 SUBJECTS = {
     "Serial": template("it", "Serial", children=["a", "b"], deadline="100s"),
     "Parallel": template("it", "Parallel", children=["a", "b"], deadline="100s"),
     "Suspend": suspend("it", "100s"),
     "Chaos": partition("it", "100s"),
-    "Schedule": template("it", "Schedule", deadline="100s", schedule={"schedule": "@every 1m", "type": "PodChaos"}),
+    "Schedule": template(
+        "it", "Schedule", deadline="100s", schedule={"schedule": "@every 1m", "type": "PodChaos"}
+    ),
     "Task": task("it", ("a", "exitCode == 0"), ("b", ""), deadline="100s"),
     "StatusCheck": template("it", "StatusCheck", statusCheck=CHECK, deadline="100s"),
-    "aborting StatusCheck": template("it", "StatusCheck", statusCheck=CHECK, deadline="100s", abortWithStatusCheck=True),
-    "continuous StatusCheck": template("it", "StatusCheck", statusCheck={**CHECK, "mode": "Continuous"}, deadline="100s"),
+    "aborting StatusCheck": template(
+        "it", "StatusCheck", statusCheck=CHECK, deadline="100s", abortWithStatusCheck=True
+    ),
+    "continuous StatusCheck": template(
+        "it", "StatusCheck", statusCheck={**CHECK, "mode": "Continuous"}, deadline="100s"
+    ),
 }
 MADE = {"Chaos": KINDS["NetworkChaos"].resource, "Schedule": SHIPPED.schedules, "Task": PODS}
 UNSEEN = {"workflownodes", "workflows", "events"}
@@ -72,15 +82,33 @@ class Cells:
         theatre.journal.follow(self.entries.append)
 
     def play(
-        self, machine, phase, event, *, children=(), exists=True, engine=None, held=False, aborted=False, exit="", waiting=None
+        self,
+        machine,
+        phase,
+        event,
+        *,
+        children=(),
+        exists=True,
+        engine=None,
+        held=False,
+        aborted=False,
+        exit="",
+        waiting=None,
     ):
-        """`children` are the phases of those that were made, in order; `engine` is what the engine has written beside.
+        """`children` are the phases of those that were made, in order; `engine` is what the engine
+        has written beside.
 
-        `held` says that its chaos was in effect; `waiting` is what has happened to it too, and comes next.
-        """
+        `held` says that its chaos was in effect; `waiting` is what has happened to it too, and
+        comes next."""
         self.theatre.runner.advance(1)
-        subject = self._workflow(phase, children, aborted=aborted, exit=exit) if machine == "Workflow" else None
-        subject = subject or self._node(machine, phase, children, engine or {}, exists=exists, held=held)
+        subject = (
+            self._workflow(phase, children, aborted=aborted, exit=exit)
+            if machine == "Workflow"
+            else None
+        )
+        subject = subject or self._node(
+            machine, phase, children, engine or {}, exists=exists, held=held
+        )
         self.entries.clear()
         if waiting:
             subject.trigger.notify(Event(subject.tree.key, subject.name, waiting))
@@ -91,10 +119,22 @@ class Cells:
 
     def _plant(self, *, exit="", aborted=False, phase="Running", machine="Suspend"):
         number = next(self.numbers)
-        templates = [template("top", "Parallel", children=["it"]), SUBJECTS[machine], suspend("a"), suspend("b"), suspend("bye")]
-        workflow = self.theatre.put_on("top", *templates, name=f"w{number}", **({"onExit": exit} if exit else {}))
+        templates = [
+            template("top", "Parallel", children=["it"]),
+            SUBJECTS[machine],
+            suspend("a"),
+            suspend("b"),
+            suspend("bye"),
+        ]
+        workflow = self.theatre.put_on(
+            "top", *templates, name=f"w{number}", **({"onExit": exit} if exit else {})
+        )
         conditions = [{"type": "Aborted", "status": "True", "reason": ""}] if aborted else []
-        status = {"phase": phase, "conditions": conditions, "startTime": timestamp_of(self.theatre.clock.now())}
+        status = {
+            "phase": phase,
+            "conditions": conditions,
+            "startTime": timestamp_of(self.theatre.clock.now()),
+        }
         workflow = self._status(SHIPPED.workflows, workflow, status)
         actor = self.theatre.actor()
         repository = Repository(actor, SHIPPED)
@@ -105,12 +145,21 @@ class Cells:
         turns = Turns(repository, trigger, voice, hands, hypotheses, remains=remains)
         tree = repository.plant(workflow)
         tree.definition = Definition.of(workflow["spec"])
-        return SimpleNamespace(number=number, repository=repository, trigger=trigger, turns=turns, tree=tree, workflow=workflow)
+        return SimpleNamespace(
+            number=number,
+            repository=repository,
+            trigger=trigger,
+            turns=turns,
+            tree=tree,
+            workflow=workflow,
+        )
 
     def _workflow(self, phase, children, *, aborted, exit):
         planted = self._plant(phase=phase, exit=exit, aborted=aborted)
         for name, child in zip(("top", "bye"), children, strict=False):
-            planted.tree.root.children.append(self._graft(planted, name, ROOT, planted.workflow, child).name)
+            planted.tree.root.children.append(
+                self._graft(planted, name, ROOT, planted.workflow, child).name
+            )
         planted.name = ROOT
         return planted
 
@@ -119,26 +168,64 @@ class Cells:
         top = self._graft(planted, "top", ROOT, planted.workflow, "WaitingForChild")
         planted.tree.root.children.append(top.name)
         now = self.theatre.clock.now()
-        body = {key: value for key, value in SUBJECTS[machine].items() if key not in ("name", "templateType", "deadline")}
+        body = {
+            key: value
+            for key, value in SUBJECTS[machine].items()
+            if key not in ("name", "templateType", "deadline")
+        }
         names = [f"{name}-{planted.number}" for name in ("a", "b")[: len(children)]]
         shown = [{"name": name} for name in names]
-        status = {"engine": {"heldUntil": timestamp_of(now + 40, micro=True), **engine}, "finishedChildren": shown}
-        status["engine"] = {name: value for name, value in status["engine"].items() if value is not None}
-        status["conditions"] = [{"type": CHAOS_INJECTED, "status": "True", "reason": ""}] if held else []
+        status = {
+            "engine": {"heldUntil": timestamp_of(now + 40, micro=True), **engine},
+            "finishedChildren": shown,
+        }
+        status["engine"] = {
+            name: value for name, value in status["engine"].items() if value is not None
+        }
+        status["conditions"] = (
+            [{"type": CHAOS_INJECTED, "status": "True", "reason": ""}] if held else []
+        )
         it = self._graft(
-            planted, "it", top.name, top.obj, phase, kind=SUBJECTS[machine]["templateType"], status=status, deadline=100, **body
+            planted,
+            "it",
+            top.name,
+            top.obj,
+            phase,
+            kind=SUBJECTS[machine]["templateType"],
+            status=status,
+            deadline=100,
+            **body,
         )
         top.children.append(it.name)
         for name, child in zip(("a", "b"), children, strict=False):
             self._graft(planted, name, it.name, it.obj, child)
-        if phase not in ("Init", "Succeed", "Failed") and exists and machine.split()[-1] in (*MADE, "StatusCheck"):
+        if (
+            phase not in ("Init", "Succeed", "Failed")
+            and exists
+            and machine.split()[-1] in (*MADE, "StatusCheck")
+        ):
             self._make(planted, it, machine)
         planted.name = it.name
         return planted
 
-    def _graft(self, planted, name, parent, owner, phase, *, kind="Suspend", status=None, deadline=10, **spec):
+    def _graft(
+        self,
+        planted,
+        name,
+        parent,
+        owner,
+        phase,
+        *,
+        kind="Suspend",
+        status=None,
+        deadline=10,
+        **spec,
+    ):
         number, now = planted.number, self.theatre.clock.now()
-        times = {"startTime": timestamp_of(now, micro=True), "deadline": timestamp_of(now + deadline, micro=True)}
+        times = {
+            "startTime": timestamp_of(now, micro=True),
+            "deadline": timestamp_of(now + deadline, micro=True),
+        }
         metadata = {
             "name": f"{name}-{number}",
             "namespace": "default",
@@ -146,7 +233,13 @@ class Cells:
             "annotations": {PARENT: parent},
             "ownerReferences": [owner_reference(owner)],
         }
-        spec = {"templateName": name, "workflowName": planted.tree.key.name, "type": kind, **times, **spec}
+        spec = {
+            "templateName": name,
+            "workflowName": planted.tree.key.name,
+            "type": kind,
+            **times,
+            **spec,
+        }
         made = self.theatre.create(SHIPPED.nodes, {"metadata": metadata, "spec": spec})
         made = self._status(SHIPPED.nodes, made, {"phase": phase, **(status or {})})
         return planted.repository.graft(planted.tree, made)
@@ -154,10 +247,19 @@ class Cells:
     def _make(self, planted, it, machine):
         hands, tree = planted.turns.hands, planted.tree
         resource = MADE.get(machine, SHIPPED.status_checks)
-        body = {"spec": it.template.chaos} if machine == "Chaos" else {"spec": it.template.body.get("schedule") or CHECK}
+        body = (
+            {"spec": it.template.chaos}
+            if machine == "Chaos"
+            else {"spec": it.template.body.get("schedule") or CHECK}
+        )
         if machine == "Task":
             self.theatre.call(hands.playground.create(CONFIG_MAPS, tree, it, {"data": {}}))
-            body = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}]}}
+            body = {
+                "spec": {
+                    "restartPolicy": "Never",
+                    "containers": [{"name": "main", "image": "busybox"}],
+                }
+            }
         made = self.theatre.call(hands.playground.create(resource, tree, it, body))
         if machine == "Task":
             ended = {"name": "main", "state": {"terminated": {"exitCode": 0}}}
@@ -166,7 +268,9 @@ class Cells:
 
     def _status(self, resource, obj, status):
         name, api = obj["metadata"]["name"], self.theatre.api
-        return self.theatre.call(api.patch(resource, name, {"status": status}, "default", subresource="status"))
+        return self.theatre.call(
+            api.patch(resource, name, {"status": status}, "default", subresource="status")
+        )
 
     # --- after ---
 
@@ -177,17 +281,27 @@ class Cells:
                 yield f"made {data['template']}"
             elif entry.what in {"workflow-node", "workflow-phase"}:
                 yield data["phase"]
-            elif entry.what == "wrote" and (resource := data["resource"].split(".")[0]) not in UNSEEN:
+            elif (
+                entry.what == "wrote" and (resource := data["resource"].split(".")[0]) not in UNSEEN
+            ):
                 yield f"{data['verb']} {resource}"
-            elif entry.what == "wrote" and data["resource"].startswith("workflows.") and "subresource" not in data:
+            elif (
+                entry.what == "wrote"
+                and data["resource"].startswith("workflows.")
+                and "subresource" not in data
+            ):
                 yield "aborted the workflow"
         told = list(self._told(subject))
         yield from told
         yield from self._later(subject)
         node = subject.tree.node(subject.name)
         if node.is_unsaved:
-            assert told == [f"itself told {Happening.PICK}"], "what comes of that is written, and the phase with it"
-            self.theatre.call(subject.turns.take(Event(subject.tree.key, subject.name, Happening.PICK)))
+            assert told == [f"itself told {Happening.PICK}"], (
+                "what comes of that is written, and the phase with it"
+            )
+            self.theatre.call(
+                subject.turns.take(Event(subject.tree.key, subject.name, Happening.PICK))
+            )
         assert not node.is_unsaved
         assert self.theatre.call(self._as_the_api_has_it(subject)) == node.phase
 

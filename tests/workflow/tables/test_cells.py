@@ -1,4 +1,6 @@
-"""Each cell of each state machine does what its table says, in each situation in which a node may be; empty cells do nothing."""
+"""Each cell of each state machine does what its table says, in each situation in which a node
+may be; empty cells do nothing.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,16 @@ TABLES = {
     "Schedule": (tables.CHAOS, matrices.CHAOS, matrices.chaos_cells("schedules")),
     "Task": (tables.TASK, matrices.TASK, matrices.TASK_CELLS),
     "StatusCheck": (tables.STATUS_CHECK, matrices.STATUS_CHECK, matrices.check_cells()),
-    "aborting StatusCheck": (tables.STATUS_CHECK, matrices.STATUS_CHECK, matrices.check_cells(aborts=True)),
-    "continuous StatusCheck": (tables.STATUS_CHECK, matrices.STATUS_CHECK, matrices.check_cells(continuous=True)),
+    "aborting StatusCheck": (
+        tables.STATUS_CHECK,
+        matrices.STATUS_CHECK,
+        matrices.check_cells(aborts=True),
+    ),
+    "continuous StatusCheck": (
+        tables.STATUS_CHECK,
+        matrices.STATUS_CHECK,
+        matrices.check_cells(continuous=True),
+    ),
     "Workflow": (tables.WORKFLOW, matrices.WORKFLOW, matrices.WORKFLOW_CELLS),
 }
 IN_EMPTY_CELLS = {"": ("-", {})}
@@ -35,8 +45,16 @@ def played():
     for name, (machine, matrix, cells) in TABLES.items():
         written = dict(rows(matrix))
         for happening in Happening:
-            for phase, word in zip(machine.phases, written.get(happening, ["-"] * len(machine.phases)), strict=True):
-                yield pytest.param(name, happening, phase, cells.get(word, IN_EMPTY_CELLS), id=f"{name}-{happening}-{phase}")
+            for phase, word in zip(
+                machine.phases, written.get(happening, ["-"] * len(machine.phases)), strict=True
+            ):
+                yield pytest.param(
+                    name,
+                    happening,
+                    phase,
+                    cells.get(word, IN_EMPTY_CELLS),
+                    id=f"{name}-{happening}-{phase}",
+                )
 
 
 @pytest.fixture(scope="module")
@@ -49,19 +67,32 @@ def cells():
 @pytest.mark.parametrize(("name", "happening", "phase", "situations"), list(played()))
 def test_a_cell(cells, name, happening, phase, situations):
     passed_on = PASSED_ON.get(happening)
-    expected = {words: follows.replace("{passed on}", passed_on or "") for words, (follows, _) in situations.items()}
-    assert {words: cells.play(name, phase, happening, **state) for words, (_, state) in situations.items()} == expected
+    expected = {
+        words: follows.replace("{passed on}", passed_on or "")
+        for words, (follows, _) in situations.items()
+    }
+    assert {
+        words: cells.play(name, phase, happening, **state)
+        for words, (_, state) in situations.items()
+    } == expected
 
 
 def test_a_phase_that_something_else_may_end_is_written_at_once(cells):
     wrote = []
-    cells.theatre.journal.follow(lambda entry: wrote.append(entry.data) if entry.what == "wrote" else None)
+    cells.theatre.journal.follow(
+        lambda entry: wrote.append(entry.data) if entry.what == "wrote" else None
+    )
 
     def phases_written(**state):
         wrote.clear()
-        cells.play("Serial", "WaitingForChild", Happening.CHILD_SUCCEED, children=("Succeed",), **state)
+        cells.play(
+            "Serial", "WaitingForChild", Happening.CHILD_SUCCEED, children=("Succeed",), **state
+        )
         return [
-            phase for data in wrote if (phase := (data.get("body") or {}).get("status", {}).get("phase")) and "it" in data["name"]
+            phase
+            for data in wrote
+            if (phase := (data.get("body") or {}).get("status", {}).get("phase"))
+            and "it" in data["name"]
         ]
 
     assert phases_written() == [], "it waits for a child again"
@@ -78,4 +109,6 @@ def test_no_cell_is_left_out(name):
         if word != "-"
     }
     assert set(written.values()) <= set(cells)
-    assert set(written) == {(happening, phase) for happening, row in machine.rows.items() for phase in row}
+    assert set(written) == {
+        (happening, phase) for happening, row in machine.rows.items() for phase in row
+    }

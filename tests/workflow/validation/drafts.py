@@ -24,7 +24,12 @@ def schedule(**spec):
         "apiVersion": "chaos-mesh.org/v1alpha1",
         "kind": "Schedule",
         "metadata": {"name": "s"},
-        "spec": {"schedule": "@every 1h", "type": "PodChaos", "podChaos": {"action": "pod-kill", **PODS}, **spec},
+        "spec": {
+            "schedule": "@every 1h",
+            "type": "PodChaos",
+            "podChaos": {"action": "pod-kill", **PODS},
+            **spec,
+        },
     }
 
 
@@ -42,9 +47,18 @@ def parallel(name, *children, **more):
 
 def task(name, *branches, **more):
     """Branches are pairs of a target and an expression."""
-    listed = [{"target": target, **({"expression": expression} if expression else {})} for target, expression in branches]
+    listed = [
+        {"target": target, **({"expression": expression} if expression else {})}
+        for target, expression in branches
+    ]
     body = {"container": {"name": "main", "image": "busybox"}}
-    return {"name": name, "templateType": "Task", "task": body, "conditionalBranches": listed, **more}
+    return {
+        "name": name,
+        "templateType": "Task",
+        "task": body,
+        "conditionalBranches": listed,
+        **more,
+    }
 
 
 def chaos(kind, *, name="hurt", deadline="1m", **spec):
@@ -53,7 +67,11 @@ def chaos(kind, *, name="hurt", deadline="1m", **spec):
 
 def status_check(name="check", **body):
     asked = {"url": "http://a.b/c", "criteria": {"statusCode": "200"}}
-    return {"name": name, "templateType": "StatusCheck", "statusCheck": {"type": "HTTP", "http": asked, **body}}
+    return {
+        "name": name,
+        "templateType": "StatusCheck",
+        "statusCheck": {"type": "HTTP", "http": asked, **body},
+    }
 
 
 def without(template, *names):

@@ -1,4 +1,6 @@
-"""Each rule about a workflow: what breaks it is told where it stands, and what does not is let through."""
+"""Each rule about a workflow: what breaks it is told where it stands, and what does not is let
+through.
+"""
 
 from __future__ import annotations
 
@@ -24,43 +26,93 @@ from tests.workflow.validation.drafts import (
 )
 
 KILL = chaos("PodChaos", name="kill", deadline="20s", action="pod-kill", **PODS)
-PROBE = {"name": "up", "when": "Start", "http": {"url": "http://a", "criteria": {"statusCode": "200"}}}
-CRON = {"apiVersion": "workflow.kscen.io/v1alpha1", "kind": "CronWorkflow", "metadata": {"name": "c"}}
+PROBE = {
+    "name": "up",
+    "when": "Start",
+    "http": {"url": "http://a", "criteria": {"statusCode": "200"}},
+}
+CRON = {
+    "apiVersion": "workflow.kscen.io/v1alpha1",
+    "kind": "CronWorkflow",
+    "metadata": {"name": "c"},
+}
 LEAVES = [suspend(), KILL]
 GOOD = {
     "the least": workflow(suspend()),
-    "nested": workflow(serial("a", "b", "pause", deadline="1h"), parallel("b", "pause", "kill"), *LEAVES),
+    "nested": workflow(
+        serial("a", "b", "pause", deadline="1h"), parallel("b", "pause", "kill"), *LEAVES
+    ),
     "a child not as long as its parent": workflow(serial("a", "pause", deadline="2s"), suspend()),
-    "a loop through a branch": workflow(serial("a", "ask"), task("ask", ("a", "exitCode != 0"), ("pause", "")), suspend()),
+    "a loop through a branch": workflow(
+        serial("a", "ask"), task("ask", ("a", "exitCode != 0"), ("pause", "")), suspend()
+    ),
     "a name of 57 characters": workflow({**KILL, "name": "k" * 57}),
     "a Suspend with a longer name": workflow(suspend("s" * 100)),
-    "empty blocks of another type": workflow({**suspend(), "children": [], "task": None, "conditionalBranches": None}),
+    "empty blocks of another type": workflow(
+        {**suspend(), "children": [], "task": None, "conditionalBranches": None}
+    ),
     "the design document's duration": workflow({**without(KILL, "deadline"), "duration": "20s"}),
-    "its duration in the block": workflow({**without(KILL, "deadline"), "podChaos": {**KILL["podChaos"], "duration": "20s"}}),
+    "its duration in the block": workflow(
+        {**without(KILL, "deadline"), "podChaos": {**KILL["podChaos"], "duration": "20s"}}
+    ),
     "both agree": workflow({**KILL, "duration": "0.33333m", "deadline": "19.9998s"}),
     "a status check": workflow(status_check()),
-    "a continuous one": workflow({**status_check(mode="Continuous"), "deadline": "1m", "abortWithStatusCheck": True}),
-    "a range of codes": workflow(status_check(http={"url": "https://a:8", "criteria": {"statusCode": "200-399"}})),
+    "a continuous one": workflow(
+        {**status_check(mode="Continuous"), "deadline": "1m", "abortWithStatusCheck": True}
+    ),
+    "a range of codes": workflow(
+        status_check(http={"url": "https://a:8", "criteria": {"statusCode": "200-399"}})
+    ),
     "a Schedule inside": workflow(
-        {"name": "s", "templateType": "Schedule", "deadline": "1m", "schedule": schedule()["spec"] | {"concurrencyPolicy": "Allow"}}
+        {
+            "name": "s",
+            "templateType": "Schedule",
+            "deadline": "1m",
+            "schedule": schedule()["spec"] | {"concurrencyPolicy": "Allow"},
+        }
     ),
     "what is ours": workflow(
-        {**suspend(), "retry": {"limit": 3, "backoff": {"duration": "5s", "factor": 2, "maxDuration": "1m"}}, "probes": [PROBE]},
+        {
+            **suspend(),
+            "retry": {"limit": 3, "backoff": {"duration": "5s", "factor": 2, "maxDuration": "1m"}},
+            "probes": [PROBE],
+        },
         suspend("end"),
         onExit="end",
         probes=[PROBE],
-        parameters=[{"name": "length", "value": "5s", "paths": ["templates[pause].deadline", "templates[1].deadline"]}],
+        parameters=[
+            {
+                "name": "length",
+                "value": "5s",
+                "paths": ["templates[pause].deadline", "templates[1].deadline"],
+            }
+        ],
     ),
     "a parameter that mends": workflow(
-        suspend(deadline="?"), parameters=[{"name": "l", "value": "5s", "paths": ["templates[0].deadline"]}]
+        suspend(deadline="?"),
+        parameters=[{"name": "l", "value": "5s", "paths": ["templates[0].deadline"]}],
     ),
     "a generated name": {**workflow(suspend()), "metadata": {"generateName": "w-"}},
-    "two hundred levels": workflow(*(serial(f"s{n}", f"s{n + 1}") for n in range(199)), suspend("s199")),
+    "two hundred levels": workflow(
+        *(serial(f"s{n}", f"s{n + 1}") for n in range(199)), suspend("s199")
+    ),
     "many children": workflow(parallel("p", *["pause"] * 9_999), suspend()),
-    "a Schedule": schedule(schedule="*/5 0 1 * * *", startingDeadlineSeconds=10, historyLimit=1, concurrencyPolicy="Allow"),
-    "a Schedule of workflows": schedule(type="Workflow", workflow=workflow(suspend())["spec"], podChaos=None),
-    "a CronWorkflow": {**CRON, "spec": {"schedule": "@daily", "workflow": workflow(suspend())["spec"]}},
-    "a Schedule of chaos that lasts": schedule(podChaos={"action": "pod-failure", **PODS, "duration": "1m"}),
+    "a Schedule": schedule(
+        schedule="*/5 0 1 * * *",
+        startingDeadlineSeconds=10,
+        historyLimit=1,
+        concurrencyPolicy="Allow",
+    ),
+    "a Schedule of workflows": schedule(
+        type="Workflow", workflow=workflow(suspend())["spec"], podChaos=None
+    ),
+    "a CronWorkflow": {
+        **CRON,
+        "spec": {"schedule": "@daily", "workflow": workflow(suspend())["spec"]},
+    },
+    "a Schedule of chaos that lasts": schedule(
+        podChaos={"action": "pod-failure", **PODS, "duration": "1m"}
+    ),
 }
 
 
@@ -82,15 +134,30 @@ def of(name, value, **more):
 
 BAD = [
     # the object
-    ([1], "[1] is no object: one begins with apiVersion: chaos-mesh.org/v1alpha1 and kind: Workflow"),
+    (
+        [1],
+        "[1] is no object: one begins with apiVersion: chaos-mesh.org/v1alpha1 and kind: Workflow",
+    ),
     (
         changed(GOOD["the least"], kind="Workflo"),
-        "kind: the kind is 'Workflo': it is none of Workflow, Schedule, CronWorkflow (did you mean 'Workflow'?)",
+        (
+            "kind: the kind is 'Workflo': it is none of Workflow, Schedule, CronWorkflow "
+            "(did you mean 'Workflow'?)"
+        ),
     ),
-    (changed(GOOD["the least"], apiVersion="v1"), "apiVersion: the apiVersion is 'v1': it has to be chaos-mesh.org/v1alpha1 or"),
+    (
+        changed(GOOD["the least"], apiVersion="v1"),
+        "apiVersion: the apiVersion is 'v1': it has to be chaos-mesh.org/v1alpha1 or",
+    ),
     (changed(GOOD["the least"], metadata=None), "metadata: metadata.name is missing"),
-    (changed(GOOD["the least"], metadata={"name": "W"}), "metadata.name: 'W' is no name: a lowercase RFC 1123 subdomain"),
-    (changed(GOOD["the least"], metadata={"name": "w" * 64}), "metadata.name: the name has 64 characters, 63 is the most"),
+    (
+        changed(GOOD["the least"], metadata={"name": "W"}),
+        "metadata.name: 'W' is no name: a lowercase RFC 1123 subdomain",
+    ),
+    (
+        changed(GOOD["the least"], metadata={"name": "w" * 64}),
+        "metadata.name: the name has 64 characters, 63 is the most",
+    ),
     (changed(GOOD["the least"], spec=None), "spec: spec is missing"),
     (changed(GOOD["the least"], spec=[]), "spec: [] is no spec"),
     (of("retry", {"limit": 2**70}), "it cannot be written as JSON: "),
@@ -99,39 +166,86 @@ BAD = [
         {**CRON, "apiVersion": "chaos-mesh.org/v1alpha1"},
         "apiVersion: the apiVersion is 'chaos-mesh.org/v1alpha1': it has to be wor",
     ),
-    ({**CRON, "spec": {"schedule": "daily"}}, "spec: workflow is missing", "spec.schedule: 'daily' is no schedule: "),
-    ({**CRON, "spec": {"schedule": "@daily", "workflow": {"entry": "a"}}}, "spec.workflow.templates: there are no templates"),
+    (
+        {**CRON, "spec": {"schedule": "daily"}},
+        "spec: workflow is missing",
+        "spec.schedule: 'daily' is no schedule: ",
+    ),
+    (
+        {**CRON, "spec": {"schedule": "@daily", "workflow": {"entry": "a"}}},
+        "spec.workflow.templates: there are no templates",
+    ),
     # the spec
-    (workflow(suspend(), entry=""), "spec.entry: entry is missing: it names the template with which the workflow begins"),
-    (workflow(suspend(), entry="paus"), "spec.entry: there is no template 'paus' (did you mean 'pause'?)"),
+    (
+        workflow(suspend(), entry=""),
+        "spec.entry: entry is missing: it names the template with which the workflow begins",
+    ),
+    (
+        workflow(suspend(), entry="paus"),
+        "spec.entry: there is no template 'paus' (did you mean 'pause'?)",
+    ),
     (workflow(entry="a"), "spec.templates: there are no templates"),
-    (workflow(suspend(), onExit="paus"), "spec.onExit: there is no template 'paus' (did you mean 'pause'?)"),
+    (
+        workflow(suspend(), onExit="paus"),
+        "spec.onExit: there is no template 'paus' (did you mean 'pause'?)",
+    ),
     (workflow(suspend(), templates={}), "spec.templates: {} is no list"),
     (workflow(suspend(), templates=["a"]), "spec.templates[0]: 'a' is no map with name"),
     (workflow(suspend(retry="a")), "retry: template 'pause': 'a' is no map with limit"),
-    (workflow(suspend(), suspend()), "spec.templates[1].name: template 'pause': there is a template 'pause' before it"),
+    (
+        workflow(suspend(), suspend()),
+        "spec.templates[1].name: template 'pause': there is a template 'pause' before it",
+    ),
     (workflow(suspend(), probes=[{}]), "spec.probes[0].name: name is missing"),
-    (workflow(suspend(), parameters=[{"name": "a", "paths": []}]), "spec.parameters[0]: value is missing"),
-    (workflow(suspend(), parameters=[{"name": "a", "value": "1s"}]), "spec.parameters[0]: paths is missing"),
+    (
+        workflow(suspend(), parameters=[{"name": "a", "paths": []}]),
+        "spec.parameters[0]: value is missing",
+    ),
+    (
+        workflow(suspend(), parameters=[{"name": "a", "value": "1s"}]),
+        "spec.parameters[0]: paths is missing",
+    ),
     *(
         (
             workflow(suspend(), parameters=[{"name": "a", "value": value, "paths": [path]}]),
             f"spec.parameters[0]: parameter 'a': {path}: ",
         )
-        for value, path in [("1s", "templates[paus].deadline"), ("1s", ".."), (1, "templates[pause].deadline")]
+        for value, path in [
+            ("1s", "templates[paus].deadline"),
+            ("1s", ".."),
+            (1, "templates[pause].deadline"),
+        ]
     ),
     (
-        workflow(suspend(), parameters=[{"name": "a", "value": "1", "paths": ["templates[pause].deadline"]}] * 2),
+        workflow(
+            suspend(),
+            parameters=[{"name": "a", "value": "1", "paths": ["templates[pause].deadline"]}] * 2,
+        ),
         "spec.parameters[1].name: there is a parameter 'a' before it",
         "spec.templates[0].deadline: template 'pause': '1' is no duration",
     ),
     # templates
     (workflow(without(suspend(), "name"), entry="a"), "spec.templates[0]: name is missing"),
-    (workflow(suspend("Pause")), "spec.templates[0].name: template 'Pause': 'Pause' is no name: a lowercase RFC 1123 subdomain"),
-    (workflow({**KILL, "name": "k" * 58}), "the name has 58 characters, 57 is the most: what a PodChaos makes is labelled"),
-    (workflow({**suspend(), "templateType": "Suspnd"}), "there is no templateType 'Suspnd': there are Serial, Parallel, Suspend"),
+    (
+        workflow(suspend("Pause")),
+        (
+            "spec.templates[0].name: template 'Pause': 'Pause' is no name: a lowercase RFC "
+            "1123 subdomain"
+        ),
+    ),
+    (
+        workflow({**KILL, "name": "k" * 58}),
+        "the name has 58 characters, 57 is the most: what a PodChaos makes is labelled",
+    ),
+    (
+        workflow({**suspend(), "templateType": "Suspnd"}),
+        "there is no templateType 'Suspnd': there are Serial, Parallel, Suspend",
+    ),
     (workflow({**suspend(), "templateType": "Suspnd"}), "(did you mean 'Suspend'?)"),
-    (workflow(without(suspend(), "templateType")), "spec.templates[0]: template 'pause': templateType is missing"),
+    (
+        workflow(without(suspend(), "templateType")),
+        "spec.templates[0]: template 'pause': templateType is missing",
+    ),
     (
         workflow(without(suspend(), "deadline")),
         "spec.templates[0]: template 'pause': deadline is missing: without it a Suspend lasts",
@@ -151,13 +265,22 @@ BAD = [
     ),
     (
         of("task", {"container": {}}),
-        "spec.templates[0].task: template 'pause': a Suspend has no task: it belongs into a template of the type Task",
+        (
+            "spec.templates[0].task: template 'pause': a Suspend has no task: it belongs "
+            "into a template of the type Task"
+        ),
     ),
     (
         of("children", ["pause"]),
-        "children: template 'pause': a Suspend has no children: it belongs into a template of the type Serial or Parallel",
+        (
+            "children: template 'pause': a Suspend has no children: it belongs into a "
+            "template of the type Serial or Parallel"
+        ),
     ),
-    (of("podChaos", {"mode": "one"}), "a Suspend has no podChaos: it belongs into a template of the type PodChaos"),
+    (
+        of("podChaos", {"mode": "one"}),
+        "a Suspend has no podChaos: it belongs into a template of the type PodChaos",
+    ),
     (
         workflow({**KILL, "timeChaos": {"mode": "one"}}),
         "timeChaos is a second chaos block: it belongs into a template of the type TimeChaos",
@@ -168,16 +291,25 @@ BAD = [
         "podChaos is a second chaos block",
         "deadline is missing: without it a FooChaos lasts for ever",
     ),
-    (workflow(without(KILL, "podChaos")), "template 'kill': podChaos is missing: a PodChaos is told there what to do"),
+    (
+        workflow(without(KILL, "podChaos")),
+        "template 'kill': podChaos is missing: a PodChaos is told there what to do",
+    ),
     (workflow(without(task("t"), "task")), "template 't': task is missing"),
-    (workflow({**task("t"), "task": {}}), "spec.templates[0].task: template 't': container is missing"),
+    (
+        workflow({**task("t"), "task": {}}),
+        "spec.templates[0].task: template 't': container is missing",
+    ),
     (
         workflow({**task("t"), "task": {"container": {"name": "A"}}}),
         "container: template 't': image is missing",
         "container.name: template 't': 'A' is no name",
     ),
     (workflow(without(status_check(), "statusCheck")), "template 'check': statusCheck is missing"),
-    (workflow({"name": "s", "templateType": "Schedule", "deadline": "1m"}), "template 's': schedule is missing"),
+    (
+        workflow({"name": "s", "templateType": "Schedule", "deadline": "1m"}),
+        "template 's': schedule is missing",
+    ),
     (
         of("retry", {"limit": -1, "backoff": {"factor": 0.5}}),
         "retry.limit: template 'pause': -1 is too small: 0 is the least",
@@ -190,13 +322,22 @@ BAD = [
     # how long chaos lasts
     (
         workflow(without(KILL, "deadline")),
-        "spec.templates[0]: template 'kill': deadline is missing: without it a PodChaos lasts for ever",
+        (
+            "spec.templates[0]: template 'kill': deadline is missing: without it a PodChaos "
+            "lasts for ever"
+        ),
     ),
     (
         workflow({**KILL, "podChaos": {**KILL["podChaos"], "duration": "30s"}}),
-        "podChaos.duration: template 'kill': deadline 20s and podChaos.duration 30s contradict each other",
+        (
+            "podChaos.duration: template 'kill': deadline 20s and podChaos.duration 30s "
+            "contradict each other"
+        ),
     ),
-    (workflow({**KILL, "duration": "30s"}), "duration: template 'kill': deadline 20s and duration 30s contradict each other"),
+    (
+        workflow({**KILL, "duration": "30s"}),
+        "duration: template 'kill': deadline 20s and duration 30s contradict each other",
+    ),
     (
         workflow(without(status_check(mode="Continuous"), "deadline")),
         "deadline is missing: without it a continuous StatusCheck lasts for ever",
@@ -208,16 +349,30 @@ BAD = [
     # the tree
     (
         workflow(serial("a", "pau"), suspend()),
-        "spec.templates[0].children[0]: template 'a': there is no template 'pau' (did you mean 'pause'?)",
+        (
+            "spec.templates[0].children[0]: template 'a': there is no template 'pau' (did "
+            "you mean 'pause'?)"
+        ),
     ),
     (
         workflow(task("a", ("pau", "")), suspend()),
-        "conditionalBranches[0].target: template 'a': there is no template 'pau' (did you mean 'pause'?)",
+        (
+            "conditionalBranches[0].target: template 'a': there is no template 'pau' (did "
+            "you mean 'pause'?)"
+        ),
     ),
-    (workflow(serial("a", "a")), "spec.templates[0].children[0]: template 'a': a → a goes round for ever"),
     (
-        workflow(serial("a", "pause", "b"), parallel("b", "c"), serial("c", "pause", "a"), suspend()),
-        "spec.templates[2].children[1]: template 'c': a → b → c → a goes round for ever, and nothing on the way may end it",
+        workflow(serial("a", "a")),
+        "spec.templates[0].children[0]: template 'a': a → a goes round for ever",
+    ),
+    (
+        workflow(
+            serial("a", "pause", "b"), parallel("b", "c"), serial("c", "pause", "a"), suspend()
+        ),
+        (
+            "spec.templates[2].children[1]: template 'c': a → b → c → a goes round for ever, "
+            "and nothing on the way may end it"
+        ),
     ),
     (workflow(suspend(), serial("x", "y"), serial("y", "x")), "x → y → x goes round for ever"),
     (
@@ -228,14 +383,23 @@ BAD = [
         workflow(*(serial(f"s{n}", *[f"s{n + 1}"] * 2) for n in range(100)), suspend("s100")),
         "the tree below it has more than 10,000 nodes",
     ),
-    (workflow(parallel("p", *["pause"] * 10_000), suspend()), "template 'p': the tree below it has more than 10,000 nodes"),
+    (
+        workflow(parallel("p", *["pause"] * 10_000), suspend()),
+        "template 'p': the tree below it has more than 10,000 nodes",
+    ),
     # expressions
     (
         workflow(task("a", ("pause", "exitCode ==")), suspend()),
         "conditionalBranches[0].expression: template 'a': expression 'exitCode =='",
     ),
-    (workflow(task("a", ("pause", "exitcode == 0")), suspend()), "there is no variable 'exitcode' (did you mean 'exitCode'?)"),
-    (workflow(task("a", ("pause", "exitCode + 1")), suspend()), "a branch needs a bool, and this is of kind int"),
+    (
+        workflow(task("a", ("pause", "exitcode == 0")), suspend()),
+        "there is no variable 'exitcode' (did you mean 'exitCode'?)",
+    ),
+    (
+        workflow(task("a", ("pause", "exitCode + 1")), suspend()),
+        "a branch needs a bool, and this is of kind int",
+    ),
     (workflow(task("a", ("pause", "__import__('os')")), suspend()), "template 'a': expression "),
     # status checks
     *(
@@ -249,7 +413,10 @@ BAD = [
             ("intervalSeconds", True, "True is no whole number"),
         ]
     ),
-    (workflow(status_check(http=None)), "spec.templates[0].statusCheck: template 'check': http is missing"),
+    (
+        workflow(status_check(http=None)),
+        "spec.templates[0].statusCheck: template 'check': http is missing",
+    ),
     *(
         (workflow(status_check(http={"url": "http://a", "criteria": {"statusCode": code}})), words)
         for code, words in [
@@ -260,7 +427,10 @@ BAD = [
         ]
     ),
     *(
-        (workflow(status_check(http={"url": url, "criteria": {"statusCode": "200"}})), f"{url!r} is no URL that can be asked")
+        (
+            workflow(status_check(http={"url": url, "criteria": {"statusCode": "200"}})),
+            f"{url!r} is no URL that can be asked",
+        )
         for url in [
             "a",
             "ftp://a",
@@ -269,18 +439,33 @@ BAD = [
             "http://[",
         ]
     ),
-    (workflow(status_check(http={"url": "http://a"})), "spec.templates[0].statusCheck.http: template 'check': criteria is missing"),
+    (
+        workflow(status_check(http={"url": "http://a"})),
+        "spec.templates[0].statusCheck.http: template 'check': criteria is missing",
+    ),
     # schedules
     (schedule(schedule="61 * * * *"), "spec.schedule: '61 * * * *' is no schedule: "),
     (schedule(schedule="@every soon"), "spec.schedule: '@every soon' is no schedule: "),
-    (schedule(schedule="0 0 30 2 *"), "spec.schedule: '0 0 30 2 *' never comes: there is no such day"),
+    (
+        schedule(schedule="0 0 30 2 *"),
+        "spec.schedule: '0 0 30 2 *' never comes: there is no such day",
+    ),
     (schedule(schedule=None), "spec: schedule is missing"),
-    (schedule(type="PodChoas"), "spec.type: there is no type 'PodChoas' to be scheduled: there are AWSChaos, "),
+    (
+        schedule(type="PodChoas"),
+        "spec.type: there is no type 'PodChoas' to be scheduled: there are AWSChaos, ",
+    ),
     (schedule(type="PodChoas"), "(did you mean 'PodChaos'?)"),
     (schedule(podChaos=None), "spec: podChaos is missing: it says what is made at each time"),
-    (schedule(concurrencyPolicy="Replace"), "spec.concurrencyPolicy: 'Replace' is none of Forbid, Allow"),
+    (
+        schedule(concurrencyPolicy="Replace"),
+        "spec.concurrencyPolicy: 'Replace' is none of Forbid, Allow",
+    ),
     (schedule(historyLimit=0), "spec.historyLimit: 0 is too small: 1 is the least"),
-    (schedule(startingDeadlineSeconds=-1), "spec.startingDeadlineSeconds: -1 is too small: 0 is the least"),
+    (
+        schedule(startingDeadlineSeconds=-1),
+        "spec.startingDeadlineSeconds: -1 is too small: 0 is the least",
+    ),
     (
         schedule(type="Workflow", workflow={"entry": "a", "templates": [suspend()]}, podChaos=None),
         "spec.workflow.entry: there is no template 'a'",
@@ -299,30 +484,70 @@ PROBE = {"name": "p", "when": "End"}
 ODD = [
     (
         of("deadlin", "1s"),
-        "spec.templates[0].deadlin: template 'pause': nothing is called 'deadlin' here (did you mean 'deadline'?): it is",
+        (
+            "spec.templates[0].deadlin: template 'pause': nothing is called 'deadlin' here "
+            "(did you mean 'deadline'?): it is"
+        ),
     ),
     (
-        workflow({"name": "foo", "templateType": "FooChaos", "duration": "1m", "fooChaos": {"a": 1}}),
-        "spec.templates[0].templateType: template 'foo': FooChaos is no kind of chaos that we know: it is handed to the cluster as",
+        workflow(
+            {"name": "foo", "templateType": "FooChaos", "duration": "1m", "fooChaos": {"a": 1}}
+        ),
+        (
+            "spec.templates[0].templateType: template 'foo': FooChaos is no kind of chaos "
+            "that we know: it is handed to the cluster as"
+        ),
     ),
-    (workflow({**KILL, "templateType": "PodsChaos", "podsChaos": {}, "podChaos": None}), "(did you mean 'PodChaos'?)"),
-    (workflow(suspend(), entri="a"), "spec.entri: nothing is called 'entri' here (did you mean 'entry'?): it is ignored"),
-    (changed(GOOD["the least"], spek=1), "spek: nothing is called 'spek' here (did you mean 'spec'?): it is ignored"),
-    (of("duration", "1s"), "duration: template 'pause': duration is ignored in a Suspend: write deadline"),
+    (
+        workflow({**KILL, "templateType": "PodsChaos", "podsChaos": {}, "podChaos": None}),
+        "(did you mean 'PodChaos'?)",
+    ),
+    (
+        workflow(suspend(), entri="a"),
+        "spec.entri: nothing is called 'entri' here (did you mean 'entry'?): it is ignored",
+    ),
+    (
+        changed(GOOD["the least"], spek=1),
+        "spek: nothing is called 'spek' here (did you mean 'spec'?): it is ignored",
+    ),
+    (
+        of("duration", "1s"),
+        "duration: template 'pause': duration is ignored in a Suspend: write deadline",
+    ),
     (of("abortWithStatusCheck", True), "abortWithStatusCheck is ignored in a Suspend"),
-    (of("statusCheck", {"type": "HTTP"}), "a Suspend has no statusCheck: it belongs into a template of the type StatusCheck"),
+    (
+        of("statusCheck", {"type": "HTTP"}),
+        "a Suspend has no statusCheck: it belongs into a template of the type StatusCheck",
+    ),
     (workflow(serial("a")), "template 'a': a Serial without children does nothing"),
     (
         workflow(suspend(), suspend("b")),
-        "spec.templates[1]: template 'b': nothing leads to it from the entry 'pause': it never runs",
+        (
+            "spec.templates[1]: template 'b': nothing leads to it from the entry 'pause': it "
+            "never runs"
+        ),
     ),
     (
         workflow(task("a", ("pause", "exitCode == '0'")), suspend()),
-        "spec.templates[0].conditionalBranches[0].expression: template 'a': expression \"exitCode == '0'\", column 10: an",
+        (
+            "spec.templates[0].conditionalBranches[0].expression: template 'a': expression "
+            "\"exitCode == '0'\", column 10: an"
+        ),
     ),
     (
-        workflow(suspend(), probes=[{**PROBE, "command": {"container": {"image": "busybox"}, "expression": "exitCode == '0'"}}]),
-        "spec.probes[0].command.expression: expression \"exitCode == '0'\", column 10: an int is never equal to a string",
+        workflow(
+            suspend(),
+            probes=[
+                {
+                    **PROBE,
+                    "command": {"container": {"image": "busybox"}, "expression": "exitCode == '0'"},
+                }
+            ],
+        ),
+        (
+            "spec.probes[0].command.expression: expression \"exitCode == '0'\", column 10: "
+            "an int is never equal to a string"
+        ),
     ),
     (
         workflow(serial("a", "pause", deadline="1m"), suspend(deadline="2m")),
@@ -330,18 +555,28 @@ ODD = [
     ),
     (
         workflow(serial("a", "pause", deadline="1m"), suspend(deadline="60s")),
-        "spec.templates[1].deadline: template 'pause': 1m is all that its parent 'a' has: it is cut off just as it ends",
+        (
+            "spec.templates[1].deadline: template 'pause': 1m is all that its parent 'a' "
+            "has: it is cut off just as it ends"
+        ),
     ),
     (
         workflow(serial("a", "kill", deadline="1m"), {**KILL, "deadline": "1m"}),
-        "template 'kill': 1m is all that its parent 'a' has: it counts from when it is in effect, so it is cut short",
+        (
+            "template 'kill': 1m is all that its parent 'a' has: it counts from when it is "
+            "in effect, so it is cut short"
+        ),
     ),
     (
         workflow(serial("a", "b", deadline="10s"), serial("b", "pause"), suspend(deadline="20s")),
         "spec.templates[2].deadline: template 'pause': 20s is longer than 'a' above it has: 10s",
     ),
     (
-        workflow(serial("a", "b", deadline="10s"), serial("b", "pause", deadline="30s"), suspend(deadline="20s")),
+        workflow(
+            serial("a", "b", deadline="10s"),
+            serial("b", "pause", deadline="30s"),
+            suspend(deadline="20s"),
+        ),
         "spec.templates[2].deadline: template 'pause': 20s is longer than 'a' above it has: 10s",
     ),
     (
@@ -352,12 +587,18 @@ ODD = [
         workflow(task("a", ("b", "")), serial("b", "a")),
         "a → b → a: every branch on the way is always taken: it goes round until a deadline",
     ),
-    (workflow(suspend(), onExit="pause"), "spec.onExit: onExit is the entry: everything runs twice"),
+    (
+        workflow(suspend(), onExit="pause"),
+        "spec.onExit: onExit is the entry: everything runs twice",
+    ),
     (
         schedule(podChaos={"action": "pod-failure", **PODS}),
         "spec.podChaos: duration is missing: the first one stays, and forbids every other",
     ),
-    (schedule(timeChaos={"mode": "one"}), "spec.timeChaos: timeChaos is ignored: the type is PodChaos"),
+    (
+        schedule(timeChaos={"mode": "one"}),
+        "spec.timeChaos: timeChaos is ignored: the type is PodChaos",
+    ),
 ]
 
 
@@ -375,8 +616,15 @@ def test_one_mistake_is_told_once():
 
 
 json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(["a", "1s", *TYPES]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(["a", "1s", *TYPES]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 KEYS = (
@@ -393,13 +641,25 @@ KEYS = (
 )
 templates = st.lists(st.dictionaries(st.sampled_from(KEYS), json, max_size=6) | json, max_size=4)
 specs = st.fixed_dictionaries(
-    {}, optional={"entry": json, "templates": templates | json, "parameters": json, "probes": json, "onExit": json}
+    {},
+    optional={
+        "entry": json,
+        "templates": templates | json,
+        "parameters": json,
+        "probes": json,
+        "onExit": json,
+    },
 )
 
 
 @given(spec=specs, head=st.sampled_from([workflow(suspend()), schedule()]), more=json)
 def test_whatever_an_object_holds_is_judged(spec, head, more):
-    for obj in (head | {"spec": spec}, head | {"spec": {**head["spec"], **spec}}, head | {"metadata": more}, more):
+    for obj in (
+        head | {"spec": spec},
+        head | {"spec": {**head["spec"], **spec}},
+        head | {"metadata": more},
+        more,
+    ):
         for fault in faults_of(obj):
             assert str(fault)
 
@@ -407,7 +667,9 @@ def test_whatever_an_object_holds_is_judged(spec, head, more):
 @st.composite
 def places(draw):
     """A good workflow in which something is something else."""
-    whole = copy.deepcopy(draw(st.sampled_from(list(GOOD.values())).filter(lambda one: len(str(one)) < 5000)))
+    whole = copy.deepcopy(
+        draw(st.sampled_from(list(GOOD.values())).filter(lambda one: len(str(one)) < 5000))
+    )
     here, steps = whole, draw(st.integers(1, 6))
     for _ in range(steps):
         keys = list(range(len(here))) if isinstance(here, list) else sorted(here)

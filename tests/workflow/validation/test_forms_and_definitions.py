@@ -1,4 +1,6 @@
-"""The forms that chaos is judged by have the shipped definitions' fields, each, and need what those need."""
+"""The forms that chaos is judged by have the shipped definitions' fields, each, and need what
+those need.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,24 @@ from pytest_kscen.objects.chaos_mesh import KINDS
 from pytest_kscen.objects.chaos_mesh_definitions import engine_definitions
 from pytest_kscen.workflow.validation.chaos_fields import BLOCKS
 
-(WORKFLOWS,) = (each for each in engine_definitions() if each["spec"]["names"]["kind"] == "Workflow")
-SPEC = WORKFLOWS["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+(WORKFLOWS,) = (
+    each for each in engine_definitions() if each["spec"]["names"]["kind"] == "Workflow"
+)
+SPEC = WORKFLOWS["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"][
+    "properties"
+]
 TEMPLATE = SPEC["templates"]["items"]["properties"]
 
 
 def inside(shape):
     """What a shape was put together from."""
-    return dict(zip(shape.__code__.co_freevars, (cell.cell_contents for cell in shape.__closure__ or ()), strict=True))
+    return dict(
+        zip(
+            shape.__code__.co_freevars,
+            (cell.cell_contents for cell in shape.__closure__ or ()),
+            strict=True,
+        )
+    )
 
 
 def differences(schema, shape, path):
@@ -29,7 +41,9 @@ def differences(schema, shape, path):
         for name in set(properties) & set(parts["fields"]):
             yield from differences(properties[name], parts["fields"][name], f"{path}.{name}")
     elif "of" in parts:
-        yield from differences(schema.get("items") or schema.get("additionalProperties"), parts["of"], f"{path}[]")
+        yield from differences(
+            schema.get("items") or schema.get("additionalProperties"), parts["of"], f"{path}[]"
+        )
     elif {"low", "high"} & set(parts) and schema.get("type") != "integer":
         yield f"{path} is {schema.get('type')} there and a whole number here"
 

@@ -1,4 +1,7 @@
-"""The chapters of the kit, one for each part of the API's contract. A chapter holds cases and nothing else."""
+"""The chapters of the kit, one for each part of the API's contract.
+
+A chapter holds cases and nothing else.
+"""
 
 from pytest_kscen.clusters.conformance.case import CASES, Case
 from pytest_kscen.clusters.conformance.chapters import (
@@ -20,4 +23,3 @@ CHAPTERS = (content, corners, definitions, deleting, patching, pods, reading, wo
 def load() -> list[Case]:
     """Every chapter's cases."""
     return CASES
-

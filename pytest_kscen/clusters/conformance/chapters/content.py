@@ -60,12 +60,17 @@ def what_cannot_be_written_is_not_acceptable(visitor: Visitor) -> None:
     ]
 )
 def json_is_found_among_what_is_accepted(visitor: Visitor, accept: str) -> None:
-    assert asked(visitor, "configmaps", accept).headers["content-type"].startswith("application/json")
+    assert (
+        asked(visitor, "configmaps", accept).headers["content-type"].startswith("application/json")
+    )
 
 
 @case
 def a_table_has_columns_and_rows(visitor: Visitor) -> None:
-    visitor.post("configmaps", {"metadata": {"name": "c", "labels": {"only": "this"}}, "data": {"a": "1", "b": "2"}}).ok(201)
+    visitor.post(
+        "configmaps",
+        {"metadata": {"name": "c", "labels": {"only": "this"}}, "data": {"a": "1", "b": "2"}},
+    ).ok(201)
     table = visitor.call("GET", "configmaps", headers={"Accept": TABLE}, labelSelector="only").ok()
     assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1")
     assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Data", "Age"]
@@ -79,34 +84,70 @@ def a_table_has_columns_and_rows(visitor: Visitor) -> None:
 @case_of(
     [
         ("pods", "pods", "Name Ready Status Restarts Age IP Node Nominated_Node Readiness_Gates"),
-        ("nodes", "nodes", "Name Status Roles Age Version Internal-IP External-IP OS-Image Kernel-Version Container-Runtime"),
-        ("deployments", "deployments", "Name Ready Up-to-date Available Age Containers Images Selector"),
+        (
+            "nodes",
+            "nodes",
+            (
+                "Name Status Roles Age Version Internal-IP External-IP OS-Image "
+                "Kernel-Version Container-Runtime"
+            ),
+        ),
+        (
+            "deployments",
+            "deployments",
+            "Name Ready Up-to-date Available Age Containers Images Selector",
+        ),
         ("replicasets", "replicasets", "Name Desired Current Ready Age Containers Images Selector"),
         ("statefulsets", "statefulsets", "Name Ready Age Containers Images"),
         (
             "daemonsets",
             "daemonsets",
-            "Name Desired Current Ready Up-to-date Available Node_Selector Age Containers Images Selector",
+            (
+                "Name Desired Current Ready Up-to-date Available Node_Selector Age "
+                "Containers Images Selector"
+            ),
         ),
         ("jobs", "jobs", "Name Status Completions Duration Age Containers Images Selector"),
-        ("cronjobs", "cronjobs", "Name Schedule Timezone Suspend Active Last_Schedule Age Containers Images Selector"),
+        (
+            "cronjobs",
+            "cronjobs",
+            "Name Schedule Timezone Suspend Active Last_Schedule Age Containers Images Selector",
+        ),
         ("services", "services", "Name Type Cluster-IP External-IP Port(s) Age Selector"),
         ("namespaces", "namespaces", "Name Status Age"),
         ("secrets", "secrets", "Name Type Data Age"),
-        ("events", "events", "Last_Seen Type Reason Object Subobject Source Message First_Seen Count Name"),
+        (
+            "events",
+            "events",
+            "Last_Seen Type Reason Object Subobject Source Message First_Seen Count Name",
+        ),
         (
             "volumes",
             "persistentvolumes",
-            "Name Capacity Access_Modes Reclaim_Policy Status Claim StorageClass VolumeAttributesClass Reason Age VolumeMode",
+            (
+                "Name Capacity Access_Modes Reclaim_Policy Status Claim StorageClass "
+                "VolumeAttributesClass Reason Age VolumeMode"
+            ),
         ),
         (
             "claims",
             "persistentvolumeclaims",
-            "Name Status Volume Capacity Access_Modes StorageClass VolumeAttributesClass Age VolumeMode",
+            (
+                "Name Status Volume Capacity Access_Modes StorageClass VolumeAttributesClass "
+                "Age VolumeMode"
+            ),
         ),
         ("leases", "leases", "Name Holder Age"),
-        ("budgets", "poddisruptionbudgets", "Name Min_Available Max_Unavailable Allowed_Disruptions Age"),
-        ("classes", "storageclasses", "Name Provisioner ReclaimPolicy VolumeBindingMode AllowVolumeExpansion Age"),
+        (
+            "budgets",
+            "poddisruptionbudgets",
+            "Name Min_Available Max_Unavailable Allowed_Disruptions Age",
+        ),
+        (
+            "classes",
+            "storageclasses",
+            "Name Provisioner ReclaimPolicy VolumeBindingMode AllowVolumeExpansion Age",
+        ),
         ("endpointslices", "endpointslices", "Name AddressType Ports Endpoints Age"),
         ("ingresses", "ingresses", "Name Class Hosts Address Ports Age"),
         ("priorities", "priorityclasses", "Name Value Global-Default Age PreemptionPolicy"),
@@ -115,14 +156,21 @@ def a_table_has_columns_and_rows(visitor: Visitor) -> None:
 )
 def tables_have_the_columns_that_people_know(visitor: Visitor, plural: str, columns: str) -> None:
     table = asked(visitor, plural, TABLE).ok()
-    assert " ".join(column["name"].replace(" ", "_") for column in table["columnDefinitions"]) == columns
+    assert (
+        " ".join(column["name"].replace(" ", "_") for column in table["columnDefinitions"])
+        == columns
+    )
 
 
 @case
 def metadata_can_be_had_alone(visitor: Visitor) -> None:
     visitor.post("configmaps", {"metadata": {"name": "c"}, "data": {"a": "1"}}).ok(201)
     one = asked(visitor, "configmaps/c", PARTIAL).ok()
-    assert (one["kind"], one["apiVersion"], one["metadata"]["name"]) == ("PartialObjectMetadata", "meta.k8s.io/v1", "c")
+    assert (one["kind"], one["apiVersion"], one["metadata"]["name"]) == (
+        "PartialObjectMetadata",
+        "meta.k8s.io/v1",
+        "c",
+    )
     assert "data" not in one
     many = asked(visitor, "configmaps", PARTIAL_LIST).ok()
     assert many["kind"] == "PartialObjectMetadataList"
@@ -131,13 +179,17 @@ def metadata_can_be_had_alone(visitor: Visitor) -> None:
 
 @case
 def a_body_too_large_is_refused(visitor: Visitor) -> None:
-    answer = visitor.call("POST", "configmaps", b'{"metadata":{"name":"c"},"data":{"a":"' + b"x" * 3_200_000 + b'"}}')
+    answer = visitor.call(
+        "POST", "configmaps", b'{"metadata":{"name":"c"},"data":{"a":"' + b"x" * 3_200_000 + b'"}}'
+    )
     answer.refused(413, "RequestEntityTooLarge", "limit is 3145728")
 
 
 @case_of([("twice", b'{"metadata":{"name":"c"},"data":{"a":"1","a":"2"}}')])
 def a_field_that_stands_twice_is_told(visitor: Visitor, body: bytes) -> None:
-    visitor.call("POST", "configmaps", body, fieldValidation="Strict").refused(400, "BadRequest", 'duplicate field "data.a"')
+    visitor.call("POST", "configmaps", body, fieldValidation="Strict").refused(
+        400, "BadRequest", 'duplicate field "data.a"'
+    )
     answer = visitor.call("POST", "configmaps", body)
     assert answer.ok(201)["data"] == {"a": "2"}
     assert "duplicate field" in answer.headers["warning"]
@@ -190,12 +242,23 @@ def groups_are_discovered(visitor: Visitor, group: str) -> None:
         ("jobs", "/apis/batch/v1", "cronjobs", ("CronJob", True, "cj")),
     ]
 )
-def resources_are_discovered(visitor: Visitor, path: str, plural: str, expected: tuple[str, bool, str]) -> None:
+def resources_are_discovered(
+    visitor: Visitor, path: str, plural: str, expected: tuple[str, bool, str]
+) -> None:
     listed = visitor.get(path).ok()
     assert listed["kind"] == "APIResourceList"
     (found,) = [one for one in listed["resources"] if one["name"] == plural]
     assert (found["kind"], found["namespaced"], found["shortNames"][0]) == expected
-    assert {"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"} == set(found["verbs"])
+    assert {
+        "create",
+        "delete",
+        "deletecollection",
+        "get",
+        "list",
+        "patch",
+        "update",
+        "watch",
+    } == set(found["verbs"])
     assert f"{plural}/status" in {one["name"] for one in listed["resources"]}
 
 

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 LEASE = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "x"}}
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
-TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}}
+TEMPLATE = {
+    "metadata": {"labels": {"a": "b"}},
+    "spec": {"containers": [{"name": "c", "image": "i:1"}]},
+}
 SELECTED = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
 COUNTED = "deprecated.daemonset.template.generation"
 PATHS = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
@@ -22,12 +25,26 @@ PATHS = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.re
     [
         ("no fraction", {"renewTime": "2026-01-01T00:00:00Z"}, 'cannot parse "Z" as ".000000"'),
         ("one digit", {"renewTime": "2026-01-01T00:00:00.5Z"}, 'cannot parse ".5Z" as ".000000"'),
-        ("seven digits", {"renewTime": "2026-01-01T00:00:00.0000001Z"}, 'cannot parse "1Z" as "Z07:00"'),
-        ("the worst of two", {"leaseTransitions": "x", "renewTime": "soon"}, 'cannot parse "soon" as "2006"'),
-        ("the first of two", {"leaseTransitions": "x", "holderIdentity": 5}, "LeaseSpec.spec.leaseTransitions of type int32"),
+        (
+            "seven digits",
+            {"renewTime": "2026-01-01T00:00:00.0000001Z"},
+            'cannot parse "1Z" as "Z07:00"',
+        ),
+        (
+            "the worst of two",
+            {"leaseTransitions": "x", "renewTime": "soon"},
+            'cannot parse "soon" as "2006"',
+        ),
+        (
+            "the first of two",
+            {"leaseTransitions": "x", "holderIdentity": 5},
+            "LeaseSpec.spec.leaseTransitions of type int32",
+        ),
     ]
 )
-def what_cannot_be_decoded_is_told_by_its_worst_fault(visitor: Visitor, spec: Any, words: str) -> None:
+def what_cannot_be_decoded_is_told_by_its_worst_fault(
+    visitor: Visitor, spec: Any, words: str
+) -> None:
     visitor.post("leases", {**LEASE, "spec": spec}).refused(400, "BadRequest", words)
 
 
@@ -35,35 +52,81 @@ def what_cannot_be_decoded_is_told_by_its_worst_fault(visitor: Visitor, spec: An
 def a_converter_goes_by_the_order_of_the_struct(visitor: Visitor) -> None:
     visitor.post("leases", LEASE).ok(201)
     patch = {"spec": {"renewTime": "soon", "acquireTime": "later"}}
-    visitor.patch("leases/x", patch, "strategic").refused(422, "Invalid", 'cannot parse "later" as "2006"')
+    visitor.patch("leases/x", patch, "strategic").refused(
+        422, "Invalid", 'cannot parse "later" as "2006"'
+    )
 
 
 @case
 def a_converter_knows_the_names_of_types(visitor: Visitor) -> None:
     visitor.post("configmaps", CONFIG).ok(201)
     patch = {"metadata": {"uid": 1}}
-    visitor.patch("configmaps/x", patch, "strategic").refused(422, "Invalid", "cannot convert int64 to types.UID")
+    visitor.patch("configmaps/x", patch, "strategic").refused(
+        422, "Invalid", "cannot convert int64 to types.UID"
+    )
     words = "json: cannot unmarshal number into Go value of type string"
-    visitor.patch("configmaps/x", {"metadata": {"creationTimestamp": 1}}, "strategic").refused(422, "Invalid", words)
+    visitor.patch("configmaps/x", {"metadata": {"creationTimestamp": 1}}, "strategic").refused(
+        422, "Invalid", words
+    )
 
 
 @case_of(
     [
         ("kind of no text", {**CONFIG, "kind": ["x"]}, 400, "invalid object type: /v1, Kind="),
-        ("version of no text", {**CONFIG, "apiVersion": {"x": 1}}, 400, "invalid object type: /, Kind=ConfigMap"),
-        ("version of three parts", {**CONFIG, "apiVersion": "a/b/c"}, 400, "invalid object type: /, Kind="),
-        ("list", [], 400, "json: cannot unmarshal array into Go value of type map[string]interface {}"),
-        ("owners that are no list", {**CONFIG, "metadata": {"managedFields": 1}}, 500, ".metadata.managedFields: expected list"),
-        ("owners that are none", {**CONFIG, "metadata": {"managedFields": ["x"]}}, 500, ".metadata.managedFields[0]: expected map"),
-        ("owners in a map", {**CONFIG, "metadata": {"managedFields": {}}}, 500, ".metadata.managedFields: expected list"),
+        (
+            "version of no text",
+            {**CONFIG, "apiVersion": {"x": 1}},
+            400,
+            "invalid object type: /, Kind=ConfigMap",
+        ),
+        (
+            "version of three parts",
+            {**CONFIG, "apiVersion": "a/b/c"},
+            400,
+            "invalid object type: /, Kind=",
+        ),
+        (
+            "list",
+            [],
+            400,
+            "json: cannot unmarshal array into Go value of type map[string]interface {}",
+        ),
+        (
+            "owners that are no list",
+            {**CONFIG, "metadata": {"managedFields": 1}},
+            500,
+            ".metadata.managedFields: expected list",
+        ),
+        (
+            "owners that are none",
+            {**CONFIG, "metadata": {"managedFields": ["x"]}},
+            500,
+            ".metadata.managedFields[0]: expected map",
+        ),
+        (
+            "owners in a map",
+            {**CONFIG, "metadata": {"managedFields": {}}},
+            500,
+            ".metadata.managedFields: expected list",
+        ),
         (
             "owner's uid",
             {**CONFIG, "metadata": {"ownerReferences": [{"uid": {"a": [1]}}]}},
             500,
             "[uid=a=[1]].uid: expected string",
         ),
-        ("generation", {**CONFIG, "metadata": {"name": "x", "generation": "x"}}, 500, ".metadata.generation: expected numeric"),
-        ("base64", {**CONFIG, "binaryData": {"z": "%"}}, 500, "error decoding from json: illegal base64 data at input byte 0"),
+        (
+            "generation",
+            {**CONFIG, "metadata": {"name": "x", "generation": "x"}},
+            500,
+            ".metadata.generation: expected numeric",
+        ),
+        (
+            "base64",
+            {**CONFIG, "binaryData": {"z": "%"}},
+            500,
+            "error decoding from json: illegal base64 data at input byte 0",
+        ),
         (
             "uid of nobody",
             {**CONFIG, "metadata": {"name": "y", "namespace": "elsewhere", "uid": "u"}},
@@ -82,36 +145,66 @@ def an_object_whose_fields_nobody_owns_has_no_list_of_owners(visitor: Visitor) -
     visitor.post("leases", LEASE).ok(201)
     for place in ("0", "-"):
         operation = {"op": "add", "path": f"/metadata/managedFields/{place}", "value": {}}
-        visitor.patch("leases/x", [operation], "json").refused(422, "Invalid", "the server rejected our request")
+        visitor.patch("leases/x", [operation], "json").refused(
+            422, "Invalid", "the server rejected our request"
+        )
 
 
 @case_of(
     [
-        ("unvalidated", "Ignore", 422, "the server rejected our request due to an error in our request"),
-        ("validated", "Strict", 400, "json: cannot unmarshal array into Go struct field jsonPatchOp.path of type string"),
+        (
+            "unvalidated",
+            "Ignore",
+            422,
+            "the server rejected our request due to an error in our request",
+        ),
+        (
+            "validated",
+            "Strict",
+            400,
+            "json: cannot unmarshal array into Go struct field jsonPatchOp.path of type string",
+        ),
     ]
 )
-def operations_are_looked_at_if_somebody_wants_it(visitor: Visitor, validation: str, status: int, words: str) -> None:
+def operations_are_looked_at_if_somebody_wants_it(
+    visitor: Visitor, validation: str, status: int, words: str
+) -> None:
     visitor.post("configmaps", CONFIG).ok(201)
-    answer = visitor.patch("configmaps/x", [{"op": "remove", "path": []}], "json", fieldValidation=validation)
+    answer = visitor.patch(
+        "configmaps/x", [{"op": "remove", "path": []}], "json", fieldValidation=validation
+    )
     assert (answer.status, words in answer.body["message"]) == (status, True), answer.body
 
 
-@case_of([("uid", {"uid": "other"}, "UID"), ("version", {"resourceVersion": "1"}, "ResourceVersion")])
-def preconditions_may_stand_in_the_query(visitor: Visitor, query: dict[str, str], words: str) -> None:
+@case_of(
+    [("uid", {"uid": "other"}, "UID"), ("version", {"resourceVersion": "1"}, "ResourceVersion")]
+)
+def preconditions_may_stand_in_the_query(
+    visitor: Visitor, query: dict[str, str], words: str
+) -> None:
     visitor.post("configmaps", CONFIG).ok(201)
-    visitor.delete("configmaps/x", **query).refused(409, "Conflict", f"the {words} in the precondition")
+    visitor.delete("configmaps/x", **query).refused(
+        409, "Conflict", f"the {words} in the precondition"
+    )
 
 
 @case_of([("nothing said", {}, True), ("Background", {"propagationPolicy": "Background"}, False)])
-def who_deletes_a_job_is_told_of_its_pods(visitor: Visitor, query: dict[str, str], told: bool) -> None:  # noqa: FBT001
+def who_deletes_a_job_is_told_of_its_pods(
+    visitor: Visitor,
+    query: dict[str, str],
+    told: bool,  # noqa: FBT001
+) -> None:
     answer = visitor.delete("jobs/none", **query).refused(404, "NotFound")
     assert ("child pods are preserved by default" in answer.headers.get("warning", "")) == told
 
 
 @case
 def a_doubtful_pair_of_keys_is_warned_of(visitor: Visitor) -> None:
-    pair = {"metadata": {"name": "x"}, "type": "kubernetes.io/tls", "data": {"tls.crt": "", "tls.key": ""}}
+    pair = {
+        "metadata": {"name": "x"},
+        "type": "kubernetes.io/tls",
+        "data": {"tls.crt": "", "tls.key": ""},
+    }
     answer = visitor.post("secrets", pair)
     answer.ok(201)
     assert "tls: failed to find any PEM data in certificate input" in answer.headers["warning"]
@@ -119,7 +212,9 @@ def a_doubtful_pair_of_keys_is_warned_of(visitor: Visitor) -> None:
 
 @case
 def who_writes_an_empty_list_owns_it(visitor: Visitor) -> None:
-    made = visitor.post("roles", {"metadata": {"name": "x"}, "rules": []}, fieldManager="me").ok(201)
+    made = visitor.post("roles", {"metadata": {"name": "x"}, "rules": []}, fieldManager="me").ok(
+        201
+    )
     assert made["rules"] is None
     assert made["metadata"]["managedFields"][0]["fieldsV1"] == {"f:rules": {}}
 
@@ -135,36 +230,52 @@ def a_daemon_sets_creator_owns_the_count_of_its_templates(visitor: Visitor) -> N
 @case
 def that_count_is_a_number(visitor: Visitor) -> None:
     body = {"metadata": {"name": "x", "annotations": {COUNTED: "x"}}, "spec": SELECTED}
-    visitor.post("daemonsets", body).refused(400, "BadRequest", 'strconv.ParseInt: parsing "x": invalid syntax')
+    visitor.post("daemonsets", body).refused(
+        400, "BadRequest", 'strconv.ParseInt: parsing "x": invalid syntax'
+    )
 
 
 @case
 def of_a_daemon_set_that_does_not_roll_zeros_are_kept(visitor: Visitor) -> None:
     spec = {**SELECTED, "updateStrategy": {"type": "OnDelete", "rollingUpdate": {}}}
-    made = visitor.post("daemonsets", {"metadata": {"name": "x"}, "spec": spec}, dryRun="All").ok(201)
+    made = visitor.post("daemonsets", {"metadata": {"name": "x"}, "spec": spec}, dryRun="All").ok(
+        201
+    )
     assert made["spec"]["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 0}
 
 
 @case
 def a_controllers_scale_has_its_selector(visitor: Visitor) -> None:
-    visitor.post("replicationcontrollers", {"metadata": {"name": "x"}, "spec": {"replicas": 0, "template": TEMPLATE}}).ok(201)
+    visitor.post(
+        "replicationcontrollers",
+        {"metadata": {"name": "x"}, "spec": {"replicas": 0, "template": TEMPLATE}},
+    ).ok(201)
     assert visitor.get("replicationcontrollers/x/scale").ok()["status"]["selector"] == "a=b"
 
 
 @case
 def a_scale_that_nobody_owns_tells_of_no_owners(visitor: Visitor) -> None:
-    visitor.post("replicationcontrollers", {"metadata": {"name": "x"}, "spec": {"replicas": 0, "template": TEMPLATE}}).ok(201)
+    visitor.post(
+        "replicationcontrollers",
+        {"metadata": {"name": "x"}, "spec": {"replicas": 0, "template": TEMPLATE}},
+    ).ok(201)
     visitor.patch("replicationcontrollers/x/scale", {"spec": {"replicas": 0}}).ok()
-    refusal = visitor.patch("replicationcontrollers/x/scale", {"spec": {"replicas": "x"}}).refused(422, "Invalid", "of type int32")
+    refusal = visitor.patch("replicationcontrollers/x/scale", {"spec": {"replicas": "x"}}).refused(
+        422, "Invalid", "of type int32"
+    )
     assert "managedFields" not in refusal.body["message"]
 
 
 @case
 def a_status_cannot_bring_another_uid(visitor: Visitor) -> None:
     spec = {"attacher": "a.example.com", "nodeName": "n", "source": {"persistentVolumeName": "v"}}
-    visitor.post("volumeattachments", {"metadata": {"name": visitor.namespace}, "spec": spec}).ok(201)
+    visitor.post("volumeattachments", {"metadata": {"name": visitor.namespace}, "spec": spec}).ok(
+        201
+    )
     patch = {"metadata": {"uid": "other", "labels": {"a": "b"}}, "status": {"attached": True}}
-    refusal = visitor.patch(f"volumeattachments/{visitor.namespace}/status", patch).refused(422, "Invalid")
+    refusal = visitor.patch(f"volumeattachments/{visitor.namespace}/status", patch).refused(
+        422, "Invalid"
+    )
     assert set(refusal.causes) == {("metadata.uid", "FieldValueInvalid")}
 
 
@@ -172,14 +283,21 @@ def a_status_cannot_bring_another_uid(visitor: Visitor) -> None:
 def a_budgets_metadata_is_judged_last(visitor: Visitor) -> None:
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": ""}
     body = {"metadata": {"name": "x", "ownerReferences": [owner]}, "spec": {"minAvailable": -1}}
-    assert {field for field, _ in visitor.post("poddisruptionbudgets", body).refused(422, "Invalid").causes} == {
-        "spec.minAvailable"
-    }
+    assert {
+        field
+        for field, _ in visitor.post("poddisruptionbudgets", body).refused(422, "Invalid").causes
+    } == {"spec.minAvailable"}
 
 
 @case
 def a_cron_jobs_status_may_have_any_finalizers(visitor: Visitor) -> None:
-    template = {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i:1"}]}}}}
+    template = {
+        "spec": {
+            "template": {
+                "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i:1"}]}
+            }
+        }
+    }
     spec = {"schedule": "0 0 1 1 *", "suspend": True, "jobTemplate": template}
     visitor.post("cronjobs", {"metadata": {"name": "x"}, "spec": spec}).ok(201)
     patch = {"metadata": {"finalizers": ["odd"]}}
@@ -191,13 +309,24 @@ def a_cron_jobs_status_may_have_any_finalizers(visitor: Visitor) -> None:
 
 @case
 def a_second_volume_is_not_asked_where_it_lies(visitor: Visitor) -> None:
-    spec = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/a"}, "local": {"path": "/b"}}
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "capacity": {"storage": "1Gi"},
+        "hostPath": {"path": "/a"},
+        "local": {"path": "/b"},
+    }
     body = {"metadata": {"name": visitor.namespace}, "spec": spec}
-    assert visitor.post("persistentvolumes", body).refused(422, "Invalid").causes == [("spec.local", "FieldValueForbidden")]
+    assert visitor.post("persistentvolumes", body).refused(422, "Invalid").causes == [
+        ("spec.local", "FieldValueForbidden")
+    ]
 
 
 @case_of([("spec", "services/x", True), ("status", "services/x/status", False)])
-def who_writes_a_status_is_not_warned_of_the_spec(visitor: Visitor, path: str, warned: bool) -> None:  # noqa: FBT001
+def who_writes_a_status_is_not_warned_of_the_spec(
+    visitor: Visitor,
+    path: str,
+    warned: bool,  # noqa: FBT001
+) -> None:
     spec = {"clusterIP": "None", "externalIPs": ["1.2.3.4"], "ports": [{"port": 80}]}
     visitor.post("services", {"metadata": {"name": "x"}, "spec": spec}).ok(201)
     answer = visitor.patch(path, {"metadata": {"labels": {"a": "b"}}})
@@ -215,18 +344,26 @@ def metadata_of_nobody_is_null(visitor: Visitor) -> None:
 def a_custom_scale_that_says_nothing_is_none(visitor: Visitor) -> None:
     widgets = Widgets(visitor, subresources={"scale": PATHS})
     widgets.make({}).ok(201)
-    visitor.get(f"{widgets.path}/w/scale").refused(500, "InternalError", 'the spec replicas field ".spec.replicas" does not exist')
+    visitor.get(f"{widgets.path}/w/scale").refused(
+        500, "InternalError", 'the spec replicas field ".spec.replicas" does not exist'
+    )
     words = 'the spec replicas field ".spec.replicas" cannot be empty'
     visitor.patch(f"{widgets.path}/w/scale", {"metadata": {}}).refused(400, "BadRequest", words)
-    assert visitor.patch(f"{widgets.path}/w/scale", {"spec": {"replicas": 1}}).ok()["spec"] == {"replicas": 1}
+    assert visitor.patch(f"{widgets.path}/w/scale", {"spec": {"replicas": 1}}).ok()["spec"] == {
+        "replicas": 1
+    }
 
 
 @case
 def a_custom_object_says_what_it_is(visitor: Visitor) -> None:
     widgets = Widgets(visitor)
-    visitor.post(widgets.path, {"metadata": {"name": "w"}}).refused(400, "BadRequest", "Object 'Kind' is missing in")
+    visitor.post(widgets.path, {"metadata": {"name": "w"}}).refused(
+        400, "BadRequest", "Object 'Kind' is missing in"
+    )
     body = {"kind": widgets.kind, "metadata": {"name": "w"}}
-    visitor.post(widgets.path, body).refused(400, "BadRequest", "the API version in the data () does not match the expected")
+    visitor.post(widgets.path, body).refused(
+        400, "BadRequest", "the API version in the data () does not match the expected"
+    )
 
 
 @case

@@ -1,4 +1,6 @@
-"""Custom resources: defined, served, validated, pruned, defaulted, and gone with their definition."""
+"""Custom resources: defined, served, validated, pruned, defaulted, and gone with their
+definition.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,12 @@ SPEC: dict[str, Any] = {
         "name": {"type": "string", "pattern": "^[a-z]+$", "maxLength": 5},
         "count": {"x-kubernetes-int-or-string": True},
         "nothing": {"type": "string", "nullable": True},
-        "tags": {"type": "array", "maxItems": 2, "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+        "tags": {
+            "type": "array",
+            "maxItems": 2,
+            "items": {"type": "string"},
+            "x-kubernetes-list-type": "set",
+        },
         "parts": {
             "type": "array",
             "x-kubernetes-list-type": "map",
@@ -53,7 +60,9 @@ def definition(visitor: Visitor, **version: Any) -> dict[str, Any]:
         "name": "v1",
         "served": True,
         "storage": True,
-        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": SPEC, "status": OPEN}}},
+        "schema": {
+            "openAPIV3Schema": {"type": "object", "properties": {"spec": SPEC, "status": OPEN}}
+        },
         **version,
     }
     return {
@@ -77,12 +86,16 @@ class Widgets:
         self.kind = body["spec"]["names"]["kind"]
         visitor.post("customresourcedefinitions", body).ok(201)
         visitor.until(self._established)
-        self.path = f"/apis/{GROUP}/v1/namespaces/{visitor.namespace}/{body['spec']['names']['plural']}"
+        self.path = (
+            f"/apis/{GROUP}/v1/namespaces/{visitor.namespace}/{body['spec']['names']['plural']}"
+        )
         visitor.until(lambda: visitor.get(self.path).status == 200)  # noqa: PLR2004
 
     def _established(self) -> bool:
         found = self.visitor.get(f"customresourcedefinitions/{self.name}").ok()
-        conditions = {one["type"]: one["status"] for one in found.get("status", {}).get("conditions") or ()}
+        conditions = {
+            one["type"]: one["status"] for one in found.get("status", {}).get("conditions") or ()
+        }
         return conditions.get("Established") == "True"
 
     def body(self, spec: Any = None, **more: Any) -> dict[str, Any]:
@@ -97,7 +110,10 @@ class Widgets:
 def a_definition_is_accepted_and_established(visitor: Visitor) -> None:
     widgets = Widgets(visitor)
     found = visitor.get(f"customresourcedefinitions/{widgets.name}").ok()
-    assert {one["type"]: one["status"] for one in found["status"]["conditions"]} == {"NamesAccepted": "True", "Established": "True"}
+    assert {one["type"]: one["status"] for one in found["status"]["conditions"]} == {
+        "NamesAccepted": "True",
+        "Established": "True",
+    }
     assert found["spec"]["conversion"] == {"strategy": "None"}
     assert found["spec"]["names"]["singular"] == widgets.kind.lower()
     assert found["spec"]["names"]["listKind"] == f"{widgets.kind}List"
@@ -110,7 +126,11 @@ def its_kind_is_discovered(visitor: Visitor) -> None:
     widgets = Widgets(visitor)
 
     def found() -> Any:
-        return [one for one in visitor.get(f"/apis/{GROUP}/v1").ok()["resources"] if one["kind"] == widgets.kind]
+        return [
+            one
+            for one in visitor.get(f"/apis/{GROUP}/v1").ok()["resources"]
+            if one["kind"] == widgets.kind
+        ]
 
     assert [one["namespaced"] for one in visitor.until(found)] == [True]
     assert GROUP in {group["name"] for group in visitor.get("/apis").ok()["groups"]}
@@ -135,8 +155,16 @@ def an_object_of_it_has_all_that_objects_have(visitor: Visitor) -> None:
         ("no default for null", {"size": None}, {"size": 3}),
         ("nullable stays null", {"nothing": None}, {"size": 3, "nothing": None}),
         ("unknown is pruned", {"colour": "red", "shade": 1}, {"size": 3, "colour": "red"}),
-        ("unknown in an item is pruned", {"parts": [{"id": "a", "x": 1}]}, {"size": 3, "parts": [{"id": "a"}]}),
-        ("what is free is kept", {"free": {"x": [1, {"y": None}]}}, {"size": 3, "free": {"x": [1, {"y": None}]}}),
+        (
+            "unknown in an item is pruned",
+            {"parts": [{"id": "a", "x": 1}]},
+            {"size": 3, "parts": [{"id": "a"}]},
+        ),
+        (
+            "what is free is kept",
+            {"free": {"x": [1, {"y": None}]}},
+            {"size": 3, "free": {"x": [1, {"y": None}]}},
+        ),
         ("number as text", {"count": "5"}, {"size": 3, "count": "5"}),
         ("number as number", {"count": 5}, {"size": 3, "count": 5}),
         ("whole as ratio", {"ratio": 1}, {"size": 3, "ratio": 1}),
@@ -149,24 +177,86 @@ def it_is_kept_as_its_schema_says(visitor: Visitor, spec: Any, expected: Any) ->
 
 @case_of(
     [
-        ("type", {"size": "x"}, "spec.size", "FieldValueTypeInvalid", 'must be of type integer: "string"'),
-        ("minimum", {"size": 0}, "spec.size", "FieldValueInvalid", "should be greater than or equal to 1"),
-        ("maximum", {"size": 10}, "spec.size", "FieldValueInvalid", "should be less than or equal to 9"),
-        ("enum", {"colour": "green"}, "spec.colour", "FieldValueNotSupported", 'supported values: "red", "blue"'),
+        (
+            "type",
+            {"size": "x"},
+            "spec.size",
+            "FieldValueTypeInvalid",
+            'must be of type integer: "string"',
+        ),
+        (
+            "minimum",
+            {"size": 0},
+            "spec.size",
+            "FieldValueInvalid",
+            "should be greater than or equal to 1",
+        ),
+        (
+            "maximum",
+            {"size": 10},
+            "spec.size",
+            "FieldValueInvalid",
+            "should be less than or equal to 9",
+        ),
+        (
+            "enum",
+            {"colour": "green"},
+            "spec.colour",
+            "FieldValueNotSupported",
+            'supported values: "red", "blue"',
+        ),
         ("pattern", {"name": "A"}, "spec.name", "FieldValueInvalid", "should match '^[a-z]+$'"),
         ("length", {"name": "abcdef"}, "spec.name", "FieldValueTooLong", "may not be more than 5"),
-        ("items", {"tags": ["a", "b", "c"]}, "spec.tags", "FieldValueTooMany", "must have at most 2 items"),
-        ("item's type", {"tags": [1]}, "spec.tags[0]", "FieldValueTypeInvalid", "must be of type string"),
+        (
+            "items",
+            {"tags": ["a", "b", "c"]},
+            "spec.tags",
+            "FieldValueTooMany",
+            "must have at most 2 items",
+        ),
+        (
+            "item's type",
+            {"tags": [1]},
+            "spec.tags[0]",
+            "FieldValueTypeInvalid",
+            "must be of type string",
+        ),
         ("set", {"tags": ["a", "a"]}, "spec.tags[1]", "FieldValueDuplicate", "Duplicate value"),
         ("required", {"parts": [{}]}, "spec.parts[0].id", "FieldValueRequired", "Required value"),
-        ("list map", {"parts": [{"id": "a"}, {"id": "a"}]}, "spec.parts[1]", "FieldValueDuplicate", "Duplicate value"),
-        ("int or string", {"count": True}, "spec.count", "FieldValueTypeInvalid", "must be of type integer,string"),
-        ("map's value", {"map": {"a": "x"}}, "spec.map.a", "FieldValueTypeInvalid", "must be of type integer"),
+        (
+            "list map",
+            {"parts": [{"id": "a"}, {"id": "a"}]},
+            "spec.parts[1]",
+            "FieldValueDuplicate",
+            "Duplicate value",
+        ),
+        (
+            "int or string",
+            {"count": True},
+            "spec.count",
+            "FieldValueTypeInvalid",
+            "must be of type integer,string",
+        ),
+        (
+            "map's value",
+            {"map": {"a": "x"}},
+            "spec.map.a",
+            "FieldValueTypeInvalid",
+            "must be of type integer",
+        ),
         ("boolean", {"on": "yes"}, "spec.on", "FieldValueTypeInvalid", "must be of type boolean"),
-        ("rule", {"replicas": 5}, "spec.replicas", "FieldValueInvalid", "no more replicas than size"),
+        (
+            "rule",
+            {"replicas": 5},
+            "spec.replicas",
+            "FieldValueInvalid",
+            "no more replicas than size",
+        ),
     ]
 )
-def what_breaks_its_schema_is_invalid(visitor: Visitor, spec: Any, field: str, reason: str, words: str) -> None:
+def what_breaks_its_schema_is_invalid(
+    visitor: Visitor, spec: Any, field: str, reason: str, words: str
+) -> None:
     refusal = Widgets(visitor).make(spec).refused(422, "Invalid", words)
     assert (field, reason) in refusal.causes, refusal.causes
 
@@ -185,9 +275,9 @@ def it_is_patched_but_not_strategically(visitor: Visitor) -> None:
     widgets = Widgets(visitor)
     widgets.make({"size": 1}).ok(201)
     assert visitor.patch(f"{widgets.path}/w", {"spec": {"size": 2}}).ok()["spec"] == {"size": 2}
-    assert visitor.patch(f"{widgets.path}/w", [{"op": "replace", "path": "/spec/size", "value": 4}], "json").ok()["spec"] == {
-        "size": 4
-    }
+    assert visitor.patch(
+        f"{widgets.path}/w", [{"op": "replace", "path": "/spec/size", "value": 4}], "json"
+    ).ok()["spec"] == {"size": 4}
     answer = visitor.patch(f"{widgets.path}/w", {"spec": {"size": 5}}, "strategic")
     answer.refused(415, "UnsupportedMediaType", "the body of the request was in an unknown format")
 
@@ -195,20 +285,32 @@ def it_is_patched_but_not_strategically(visitor: Visitor) -> None:
 @case
 def it_is_applied_by_its_lists_keys(visitor: Visitor) -> None:
     widgets = Widgets(visitor)
-    visitor.apply(f"{widgets.path}/w", widgets.body({"parts": [{"id": "a", "weight": 1}]}), "me").ok(201)
-    both = visitor.apply(f"{widgets.path}/w", widgets.body({"parts": [{"id": "b", "weight": 2}]}), "you").ok()
+    visitor.apply(
+        f"{widgets.path}/w", widgets.body({"parts": [{"id": "a", "weight": 1}]}), "me"
+    ).ok(201)
+    both = visitor.apply(
+        f"{widgets.path}/w", widgets.body({"parts": [{"id": "b", "weight": 2}]}), "you"
+    ).ok()
     assert [part["id"] for part in both["spec"]["parts"]] == ["a", "b"]
-    visitor.apply(f"{widgets.path}/w", widgets.body({"parts": [{"id": "a", "weight": 5}]}), "you").refused(
-        409, "Conflict", "conflict with"
-    )
+    visitor.apply(
+        f"{widgets.path}/w", widgets.body({"parts": [{"id": "a", "weight": 5}]}), "you"
+    ).refused(409, "Conflict", "conflict with")
 
 
 @case
 def its_generation_counts_its_spec(visitor: Visitor) -> None:
     widgets = Widgets(visitor)
     widgets.make({"size": 1}).ok(201)
-    assert visitor.patch(f"{widgets.path}/w", {"metadata": {"labels": {"a": "b"}}}).ok()["metadata"]["generation"] == 1
-    assert visitor.patch(f"{widgets.path}/w", {"spec": {"size": 2}}).ok()["metadata"]["generation"] == 2  # noqa: PLR2004
+    assert (
+        visitor.patch(f"{widgets.path}/w", {"metadata": {"labels": {"a": "b"}}}).ok()["metadata"][
+            "generation"
+        ]
+        == 1
+    )
+    assert (
+        visitor.patch(f"{widgets.path}/w", {"spec": {"size": 2}}).ok()["metadata"]["generation"]
+        == 2  # noqa: PLR2004
+    )
 
 
 @case
@@ -216,10 +318,14 @@ def with_a_status_of_its_own_each_keeps_to_its_part(visitor: Visitor) -> None:
     widgets = Widgets(visitor, subresources={"status": {}})
     made = visitor.post(widgets.path, widgets.body({"size": 1}, status={"done": True})).ok(201)
     assert "status" not in made
-    told = visitor.patch(f"{widgets.path}/w/status", {"status": {"done": True}, "spec": {"size": 9}}).ok()
+    told = visitor.patch(
+        f"{widgets.path}/w/status", {"status": {"done": True}, "spec": {"size": 9}}
+    ).ok()
     assert (told["status"], told["spec"]) == ({"done": True}, {"size": 1})
     assert told["metadata"]["generation"] == 1
-    assert visitor.patch(f"{widgets.path}/w", {"status": {"done": False}}).ok()["status"] == {"done": True}
+    assert visitor.patch(f"{widgets.path}/w", {"status": {"done": False}}).ok()["status"] == {
+        "done": True
+    }
 
 
 @case
@@ -235,7 +341,11 @@ def it_is_scaled_where_its_definition_says(visitor: Visitor) -> None:
     widgets = Widgets(visitor, subresources={"status": {}, "scale": paths})
     widgets.make({"size": 9, "replicas": 2}).ok(201)
     scale = visitor.get(f"{widgets.path}/w/scale").ok()
-    assert (scale["kind"], scale["apiVersion"], scale["spec"]) == ("Scale", "autoscaling/v1", {"replicas": 2})
+    assert (scale["kind"], scale["apiVersion"], scale["spec"]) == (
+        "Scale",
+        "autoscaling/v1",
+        {"replicas": 2},
+    )
     visitor.patch(f"{widgets.path}/w/scale", {"spec": {"replicas": 5}}).ok()
     assert visitor.get(f"{widgets.path}/w").ok()["spec"]["replicas"] == 5  # noqa: PLR2004
 
@@ -248,7 +358,9 @@ def its_columns_are_printed(visitor: Visitor) -> None:
     ]
     widgets = Widgets(visitor, additionalPrinterColumns=columns)
     widgets.make({"size": 4}).ok(201)
-    table = visitor.call("GET", widgets.path, headers={"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}).ok()
+    table = visitor.call(
+        "GET", widgets.path, headers={"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
+    ).ok()
     assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Size", "Colour"]
     assert [row["cells"] for row in table["rows"]] == [["w", 4, None]]
 
@@ -259,16 +371,23 @@ def fields_that_it_names_select(visitor: Visitor) -> None:
     widgets.make({"colour": "red"}).ok(201)
     assert len(visitor.get(widgets.path, fieldSelector="spec.colour=red").ok()["items"]) == 1
     assert visitor.get(widgets.path, fieldSelector="spec.colour=blue").ok()["items"] == []
-    visitor.get(widgets.path, fieldSelector="spec.size=1").refused(400, "BadRequest", "field label not supported: spec.size")
+    visitor.get(widgets.path, fieldSelector="spec.size=1").refused(
+        400, "BadRequest", "field label not supported: spec.size"
+    )
 
 
 @case
 def a_rule_can_compare_with_what_was(visitor: Visitor) -> None:
     grow = {"rule": "self.size >= oldSelf.size", "message": "it only grows"}
-    schema = {"type": "object", "properties": {"spec": {**SPEC, "x-kubernetes-validations": [grow]}}}
+    schema = {
+        "type": "object",
+        "properties": {"spec": {**SPEC, "x-kubernetes-validations": [grow]}},
+    }
     widgets = Widgets(visitor, schema={"openAPIV3Schema": schema})
     widgets.make({"size": 3}).ok(201)
-    visitor.patch(f"{widgets.path}/w", {"spec": {"size": 2}}).refused(422, "Invalid", "it only grows")
+    visitor.patch(f"{widgets.path}/w", {"spec": {"size": 2}}).refused(
+        422, "Invalid", "it only grows"
+    )
     visitor.patch(f"{widgets.path}/w", {"spec": {"size": 4}}).ok()
 
 
@@ -278,10 +397,16 @@ def several_versions_show_the_same_object(visitor: Visitor) -> None:
     body["spec"]["versions"].append({**body["spec"]["versions"][0], "name": "v2", "storage": False})
     visitor.post("customresourcedefinitions", body).ok(201)
     plural, kind = body["spec"]["names"]["plural"], body["spec"]["names"]["kind"]
-    one, two = (f"/apis/{GROUP}/{version}/namespaces/{visitor.namespace}/{plural}" for version in ("v1", "v2"))
+    one, two = (
+        f"/apis/{GROUP}/{version}/namespaces/{visitor.namespace}/{plural}"
+        for version in ("v1", "v2")
+    )
     visitor.until(lambda: visitor.get(two).status == 200)  # noqa: PLR2004
     visitor.until(lambda: visitor.get(one).status == 200)  # noqa: PLR2004
-    visitor.post(one, {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": "w"}, "spec": {"size": 5}}).ok(201)
+    visitor.post(
+        one,
+        {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": "w"}, "spec": {"size": 5}},
+    ).ok(201)
     found = visitor.get(f"{two}/w").ok()
     assert (found["apiVersion"], found["spec"]) == (f"{GROUP}/v2", {"size": 5})
 
@@ -290,11 +415,17 @@ def several_versions_show_the_same_object(visitor: Visitor) -> None:
     [
         ("name", {"metadata": {"name": "wrong"}}, "must be spec.names.plural+"),
         ("scope", {"spec": {"scope": "Galaxy"}}, "spec.scope"),
-        ("no version", {"spec": {"versions": []}}, "must have exactly one version marked as storage version"),
+        (
+            "no version",
+            {"spec": {"versions": []}},
+            "must have exactly one version marked as storage version",
+        ),
         ("plural", {"spec": {"names": {"plural": "A_B"}}}, "spec.names.plural"),
     ]
 )
-def a_definition_that_makes_no_sense_is_invalid(visitor: Visitor, change: dict[str, Any], words: str) -> None:
+def a_definition_that_makes_no_sense_is_invalid(
+    visitor: Visitor, change: dict[str, Any], words: str
+) -> None:
     body = definition(visitor)
     for part, fields in change.items():
         for name, value in fields.items():
@@ -305,22 +436,52 @@ def a_definition_that_makes_no_sense_is_invalid(visitor: Visitor, change: dict[s
 @case_of(
     [
         ("no schema", {"schema": None}, "schema.openAPIV3Schema: Required value"),
-        ("no type", {"schema": {"openAPIV3Schema": {"properties": {"spec": {}}}}}, "must not be empty for specified object fields"),
+        (
+            "no type",
+            {"schema": {"openAPIV3Schema": {"properties": {"spec": {}}}}},
+            "must not be empty for specified object fields",
+        ),
         (
             "rule",
-            {"schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-validations": [{"rule": "self."}]}}},
+            {
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-validations": [{"rule": "self."}],
+                    }
+                }
+            },
             "compilation failed",
         ),
         (
             "default",
-            {"schema": {"openAPIV3Schema": {"type": "object", "properties": {"a": {"type": "integer", "default": "x"}}}}},
+            {
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {"a": {"type": "integer", "default": "x"}},
+                    }
+                }
+            },
             "must be of type integer",
         ),
-        ("scale", {"subresources": {"scale": {"specReplicasPath": "x", "statusReplicasPath": ".status.r"}}}, "specReplicasPath"),
+        (
+            "scale",
+            {
+                "subresources": {
+                    "scale": {"specReplicasPath": "x", "statusReplicasPath": ".status.r"}
+                }
+            },
+            "specReplicasPath",
+        ),
     ]
 )
-def a_schema_that_makes_no_sense_is_invalid(visitor: Visitor, version: dict[str, Any], words: str) -> None:
-    visitor.post("customresourcedefinitions", definition(visitor, **version)).refused(422, "Invalid", words)
+def a_schema_that_makes_no_sense_is_invalid(
+    visitor: Visitor, version: dict[str, Any], words: str
+) -> None:
+    visitor.post("customresourcedefinitions", definition(visitor, **version)).refused(
+        422, "Invalid", words
+    )
 
 
 @case

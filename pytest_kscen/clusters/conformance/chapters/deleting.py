@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from pytest_kscen.clusters.conformance.case import Visitor
 
 
-
-
 HOLD = "example.com/hold"
 
 
@@ -68,7 +66,10 @@ def options_come_in_the_query_or_in_the_body(visitor: Visitor, in_query: bool) -
     if in_query:
         visitor.delete("configmaps/c", propagationPolicy="Orphan").ok()
     else:
-        visitor.delete("configmaps/c", {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Orphan"}).ok()
+        visitor.delete(
+            "configmaps/c",
+            {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Orphan"},
+        ).ok()
     held = visitor.get("configmaps/c")
     if held.status == 200:  # noqa: PLR2004  # until the garbage collector has let go of it
         assert held.body["metadata"]["finalizers"] == ["orphan"]
@@ -77,10 +78,16 @@ def options_come_in_the_query_or_in_the_body(visitor: Visitor, in_query: bool) -
 @case_of(
     [
         ("uid", {"uid": "11111111-1111-4111-8111-111111111111"}, "the UID in the precondition"),
-        ("version", {"resourceVersion": "1"}, "the ResourceVersion in the precondition (1) does not match"),
+        (
+            "version",
+            {"resourceVersion": "1"},
+            "the ResourceVersion in the precondition (1) does not match",
+        ),
     ]
 )
-def a_precondition_that_fails_is_a_conflict(visitor: Visitor, preconditions: dict[str, str], words: str) -> None:
+def a_precondition_that_fails_is_a_conflict(
+    visitor: Visitor, preconditions: dict[str, str], words: str
+) -> None:
     made(visitor)
     visitor.delete("configmaps/c", {"preconditions": preconditions}).refused(409, "Conflict", words)
     visitor.get("configmaps/c").ok()
@@ -100,7 +107,9 @@ def a_precondition_that_holds_lets_it_go(visitor: Visitor) -> None:
         ("dry run", {"dryRun": ["Some"]}, 422, "Invalid"),
     ]
 )
-def options_that_make_no_sense_are_refused(visitor: Visitor, options: dict[str, Any], status: int, reason: str) -> None:
+def options_that_make_no_sense_are_refused(
+    visitor: Visitor, options: dict[str, Any], status: int, reason: str
+) -> None:
     made(visitor)
     visitor.delete("configmaps/c", options).refused(status, reason)
     visitor.get("configmaps/c").ok()
@@ -132,13 +141,21 @@ def many_are_deleted_by_a_field(visitor: Visitor) -> None:
     made(visitor, "a", labels={"go": "x"})
     made(visitor, "b", labels={"go": "x"})
     visitor.delete("configmaps", fieldSelector="metadata.name=a").ok()
-    assert [item["metadata"]["name"] for item in visitor.get("configmaps", labelSelector="go").ok()["items"]] == ["b"]
+    assert [
+        item["metadata"]["name"]
+        for item in visitor.get("configmaps", labelSelector="go").ok()["items"]
+    ] == ["b"]
 
 
 @case
 def the_garbage_collector_takes_what_has_no_owner_any_more(visitor: Visitor) -> None:
     owner = made(visitor, "owner")
-    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+    reference = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": "owner",
+        "uid": owner["metadata"]["uid"],
+    }
     made(visitor, "owned", ownerReferences=[reference])
     visitor.delete("configmaps/owner", propagationPolicy="Background").ok()
     visitor.until(lambda: visitor.get("configmaps/owned").status == 404)  # noqa: PLR2004
@@ -147,19 +164,32 @@ def the_garbage_collector_takes_what_has_no_owner_any_more(visitor: Visitor) -> 
 @case
 def orphans_lose_their_owner_and_stay(visitor: Visitor) -> None:
     owner = made(visitor, "owner")
-    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+    reference = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": "owner",
+        "uid": owner["metadata"]["uid"],
+    }
     made(visitor, "owned", ownerReferences=[reference])
     visitor.road.wait(1)
     visitor.delete("configmaps/owner", propagationPolicy="Orphan").ok()
     visitor.until(lambda: visitor.get("configmaps/owner").status == 404)  # noqa: PLR2004
-    visitor.until(lambda: not visitor.get("configmaps/owned").ok()["metadata"].get("ownerReferences"))
+    visitor.until(
+        lambda: not visitor.get("configmaps/owned").ok()["metadata"].get("ownerReferences")
+    )
 
 
 @case
 def in_the_foreground_the_owner_goes_last(visitor: Visitor) -> None:
     owner = made(visitor, "owner")
     uid = owner["metadata"]["uid"]
-    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid, "blockOwnerDeletion": True}
+    reference = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": "owner",
+        "uid": uid,
+        "blockOwnerDeletion": True,
+    }
     made(visitor, "owned", ownerReferences=[reference], finalizers=[HOLD])
     visitor.road.wait(1)
     visitor.delete("configmaps/owner", propagationPolicy="Foreground").ok()
@@ -173,7 +203,6 @@ def in_the_foreground_the_owner_goes_last(visitor: Visitor) -> None:
 # is ending.
 
 
-
 @case
 def it_is_active_and_names_itself(visitor: Visitor) -> None:
     found = visitor.get(f"namespaces/{visitor.namespace}").ok()
@@ -182,19 +211,30 @@ def it_is_active_and_names_itself(visitor: Visitor) -> None:
     assert found["metadata"]["labels"] == {"kubernetes.io/metadata.name": visitor.namespace}
 
 
-@case_of([("default", "default"), ("system", "kube-system"), ("public", "kube-public"), ("leases", "kube-node-lease")])
+@case_of(
+    [
+        ("default", "default"),
+        ("system", "kube-system"),
+        ("public", "kube-public"),
+        ("leases", "kube-node-lease"),
+    ]
+)
 def a_cluster_is_born_with(visitor: Visitor, name: str) -> None:
     assert visitor.get(f"namespaces/{name}").ok()["status"]["phase"] == "Active"
 
 
 @case_of([("default", "default"), ("system", "kube-system"), ("public", "kube-public")])
 def some_cannot_be_deleted(visitor: Visitor, name: str) -> None:
-    visitor.delete(f"namespaces/{name}").refused(403, "Forbidden", "this namespace may not be deleted")
+    visitor.delete(f"namespaces/{name}").refused(
+        403, "Forbidden", "this namespace may not be deleted"
+    )
 
 
 @case
 def its_name_is_a_label(visitor: Visitor) -> None:
-    refusal = visitor.post("namespaces", {"metadata": {"name": "a.b"}}).refused(422, "Invalid", "must not contain dots")
+    refusal = visitor.post("namespaces", {"metadata": {"name": "a.b"}}).refused(
+        422, "Invalid", "must not contain dots"
+    )
     assert refusal.causes == [("metadata.name", "FieldValueInvalid")]
 
 
@@ -207,7 +247,11 @@ def while_it_ends_nothing_new_is_made(visitor: Visitor) -> None:
     ending = visitor.delete(f"namespaces/{name}").ok()
     assert ending["status"]["phase"] == "Terminating"
     refusal = visitor.post(inside, {"metadata": {"name": "c"}})
-    refusal.refused(403, "Forbidden", f"unable to create new content in namespace {name} because it is being terminated")
+    refusal.refused(
+        403,
+        "Forbidden",
+        f"unable to create new content in namespace {name} because it is being terminated",
+    )
     assert refusal.causes == [("metadata.namespace", "NamespaceTerminating")]
     visitor.until(lambda: visitor.get(f"{inside}/held").ok()["metadata"].get("deletionTimestamp"))
     visitor.patch(f"{inside}/held", {"metadata": {"finalizers": None}}).ok()
@@ -219,7 +263,9 @@ def it_takes_along_what_is_in_it(visitor: Visitor) -> None:
     name = f"{visitor.namespace}-t"
     visitor.post("namespaces", {"metadata": {"name": name}}).ok(201)
     visitor.post(f"/api/v1/namespaces/{name}/configmaps", {"metadata": {"name": "c"}}).ok(201)
-    visitor.post(f"/apis/coordination.k8s.io/v1/namespaces/{name}/leases", {"metadata": {"name": "l"}}).ok(201)
+    visitor.post(
+        f"/apis/coordination.k8s.io/v1/namespaces/{name}/leases", {"metadata": {"name": "l"}}
+    ).ok(201)
     visitor.delete(f"namespaces/{name}").ok()
     visitor.until(lambda: visitor.get(f"namespaces/{name}").status == 404)  # noqa: PLR2004
     visitor.get(f"/api/v1/namespaces/{name}/configmaps/c").refused(404, "NotFound")

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from pytest_kscen.clusters.conformance.case import Visitor
 
 
-
-
 DATA = {"a": "1", "b": "2"}
 
 
@@ -21,8 +19,17 @@ def config_map(visitor: Visitor) -> dict[str, Any]:
 
 def deployment(visitor: Visitor) -> dict[str, Any]:
     containers = [
-        {"name": "one", "image": "i:1", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]},
-        {"name": "two", "image": "i:2", "ports": [{"containerPort": 80, "protocol": "TCP"}], "args": ["a", "b"]},
+        {
+            "name": "one",
+            "image": "i:1",
+            "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}],
+        },
+        {
+            "name": "two",
+            "image": "i:2",
+            "ports": [{"containerPort": 80, "protocol": "TCP"}],
+            "args": ["a", "b"],
+        },
     ]
     body = {
         "metadata": {"name": "d"},
@@ -43,8 +50,16 @@ def deployment(visitor: Visitor) -> dict[str, Any]:
         ("remove", [{"op": "remove", "path": "/data/a"}], {"b": "2"}),
         ("move", [{"op": "move", "from": "/data/a", "path": "/data/c"}], {"b": "2", "c": "1"}),
         ("copy", [{"op": "copy", "from": "/data/a", "path": "/data/c"}], {**DATA, "c": "1"}),
-        ("tested", [{"op": "test", "path": "/data/a", "value": "1"}, {"op": "remove", "path": "/data/a"}], {"b": "2"}),
-        ("replace what is not there", [{"op": "replace", "path": "/data/c", "value": "9"}], {**DATA, "c": "9"}),
+        (
+            "tested",
+            [{"op": "test", "path": "/data/a", "value": "1"}, {"op": "remove", "path": "/data/a"}],
+            {"b": "2"},
+        ),
+        (
+            "replace what is not there",
+            [{"op": "replace", "path": "/data/c", "value": "9"}],
+            {**DATA, "c": "9"},
+        ),
         ("nothing", [], DATA),
     ]
 )
@@ -57,12 +72,18 @@ def json_patches_do_what_they_say(visitor: Visitor, patch: Any, expected: dict[s
 def json_pointers_are_escaped(visitor: Visitor) -> None:
     visitor.post("configmaps", {"metadata": {"name": "c", "annotations": {"x/y": "1"}}}).ok(201)
     patch = [{"op": "replace", "path": "/metadata/annotations/x~1y", "value": "9"}]
-    assert visitor.patch("configmaps/c", patch, "json").ok()["metadata"]["annotations"] == {"x/y": "9"}
+    assert visitor.patch("configmaps/c", patch, "json").ok()["metadata"]["annotations"] == {
+        "x/y": "9"
+    }
 
 
 @case_of(
     [
-        ("failed test", [{"op": "test", "path": "/data/a", "value": "2"}, {"op": "remove", "path": "/data/a"}], 422),
+        (
+            "failed test",
+            [{"op": "test", "path": "/data/a", "value": "2"}, {"op": "remove", "path": "/data/a"}],
+            422,
+        ),
         ("missing to remove", [{"op": "remove", "path": "/data/nope"}], 422),
         ("unknown operation", [{"op": "bend", "path": "/data/a"}], 422),
         ("no list", {"op": "remove", "path": "/data/a"}, 400),
@@ -95,7 +116,9 @@ def merge_patches_replace_lists_whole(visitor: Visitor) -> None:
     deployment(visitor)
     patch = {"spec": {"template": {"spec": {"containers": [{"name": "three", "image": "i:3"}]}}}}
     patched = visitor.patch("deployments/d", patch).ok()
-    assert [container["name"] for container in patched["spec"]["template"]["spec"]["containers"]] == ["three"]
+    assert [
+        container["name"] for container in patched["spec"]["template"]["spec"]["containers"]
+    ] == ["three"]
 
 
 @case
@@ -111,7 +134,10 @@ def a_patch_that_changes_nothing_makes_no_version(visitor: Visitor) -> None:
 def a_patch_can_insist_on_a_version(visitor: Visitor) -> None:
     made = config_map(visitor)
     visitor.patch("configmaps/c", {"data": {"a": "9"}}).ok()
-    stale = {"metadata": {"resourceVersion": made["metadata"]["resourceVersion"]}, "data": {"a": "8"}}
+    stale = {
+        "metadata": {"resourceVersion": made["metadata"]["resourceVersion"]},
+        "data": {"a": "8"},
+    }
     visitor.patch("configmaps/c", stale).refused(409, "Conflict", "the object has been modified")
 
 
@@ -120,7 +146,12 @@ def a_patch_of_what_is_not_there_is_not_found(visitor: Visitor) -> None:
     visitor.patch("configmaps/c", {"data": {}}).refused(404, "NotFound")
 
 
-@case_of([("name", {"metadata": {"name": "d"}}, 400), ("namespace", {"metadata": {"namespace": "elsewhere"}}, 400)])
+@case_of(
+    [
+        ("name", {"metadata": {"name": "d"}}, 400),
+        ("namespace", {"metadata": {"namespace": "elsewhere"}}, 400),
+    ]
+)
 def a_patch_cannot_move_an_object(visitor: Visitor, patch: Any, status: int) -> None:
     config_map(visitor)
     assert visitor.patch("configmaps/c", patch).status == status
@@ -134,17 +165,24 @@ def an_unknown_kind_of_patch_is_an_unsupported_media_type(visitor: Visitor) -> N
 
 
 def containers(answer: Any) -> dict[str, Any]:
-    return {container["name"]: container for container in answer["spec"]["template"]["spec"]["containers"]}
+    return {
+        container["name"]: container
+        for container in answer["spec"]["template"]["spec"]["containers"]
+    }
 
 
 def template(*listed: Any, **spec: Any) -> dict[str, Any]:
-    return {"spec": {"template": {"spec": {**({"containers": list(listed)} if listed else {}), **spec}}}}
+    return {
+        "spec": {"template": {"spec": {**({"containers": list(listed)} if listed else {}), **spec}}}
+    }
 
 
 @case
 def strategic_patches_merge_lists_by_their_key(visitor: Visitor) -> None:
     deployment(visitor)
-    merged = containers(visitor.patch("deployments/d", template({"name": "one", "image": "i:9"}), "strategic").ok())
+    merged = containers(
+        visitor.patch("deployments/d", template({"name": "one", "image": "i:9"}), "strategic").ok()
+    )
     assert list(merged) == ["one", "two"]
     assert merged["one"]["image"] == "i:9"
     assert [one["name"] for one in merged["one"]["env"]] == ["A", "B"]
@@ -153,14 +191,20 @@ def strategic_patches_merge_lists_by_their_key(visitor: Visitor) -> None:
 @case
 def strategic_patches_add_new_elements(visitor: Visitor) -> None:
     deployment(visitor)
-    merged = containers(visitor.patch("deployments/d", template({"name": "three", "image": "i:3"}), "strategic").ok())
+    merged = containers(
+        visitor.patch(
+            "deployments/d", template({"name": "three", "image": "i:3"}), "strategic"
+        ).ok()
+    )
     assert sorted(merged) == ["one", "three", "two"]
 
 
 @case
 def strategic_patches_go_deep(visitor: Visitor) -> None:
     deployment(visitor)
-    patch = template({"name": "one", "env": [{"name": "B", "value": "9"}, {"name": "C", "value": "3"}]})
+    patch = template(
+        {"name": "one", "env": [{"name": "B", "value": "9"}, {"name": "C", "value": "3"}]}
+    )
     env = containers(visitor.patch("deployments/d", patch, "strategic").ok())["one"]["env"]
     assert {one["name"]: one["value"] for one in env} == {"A": "1", "B": "9", "C": "3"}
 
@@ -168,14 +212,20 @@ def strategic_patches_go_deep(visitor: Visitor) -> None:
 @case
 def strategic_patches_replace_lists_without_a_key(visitor: Visitor) -> None:
     deployment(visitor)
-    merged = containers(visitor.patch("deployments/d", template({"name": "two", "args": ["z"]}), "strategic").ok())
+    merged = containers(
+        visitor.patch("deployments/d", template({"name": "two", "args": ["z"]}), "strategic").ok()
+    )
     assert merged["two"]["args"] == ["z"]
 
 
 @case
 def strategic_patches_delete_by_directive(visitor: Visitor) -> None:
     deployment(visitor)
-    merged = containers(visitor.patch("deployments/d", template({"name": "one", "$patch": "delete"}), "strategic").ok())
+    merged = containers(
+        visitor.patch(
+            "deployments/d", template({"name": "one", "$patch": "delete"}), "strategic"
+        ).ok()
+    )
     assert list(merged) == ["two"]
 
 
@@ -190,28 +240,39 @@ def strategic_patches_replace_by_directive(visitor: Visitor) -> None:
 def strategic_patches_order_by_directive(visitor: Visitor) -> None:
     deployment(visitor)
     patch = template(**{"$setElementOrder/containers": [{"name": "two"}, {"name": "one"}]})
-    assert list(containers(visitor.patch("deployments/d", patch, "strategic").ok())) == ["two", "one"]
+    assert list(containers(visitor.patch("deployments/d", patch, "strategic").ok())) == [
+        "two",
+        "one",
+    ]
 
 
 @case
 def strategic_patches_keep_only_the_named_keys(visitor: Visitor) -> None:
     deployment(visitor)
     patch = {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}
-    assert visitor.patch("deployments/d", patch, "strategic").ok()["spec"]["strategy"] == {"type": "Recreate"}
+    assert visitor.patch("deployments/d", patch, "strategic").ok()["spec"]["strategy"] == {
+        "type": "Recreate"
+    }
 
 
 @case
 def strategic_patches_remove_with_null(visitor: Visitor) -> None:
     deployment(visitor)
-    merged = containers(visitor.patch("deployments/d", template({"name": "two", "args": None}), "strategic").ok())
+    merged = containers(
+        visitor.patch("deployments/d", template({"name": "two", "args": None}), "strategic").ok()
+    )
     assert "args" not in merged["two"]
 
 
 @case
 def strategic_patches_delete_from_lists_of_plain_values(visitor: Visitor) -> None:
-    visitor.post("configmaps", {"metadata": {"name": "f", "finalizers": ["e.com/a", "e.com/b"]}}).ok(201)
+    visitor.post(
+        "configmaps", {"metadata": {"name": "f", "finalizers": ["e.com/a", "e.com/b"]}}
+    ).ok(201)
     patch = {"metadata": {"$deleteFromPrimitiveList/finalizers": ["e.com/a"]}}
-    assert visitor.patch("configmaps/f", patch, "strategic").ok()["metadata"]["finalizers"] == ["e.com/b"]
+    assert visitor.patch("configmaps/f", patch, "strategic").ok()["metadata"]["finalizers"] == [
+        "e.com/b"
+    ]
     visitor.patch("configmaps/f", {"metadata": {"finalizers": None}}).ok()
 
 
@@ -219,18 +280,23 @@ def strategic_patches_delete_from_lists_of_plain_values(visitor: Visitor) -> Non
 def strategic_patches_merge_lists_of_plain_values(visitor: Visitor) -> None:
     visitor.post("configmaps", {"metadata": {"name": "f", "finalizers": ["e.com/a"]}}).ok(201)
     patch = {"metadata": {"finalizers": ["e.com/b"]}}
-    assert sorted(visitor.patch("configmaps/f", patch, "strategic").ok()["metadata"]["finalizers"]) == ["e.com/a", "e.com/b"]
+    assert sorted(
+        visitor.patch("configmaps/f", patch, "strategic").ok()["metadata"]["finalizers"]
+    ) == ["e.com/a", "e.com/b"]
     visitor.patch("configmaps/f", {"metadata": {"finalizers": None}}).ok()
 
 
 @case
 def an_element_without_its_key_is_refused(visitor: Visitor) -> None:
     deployment(visitor)
-    assert visitor.patch("deployments/d", template({"image": "i:9"}), "strategic").status in {400, 500, 422}
+    assert visitor.patch("deployments/d", template({"image": "i:9"}), "strategic").status in {
+        400,
+        500,
+        422,
+    }
 
 
 # Server-side apply: who owns which field, who may take it, and what is given up.
-
 
 
 def applied_config_map(**data: str) -> dict[str, Any]:
@@ -242,7 +308,9 @@ def owners(obj: dict[str, Any]) -> dict[str, Any]:
     found = {}
     for entry in obj["metadata"].get("managedFields", ()):
         fields = entry["fieldsV1"].get("f:data", {})
-        found[f"{entry['manager']}/{entry['operation']}"] = sorted(name[2:] for name in fields if name != ".")
+        found[f"{entry['manager']}/{entry['operation']}"] = sorted(
+            name[2:] for name in fields if name != "."
+        )
     return found
 
 
@@ -250,7 +318,12 @@ def owners(obj: dict[str, Any]) -> dict[str, Any]:
 def applying_makes_what_is_not_there(visitor: Visitor) -> None:
     made = visitor.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
     (entry,) = made["metadata"]["managedFields"]
-    assert (entry["manager"], entry["operation"], entry["apiVersion"], entry["fieldsType"]) == ("me", "Apply", "v1", "FieldsV1")
+    assert (entry["manager"], entry["operation"], entry["apiVersion"], entry["fieldsType"]) == (
+        "me",
+        "Apply",
+        "v1",
+        "FieldsV1",
+    )
     assert entry["fieldsV1"] == {"f:data": {"f:a": {}}}
     assert entry["time"] == made["metadata"]["creationTimestamp"]
 
@@ -272,7 +345,10 @@ def two_can_own_different_fields(visitor: Visitor) -> None:
 @case
 def two_can_own_the_same_field_if_they_agree(visitor: Visitor) -> None:
     visitor.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
-    assert owners(visitor.apply("configmaps/c", applied_config_map(a="1"), "you").ok()) == {"me/Apply": ["a"], "you/Apply": ["a"]}
+    assert owners(visitor.apply("configmaps/c", applied_config_map(a="1"), "you").ok()) == {
+        "me/Apply": ["a"],
+        "you/Apply": ["a"],
+    }
 
 
 @case
@@ -288,7 +364,9 @@ def if_they_disagree_it_is_a_conflict(visitor: Visitor) -> None:
 def several_conflicts_are_told_together(visitor: Visitor) -> None:
     visitor.apply("configmaps/c", applied_config_map(a="1", b="1"), "me").ok(201)
     refusal = visitor.apply("configmaps/c", applied_config_map(a="2", b="2"), "you")
-    refusal.refused(409, "Conflict", 'Apply failed with 2 conflicts: conflicts with "me":\n- .data.a\n- .data.b')
+    refusal.refused(
+        409, "Conflict", 'Apply failed with 2 conflicts: conflicts with "me":\n- .data.a\n- .data.b'
+    )
 
 
 @case
@@ -319,7 +397,9 @@ def an_update_takes_what_it_changes(visitor: Visitor) -> None:
     visitor.apply("configmaps/c", applied_config_map(a="1", b="1"), "me").ok(201)
     changed = visitor.patch("configmaps/c", {"data": {"a": "2"}}, fieldManager="editor").ok()
     assert owners(changed) == {"me/Apply": ["b"], "editor/Update": ["a"]}
-    visitor.apply("configmaps/c", applied_config_map(a="1", b="1"), "me").refused(409, "Conflict", 'conflict with "editor" using v1: .data.a')
+    visitor.apply("configmaps/c", applied_config_map(a="1", b="1"), "me").refused(
+        409, "Conflict", 'conflict with "editor" using v1: .data.a'
+    )
 
 
 @case
@@ -332,20 +412,26 @@ def what_was_created_plainly_is_owned_too(visitor: Visitor) -> None:
 
 @case
 def the_user_agent_names_who_does_not_say(visitor: Visitor) -> None:
-    made = visitor.call("POST", "configmaps", applied_config_map(a="1"), headers={"User-Agent": "robot/1.0 (test)"}).ok(201)
+    made = visitor.call(
+        "POST", "configmaps", applied_config_map(a="1"), headers={"User-Agent": "robot/1.0 (test)"}
+    ).ok(201)
     assert made["metadata"]["managedFields"][0]["manager"] == "robot"
 
 
 @case
 def dry_run_applies_nothing(visitor: Visitor) -> None:
     visitor.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
-    assert visitor.apply("configmaps/c", applied_config_map(a="2"), "me", dryRun="All").ok()["data"] == {"a": "2"}
+    assert visitor.apply("configmaps/c", applied_config_map(a="2"), "me", dryRun="All").ok()[
+        "data"
+    ] == {"a": "2"}
     assert visitor.get("configmaps/c").ok()["data"] == {"a": "1"}
 
 
 @case
 def applying_needs_a_manager(visitor: Visitor) -> None:
-    refusal = visitor.patch("configmaps/c", applied_config_map(a="1"), "apply").refused(422, "Invalid", "fieldManager")
+    refusal = visitor.patch("configmaps/c", applied_config_map(a="1"), "apply").refused(
+        422, "Invalid", "fieldManager"
+    )
     assert refusal.causes == [("fieldManager", "FieldValueRequired")]
 
 
@@ -354,7 +440,14 @@ def applying_needs_a_manager(visitor: Visitor) -> None:
         ("no kind", {"metadata": {"name": "c"}}, 400),
         ("another kind", {**applied_config_map(), "kind": "Secret"}, 400),
         ("another name", {**applied_config_map(), "metadata": {"name": "d"}}, 400),
-        ("managed fields", {**applied_config_map(), "metadata": {"name": "c", "managedFields": [{"manager": "x"}]}}, 400),
+        (
+            "managed fields",
+            {
+                **applied_config_map(),
+                "metadata": {"name": "c", "managedFields": [{"manager": "x"}]},
+            },
+            400,
+        ),
     ]
 )
 def a_configuration_must_fit_its_address(visitor: Visitor, body: Any, status: int) -> None:
@@ -369,7 +462,9 @@ def force_is_for_applying_alone(visitor: Visitor) -> None:
 
 @case
 def a_manager_too_long_is_refused(visitor: Visitor) -> None:
-    visitor.apply("configmaps/c", applied_config_map(a="1"), "m" * 129).refused(422, "Invalid", "fieldManager")
+    visitor.apply("configmaps/c", applied_config_map(a="1"), "m" * 129).refused(
+        422, "Invalid", "fieldManager"
+    )
 
 
 @case
@@ -388,7 +483,10 @@ def lists_with_keys_are_shared_by_element(visitor: Visitor) -> None:
     owned = mine["fieldsV1"]["f:spec"]["f:template"]["f:spec"]["f:containers"]
     assert owned == {'k:{"name":"one"}': {".": {}, "f:image": {}, "f:name": {}}}
     left = visitor.apply("deployments/d", deployment({"name": "three", "image": "i:3"}), "me").ok()
-    assert sorted(one["name"] for one in left["spec"]["template"]["spec"]["containers"]) == ["three", "two"]
+    assert sorted(one["name"] for one in left["spec"]["template"]["spec"]["containers"]) == [
+        "three",
+        "two",
+    ]
 
 
 @case
@@ -405,8 +503,18 @@ def the_status_has_owners_of_its_own(visitor: Visitor) -> None:
     budget = {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}
     head = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}}
     visitor.apply("poddisruptionbudgets/b", {**head, "spec": budget}, "me").ok(201)
-    status = {"disruptionsAllowed": 3, "currentHealthy": 4, "desiredHealthy": 1, "expectedPods": 4, "observedGeneration": 1}
-    told = visitor.apply("poddisruptionbudgets/b/status", {**head, "status": status}, "reporter", force="true").ok()
+    status = {
+        "disruptionsAllowed": 3,
+        "currentHealthy": 4,
+        "desiredHealthy": 1,
+        "expectedPods": 4,
+        "observedGeneration": 1,
+    }
+    told = visitor.apply(
+        "poddisruptionbudgets/b/status", {**head, "status": status}, "reporter", force="true"
+    ).ok()
     assert told["status"]["disruptionsAllowed"] == status["disruptionsAllowed"]
-    entry = next(entry for entry in told["metadata"]["managedFields"] if entry["manager"] == "reporter")
+    entry = next(
+        entry for entry in told["metadata"]["managedFields"] if entry["manager"] == "reporter"
+    )
     assert entry["subresource"] == "status"

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from pytest_kscen.clusters.conformance.case import Visitor
 
 
-
-
 NOBODY = {"schedulerName": "nobody"}
 
 
@@ -47,24 +45,54 @@ def at(value: Any, path: str) -> Any:
         ("message policy", {}, "spec.containers.0.terminationMessagePolicy", "File"),
         ("resources", {}, "spec.containers.0.resources", {}),
         ("pull of latest", {"image": "i"}, "spec.containers.0.imagePullPolicy", "Always"),
-        ("pull of named latest", {"image": "i:latest"}, "spec.containers.0.imagePullPolicy", "Always"),
-        ("port's protocol", {"ports": [{"containerPort": 80}]}, "spec.containers.0.ports.0.protocol", "TCP"),
-        ("requests from limits", {"resources": {"limits": {"cpu": "1"}}}, "spec.containers.0.resources.requests", {"cpu": "1"}),
-        ("quantities", {"resources": {"requests": {"cpu": "1000m"}}}, "spec.containers.0.resources.requests", {"cpu": "1"}),
+        (
+            "pull of named latest",
+            {"image": "i:latest"},
+            "spec.containers.0.imagePullPolicy",
+            "Always",
+        ),
+        (
+            "port's protocol",
+            {"ports": [{"containerPort": 80}]},
+            "spec.containers.0.ports.0.protocol",
+            "TCP",
+        ),
+        (
+            "requests from limits",
+            {"resources": {"limits": {"cpu": "1"}}},
+            "spec.containers.0.resources.requests",
+            {"cpu": "1"},
+        ),
+        (
+            "quantities",
+            {"resources": {"requests": {"cpu": "1000m"}}},
+            "spec.containers.0.resources.requests",
+            {"cpu": "1"},
+        ),
         (
             "quantity's form",
             {"resources": {"requests": {"memory": "1024Mi"}}},
             "spec.containers.0.resources.requests",
             {"memory": "1Gi"},
         ),
-        ("probe's period", {"readinessProbe": {"exec": {"command": ["x"]}}}, "spec.containers.0.readinessProbe.periodSeconds", 10),
+        (
+            "probe's period",
+            {"readinessProbe": {"exec": {"command": ["x"]}}},
+            "spec.containers.0.readinessProbe.periodSeconds",
+            10,
+        ),
         (
             "probe's failures",
             {"livenessProbe": {"exec": {"command": ["x"]}}},
             "spec.containers.0.livenessProbe.failureThreshold",
             3,
         ),
-        ("probe's scheme", {"livenessProbe": {"httpGet": {"port": 80}}}, "spec.containers.0.livenessProbe.httpGet.scheme", "HTTP"),
+        (
+            "probe's scheme",
+            {"livenessProbe": {"httpGet": {"port": 80}}},
+            "spec.containers.0.livenessProbe.httpGet.scheme",
+            "HTTP",
+        ),
         (
             "field's version",
             {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]},
@@ -73,13 +101,18 @@ def at(value: Any, path: str) -> Any:
         ),
     ]
 )
-def what_is_left_out_is_filled_in(visitor: Visitor, container: dict[str, Any], path: str, expected: Any) -> None:
+def what_is_left_out_is_filled_in(
+    visitor: Visitor, container: dict[str, Any], path: str, expected: Any
+) -> None:
     assert at(made(visitor, pod(container)), path) == expected
 
 
 @case
 def its_scheduler_is_the_default_one(visitor: Visitor) -> None:
-    body = {"metadata": {"name": "p"}, "spec": {"nodeName": "nowhere", "containers": [{"name": "c", "image": "i"}]}}
+    body = {
+        "metadata": {"name": "p"},
+        "spec": {"nodeName": "nowhere", "containers": [{"name": "c", "image": "i"}]},
+    }
     assert made(visitor, body)["spec"]["schedulerName"] == "default-scheduler"
     visitor.delete("pods/p", gracePeriodSeconds=0)
 
@@ -98,7 +131,9 @@ def it_begins_as_pending(visitor: Visitor) -> None:
         ("best effort", {}, "BestEffort"),
     ]
 )
-def its_class_of_service_comes_from_its_resources(visitor: Visitor, resources: dict[str, Any], expected: str) -> None:
+def its_class_of_service_comes_from_its_resources(
+    visitor: Visitor, resources: dict[str, Any], expected: str
+) -> None:
     assert made(visitor, pod({"resources": resources}))["status"]["qosClass"] == expected
 
 
@@ -114,16 +149,56 @@ def it_tolerates_a_node_that_is_away_for_a_while(visitor: Visitor) -> None:
 @case_of(
     [
         ("none", {"containers": []}, "spec.containers", "FieldValueRequired"),
-        ("name", {"containers": [{"name": "A", "image": "i"}]}, "spec.containers[0].name", "FieldValueInvalid"),
-        ("no name", {"containers": [{"image": "i"}]}, "spec.containers[0].name", "FieldValueRequired"),
-        ("no image", {"containers": [{"name": "a"}]}, "spec.containers[0].image", "FieldValueRequired"),
-        ("twice", {"containers": [{"name": "a", "image": "i"}] * 2}, "spec.containers[1].name", "FieldValueDuplicate"),
-        ("restart policy", {"restartPolicy": "Sometimes"}, "spec.restartPolicy", "FieldValueNotSupported"),
+        (
+            "name",
+            {"containers": [{"name": "A", "image": "i"}]},
+            "spec.containers[0].name",
+            "FieldValueInvalid",
+        ),
+        (
+            "no name",
+            {"containers": [{"image": "i"}]},
+            "spec.containers[0].name",
+            "FieldValueRequired",
+        ),
+        (
+            "no image",
+            {"containers": [{"name": "a"}]},
+            "spec.containers[0].image",
+            "FieldValueRequired",
+        ),
+        (
+            "twice",
+            {"containers": [{"name": "a", "image": "i"}] * 2},
+            "spec.containers[1].name",
+            "FieldValueDuplicate",
+        ),
+        (
+            "restart policy",
+            {"restartPolicy": "Sometimes"},
+            "spec.restartPolicy",
+            "FieldValueNotSupported",
+        ),
         ("dns policy", {"dnsPolicy": "Guess"}, "spec.dnsPolicy", "FieldValueNotSupported"),
-        ("deadline", {"activeDeadlineSeconds": 0}, "spec.activeDeadlineSeconds", "FieldValueInvalid"),
+        (
+            "deadline",
+            {"activeDeadlineSeconds": 0},
+            "spec.activeDeadlineSeconds",
+            "FieldValueInvalid",
+        ),
         ("node selector", {"nodeSelector": {"-a": "b"}}, "spec.nodeSelector", "FieldValueInvalid"),
-        ("volumes twice", {"volumes": [{"name": "v", "emptyDir": {}}] * 2}, "spec.volumes[1].name", "FieldValueDuplicate"),
-        ("volume's name", {"volumes": [{"name": "V", "emptyDir": {}}]}, "spec.volumes[0].name", "FieldValueInvalid"),
+        (
+            "volumes twice",
+            {"volumes": [{"name": "v", "emptyDir": {}}] * 2},
+            "spec.volumes[1].name",
+            "FieldValueDuplicate",
+        ),
+        (
+            "volume's name",
+            {"volumes": [{"name": "V", "emptyDir": {}}]},
+            "spec.volumes[0].name",
+            "FieldValueInvalid",
+        ),
         (
             "toleration",
             {"tolerations": [{"operator": "Exists", "value": "x"}]},
@@ -132,23 +207,45 @@ def it_tolerates_a_node_that_is_away_for_a_while(visitor: Visitor) -> None:
         ),
     ]
 )
-def a_spec_that_makes_no_sense_is_invalid(visitor: Visitor, spec: dict[str, Any], field: str, reason: str) -> None:
+def a_spec_that_makes_no_sense_is_invalid(
+    visitor: Visitor, spec: dict[str, Any], field: str, reason: str
+) -> None:
     visitor.settle()
     assert (field, reason) in visitor.post("pods", pod(**spec)).refused(422, "Invalid").causes
 
 
 @case_of(
     [
-        ("port", {"ports": [{"containerPort": 70000}]}, "spec.containers[0].ports[0].containerPort", "FieldValueInvalid"),
-        ("no port", {"ports": [{}]}, "spec.containers[0].ports[0].containerPort", "FieldValueRequired"),
+        (
+            "port",
+            {"ports": [{"containerPort": 70000}]},
+            "spec.containers[0].ports[0].containerPort",
+            "FieldValueInvalid",
+        ),
+        (
+            "no port",
+            {"ports": [{}]},
+            "spec.containers[0].ports[0].containerPort",
+            "FieldValueRequired",
+        ),
         (
             "protocol",
             {"ports": [{"containerPort": 1, "protocol": "X"}]},
             "spec.containers[0].ports[0].protocol",
             "FieldValueNotSupported",
         ),
-        ("pull policy", {"imagePullPolicy": "Maybe"}, "spec.containers[0].imagePullPolicy", "FieldValueNotSupported"),
-        ("variable", {"env": [{"name": "a=b"}]}, "spec.containers[0].env[0].name", "FieldValueInvalid"),
+        (
+            "pull policy",
+            {"imagePullPolicy": "Maybe"},
+            "spec.containers[0].imagePullPolicy",
+            "FieldValueNotSupported",
+        ),
+        (
+            "variable",
+            {"env": [{"name": "a=b"}]},
+            "spec.containers[0].env[0].name",
+            "FieldValueInvalid",
+        ),
         (
             "mount",
             {"volumeMounts": [{"name": "v", "mountPath": "/v"}]},
@@ -161,8 +258,18 @@ def a_spec_that_makes_no_sense_is_invalid(visitor: Visitor, spec: dict[str, Any]
             "spec.containers[0].resources.requests",
             "FieldValueInvalid",
         ),
-        ("negative", {"resources": {"requests": {"cpu": "-1"}}}, "spec.containers[0].resources.requests[cpu]", "FieldValueInvalid"),
-        ("probe of nothing", {"livenessProbe": {}}, "spec.containers[0].livenessProbe", "FieldValueRequired"),
+        (
+            "negative",
+            {"resources": {"requests": {"cpu": "-1"}}},
+            "spec.containers[0].resources.requests[cpu]",
+            "FieldValueInvalid",
+        ),
+        (
+            "probe of nothing",
+            {"livenessProbe": {}},
+            "spec.containers[0].livenessProbe",
+            "FieldValueRequired",
+        ),
         (
             "two handlers",
             {"livenessProbe": {"exec": {"command": ["x"]}, "httpGet": {"port": 80}}},
@@ -171,7 +278,9 @@ def a_spec_that_makes_no_sense_is_invalid(visitor: Visitor, spec: dict[str, Any]
         ),
     ]
 )
-def a_container_that_makes_no_sense_is_invalid(visitor: Visitor, container: dict[str, Any], field: str, reason: str) -> None:
+def a_container_that_makes_no_sense_is_invalid(
+    visitor: Visitor, container: dict[str, Any], field: str, reason: str
+) -> None:
     visitor.settle()
     assert (field, reason) in visitor.post("pods", pod(container)).refused(422, "Invalid").causes
 
@@ -180,18 +289,38 @@ def a_container_that_makes_no_sense_is_invalid(visitor: Visitor, container: dict
 def a_quantity_that_is_none_is_a_bad_request(visitor: Visitor) -> None:
     visitor.settle()
     body = pod({"resources": {"requests": {"cpu": "lots"}}})
-    visitor.post("pods", body).refused(400, "BadRequest", "quantities must match the regular expression")
+    visitor.post("pods", body).refused(
+        400, "BadRequest", "quantities must match the regular expression"
+    )
 
 
 @case_of(
     [
         ("image", [{"op": "replace", "path": "/spec/containers/0/image", "value": "i:2"}], 200),
         ("deadline", [{"op": "add", "path": "/spec/activeDeadlineSeconds", "value": 9}], 200),
-        ("toleration more", [{"op": "add", "path": "/spec/tolerations/-", "value": {"key": "k", "operator": "Exists"}}], 200),
+        (
+            "toleration more",
+            [
+                {
+                    "op": "add",
+                    "path": "/spec/tolerations/-",
+                    "value": {"key": "k", "operator": "Exists"},
+                }
+            ],
+            200,
+        ),
         ("node", [{"op": "add", "path": "/spec/nodeName", "value": "n"}], 422),
         ("command", [{"op": "add", "path": "/spec/containers/0/command", "value": ["x"]}], 422),
-        ("restart policy", [{"op": "replace", "path": "/spec/restartPolicy", "value": "Never"}], 422),
-        ("one container more", [{"op": "add", "path": "/spec/containers/-", "value": {"name": "d", "image": "i"}}], 422),
+        (
+            "restart policy",
+            [{"op": "replace", "path": "/spec/restartPolicy", "value": "Never"}],
+            422,
+        ),
+        (
+            "one container more",
+            [{"op": "add", "path": "/spec/containers/-", "value": {"name": "d", "image": "i"}}],
+            422,
+        ),
     ]
 )
 def little_may_change_afterwards(visitor: Visitor, patch: Any, status: int) -> None:
@@ -205,7 +334,9 @@ def the_status_changes_through_its_own_door(visitor: Visitor) -> None:
     old = made(visitor, pod())
     visitor.patch("pods/p", {"status": {"phase": "Failed"}}).ok()
     assert visitor.get("pods/p").ok()["status"]["phase"] == "Pending"
-    told = visitor.patch("pods/p/status", {"status": {"message": "hello"}, "spec": {"restartPolicy": "Never"}}).ok()
+    told = visitor.patch(
+        "pods/p/status", {"status": {"message": "hello"}, "spec": {"restartPolicy": "Never"}}
+    ).ok()
     assert told["status"]["message"] == "hello"
     assert told["spec"]["restartPolicy"] == "Always"
     assert told["metadata"]["generation"] == old["metadata"]["generation"]
@@ -221,8 +352,12 @@ def a_pod_without_a_node_goes_at_once(visitor: Visitor) -> None:
 @case
 def a_pod_on_a_node_goes_when_its_node_lets_it(visitor: Visitor) -> None:
     visitor.settle()
-    visitor.post("nodes", {"metadata": {"name": f"{visitor.namespace}-n"}, "spec": {"unschedulable": True}}).ok(201)
-    visitor.post("pods", pod(nodeName=f"{visitor.namespace}-n", terminationGracePeriodSeconds=300)).ok(201)
+    visitor.post(
+        "nodes", {"metadata": {"name": f"{visitor.namespace}-n"}, "spec": {"unschedulable": True}}
+    ).ok(201)
+    visitor.post(
+        "pods", pod(nodeName=f"{visitor.namespace}-n", terminationGracePeriodSeconds=300)
+    ).ok(201)
     going = visitor.delete("pods/p").ok()
     assert going["metadata"]["deletionGracePeriodSeconds"] == 300  # noqa: PLR2004
     assert going["metadata"]["deletionTimestamp"] > going["metadata"]["creationTimestamp"]
@@ -235,14 +370,21 @@ def a_pod_on_a_node_goes_when_its_node_lets_it(visitor: Visitor) -> None:
 @case
 def binding_gives_it_a_node(visitor: Visitor) -> None:
     visitor.settle()
-    visitor.post("nodes", {"metadata": {"name": f"{visitor.namespace}-n"}, "spec": {"unschedulable": True}}).ok(201)
+    visitor.post(
+        "nodes", {"metadata": {"name": f"{visitor.namespace}-n"}, "spec": {"unschedulable": True}}
+    ).ok(201)
     visitor.post("pods", pod()).ok(201)
-    binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": f"{visitor.namespace}-n"}}
+    binding = {
+        "metadata": {"name": "p"},
+        "target": {"kind": "Node", "name": f"{visitor.namespace}-n"},
+    }
     answer = visitor.post("pods/p/binding", binding).ok(201)
     assert (answer["kind"], answer["status"]) == ("Status", "Success")
     bound = visitor.get("pods/p").ok()
     assert bound["spec"]["nodeName"] == f"{visitor.namespace}-n"
-    assert ("PodScheduled", "True") in {(one["type"], one["status"]) for one in bound["status"]["conditions"]}
+    assert ("PodScheduled", "True") in {
+        (one["type"], one["status"]) for one in bound["status"]["conditions"]
+    }
     again = visitor.post("pods/p/binding", binding)
     again.refused(409, "Conflict", f'pod p is already assigned to node "{visitor.namespace}-n"')
     visitor.delete("pods/p", gracePeriodSeconds=0)
@@ -259,7 +401,12 @@ def binding_to_nothing_is_refused(visitor: Visitor) -> None:
 @case
 def they_are_selected_by_their_node_and_their_phase(visitor: Visitor) -> None:
     made(visitor, pod())
-    for selector in ("spec.nodeName=", "status.phase=Pending", "spec.restartPolicy=Always", "spec.schedulerName=nobody"):
+    for selector in (
+        "spec.nodeName=",
+        "status.phase=Pending",
+        "spec.restartPolicy=Always",
+        "spec.schedulerName=nobody",
+    ):
         assert len(visitor.get("pods", fieldSelector=selector).ok()["items"]) == 1, selector
     for selector in ("spec.nodeName=n", "status.phase!=Pending", "spec.restartPolicy=Never"):
         assert visitor.get("pods", fieldSelector=selector).ok()["items"] == [], selector
@@ -281,15 +428,23 @@ def a_class_of_priority_gives_its_value(visitor: Visitor) -> None:
 @case
 def eviction_respects_a_budget(visitor: Visitor) -> None:
     visitor.settle()
-    budget = {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}}
+    budget = {
+        "metadata": {"name": "b"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}},
+    }
     visitor.post("poddisruptionbudgets", budget).ok(201)
-    # On no node: a node that no kubelet speaks for makes its pods unready after a minute, and those may go.
+    # On no node: a node that no kubelet speaks for makes its pods unready after a minute, and those
+    # may go.
     visitor.post("pods", {**pod(), "metadata": {"name": "p", "labels": {"app": "x"}}}).ok(201)
     running = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
     visitor.patch("pods/p/status", running, "strategic").ok()
-    visitor.until(lambda: visitor.get("poddisruptionbudgets/b").ok()["status"].get("currentHealthy") == 1)
+    visitor.until(
+        lambda: visitor.get("poddisruptionbudgets/b").ok()["status"].get("currentHealthy") == 1
+    )
     refusal = visitor.post("pods/p/eviction", {"metadata": {"name": "p"}})
-    refusal.refused(429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.")
+    refusal.refused(
+        429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget."
+    )
     assert ("", "DisruptionBudget") in refusal.causes
     visitor.delete("pods/p", gracePeriodSeconds=0)
 
@@ -297,26 +452,42 @@ def eviction_respects_a_budget(visitor: Visitor) -> None:
 @case
 def eviction_without_a_budget_deletes(visitor: Visitor) -> None:
     made(visitor, pod())
-    visitor.post("pods/p/eviction", {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}).ok(201)
+    visitor.post(
+        "pods/p/eviction",
+        {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}},
+    ).ok(201)
     visitor.get("pods/p").refused(404, "NotFound")
 
 
 # proxy: what an API server says by itself, before anybody behind it is asked.
 
 
-
 @case_of(
     [
         ("too many parts", "a:b:c:d", 400, "BadRequest", 'invalid service request "a:b:c:d"'),
-        ("a strange scheme", "ftp:bare:80", 400, "BadRequest", 'invalid service request "ftp:bare:80"'),
+        (
+            "a strange scheme",
+            "ftp:bare:80",
+            400,
+            "BadRequest",
+            'invalid service request "ftp:bare:80"',
+        ),
         ("nobody", "nobody", 404, "NotFound", 'services "nobody" not found'),
         ("a port of nobody", "http:nobody:80", 404, "NotFound", 'services "nobody" not found'),
-        ("no such port", "bare:81", 503, "ServiceUnavailable", 'no service port 81 found for service "bare"'),
+        (
+            "no such port",
+            "bare:81",
+            503,
+            "ServiceUnavailable",
+            'no service port 81 found for service "bare"',
+        ),
         ("no endpoints", "bare:80", 404, "NotFound", 'services "bare" not found'),
     ]
 )
 def a_service(visitor: Visitor, name: str, status: int, reason: str, message: str) -> None:
-    visitor.post("services", {"metadata": {"name": "bare"}, "spec": {"ports": [{"port": 80}]}}).ok(201)
+    visitor.post("services", {"metadata": {"name": "bare"}, "spec": {"ports": [{"port": 80}]}}).ok(
+        201
+    )
     visitor.get(f"services/{name}/proxy/").refused(status, reason, message)
 
 

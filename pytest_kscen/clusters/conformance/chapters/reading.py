@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from pytest_kscen.clusters.conformance.case import Answer, Visitor
 
 
-
-
 PEOPLE = {
     "anna": {"tier": "front", "age": "old"},
     "bert": {"tier": "front"},
@@ -22,11 +20,17 @@ PEOPLE = {
 
 def people(visitor: Visitor) -> None:
     for name in reversed(PEOPLE):
-        visitor.post("configmaps", {"metadata": {"name": name, "labels": {"who": "p", **PEOPLE[name]}}}).ok(201)
+        visitor.post(
+            "configmaps", {"metadata": {"name": name, "labels": {"who": "p", **PEOPLE[name]}}}
+        ).ok(201)
 
 
 def names(answer: Answer) -> str:
-    return " ".join(item["metadata"]["name"] for item in answer.ok()["items"] if item["metadata"]["name"] in PEOPLE)
+    return " ".join(
+        item["metadata"]["name"]
+        for item in answer.ok()["items"]
+        if item["metadata"]["name"] in PEOPLE
+    )
 
 
 @case
@@ -52,7 +56,11 @@ def a_list_of_a_namespace_that_is_not_there_is_empty(visitor: Visitor) -> None:
 @case
 def all_namespaces_are_listed_at_once(visitor: Visitor) -> None:
     people(visitor)
-    listing = visitor.get("/api/v1/configmaps", labelSelector="who", fieldSelector=f"metadata.namespace={visitor.namespace}")
+    listing = visitor.get(
+        "/api/v1/configmaps",
+        labelSelector="who",
+        fieldSelector=f"metadata.namespace={visitor.namespace}",
+    )
     assert names(listing) == " ".join(PEOPLE)
 
 
@@ -89,7 +97,9 @@ def labels_select(visitor: Visitor, selector: str, expected: str) -> None:
         ("comma", ",a", "found ',', expected: !, identifier, or 'end of string'"),
     ]
 )
-def a_selector_that_cannot_be_read_is_a_bad_request(visitor: Visitor, selector: str, words: str) -> None:
+def a_selector_that_cannot_be_read_is_a_bad_request(
+    visitor: Visitor, selector: str, words: str
+) -> None:
     visitor.get("configmaps", labelSelector=selector).refused(400, "BadRequest", words)
 
 
@@ -143,22 +153,32 @@ def a_page_says_how_many_are_left(visitor: Visitor) -> None:
 @case
 def a_limit_that_nothing_exceeds_needs_no_token(visitor: Visitor) -> None:
     people(visitor)
-    assert not visitor.get("configmaps", labelSelector="who", limit=100).ok()["metadata"].get("continue")
+    assert (
+        not visitor.get("configmaps", labelSelector="who", limit=100)
+        .ok()["metadata"]
+        .get("continue")
+    )
 
 
 @case
 def a_token_that_is_none_is_a_bad_request(visitor: Visitor) -> None:
-    visitor.get("configmaps", limit=1, **{"continue": "x"}).refused(400, "BadRequest", "continue key is not valid")
+    visitor.get("configmaps", limit=1, **{"continue": "x"}).refused(
+        400, "BadRequest", "continue key is not valid"
+    )
 
 
 @case
 def a_limit_that_is_no_number_is_a_bad_request(visitor: Visitor) -> None:
-    visitor.get("configmaps", limit="x").refused(400, "BadRequest", 'strconv.ParseInt: parsing "x": invalid syntax')
+    visitor.get("configmaps", limit="x").refused(
+        400, "BadRequest", 'strconv.ParseInt: parsing "x": invalid syntax'
+    )
 
 
 @case
 def a_version_from_the_future_is_too_large(visitor: Visitor) -> None:
-    refusal = visitor.get("configmaps", resourceVersion="99999999999").refused(504, "Timeout", "Too large resource version")
+    refusal = visitor.get("configmaps", resourceVersion="99999999999").refused(
+        504, "Timeout", "Too large resource version"
+    )
     assert ("", "ResourceVersionTooLarge") in refusal.causes
     assert refusal.body["details"]["retryAfterSeconds"] == 1
 
@@ -166,7 +186,9 @@ def a_version_from_the_future_is_too_large(visitor: Visitor) -> None:
 @case_of([("zero", "0"), ("none", "")])
 def a_list_from_any_version_shows_what_is_there(visitor: Visitor, version: str) -> None:
     people(visitor)
-    visitor.until(lambda: names(visitor.get("configmaps", resourceVersion=version)) == " ".join(PEOPLE))
+    visitor.until(
+        lambda: names(visitor.get("configmaps", resourceVersion=version)) == " ".join(PEOPLE)
+    )
 
 
 @case_of(
@@ -178,7 +200,9 @@ def a_list_from_any_version_shows_what_is_there(visitor: Visitor, version: str) 
         ("no number", {"resourceVersion": "x"}, 400),
     ]
 )
-def how_a_version_is_matched_must_make_sense(visitor: Visitor, query: dict[str, str], status: int) -> None:
+def how_a_version_is_matched_must_make_sense(
+    visitor: Visitor, query: dict[str, str], status: int
+) -> None:
     assert visitor.get("configmaps", **query).status == status
 
 
@@ -187,13 +211,14 @@ def an_exact_version_shows_the_past(visitor: Visitor) -> None:
     people(visitor)
     then = visitor.get("configmaps").ok()["metadata"]["resourceVersion"]
     visitor.delete("configmaps/anna").ok()
-    past = visitor.get("configmaps", resourceVersion=then, resourceVersionMatch="Exact", labelSelector="who")
+    past = visitor.get(
+        "configmaps", resourceVersion=then, resourceVersionMatch="Exact", labelSelector="who"
+    )
     assert names(past) == " ".join(PEOPLE)
     assert past.body["metadata"]["resourceVersion"] == then
 
 
 # Watches: from where they start, what they tell and in which order, and how they end.
-
 
 
 def config(name: str, **labels: str) -> dict[str, Any]:
@@ -215,17 +240,29 @@ def from_a_version_on_every_change_is_told_in_order(visitor: Visitor) -> None:
     visitor.patch("configmaps/a", {"data": {"x": "1"}}).ok()
     visitor.post("configmaps", config("b")).ok(201)
     visitor.delete("configmaps/a").ok()
-    with visitor.watch("configmaps", resourceVersion=start, labelSelector="who", timeoutSeconds=30) as stream:
+    with visitor.watch(
+        "configmaps", resourceVersion=start, labelSelector="who", timeoutSeconds=30
+    ) as stream:
         seen = events(stream, 4)
-    assert [told(event) for event in seen] == [("ADDED", "a"), ("MODIFIED", "a"), ("ADDED", "b"), ("DELETED", "a")]
+    assert [told(event) for event in seen] == [
+        ("ADDED", "a"),
+        ("MODIFIED", "a"),
+        ("ADDED", "b"),
+        ("DELETED", "a"),
+    ]
     versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in seen]
     assert versions == sorted(set(versions))
-    assert all((event["object"]["kind"], event["object"]["apiVersion"]) == ("ConfigMap", "v1") for event in seen)
+    assert all(
+        (event["object"]["kind"], event["object"]["apiVersion"]) == ("ConfigMap", "v1")
+        for event in seen
+    )
 
 
 @case
 def what_happens_while_it_is_open_is_told(visitor: Visitor) -> None:
-    with visitor.watch("configmaps", resourceVersion=now(visitor), labelSelector="who", timeoutSeconds=30) as stream:
+    with visitor.watch(
+        "configmaps", resourceVersion=now(visitor), labelSelector="who", timeoutSeconds=30
+    ) as stream:
         made = visitor.post("configmaps", config("a")).ok(201)
         assert next(stream) == {"type": "ADDED", "object": made}
         changed = visitor.patch("configmaps/a", {"data": {"x": "1"}}).ok()
@@ -237,7 +274,10 @@ def without_a_version_what_is_there_comes_first(visitor: Visitor) -> None:
     visitor.post("configmaps", config("b")).ok(201)
     visitor.post("configmaps", config("a")).ok(201)
     with visitor.watch("configmaps", labelSelector="who", timeoutSeconds=30) as stream:
-        assert sorted(told(event) for event in events(stream, 2)) == [("ADDED", "a"), ("ADDED", "b")]
+        assert sorted(told(event) for event in events(stream, 2)) == [
+            ("ADDED", "a"),
+            ("ADDED", "b"),
+        ]
         visitor.post("configmaps", config("c")).ok(201)
         assert told(next(stream)) == ("ADDED", "c")
 
@@ -246,18 +286,24 @@ def without_a_version_what_is_there_comes_first(visitor: Visitor) -> None:
 def the_deleted_object_is_its_last_state_with_a_version_of_its_own(visitor: Visitor) -> None:
     made = visitor.post("configmaps", config("a")).ok(201)
     version = made["metadata"]["resourceVersion"]
-    with visitor.watch("configmaps", resourceVersion=version, labelSelector="who", timeoutSeconds=30) as stream:
+    with visitor.watch(
+        "configmaps", resourceVersion=version, labelSelector="who", timeoutSeconds=30
+    ) as stream:
         visitor.delete("configmaps/a").ok()
         gone = next(stream)
     assert told(gone) == ("DELETED", "a")
-    assert int(gone["object"]["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
+    assert int(gone["object"]["metadata"]["resourceVersion"]) > int(
+        made["metadata"]["resourceVersion"]
+    )
     assert gone["object"]["metadata"]["uid"] == made["metadata"]["uid"]
 
 
 @case
 def who_starts_to_match_is_added_and_who_stops_is_deleted(visitor: Visitor) -> None:
     visitor.post("configmaps", config("a", phase="one")).ok(201)
-    with visitor.watch("configmaps", resourceVersion=now(visitor), labelSelector="phase=two", timeoutSeconds=30) as stream:
+    with visitor.watch(
+        "configmaps", resourceVersion=now(visitor), labelSelector="phase=two", timeoutSeconds=30
+    ) as stream:
         visitor.patch("configmaps/a", {"metadata": {"labels": {"phase": "two"}}}).ok()
         visitor.patch("configmaps/a", {"data": {"x": "1"}}).ok()
         left = visitor.patch("configmaps/a", {"metadata": {"labels": {"phase": "three"}}}).ok()
@@ -272,7 +318,9 @@ def one_object_can_be_watched_by_its_name(visitor: Visitor) -> None:
     start = now(visitor)
     visitor.post("configmaps", config("a")).ok(201)
     visitor.post("configmaps", config("b")).ok(201)
-    with visitor.watch("configmaps", resourceVersion=start, fieldSelector="metadata.name=b", timeoutSeconds=30) as stream:
+    with visitor.watch(
+        "configmaps", resourceVersion=start, fieldSelector="metadata.name=b", timeoutSeconds=30
+    ) as stream:
         assert told(next(stream)) == ("ADDED", "b")
 
 
@@ -293,20 +341,28 @@ def it_ends_after_its_time(visitor: Visitor) -> None:
 @case
 def a_bookmark_marks_the_end_of_the_beginning(visitor: Visitor) -> None:
     visitor.post("configmaps", config("a")).ok(201)
-    query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+    query = {
+        "sendInitialEvents": "true",
+        "resourceVersionMatch": "NotOlderThan",
+        "allowWatchBookmarks": "true",
+    }
     with visitor.watch("configmaps", labelSelector="who", timeoutSeconds=30, **query) as stream:
         first, mark = events(stream, 2)
     assert told(first) == ("ADDED", "a")
     assert mark["type"] == "BOOKMARK"
     assert mark["object"]["kind"] == "ConfigMap"
     assert mark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
-    assert int(mark["object"]["metadata"]["resourceVersion"]) >= int(first["object"]["metadata"]["resourceVersion"])
+    assert int(mark["object"]["metadata"]["resourceVersion"]) >= int(
+        first["object"]["metadata"]["resourceVersion"]
+    )
 
 
 @case
 def initial_events_need_their_match(visitor: Visitor) -> None:
     answer = visitor.get("configmaps", watch="1", sendInitialEvents="true")
-    answer.refused(422, "Invalid", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+    answer.refused(
+        422, "Invalid", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+    )
 
 
 @case
@@ -324,15 +380,21 @@ def a_version_that_is_no_number_is_refused(visitor: Visitor) -> None:
 
 @case
 def an_unknown_selector_is_refused_before_the_stream(visitor: Visitor) -> None:
-    visitor.get("configmaps", watch="1", labelSelector="a in b").refused(400, "BadRequest", "unable to parse requirement")
+    visitor.get("configmaps", watch="1", labelSelector="a in b").refused(
+        400, "BadRequest", "unable to parse requirement"
+    )
 
 
 @case
 def two_watchers_are_told_the_same(visitor: Visitor) -> None:
     start = now(visitor)
     with (
-        visitor.watch("configmaps", resourceVersion=start, labelSelector="who", timeoutSeconds=30) as one,
-        visitor.watch("configmaps", resourceVersion=start, labelSelector="who", timeoutSeconds=30) as other,
+        visitor.watch(
+            "configmaps", resourceVersion=start, labelSelector="who", timeoutSeconds=30
+        ) as one,
+        visitor.watch(
+            "configmaps", resourceVersion=start, labelSelector="who", timeoutSeconds=30
+        ) as other,
     ):
         visitor.post("configmaps", config("a")).ok(201)
         visitor.delete("configmaps/a").ok()
@@ -342,7 +404,12 @@ def two_watchers_are_told_the_same(visitor: Visitor) -> None:
 @case
 def another_namespace_is_not_told(visitor: Visitor) -> None:
     start = now(visitor)
-    visitor.post("/api/v1/namespaces/default/configmaps", {"metadata": {"generateName": "noise-"}}).ok(201)
+    visitor.post(
+        "/api/v1/namespaces/default/configmaps", {"metadata": {"generateName": "noise-"}}
+    ).ok(201)
     visitor.post("configmaps", config("a")).ok(201)
     with visitor.watch("configmaps", resourceVersion=start, timeoutSeconds=30) as stream:
-        assert all(event["object"]["metadata"]["namespace"] == visitor.namespace for event in events(stream, 1))
+        assert all(
+            event["object"]["metadata"]["namespace"] == visitor.namespace
+            for event in events(stream, 1)
+        )

@@ -23,7 +23,11 @@ BODIES: dict[str, dict[str, Any]] = {
     "statefulsets": {**SELECTED, "replicas": 0, "serviceName": "s"},
     "daemonsets": {**SELECTED},
     "jobs": {"template": ONCE, "suspend": True},
-    "cronjobs": {"schedule": "0 0 1 1 *", "suspend": True, "jobTemplate": {"spec": {"template": ONCE}}},
+    "cronjobs": {
+        "schedule": "0 0 1 1 *",
+        "suspend": True,
+        "jobTemplate": {"spec": {"template": ONCE}},
+    },
     "services": {"selector": LABELS, "ports": [{"port": 80}]},
     "persistentvolumeclaims": {
         "accessModes": ["ReadWriteOnce"],
@@ -33,7 +37,10 @@ BODIES: dict[str, dict[str, Any]] = {
     "poddisruptionbudgets": {"minAvailable": 1, "selector": {"matchLabels": LABELS}},
     "ingresses": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}},
     "networkpolicies": {"podSelector": {}},
-    "horizontalpodautoscalers": {"maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}},
+    "horizontalpodautoscalers": {
+        "maxReplicas": 3,
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"},
+    },
     "resourcequotas": {"hard": {"pods": "1"}},
     "limitranges": {"limits": [{"type": "Container", "default": {"cpu": "1"}}]},
 }
@@ -55,7 +62,10 @@ def at(value: Any, path: str) -> Any:
             "deployment's strategy",
             "deployments",
             "strategy",
-            {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}},
+            {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"},
+            },
         ),
         ("deployment's history", "deployments", "revisionHistoryLimit", 10),
         ("deployment's deadline", "deployments", "progressDeadlineSeconds", 600),
@@ -66,7 +76,12 @@ def at(value: Any, path: str) -> Any:
             "updateStrategy",
             {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}},
         ),
-        ("stateful set's strategy", "statefulsets", "updateStrategy", {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}),
+        (
+            "stateful set's strategy",
+            "statefulsets",
+            "updateStrategy",
+            {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
+        ),
         ("stateful set's order", "statefulsets", "podManagementPolicy", "OrderedReady"),
         (
             "stateful set's claims",
@@ -115,12 +130,16 @@ def a_service_gets_an_address(visitor: Visitor) -> None:
     assert spec["clusterIP"].count(".") == 3  # noqa: PLR2004
     assert spec["clusterIPs"] == [spec["clusterIP"]]
     another = "10.0.0.1"  # which is the API server's own, and given to nobody
-    visitor.patch("services/x", {"spec": {"clusterIP": another}}).refused(422, "Invalid", "clusterIP")
+    visitor.patch("services/x", {"spec": {"clusterIP": another}}).refused(
+        422, "Invalid", "clusterIP"
+    )
 
 
 @case
 def a_headless_service_gets_none(visitor: Visitor) -> None:
-    assert visitor.post("services", body("services", clusterIP="None")).ok(201)["spec"]["clusterIPs"] == ["None"]
+    assert visitor.post("services", body("services", clusterIP="None")).ok(201)["spec"][
+        "clusterIPs"
+    ] == ["None"]
 
 
 @case
@@ -139,8 +158,20 @@ def a_node_port_is_in_its_range(visitor: Visitor) -> None:
             "FieldValueInvalid",
         ),
         ("no selector", "deployments", {"selector": None}, "spec.selector", "FieldValueRequired"),
-        ("negative replicas", "deployments", {"replicas": -1}, "spec.replicas", "FieldValueInvalid"),
-        ("strategy", "deployments", {"strategy": {"type": "Guess"}}, "spec.strategy", "FieldValueNotSupported"),
+        (
+            "negative replicas",
+            "deployments",
+            {"replicas": -1},
+            "spec.replicas",
+            "FieldValueInvalid",
+        ),
+        (
+            "strategy",
+            "deployments",
+            {"strategy": {"type": "Guess"}},
+            "spec.strategy",
+            "FieldValueNotSupported",
+        ),
         (
             "nothing to surge",
             "deployments",
@@ -161,7 +192,13 @@ def a_node_port_is_in_its_range(visitor: Visitor) -> None:
             "FieldValueNotSupported",
         ),
         ("empty selector", "replicasets", {"selector": {}}, "spec.selector", "FieldValueInvalid"),
-        ("update strategy", "statefulsets", {"updateStrategy": {"type": "Guess"}}, "spec.updateStrategy", "FieldValueInvalid"),
+        (
+            "update strategy",
+            "statefulsets",
+            {"updateStrategy": {"type": "Guess"}},
+            "spec.updateStrategy",
+            "FieldValueInvalid",
+        ),
         (
             "restart policy of a job",
             "jobs",
@@ -169,44 +206,128 @@ def a_node_port_is_in_its_range(visitor: Visitor) -> None:
             "spec.template.spec.restartPolicy",
             "FieldValueNotSupported|FieldValueRequired",
         ),
-        ("negative parallelism", "jobs", {"parallelism": -1}, "spec.parallelism", "FieldValueInvalid"),
-        ("schedule", "cronjobs", {"schedule": "now and then"}, "spec.schedule", "FieldValueInvalid"),
-        ("concurrency", "cronjobs", {"concurrencyPolicy": "Maybe"}, "spec.concurrencyPolicy", "FieldValueNotSupported"),
+        (
+            "negative parallelism",
+            "jobs",
+            {"parallelism": -1},
+            "spec.parallelism",
+            "FieldValueInvalid",
+        ),
+        (
+            "schedule",
+            "cronjobs",
+            {"schedule": "now and then"},
+            "spec.schedule",
+            "FieldValueInvalid",
+        ),
+        (
+            "concurrency",
+            "cronjobs",
+            {"concurrencyPolicy": "Maybe"},
+            "spec.concurrencyPolicy",
+            "FieldValueNotSupported",
+        ),
         ("time zone", "cronjobs", {"timeZone": "Atlantis"}, "spec.timeZone", "FieldValueInvalid"),
         ("no ports", "services", {"ports": []}, "spec.ports", "FieldValueRequired"),
         ("port", "services", {"ports": [{"port": 0}]}, "spec.ports[0].port", "FieldValueInvalid"),
-        ("two ports without names", "services", {"ports": [{"port": 1}, {"port": 2}]}, "spec.ports[0].name", "FieldValueRequired"),
+        (
+            "two ports without names",
+            "services",
+            {"ports": [{"port": 1}, {"port": 2}]},
+            "spec.ports[0].name",
+            "FieldValueRequired",
+        ),
         ("type of service", "services", {"type": "Magic"}, "spec.type", "FieldValueNotSupported"),
-        ("no access", "persistentvolumeclaims", {"accessModes": []}, "spec.accessModes", "FieldValueRequired"),
-        ("access", "persistentvolumeclaims", {"accessModes": ["Never"]}, "spec.accessModes", "FieldValueNotSupported"),
-        ("no size", "persistentvolumeclaims", {"resources": {}}, "spec.resources[storage]", "FieldValueRequired"),
+        (
+            "no access",
+            "persistentvolumeclaims",
+            {"accessModes": []},
+            "spec.accessModes",
+            "FieldValueRequired",
+        ),
+        (
+            "access",
+            "persistentvolumeclaims",
+            {"accessModes": ["Never"]},
+            "spec.accessModes",
+            "FieldValueNotSupported",
+        ),
+        (
+            "no size",
+            "persistentvolumeclaims",
+            {"resources": {}},
+            "spec.resources[storage]",
+            "FieldValueRequired",
+        ),
         ("both limits", "poddisruptionbudgets", {"maxUnavailable": 1}, "spec", "FieldValueInvalid"),
-        ("percent", "poddisruptionbudgets", {"minAvailable": "many"}, "spec.minAvailable", "FieldValueInvalid"),
+        (
+            "percent",
+            "poddisruptionbudgets",
+            {"minAvailable": "many"},
+            "spec.minAvailable",
+            "FieldValueInvalid",
+        ),
         ("no backend", "ingresses", {"defaultBackend": None}, "spec", "FieldValueInvalid"),
-        ("policy type", "networkpolicies", {"policyTypes": ["Sideways"]}, "spec.policyTypes[0]", "FieldValueNotSupported"),
-        ("no maximum", "horizontalpodautoscalers", {"maxReplicas": 0}, "spec.maxReplicas", "FieldValueInvalid"),
-        ("minimum over maximum", "horizontalpodautoscalers", {"minReplicas": 5}, "spec.maxReplicas", "FieldValueInvalid"),
+        (
+            "policy type",
+            "networkpolicies",
+            {"policyTypes": ["Sideways"]},
+            "spec.policyTypes[0]",
+            "FieldValueNotSupported",
+        ),
+        (
+            "no maximum",
+            "horizontalpodautoscalers",
+            {"maxReplicas": 0},
+            "spec.maxReplicas",
+            "FieldValueInvalid",
+        ),
+        (
+            "minimum over maximum",
+            "horizontalpodautoscalers",
+            {"minReplicas": 5},
+            "spec.maxReplicas",
+            "FieldValueInvalid",
+        ),
     ]
 )
-def a_spec_that_makes_no_sense_is_invalid(visitor: Visitor, plural: str, spec: dict[str, Any], field: str, reason: str) -> None:
+def a_spec_that_makes_no_sense_is_invalid(
+    visitor: Visitor, plural: str, spec: dict[str, Any], field: str, reason: str
+) -> None:
     refusal = visitor.post(plural, body(plural, **spec)).refused(422, "Invalid")
-    assert any(found == field and why in reason.split("|") for found, why in refusal.causes), refusal.body["details"]
+    assert any(found == field and why in reason.split("|") for found, why in refusal.causes), (
+        refusal.body["details"]
+    )
 
 
 @case_of(
     [
-        ("deployment's selector", "deployments", {"selector": {"matchLabels": {"app": "x", "b": "c"}}}, "spec.selector"),
+        (
+            "deployment's selector",
+            "deployments",
+            {"selector": {"matchLabels": {"app": "x", "b": "c"}}},
+            "spec.selector",
+        ),
         ("stateful set's service", "statefulsets", {"serviceName": "other"}, "spec"),
         ("job's template", "jobs", {"completionMode": "Indexed"}, "spec.completionMode"),
         ("claim's class", "persistentvolumeclaims", {"storageClassName": "other"}, "spec"),
-        ("claim's size", "persistentvolumeclaims", {"resources": {"requests": {"storage": "2Gi"}}}, "spec"),
+        (
+            "claim's size",
+            "persistentvolumeclaims",
+            {"resources": {"requests": {"storage": "2Gi"}}},
+            "spec",
+        ),
     ]
 )
-def what_is_immutable_stays(visitor: Visitor, plural: str, spec: dict[str, Any], field: str) -> None:
+def what_is_immutable_stays(
+    visitor: Visitor, plural: str, spec: dict[str, Any], field: str
+) -> None:
     visitor.post(plural, body(plural)).ok(201)
     refusal = visitor.patch(f"{plural}/x", {"spec": spec})
     assert refusal.status in {403, 422}, refusal.body
-    assert field in {found for found, _ in refusal.causes} or plural == "persistentvolumeclaims", refusal.body["details"]
+    assert field in {found for found, _ in refusal.causes} or plural == "persistentvolumeclaims", (
+        refusal.body["details"]
+    )
 
 
 @case_of([(plural, plural) for plural in ("deployments", "replicasets", "statefulsets")])
@@ -218,7 +339,9 @@ def they_are_scaled(visitor: Visitor, plural: str) -> None:
     scaled = visitor.patch(f"{plural}/x/scale", {"spec": {"replicas": 2}}).ok()
     assert scaled["spec"]["replicas"] == 2  # noqa: PLR2004
     assert visitor.get(f"{plural}/x").ok()["spec"]["replicas"] == 2  # noqa: PLR2004
-    visitor.patch(f"{plural}/x/scale", {"spec": {"replicas": -1}}).refused(422, "Invalid", "must be greater than or equal to 0")
+    visitor.patch(f"{plural}/x/scale", {"spec": {"replicas": -1}}).refused(
+        422, "Invalid", "must be greater than or equal to 0"
+    )
     visitor.patch(f"{plural}/x/scale", {"spec": {"replicas": 0}}).ok()
 
 
@@ -231,21 +354,42 @@ def a_secrets_text_becomes_data(visitor: Visitor) -> None:
 
 @case
 def a_quota_counts_and_refuses(visitor: Visitor) -> None:
-    visitor.post("resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": {"count/leases.coordination.k8s.io": "1"}}}).ok(201)
+    visitor.post(
+        "resourcequotas",
+        {"metadata": {"name": "q"}, "spec": {"hard": {"count/leases.coordination.k8s.io": "1"}}},
+    ).ok(201)
     visitor.until(lambda: visitor.get("resourcequotas/q").ok().get("status", {}).get("used"))
     visitor.post("leases", {"metadata": {"name": "a"}}).ok(201)
-    visitor.until(lambda: visitor.get("resourcequotas/q").ok()["status"]["used"] == {"count/leases.coordination.k8s.io": "1"})
+    visitor.until(
+        lambda: (
+            visitor.get("resourcequotas/q").ok()["status"]["used"]
+            == {"count/leases.coordination.k8s.io": "1"}
+        )
+    )
     refusal = visitor.post("leases", {"metadata": {"name": "b"}})
-    words = "exceeded quota: q, requested: count/leases.coordination.k8s.io=1, used: count/leases.coordination.k8s.io=1, "
+    words = (
+        "exceeded quota: q, requested: count/leases.coordination.k8s.io=1, used: "
+        "count/leases.coordination.k8s.io=1, "
+    )
     refusal.refused(403, "Forbidden", words + "limited: count/leases.coordination.k8s.io=1")
 
 
 @case
 def a_limit_range_fills_in_and_refuses(visitor: Visitor) -> None:
     visitor.settle()
-    limits = [{"type": "Container", "default": {"cpu": "500m"}, "defaultRequest": {"cpu": "250m"}, "max": {"cpu": "1"}}]
+    limits = [
+        {
+            "type": "Container",
+            "default": {"cpu": "500m"},
+            "defaultRequest": {"cpu": "250m"},
+            "max": {"cpu": "1"},
+        }
+    ]
     visitor.post("limitranges", {"metadata": {"name": "l"}, "spec": {"limits": limits}}).ok(201)
-    pod = {"metadata": {"name": "p"}, "spec": {"schedulerName": "nobody", "containers": [{"name": "c", "image": "i"}]}}
+    pod = {
+        "metadata": {"name": "p"},
+        "spec": {"schedulerName": "nobody", "containers": [{"name": "c", "image": "i"}]},
+    }
 
     def limited() -> Any:
         made = visitor.post("pods", pod)
@@ -257,7 +401,10 @@ def a_limit_range_fills_in_and_refuses(visitor: Visitor) -> None:
     resources = visitor.until(limited)["spec"]["containers"][0]["resources"]
     assert resources == {"limits": {"cpu": "500m"}, "requests": {"cpu": "250m"}}
     large = {"name": "c", "image": "i", "resources": {"limits": {"cpu": "2"}}}
-    refusal = visitor.post("pods", {"metadata": {"name": "q"}, "spec": {"schedulerName": "nobody", "containers": [large]}})
+    refusal = visitor.post(
+        "pods",
+        {"metadata": {"name": "q"}, "spec": {"schedulerName": "nobody", "containers": [large]}},
+    )
     refusal.refused(403, "Forbidden", "maximum cpu usage per Container is 1, but limit is 2")
 
 
@@ -265,12 +412,18 @@ def a_limit_range_fills_in_and_refuses(visitor: Visitor) -> None:
 def the_default_storage_class_is_filled_in(visitor: Visitor) -> None:
     annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
     visitor.post(
-        "storageclasses", {"metadata": {"name": visitor.namespace, "annotations": annotations}, "provisioner": "example.com/x"}
+        "storageclasses",
+        {
+            "metadata": {"name": visitor.namespace, "annotations": annotations},
+            "provisioner": "example.com/x",
+        },
     ).ok(201)
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
     def classed() -> Any:
-        made = visitor.post("persistentvolumeclaims", {"metadata": {"generateName": "c-"}, "spec": claim}).ok(201)
+        made = visitor.post(
+            "persistentvolumeclaims", {"metadata": {"generateName": "c-"}, "spec": claim}
+        ).ok(201)
         return made["spec"].get("storageClassName") == visitor.namespace
 
     visitor.until(classed)

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from pytest_kscen.clusters.conformance.case import Visitor
 
 
-
-
 CONFIG = {"metadata": {"name": "c"}, "data": {"a": "1"}}
 UID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
@@ -34,14 +32,19 @@ def it_has_what_the_server_alone_decides(visitor: Visitor) -> None:
 def kinds_with_a_spec_have_a_generation(visitor: Visitor) -> None:
     lease = visitor.post("leases", {"metadata": {"name": "l"}, "spec": {}}).ok(201)
     assert "generation" not in lease["metadata"]
-    budget = {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}}
+    budget = {
+        "metadata": {"name": "b"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}},
+    }
     assert visitor.post("poddisruptionbudgets", budget).ok(201)["metadata"]["generation"] == 1
 
 
 @case
 def a_second_one_of_the_same_name_already_exists(visitor: Visitor) -> None:
     visitor.post("configmaps", CONFIG).ok(201)
-    refusal = visitor.post("configmaps", CONFIG).refused(409, "AlreadyExists", 'configmaps "c" already exists')
+    refusal = visitor.post("configmaps", CONFIG).refused(
+        409, "AlreadyExists", 'configmaps "c" already exists'
+    )
     assert refusal.body["details"] == {"name": "c", "kind": "configmaps"}
 
 
@@ -60,7 +63,13 @@ def a_given_name_wins_over_a_generated_one(visitor: Visitor) -> None:
 
 @case
 def the_servers_own_fields_cannot_be_brought_along(visitor: Visitor) -> None:
-    brought = {"name": "c", "uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z", "generation": 7, "selfLink": "x"}
+    brought = {
+        "name": "c",
+        "uid": "mine",
+        "creationTimestamp": "2001-01-01T00:00:00Z",
+        "generation": 7,
+        "selfLink": "x",
+    }
     metadata = visitor.post("configmaps", {"metadata": brought}).ok(201)["metadata"]
     assert metadata["uid"] != "mine"
     assert not metadata["creationTimestamp"].startswith("2001")
@@ -70,7 +79,9 @@ def the_servers_own_fields_cannot_be_brought_along(visitor: Visitor) -> None:
 @case
 def a_version_must_not_be_brought_along(visitor: Visitor) -> None:
     brought = {"metadata": {"name": "c", "resourceVersion": "5"}}
-    visitor.post("configmaps", brought).refused(500, "", "resourceVersion should not be set on objects to be created")
+    visitor.post("configmaps", brought).refused(
+        500, "", "resourceVersion should not be set on objects to be created"
+    )
 
 
 @case
@@ -110,11 +121,41 @@ def another_namespace_in_the_body_is_a_bad_request(visitor: Visitor) -> None:
 
 @case_of(
     [
-        ("no name", {"metadata": {}}, "metadata.name", "FieldValueRequired", "name or generateName is required"),
-        ("capitals", {"metadata": {"name": "A"}}, "metadata.name", "FieldValueInvalid", "lowercase RFC 1123 subdomain"),
-        ("underscore", {"metadata": {"name": "a_b"}}, "metadata.name", "FieldValueInvalid", "RFC 1123"),
-        ("slash", {"metadata": {"name": "a/b"}}, "metadata.name", "FieldValueInvalid", 'may not contain "/"|RFC 1123'),
-        ("too long", {"metadata": {"name": "a" * 254}}, "metadata.name", "FieldValueInvalid", "must be no more than 253"),
+        (
+            "no name",
+            {"metadata": {}},
+            "metadata.name",
+            "FieldValueRequired",
+            "name or generateName is required",
+        ),
+        (
+            "capitals",
+            {"metadata": {"name": "A"}},
+            "metadata.name",
+            "FieldValueInvalid",
+            "lowercase RFC 1123 subdomain",
+        ),
+        (
+            "underscore",
+            {"metadata": {"name": "a_b"}},
+            "metadata.name",
+            "FieldValueInvalid",
+            "RFC 1123",
+        ),
+        (
+            "slash",
+            {"metadata": {"name": "a/b"}},
+            "metadata.name",
+            "FieldValueInvalid",
+            'may not contain "/"|RFC 1123',
+        ),
+        (
+            "too long",
+            {"metadata": {"name": "a" * 254}},
+            "metadata.name",
+            "FieldValueInvalid",
+            "must be no more than 253",
+        ),
         (
             "label's value",
             {"metadata": {"name": "a", "labels": {"k": "no spaces"}}},
@@ -152,18 +193,37 @@ def another_namespace_in_the_body_is_a_bad_request(visitor: Visitor) -> None:
         ),
         (
             "owner without uid",
-            {"metadata": {"name": "a", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": ""}]}},
+            {
+                "metadata": {
+                    "name": "a",
+                    "ownerReferences": [
+                        {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": ""}
+                    ],
+                }
+            },
             "metadata.ownerReferences.uid",
             "FieldValueRequired|FieldValueInvalid",
             "must not be empty",
         ),
-        ("data's key", {"metadata": {"name": "a"}, "data": {"a/b": ""}}, "data[a/b]", "FieldValueInvalid", "a valid config key"),
+        (
+            "data's key",
+            {"metadata": {"name": "a"}, "data": {"a/b": ""}},
+            "data[a/b]",
+            "FieldValueInvalid",
+            "a valid config key",
+        ),
     ]
 )
-def bad_metadata_is_invalid(visitor: Visitor, body: Any, field: str, reason: str, words: str) -> None:
+def bad_metadata_is_invalid(
+    visitor: Visitor, body: Any, field: str, reason: str, words: str
+) -> None:
     refusal = visitor.post("configmaps", body).refused(422, "Invalid")
-    assert any(found == field and why in reason.split("|") for found, why in refusal.causes), refusal.body
-    assert any(word in refusal.body["message"] for word in words.split("|")), refusal.body["message"]
+    assert any(found == field and why in reason.split("|") for found, why in refusal.causes), (
+        refusal.body
+    )
+    assert any(word in refusal.body["message"] for word in words.split("|")), refusal.body[
+        "message"
+    ]
     assert refusal.body["details"]["kind"] == "ConfigMap"
 
 
@@ -185,8 +245,14 @@ def a_body_of_another_shape_is_a_bad_request(visitor: Visitor, body: Any) -> Non
 
 
 @case_of([("Ignore", 201, False), ("Warn", 201, True), ("Strict", 400, False)])
-def an_unknown_field_is_dropped_warned_of_or_refused(visitor: Visitor, status: int, warned: bool) -> None:  # noqa: FBT001
-    validation = {(201, False): "Ignore", (201, True): "Warn", (400, False): "Strict"}[status, warned]
+def an_unknown_field_is_dropped_warned_of_or_refused(
+    visitor: Visitor,
+    status: int,
+    warned: bool,  # noqa: FBT001
+) -> None:
+    validation = {(201, False): "Ignore", (201, True): "Warn", (400, False): "Strict"}[
+        status, warned
+    ]
     answer = visitor.post("configmaps", {**CONFIG, "colour": "red"}, fieldValidation=validation)
     assert answer.status == status, answer.body
     assert ("unknown field" in answer.headers.get("warning", "")) == warned
@@ -198,7 +264,9 @@ def an_unknown_field_is_dropped_warned_of_or_refused(visitor: Visitor, status: i
 
 @case
 def null_is_the_same_as_absent(visitor: Visitor) -> None:
-    made = visitor.post("configmaps", {"metadata": {"name": "c", "labels": None}, "data": None}).ok(201)
+    made = visitor.post("configmaps", {"metadata": {"name": "c", "labels": None}, "data": None}).ok(
+        201
+    )
     assert "labels" not in made["metadata"]
     assert "data" not in made
 
@@ -206,11 +274,15 @@ def null_is_the_same_as_absent(visitor: Visitor) -> None:
 # Replacing: whose version counts, what cannot change, and what does not count as a change.
 
 
-STALE = "the object has been modified; please apply your changes to the latest version and try again"
+STALE = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
 
 
 def made(visitor: Visitor) -> dict[str, Any]:
-    return visitor.post("configmaps", {"metadata": {"name": "c", "labels": {"l": "1"}}, "data": {"a": "1"}}).ok(201)  # type: ignore[no-any-return]
+    return visitor.post(  # type: ignore[no-any-return]
+        "configmaps", {"metadata": {"name": "c", "labels": {"l": "1"}}, "data": {"a": "1"}}
+    ).ok(201)
 
 
 @case
@@ -228,7 +300,9 @@ def the_whole_object_is_replaced(visitor: Visitor) -> None:
 def a_stale_version_is_a_conflict(visitor: Visitor) -> None:
     old = made(visitor)
     visitor.put("configmaps/c", {**old, "data": {"a": "2"}}).ok()
-    refusal = visitor.put("configmaps/c", {**old, "data": {"a": "3"}}).refused(409, "Conflict", STALE)
+    refusal = visitor.put("configmaps/c", {**old, "data": {"a": "3"}}).refused(
+        409, "Conflict", STALE
+    )
     assert refusal.body["details"] == {"name": "c", "kind": "configmaps"}
     assert visitor.get("configmaps/c").ok()["data"] == {"a": "2"}
 
@@ -237,13 +311,18 @@ def a_stale_version_is_a_conflict(visitor: Visitor) -> None:
 def a_version_that_is_no_number_is_refused(visitor: Visitor) -> None:
     old = made(visitor)
     body = {**old, "metadata": {**old["metadata"], "resourceVersion": "x"}}
-    visitor.put("configmaps/c", body).refused(500, "", 'strconv.ParseUint: parsing "x": invalid syntax')
+    visitor.put("configmaps/c", body).refused(
+        500, "", 'strconv.ParseUint: parsing "x": invalid syntax'
+    )
 
 
 @case
 def nothing_changed_is_no_new_version(visitor: Visitor) -> None:
     old = made(visitor)
-    assert visitor.put("configmaps/c", old).ok()["metadata"]["resourceVersion"] == old["metadata"]["resourceVersion"]
+    assert (
+        visitor.put("configmaps/c", old).ok()["metadata"]["resourceVersion"]
+        == old["metadata"]["resourceVersion"]
+    )
 
 
 @case
@@ -257,12 +336,16 @@ def another_name_in_the_body_is_a_bad_request(visitor: Visitor) -> None:
 def another_uid_is_a_conflict(visitor: Visitor) -> None:
     old = made(visitor)
     body = {**old, "metadata": {**old["metadata"], "uid": "11111111-1111-4111-8111-111111111111"}}
-    visitor.put("configmaps/c", body).refused(409, "Conflict", "Precondition failed: UID in precondition")
+    visitor.put("configmaps/c", body).refused(
+        409, "Conflict", "Precondition failed: UID in precondition"
+    )
 
 
 @case
 def what_is_not_there_is_not_found(visitor: Visitor) -> None:
-    visitor.put("configmaps/c", {"metadata": {"name": "c"}}).refused(404, "NotFound", 'configmaps "c" not found')
+    visitor.put("configmaps/c", {"metadata": {"name": "c"}}).refused(
+        404, "NotFound", 'configmaps "c" not found'
+    )
 
 
 @case
@@ -273,25 +356,40 @@ def a_lease_can_be_made_by_an_update(visitor: Visitor) -> None:
 
 @case
 def some_kinds_must_say_which_version_they_replace(visitor: Visitor) -> None:
-    budget = {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}}
+    budget = {
+        "metadata": {"name": "b"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}},
+    }
     visitor.post("poddisruptionbudgets", budget).ok(201)
-    refusal = visitor.put("poddisruptionbudgets/b", budget).refused(422, "Invalid", "must be specified for an update")
+    refusal = visitor.put("poddisruptionbudgets/b", budget).refused(
+        422, "Invalid", "must be specified for an update"
+    )
     assert refusal.causes == [("metadata.resourceVersion", "FieldValueInvalid")]
 
 
 @case
 def the_generation_counts_changes_of_the_spec_alone(visitor: Visitor) -> None:
-    budget = {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}}
+    budget = {
+        "metadata": {"name": "b"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}},
+    }
     old = visitor.post("poddisruptionbudgets", budget).ok(201)
     labelled = visitor.patch("poddisruptionbudgets/b", {"metadata": {"labels": {"a": "b"}}}).ok()
     assert labelled["metadata"]["generation"] == old["metadata"]["generation"] == 1
-    assert visitor.patch("poddisruptionbudgets/b", {"spec": {"minAvailable": 2}}).ok()["metadata"]["generation"] == 2  # noqa: PLR2004
+    assert (
+        visitor.patch("poddisruptionbudgets/b", {"spec": {"minAvailable": 2}}).ok()["metadata"][
+            "generation"
+        ]
+        == 2  # noqa: PLR2004
+    )
 
 
 @case
 def dry_run_changes_nothing(visitor: Visitor) -> None:
     old = made(visitor)
-    assert visitor.put("configmaps/c", {**old, "data": {"a": "2"}}, dryRun="All").ok()["data"] == {"a": "2"}
+    assert visitor.put("configmaps/c", {**old, "data": {"a": "2"}}, dryRun="All").ok()["data"] == {
+        "a": "2"
+    }
     assert visitor.get("configmaps/c").ok() == old
 
 
@@ -319,7 +417,13 @@ def the_servers_own_metadata_stays_as_it_was(visitor: Visitor, metadata: dict[st
             {"immutable": True, "data": {"a": "2"}},
             "data",
         ),
-        ("configmap's immutability", "configmaps", {"immutable": True}, {"immutable": False}, "immutable"),
+        (
+            "configmap's immutability",
+            "configmaps",
+            {"immutable": True},
+            {"immutable": False},
+            "immutable",
+        ),
         ("secret's type", "secrets", {"type": "a/b"}, {"type": "c/d"}, "type"),
         (
             "secret's data",
@@ -330,15 +434,21 @@ def the_servers_own_metadata_stays_as_it_was(visitor: Visitor, metadata: dict[st
         ),
     ]
 )
-def what_is_immutable_stays(visitor: Visitor, plural: str, first: dict[str, Any], second: dict[str, Any], field: str) -> None:
+def what_is_immutable_stays(
+    visitor: Visitor, plural: str, first: dict[str, Any], second: dict[str, Any], field: str
+) -> None:
     visitor.post(plural, {"metadata": {"name": "x"}, **first}).ok(201)
-    refusal = visitor.put(f"{plural}/x", {"metadata": {"name": "x"}, **second}).refused(422, "Invalid", "immutable")
+    refusal = visitor.put(f"{plural}/x", {"metadata": {"name": "x"}, **second}).refused(
+        422, "Invalid", "immutable"
+    )
     assert refusal.causes[0][0] == field
 
 
 @case
 def the_last_finalizer_takes_a_deleted_object_along(visitor: Visitor) -> None:
-    visitor.post("configmaps", {"metadata": {"name": "c", "finalizers": ["example.com/hold"]}}).ok(201)
+    visitor.post("configmaps", {"metadata": {"name": "c", "finalizers": ["example.com/hold"]}}).ok(
+        201
+    )
     visitor.delete("configmaps/c").ok()
     held = visitor.get("configmaps/c").ok()
     assert held["metadata"]["deletionTimestamp"]
@@ -348,8 +458,12 @@ def the_last_finalizer_takes_a_deleted_object_along(visitor: Visitor) -> None:
 
 @case
 def no_finalizer_is_added_to_what_is_going(visitor: Visitor) -> None:
-    visitor.post("configmaps", {"metadata": {"name": "c", "finalizers": ["example.com/hold"]}}).ok(201)
+    visitor.post("configmaps", {"metadata": {"name": "c", "finalizers": ["example.com/hold"]}}).ok(
+        201
+    )
     visitor.delete("configmaps/c").ok()
     more = {"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}}
-    visitor.patch("configmaps/c", more).refused(422, "Invalid", "no new finalizers can be added if the object is being deleted")
+    visitor.patch("configmaps/c", more).refused(
+        422, "Invalid", "no new finalizers can be added if the object is being deleted"
+    )
     visitor.patch("configmaps/c", {"metadata": {"finalizers": None}}).ok()

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     Place = tuple[str, str, str, str]
 
 
-
 # A write that wants to be let in, and what a gatekeeper is.
 
 
@@ -30,7 +29,10 @@ CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
 
 @dataclass(slots=True)
 class Review:
-    """`new` is None for a deletion. Who changes it replaces the parts that it changes: some are a stored object's."""
+    """`new` is None for a deletion.
+
+    Who changes it replaces the parts that it changes: some are a stored object's.
+    """
 
     operation: str
     request: Request
@@ -54,7 +56,11 @@ class Review:
     def namespace(self) -> str:
         """Where it happens; for a namespace itself, its name."""
         resource = self.request.resource
-        return self.name if (resource.group, resource.plural) == ("", "namespaces") else self.request.namespace
+        return (
+            self.name
+            if (resource.group, resource.plural) == ("", "namespaces")
+            else self.request.namespace
+        )
 
     def forbidden(self, why: str) -> Forbidden:
         name = self.name or self.obj["metadata"].get("generateName") or ""
@@ -62,7 +68,10 @@ class Review:
 
 
 class Gate(NamedTuple):
-    """What Kubernetes itself does with some kinds of writes. Neither function waits; a refusal is an ApiError."""
+    """What Kubernetes itself does with some kinds of writes.
+
+    Neither function waits; a refusal is an ApiError.
+    """
 
     resources: Sequence[Resource] = ()  # none: all
     mutate: Callable[[Review], None] | None = None
@@ -75,10 +84,11 @@ class Gate(NamedTuple):
         return (
             operation in self.operations
             and (self.subresources is None or subresource in self.subresources)
-            and (not self.resources or any((each.group, each.plural) == (group, plural) for each in self.resources))
+            and (
+                not self.resources
+                or any((each.group, each.plural) == (group, plural) for each in self.resources)
+            )
         )
-
-
 
 
 class Outside(Protocol):
@@ -95,7 +105,9 @@ class Outside(Protocol):
     def validating(self) -> Callable[[Review], Collection[object]]: ...
 
     async def mutate(self, review: Review, again: Callable[[], None]) -> None:
-        """Let them change the object; `again` passes it through the gates once more when they have."""
+        """Let them change the object; `again` passes it through the gates once more when they
+        have.
+        """
 
     async def validate(self, review: Review) -> None: ...
 
@@ -112,7 +124,13 @@ class Plan:
     is_empty: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        self.is_empty = not (self.change or self.judge or self.judge_last or self.changing_hooks or self.judging_hooks)
+        self.is_empty = not (
+            self.change
+            or self.judge
+            or self.judge_last
+            or self.changing_hooks
+            or self.judging_hooks
+        )
 
     def pass_gates(self, review: Review) -> None:
         for step in self.change:
@@ -137,7 +155,9 @@ class Admission:
         self.hooks.remove(hook)
         self._plans.clear()
 
-    def review(self, operation: str, request: Request, core: Core, new: Obj | None, old: Obj | None) -> Review | None:
+    def review(
+        self, operation: str, request: Request, core: Core, new: Obj | None, old: Obj | None
+    ) -> Review | None:
         """What gatekeepers look at; nothing, if there is none for such a write."""
         plan = self._plan(operation, request)
         if plan.is_empty and (self.outside is None or not self.outside.are_there(core.store)):
@@ -145,7 +165,10 @@ class Admission:
         return Review(operation, request, core, new, old, plan)
 
     def mutate(self, review: Review) -> Awaitable[None] | None:
-        """What is returned is still to be awaited; for nearly all writes that is nothing. So it is with `validate`."""
+        """What is returned is still to be awaited; for nearly all writes that is nothing.
+
+        So it is with `validate`.
+        """
         plan = review.plan = review.plan or self._plan(review.operation, review.request)
         for step in plan.change:
             step(review)
@@ -188,32 +211,27 @@ class Admission:
         place = (resource.group, resource.plural, request.subresource, operation)
         plan = self._plans.get(place)
         if plan is None:
-            plan = self._plans[place] = self._planned(place)
+            gates = [gate for gate in self.gates if gate.concerns(place)]
+            hooks = [hook for hook in self.hooks if hook.concerns(place)]
+            plan = self._plans[place] = Plan(
+                [gate.mutate for gate in gates if gate.mutate],
+                [gate.validate for gate in gates if gate.validate],
+                [gate.validate for gate in self.last if gate.validate and gate.concerns(place)],
+                [hook for hook in hooks if hook.mutate],
+                [hook for hook in hooks if hook.validate],
+            )
         return plan
-
-    def _planned(self, place: Place) -> Plan:
-        gates = [gate for gate in self.gates if gate.concerns(place)]
-        hooks = [hook for hook in self.hooks if hook.concerns(place)]
-        return Plan(
-            [gate.mutate for gate in gates if gate.mutate],
-            [gate.validate for gate in gates if gate.validate],
-            [gate.validate for gate in self.last if gate.validate and gate.concerns(place)],
-            [hook for hook in hooks if hook.mutate],
-            [hook for hook in hooks if hook.validate],
-        )
 
 
 # Gates of a test's own, in this process, where a cluster's webhooks stand.
-
 
 
 @dataclass(frozen=True, slots=True)
 class Hook:
     """`mutate` changes `review.new`; `validate` returns why not, or nothing.
 
-    The objects of the review are the hook's own: it may keep them and change them later, and nothing comes of that. Both
-    may raise an ApiError, and both may be coroutine functions.
-    """
+    The objects of the review are the hook's own: it may keep them and change them later, and
+    nothing comes of that. Both may raise an ApiError, and both may be coroutine functions."""
 
     name: str
     mutate: Callable[[Review], Any] | None = None
@@ -223,7 +241,9 @@ class Hook:
     subresources: Collection[str] | None = ("",)  # None: all
 
     def concerns(self, place: Place) -> bool:
-        return Gate(self.resources, operations=self.operations, subresources=self.subresources).concerns(place)
+        return Gate(
+            self.resources, operations=self.operations, subresources=self.subresources
+        ).concerns(place)
 
     async def change(self, review: Review) -> None:
         own = _own(review)
@@ -231,7 +251,22 @@ class Hook:
         if inspect.isawaitable(done):
             await done
         if review.new is not None and own.new is not None:
-            _take_over(review.new, copy.deepcopy(own.new))
+            # What a hook has made of an object; but whose fields are whose is not a hook's to
+            # say.
+            obj = review.new
+            changed = copy.deepcopy(own.new)
+            owners = {
+                name: obj["metadata"][name]
+                for name in ("managedFields",)
+                if name in obj["metadata"]
+            }
+            rest = {
+                name: value
+                for name, value in changed["metadata"].items()
+                if name != "managedFields"
+            }
+            obj.clear()
+            obj.update({**changed, "metadata": {**rest, **owners}})
 
     async def judge(self, review: Review) -> None:
         verdict = self.validate(_own(review)) if self.validate else None
@@ -243,11 +278,3 @@ class Hook:
 
 def _own(review: Review) -> Review:
     return replace(review, new=copy.deepcopy(review.new), old=copy.deepcopy(review.old))
-
-
-def _take_over(obj: Obj, changed: Obj) -> None:
-    """What a hook has made of an object; but whose fields are whose is not a hook's to say."""
-    owners = {name: obj["metadata"][name] for name in ("managedFields",) if name in obj["metadata"]}
-    rest = {name: value for name, value in changed["metadata"].items() if name != "managedFields"}
-    obj.clear()
-    obj.update({**changed, "metadata": {**rest, **owners}})

@@ -1,4 +1,6 @@
-"""LimitRanger: what containers do not ask for is filled in, and who asks for too little, too much or too unevenly is refused."""
+"""LimitRanger: what containers do not ask for is filled in, and who asks for too little, too
+much or too unevenly is refused.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,11 @@ def _ranges(review: Review) -> Sequence[Obj]:
     store, namespace = review.core.store, review.request.namespace
     if namespace not in store.shelf("", "limitranges").buckets:
         return ()
-    return () if review.old and review.old["metadata"].get("deletionTimestamp") else list(store.all("", "limitranges", namespace))
+    return (
+        ()
+        if review.old and review.old["metadata"].get("deletionTimestamp")
+        else list(store.all("", "limitranges", namespace))
+    )
 
 
 # --- filling in ---
@@ -33,7 +39,10 @@ def _ranges(review: Review) -> Sequence[Obj]:
 def fill_in(review: Review) -> None:
     assert review.new is not None
     for limit_range in _ranges(review):
-        limits, requests = _defaults(limit_range, "default"), _defaults(limit_range, "defaultRequest")
+        limits, requests = (
+            _defaults(limit_range, "default"),
+            _defaults(limit_range, "defaultRequest"),
+        )
         _fill(review.new, limits, requests)
 
 
@@ -53,7 +62,10 @@ def _fill(pod: Obj, limits: Amounts, requests: Amounts) -> None:
         filled = []
         for container in spec[kind]:
             resources = dict(container.get("resources") or {})
-            for which, defaults, word in (("requests", requests, "request"), ("limits", limits, "limit")):
+            for which, defaults, word in (
+                ("requests", requests, "request"),
+                ("limits", limits, "limit"),
+            ):
                 given = resources.get(which) or {}
                 missing = sorted(name for name in defaults if name not in given)
                 if missing:
@@ -76,11 +88,18 @@ def judge_pod(review: Review) -> None:
         wrong: list[str] = []
         for limit in limit_range["spec"].get("limits") or ():
             if limit["type"] == "Container":
-                for container in [*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or ())]:
+                for container in [
+                    *pod["spec"]["containers"],
+                    *(pod["spec"].get("initContainers") or ()),
+                ]:
                     resources = container.get("resources") or {}
-                    wrong += _wrong(limit, resources.get("requests") or {}, resources.get("limits") or {})
+                    wrong += _wrong(
+                        limit, resources.get("requests") or {}, resources.get("limits") or {}
+                    )
             elif limit["type"] == "Pod":
-                requests, limits = (total(pod, which, overhead=False) for which in ("requests", "limits"))
+                requests, limits = (
+                    total(pod, which, overhead=False) for which in ("requests", "limits")
+                )
                 wrong += _wrong(limit, requests, limits)
         _refuse(review, wrong)
 
@@ -92,7 +111,9 @@ def judge_claim(review: Review) -> None:
         for limit in limit_range["spec"].get("limits") or ():
             if limit["type"] == "PersistentVolumeClaim":
                 wrong += [_minimum(limit, name, requests, {}) for name in limit.get("min") or ()]
-                wrong += [_maximum_of_requests(limit, name, requests) for name in limit.get("max") or ()]
+                wrong += [
+                    _maximum_of_requests(limit, name, requests) for name in limit.get("max") or ()
+                ]
         _refuse(review, [each for each in wrong if each])
 
 
@@ -108,7 +129,11 @@ def _wrong(limit: Obj, requests: Amounts, limits: Amounts) -> list[str]:
         ("max", _maximum),
         ("maxLimitRequestRatio", _ratio),
     )
-    found = [rule(limit, name, requests, limits) for bound, rule in rules for name in limit.get(bound) or ()]
+    found = [
+        rule(limit, name, requests, limits)
+        for bound, rule in rules
+        for name in limit.get(bound) or ()
+    ]
     return [each for each in found if each]
 
 
@@ -141,16 +166,27 @@ def _maximum_of_requests(limit: Obj, name: str, requests: Amounts) -> str:
     said = f"maximum {name} usage per {limit['type']} is {bound}"
     if name not in requests:
         return f"{said}.  No request is specified"
-    return f"{said}, but request is {requests[name]}" if quantities.compare(requests[name], bound) > 0 else ""
+    return (
+        f"{said}, but request is {requests[name]}"
+        if quantities.compare(requests[name], bound) > 0
+        else ""
+    )
 
 
 def _ratio(limit: Obj, name: str, requests: Amounts, limits: Amounts) -> str:
     bound = limit["maxLimitRequestRatio"][name]
     said = f"{name} max limit to request ratio per {limit['type']} is {bound}"
-    request, most = quantities.nanos(requests.get(name, "0")), quantities.nanos(limits.get(name, "0"))
+    request, most = (
+        quantities.nanos(requests.get(name, "0")),
+        quantities.nanos(limits.get(name, "0")),
+    )
     if not request:
         return f"{said}, but no request is specified or request is 0"
     if not most:
         return f"{said}, but no limit is specified or limit is 0"
     ratio = most / request
-    return f"{said}, but provided ratio is {ratio:f}" if ratio > quantities.nanos(bound) / quantities.NANO else ""
+    return (
+        f"{said}, but provided ratio is {ratio:f}"
+        if ratio > quantities.nanos(bound) / quantities.NANO
+        else ""
+    )

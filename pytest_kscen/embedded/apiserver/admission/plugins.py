@@ -1,4 +1,7 @@
-"""The built-in admission chain in Kubernetes' order, with the plugins NamespaceLifecycle, Priority, DefaultTolerationSeconds, TaintNodesByCondition, DefaultStorageClass, DefaultIngressClass, StorageObjectInUseProtection and PersistentVolumeClaimResize."""
+"""The built-in admission chain in Kubernetes' order, with the plugins NamespaceLifecycle,
+Priority, DefaultTolerationSeconds, TaintNodesByCondition, DefaultStorageClass,
+DefaultIngressClass, StorageObjectInUseProtection and PersistentVolumeClaimResize.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 IMMORTAL = {"default", "kube-public", "kube-system"}
 QUESTIONS = ("authorization.k8s.io", "localsubjectaccessreviews")
 
@@ -43,11 +44,20 @@ def require_live_namespace(review: Review) -> None:
     found = review.core.store.get(("", "namespaces", "", namespace))
     if found is None:
         raise not_found(NAMESPACES, namespace)
-    if found["metadata"].get("deletionTimestamp") and (resource.group, resource.plural) != QUESTIONS:
-        why = f"unable to create new content in namespace {namespace} because it is being terminated"
+    if (
+        found["metadata"].get("deletionTimestamp")
+        and (resource.group, resource.plural) != QUESTIONS
+    ):
+        why = (
+            f"unable to create new content in namespace {namespace} because it is being terminated"
+        )
         refusal = review.forbidden(why)
         message = f"namespace {namespace} is being terminated"
-        cause = {"reason": "NamespaceTerminating", "message": message, "field": "metadata.namespace"}
+        cause = {
+            "reason": "NamespaceTerminating",
+            "message": message,
+            "field": "metadata.namespace",
+        }
         raise Forbidden(refusal.message, details={**refusal.status["details"], "causes": [cause]})
 
 
@@ -55,7 +65,8 @@ def protect_namespaces(review: Review) -> None:
     """Some namespaces are never deleted."""
     if review.name in IMMORTAL:
         raise Forbidden(
-            f'namespaces "{review.name}" is forbidden: this namespace may not be deleted', details=about(NAMESPACES, review.name)
+            f'namespaces "{review.name}" is forbidden: this namespace may not be deleted',
+            details=about(NAMESPACES, review.name),
         )
 
 
@@ -66,7 +77,8 @@ def protect_namespaces(review: Review) -> None:
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 PATIENCE = 300  # seconds
 USUAL: list[Obj] = [
-    {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": PATIENCE} for key in (NOT_READY, UNREACHABLE)
+    {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": PATIENCE}
+    for key in (NOT_READY, UNREACHABLE)
 ]
 TAINT: Obj = {"key": NOT_READY, "effect": "NoSchedule"}
 
@@ -75,13 +87,21 @@ def bear_failing_nodes(review: Review) -> None:
     """DefaultTolerationSeconds."""
     assert review.new is not None
     given = review.new["spec"].get("tolerations") or []
-    more = [usual for usual in USUAL if not any(_bears(each, usual["key"]) for each in given)] if given else USUAL
+    more = (
+        [usual for usual in USUAL if not any(_bears(each, usual["key"]) for each in given)]
+        if given
+        else USUAL
+    )
     if more:
         review.new["spec"] = {**review.new["spec"], "tolerations": [*given, *more]}
 
 
 def _bears(toleration: Obj, key: str) -> bool:
-    return toleration.get("key") in {None, "", key} and toleration.get("effect") in {None, "", "NoExecute"}
+    return toleration.get("key") in {None, "", key} and toleration.get("effect") in {
+        None,
+        "",
+        "NoExecute",
+    }
 
 
 def taint_new_node(review: Review) -> None:
@@ -89,7 +109,9 @@ def taint_new_node(review: Review) -> None:
     assert review.new is not None
     spec = review.new.get("spec") or {}
     taints = spec.get("taints") or []
-    if not any(taint["key"] == NOT_READY and taint.get("effect") == "NoSchedule" for taint in taints):
+    if not any(
+        taint["key"] == NOT_READY and taint.get("effect") == "NoSchedule" for taint in taints
+    ):
         review.new["spec"] = {**spec, "taints": [*taints, TAINT]}
 
 
@@ -103,16 +125,24 @@ SYSTEM_CLASSES: tuple[Obj, ...] = (
     {
         "metadata": {"name": "system-node-critical"},
         "value": 2000001000,
-        "description": "Used for system critical pods that must not be moved from their current node.",
+        "description": (
+            "Used for system critical pods that must not be moved from their current node."
+        ),
     },
     {
         "metadata": {"name": "system-cluster-critical"},
         "value": 2000000000,
-        "description": "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+        "description": (
+            "Used for system critical pods that must run in the cluster, but can be moved to "
+            "another node if necessary."
+        ),
     },
 )
 _SYSTEM = {each["metadata"]["name"]: each for each in SYSTEM_CLASSES}
-PRIORITY_PROVIDED = "must not be provided in pod spec; priority admission controller computed {} from the given PriorityClass name"
+PRIORITY_PROVIDED = (
+    "must not be provided in pod spec; priority admission controller computed {} from the "
+    "given PriorityClass name"
+)
 
 
 def prioritize(review: Review) -> None:
@@ -121,7 +151,11 @@ def prioritize(review: Review) -> None:
     spec = review.new["spec"]
     if review.old is not None:
         was = review.old["spec"]
-        kept = {name: was[name] for name in ("priority", "preemptionPolicy") if name in was and name not in spec}
+        kept = {
+            name: was[name]
+            for name in ("priority", "preemptionPolicy")
+            if name in was and name not in spec
+        }
         if kept:
             review.new["spec"] = {**spec, **kept}
         return
@@ -145,14 +179,11 @@ def _class(core: Core, name: str) -> Obj | None:
     return core.store.get((SCHEDULING_GROUP, PLURAL, "", name)) or _SYSTEM.get(name)
 
 
-def _default_priority_class(core: Core) -> Obj | None:
-    """Of the classes that are everybody's, the least."""
-    defaults = [each for each in core.store.all(SCHEDULING_GROUP, PLURAL) if each.get("globalDefault")]
-    return min(defaults, key=lambda each: int(each["value"]), default=None)
-
-
 def _name_of_default(core: Core) -> str:
-    found = _default_priority_class(core)
+    defaults = [
+        each for each in core.store.all(SCHEDULING_GROUP, PLURAL) if each.get("globalDefault")
+    ]
+    found = min(defaults, key=lambda each: int(each["value"]), default=None)
     return str(found["metadata"]["name"]) if found else ""
 
 
@@ -162,7 +193,9 @@ def allow_one_default(review: Review) -> None:
         return
     name = _name_of_default(review.core)
     if name and name != review.new["metadata"]["name"]:
-        raise review.forbidden(f"PriorityClass {name} is already marked as default. Only one default can exist")
+        raise review.forbidden(
+            f"PriorityClass {name} is already marked as default. Only one default can exist"
+        )
 
 
 def keep_system_classes(review: Review) -> None:
@@ -176,12 +209,18 @@ def keep_system_classes(review: Review) -> None:
 
 
 STORAGE_GROUP, CLASSES = "storage.k8s.io", "storageclasses"
-IS_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+IS_DEFAULT = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 IS_DEFAULT_INGRESS = ("ingressclass.kubernetes.io/is-default-class",)
 INGRESS_CLASS = "kubernetes.io/ingress.class"
 NOT_BOUND = "Only bound persistent volume claims can be expanded"
-NO_GROWTH = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
+NO_GROWTH = (
+    "only dynamically provisioned pvc can be resized and the storageclass that provisions "
+    "the pvc must support resize"
+)
 
 
 def default_class(review: Review) -> None:
@@ -200,13 +239,17 @@ def default_ingress_class(review: Review) -> None:
     spec = review.new.get("spec") or {}
     if spec.get("ingressClassName") is not None or INGRESS_CLASS in _annotations(review.new):
         return
-    if name := _default_class(review.core.store.all("networking.k8s.io", "ingressclasses"), IS_DEFAULT_INGRESS):
+    if name := _default_class(
+        review.core.store.all("networking.k8s.io", "ingressclasses"), IS_DEFAULT_INGRESS
+    ):
         review.new["spec"] = {**spec, "ingressClassName": name}
 
 
 def _default_class(classes: Iterable[Obj], marks: tuple[str, ...]) -> str:
     """The name of the newest class with a mark; of those of one second the first by name."""
-    marked = [each for each in classes if any(_annotations(each).get(mark) == "true" for mark in marks)]
+    marked = [
+        each for each in classes if any(_annotations(each).get(mark) == "true" for mark in marks)
+    ]
     marked.sort(key=lambda each: str(each["metadata"]["name"]))
     newest = max(marked, key=lambda each: str(each["metadata"]["creationTimestamp"]), default=None)
     return str(newest["metadata"]["name"]) if newest else ""
@@ -237,7 +280,11 @@ def allow_growth(review: Review) -> None:
     if (old.get("status") or {}).get("phase") != "Bound":
         raise review.forbidden(NOT_BOUND)
     name = _class_of(new)
-    found = review.core.store.get((STORAGE_GROUP, CLASSES, "", name)) if name and name == _class_of(old) else None
+    found = (
+        review.core.store.get((STORAGE_GROUP, CLASSES, "", name))
+        if name and name == _class_of(old)
+        else None
+    )
     if found is None or not found.get("allowVolumeExpansion"):
         raise review.forbidden(NO_GROWTH)
 
@@ -255,7 +302,9 @@ def _class_of(claim: Obj) -> str:
 
 
 INGRESSES = Resource("networking.k8s.io", "v1", "ingresses", "Ingress")
-ATTRIBUTES_CLASSES = Resource("storage.k8s.io", "v1", "volumeattributesclasses", "VolumeAttributesClass", namespaced=False)
+ATTRIBUTES_CLASSES = Resource(
+    "storage.k8s.io", "v1", "volumeattributesclasses", "VolumeAttributesClass", namespaced=False
+)
 
 GATES = (
     Gate(mutate=require_live_namespace, operations=(CREATE,), subresources=None),
@@ -270,7 +319,11 @@ GATES = (
     Gate((PRIORITY_CLASSES,), validate=keep_system_classes, operations=(DELETE,)),
     Gate((PODS,), bear_failing_nodes),
     Gate((PERSISTENT_VOLUME_CLAIMS,), default_class, operations=(CREATE,)),
-    Gate((PERSISTENT_VOLUME_CLAIMS,), protected_by("kubernetes.io/pvc-protection"), operations=(CREATE,)),
+    Gate(
+        (PERSISTENT_VOLUME_CLAIMS,),
+        protected_by("kubernetes.io/pvc-protection"),
+        operations=(CREATE,),
+    ),
     Gate((PERSISTENT_VOLUMES,), protected_by("kubernetes.io/pv-protection"), operations=(CREATE,)),
     Gate((ATTRIBUTES_CLASSES,), protected_by("kubernetes.io/vac-protection"), operations=(CREATE,)),
     Gate((PERSISTENT_VOLUME_CLAIMS,), validate=allow_growth, operations=(UPDATE,)),

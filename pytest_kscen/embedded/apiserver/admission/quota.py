@@ -23,14 +23,13 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.apiserver.store import Shelf
     from pytest_kscen.objects.quota import Meter
     from pytest_kscen.objects.resources import Obj
-    Amounts = dict[str, str]
 
+    Amounts = dict[str, str]
 
 
 # How much of a quota is used, kept up with the history of what it measures: counted once, then
 # only what has changed. What is being deleted weighs less when its time is over, so that alone
 # is weighed anew each time.
-
 
 
 class Tally:
@@ -40,23 +39,10 @@ class Tally:
         self.spec = quota["spec"]
         self._quota, self._meter, self._shelf = quota, meter, shelf
         self._namespace = quota["metadata"]["namespace"]
+        self._seen: int
         self._count()
 
     def used(self, now: float) -> Amounts:
-        self._catch_up()
-        leaving = (self._meter.charge(obj, now) for obj in self._leaving.values())
-        names = measured(self._quota, self._meter)
-        return dict.fromkeys(names, "0") | masked(together([self._total, *leaving]), names)
-
-    def _count(self) -> None:
-        self._total: Amounts = {}
-        self._leaving: dict[str, Obj] = {}
-        self._seen = self._shelf.end
-        bucket = self._shelf.buckets.get(self._namespace)
-        for obj in bucket.objects.values() if bucket else ():
-            self._come(obj)
-
-    def _catch_up(self) -> None:
         end = self._shelf.end
         if self._seen < end and self._shelf.at(self._seen) is None:
             self._count()
@@ -68,6 +54,17 @@ class Tally:
                 if change.event.type != "DELETED":
                     self._come(change.event.object)
         self._seen = end
+        leaving = (self._meter.charge(obj, now) for obj in self._leaving.values())
+        names = measured(self._quota, self._meter)
+        return dict.fromkeys(names, "0") | masked(together([self._total, *leaving]), names)
+
+    def _count(self) -> None:
+        self._total: Amounts = {}
+        self._leaving: dict[str, Obj] = {}
+        self._seen = self._shelf.end
+        bucket = self._shelf.buckets.get(self._namespace)
+        for obj in bucket.objects.values() if bucket else ():
+            self._come(obj)
 
     def _come(self, obj: Obj) -> None:
         metadata = obj["metadata"]
@@ -101,7 +98,6 @@ class Tallies:
         return tally
 
 
-
 UNCOUNTED = {"events"}
 PODS = ("", "pods")
 
@@ -117,21 +113,41 @@ class Quotas:
 
     def enforce_when_terminating(self, review: Review) -> None:
         """An updated pod may come into the scope of other quotas."""
-        if review.old and review.new and is_terminating(review.old) is not is_terminating(review.new):
+        if (
+            review.old
+            and review.new
+            and is_terminating(review.old) is not is_terminating(review.new)
+        ):
             _enforce(review, self._tallies)
 
 
 def _enforce(review: Review, tallies: Tallies) -> None:
     namespace, store, new = review.request.namespace, review.core.store, review.new
     resource = review.request.resource
-    if namespace not in store.shelf("", "resourcequotas").buckets or new is None or resource.plural in UNCOUNTED:
+    if (
+        namespace not in store.shelf("", "resourcequotas").buckets
+        or new is None
+        or resource.plural in UNCOUNTED
+    ):
         return
-    written = [(quota, _amounts(review, tallies, quota, new)) for quota in store.all("", "resourcequotas", namespace)]
+    written = [
+        (quota, _amounts(review, tallies, quota, new))
+        for quota in store.all("", "resourcequotas", namespace)
+    ]
     if not review.request.options.dry_run:
         for quota, amounts in written:
             if amounts:
                 key = "", "resourcequotas", namespace, quota["metadata"]["name"]
-                store.commit(key, _with_usage(quota, amounts))
+                status = quota.get("status") or {}
+                listed = {**(status.get("used") or {}), **amounts}
+                store.commit(
+                    key,
+                    {
+                        **quota,
+                        "metadata": {**quota["metadata"]},
+                        "status": {**status, "hard": quota["spec"]["hard"], "used": listed},
+                    },
+                )
 
 
 def _amounts(review: Review, tallies: Tallies, quota: Obj, new: Obj) -> Amounts:
@@ -145,7 +161,9 @@ def _amounts(review: Review, tallies: Tallies, quota: Obj, new: Obj) -> Amounts:
     names = measured(quota, meter)
     if (resource.group, resource.plural) == PODS and (missing := unstated(new, names)):
         raise review.forbidden(f"failed quota: {name}: must specify {missing}")
-    before = meter.charge(review.old, now) if review.old and is_about(quota, meter, review.old) else {}
+    before = (
+        meter.charge(review.old, now) if review.old and is_about(quota, meter, review.old) else {}
+    )
     asked = growth(masked(meter.charge(new, now), names), before)
     if not asked:
         return {}
@@ -153,20 +171,20 @@ def _amounts(review: Review, tallies: Tallies, quota: Obj, new: Obj) -> Amounts:
     after = {each: quantities.add(before[each], amount) for each, amount in asked.items()}
     exceeded = sorted(each for each in after if quantities.compare(after[each], hard[each]) > 0)
     if exceeded and review.request.subresource != "status":
-        words = [f"{word}: {_listed(masked(of, exceeded))}" for word, of in _told(asked, before, hard)]
+        words = [
+            f"{word}: {_listed(masked(of, exceeded))}" for word, of in _told(asked, before, hard)
+        ]
         raise review.forbidden(f"exceeded quota: {name}, {', '.join(words)}")
     return before | after
 
 
-def _told(asked: Amounts, before: Amounts, hard: Mapping[str, str]) -> Iterable[tuple[str, Mapping[str, str]]]:
+def _told(
+    asked: Amounts, before: Amounts, hard: Mapping[str, str]
+) -> Iterable[tuple[str, Mapping[str, str]]]:
     return (("requested", asked), ("used", before), ("limited", hard))
 
 
 def _listed(amounts: Mapping[str, str]) -> str:
-    return ",".join(f"{name}={quantities.canonical(amount)}" for name, amount in sorted(amounts.items()))
-
-
-def _with_usage(quota: Obj, amounts: Amounts) -> Obj:
-    status = quota.get("status") or {}
-    listed = {**(status.get("used") or {}), **amounts}
-    return {**quota, "metadata": {**quota["metadata"]}, "status": {**status, "hard": quota["spec"]["hard"], "used": listed}}
+    return ",".join(
+        f"{name}={quantities.canonical(amount)}" for name, amount in sorted(amounts.items())
+    )

@@ -1,8 +1,7 @@
 """ServiceAccount: every pod runs as somebody, and finds that one's token mounted unless it says no.
 
-The account `default` comes a moment after its namespace. A pod may be created before it here: then it runs as an
-account that says nothing. Any other account must be there.
-"""
+The account `default` comes a moment after its namespace. A pod may be created before it here: then
+it runs as an account that says nothing. Any other account must be there."""
 
 from __future__ import annotations
 
@@ -17,8 +16,12 @@ if TYPE_CHECKING:
 MIRROR = "kubernetes.io/config.mirror"
 ENFORCED = "kubernetes.io/enforce-mountable-secrets"
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105  # where pods find it
-TOKEN_LIFE = 3607  # seconds: an hour, and the seconds by which a pod is told apart that has a token of this kind
-NAMESPACE = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+# seconds: an hour, and the seconds by which a pod is told apart that has a token of this kind
+TOKEN_LIFE = 3607
+NAMESPACE = {
+    "path": "namespace",
+    "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"},
+}
 SOURCES = [
     {"serviceAccountToken": {"expirationSeconds": TOKEN_LIFE, "path": "token"}},
     {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
@@ -36,7 +39,13 @@ def run_as(review: Review) -> None:
     account = _account(review, name)
     spec |= {"serviceAccountName": name, "serviceAccount": name}
     if _mounts_token(spec, account) and not _has_token(spec):
-        _mount_token(spec, review)
+        volume = "kube-api-access-" + review.core.chance.stream("token volumes").suffix()
+        mount = {"name": volume, "readOnly": True, "mountPath": TOKEN_PATH}
+        for kind in CONTAINERS:
+            if spec.get(kind):
+                spec[kind] = [_with_mount(container, mount) for container in spec[kind]]
+        token: Obj = {"name": volume, "projected": {"sources": SOURCES, "defaultMode": 0o644}}
+        spec["volumes"] = [*(spec.get("volumes") or ()), token]
     if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
         spec["imagePullSecrets"] = list(account["imagePullSecrets"])
     review.new["spec"] = spec
@@ -46,7 +55,10 @@ def _account(review: Review, name: str) -> Obj:
     found = review.core.store.get(("", "serviceaccounts", review.request.namespace, name))
     if found is None and name != "default":
         namespace = review.request.namespace
-        why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+        why = (
+            f'error looking up service account {namespace}/{name}: serviceaccount "{name}" '
+            "not found"
+        )
         raise review.forbidden(why)
     return found or {"metadata": {}}
 
@@ -60,23 +72,16 @@ def _mounts_token(spec: Obj, account: Obj) -> bool:
 
 def _has_token(spec: Obj) -> bool:
     """Whether every container has something mounted there already."""
-    mounts = [[mount["mountPath"] for mount in container.get("volumeMounts") or ()] for container in _containers(spec)]
+    mounts = [
+        [mount["mountPath"] for mount in container.get("volumeMounts") or ()]
+        for container in _containers(spec)
+    ]
     return all(TOKEN_PATH in paths for paths in mounts)
 
 
 def _containers(spec: Obj) -> Iterator[Obj]:
     for kind in CONTAINERS:
         yield from spec.get(kind) or ()
-
-
-def _mount_token(spec: Obj, review: Review) -> None:
-    volume = "kube-api-access-" + review.core.chance.stream("token volumes").suffix()
-    mount = {"name": volume, "readOnly": True, "mountPath": TOKEN_PATH}
-    for kind in CONTAINERS:
-        if spec.get(kind):
-            spec[kind] = [_with_mount(container, mount) for container in spec[kind]]
-    token: Obj = {"name": volume, "projected": {"sources": SOURCES, "defaultMode": 0o644}}
-    spec["volumes"] = [*(spec.get("volumes") or ()), token]
 
 
 def _with_mount(container: Obj, mount: Obj) -> Obj:
@@ -87,31 +92,41 @@ def _with_mount(container: Obj, mount: Obj) -> Obj:
 
 
 def judge(review: Review) -> None:
-    """A static pod's mirror may refer to nothing that a static pod cannot have; an account may restrict its secrets."""
+    """A static pod's mirror may refer to nothing that a static pod cannot have; an account may
+    restrict its secrets.
+    """
     assert review.new is not None
     metadata, spec = review.new["metadata"], review.new["spec"]
     if MIRROR in (metadata.get("annotations") or {}):
-        _judge_mirror(review, spec)
+        if spec.get("serviceAccountName"):
+            raise review.forbidden("a mirror pod may not reference service accounts")
+        volumes = spec.get("volumes") or ()
+        in_containers = any(True for container in _containers(spec) for _ in _secrets_of(container))
+        if (
+            in_containers
+            or spec.get("imagePullSecrets")
+            or any("secret" in volume for volume in volumes)
+        ):
+            raise review.forbidden("a mirror pod may not reference secrets")
+        for volume in volumes:
+            if any(
+                "serviceAccountToken" in source
+                for source in (volume.get("projected") or {}).get("sources") or ()
+            ):
+                raise review.forbidden(
+                    "a mirror pod may not use ServiceAccountToken volume projections"
+                )
         return
     account = _account(review, spec.get("serviceAccountName") or "default")
     if (account["metadata"].get("annotations") or {}).get(ENFORCED) == "true":
         _judge_secrets(review, spec, account)
 
 
-def _judge_mirror(review: Review, spec: Obj) -> None:
-    if spec.get("serviceAccountName"):
-        raise review.forbidden("a mirror pod may not reference service accounts")
-    volumes = spec.get("volumes") or ()
-    in_containers = any(True for container in _containers(spec) for _ in _secrets_of(container))
-    if in_containers or spec.get("imagePullSecrets") or any("secret" in volume for volume in volumes):
-        raise review.forbidden("a mirror pod may not reference secrets")
-    for volume in volumes:
-        if any("serviceAccountToken" in source for source in (volume.get("projected") or {}).get("sources") or ()):
-            raise review.forbidden("a mirror pod may not use ServiceAccountToken volume projections")
-
-
 def _judge_secrets(review: Review, spec: Obj, account: Obj) -> None:
-    who, mountable = account["metadata"]["name"], [each.get("name") for each in account.get("secrets") or ()]
+    who, mountable = (
+        account["metadata"]["name"],
+        [each.get("name") for each in account.get("secrets") or ()],
+    )
     refused = f"is not allowed because service account {who} does not reference that"
     for volume in spec.get("volumes") or ():
         name = (volume.get("secret") or {}).get("secretName")
@@ -122,11 +137,15 @@ def _judge_secrets(review: Review, spec: Obj, account: Obj) -> None:
             for how, name in _secrets_of(container):
                 if name not in mountable:
                     where = f"{called} {container['name']} with {how}"
-                    raise review.forbidden(f'{where} referencing secret.secretName="{name}" {refused} secret')
+                    raise review.forbidden(
+                        f'{where} referencing secret.secretName="{name}" {refused} secret'
+                    )
     pull = [each.get("name") for each in account.get("imagePullSecrets") or ()]
     for place, secret in enumerate(spec.get("imagePullSecrets") or ()):
         if secret.get("name") not in pull:
-            raise review.forbidden(f'imagePullSecrets[{place}].name="{secret.get("name")}" {refused} imagePullSecret')
+            raise review.forbidden(
+                f'imagePullSecrets[{place}].name="{secret.get("name")}" {refused} imagePullSecret'
+            )
 
 
 def _secrets_of(container: Obj) -> Iterator[tuple[str, Any]]:

@@ -1,1 +1,4 @@
-"""CustomResourceDefinitions: judged, established, served and taken away. What a custom object looks like is `schema`'s."""
+"""CustomResourceDefinitions: judged, established, served and taken away.
+
+What a custom object looks like is `schema`'s.
+"""

@@ -1,4 +1,5 @@
-"""What is wrong with a CustomResourceDefinition: its names, its versions, and what each of them brings.
+"""What is wrong with a CustomResourceDefinition: its names, its versions, and what each of them
+brings.
 
 Parts that are the same in all versions are told of as if they stood at the top, as Kubernetes does.
 """
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # What a version of a definition brings beside its name: schema, subresources, columns,
 # selectable fields.
 
@@ -27,14 +27,23 @@ if TYPE_CHECKING:
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 MOST_SELECTABLE = 8
-SELECTABLE = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."
+SELECTABLE = (
+    "must point to a field of type string, boolean or integer. Enum string fields and "
+    "strings with formats are allowed."
+)
 
 
-def part_faults(own: Obj, version: Obj, path: str, schema_name: str, *, has_status: bool) -> Iterator[Cause]:
-    """The schema, subresources, columns and selectable fields, as far as they are to be judged here."""
+def part_faults(
+    own: Obj, version: Obj, path: str, schema_name: str, *, has_status: bool
+) -> Iterator[Cause]:
+    """The schema, subresources, columns and selectable fields, as far as they are to be judged
+    here.
+    """
     schema = (own.get("schema") or {}).get("openAPIV3Schema")
     if schema is not None:
-        yield from schema_faults(schema, f"{path}.{schema_name}.openAPIV3Schema", has_status=has_status)
+        yield from schema_faults(
+            schema, f"{path}.{schema_name}.openAPIV3Schema", has_status=has_status
+        )
     if scale := (own.get("subresources") or {}).get("scale"):
         yield from _scale(scale, f"{path}.subresources.scale")
     for place, column in enumerate(own.get("additionalPrinterColumns") or ()):
@@ -47,7 +56,12 @@ def part_faults(own: Obj, version: Obj, path: str, schema_name: str, *, has_stat
 def _scale(scale: Obj, path: str) -> Iterator[Cause]:
     for name, roots in (("specReplicasPath", (".spec.",)), ("statusReplicasPath", (".status.",))):
         if given := scale.get(name, ""):
-            yield from _rooted(f"{path}.{name}", given, roots, f"should be a json path under {roots[0].rstrip('.')}")
+            yield from _rooted(
+                f"{path}.{name}",
+                given,
+                roots,
+                f"should be a json path under {roots[0].rstrip('.')}",
+            )
         else:
             yield Cause.required(f"{path}.{name}")
     if given := scale.get("labelSelectorPath"):
@@ -67,7 +81,11 @@ def _column(column: Obj, path: str) -> Iterator[Cause]:
         yield Cause.required(f"{path}.name")
     given, why = column.get("type", ""), f"must be one of {','.join(COLUMN_TYPES)}"
     if given not in COLUMN_TYPES:
-        yield Cause.invalid(f"{path}.type", given, why) if given else Cause.required(f"{path}.type", why)
+        yield (
+            Cause.invalid(f"{path}.type", given, why)
+            if given
+            else Cause.required(f"{path}.type", why)
+        )
     form = column.get("format", "")
     if form and form not in COLUMN_FORMATS:
         yield Cause.invalid(f"{path}.format", form, f"must be one of {','.join(COLUMN_FORMATS)}")
@@ -108,13 +126,17 @@ def _selectable(fields: list[Obj], schema: Obj, path: str) -> Iterator[Cause]:
 APPROVED = "api-approved.kubernetes.io"
 APPROVAL = "see https://github.com/kubernetes/enhancements/pull/1111"
 STILL_STORED = (
-    "missing from spec.versions; {0} was previously a storage version, and must remain in spec.versions until a storage "
+    "missing from spec.versions; {0} was previously a storage version, and must remain "
+    "in spec.versions until a storage "
     "migration ensures no data remains persisted in {0} and removes {0} from status.storedVersions"
 )
 
 
 def stored_version_faults(definition: Obj) -> Iterator[Cause]:
-    stored, path = (definition.get("status") or {}).get("storedVersions") or [], "status.storedVersions"
+    stored, path = (
+        (definition.get("status") or {}).get("storedVersions") or [],
+        "status.storedVersions",
+    )
     if not stored:
         yield Cause.invalid(path, None, "must have at least one stored version")
         return
@@ -138,10 +160,13 @@ def approval_faults(definition: Obj, old: Obj | None = None) -> Iterator[Cause]:
         return
     field = f"metadata.annotations[{APPROVED}]"
     if not annotation:
-        yield Cause.required(field, f'protected groups must have approval annotation "{APPROVED}", {APPROVAL}')
+        yield Cause.required(
+            field, f'protected groups must have approval annotation "{APPROVED}", {APPROVAL}'
+        )
     elif _state(annotation) == "invalid":
         why = (
-            f'protected groups must have approval annotation "{APPROVED}" with either a URL or a reason starting with "unapproved"'
+            f'protected groups must have approval annotation "{APPROVED}" with either a URL '
+            'or a reason starting with "unapproved"'
         )
         yield Cause.invalid(field, annotation, f"{why}, {APPROVAL}")
 
@@ -174,12 +199,16 @@ def name_faults(names: Obj, path: str) -> Iterator[Cause]:
     for place, name in enumerate(names.get("shortNames") or ()):
         yield from _name(f"{path}.shortNames[{place}]", name)
     if names.get("kind") and names["kind"] == names.get("listKind"):
-        yield Cause.invalid(f"{path}.listKind", names["listKind"], "kind and listKind may not be the same")
+        yield Cause.invalid(
+            f"{path}.listKind", names["listKind"], "kind and listKind may not be the same"
+        )
     for place, name in enumerate(names.get("categories") or ()):
         yield from _name(f"{path}.categories[{place}]", name)
 
 
-def _name(field: str, name: str, form: Callable[[str], str] = str, words: str = "") -> Iterator[Cause]:
+def _name(
+    field: str, name: str, form: Callable[[str], str] = str, words: str = ""
+) -> Iterator[Cause]:
     if name and (wrong := dns1035_label(form(name))):
         yield Cause.invalid(field, name, words + ",".join(wrong))
 
@@ -187,11 +216,19 @@ def _name(field: str, name: str, form: Callable[[str], str] = str, words: str = 
 def conversion_faults(conversion: Obj | None) -> Iterator[Cause]:
     if conversion is None:
         return
-    strategy, webhook, path = conversion.get("strategy", ""), conversion.get("webhook") or {}, "spec.conversion"
+    strategy, webhook, path = (
+        conversion.get("strategy", ""),
+        conversion.get("webhook") or {},
+        "spec.conversion",
+    )
     config, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions") or []
     if strategy not in {"None", "Webhook"}:
         field = f"{path}.strategy"
-        yield Cause.unsupported(field, strategy, ("None", "Webhook")) if strategy else Cause.required(field)
+        yield (
+            Cause.unsupported(field, strategy, ("None", "Webhook"))
+            if strategy
+            else Cause.required(field)
+        )
     if strategy != "Webhook":
         why = "should not be set when strategy is not set to Webhook"
         if config is not None:
@@ -200,7 +237,9 @@ def conversion_faults(conversion: Obj | None) -> Iterator[Cause]:
             yield Cause.forbidden(f"{path}.conversionReviewVersions", why)
         return
     if config is None:
-        yield Cause.required(f"{path}.webhookClientConfig", "required when strategy is set to Webhook")
+        yield Cause.required(
+            f"{path}.webhookClientConfig", "required when strategy is set to Webhook"
+        )
     else:
         from pytest_kscen.embedded.apiserver.rules.webhooks import client  # few definitions convert
 
@@ -216,14 +255,19 @@ def _review_versions(versions: list[str], path: str) -> Iterator[Cause]:
         if version in versions[:place]:
             yield Cause.invalid(f"{path}[{place}]", version, "duplicate version")
         else:
-            yield from (Cause.invalid(f"{path}[{place}]", version, words) for words in dns1035_label(version))
+            yield from (
+                Cause.invalid(f"{path}[{place}]", version, words)
+                for words in dns1035_label(version)
+            )
     if not {"v1", "v1beta1"}.intersection(versions):
         yield Cause.invalid(path, versions, "must include at least one of v1, v1beta1")
 
 
-
 LONGEST_WARNING = 256
-PRESERVING = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+PRESERVING = (
+    "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in "
+    "spec.versions[*].schema instead"
+)
 GO_NAMES = {
     "name": "Name",
     "served": "Served",
@@ -247,14 +291,7 @@ def definition_faults(definition: Obj) -> Iterator[Cause]:
 
 def update_faults(definition: Obj, old: Obj) -> Iterator[Cause]:
     yield from spec_faults(definition["spec"])
-    yield from _immutable(definition["spec"], old)
-    yield from stored_version_faults(definition)
-    yield from approval_faults(definition, old)
-    if definition["spec"].get("preserveUnknownFields"):
-        yield Cause.invalid("spec.preserveUnknownFields", True, PRESERVING)
-
-
-def _immutable(spec: Obj, old: Obj) -> Iterator[Cause]:
+    spec = definition["spec"]
     before, established = old["spec"], _is_true(old, "Established")
     fields = [("group",), ("names", "plural")]
     if established:
@@ -263,6 +300,10 @@ def _immutable(spec: Obj, old: Obj) -> Iterator[Cause]:
         new, was = (_at(each, path) for each in (spec, before))
         if new != was:
             yield Cause.invalid(".".join(("spec", *path)), new, "field is immutable")
+    yield from stored_version_faults(definition)
+    yield from approval_faults(definition, old)
+    if definition["spec"].get("preserveUnknownFields"):
+        yield Cause.invalid("spec.preserveUnknownFields", True, PRESERVING)
 
 
 def _at(spec: Obj, path: tuple[str, ...]) -> Any:
@@ -279,8 +320,21 @@ def _is_true(definition: Obj, condition: str) -> bool:
 
 def spec_faults(spec: Obj) -> Iterator[Cause]:
     versions = spec.get("versions") or []
-    shared = {part: _shared(versions, part) for part in ("schema", "subresources", "additionalPrinterColumns", "selectableFields")}
-    yield from _group_and_scope(spec)
+    shared = {
+        part: _shared(versions, part)
+        for part in ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
+    }
+    group, scope = spec.get("group", ""), spec.get("scope", "")
+    if not group:
+        yield Cause.required("spec.group")
+    elif wrong := dns1123_subdomain(group):
+        yield Cause.invalid("spec.group", group, ",".join(wrong))
+    elif "." not in group:
+        yield Cause.invalid("spec.group", group, "should be a domain with at least one dot")
+    if not scope:
+        yield Cause.required("spec.scope")
+    elif scope not in {"Cluster", "Namespaced"}:
+        yield Cause.unsupported("spec.scope", scope, ("Cluster", "Namespaced"))
     for place, version in enumerate(versions):
         if (version.get("schema") or {}).get("openAPIV3Schema") is None:
             yield Cause.required(f"spec.versions[{place}].schema.openAPIV3Schema")
@@ -298,20 +352,6 @@ def spec_faults(spec: Obj) -> Iterator[Cause]:
 
 def _shared(versions: list[Obj], part: str) -> bool:
     return all(version.get(part) == versions[0].get(part) for version in versions)
-
-
-def _group_and_scope(spec: Obj) -> Iterator[Cause]:
-    group, scope = spec.get("group", ""), spec.get("scope", "")
-    if not group:
-        yield Cause.required("spec.group")
-    elif wrong := dns1123_subdomain(group):
-        yield Cause.invalid("spec.group", group, ",".join(wrong))
-    elif "." not in group:
-        yield Cause.invalid("spec.group", group, "should be a domain with at least one dot")
-    if not scope:
-        yield Cause.required("spec.scope")
-    elif scope not in {"Cluster", "Namespaced"}:
-        yield Cause.unsupported("spec.scope", scope, ("Cluster", "Namespaced"))
 
 
 def _version(own: Obj, version: Obj, path: str, schema_name: str) -> Iterator[Cause]:
@@ -335,7 +375,10 @@ def _deprecation(version: Obj, path: str) -> Iterator[Cause]:
         yield Cause.invalid(field, words, "must not be an empty string")
     for place, letter in enumerate(words):
         if not letter.isprintable():
-            why = f"must only contain printable UTF-8 characters; non-printable character found at index {place}"
+            why = (
+                "must only contain printable UTF-8 characters; non-printable character found "
+                f"at index {place}"
+            )
             yield Cause.invalid(field, words, why)
             return
 
@@ -346,11 +389,16 @@ def _versions(versions: list[Obj], shared: dict[str, bool]) -> Iterator[Cause]:
     if len({*names}) < len(names):
         yield Cause.invalid("spec.versions", shown, "must contain unique version names")
     if sum(bool(version.get("storage")) for version in versions) != 1:
-        yield Cause.invalid("spec.versions", shown, "must have exactly one version marked as storage version")
+        yield Cause.invalid(
+            "spec.versions", shown, "must have exactly one version marked as storage version"
+        )
     if names and (wrong := dns1035_label(names[0])):
         yield Cause.invalid("spec.version", names[0], ",".join(wrong))
 
 
 def _as_go_has_it(version: Obj, shared: dict[str, bool]) -> Obj:
     flags = {"served": False, "storage": False, "deprecated": False}
-    return {go: None if shared.get(name) else version.get(name, flags.get(name)) for name, go in GO_NAMES.items()}
+    return {
+        go: None if shared.get(name) else version.get(name, flags.get(name))
+        for name, go in GO_NAMES.items()
+    }

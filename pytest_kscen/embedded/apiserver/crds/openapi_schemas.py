@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # The rules in a definition's schema: their form, and whether they compile where they stand.
 
 
@@ -29,24 +28,24 @@ def form_faults(schema: Obj, path: str) -> Iterator[Cause]:
     """What is wrong with the rules of one place before anybody has read them."""
     for place, said in enumerate(schema.get(RULES) or ()):
         at = f"{path}.{RULES}[{place}]"
-        yield from _rule_and_message(said, at)
+        rule, message = said.get("rule", "").strip(), said.get("message", "")
+        if not rule:
+            yield Cause.required(f"{at}.rule", "rule is not specified")
+        elif message and not message.strip():
+            yield Cause.invalid(f"{at}.message", message, "must be non-empty if specified")
+        elif _breaks(message.strip()):
+            yield Cause.invalid(f"{at}.message", message, BREAKS)
+        elif _breaks(rule) and not message:
+            yield Cause.required(
+                f"{at}.message", "message must be specified if rule contains line breaks"
+            )
         if said.get("messageExpression") and not said["messageExpression"].strip():
-            yield Cause.required(f"{at}.messageExpression", "messageExpression must be non-empty if specified")
+            yield Cause.required(
+                f"{at}.messageExpression", "messageExpression must be non-empty if specified"
+            )
         if "reason" in said and said["reason"] not in REASONS:
             yield Cause.unsupported(f"{at}.reason", said["reason"], REASONS)
         yield from _field_path(said.get("fieldPath", ""), schema, f"{at}.fieldPath")
-
-
-def _rule_and_message(said: Obj, at: str) -> Iterator[Cause]:
-    rule, message = said.get("rule", "").strip(), said.get("message", "")
-    if not rule:
-        yield Cause.required(f"{at}.rule", "rule is not specified")
-    elif message and not message.strip():
-        yield Cause.invalid(f"{at}.message", message, "must be non-empty if specified")
-    elif _breaks(message.strip()):
-        yield Cause.invalid(f"{at}.message", message, BREAKS)
-    elif _breaks(rule) and not message:
-        yield Cause.required(f"{at}.message", "message must be specified if rule contains line breaks")
 
 
 def _field_path(path: str, schema: Obj, field: str) -> Iterator[Cause]:
@@ -66,8 +65,13 @@ def _breaks(text: str) -> bool:
     return "\n" in text or "\r" in text
 
 
-def expression_faults(schema: Obj, path: str, *, is_root: bool = True, without_old: str = "") -> Iterator[Cause]:
-    """What does not compile. `without_old` is where values stop being comparable with their old ones."""
+def expression_faults(
+    schema: Obj, path: str, *, is_root: bool = True, without_old: str = ""
+) -> Iterator[Cause]:
+    """What does not compile.
+
+    `without_old` is where values stop being comparable with their old ones.
+    """
     more, items = schema.get("additionalProperties"), schema.get("items")
     if isinstance(more, dict):
         yield from _rules_below(more, f"{path}.additionalProperties", without_old)
@@ -94,28 +98,43 @@ def expression_faults(schema: Obj, path: str, *, is_root: bool = True, without_o
 
 
 def _rules_below(schema: Obj, path: str, without_old: str) -> Iterator[Cause]:
-    return expression_faults(schema, path, is_root=bool(schema.get(EMBEDDED)), without_old=without_old)
+    return expression_faults(
+        schema, path, is_root=bool(schema.get(EMBEDDED)), without_old=without_old
+    )
 
 
 def _as_go_has_it(said: Obj) -> Obj:
     told = {
         go: said.get(name, "")
-        for go, name in (("Rule", "rule"), ("Message", "message"), ("MessageExpression", "messageExpression"))
+        for go, name in (
+            ("Rule", "rule"),
+            ("Message", "message"),
+            ("MessageExpression", "messageExpression"),
+        )
     }
-    optional = {"FieldPath": said.get("fieldPath", ""), "OptionalOldSelf": said.get("optionalOldSelf")}
+    optional = {
+        "FieldPath": said.get("fieldPath", ""),
+        "OptionalOldSelf": said.get("optionalOldSelf"),
+    }
     return {**told, "Reason": said.get("reason"), **optional}
-
 
 
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
 UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
-LIST_TYPE, MAP_KEYS, MAP_TYPE = "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type"
+LIST_TYPE, MAP_KEYS, MAP_TYPE = (
+    "x-kubernetes-list-type",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-map-type",
+)
 HEAD = ("metadata", "kind", "apiVersion")
 QUADRATIC = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
 OF_A_SET = "must be atomic as item of a list with x-kubernetes-list-type=set"
 EXCLUSIVE = "additionalProperties and properties are mutual exclusive"
 OF_A_MAP = "must be object if parent array's x-kubernetes-list-type is map"
-NEEDS_VALUE = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
+NEEDS_VALUE = (
+    "this property is in x-kubernetes-list-map-keys, so it must have a default or be a "
+    "required property"
+)
 NOT_NULL = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable"
 
 
@@ -131,16 +150,9 @@ def openapi_faults(schema: Obj, path: str) -> Iterator[Cause]:
     yield from _faults(schema, path, Surroundings(), is_root=True)
 
 
-def _faults(schema: Obj, path: str, around: Surroundings, *, is_root: bool = False) -> Iterator[Cause]:
-    yield from _unsupported(schema, path, around)
-    if schema.get("uniqueItems"):
-        yield Cause.forbidden(f"{path}.uniqueItems", QUADRATIC)
-    yield from _schemas_below(schema, path, around, is_root=is_root)
-    yield from _of_lists_and_maps(schema, path)
-    yield from form_faults(schema, path)
-
-
-def _unsupported(schema: Obj, path: str, around: Surroundings) -> Iterator[Cause]:
+def _faults(
+    schema: Obj, path: str, around: Surroundings, *, is_root: bool = False
+) -> Iterator[Cause]:
     given = schema.get("type", "")
     if given and given not in TYPES:
         yield Cause.unsupported(f"{path}.type", given, TYPES)
@@ -150,14 +162,23 @@ def _unsupported(schema: Obj, path: str, around: Surroundings) -> Iterator[Cause
         if schema.get(name) not in (None, "", {}):
             yield Cause.forbidden(f"{path}.{name}", f"{name} is not supported")
     if given == "null":
-        yield Cause.forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
+        yield Cause.forbidden(
+            f"{path}.type", "type cannot be set to null, use nullable as an alternative"
+        )
     if isinstance(schema.get("items"), list):
         yield Cause.forbidden(f"{path}.items", "items must be a schema object and not an array")
     if around.in_head and schema.get(EMBEDDED):
         yield Cause.forbidden(f"{path}.{EMBEDDED}", "must not be used inside of resource meta")
+    if schema.get("uniqueItems"):
+        yield Cause.forbidden(f"{path}.uniqueItems", QUADRATIC)
+    yield from _schemas_below(schema, path, around, is_root=is_root)
+    yield from _of_lists_and_maps(schema, path)
+    yield from form_faults(schema, path)
 
 
-def _schemas_below(schema: Obj, path: str, around: Surroundings, *, is_root: bool) -> Iterator[Cause]:
+def _schemas_below(
+    schema: Obj, path: str, around: Surroundings, *, is_root: bool
+) -> Iterator[Cause]:
     more, properties = schema.get("additionalProperties"), schema.get("properties") or NOTHING
     if more is not None:
         if properties and more is not True:
@@ -186,19 +207,27 @@ def _of_lists_and_maps(schema: Obj, path: str) -> Iterator[Cause]:
     if schema.get(PRESERVE) is False:
         yield Cause.invalid(f"{path}.{PRESERVE}", False, "must be true or undefined")
     if MAP_TYPE in schema:
-        yield from _typed(f"{path}.type", given, "object", "must be object if x-kubernetes-map-type is specified")
+        yield from _typed(
+            f"{path}.type", given, "object", "must be object if x-kubernetes-map-type is specified"
+        )
         if schema[MAP_TYPE] not in {"atomic", "granular"}:
             yield Cause.unsupported(f"{path}.{MAP_TYPE}", schema[MAP_TYPE], ("atomic", "granular"))
     kind = schema.get(LIST_TYPE)
     if kind is not None:
-        yield from _typed(f"{path}.type", given, "array", "must be array if x-kubernetes-list-type is specified")
+        yield from _typed(
+            f"{path}.type", given, "array", "must be array if x-kubernetes-list-type is specified"
+        )
         if given == "array" and kind == "set" and isinstance(schema.get("items"), dict):
             yield from _in_set(schema["items"], f"{path}.items")
         if kind not in {"atomic", "set", "map"}:
             yield Cause.unsupported(f"{path}.{LIST_TYPE}", kind, ("atomic", "set", "map"))
     if schema.get(MAP_KEYS) and kind != "map":
         why = "must be map if x-kubernetes-list-map-keys is non-empty"
-        yield Cause.invalid(f"{path}.{LIST_TYPE}", kind, why) if kind is not None else Cause.required(f"{path}.{LIST_TYPE}", why)
+        yield (
+            Cause.invalid(f"{path}.{LIST_TYPE}", kind, why)
+            if kind is not None
+            else Cause.required(f"{path}.{LIST_TYPE}", why)
+        )
     if kind == "map":
         yield from _list_map(schema, path)
     if kind in {"map", "set"} and isinstance(schema.get("items"), dict):
@@ -220,31 +249,35 @@ def _in_set(items: Obj, path: str) -> Iterator[Cause]:
 def _list_map(schema: Obj, path: str) -> Iterator[Cause]:
     keys, items = schema.get(MAP_KEYS) or [], schema.get("items")
     if not keys:
-        yield Cause.required(f"{path}.{MAP_KEYS}", "must not be empty if x-kubernetes-list-type is map")
+        yield Cause.required(
+            f"{path}.{MAP_KEYS}", "must not be empty if x-kubernetes-list-type is map"
+        )
     if items is None:
         yield Cause.required(f"{path}.items", "must have a schema if x-kubernetes-list-type is map")
     elif isinstance(items, dict) and items.get("type") != "object":
         yield Cause.invalid(f"{path}.items.type", items.get("type", ""), OF_A_MAP)
     elif isinstance(items, dict):
-        yield from _list_map_keys(keys, items, path)
-
-
-def _list_map_keys(keys: list[str], items: Obj, path: str) -> Iterator[Cause]:
-    properties = items.get("properties") or NOTHING
-    for place, key in enumerate(keys):
-        if key not in properties:
-            yield Cause.invalid(f"{path}.{MAP_KEYS}", keys, "entries must all be names of item properties")
-        elif properties[key].get("type") in {"array", "object"}:
-            why = "must be a scalar type if parent array's x-kubernetes-list-type is map"
-            yield Cause.invalid(f"{path}.items.properties[{key}].type", items["type"], why)
-        if key in keys[:place]:
-            yield Cause.invalid(f"{path}.{MAP_KEYS}", keys, "must not contain duplicate entries")
+        properties = items.get("properties") or NOTHING
+        for place, key in enumerate(keys):
+            if key not in properties:
+                yield Cause.invalid(
+                    f"{path}.{MAP_KEYS}", keys, "entries must all be names of item properties"
+                )
+            elif properties[key].get("type") in {"array", "object"}:
+                why = "must be a scalar type if parent array's x-kubernetes-list-type is map"
+                yield Cause.invalid(f"{path}.items.properties[{key}].type", items["type"], why)
+            if key in keys[:place]:
+                yield Cause.invalid(
+                    f"{path}.{MAP_KEYS}", keys, "must not contain duplicate entries"
+                )
 
 
 def _keys(schema: Obj, kind: str, path: str) -> Iterator[Cause]:
     items = schema["items"]
     if items.get("nullable"):
-        yield Cause.forbidden(f"{path}.nullable", f"cannot be nullable when x-kubernetes-list-type is {kind}")
+        yield Cause.forbidden(
+            f"{path}.nullable", f"cannot be nullable when x-kubernetes-list-type is {kind}"
+        )
     if kind == "set":
         return
     properties = items.get("properties") or NOTHING

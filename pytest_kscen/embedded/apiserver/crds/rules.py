@@ -1,7 +1,7 @@
 """The rules of the kind CustomResourceDefinition: what is filled in, and what it may say.
 
-Whatever judges and serves definitions is loaded when the first one comes: most clusters never meet any.
-"""
+Whatever judges and serves definitions is loaded when the first one comes: most clusters never meet
+any."""
 
 from __future__ import annotations
 
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 WRONG_NAME = 'must be spec.names.plural+"."+spec.group'
 
 
@@ -54,12 +52,19 @@ def default(definition: Obj) -> None:
     hook = (conversion.get("webhook") or NOTHING).get("clientConfig") or NOTHING
     if "service" in hook and not hook["service"].get("port"):
         service = {**hook["service"], "port": 443}
-        conversion = {**conversion, "webhook": {**conversion["webhook"], "clientConfig": {**hook, "service": service}}}
+        conversion = {
+            **conversion,
+            "webhook": {**conversion["webhook"], "clientConfig": {**hook, "service": service}},
+        }
     spec["conversion"] = {name: value for name, value in conversion.items() if value != {}}
 
 
 def prepare_create(definition: Obj, _core: Core) -> None:
-    stored = [version["name"] for version in definition["spec"].get("versions") or () if version.get("storage")][:1]
+    stored = [
+        version["name"]
+        for version in definition["spec"].get("versions") or ()
+        if version.get("storage")
+    ][:1]
     none = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}}
     definition["status"] = {**none, "storedVersions": stored or None}
 
@@ -103,14 +108,20 @@ def warn(new: Obj, old: Obj | None) -> Iterator[str]:
     if old is not None and old["spec"] is new["spec"]:
         return iter(())
     before = {*_unknown_formats(old)} if old else set()
-    return (f"unrecognized format {quoted(form)}" for form in _unknown_formats(new) if form not in before)
+    return (
+        f"unrecognized format {quoted(form)}"
+        for form in _unknown_formats(new)
+        if form not in before
+    )
 
 
 def _unknown_formats(definition: Obj) -> list[str]:
     from pytest_kscen.embedded.apiserver.crds.structural_schemas import unknown_formats
 
     versions = definition["spec"]["versions"]
-    schemas = [version["schema"]["openAPIV3Schema"] for version in versions if version.get("schema")]
+    schemas = [
+        version["schema"]["openAPIV3Schema"] for version in versions if version.get("schema")
+    ]
     if schemas and all(schema == schemas[0] for schema in schemas):
         schemas = schemas[:1]
     return [form for schema in schemas for form in unknown_formats(schema)]
@@ -147,7 +158,9 @@ def marked_for_deletion(definition: Obj, _options: Options, now: float) -> Obj:
     finalizers = metadata.get("finalizers") or []
     metadata["finalizers"] = finalizers if CLEANUP in finalizers else [*finalizers, CLEANUP]
     metadata["deletionTimestamp"] = when
-    status = with_condition(definition["status"], when, TERMINATING_NAMING, "True", "InstanceDeletionPending", PENDING)
+    status = with_condition(
+        definition["status"], when, TERMINATING_NAMING, "True", "InstanceDeletionPending", PENDING
+    )
     return {**definition, "metadata": metadata, "status": status}
 
 
@@ -155,7 +168,22 @@ def settle(core: Core) -> None:
     """Bring all definitions forward until nothing more follows."""
     while True in [_forward(core, definition) for definition in _definitions(core)]:
         pass
-    _serve(core)
+    # The kinds of all established definitions, and no others'; those that are as they were stay
+    # the same objects.
+    standing = {
+        each["metadata"]["name"]: each for each in _definitions(core) if is_true(each, ESTABLISHED)
+    }
+    for name, (definition, kinds) in list(core.served.items()):
+        if name not in standing or not _serves_the_same(definition, standing[name]):
+            for kind in kinds:
+                core.kinds.remove(kind.resource)
+            del core.served[name]
+    for name, definition in standing.items():
+        if name not in core.served:
+            core.served[name] = definition, kinds_of(definition, settle)
+            for kind in core.served[name][1]:
+                core.kinds.add(kind)
+                _see_anew(core, kind)
 
 
 def _definitions(core: Core) -> list[Obj]:
@@ -172,7 +200,9 @@ def _forward(core: Core, definition: Obj) -> bool:
         return True
     if definition["metadata"].get("deletionTimestamp"):
         return _clean_up(core, definition)
-    others = [each for each in _definitions(core) if each["spec"]["group"] == definition["spec"]["group"]]
+    others = [
+        each for each in _definitions(core) if each["spec"]["group"] == definition["spec"]["group"]
+    ]
     status = after_naming(definition, others, core.now())
     waits = condition_of(definition, ESTABLISHED).get("reason") == "Installing"
     if status is definition.get("status") and waits and is_true(definition, ACCEPTED):
@@ -186,7 +216,9 @@ def _forward(core: Core, definition: Obj) -> bool:
 def _write_status(core: Core, definition: Obj, status: Obj) -> None:
     """The server's own word passes no admission: the write that it follows is stored already."""
     kind = core.kinds.at(GROUP, CUSTOM_RESOURCE_DEFINITIONS.version, PLURAL)
-    request = Request("update", kind.resource, name=definition["metadata"]["name"], subresource="status")
+    request = Request(
+        "update", kind.resource, name=definition["metadata"]["name"], subresource="status"
+    )
     request.user, request.agent = "system:apiserver", "kube-apiserver"
     new = {**definition, "metadata": dict(definition["metadata"]), "status": status}
     track(kind, request, new, definition, core.clock.now())
@@ -201,7 +233,11 @@ def _clean_up(core: Core, definition: Obj) -> bool:
     reason = condition_of(definition, TERMINATING_NAMING).get("reason")
     if reason == "InstanceDeletionPending":
         told = ("InstanceDeletionInProgress", "CustomResource deletion is in progress")
-        _write_status(core, definition, with_condition(definition["status"], core.now(), TERMINATING_NAMING, "True", *told))
+        _write_status(
+            core,
+            definition,
+            with_condition(definition["status"], core.now(), TERMINATING_NAMING, "True", *told),
+        )
         _delete_instances(core, definition)
         return True
     if any(_instances(core, definition)):
@@ -210,7 +246,9 @@ def _clean_up(core: Core, definition: Obj) -> bool:
     if left:
         metadata = {**definition["metadata"], "finalizers": left}
         told = ("InstanceDeletionCompleted", "removed all instances")
-        status = with_condition(definition["status"], core.now(), TERMINATING_NAMING, "False", *told)
+        status = with_condition(
+            definition["status"], core.now(), TERMINATING_NAMING, "False", *told
+        )
         core.store.commit(_key(definition), {**definition, "metadata": metadata, "status": status})
     else:
         core.store.remove(_key(definition))
@@ -225,8 +263,13 @@ def _instances(core: Core, definition: Obj) -> list[Obj]:
 
 
 def _delete_instances(core: Core, definition: Obj) -> None:
-    group, plural = definition["spec"]["group"], definition["status"]["acceptedNames"].get("plural", "")
-    kind = next(iter(kinds_of(definition, settle)), None) if is_true(definition, ESTABLISHED) else None
+    group, plural = (
+        definition["spec"]["group"],
+        definition["status"]["acceptedNames"].get("plural", ""),
+    )
+    kind = (
+        next(iter(kinds_of(definition, settle)), None) if is_true(definition, ESTABLISHED) else None
+    )
     for instance in _instances(core, definition):
         metadata = instance["metadata"]
         key = group, plural, metadata.get("namespace", ""), metadata["name"]
@@ -239,24 +282,11 @@ def _delete_instances(core: Core, definition: Obj) -> None:
             core.store.commit(key, planned.marked)
 
 
-def _serve(core: Core) -> None:
-    """The kinds of all established definitions, and no others'; those that are as they were stay the same objects."""
-    standing = {each["metadata"]["name"]: each for each in _definitions(core) if is_true(each, ESTABLISHED)}
-    for name, (definition, kinds) in list(core.served.items()):
-        if name not in standing or not _serves_the_same(definition, standing[name]):
-            for kind in kinds:
-                core.kinds.remove(kind.resource)
-            del core.served[name]
-    for name, definition in standing.items():
-        if name not in core.served:
-            core.served[name] = definition, kinds_of(definition, settle)
-            for kind in core.served[name][1]:
-                core.kinds.add(kind)
-                _see_anew(core, kind)
-
-
 def _see_anew(core: Core, kind: Kind) -> None:
-    """What is stored already is read by the schema of today. Nothing has happened to it: no revision, no event."""
+    """What is stored already is read by the schema of today.
+
+    Nothing has happened to it: no revision, no event.
+    """
     resource = kind.resource
     for obj in list(core.store.all(resource.group, resource.plural)):
         if obj["apiVersion"] == kind.api_version:

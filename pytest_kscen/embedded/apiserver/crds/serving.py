@@ -1,4 +1,6 @@
-"""From an established definition to the kinds that it brings, one for each version that is served."""
+"""From an established definition to the kinds that it brings, one for each version that is
+served.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.apiserver.core import Core
     from pytest_kscen.embedded.apiserver.store import Key
     from pytest_kscen.objects.resources import Obj
-    Settle = Callable[[Core], None]
 
+    Settle = Callable[[Core], None]
 
 
 # What every custom kind has in common, whatever its definition says.
@@ -39,7 +41,12 @@ TERMINATING = "create not allowed while custom resource definition is terminatin
 
 
 def instance_rules(resource: Resource, version: Obj, settle: Settle, *, has_status: bool) -> Rules:
-    key = CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.plural, "", resource.qualified
+    key = (
+        CUSTOM_RESOURCE_DEFINITIONS.group,
+        CUSTOM_RESOURCE_DEFINITIONS.plural,
+        "",
+        resource.qualified,
+    )
     paths = [given["jsonPath"].removeprefix(".") for given in version.get("selectableFields") or ()]
 
     def refuse_the_end(obj: Obj, core: Core) -> None:
@@ -81,15 +88,25 @@ def _anything_changed(new: Obj, old: Obj) -> bool:
     return any(new.get(name) != old.get(name) for name in {**new, **old} if name != "metadata")
 
 
-
 REMEMBERED = 256
-VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")  # in discovery's order
+VERBS = (
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "create",
+    "update",
+    "watch",
+)  # in discovery's order
 _schemas: OrderedDict[bytes, CustomSchema] = OrderedDict()
 
 
 @dataclass(frozen=True, slots=True)
 class OtherVersion:
-    """A version besides the one in which objects are stored: what that one does not know is lost."""
+    """A version besides the one in which objects are stored: what that one does not know is
+    lost.
+    """
 
     home: tuple[str, str]
     api_version: str
@@ -115,14 +132,25 @@ def _conversion(definition: Obj, version: Obj) -> OtherVersion | None:
     spec, names = definition["spec"], definition["status"]["acceptedNames"]
     stored = next(each for each in spec["versions"] if each.get("storage"))
     home, group = (spec["group"], names["plural"]), spec["group"]
-    return OtherVersion(home, f"{group}/{version['name']}", f"{group}/{stored['name']}", _schema(names["kind"], stored))
+    return OtherVersion(
+        home,
+        f"{group}/{version['name']}",
+        f"{group}/{stored['name']}",
+        _schema(names["kind"], stored),
+    )
 
 
 def _kind(definition: Obj, version: Obj, settle: Settle) -> Kind:
     spec, names = definition["spec"], definition["status"]["acceptedNames"]
     parts = version.get("subresources") or NOTHING
     schema = _schema(names["kind"], version)
-    resource = Resource(spec["group"], version["name"], names["plural"], names["kind"], namespaced=spec["scope"] == "Namespaced")
+    resource = Resource(
+        spec["group"],
+        version["name"],
+        names["plural"],
+        names["kind"],
+        namespaced=spec["scope"] == "Namespaced",
+    )
     return Kind(
         resource,
         singular=names.get("singular", ""),
@@ -142,7 +170,11 @@ def _subresources(parts: Obj) -> dict[str, Subresource]:
     verbs = ("get", "patch", "update")
     found = {"status": Subresource(verbs)} if "status" in parts else {}
     if scale := parts.get("scale"):
-        paths = (scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath", ""))
+        paths = (
+            scale["specReplicasPath"],
+            scale["statusReplicasPath"],
+            scale.get("labelSelectorPath", ""),
+        )
         wanted, present, selector = (path.removeprefix(".") for path in paths)
         found["scale"] = Subresource(verbs, "Scale", "autoscaling/v1", (wanted, present, selector))
     return found
@@ -183,10 +215,18 @@ def is_true(definition: Obj, type_: str) -> bool:
 
 
 def with_condition(status: Obj, now: str, type_: str, *verdict: str) -> Obj:
-    """A status with this condition in it (its status, reason and message); the time moves when the status does."""
+    """A status with this condition in it (its status, reason and message); the time moves when
+    the status does.
+    """
     conditions = list(status.get("conditions") or ())
     value, reason, message = verdict
-    new = {"type": type_, "status": value, "lastTransitionTime": now, "reason": reason, "message": message}
+    new = {
+        "type": type_,
+        "status": value,
+        "lastTransitionTime": now,
+        "reason": reason,
+        "message": message,
+    }
     for place, old in enumerate(conditions):
         if old["type"] == type_:
             since = old["lastTransitionTime"] if old["status"] == value else now
@@ -198,38 +238,60 @@ def with_condition(status: Obj, now: str, type_: str, *verdict: str) -> Obj:
 
 
 def after_naming(definition: Obj, others: Iterable[Obj], now: str) -> Obj:
-    """The status of a definition once its wishes have met what the group's other definitions have already."""
+    """The status of a definition once its wishes have met what the group's other definitions
+    have already.
+    """
     wanted, status = definition["spec"]["names"], definition.get("status") or NOTHING
     had = status.get("acceptedNames") or NOTHING
     if _same(wanted, had):
         return status
-    taken = _taken([*others, definition])
+    definitions = [*others, definition]
+    names = [
+        (each.get("status") or NOTHING).get("acceptedNames") or NOTHING for each in definitions
+    ]
+    taken: dict[str, set[str]] = {
+        "resources": {*_of(names, ("plural", "singular", "shortNames"))},
+        "kinds": {*_of(names, ("kind", "listKind"))},
+    }
     accepted, conflict = _accepted(wanted, had, taken)
     verdict = ("False", *conflict) if conflict else ("True", "NoConflicts", "no conflicts found")
     before = condition_of(definition, ACCEPTED)
-    if _same(accepted, had) and (before.get("status"), before.get("reason"), before.get("message")) == verdict:
+    if (
+        _same(accepted, had)
+        and (before.get("status"), before.get("reason"), before.get("message")) == verdict
+    ):
         return status
     status = with_condition({**status, "acceptedNames": accepted}, now, ACCEPTED, *verdict)
     if is_true(definition, ESTABLISHED):
         return status
     if conflict:
         old = condition_of(definition, ESTABLISHED)
-        standing = (old["status"], old["reason"], old["message"]) if old else ("False", "NotAccepted", "not all names are accepted")
+        standing = (
+            (old["status"], old["reason"], old["message"])
+            if old
+            else ("False", "NotAccepted", "not all names are accepted")
+        )
         return with_condition(status, now, ESTABLISHED, *standing)
-    return with_condition(status, now, ESTABLISHED, "False", "Installing", "the initial names have been accepted")
+    return with_condition(
+        status, now, ESTABLISHED, "False", "Installing", "the initial names have been accepted"
+    )
 
 
 def established(status: Obj, now: str) -> Obj:
-    return with_condition(status, now, ESTABLISHED, "True", "InitialNamesAccepted", "the initial names have been accepted")
+    return with_condition(
+        status,
+        now,
+        ESTABLISHED,
+        "True",
+        "InitialNamesAccepted",
+        "the initial names have been accepted",
+    )
 
 
 def _same(one: Obj, other: Obj) -> bool:
-    return {name: value for name, value in one.items() if value} == {name: value for name, value in other.items() if value}
-
-
-def _taken(definitions: Iterable[Obj]) -> dict[str, set[str]]:
-    names = [(each.get("status") or NOTHING).get("acceptedNames") or NOTHING for each in definitions]
-    return {"resources": {*_of(names, ("plural", "singular", "shortNames"))}, "kinds": {*_of(names, ("kind", "listKind"))}}
+    return {name: value for name, value in one.items() if value} == {
+        name: value for name, value in other.items() if value
+    }
 
 
 def _of(all_names: Iterable[Obj], fields: tuple[str, ...]) -> Iterator[str]:
@@ -239,28 +301,33 @@ def _of(all_names: Iterable[Obj], fields: tuple[str, ...]) -> Iterator[str]:
             yield from value if isinstance(value, list) else [value] if value else ()
 
 
-def _accepted(wanted: Obj, had: Obj, taken: dict[str, set[str]]) -> tuple[Obj, tuple[str, str] | None]:
+def _accepted(
+    wanted: Obj, had: Obj, taken: dict[str, set[str]]
+) -> tuple[Obj, tuple[str, str] | None]:
     """The names that are had afterwards, and the last conflict."""
     accepted, conflict = dict(had), None
     for field in ("plural", "singular", "shortNames", "kind", "listKind"):
         if field == "shortNames":
             own = had.get(field) or ()
-            refused = [name for name in wanted.get(field) or () if name not in own and name in taken["resources"]]
+            refused = [
+                name
+                for name in wanted.get(field) or ()
+                if name not in own and name in taken["resources"]
+            ]
             reason = "ShortNamesConflict"
         else:
             reason, among = SINGLE[field]
             name = wanted[field]
             refused = [name] if name != had.get(field) and name in taken[among] else []
         if refused:
-            conflict = reason, _in_use(refused)
+            words = [f"{quoted(name)} is already in use" for name in refused]
+            conflict = reason, words[0] if len(words) == 1 else f"[{', '.join(words)}]"
         elif wanted.get(field):
             accepted[field] = wanted[field]
         else:
             accepted.pop(field, None)
     accepted.pop("categories", None)
-    return {**accepted, **({"categories": wanted["categories"]} if wanted.get("categories") else {})}, conflict
-
-
-def _in_use(names: list[str]) -> str:
-    words = [f"{quoted(name)} is already in use" for name in names]
-    return words[0] if len(words) == 1 else f"[{', '.join(words)}]"
+    return {
+        **accepted,
+        **({"categories": wanted["categories"]} if wanted.get("categories") else {}),
+    }, conflict

@@ -1,4 +1,7 @@
-"""Whether a schema may stand in a definition. What was found of one schema is remembered: tests define the same kinds again."""
+"""Whether a schema may stand in a definition.
+
+What was found of one schema is remembered: tests define the same kinds again.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # Whether a schema is structural: every field has a type of its own, and conditions only speak
 # of fields that are there.
 
@@ -47,8 +49,14 @@ FORBIDDEN = {
     "x-kubernetes-map-type": "must be undefined to be structural",
     "x-kubernetes-validations": "must be empty to be structural",
 }
-NO_METADATA = "must not specify anything other than name and generateName, but metadata is implicitly specified"
-NO_PROPERTIES = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"
+NO_METADATA = (
+    "must not specify anything other than name and generateName, but metadata is implicitly "
+    "specified"
+)
+NO_PROPERTIES = (
+    "must not be empty if x-kubernetes-embedded-resource is true without "
+    "x-kubernetes-preserve-unknown-fields"
+)
 
 
 def structural_faults(schema: Obj, path: str) -> list[Cause]:
@@ -68,10 +76,15 @@ def _invariants(schema: Obj, level: str, path: str) -> Iterator[Cause]:
         if level is ROOT:
             yield Cause.forbidden(f"{path}.additionalProperties", "must not be used at the root")
         if isinstance(schema["additionalProperties"], dict):
-            yield from _invariants(schema["additionalProperties"], FIELD, f"{path}.additionalProperties")
+            yield from _invariants(
+                schema["additionalProperties"], FIELD, f"{path}.additionalProperties"
+            )
     yield from _extensions(schema, path)
     all_of = schema.get("allOf") or [NOTHING]
-    skips = {"skip_any_of": schema.get("anyOf") == EITHER, "skip_first": all_of[0].get("anyOf") == EITHER}
+    skips = {
+        "skip_any_of": schema.get("anyOf") == EITHER,
+        "skip_first": all_of[0].get("anyOf") == EITHER,
+    }
     yield from _conditions(schema, path, **skips)
     yield from _type(schema, level, path)
     yield from _head(schema, level, path)
@@ -83,7 +96,9 @@ def _extensions(schema: Obj, path: str) -> Iterator[Cause]:
     if schema.get(INT_OR_STRING):
         for name in (PRESERVE, EMBEDDED):
             if schema.get(name):
-                yield Cause.invalid(f"{path}.{name}", True, "must be false if x-kubernetes-int-or-string is true")
+                yield Cause.invalid(
+                    f"{path}.{name}", True, "must be false if x-kubernetes-int-or-string is true"
+                )
 
 
 def _type(schema: Obj, level: str, path: str) -> Iterator[Cause]:
@@ -94,7 +109,9 @@ def _type(schema: Obj, level: str, path: str) -> Iterator[Cause]:
             yield Cause.invalid(field, given, why) if given else Cause.required(field, why)
         if "additionalProperties" in schema:
             where = f"{path}.additionalProperties"
-            yield Cause.forbidden(where, "must not be used if x-kubernetes-embedded-resource is set")
+            yield Cause.forbidden(
+                where, "must not be used if x-kubernetes-embedded-resource is set"
+            )
     elif not given and not schema.get(INT_OR_STRING) and not schema.get(PRESERVE):
         yield Cause.required(field, f"must not be empty {level}")
     if level is ROOT and given and given != "object":
@@ -103,18 +120,29 @@ def _type(schema: Obj, level: str, path: str) -> Iterator[Cause]:
 
 def _head(schema: Obj, level: str, path: str) -> Iterator[Cause]:
     """What is said of a resource's kind, version and metadata."""
-    properties, of_resource = schema.get("properties") or NOTHING, level is ROOT or schema.get(EMBEDDED)
+    properties, of_resource = (
+        schema.get("properties") or NOTHING,
+        level is ROOT or schema.get(EMBEDDED),
+    )
     for name in ("kind", "apiVersion"):
         if of_resource and name in properties and properties[name].get("type") != "string":
-            yield Cause.invalid(f"{path}.properties[{name}].type", properties[name].get("type", ""), "must be string")
+            yield Cause.invalid(
+                f"{path}.properties[{name}].type",
+                properties[name].get("type", ""),
+                "must be string",
+            )
     metadata = properties.get("metadata")
     if metadata is None:
         return
     if of_resource and metadata.get("type") != "object":
-        yield Cause.invalid(f"{path}.properties[metadata].type", metadata.get("type", ""), "must be object")
+        yield Cause.invalid(
+            f"{path}.properties[metadata].type", metadata.get("type", ""), "must be object"
+        )
     if level is ROOT:
         named = set(metadata.get("properties") or NOTHING) <= {"name", "generateName"}
-        if not named or any(value for key, value in metadata.items() if key not in {"properties", "type", "default"}):
+        if not named or any(
+            value for key, value in metadata.items() if key not in {"properties", "type", "default"}
+        ):
             yield Cause.forbidden(f"{path}.properties[metadata]", NO_METADATA)
 
 
@@ -131,7 +159,11 @@ def _conditions(schema: Obj, path: str, *, skip_any_of: bool, skip_first: bool) 
         try:
             compiled(pattern)
         except BadPattern as mistake:
-            yield Cause.invalid(f"{path}.pattern", pattern, f"must be a valid regular expression, but isn't: {mistake}")
+            yield Cause.invalid(
+                f"{path}.pattern",
+                pattern,
+                f"must be a valid regular expression, but isn't: {mistake}",
+            )
 
 
 def _each_nested(schema: Obj, name: str, path: str) -> Iterator[Cause]:
@@ -152,10 +184,14 @@ def _nested(schema: Obj, path: str, *, skip_any_of: bool = False) -> Iterator[Ca
         if schema.get(name, False) not in ("", False, []):
             yield Cause.forbidden(f"{path}.{name}", why)
     if "metadata" in (schema.get("properties") or NOTHING):
-        yield Cause.forbidden(f"{path}.properties[metadata]", "must not be specified in a nested context")
+        yield Cause.forbidden(
+            f"{path}.properties[metadata]", "must not be specified in a nested context"
+        )
 
 
-def _conditions_complete(condition: Obj, schema: Obj | None, path: str, told_at: str) -> Iterator[Cause]:
+def _conditions_complete(
+    condition: Obj, schema: Obj | None, path: str, told_at: str
+) -> Iterator[Cause]:
     """What conditions say of fields must be said of fields that exist."""
     if schema is None:
         yield Cause.required(path, f"because it is defined in {told_at}")
@@ -173,15 +209,21 @@ def _complete(condition: Obj, schema: Obj | None, path: str, told_at: str) -> It
         return
     yield from _conditions_complete(condition, schema, path, told_at)
     if "items" in condition:
-        yield from _complete(condition["items"], schema.get("items"), f"{path}.items", f"{told_at}.items")
+        yield from _complete(
+            condition["items"], schema.get("items"), f"{path}.items", f"{told_at}.items"
+        )
     properties = schema.get("properties") or NOTHING
     for name, inner in (condition.get("properties") or NOTHING).items():
-        yield from _complete(inner, properties.get(name), f"{path}.properties[{name}]", f"{told_at}.properties[{name}]")
+        yield from _complete(
+            inner,
+            properties.get(name),
+            f"{path}.properties[{name}]",
+            f"{told_at}.properties[{name}]",
+        )
 
 
 # A schema's defaults must fit the schema themselves: nothing unknown in them, and nothing
 # wrong.
-
 
 
 def default_faults(schema: Obj, path: str) -> Iterator[Cause]:
@@ -213,23 +255,54 @@ def _default_faults(schema: Obj, path: str) -> Iterator[Cause]:
         yield from ask(default, path, UNKNOWN, None)
 
 
-
-INEXPRESSIBLE = ("is not supported", "items must be a schema object and not an array")  # no structure can be judged then
+INEXPRESSIBLE = (
+    "is not supported",
+    "items must be a schema object and not an array",
+)  # no structure can be judged then
 REMEMBERED = 256
 AT_ROOT = {
-    *("description", "type", "format", "title", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength"),
-    *("minLength", "pattern", "maxItems", "minItems", "uniqueItems", "multipleOf", "required", "items", "properties"),
-    *("externalDocs", "example", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations"),
+    *(
+        "description",
+        "type",
+        "format",
+        "title",
+        "maximum",
+        "exclusiveMaximum",
+        "minimum",
+        "exclusiveMinimum",
+        "maxLength",
+    ),
+    *(
+        "minLength",
+        "pattern",
+        "maxItems",
+        "minItems",
+        "uniqueItems",
+        "multipleOf",
+        "required",
+        "items",
+        "properties",
+    ),
+    *(
+        "externalDocs",
+        "example",
+        "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-validations",
+    ),
 }
 GO_NAMES = (
-    "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems "
-    "MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations]"
+    "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum "
+    "MaxLength MinLength Pattern MaxItems "
+    "MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example "
+    "XPreserveUnknownFields XValidations]"
 )
 _remembered: OrderedDict[tuple[bytes, str], tuple[Any, ...]] = OrderedDict()
 
 
 def schema_faults(schema: Obj, path: str, *, has_status: bool) -> tuple[Cause, ...]:
-    return _once(schema, f"{path} {has_status}", lambda: _faults(schema, path, has_status=has_status))
+    return _once(
+        schema, f"{path} {has_status}", lambda: _faults(schema, path, has_status=has_status)
+    )
 
 
 def unknown_formats(schema: Obj) -> tuple[str, ...]:
@@ -264,10 +337,16 @@ def _faults(schema: Obj, path: str, *, has_status: bool) -> list[Cause]:
     causes: list[Cause] = []
     if has_status:
         if schema.get("type") != "object":
-            why = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
+            why = (
+                'only "object" is allowed as the type at the root of the schema if the '
+                "status subresource is enabled"
+            )
             causes.append(Cause.invalid(f"{path}.type", schema.get("type", ""), why))
         elif not {*schema} <= AT_ROOT:
-            why = f"only {GO_NAMES} fields are allowed at the root of the schema if the status subresource is enabled"
+            why = (
+                f"only {GO_NAMES} fields are allowed at the root of the schema if the status "
+                "subresource is enabled"
+            )
             causes.append(Cause.invalid(path, schema, why))
     if schema.get("nullable"):
         causes.append(Cause.forbidden(f"{path}.nullable", "nullable cannot be true at the root"))

@@ -1,8 +1,8 @@
 """Sets of fields as managedFields writes them: `{"f:spec": {".": {}, "f:replicas": {}}}`.
 
-A path's element leads to what is in the set below it. `{}` is a member with nothing below, `.` marks a member that has
-something below; an element without either only leads on. Sets are shared and never changed.
-"""
+A path's element leads to what is in the set below it. `{}` is a member with nothing below, `.`
+marks a member that has something below; an element without either only leads on. Sets are shared
+and never changed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def union(one: Fields, other: Fields) -> Fields:
 
 
 def difference(one: Fields, other: Fields) -> Fields:
-    """What is in one and not in the other; taking a field away leaves the fields below it. Itself if it stays whole."""
+    """What is in one and not in the other; taking a field away leaves the fields below it.
+
+    Itself if it stays whole.
+    """
     taken = [element for element in other if element in one]
     if not taken:
         return one
@@ -59,7 +62,11 @@ def difference(one: Fields, other: Fields) -> Fields:
             del rest[element]
         elif left is not ours:
             rest[element] = _closed(left)
-    return rest if len(rest) < len(one) or any(rest[element] is not one[element] for element in taken) else one
+    return (
+        rest
+        if len(rest) < len(one) or any(rest[element] is not one[element] for element in taken)
+        else one
+    )
 
 
 def without(one: Fields, other: Fields) -> Fields:
@@ -121,7 +128,9 @@ def has(fields: Fields, path: Sequence[str]) -> bool:
 def paths(fields: Fields, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Every member: those of a level before those below them."""
     elements = sorted((element for element in fields if element != SELF), key=rank)
-    yield from ((*prefix, element) for element in elements if not fields[element] or SELF in fields[element])
+    yield from (
+        (*prefix, element) for element in elements if not fields[element] or SELF in fields[element]
+    )
     for element in elements:
         yield from paths(fields[element], (*prefix, element))
 
@@ -129,7 +138,9 @@ def paths(fields: Fields, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, .
 def ordered(fields: Fields) -> Fields:
     """The same set in the order in which Kubernetes writes it."""
     elements = sorted(fields, key=rank) if len(fields) > 1 else fields
-    return {element: ordered(below) if (below := fields[element]) else below for element in elements}
+    return {
+        element: ordered(below) if (below := fields[element]) else below for element in elements
+    }
 
 
 @lru_cache(maxsize=512)
@@ -165,7 +176,11 @@ def _spelt(element: str) -> str:
     if kind == "f":
         return f".{rest}"
     if kind == "k":
-        return "[" + ",".join(f"{name}={_text(value)}" for name, value in orjson.loads(rest).items()) + "]"
+        return (
+            "["
+            + ",".join(f"{name}={_text(value)}" for name, value in orjson.loads(rest).items())
+            + "]"
+        )
     return f"[={_text(orjson.loads(rest))}]" if kind == "v" else f"[{rest}]"
 
 

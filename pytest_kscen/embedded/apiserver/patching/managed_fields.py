@@ -1,4 +1,6 @@
-"""managedFields: how a write changes the owners of fields, and entries that are computed on first read."""
+"""managedFields: how a write changes the owners of fields, and entries that are computed on
+first read.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +36,18 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.apiserver.patching.fields import Fields
     from pytest_kscen.embedded.apiserver.patching.shapes import Shape
     from pytest_kscen.embedded.apiserver.patching.structured_merge import Changes
+
     Entries = Sequence[Obj]
-
-
 
 
 MOST_UPDATERS = 10
 BEFORE_FIRST_APPLY, ANCIENT = "before-first-apply", "ancient-changes"
-HEAD: Fields = set_of(("f:apiVersion",), ("f:kind",), ("f:metadata",), *(("f:metadata", f"f:{name}") for name in NOBODYS))
+HEAD: Fields = set_of(
+    ("f:apiVersion",),
+    ("f:kind",),
+    ("f:metadata",),
+    *(("f:metadata", f"f:{name}") for name in NOBODYS),
+)
 
 
 class Writer(NamedTuple):
@@ -72,26 +78,40 @@ class Writer(NamedTuple):
 
 
 def identity(entry: Obj) -> tuple[str, str, str, str]:
-    """What makes two entries the same writer's; an applier stays the same when it moves to another version."""
+    """What makes two entries the same writer's; an applier stays the same when it moves to
+    another version.
+    """
     version = "" if entry["operation"] == "Apply" else entry["apiVersion"]
     return entry.get("manager", ""), entry["operation"], version, entry.get("subresource", "")
 
 
 def distinct(entries: Entries) -> Entries:
     """One entry for each writer, the last: that is how Kubernetes reads them."""
-    return entries if len(entries) < 2 else list({identity(entry): entry for entry in entries}.values())  # noqa: PLR2004
+    return (
+        entries
+        if len(entries) < 2  # noqa: PLR2004
+        else list({identity(entry): entry for entry in entries}.values())
+    )
 
 
 def in_order(entries: Entries) -> list[Obj]:
     def place(entry: Obj) -> tuple[str, ...]:
         time = entry.get("time") or ""
-        return entry["operation"], time, entry.get("manager", ""), entry["apiVersion"], entry.get("subresource", "")
+        return (
+            entry["operation"],
+            time,
+            entry.get("manager", ""),
+            entry["apiVersion"],
+            entry.get("subresource", ""),
+        )
 
     return sorted(entries, key=place)
 
 
 def updated(entries: Entries, writer: Writer, old: Obj, new: Obj, time: str | None) -> Entries:
-    """The entries after a plain write: who changed a field owns it, and nobody owns what is gone."""
+    """The entries after a plain write: who changed a field owns it, and nobody owns what is
+    gone.
+    """
     if not isinstance(writer.shape, GoShape) and not fits(writer.shape, new):
         return entries
     changes = compare(writer.shape, old, new).outside(writer.ignored)
@@ -155,8 +175,12 @@ class ConflictsError(Exception):
         self.conflicts = conflicts
 
 
-def applied(entries: Entries, writer: Writer, live: Obj, config: Obj, time: str, *, force: bool) -> tuple[Obj, Entries]:
-    """The live object with a configuration applied, and the entries then; the same object if nothing has changed."""
+def applied(
+    entries: Entries, writer: Writer, live: Obj, config: Obj, time: str, *, force: bool
+) -> tuple[Obj, Entries]:
+    """The live object with a configuration applied, and the entries then; the same object if
+    nothing has changed.
+    """
     shape = writer.shape
     own = without(field_set(shape, config), writer.ignored)
     last = next((each for each in reversed(entries) if identity(each) == writer.identity), None)
@@ -165,7 +189,11 @@ def applied(entries: Entries, writer: Writer, live: Obj, config: Obj, time: str,
     if last:
         new = _pruned(shape, new, last["fieldsV1"], [own, *(each["fieldsV1"] for each in others)])
     changes = compare(shape, live, new).outside(writer.ignored)
-    conflicts = [(each, path) for each in others for path in paths(intersection(each["fieldsV1"], changes.touched))]
+    conflicts = [
+        (each, path)
+        for each in others
+        for path in paths(intersection(each["fieldsV1"], changes.touched))
+    ]
     if conflicts and not force:
         raise ConflictsError(conflicts)
     if new == live:
@@ -210,9 +238,11 @@ Spelt: TypeAlias = tuple[tuple[str, "Spelt"], ...]
 
 @dataclass(slots=True)
 class Note:
-    """One plain write: what of the object it may have changed, `before` and `after`. What both share need not be in either.
+    """One plain write: what of the object it may have changed, `before` and `after`. What both
+    share need not be in either.
 
-    `after` is as the writer sent it, defaults filled in: before admission, and before the server's part. There is no
+    `after` is as the writer sent it, defaults filled in: before admission, and before the server's
+    part. There is no
     `before` of a new object.
     """
 
@@ -224,9 +254,15 @@ class Note:
 
 
 def rewritten_leaves(note: Note) -> tuple[Writer, list[tuple[str, str]]] | None:
-    """Who wrote, and where, if he did no more than to put other scalars of the same type in the place of some."""
+    """Who wrote, and where, if he did no more than to put other scalars of the same type in the
+    place of some.
+    """
     before, after = note.before, note.after
-    if before is None or before.keys() != after.keys() or not isinstance(note.writer.shape, GoShape):
+    if (
+        before is None
+        or before.keys() != after.keys()
+        or not isinstance(note.writer.shape, GoShape)
+    ):
         return None
     found = []
     for name, part in after.items():
@@ -252,7 +288,9 @@ class Ledger(list[Obj]):
 
     __slots__ = ("_depth", "_is_settled", "_note", "shape")
 
-    def __init__(self, note: Note | None = None, entries: Iterable[Obj] = (), *, shape: Shape | None = None) -> None:
+    def __init__(
+        self, note: Note | None = None, entries: Iterable[Obj] = (), *, shape: Shape | None = None
+    ) -> None:
         if entries:
             super().__init__(entries)
         self.shape = shape
@@ -277,10 +315,18 @@ class Ledger(list[Obj]):
         leaves = [rewritten_leaves(note) for note, _ in open_ones]
         entries: Sequence[Obj] = list(open_ones[0][0].earlier)
         for place, (note, ledger) in enumerate(open_ones):
-            if leaves[place] and 0 < place < len(leaves) - 1 and leaves[place - 1] == leaves[place] == leaves[place + 1]:
-                continue  # a writer who goes on with the same leaves owns them since the first time, and has a time from the last
+            if (
+                leaves[place]
+                and 0 < place < len(leaves) - 1
+                and leaves[place - 1] == leaves[place] == leaves[place + 1]
+            ):
+                # a writer who goes on with the same leaves owns them since the first time, and has
+                # a time from the last
+                continue
             if entries or note.before is None:
-                entries = updated(entries, note.writer, note.before or {}, note.after, timestamp_of(note.at))
+                entries = updated(
+                    entries, note.writer, note.before or {}, note.after, timestamp_of(note.at)
+                )
             super(Ledger, ledger).__setitem__(slice(None), entries)
             ledger._note = None  # noqa: SLF001
 
@@ -294,23 +340,24 @@ class Ledger(list[Obj]):
         return found[::-1]
 
     def settle(self) -> None:
-        """It is here to stay: nothing of the past is kept for it, and what others have too is the same in memory.
+        """It is here to stay: nothing of the past is kept for it, and what others have too is the
+        same in memory.
 
         An object that nobody has written since it was made has no past.
         """
         if self._note and self._note.before is None:
             return
-        known = {id(entry) for entry in self._settled_before()}
-        self.fill()
-        super().__setitem__(slice(None), [entry if id(entry) in known else _shared(entry) for entry in self])
-        self._is_settled = True
-
-    def _settled_before(self) -> list[Obj]:
-        """The entries that have been settled when the object was an earlier one."""
+        # The entries that have been settled when the object was an earlier one.
         earlier: Sequence[Obj] = self
         while type(earlier) is Ledger and earlier._note:  # noqa: SLF001 - its own kind
             earlier = earlier._note.earlier  # noqa: SLF001
-        return list(earlier) if type(earlier) is Ledger and earlier._is_settled else []  # noqa: SLF001
+        is_settled = type(earlier) is Ledger and earlier._is_settled  # noqa: SLF001 - its own kind
+        known = {id(entry) for entry in (list(earlier) if is_settled else [])}
+        self.fill()
+        super().__setitem__(
+            slice(None), [entry if id(entry) in known else _shared(entry) for entry in self]
+        )
+        self._is_settled = True
 
     # Looking, in all the ways there are.
 
@@ -364,7 +411,9 @@ class Ledger(list[Obj]):
 
 
 def materialised(obj: Obj) -> Obj:
-    """The object for readers that bypass Python's methods: with its managedFields worked out, and without empty ones."""
+    """The object for readers that bypass Python's methods: with its managedFields worked out,
+    and without empty ones.
+    """
     metadata = obj.get("metadata")
     ledger = metadata.get("managedFields") if isinstance(metadata, dict) else None
     if type(ledger) is not Ledger:
@@ -372,7 +421,12 @@ def materialised(obj: Obj) -> Obj:
     ledger.fill()
     if ledger:
         return obj
-    return {**obj, "metadata": {name: value for name, value in obj["metadata"].items() if name != "managedFields"}}
+    return {
+        **obj,
+        "metadata": {
+            name: value for name, value in obj["metadata"].items() if name != "managedFields"
+        },
+    }
 
 
 def settle(obj: Obj) -> None:
@@ -384,7 +438,11 @@ def settle(obj: Obj) -> None:
 
 def _shared(entry: Obj) -> Obj:
     """The same entry, of which all parts are in memory once."""
-    return _entry(tuple((name, _spelt(value) if name == "fieldsV1" else value) for name, value in entry.items()))
+    return _entry(
+        tuple(
+            (name, _spelt(value) if name == "fieldsV1" else value) for name, value in entry.items()
+        )
+    )
 
 
 def _spelt(fields: Obj) -> Spelt:

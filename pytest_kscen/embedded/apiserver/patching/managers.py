@@ -1,4 +1,6 @@
-"""Field managers: name of the writer, fields reset on write, and owners mapped to and from the scale subresource."""
+"""Field managers: name of the writer, fields reset on write, and owners mapped to and from the
+scale subresource.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # What the server resets on a write whatever the writer says, so that nobody comes to own it: by
 # kind and subresource.
 
@@ -40,7 +41,11 @@ CERTIFICATE: Path = ("f:status", "f:certificate")
 
 SPECIAL: dict[tuple[str, str, str], tuple[Path, ...]] = {
     ("", "namespaces", "finalize"): STATUS,
-    ("", "pods", "status"): (("f:spec",), ("f:metadata", "f:deletionTimestamp"), ("f:metadata", "f:ownerReferences")),
+    ("", "pods", "status"): (
+        ("f:spec",),
+        ("f:metadata", "f:deletionTimestamp"),
+        ("f:metadata", "f:ownerReferences"),
+    ),
     ("apps", "deployments", "status"): (("f:spec",), ("f:metadata", "f:labels")),
     ("certificates.k8s.io", "certificatesigningrequests", ""): (("f:spec",), ("f:status",)),
     ("certificates.k8s.io", "certificatesigningrequests", "status"): (("f:spec",), CONDITIONS),
@@ -63,14 +68,18 @@ def resets(resource: Resource, subresource: str, *, has_status: bool, custom: bo
     if special is not None:
         return set_of(*special)
     if subresource == "status":
-        return set_of(*(ALL_BUT_STATUS if custom or (group, plural) in METADATA_TOO else (("f:spec",),)))
+        return set_of(
+            *(ALL_BUT_STATUS if custom or (group, plural) in METADATA_TOO else (("f:spec",),))
+        )
     return set_of(*STATUS) if has_status and not subresource else {}
-
 
 
 LONGEST_NAME = 128  # bytes
 REMEMBERED = 1024  # writers of one kind
-OPTIONS = {verb: Resource("meta.k8s.io", "v1", "", f"{verb.title()}Options") for verb in ("create", "update", "patch")}
+OPTIONS = {
+    verb: Resource("meta.k8s.io", "v1", "", f"{verb.title()}Options")
+    for verb in ("create", "update", "patch")
+}
 
 
 def writer_of(kind: Kind, request: Request, operation: str = "Update") -> Writer:
@@ -86,7 +95,14 @@ def writer_of(kind: Kind, request: Request, operation: str = "Update") -> Writer
 def _writer(kind: Kind, manager: str, agent: str, operation: str, subresource: str) -> Writer:
     resource = kind.resource
     ignored = resets(resource, subresource, has_status=kind.has_status, custom=kind.custom)
-    return Writer(manager or _first_word(agent), operation, resource.api_version, subresource, shape_of(kind), ignored)
+    return Writer(
+        manager or _first_word(agent),
+        operation,
+        resource.api_version,
+        subresource,
+        shape_of(kind),
+        ignored,
+    )
 
 
 def _first_word(agent: str) -> str:
@@ -119,7 +135,11 @@ def wrong_names(path: str, name: str) -> list[Cause]:
     for index, character in enumerate(name):
         if not character.isprintable():
             position = len(name[:index].encode())
-            causes.append(Cause.invalid(path, name, f"invalid character U+{ord(character):04X} (at position {position})"))
+            causes.append(
+                Cause.invalid(
+                    path, name, f"invalid character U+{ord(character):04X} (at position {position})"
+                )
+            )
     return causes
 
 
@@ -137,18 +157,30 @@ def owners_of_scale(obj: Obj, path: str) -> list[Obj]:
     """The scale's entries: whoever owns the replicas at this dotted path of the object."""
     place = _place(path)
     entries = distinct(obj["metadata"].get("managedFields", ()))
-    return [{**each, "apiVersion": SCALE_VERSION, "fieldsV1": set_of(REPLICAS)} for each in entries if has(each["fieldsV1"], place)]
+    return [
+        {**each, "apiVersion": SCALE_VERSION, "fieldsV1": set_of(REPLICAS)}
+        for each in entries
+        if has(each["fieldsV1"], place)
+    ]
 
 
-def owners_after_scaling(kind: Kind, request: Request, old: Obj, scales: tuple[Kind, Obj, Obj]) -> list[Obj]:
+def owners_after_scaling(
+    kind: Kind, request: Request, old: Obj, scales: tuple[Kind, Obj, Obj]
+) -> list[Obj]:
     """The object's entries; `scales` are the kind of scales, the old one and the new."""
     scale_kind, before, after = scales
     path = kind.subresources["scale"].paths[0]
     of_scale: Sequence[Obj] = after["metadata"].get("managedFields", ())
     if request.patch_type != APPLY_PATCH:
         of_scale = owners_of_scale(old, path)
-        after = after if after.get("spec", {}).get("replicas") else {**after, "spec": {}}  # zero is not written
-        of_scale = updated(of_scale, writer_of(scale_kind, request), before, after, None) if of_scale else []
+        after = (
+            after if after.get("spec", {}).get("replicas") else {**after, "spec": {}}
+        )  # zero is not written
+        of_scale = (
+            updated(of_scale, writer_of(scale_kind, request), before, after, None)
+            if of_scale
+            else []
+        )
     place = _place(path)
     left, new = [], {identity(each): each for each in of_scale if has(each["fieldsV1"], REPLICAS)}
     for entry in distinct(old["metadata"].get("managedFields", ())):

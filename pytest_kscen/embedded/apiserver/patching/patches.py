@@ -1,4 +1,6 @@
-"""Apply a patch request by media type: JSON patch, merge patch, strategic merge patch, server-side apply."""
+"""Apply a patch request by media type: JSON patch, merge patch, strategic merge patch, server-
+side apply.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,8 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.apiserver.patching.shapes import Shape
     from pytest_kscen.kube.api import Request
     from pytest_kscen.objects.resources import Obj
-    Conflicts = Sequence[tuple[Obj, tuple[str, ...]]]
 
+    Conflicts = Sequence[tuple[Obj, tuple[str, ...]]]
 
 
 # kubectl's move from applying on the client's side to the server's: its annotation stands for
@@ -61,7 +63,9 @@ def allowed(shape: Shape, live: Obj) -> set[tuple[str, ...]]:
     if not isinstance(last, dict) or last.get("apiVersion") != live.get("apiVersion"):
         return set()
     changes = compare(shape, last, live)
-    return set(paths(difference(difference(field_set(shape, last), changes.touched), changes.removed)))
+    return set(
+        paths(difference(difference(field_set(shape, last), changes.touched), changes.removed))
+    )
 
 
 def brought_up_to_date(new: Obj, config: Obj) -> Obj:
@@ -73,7 +77,10 @@ def brought_up_to_date(new: Obj, config: Obj) -> Obj:
     metadata = {name: value for name, value in config["metadata"].items() if name != "annotations"}
     said = {**config, "metadata": {**metadata, "annotations": given} if given else metadata}
     text = orjson.dumps(said, option=orjson.OPT_SORT_KEYS).decode() + "\n"
-    return {**new, "metadata": {**new["metadata"], "annotations": {**annotations, ANNOTATION: text}}}
+    return {
+        **new,
+        "metadata": {**new["metadata"], "annotations": {**annotations, ANNOTATION: text}},
+    }
 
 
 def _annotations(obj: Obj) -> Obj:
@@ -85,13 +92,18 @@ def _annotations(obj: Obj) -> Obj:
 # entry brought up to date.
 
 
-
 def apply(kind: Kind, old: Obj | None, request: Request, time: str) -> Obj:
-    """The object after a configuration was applied to it, with its managedFields; `old` is None if it is to be created."""
+    """The object after a configuration was applied to it, with its managedFields; `old` is None
+    if it is to be created.
+    """
     config = _configuration(kind, request)
     _check(kind, config)
     writer = writer_of(kind, request, "Apply")
-    live = {"apiVersion": config["apiVersion"], "kind": config["kind"], "metadata": {}} if old is None else old
+    live = (
+        {"apiVersion": config["apiVersion"], "kind": config["kind"], "metadata": {}}
+        if old is None
+        else old
+    )
     entries: Entries = list(live["metadata"].get("managedFields", ()))
     if old and not entries:
         first = writer._replace(manager=BEFORE_FIRST_APPLY, operation="Update")
@@ -99,19 +111,29 @@ def apply(kind: Kind, old: Obj | None, request: Request, time: str) -> Obj:
     new, entries = _merge(entries, writer, live, config, time, force=request.options.force)
     if writer.manager == "kubectl":
         new = brought_up_to_date(new, config)
-    metadata = {name: value for name, value in (new["metadata"] or {}).items() if name != "managedFields"}
+    metadata = {
+        name: value for name, value in (new["metadata"] or {}).items() if name != "managedFields"
+    }
     return {**new, "metadata": {**metadata, "managedFields": entries} if entries else metadata}
 
 
 def _configuration(kind: Kind, request: Request) -> Obj:
     config = {} if request.body is None else request.body
     if not isinstance(config, dict):
-        into = f"json: cannot unmarshal {json_name(config)} into Go value of type map[string]interface {{}}"
-        raise BadRequest(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {into}")
+        into = (
+            f"json: cannot unmarshal {json_name(config)} into Go value of type "
+            "map[string]interface {}"
+        )
+        raise BadRequest(
+            f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {into}"
+        )
     stated = _text(config, "apiVersion"), _text(config, "kind")
     if stated != (kind.resource.api_version, kind.resource.kind):
         group, _, version = stated[0].rpartition("/")
-        raise BadRequest("invalid object type: " + ("/, Kind=" if "/" in group else f"{group}/{version}, Kind={stated[1]}"))
+        raise BadRequest(
+            "invalid object type: "
+            + ("/, Kind=" if "/" in group else f"{group}/{version}, Kind={stated[1]}")
+        )
     metadata = config.get("metadata")
     if not isinstance(metadata, dict):
         return config
@@ -119,7 +141,12 @@ def _configuration(kind: Kind, request: Request) -> Obj:
     if isinstance(owners, list) and all(isinstance(entry, dict) for entry in owners):
         raise BadRequest("metadata.managedFields must be nil")
     if owners is None:
-        return {**config, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
+        return {
+            **config,
+            "metadata": {
+                name: value for name, value in metadata.items() if name != "managedFields"
+            },
+        }
     return config  # which does not fit, and is refused for that
 
 
@@ -139,7 +166,9 @@ def _check(kind: Kind, config: Obj) -> None:
         raise ApiError(f"failed to create typed patch object ({whose}): {error}") from None
 
 
-def _merge(entries: Entries, writer: Writer, live: Obj, config: Obj, time: str, *, force: bool) -> tuple[Obj, Entries]:
+def _merge(
+    entries: Entries, writer: Writer, live: Obj, config: Obj, time: str, *, force: bool
+) -> tuple[Obj, Entries]:
     try:
         return applied(entries, writer, live, config, time, force=force)
     except ConflictsError as error:
@@ -154,7 +183,11 @@ def _merge(entries: Entries, writer: Writer, live: Obj, config: Obj, time: str, 
 
 def _refusal(conflicts: Conflicts) -> Conflict:
     causes = [
-        {"reason": "FieldManagerConflict", "message": f"conflict with {_who(entry)}", "field": spelt(path)}
+        {
+            "reason": "FieldManagerConflict",
+            "message": f"conflict with {_who(entry)}",
+            "field": spelt(path),
+        }
         for entry, path in conflicts
     ]
     if len(conflicts) == 1:
@@ -163,7 +196,11 @@ def _refusal(conflicts: Conflicts) -> Conflict:
         by_manager: dict[str, list[str]] = {}
         for entry, path in conflicts:
             by_manager.setdefault(_who(entry), []).append(f"- {spelt(path)}")
-        lines = [line for who, fields in sorted(by_manager.items()) for line in (f"conflicts with {who}:", *fields)]
+        lines = [
+            line
+            for who, fields in sorted(by_manager.items())
+            for line in (f"conflicts with {who}:", *fields)
+        ]
         said = f"{len(conflicts)} conflicts: " + "\n".join(lines)
     return Conflict(f"Apply failed with {said}", details={"causes": causes})
 
@@ -175,7 +212,6 @@ def _who(entry: Obj) -> str:
     return f"{who} using {entry['apiVersion']}" if entry["operation"] == "Update" else who
 
 
-
 MOST_OPERATIONS = 10_000
 REJECTED = "the server rejected our request due to an error in our request"
 OWNERLESS = ("/status/", "/spec/")
@@ -183,8 +219,17 @@ OPERATION = {"op": str, "path": str, "from": str}
 
 
 def patched(kind: Kind, old: Obj | None, request: Request, at: float) -> Obj:
-    """The body that the patch makes of the old object, which is None if there is none. Shares what the patch leaves alone."""
-    _check_media_type(kind, request)
+    """The body that the patch makes of the old object, which is None if there is none.
+
+    Shares what the patch leaves alone.
+    """
+    accepted = [JSON_PATCH, MERGE_PATCH, *([] if kind.custom else [STRATEGIC_PATCH]), APPLY_PATCH]
+    if request.patch_type not in accepted:
+        listed = ", ".join(accepted)
+        raise UnsupportedMediaType(
+            "the body of the request was in an unknown format - accepted media types "
+            f"include: {listed}"
+        )
     check_options(request)
     if request.patch_type == APPLY_PATCH:
         return apply(kind, old, request, timestamp_of(at))
@@ -195,25 +240,34 @@ def patched(kind: Kind, old: Obj | None, request: Request, at: float) -> Obj:
     if not isinstance(request.body, dict):
         decoding = "error decoding patch: " if request.patch_type == MERGE_PATCH else ""
         raise BadRequest(
-            f"{decoding}json: cannot unmarshal {json_name(request.body)} into Go value of type map[string]interface {{}}"
+            f"{decoding}json: cannot unmarshal {json_name(request.body)} into Go value of "
+            "type map[string]interface {}"
         )
     if request.patch_type == MERGE_PATCH:
         return cast("Obj", merge_patch(old, request.body))
     return strategic_merge_patch(shape_of(kind), old, request.body)
 
 
-def _check_media_type(kind: Kind, request: Request) -> None:
-    accepted = [JSON_PATCH, MERGE_PATCH, *([] if kind.custom else [STRATEGIC_PATCH]), APPLY_PATCH]
-    if request.patch_type not in accepted:
-        listed = ", ".join(accepted)
-        raise UnsupportedMediaType(f"the body of the request was in an unknown format - accepted media types include: {listed}")
-
-
 def _json_patched(old: Obj, request: Request) -> Obj:
     validation = request.options.field_validation
-    operations, strangers = (_unchecked(request.body), []) if validation == "Ignore" else _checked(request)
+    operations, strangers = (
+        (_unchecked(request.body), []) if validation == "Ignore" else _checked(request)
+    )
     try:
-        new = cast("Obj", json_patch(materialised(old) if _may_look_at_owners(operations) else old, operations))
+        places = (
+            place
+            for one in operations
+            for place in (one.get("path"), one.get("from", OWNERLESS[0]))
+        )
+        new = cast(
+            "Obj",
+            json_patch(
+                materialised(old)
+                if not all(str(place).startswith(OWNERLESS) for place in places)
+                else old,
+                operations,
+            ),
+        )
     except PatchError:
         raise Invalid(REJECTED, details={}) from None
     if strangers and validation == "Strict":
@@ -222,20 +276,23 @@ def _json_patched(old: Obj, request: Request) -> Obj:
     return new
 
 
-def _may_look_at_owners(operations: Sequence[Obj]) -> bool:
-    """To work them out takes time, and most patches are of a status."""
-    places = (place for one in operations for place in (one.get("path"), one.get("from", OWNERLESS[0])))
-    return not all(str(place).startswith(OWNERLESS) for place in places)
-
-
 def _unchecked(body: Any) -> Sequence[Obj]:
-    """The operations of who wants no validation: what makes no sense in them is found when they are done."""
+    """The operations of who wants no validation: what makes no sense in them is found when they
+    are done.
+    """
     if not isinstance(body, list):
-        raise BadRequest(f"json: cannot unmarshal {json_name(body)} into Go value of type jsonpatch.Patch")
+        raise BadRequest(
+            f"json: cannot unmarshal {json_name(body)} into Go value of type jsonpatch.Patch"
+        )
     for operation in body:
         if not isinstance(operation, dict):
-            raise BadRequest(f"json: cannot unmarshal {json_name(operation)} into Go value of type jsonpatch.Operation")
-        if any(not isinstance(operation[name], str | None) for name in OPERATION if name in operation):
+            raise BadRequest(
+                f"json: cannot unmarshal {json_name(operation)} into Go value of type "
+                "jsonpatch.Operation"
+            )
+        if any(
+            not isinstance(operation[name], str | None) for name in OPERATION if name in operation
+        ):
             raise Invalid(REJECTED, details={})
     return body
 
@@ -252,27 +309,42 @@ def _checked(request: Request) -> tuple[Sequence[Obj], list[str]]:
         for name, value in operation.items():
             if name in OPERATION and value is not None and not isinstance(value, str):
                 raise _undecoded(value, f"struct field jsonPatchOp.{name} of type string")
-        strangers += [f'json patch unknown field "[{place}].{name}"' for name in operation if name not in {*OPERATION, "value"}]
+        strangers += [
+            f'json patch unknown field "[{place}].{name}"'
+            for name in operation
+            if name not in {*OPERATION, "value"}
+        ]
     if len(body) > MOST_OPERATIONS:
-        said = f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(body)}"
+        said = (
+            f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(body)}"
+        )
         raise TooLarge(f"Request entity too large: {said}")
     return body, strangers
 
 
 def _undecoded(value: Any, target: str) -> BadRequest:
-    return BadRequest(f"error decoding patch: json: cannot unmarshal {json_name(value)} into Go {target}")
+    return BadRequest(
+        f"error decoding patch: json: cannot unmarshal {json_name(value)} into Go {target}"
+    )
 
 
 def misfit(request: Request, body: Obj, why: str) -> ApiError:
-    """The refusal of a patch whose outcome is no object of its kind; `why` is the decoder's own word, or the converter's."""
+    """The refusal of a patch whose outcome is no object of its kind; `why` is the decoder's own
+    word, or the converter's.
+    """
     if request.patch_type == APPLY_PATCH:
         version = body["apiVersion"] if "/" in body["apiVersion"] else f"/{body['apiVersion']}"
         gvk, metadata = f"{version}, Kind={body['kind']}", request.body.get("metadata") or {}
         whose = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}; {gvk}"
-        said = f"failed to convert new object ({whose}) to proper version: unable to convert unstructured object to {gvk}: "
+        said = (
+            f"failed to convert new object ({whose}) to proper version: unable to convert "
+            f"unstructured object to {gvk}: "
+        )
         return ApiError(said + why)
     is_strategic = request.patch_type == STRATEGIC_PATCH
-    shown = plain(request.body) if is_strategic else as_json(dict(sorted(materialised(body).items())))
+    shown = (
+        plain(request.body) if is_strategic else as_json(dict(sorted(materialised(body).items())))
+    )
     message = f"Invalid value: {quoted(shown)}: {why}"
     cause = {"reason": "FieldValueInvalid", "message": message, "field": "patch"}
     return Invalid(f' "" is invalid: patch: {message}', details={"causes": [cause]})

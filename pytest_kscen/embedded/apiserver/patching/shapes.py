@@ -1,4 +1,6 @@
-"""Shapes of kinds: which lists are sets or maps, which fields are atomic, and how list elements are identified."""
+"""Shapes of kinds: which lists are sets or maps, which fields are atomic, and how list elements
+are identified.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
-
 class Absent:
     """Nothing there at all, which is less than null."""
 
@@ -27,18 +26,35 @@ class Absent:
 
 ABSENT: Final = Absent()
 MAP, LIST, SCALAR, DEDUCED = "map", "list", "scalar", "deduced"
-FORMS = {"object": MAP, "array": LIST, "string": SCALAR, "integer": SCALAR, "number": SCALAR, "boolean": SCALAR}
+FORMS = {
+    "object": MAP,
+    "array": LIST,
+    "string": SCALAR,
+    "integer": SCALAR,
+    "number": SCALAR,
+    "boolean": SCALAR,
+}
 OTHERWISE: dict[str, Obj] = {  # types that are not what OpenAPI says of them
-    "io.k8s.api.autoscaling.v1.ScaleSpec": {"type": "object", "properties": {"replicas": {"type": "integer"}}},
+    "io.k8s.api.autoscaling.v1.ScaleSpec": {
+        "type": "object",
+        "properties": {"replicas": {"type": "integer"}},
+    },
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {"type": "string", "format": "quantity"},
     "io.k8s.apimachinery.pkg.runtime.RawExtension": {"x-kubernetes-map-type": "atomic"},
 }
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 ZEROS: tuple[Any, ...] = ({}, "", 0)  # as defaults: what Go writes, not what Kubernetes fills in
 NOBODYS = frozenset(
-    "name namespace creationTimestamp selfLink uid clusterName generation managedFields resourceVersion".split()  # noqa: SIM905
+    (  # noqa: SIM905
+        "name namespace creationTimestamp selfLink uid clusterName generation managedFields "
+        "resourceVersion"
+    ).split()
 )
-HEAD: Obj = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"$ref": OBJECT_META}}
+HEAD: Obj = {
+    "apiVersion": {"type": "string"},
+    "kind": {"type": "string"},
+    "metadata": {"$ref": OBJECT_META},
+}
 
 
 class Field:
@@ -48,7 +64,9 @@ class Field:
         self._schema = schema
         self._part = part
         self.element = f"f:{name}"
-        self.strategies: tuple[str, ...] = tuple(filter(None, schema.get("x-kubernetes-patch-strategy", "").split(",")))
+        self.strategies: tuple[str, ...] = tuple(
+            filter(None, schema.get("x-kubernetes-patch-strategy", "").split(","))
+        )
         self.merge_key: str = schema.get("x-kubernetes-patch-merge-key", "")
         self.default: Any = schema.get("default")
 
@@ -61,7 +79,9 @@ class Shape:
     """One level of a kind, as a structural schema has it."""
 
     name = ""
-    silent: frozenset[str] = frozenset()  # fields that nobody owns, so that nobody needs to know when they change
+    silent: frozenset[str] = (
+        frozenset()
+    )  # fields that nobody owns, so that nobody needs to know when they change
 
     def __init__(self, schema: Obj, *, lenient: bool = False) -> None:
         self._schema = schema
@@ -114,7 +134,9 @@ class Shape:
 
     @cached_property
     def written(self) -> Mapping[str, Any]:
-        """The fields that are there even when nobody set them, and what they are then: Go's, not a custom resource's."""
+        """The fields that are there even when nobody set them, and what they are then: Go's, not
+        a custom resource's.
+        """
         return {}
 
     @cached_property
@@ -148,13 +170,22 @@ class GoShape(Shape):
         if "$ref" not in schema:
             return GoShape(schema)
         if "x-kubernetes-map-type" in schema:
-            return GoShape({**definition(schema["$ref"]), "x-kubernetes-map-type": schema["x-kubernetes-map-type"]})
+            return GoShape(
+                {
+                    **definition(schema["$ref"]),
+                    "x-kubernetes-map-type": schema["x-kubernetes-map-type"],
+                }
+            )
         return typed(schema["$ref"])
 
     @cached_property
     def written(self) -> Mapping[str, Any]:
         parts: Obj = self._schema.get("properties") or {}
-        filled = {name: part["default"] for name, part in parts.items() if "x-go-omitted" not in part and "default" in part}
+        filled = {
+            name: part["default"]
+            for name, part in parts.items()
+            if "x-go-omitted" not in part and "default" in part
+        }
         zeros = {name: part["x-go-zero"] for name, part in parts.items() if "x-go-zero" in part}
         return {name: value for name, value in filled.items() if value in ZEROS} | zeros
 
@@ -181,13 +212,15 @@ def shape_of(kind: Kind) -> Shape:
         resource = kind.resource
         name = definition_of(resource.group, resource.version, resource.kind)
         anything: Obj = {"x-kubernetes-preserve-unknown-fields": True}
-        kind.shape = typed(name) if name else structural(anything if kind.structure is None else kind.structure)
+        kind.shape = (
+            typed(name)
+            if name
+            else structural(anything if kind.structure is None else kind.structure)
+        )
     return kind.shape
 
 
 # How the elements of lists that merge are told apart, and what form a value has.
-
-
 
 
 class UnfitError(ValueError):
@@ -200,16 +233,30 @@ class UnfitError(ValueError):
 
 
 def form_of(shape: Shape, value: Any) -> str:
-    """MAP, LIST or SCALAR: the shape's, or the value's own where the shape leaves it open; null passes for a map."""
+    """MAP, LIST or SCALAR: the shape's, or the value's own where the shape leaves it open; null
+    passes for a map.
+    """
     if shape.form != DEDUCED:
         return shape.form
-    return MAP if value is None or isinstance(value, dict) else LIST if isinstance(value, list) else SCALAR
+    return (
+        MAP
+        if value is None or isinstance(value, dict)
+        else LIST
+        if isinstance(value, list)
+        else SCALAR
+    )
 
 
 def element_of(shape: Shape, item: Any) -> str:
     """The path element of an item in a list of this shape."""
     if not shape.keys:
-        return _value_element(item)
+        if isinstance(item, dict):
+            raise UnfitError("associative list without keys has an element that's a map type")
+        if isinstance(item, list):
+            raise UnfitError("not supported: associative list with lists as elements")
+        if item is None:
+            raise UnfitError("associative list without keys has an element that's an explicit null")
+        return "v:" + _json(item)
     if not isinstance(item, dict):
         what = "a null element" if item is None else "non-map elements"
         raise UnfitError(f"associative list with keys may not have {what}")
@@ -229,23 +276,15 @@ def element_of(shape: Shape, item: Any) -> str:
     return "k:" + _json(dict(sorted(found.items())))
 
 
-def _value_element(item: Any) -> str:
-    if isinstance(item, dict):
-        raise UnfitError("associative list without keys has an element that's a map type")
-    if isinstance(item, list):
-        raise UnfitError("not supported: associative list with lists as elements")
-    if item is None:
-        raise UnfitError("associative list without keys has an element that's an explicit null")
-    return "v:" + _json(item)
-
-
 def _json(value: Any) -> str:
     """Go's JSON, which escapes what HTML could mistake."""
     return as_json(value).replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def by_element(shape: Shape, items: Iterable[Any] | None) -> dict[str, list[Any]]:
-    """A list's items under their elements, in the list's order; more than one where somebody wrote duplicates."""
+    """A list's items under their elements, in the list's order; more than one where somebody
+    wrote duplicates.
+    """
     found: dict[str, list[Any]] = {}
     for item in items or ():
         found.setdefault(element_of(shape, item), []).append(item)

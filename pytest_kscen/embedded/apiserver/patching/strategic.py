@@ -1,8 +1,9 @@
-"""Strategic merge patch: a merge patch that knows which lists merge, by which keys, and takes directives.
+"""Strategic merge patch: a merge patch that knows which lists merge, by which keys, and takes
+directives.
 
-`$patch: delete | replace`, `$retainKeys`, `$deleteFromPrimitiveList/<list>` and `$setElementOrder/<list>` mean what they
-mean to Kubernetes. Neither the original nor the patch is changed; parts that the patch does not touch are shared.
-"""
+`$patch: delete | replace`, `$retainKeys`, `$deleteFromPrimitiveList/<list>` and
+`$setElementOrder/<list>` mean what they mean to Kubernetes. Neither the original nor the patch is
+changed; parts that the patch does not touch are shared."""
 
 from __future__ import annotations
 
@@ -66,7 +67,11 @@ def _retained(original: Obj, patch: Obj) -> Obj:
     if not isinstance(kept, list):
         raise _bad_format(RETAIN)
     for name, value in patch.items():
-        if value is not None and not name.startswith((RETAIN, DELETE_FROM, ORDER)) and name not in kept:
+        if (
+            value is not None
+            and not name.startswith((RETAIN, DELETE_FROM, ORDER))
+            and name not in kept
+        ):
             raise _bad_format(RETAIN)
     return {name: value for name, value in original.items() if name in kept}
 
@@ -77,7 +82,11 @@ def _with(shape: Shape, original: Obj, name: str, value: Any) -> Obj:
     key = _list_of(name, DELETE_FROM) if deletes else name
     was = original.get(key)
     if value is None:
-        return {entry: part for entry, part in original.items() if entry != key} if key in original else original
+        return (
+            {entry: part for entry, part in original.items() if entry != key}
+            if key in original
+            else original
+        )
     if key in original and type(value) is type(was) and isinstance(value, dict | list):
         now = _into(_field(shape, key), was, value, deletes=deletes)
     elif deletes:
@@ -86,7 +95,11 @@ def _with(shape: Shape, original: Obj, name: str, value: Any) -> Obj:
         now = _fresh(value)
     if now is None:
         return {entry: part for entry, part in original.items() if entry != key}
-    return original if now is was or (not isinstance(now, dict) and same_json(now, was)) else {**original, key: now}
+    return (
+        original
+        if now is was or (not isinstance(now, dict) and same_json(now, was))
+        else {**original, key: now}
+    )
 
 
 def _fresh(value: Any) -> Any:
@@ -97,7 +110,9 @@ def _fresh(value: Any) -> Any:
         cleaned = {name: _fresh(part) for name, part in value.items()}
         return {name: part for name, part in cleaned.items() if part is not None}
     if isinstance(value, list):
-        return [_fresh(part) for part in value if not (isinstance(part, dict) and DIRECTIVE in part)]
+        return [
+            _fresh(part) for part in value if not (isinstance(part, dict) and DIRECTIVE in part)
+        ]
     return value
 
 
@@ -105,7 +120,9 @@ def _field(shape: Shape, name: str) -> Field:
     if shape.fields:
         if name in shape.fields:
             return shape.fields[name]
-        raise ApiError(f"unable to find api field in struct {shape.name} for the json field {quoted(name)}")
+        raise ApiError(
+            f"unable to find api field in struct {shape.name} for the json field {quoted(name)}"
+        )
     what = "map" if shape.form == MAP else "interface"
     raise ApiError(f"merging an object in json but data type is not struct, instead is: {what}")
 
@@ -113,13 +130,17 @@ def _field(shape: Shape, name: str) -> Field:
 def _into(field: Field, original: Any, patch: Any, *, deletes: bool) -> Any:
     strategy = next((strategy for strategy in field.strategies if strategy != "retainKeys"), "")
     if isinstance(original, dict):
-        return patch if strategy == "replace" else strategic_merge_patch(field.shape, original, patch)
+        return (
+            patch if strategy == "replace" else strategic_merge_patch(field.shape, original, patch)
+        )
     if strategy == "merge" or deletes:
         return _merged_list(field, original, patch, deletes=deletes)
     return patch
 
 
-def _merged_list(field: Field, original: list[Any], patch: list[Any], *, deletes: bool) -> list[Any]:
+def _merged_list(
+    field: Field, original: list[Any], patch: list[Any], *, deletes: bool
+) -> list[Any]:
     if not original and not patch:
         return original
     if not _of_maps(original, patch):
@@ -153,8 +174,12 @@ def _of_maps(*lists: list[Any]) -> bool:
     return type_name({}) in types
 
 
-def _with_directives(original: list[Obj], patch: list[Obj], key: str) -> tuple[list[Obj], list[Obj]]:
-    """Carry out the directives among the items: the original without what they delete, and the items that are left."""
+def _with_directives(
+    original: list[Obj], patch: list[Obj], key: str
+) -> tuple[list[Obj], list[Obj]]:
+    """Carry out the directives among the items: the original without what they delete, and the
+    items that are left.
+    """
     replaced = False
     for item in patch:
         match item.get(DIRECTIVE, ""):
@@ -162,7 +187,9 @@ def _with_directives(original: list[Obj], patch: list[Obj], key: str) -> tuple[l
                 pass
             case "delete":
                 gone = _key_of(item, key)
-                original = [each for each in original if key not in each or not same_json(each[key], gone)]
+                original = [
+                    each for each in original if key not in each or not same_json(each[key], gone)
+                ]
             case "replace":
                 replaced = True
             case "merge":
@@ -180,7 +207,10 @@ def _key_of(item: Obj, key: str) -> Any:
 
 
 def _place(items: list[Obj], key: str, value: Any) -> int | None:
-    return next((place for place, item in enumerate(items) if key in item and same_json(item[key], value)), None)
+    return next(
+        (place for place, item in enumerate(items) if key in item and same_json(item[key], value)),
+        None,
+    )
 
 
 def _among(item: Any, items: list[Any]) -> bool:
@@ -202,7 +232,23 @@ def _put_in_order(shape: Shape, original: Obj, patch: Obj, key: str, order: Any)
         if not isinstance(given, list):
             raise ApiError(f"expected a []interface {{}}, but received a {type_name(given)}")
     field = _field(shape, key)
-    _check_order(items, order, field.merge_key)
+    # What the patch brings must stand in the order that it asks for.
+    left = (
+        [item for item in items if not (isinstance(item, dict) and DIRECTIVE in item)]
+        if order
+        else []
+    )
+    wanted = list(order)
+    for item in left:
+        while wanted and not _same_item(item, wanted[0], field.merge_key):
+            wanted.pop(0)
+        if not wanted:
+            said = (
+                f"The order in patch list:\n{plain(items)}\n doesn't match {ORDER} "
+                f"list:\n{plain(order)}\n"
+            )
+            raise ApiError(said)
+        wanted.pop(0)
     if key in original and key in patch:
         merged = _into(field, before, items, deletes=False)
     elif key in original or key in patch:
@@ -213,25 +259,14 @@ def _put_in_order(shape: Shape, original: Obj, patch: Obj, key: str, order: Any)
     return {**original, key: _arranged(merged, order, before, field.merge_key)}
 
 
-def _check_order(items: list[Any], order: list[Any], key: str) -> None:
-    """What the patch brings must stand in the order that it asks for."""
-    left = [item for item in items if not (isinstance(item, dict) and DIRECTIVE in item)] if order else []
-    wanted = list(order)
-    for item in left:
-        while wanted and not _same_item(item, wanted[0], key):
-            wanted.pop(0)
-        if not wanted:
-            said = f"The order in patch list:\n{plain(items)}\n doesn't match {ORDER} list:\n{plain(order)}\n"
-            raise ApiError(said)
-        wanted.pop(0)
-
-
 def _same_item(one: Any, other: Any, key: str) -> bool:
     return same_json(_key_of(one, key), _key_of(other, key)) if key else same_json(one, other)
 
 
 def _arranged(items: list[Any], order: list[Any], live: list[Any], key: str) -> list[Any]:
-    """The ordered items in their order, and among them the others, about where they were in the live list."""
+    """The ordered items in their order, and among them the others, about where they were in the
+    live list.
+    """
 
     def rank(item: Any, within: list[Any]) -> int:
         if key:
@@ -239,8 +274,12 @@ def _arranged(items: list[Any], order: list[Any], live: list[Any], key: str) -> 
             return -1 if place is None else place
         return next((place for place, other in enumerate(within) if same_json(item, other)), -1)
 
-    mine = sorted((item for item in items if rank(item, order) >= 0), key=lambda item: rank(item, order))
-    theirs = sorted((item for item in items if rank(item, order) < 0), key=lambda item: rank(item, live))
+    mine = sorted(
+        (item for item in items if rank(item, order) >= 0), key=lambda item: rank(item, order)
+    )
+    theirs = sorted(
+        (item for item in items if rank(item, order) < 0), key=lambda item: rank(item, live)
+    )
     out = []
     while mine and theirs:
         left, right = rank(theirs[0], live), rank(mine[0], live)

@@ -1,4 +1,6 @@
-"""Structured merge and diff of objects by their shape: validate, compare and merge, as structured-merge-diff does."""
+"""Structured merge and diff of objects by their shape: validate, compare and merge, as
+structured-merge-diff does.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,6 @@ if TYPE_CHECKING:
 
     from pytest_kscen.embedded.apiserver.patching.fields import Fields
     from pytest_kscen.embedded.apiserver.patching.shapes import Shape
-
-
-
 
 
 def field_set(shape: Shape, value: Any) -> Fields:
@@ -59,7 +58,10 @@ def _collect(shape: Shape, value: Any, path: list[str], found: Fields) -> None:
 
 
 def merged(shape: Shape, live: Any, config: Any) -> Any:
-    """The live value with the configuration's over it; ABSENT if nothing is left. Shares what the configuration is silent on."""
+    """The live value with the configuration's over it; ABSENT if nothing is left.
+
+    Shares what the configuration is silent on.
+    """
     if config is ABSENT:
         return live
     form = form_of(shape, config)
@@ -84,7 +86,9 @@ def _merged_map(shape: Shape, live: dict[str, Any], config: dict[str, Any]) -> A
 
 
 def _merged_list(shape: Shape, live: list[Any], config: list[Any]) -> list[Any]:
-    """Items in the configuration's order, with the live ones that it does not name about where they were."""
+    """Items in the configuration's order, with the live ones that it does not name about where
+    they were.
+    """
     mine = {element_of(shape, item): item for item in config}
     wanted = list(mine)
     places = [element_of(shape, item) for item in live]
@@ -102,7 +106,9 @@ def _merged_list(shape: Shape, live: list[Any], config: list[Any]) -> list[Any]:
 
 
 def _interleaved(live: list[str], config: list[str]) -> list[tuple[bool, int]]:
-    """Which item comes next, one of the live list (True) or one of the configuration: structured-merge-diff's order."""
+    """Which item comes next, one of the live list (True) or one of the configuration:
+    structured-merge-diff's order.
+    """
     wanted, known = frozenset(config), frozenset(live)
     shared = deque(element for element in config if element in known)
     order: list[tuple[bool, int]] = []
@@ -165,7 +171,9 @@ def _taken_from_list(shape: Shape, value: list[Any], given_up: Fields) -> Any:
 
 
 def with_named(shape: Shape | None, fields: Fields) -> Fields:
-    """The set with every named field in it that it leads through: structs are there because their parts are."""
+    """The set with every named field in it that it leads through: structs are there because
+    their parts are.
+    """
     named = {}
     for element, below in fields.items():
         if element == SELF:
@@ -195,7 +203,11 @@ class Changes(NamedTuple):
 
     def outside(self, ignored: Fields) -> Changes:
         """Leaving out what the server resets anyway."""
-        return Changes(without(self.touched, ignored), without(self.removed, ignored)) if ignored else self
+        return (
+            Changes(without(self.touched, ignored), without(self.removed, ignored))
+            if ignored
+            else self
+        )
 
 
 def compare(shape: Shape, old: Any, new: Any) -> Changes:
@@ -236,16 +248,12 @@ class _Walk:
             if before or after:
                 self._items(shape, before, after)
                 return False
-        self._whole(old, new)
+        if self._path:
+            if new is ABSENT:
+                insert(self.removed, self._path)
+            elif old is ABSENT or old != new:
+                insert(self.touched, self._path)
         return True
-
-    def _whole(self, old: Any, new: Any) -> None:
-        if not self._path:
-            return
-        if new is ABSENT:
-            insert(self.removed, self._path)
-        elif old is ABSENT or old != new:
-            insert(self.touched, self._path)
 
     def _entries(self, shape: Shape, one: Any, other: Any) -> None:
         before, old_zero = (one, shape.written) if isinstance(one, dict) else (NOTHING, NOTHING)
@@ -267,7 +275,9 @@ class _Walk:
         for element in {**old_items, **new_items}:
             old, new = old_items.get(element, ()), new_items.get(element, ())
             if len(old) <= 1 and len(new) <= 1:
-                self._below(element, shape.items, old[0] if old else ABSENT, new[0] if new else ABSENT)
+                self._below(
+                    element, shape.items, old[0] if old else ABSENT, new[0] if new else ABSENT
+                )
             else:
                 self._duplicates(element, shape.items, list(old), list(new))
 
@@ -310,7 +320,9 @@ def check(shape: Shape, value: Any) -> None:
 
 def fits(shape: Shape, value: Any) -> bool:
     """Whether a value has its shape, but for elements that are there twice."""
-    return _plainly_fits(shape, value) or all(error.message.startswith(TWICE) for error in _misfits(shape, value, ""))
+    return _plainly_fits(shape, value) or all(
+        error.message.startswith(TWICE) for error in _misfits(shape, value, "")
+    )
 
 
 def _plainly_fits(shape: Shape, value: Any) -> bool:
@@ -349,23 +361,19 @@ def _misfits(shape: Shape, value: Any, path: str) -> Iterator[UnfitError]:
         return
     form = form_of(shape, value)
     if form == MAP:
-        yield from _in_map(shape, value, path)
+        if not isinstance(value, dict):
+            yield UnfitError(f"expected map, got &{{{plain(value)}}}", path)
+            return
+        for name, part in value.items():
+            inner = shape.of_field(name)
+            if inner is None:
+                yield UnfitError("field not declared in schema", f"{path}.{name}")
+                return
+            yield from _misfits(inner, part, f"{path}.{name}")
     elif form == LIST:
         yield from _in_list(shape, value, path)
     elif message := _scalar(shape.type, value):
         yield UnfitError(message, path)
-
-
-def _in_map(shape: Shape, value: Any, path: str) -> Iterator[UnfitError]:
-    if not isinstance(value, dict):
-        yield UnfitError(f"expected map, got &{{{plain(value)}}}", path)
-        return
-    for name, part in value.items():
-        inner = shape.of_field(name)
-        if inner is None:
-            yield UnfitError("field not declared in schema", f"{path}.{name}")
-            return
-        yield from _misfits(inner, part, f"{path}.{name}")
 
 
 def _in_list(shape: Shape, value: Any, path: str) -> Iterator[UnfitError]:

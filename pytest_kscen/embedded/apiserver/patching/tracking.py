@@ -1,4 +1,6 @@
-"""managedFields on the way of a plain write: noted before admission, and asked whether anything has changed at all."""
+"""managedFields on the way of a plain write: noted before admission, and asked whether anything
+has changed at all.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ LONGEST_SUBRESOURCE = 256  # bytes
 
 
 def track(kind: Kind, request: Request, new: Obj, old: Obj | None, at: float) -> None:
-    """Note a write in the new object, decoded and defaulted but not admitted yet. Applying and scaling keep their own books."""
+    """Note a write in the new object, decoded and defaulted but not admitted yet.
+
+    Applying and scaling keep their own books.
+    """
     if request.patch_type == APPLY_PATCH or request.subresource == "scale":
         return
     metadata = new["metadata"]
@@ -35,9 +40,22 @@ def track(kind: Kind, request: Request, new: Obj, old: Obj | None, at: float) ->
     earlier = live if request.subresource or given is live else _earlier(kind, request, given, live)
     writer = writer_of(kind, request)
     shape = _shape_so_far(writer.shape, old, live)
-    before, after = _apart(new, old, whole=shape is None and not isinstance(writer.shape, GoShape))
+    # What was there before and what is now, but for what nobody owns; of what has stayed, no
+    # more than is asked for.
+    whole = shape is None and not isinstance(writer.shape, GoShape)
+    was: Obj = old or NOTHING
+    before, after = ({**was}, {**new}) if whole else _differing(was, new, METADATA)
+    old_metadata, new_metadata = _differing_metadata(
+        was.get("metadata") or NOTHING, new["metadata"]
+    )
+    if old_metadata or whole:
+        before["metadata"] = old_metadata
+    if new_metadata or whole:
+        after["metadata"] = new_metadata
     metadata.pop("managedFields", None)  # they are the last
-    metadata["managedFields"] = Ledger(Note(earlier, writer, before if old else None, after, at), shape=shape)
+    metadata["managedFields"] = Ledger(
+        Note(earlier, writer, before if old else None, after, at), shape=shape
+    )
 
 
 def _shape_so_far(shape: Shape, old: Obj | None, live: Sequence[Obj]) -> Shape | None:
@@ -45,20 +63,10 @@ def _shape_so_far(shape: Shape, old: Obj | None, live: Sequence[Obj]) -> Shape |
     return shape if old is None or (type(live) is Ledger and live.shape is shape) else None
 
 
-def _apart(new: Obj, old: Obj | None, *, whole: bool) -> tuple[Obj, Obj]:
-    """What was there before and what is now, but for what nobody owns; of what has stayed, no more than is asked for."""
-    was: Obj = old or NOTHING
-    before, after = ({**was}, {**new}) if whole else _differing(was, new, METADATA)
-    old_metadata, new_metadata = _differing_metadata(was.get("metadata") or NOTHING, new["metadata"])
-    if old_metadata or whole:
-        before["metadata"] = old_metadata
-    if new_metadata or whole:
-        after["metadata"] = new_metadata
-    return before, after
-
-
 def _differing_metadata(old: Obj, new: Obj) -> tuple[Obj, Obj]:
-    """The same of metadata, which most writes leave alone; owners are compared by no more than a glance."""
+    """The same of metadata, which most writes leave alone; owners are compared by no more than a
+    glance.
+    """
     if new.get("managedFields") is old.get("managedFields") and new == old:
         return {}, {}
     return _differing(old, new, NOBODYS)
@@ -79,25 +87,35 @@ def _differing(old: Obj, new: Obj, besides: frozenset[str]) -> tuple[Obj, Obj]:
         if value is not (was := old[name]) and name not in besides:
             after[name], before[name] = value, was
     if seen < len(old):
-        before.update((name, was) for name, was in old.items() if name not in new and name not in besides)
+        before.update(
+            (name, was) for name, was in old.items() if name not in new and name not in besides
+        )
     return before, after
 
 
 def _earlier(kind: Kind, request: Request, given: Any, live: Sequence[Obj]) -> Sequence[Obj]:
-    """The entries to go on from: what the writer sends, unless that is nothing or makes no sense."""
+    """The entries to go on from: what the writer sends, unless that is nothing or makes no
+    sense.
+    """
     if given is None:
         return live
     if type(given) is Ledger:
         return given
     if given in ([], [{}]):
-        return () if given or not kind.custom else live  # of a custom object's empty list nothing is left
+        return (
+            () if given or not kind.custom else live
+        )  # of a custom object's empty list nothing is left
     if given == live:
         return live
     try:
         entries = [_checked(entry) for entry in given]
     except (KeyError, TypeError, ValueError, AttributeError):
         return live
-    if causes := [cause for place, entry in enumerate(entries) for cause in _wrong(entry, f"metadata.managedFields[{place}]")]:
+    if causes := [
+        cause
+        for place, entry in enumerate(entries)
+        for cause in _wrong(entry, f"metadata.managedFields[{place}]")
+    ]:
         raise invalid(kind.resource, request.name, causes)
     return [entry for entry in distinct(entries) if entry["fieldsV1"]]
 
@@ -105,11 +123,18 @@ def _earlier(kind: Kind, request: Request, given: Any, live: Sequence[Obj]) -> S
 def _wrong(entry: Obj, path: str) -> list[Cause]:
     subresource = Cause.too_long(f"{path}.subresource", LONGEST_SUBRESOURCE)
     too_long = len(entry.get("subresource", "").encode()) > LONGEST_SUBRESOURCE
-    return [*wrong_names(f"{path}.manager", entry.get("manager", "")), *([subresource] if too_long else [])]
+    return [
+        *wrong_names(f"{path}.manager", entry.get("manager", "")),
+        *([subresource] if too_long else []),
+    ]
 
 
 def _checked(entry: Obj) -> Obj:
-    if entry["operation"] not in {"Apply", "Update"} or not entry["apiVersion"] or entry["fieldsType"] != "FieldsV1":
+    if (
+        entry["operation"] not in {"Apply", "Update"}
+        or not entry["apiVersion"]
+        or entry["fieldsType"] != "FieldsV1"
+    ):
         raise ValueError(entry)
     return {**entry, "fieldsV1": _canonical(entry.get("fieldsV1") or {})}
 
@@ -118,7 +143,9 @@ def _canonical(fields: Obj) -> Obj:
     """A set as we would write it; elements of sorts that nobody knows are dropped."""
     if any(name != "." and name[1:2] != ":" for name in fields):
         raise ValueError(fields)
-    return {_element(name): _canonical(below) for name, below in fields.items() if name[0] in ".fkvi"}
+    return {
+        _element(name): _canonical(below) for name, below in fields.items() if name[0] in ".fkvi"
+    }
 
 
 def _element(name: str) -> str:
@@ -138,7 +165,9 @@ def _same_but_owners(new: Obj, old: Obj) -> bool:
     for name, value in new.items():
         if name == "metadata":
             was, now = old["metadata"], value
-            if any(now.get(part) != was.get(part) for part in {**now, **was} if part != "managedFields"):
+            if any(
+                now.get(part) != was.get(part) for part in {**now, **was} if part != "managedFields"
+            ):
                 return False
         elif name not in old or (value is not old[name] and value != old[name]):
             return False
@@ -157,9 +186,16 @@ def same_owners(new: Obj, old: Obj) -> bool:
 
 
 def _is_tidy(entries: Sequence[Obj] | None) -> bool:
-    """Whether each writer has one entry. Scaling may leave him two, which the next write puts in order."""
-    return (type(entries) is Ledger and entries.note is not None) or len(distinct(entries or ())) == len(entries or ())
+    """Whether each writer has one entry.
+
+    Scaling may leave him two, which the next write puts in order.
+    """
+    return (type(entries) is Ledger and entries.note is not None) or len(
+        distinct(entries or ())
+    ) == len(entries or ())
 
 
 def _timeless(entries: Sequence[Obj] | None) -> list[Obj]:
-    return [{name: value for name, value in entry.items() if name != "time"} for entry in entries or ()]
+    return [
+        {name: value for name, value in entry.items() if name != "time"} for entry in entries or ()
+    ]

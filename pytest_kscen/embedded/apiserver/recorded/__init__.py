@@ -1,4 +1,7 @@
-"""What a real Kubernetes API server serves, recorded as data. Only the recording and its reading may enter here."""
+"""What a real Kubernetes API server serves, recorded as data.
+
+Only the recording and its reading may enter here.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,9 @@ def definition(name: str) -> dict[str, Any]:
 
 
 def protobuf_fields(name: str) -> dict[str, str]:
-    """By which number protobuf knows each field of a definition; `+Definition` stands for an embedded type's fields."""
+    """By which number protobuf knows each field of a definition; `+Definition` stands for an
+    embedded type's fields.
+    """
     fields: dict[str, str] = _numbers().get(name, {})
     return fields
 
@@ -53,7 +58,6 @@ def protobuf_fields(name: str) -> dict[str, str]:
 def _numbers() -> dict[str, Any]:
     numbers: dict[str, Any] = orjson.loads(NUMBERS.read_bytes())
     return numbers
-
 
 
 __all__ = ["definition", "definition_of", "protobuf_fields", "resources", "version"]

@@ -1,4 +1,5 @@
-"""What the schema cannot say of the built-in kinds: defaults, what a write may touch, and what is wrong with it.
+"""What the schema cannot say of the built-in kinds: defaults, what a write may touch, and what is
+wrong with it.
 
 Only Kubernetes' own rules may enter here: no verbs, no admission, and nothing of who is asking.
 """
@@ -65,5 +66,8 @@ _RULES: dict[tuple[str, str], Rules] = {
     **flow_control.RULES,
     **devices.RULES,
 }
-RULES = {kind: replace(rules, warn=WARNINGS[kind]) if kind in WARNINGS else rules for kind, rules in _RULES.items()}
+RULES = {
+    kind: replace(rules, warn=WARNINGS[kind]) if kind in WARNINGS else rules
+    for kind, rules in _RULES.items()
+}
 """By group and plural. A kind that is not here has nothing that its schema does not say."""

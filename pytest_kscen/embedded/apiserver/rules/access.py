@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 GROUP = "rbac.authorization.k8s.io"
 SUBJECTS = ("ServiceAccount", "User", "Group")
 _NOT_BOTH = "rules cannot apply to both regular resources and non-resource URLs"
@@ -40,9 +38,13 @@ def _rules(obj: Obj, *, namespaced: bool) -> Causes:
                 yield Cause.invalid(f"{path}.nonResourceURLs", urls, _NOT_BOTH)
             continue
         if not rule.get("apiGroups"):
-            yield Cause.required(f"{path}.apiGroups", "resource rules must supply at least one api group")
+            yield Cause.required(
+                f"{path}.apiGroups", "resource rules must supply at least one api group"
+            )
         if not rule.get("resources"):
-            yield Cause.required(f"{path}.resources", "resource rules must supply at least one resource")
+            yield Cause.required(
+                f"{path}.resources", "resource rules must supply at least one resource"
+            )
 
 
 def validate_role(obj: Obj) -> Causes:
@@ -53,9 +55,14 @@ def validate_cluster_role(obj: Obj) -> Causes:
     yield from _rules(obj, namespaced=False)
     aggregation = obj.get("aggregationRule")
     if aggregation is not None:
-        path, selectors = "aggregationRule.clusterRoleSelectors", aggregation.get("clusterRoleSelectors")
+        path, selectors = (
+            "aggregationRule.clusterRoleSelectors",
+            aggregation.get("clusterRoleSelectors"),
+        )
         if not selectors:
-            yield Cause.required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil")
+            yield Cause.required(
+                path, "at least one clusterRoleSelector required if aggregationRule is non-nil"
+            )
         for place, selector in enumerate(selectors or ()):
             yield from checks.selector(f"{path}[{place}]", selector)
             if checks.matches(selector, {}) is None:
@@ -143,9 +150,32 @@ RBAC_RULES = {
 
 
 USAGES = (
-    *("any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment"),
-    *("decipher only", "digital signature", "email protection", "encipher only", "ipsec end system", "ipsec tunnel"),
-    *("ipsec user", "key agreement", "key encipherment", "microsoft sgc", "netscape sgc", "ocsp signing", "s/mime"),
+    *(
+        "any",
+        "cert sign",
+        "client auth",
+        "code signing",
+        "content commitment",
+        "crl sign",
+        "data encipherment",
+    ),
+    *(
+        "decipher only",
+        "digital signature",
+        "email protection",
+        "encipher only",
+        "ipsec end system",
+        "ipsec tunnel",
+    ),
+    *(
+        "ipsec user",
+        "key agreement",
+        "key encipherment",
+        "microsoft sgc",
+        "netscape sgc",
+        "ocsp signing",
+        "s/mime",
+    ),
     *("server auth", "signing", "timestamping"),
 )
 DECISIONS = ("Approved", "Denied")
@@ -159,8 +189,16 @@ _HEADER, _FOOTER = b"-----BEGIN CERTIFICATE REQUEST-----", b"-----END CERTIFICAT
 
 
 def create(obj: Obj, _core: Core) -> None:
-    asked = {name: value for name, value in obj["spec"].items() if name not in {"username", "uid", "groups", "extra"}}
-    obj["spec"] = {**asked, "username": "system:admin", "groups": ["system:masters", "system:authenticated"]}
+    asked = {
+        name: value
+        for name, value in obj["spec"].items()
+        if name not in {"username", "uid", "groups", "extra"}
+    }
+    obj["spec"] = {
+        **asked,
+        "username": "system:admin",
+        "groups": ["system:masters", "system:authenticated"],
+    }
     obj["status"] = {}
 
 
@@ -172,7 +210,10 @@ def status(new: Obj, old: Obj, core: Core) -> None:
     """The signer's part: what was decided stays."""
     keep_spec(new, old, core)
     before = {one.get("type"): one for one in _conditions(old)}
-    kept = [before.get(one.get("type"), one) if one.get("type") in DECISIONS else one for one in _conditions(new)]
+    kept = [
+        before.get(one.get("type"), one) if one.get("type") in DECISIONS else one
+        for one in _conditions(new)
+    ]
     _with_conditions(new, _timed(kept, old, core))
 
 
@@ -189,22 +230,43 @@ def _conditions(obj: Obj) -> list[Obj]:
 
 
 def _with_conditions(obj: Obj, conditions: list[Obj]) -> None:
-    rest = {name: value for name, value in (obj.get("status") or {}).items() if name != "conditions"}
+    rest = {
+        name: value for name, value in (obj.get("status") or {}).items() if name != "conditions"
+    }
     obj["status"] = {**rest, **({"conditions": conditions} if conditions else {})}
 
 
 def _timed(conditions: list[Obj], old: Obj, core: Core) -> list[Obj]:
-    times = {(one.get("type"), one.get("status")): one.get("lastTransitionTime") for one in _conditions(old)}
+    times = {
+        (one.get("type"), one.get("status")): one.get("lastTransitionTime")
+        for one in _conditions(old)
+    }
     timed = []
     for one in conditions:
-        since = one.get("lastTransitionTime") or times.get((one.get("type"), one.get("status"))) or core.now()
-        timed.append({**one, "lastUpdateTime": one.get("lastUpdateTime") or core.now(), "lastTransitionTime": since})
+        since = (
+            one.get("lastTransitionTime")
+            or times.get((one.get("type"), one.get("status")))
+            or core.now()
+        )
+        timed.append(
+            {
+                **one,
+                "lastUpdateTime": one.get("lastUpdateTime") or core.now(),
+                "lastTransitionTime": since,
+            }
+        )
     return timed
 
 
 def validate(obj: Obj) -> Causes:
     spec = obj["spec"]
-    if fault := _request_fault(spec.get("request") or ""):
+    encoded = spec.get("request") or ""
+    pem = base64.b64decode(encoded).strip()
+    if not (pem.startswith(_HEADER) and pem.endswith(_FOOTER)):
+        fault: str = "PEM block type must be CERTIFICATE REQUEST"
+    else:
+        fault = ""
+    if fault:
         yield Cause.invalid("spec.request", spec.get("request"), fault)
     usages, seconds = spec.get("usages") or (), spec.get("expirationSeconds")
     if not usages:
@@ -213,20 +275,15 @@ def validate(obj: Obj) -> Causes:
         yield from checks.one_of(f"spec.usages[{place}]", usage, USAGES)
     yield from checks.unique("spec.usages", usages)
     if spec.get("signerName") == LEGACY:
-        yield Cause.invalid("spec.signerName", LEGACY, "the legacy signerName is not allowed via this API version")
+        yield Cause.invalid(
+            "spec.signerName", LEGACY, "the legacy signerName is not allowed via this API version"
+        )
     else:
         yield from _signer("spec.signerName", spec.get("signerName", ""))
     if seconds is not None and seconds < LEAST_SECONDS:
         why = "may not specify a duration less than 600 seconds (10 minutes)"
         yield Cause.invalid("spec.expirationSeconds", seconds, why)
     yield from _judged(obj)
-
-
-def _request_fault(encoded: str) -> str:
-    pem = base64.b64decode(encoded).strip()
-    if not (pem.startswith(_HEADER) and pem.endswith(_FOOTER)):
-        return "PEM block type must be CERTIFICATE REQUEST"
-    return ""
 
 
 def _signer(path: str, name: str) -> Causes:
@@ -237,18 +294,29 @@ def _signer(path: str, name: str) -> Causes:
     if len(rest) != 1:
         yield Cause.invalid(path, name, _NO_SIGNER)
         return
-    for part, check, words in ((domain, names.dns1123_label, domain), (rest[0], names.dns1123_subdomain, rest[0])):
-        wrong = next(((label, check(label)) for label in part.split(".") if check(label)), None)
+    for section, check, words in (
+        (domain, names.dns1123_label, domain),
+        (rest[0], names.dns1123_subdomain, rest[0]),
+    ):
+        wrong = next(((label, check(label)) for label in section.split(".") if check(label)), None)
         for complaint in wrong[1] if wrong else ():
-            yield Cause.invalid(path, words, f'validating label "{wrong[0] if wrong else ""}": {complaint}')
+            yield Cause.invalid(
+                path, words, f'validating label "{wrong[0] if wrong else ""}": {complaint}'
+            )
     if "." not in domain:
-        yield Cause.invalid(path, domain, "should be a domain with at least two segments separated by dots")
+        yield Cause.invalid(
+            path, domain, "should be a domain with at least two segments separated by dots"
+        )
 
 
 def _judged(obj: Obj) -> Causes:
     seen: list[str] = []
     for place, one in enumerate(_conditions(obj)):
-        path, kind, state = f"status.conditions[{place}]", one.get("type", ""), one.get("status", "")
+        path, kind, state = (
+            f"status.conditions[{place}]",
+            one.get("type", ""),
+            one.get("status", ""),
+        )
         if not kind:
             yield Cause.required(f"{path}.type")
         allowed = ("True",) if kind in FINAL else checks.CONDITION_STATUSES
@@ -265,9 +333,15 @@ def status_causes(new: Obj, old: Obj) -> Causes:
     yield from _decisions_stay(new, old, may_decide=False)
     signed, before = ((obj.get("status") or {}).get("certificate") for obj in (new, old))
     if before and signed != before:
-        yield Cause.forbidden("status.certificate", "updates may not modify existing certificate content")
+        yield Cause.forbidden(
+            "status.certificate", "updates may not modify existing certificate content"
+        )
     if signed and signed != before and _CERTIFICATE not in base64.b64decode(signed):
-        yield Cause.invalid("status.certificate", "<certificate data>", "must contain at least one CERTIFICATE PEM block")
+        yield Cause.invalid(
+            "status.certificate",
+            "<certificate data>",
+            "must contain at least one CERTIFICATE PEM block",
+        )
 
 
 def approval_causes(new: Obj, old: Obj) -> Causes:
@@ -279,10 +353,14 @@ def _decisions_stay(new: Obj, old: Obj, *, may_decide: bool) -> Causes:
     after, before = ([one.get("type") for one in _conditions(obj)] for obj in (new, old))
     for kind in FINAL:
         if after.count(kind) < before.count(kind):
-            yield Cause.forbidden("status.conditions", f'updates may not remove a condition of type "{kind}"')
+            yield Cause.forbidden(
+                "status.conditions", f'updates may not remove a condition of type "{kind}"'
+            )
     for kind in () if may_decide else DECISIONS:
         if after.count(kind) > before.count(kind):
-            yield Cause.forbidden("status.conditions", f'updates may not add a condition of type "{kind}"')
+            yield Cause.forbidden(
+                "status.conditions", f'updates may not add a condition of type "{kind}"'
+            )
 
 
 CERTIFICATE_RULES = {

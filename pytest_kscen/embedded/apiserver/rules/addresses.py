@@ -23,12 +23,18 @@ _LEADING_ZEROS = re.compile(r"^0+(?=\d)", re.ASCII)
 
 @functools.lru_cache(maxsize=512)
 def _plain(text: str) -> str:
-    return ".".join(_LEADING_ZEROS.sub("", part) for part in text.split(".")) if ":" not in text else text
+    return (
+        ".".join(_LEADING_ZEROS.sub("", part) for part in text.split("."))
+        if ":" not in text
+        else text
+    )
 
 
 @functools.lru_cache(maxsize=512)
 def parse(text: str) -> Address | None:
-    """The address that a text says; zeros before its numbers are overlooked, as Go's old parser did."""
+    """The address that a text says; zeros before its numbers are overlooked, as Go's old parser
+    did.
+    """
     try:
         return ipaddress.ip_address(_plain(text)) if "%" not in text else None
     except ValueError:
@@ -107,6 +113,10 @@ def reachable(path: str, text: str) -> Causes:
     elif found.is_loopback:
         yield Cause.invalid(path, text, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
     elif found.is_link_local:
-        yield Cause.invalid(path, text, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+        yield Cause.invalid(
+            path, text, "may not be in the link-local range (169.254.0.0/16, fe80::/10)"
+        )
     elif found in ipaddress.ip_network("224.0.0.0/24" if found.version == 4 else "ff02::/16"):  # noqa: PLR2004
-        yield Cause.invalid(path, text, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+        yield Cause.invalid(
+            path, text, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"
+        )

@@ -64,7 +64,10 @@ def validate_policy(obj: Obj) -> Causes:
         key = f"{obj['metadata']['name']}/{keys[place]}"
         yield from checks.named(f"spec.auditAnnotations[{place}].key", key, names.label_key)
         if not note.get("valueExpression", "").strip():
-            yield Cause.required(f"spec.auditAnnotations[{place}].valueExpression", "valueExpression is not specified")
+            yield Cause.required(
+                f"spec.auditAnnotations[{place}].valueExpression",
+                "valueExpression is not specified",
+            )
         if keys[place] in keys[:place]:
             yield Cause.duplicate(f"spec.auditAnnotations[{place}].key", keys[place])
 
@@ -75,8 +78,30 @@ def validate_mutating_policy(obj: Obj) -> Causes:
     if not spec.get("mutations"):
         yield Cause.required("spec.mutations", "mutations must contain at least one item")
     for place, mutation in enumerate(spec.get("mutations") or ()):
-        yield from _mutation(f"spec.mutations[{place}]", mutation)
-    yield from checks.required_one_of("spec.reinvocationPolicy", spec.get("reinvocationPolicy"), REINVOCATIONS)
+        path = f"spec.mutations[{place}]"
+        kind = mutation.get("patchType", "")
+        fields = {"JSONPatch": "jsonPatch", "ApplyConfiguration": "applyConfiguration"}
+        yield from checks.required_one_of(
+            f"{path}.patchType", kind, ("ApplyConfiguration", "JSONPatch")
+        )
+        if kind in fields:
+            wanted = fields[kind]
+            other = next(field for field in fields.values() if field != wanted)
+            if wanted not in mutation:
+                yield Cause.required(
+                    f"{path}.{wanted}", f"must be specified when patchType is {kind}"
+                )
+            elif not mutation[wanted].get("expression", "").strip():
+                yield Cause.required(f"{path}.{wanted}.expression")
+            if other in mutation:
+                yield Cause.invalid(
+                    f"{path}.{other}",
+                    f"{{{other}}}",
+                    f"must not be specified when patchType is {kind}",
+                )
+    yield from checks.required_one_of(
+        "spec.reinvocationPolicy", spec.get("reinvocationPolicy"), REINVOCATIONS
+    )
 
 
 def _param_kind(path: str, given: Obj) -> Causes:
@@ -85,9 +110,14 @@ def _param_kind(path: str, given: Obj) -> Causes:
     if not stated:
         yield Cause.required(f"{path}.apiVersion")
     elif "/" in group:
-        yield Cause.invalid(f"{path}.apiVersion", stated, f"unexpected GroupVersion string: {stated}")
+        yield Cause.invalid(
+            f"{path}.apiVersion", stated, f"unexpected GroupVersion string: {stated}"
+        )
     else:
-        for part, wrong in ((group, group and names.dns1123_subdomain(group)), (version, names.dns1035_label(version))):
+        for part, wrong in (
+            (group, group and names.dns1123_subdomain(group)),
+            (version, names.dns1035_label(version)),
+        ):
             if wrong:
                 yield Cause.invalid(f"{path}.apiVersion", part, ",".join(wrong))
     if not kind:
@@ -137,28 +167,17 @@ def _validation(path: str, given: Obj) -> Causes:
     if not given.get("expression", "").strip():
         yield Cause.required(f"{path}.expression", "expression is not specified")
     if given.get("messageExpression") and not given["messageExpression"].strip():
-        yield Cause.invalid(f"{path}.messageExpression", given["messageExpression"], "must be non-empty if specified")
+        yield Cause.invalid(
+            f"{path}.messageExpression",
+            given["messageExpression"],
+            "must be non-empty if specified",
+        )
     if message and not message.strip():
         yield Cause.invalid(f"{path}.message", message, "must be non-empty if specified")
     elif "\n" in message.strip() or "\r" in message.strip():
         yield Cause.invalid(f"{path}.message", message, "must not contain line breaks")
     if "reason" in given:
         yield from checks.one_of(f"{path}.reason", given["reason"], REASONS)
-
-
-def _mutation(path: str, given: Obj) -> Causes:
-    kind = given.get("patchType", "")
-    fields = {"JSONPatch": "jsonPatch", "ApplyConfiguration": "applyConfiguration"}
-    yield from checks.required_one_of(f"{path}.patchType", kind, ("ApplyConfiguration", "JSONPatch"))
-    if kind in fields:
-        wanted = fields[kind]
-        other = next(field for field in fields.values() if field != wanted)
-        if wanted not in given:
-            yield Cause.required(f"{path}.{wanted}", f"must be specified when patchType is {kind}")
-        elif not given[wanted].get("expression", "").strip():
-            yield Cause.required(f"{path}.{wanted}.expression")
-        if other in given:
-            yield Cause.invalid(f"{path}.{other}", f"{{{other}}}", f"must not be specified when patchType is {kind}")
 
 
 def validate_policy_binding(obj: Obj) -> Causes:
@@ -168,8 +187,13 @@ def validate_policy_binding(obj: Obj) -> Causes:
         yield from checks.one_of(f"spec.validationActions[{place}]", action, ACTIONS)
     yield from checks.unique("spec.validationActions", actions)
     if {"Deny", "Warn"} <= set(actions):
-        why = "(repeating the same validation failure information in the API response and headers serves no purpose)"
-        yield Cause.invalid("spec.validationActions", actions, f"must not contain both Deny and Warn {why}")
+        why = (
+            "(repeating the same validation failure information in the API response and "
+            "headers serves no purpose)"
+        )
+        yield Cause.invalid(
+            "spec.validationActions", actions, f"must not contain both Deny and Warn {why}"
+        )
     if not actions:
         yield Cause.required("spec.validationActions", "at least one validation action is required")
 
@@ -179,7 +203,9 @@ def validate_mutating_binding(obj: Obj) -> Causes:
 
 
 def _binding(spec: Obj) -> Causes:
-    yield from checks.required_name("spec.policyName", spec.get("policyName"), names.dns1123_subdomain)
+    yield from checks.required_name(
+        "spec.policyName", spec.get("policyName"), names.dns1123_subdomain
+    )
     if "paramRef" in spec:
         yield from _parameters("spec.paramRef", spec["paramRef"])
     if "matchResources" in spec:
@@ -187,7 +213,11 @@ def _binding(spec: Obj) -> Causes:
 
 
 def _parameters(path: str, given: Obj) -> Causes:
-    name, selector, absent = given.get("name", ""), given.get("selector"), given.get("parameterNotFoundAction")
+    name, selector, absent = (
+        given.get("name", ""),
+        given.get("selector"),
+        given.get("parameterNotFoundAction"),
+    )
     if name:
         yield from checks.named(f"{path}.name", name, names.path_segment)
     if name and selector is not None:

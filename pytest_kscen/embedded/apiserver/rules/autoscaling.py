@@ -1,4 +1,7 @@
-"""HorizontalPodAutoscalers. The old version says cpu alone, and what else there is in annotations."""
+"""HorizontalPodAutoscalers.
+
+The old version says cpu alone, and what else there is in annotations.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ LONGEST_PERIOD, LONGEST_WINDOW = 1800, 3600
 SELECT_POLICIES, POLICY_TYPES = ("Disabled", "Max", "Min"), ("Percent", "Pods")
 METRIC_TYPES = ("ContainerResource", "External", "Object", "Pods", "Resource")
 TARGETS = frozenset({"Utilization", "Value", "AverageValue"})
-_ONE_ONLY, _MISSING = "must populate the given metric source only", "must populate information for the given metric source"
+_ONE_ONLY, _MISSING = (
+    "must populate the given metric source only",
+    "must populate information for the given metric source",
+)
 _RAW = "must set either a target raw value or a target utilization"
 
 
@@ -43,11 +49,21 @@ def default(obj: Obj) -> None:
         target = {"type": "Utilization", "averageUtilization": 80}
         spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
     if "behavior" in spec:
-        up = {"stabilizationWindowSeconds": 0, "selectPolicy": "Max", "policies": [_policy("Pods", 4), _policy("Percent", 100)]}
+        up = {
+            "stabilizationWindowSeconds": 0,
+            "selectPolicy": "Max",
+            "policies": [_policy("Pods", 4), _policy("Percent", 100)],
+        }
         down = {"selectPolicy": "Max", "policies": [_policy("Percent", 100)]}
         given = spec["behavior"]
-        if any(set(rules) - set(given.get(way) or {}) for way, rules in (("scaleUp", up), ("scaleDown", down))):
-            settled = {"scaleUp": {**up, **(given.get("scaleUp") or {})}, "scaleDown": {**down, **(given.get("scaleDown") or {})}}
+        if any(
+            set(rules) - set(given.get(way) or {})
+            for way, rules in (("scaleUp", up), ("scaleDown", down))
+        ):
+            settled = {
+                "scaleUp": {**up, **(given.get("scaleUp") or {})},
+                "scaleDown": {**down, **(given.get("scaleDown") or {})},
+            }
             spec["behavior"] = {**given, **settled}
 
 
@@ -66,8 +82,12 @@ def validate(obj: Obj) -> Causes:
 def validate_update(new: Obj, old: Obj) -> Causes:
     if new["spec"] is not old["spec"] or new["apiVersion"] == AUTOSCALING_V1:
         new, old = _newest(new), _newest(old)
-        same = all(_target(new).get(field) == _target(old).get(field) for field in ("apiVersion", "kind"))
-        yield from _spec(new["spec"], lowest=int(old["spec"].get("minReplicas", 1) != 0), known=same)
+        same = all(
+            _target(new).get(field) == _target(old).get(field) for field in ("apiVersion", "kind")
+        )
+        yield from _spec(
+            new["spec"], lowest=int(old["spec"].get("minReplicas", 1) != 0), known=same
+        )
 
 
 def _target(obj: Obj) -> Obj:
@@ -83,7 +103,9 @@ def _spec(spec: Obj, *, lowest: int, known: bool = False) -> Causes:
     elif most < 0:
         yield Cause.invalid("spec.maxReplicas", most, "must be greater than or equal to 1")
     if least is not None and most < least:
-        yield Cause.invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
+        yield Cause.invalid(
+            "spec.maxReplicas", most, "must be greater than or equal to `minReplicas`"
+        )
     reference = spec.get("scaleTargetRef") or {}
     groupless = known or reference.get("kind") == "ReplicationController"
     yield from _reference("spec.scaleTargetRef", reference, groupless=groupless, judged=not known)
@@ -91,7 +113,10 @@ def _spec(spec: Obj, *, lowest: int, known: bool = False) -> Causes:
     for place, metric in enumerate(spec.get("metrics") or ()):
         yield from _metric(f"spec.metrics[{place}]", metric)
     if least == 0 and not {"Object", "External"} & set(kinds):
-        why = "must specify at least one Object or External metric to support scaling to zero replicas"
+        why = (
+            "must specify at least one Object or External metric to support scaling to zero "
+            "replicas"
+        )
         yield Cause.forbidden("spec.metrics", why)
     for way in ("scaleUp", "scaleDown"):
         if way in spec.get("behavior", {}):
@@ -105,7 +130,9 @@ def _reference(path: str, given: Obj, *, groupless: bool, judged: bool = True) -
     if not judged:
         return
     if version.count("/") > 1:
-        yield Cause.invalid(f"{path}.apiVersion", version, f"unexpected GroupVersion string: {version}")
+        yield Cause.invalid(
+            f"{path}.apiVersion", version, f"unexpected GroupVersion string: {version}"
+        )
     elif not groupless and "/" not in version:
         yield Cause.invalid(f"{path}.apiVersion", version, "apiVersion must specify API group")
 
@@ -113,9 +140,15 @@ def _reference(path: str, given: Obj, *, groupless: bool, judged: bool = True) -
 def _behavior(path: str, rules: Obj) -> Causes:
     window = rules.get("stabilizationWindowSeconds")
     if window is not None and window < 0:
-        yield Cause.invalid(f"{path}.stabilizationWindowSeconds", window, "must be greater than or equal to zero")
+        yield Cause.invalid(
+            f"{path}.stabilizationWindowSeconds", window, "must be greater than or equal to zero"
+        )
     if window is not None and window > LONGEST_WINDOW:
-        yield Cause.invalid(f"{path}.stabilizationWindowSeconds", window, f"must be less than or equal to {LONGEST_WINDOW}")
+        yield Cause.invalid(
+            f"{path}.stabilizationWindowSeconds",
+            window,
+            f"must be less than or equal to {LONGEST_WINDOW}",
+        )
     if "selectPolicy" in rules:
         yield from checks.one_of(f"{path}.selectPolicy", rules["selectPolicy"], SELECT_POLICIES)
     if not rules.get("policies"):
@@ -125,9 +158,13 @@ def _behavior(path: str, rules: Obj) -> Causes:
         yield from checks.one_of(f"{here}.type", policy.get("type", ""), POLICY_TYPES)
         for field in ("value", "periodSeconds"):
             if policy.get(field, 0) <= 0:
-                yield Cause.invalid(f"{here}.{field}", policy.get(field, 0), "must be greater than zero")
+                yield Cause.invalid(
+                    f"{here}.{field}", policy.get(field, 0), "must be greater than zero"
+                )
         if period > LONGEST_PERIOD:
-            yield Cause.invalid(f"{here}.periodSeconds", period, f"must be less than or equal to {LONGEST_PERIOD}")
+            yield Cause.invalid(
+                f"{here}.periodSeconds", period, f"must be less than or equal to {LONGEST_PERIOD}"
+            )
     if "tolerance" in rules and quantities.nanos(rules["tolerance"]) < 0:
         yield Cause.invalid(f"{path}.tolerance", rules["tolerance"], checks.NOT_NEGATIVE)
 
@@ -151,11 +188,15 @@ def _metric(path: str, metric: Obj) -> Causes:
 
 
 def _object(path: str, source: Obj) -> Causes:
-    yield from _reference(f"{path}.describedObject", source.get("describedObject") or {}, groupless=True)
+    yield from _reference(
+        f"{path}.describedObject", source.get("describedObject") or {}, groupless=True
+    )
     target = _target_of(source)
     yield from _named_target(path, source)
     if "value" not in target and "averageValue" not in target:
-        yield Cause.required(f"{path}.target.averageValue", "must set either a target value or averageValue")
+        yield Cause.required(
+            f"{path}.target.averageValue", "must set either a target value or averageValue"
+        )
 
 
 def _external(path: str, source: Obj) -> Causes:
@@ -165,13 +206,18 @@ def _external(path: str, source: Obj) -> Causes:
         why = "must set either a target value for metric or a per-pod target"
         yield Cause.required(f"{path}.target.averageValue", why)
     if "value" in target and "averageValue" in target:
-        yield Cause.forbidden(f"{path}.target.value", "may not set both a target value for metric and a per-pod target")
+        yield Cause.forbidden(
+            f"{path}.target.value",
+            "may not set both a target value for metric and a per-pod target",
+        )
 
 
 def _pods(path: str, source: Obj) -> Causes:
     yield from _named_target(path, source)
     if "averageValue" not in _target_of(source):
-        yield Cause.required(f"{path}.target.averageValue", "must specify a positive target averageValue")
+        yield Cause.required(
+            f"{path}.target.averageValue", "must specify a positive target averageValue"
+        )
 
 
 def _resource(path: str, source: Obj) -> Causes:
@@ -220,12 +266,16 @@ def _target_causes(path: str, target: Obj) -> Causes:
     if not kind:
         yield Cause.required(f"{path}.type", "must specify a metric target type")
     if kind not in TARGETS:
-        yield Cause.invalid(f"{path}.type", kind, "must be either Utilization, Value, or AverageValue")
+        yield Cause.invalid(
+            f"{path}.type", kind, "must be either Utilization, Value, or AverageValue"
+        )
     for field in ("value", "averageValue"):
         if field in target and quantities.nanos(target[field]) <= 0:
             yield Cause.invalid(f"{path}.{field}", target[field], "must be positive")
     if target.get("averageUtilization", 1) < 1:
-        yield Cause.invalid(f"{path}.averageUtilization", target["averageUtilization"], "must be greater than 0")
+        yield Cause.invalid(
+            f"{path}.averageUtilization", target["averageUtilization"], "must be greater than 0"
+        )
 
 
 SOURCES: dict[str, Callable[[str, Obj], Causes]] = {
@@ -239,7 +289,14 @@ SOURCES: dict[str, Callable[[str, Obj], Causes]] = {
 
 def create(obj: Obj, _core: Core) -> None:
     """Only the older version prints the replicas of now."""
-    obj["status"] = {"desiredReplicas": 0, **({"currentReplicas": 0} if obj["apiVersion"] == AUTOSCALING_V1 else {"currentMetrics": None})}
+    obj["status"] = {
+        "desiredReplicas": 0,
+        **(
+            {"currentReplicas": 0}
+            if obj["apiVersion"] == AUTOSCALING_V1
+            else {"currentMetrics": None}
+        ),
+    }
 
 
 def update(new: Obj, old: Obj, core: Core) -> None:
@@ -256,14 +313,20 @@ def _keep_notes(new: Obj, old: Obj, ours: Iterable[str]) -> None:
     """In the older version these annotations are a part of the status, or of the spec."""
     if new["apiVersion"] == AUTOSCALING_V1:
         before = old["metadata"].get("annotations") or {}
-        notes = {name: note for name, note in (new["metadata"].get("annotations") or {}).items() if name not in ours}
+        notes = {
+            name: note
+            for name, note in (new["metadata"].get("annotations") or {}).items()
+            if name not in ours
+        }
         notes |= {name: before[name] for name in ours if name in before}
         rest = {name: value for name, value in new["metadata"].items() if name != "annotations"}
         new["metadata"] = {**rest, **({"annotations": notes} if notes else {})}
 
 
 def status(new: Obj, _: Obj) -> Causes:
-    return checks.none_negative("status", new.get("status") or {}, ("currentReplicas", "desiredReplicas"))
+    return checks.none_negative(
+        "status", new.get("status") or {}, ("currentReplicas", "desiredReplicas")
+    )
 
 
 RULES = {

@@ -1,4 +1,6 @@
-"""The words that the rules are written in: each check yields what is wrong with the value at a path."""
+"""The words that the rules are written in: each check yields what is wrong with the value at a
+path.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,6 @@ from pytest_kscen.objects.errors import Cause
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
-
-
 
 
 Causes: TypeAlias = Iterator[Cause]
@@ -170,10 +170,15 @@ def _expression(path: str, part: Obj) -> Causes:
     operator, values = part["operator"], part.get("values") or ()
     if operator in {"In", "NotIn"}:
         if not values:
-            yield Cause.required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+            yield Cause.required(
+                f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"
+            )
     elif operator in {"Exists", "DoesNotExist"}:
         if values:
-            yield Cause.forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+            yield Cause.forbidden(
+                f"{path}.values",
+                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+            )
     else:
         yield Cause.invalid(f"{path}.operator", operator, "not a valid selector operator")
     yield from named(f"{path}.key", part["key"], names.label_key)
@@ -190,7 +195,10 @@ def printed(given: Obj | None) -> Obj | None:
     """A LabelSelector as Go prints it."""
     if not given or "matchLabels" not in given:
         return given
-    return {"matchLabels": in_order(given["matchLabels"]), **{name: given[name] for name in given if name != "matchLabels"}}
+    return {
+        "matchLabels": in_order(given["matchLabels"]),
+        **{name: given[name] for name in given if name != "matchLabels"},
+    }
 
 
 def same_selector(new: Obj, old: Obj) -> Causes:
@@ -212,8 +220,11 @@ def matches(given: Obj | None, own: Mapping[str, str] | None) -> bool | None:
     if any(True for _ in selector("", given)):
         return None
     own = own or {}
-    return all(own.get(key) == value for key, value in (given.get("matchLabels") or {}).items()) and all(
-        _holds(part["operator"], own.get(part["key"]), part.get("values") or ()) for part in given.get("matchExpressions") or ()
+    return all(
+        own.get(key) == value for key, value in (given.get("matchLabels") or {}).items()
+    ) and all(
+        _holds(part["operator"], own.get(part["key"]), part.get("values") or ())
+        for part in given.get("matchExpressions") or ()
     )
 
 
@@ -233,7 +244,11 @@ def conditions(path: str, given: Sequence[Obj] | None) -> Causes:
         yield from named(f"{here}.type", one.get("type", ""), names.label_key)
         yield from one_of(f"{here}.status", one.get("status", ""), CONDITION_STATUSES)
         if one.get("observedGeneration", 0) < 0:
-            yield Cause.invalid(f"{here}.observedGeneration", one["observedGeneration"], "must be greater than or equal to zero")
+            yield Cause.invalid(
+                f"{here}.observedGeneration",
+                one["observedGeneration"],
+                "must be greater than or equal to zero",
+            )
         if not one.get("lastTransitionTime"):
             yield Cause.required(f"{here}.lastTransitionTime")
         yield from required_name(f"{here}.reason", one.get("reason"), names.condition_reason)
@@ -246,9 +261,21 @@ def conditions(path: str, given: Sequence[Obj] | None) -> Causes:
 Struct: TypeAlias = dict[str, Any]
 """Go's names in Go's order, and what a field holds when it is not set."""
 
-API_NAMES = {"APIGroup": "apiGroup", "APIVersion": "apiVersion", "CIDRs": "cidrs", "IP": "ip", "NodeID": "nodeID", "UID": "uid"}
+API_NAMES = {
+    "APIGroup": "apiGroup",
+    "APIVersion": "apiVersion",
+    "CIDRs": "cidrs",
+    "IP": "ip",
+    "NodeID": "nodeID",
+    "UID": "uid",
+}
 ADDRESS: Struct = {"Type": "", "Address": ""}
-BUDGET: Struct = {"MinAvailable": None, "Selector": None, "MaxUnavailable": None, "UnhealthyPodEvictionPolicy": None}
+BUDGET: Struct = {
+    "MinAvailable": None,
+    "Selector": None,
+    "MaxUnavailable": None,
+    "UnhealthyPodEvictionPolicy": None,
+}
 CLAIM: Struct = {"Name": "", "ResourceClaimName": None, "ResourceClaimTemplateName": None}
 DEVICE_DRIVER: Struct = {"Name": "", "NodeID": "", "TopologyKeys": None, "Allocatable": None}
 DISTINGUISHER: Struct = {"Type": ""}
@@ -270,12 +297,21 @@ ROLE: Struct = {"APIGroup": "", "Kind": "", "Name": ""}
 ROLLING: Struct = {"MaxUnavailable": 0, "MaxSurge": 0}
 STRATEGY: Struct = {"Type": "", "RollingUpdate": None}
 TAINT: Struct = {"Key": "", "Value": "", "Effect": "", "TimeAdded": None}
-TOLERATION: Struct = {"Key": "", "Operator": "", "Value": "", "Effect": "", "TolerationSeconds": None}
+TOLERATION: Struct = {
+    "Key": "",
+    "Operator": "",
+    "Value": "",
+    "Effect": "",
+    "TolerationSeconds": None,
+}
 UNCOUNTED: Struct = {"Succeeded": None, "Failed": None}
 
 
 def internal(struct: Struct, given: Obj) -> Obj:
-    return {name: given.get(API_NAMES.get(name, name[0].lower() + name[1:]), unset) for name, unset in struct.items()}
+    return {
+        name: given.get(API_NAMES.get(name, name[0].lower() + name[1:]), unset)
+        for name, unset in struct.items()
+    }
 
 
 def strategy(rolling: Struct, given: Obj) -> Obj:
@@ -287,7 +323,6 @@ def strategy(rolling: Struct, given: Obj) -> Obj:
 
 
 # How a refusal shows what was changed: both states as JSON, line against line.
-
 
 
 def difference(old: Any, new: Any) -> str:

@@ -1,4 +1,6 @@
-"""PersistentVolumeClaims: what is asked of storage, and how little of it may change once it is bound."""
+"""PersistentVolumeClaims: what is asked of storage, and how little of it may change once it is
+bound.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +37,18 @@ VOLUME_MODES = ("Block", "Filesystem")
 SOURCES = ("dataSource", "dataSourceRef")
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 RESIZING = (
-    *("ControllerResizeInProgress", "ControllerResizeInfeasible", "NodeResizeInProgress", "NodeResizeInfeasible"),
+    *(
+        "ControllerResizeInProgress",
+        "ControllerResizeInfeasible",
+        "NodeResizeInProgress",
+        "NodeResizeInfeasible",
+    ),
     "NodeResizePending",
 )
-_IMMUTABLE = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n"
+_IMMUTABLE = (
+    "spec is immutable after creation except resources.requests and "
+    "volumeAttributesClassName for bound claims\n"
+)
 _CLASS_STAYS = "is forbidden when status.currentVolumeAttributesClassName is not nil"
 
 
@@ -68,7 +78,9 @@ def update(new: Obj, old: Obj, _: Core) -> None:
 
 
 def _settle_sources(claim: Obj, old: Obj | None) -> None:
-    """`dataSource` and `dataSourceRef` say the same; a claim in another namespace is not known yet."""
+    """`dataSource` and `dataSourceRef` say the same; a claim in another namespace is not known
+    yet.
+    """
     spec, used = claim["spec"], old is not None and any(field in old["spec"] for field in SOURCES)
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if reference and reference.get("namespace") and not used:
@@ -112,20 +124,31 @@ def claim_spec(path: str, spec: Obj) -> Causes:
         yield Cause.required(f"{path}.accessModes", "at least 1 access mode is required")
     yield from selector(f"{path}.selector", spec.get("selector"))
     yield from access_modes(f"{path}.accessModes", modes)
-    yield from _size(f"{path}.resources[storage]", (spec.get("resources") or {}).get("requests") or {})
+    yield from _size(
+        f"{path}.resources[storage]", (spec.get("resources") or {}).get("requests") or {}
+    )
     if spec.get("storageClassName"):
-        yield from named(f"{path}.storageClassName", spec["storageClassName"], names.dns1123_subdomain)
+        yield from named(
+            f"{path}.storageClassName", spec["storageClassName"], names.dns1123_subdomain
+        )
     if "volumeMode" in spec:
         yield from one_of(f"{path}.volumeMode", spec["volumeMode"], VOLUME_MODES)
     for field in ("dataSource", "dataSourceRef"):
         if field in spec:
             yield from _source(f"{path}.{field}", spec[field])
     if "dataSource" in spec and "dataSourceRef" in spec:
-        one, other = ({field: spec[name].get(field) for field in ("apiGroup", "kind", "name")} for name in SOURCES)
+        one, other = (
+            {field: spec[name].get(field) for field in ("apiGroup", "kind", "name")}
+            for name in SOURCES
+        )
         if one != other:
             yield Cause.invalid(path, {}, "must match dataSourceRef")
     if spec.get("volumeAttributesClassName"):
-        yield from named(f"{path}.volumeAttributesClassName", spec["volumeAttributesClassName"], names.dns1123_subdomain)
+        yield from named(
+            f"{path}.volumeAttributesClassName",
+            spec["volumeAttributesClassName"],
+            names.dns1123_subdomain,
+        )
 
 
 def access_modes(path: str, modes: Sequence[str]) -> Causes:
@@ -148,7 +171,9 @@ def _source(path: str, source: Obj) -> Causes:
             yield Cause.required(f"{path}.{field}")
     group, kind = source.get("apiGroup") or "", source.get("kind", "")
     if not group and kind != "PersistentVolumeClaim":
-        yield Cause.invalid(path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup")
+        yield Cause.invalid(
+            path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
+        )
     if group:
         yield from named(f"{path}.apiGroup", group, names.dns1123_subdomain)
 
@@ -157,14 +182,20 @@ def validate_update(new: Obj, old: Obj) -> Causes:
     if new["spec"] is old["spec"]:
         return
     yield from claim_spec("spec", new["spec"])
-    beta, before = (claim["metadata"].get("annotations", {}).get(BETA_CLASS, "") for claim in (new, old))
+    beta, before = (
+        claim["metadata"].get("annotations", {}).get(BETA_CLASS, "") for claim in (new, old)
+    )
     yield from immutable(f"metadata.annotations.{BETA_CLASS}", beta, before)
     wanted = _as_if_allowed(new, old)
     if wanted != old["spec"]:
         yield Cause.forbidden("spec", _IMMUTABLE + difference(old["spec"], wanted))
     size, had = (quantities.nanos(_storage(claim)) for claim in (new, old))
-    if size < had and size <= quantities.nanos((old.get("status", {}).get("capacity") or {}).get("storage", "0")):
-        yield Cause.forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
+    if size < had and size <= quantities.nanos(
+        (old.get("status", {}).get("capacity") or {}).get("storage", "0")
+    ):
+        yield Cause.forbidden(
+            "spec.resources.requests.storage", "field can not be less than status.capacity"
+        )
     yield from immutable("volumeMode", new["spec"].get("volumeMode"), old["spec"].get("volumeMode"))
     yield from _attributes(new["spec"].get("volumeAttributesClassName"), old)
 
@@ -194,7 +225,11 @@ def _as_if_allowed(new: Obj, old: Obj) -> Obj:
 
 def _attributes(wanted: str | None, old: Obj) -> Causes:
     changed = wanted != old["spec"].get("volumeAttributesClassName")
-    if changed and not wanted and old.get("status", {}).get("currentVolumeAttributesClassName") is not None:
+    if (
+        changed
+        and not wanted
+        and old.get("status", {}).get("currentVolumeAttributesClassName") is not None
+    ):
         what = "update to nil" if wanted is None else "update to empty string"
         yield Cause.forbidden("spec.volumeAttributesClassName", f"{what} {_CLASS_STAYS}")
 
@@ -214,12 +249,18 @@ def validate_status(new: Obj, _: Obj) -> Causes:
 
 def basic_amount(path: str, quantity: str) -> Causes:
     if quantities.parse(quantity).value < 0:
-        yield Cause.invalid(path, quantities.parse(quantity).value, "must be a valid resource quantity")
+        yield Cause.invalid(
+            path, quantities.parse(quantity).value, "must be a valid resource quantity"
+        )
 
 
 def _resource_key(path: str, name: str) -> Causes:
     yield from named(path, name, names.label_key)
-    if not names.label_key(name) and ("/" not in name or "kubernetes.io/" in name) and name != "storage":
+    if (
+        not names.label_key(name)
+        and ("/" not in name or "kubernetes.io/" in name)
+        and name != "storage"
+    ):
         yield Cause.unsupported(path, name, ("storage",))
 
 

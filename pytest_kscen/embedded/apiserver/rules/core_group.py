@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 OWN_NAME = "kubernetes.io/metadata.name"
 KUBERNETES = "kubernetes"
 FINALIZERS = frozenset({KUBERNETES, "orphan", "foregroundDeletion"})
@@ -77,7 +75,9 @@ def validate_namespace(obj: Obj) -> Causes:
 def _finalizer(path: str, name: str) -> Causes:
     yield from named(path, name, names.label_key)
     if "/" not in name and name not in FINALIZERS:
-        yield Cause.invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified")
+        yield Cause.invalid(
+            path, name, "name is neither a standard finalizer name nor is it fully qualified"
+        )
 
 
 def update_namespace_causes(new: Obj, _old: Obj) -> Causes:
@@ -88,9 +88,13 @@ def namespace_status(new: Obj, _: Obj) -> Causes:
     phase = (new.get("status") or {}).get("phase", "")
     if not new["metadata"].get("deletionTimestamp"):
         if phase != "Active":
-            yield Cause.invalid("status.Phase", phase, "may only be 'Active' if `deletionTimestamp` is empty")
+            yield Cause.invalid(
+                "status.Phase", phase, "may only be 'Active' if `deletionTimestamp` is empty"
+            )
     elif phase != "Terminating":
-        yield Cause.invalid("status.Phase", phase, "may only be 'Terminating' if `deletionTimestamp` is not empty")
+        yield Cause.invalid(
+            "status.Phase", phase, "may only be 'Terminating' if `deletionTimestamp` is not empty"
+        )
 
 
 def finalize_causes(new: Obj, _: Obj) -> Causes:
@@ -132,7 +136,9 @@ def validate_node(obj: Obj) -> Causes:
         yield from addresses.block(f"spec.podCIDRs[{place}]", block)
     families = [found.version for found in map(addresses.parse_block, ranges) if found]
     if len(ranges) > 1 and (len(set(families)) < 2 or len(ranges) > 2):  # noqa: PLR2004 -- one of each family
-        yield Cause.invalid("spec.podCIDRs", ranges, "may specify no more than one CIDR for each IP family")
+        yield Cause.invalid(
+            "spec.podCIDRs", ranges, "may specify no more than one CIDR for each IP family"
+        )
 
 
 def _amounts(status: Obj) -> Causes:
@@ -173,7 +179,10 @@ CLUSTER_RULES = {
         prepare_update=update_namespace,
         validate=validate_namespace,
         validate_update=update_namespace_causes,
-        parts={"status": Part(keep_spec, namespace_status), "finalize": Part(keep_status, finalize_causes)},
+        parts={
+            "status": Part(keep_spec, namespace_status),
+            "finalize": Part(keep_status, finalize_causes),
+        },
         name=names.dns1123_label,
         qualified_finalizers=True,
         fields=NAMESPACE_FIELDS,
@@ -210,7 +219,9 @@ _LOCKED = "field is immutable when `immutable` is set"
 
 def validate_config_map(obj: Obj) -> Causes:
     data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
-    size = sum(len(value.encode()) for value in data.values()) + sum(_decoded_size(value) for value in binary.values())
+    size = sum(len(value.encode()) for value in data.values()) + sum(
+        _decoded_size(value) for value in binary.values()
+    )
     for key in data:
         yield from named(f"data[{key}]", key, names.config_key)
         if key in binary:
@@ -280,7 +291,10 @@ def _json_fault(encoded: str | None) -> str:
     kinds = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}
     if isinstance(found, dict) or found is None:
         return ""
-    return f"json: cannot unmarshal {kinds[type(found)]} into Go value of type map[string]interface {{}}"
+    return (
+        f"json: cannot unmarshal {kinds[type(found)]} into Go value of type "
+        "map[string]interface {}"
+    )
 
 
 def _decoded_size(encoded: str | None) -> int:
@@ -292,7 +306,10 @@ def doubtful_pair(new: Obj, _old: Obj | None) -> Iterator[str]:
     if new.get("type") != "kubernetes.io/tls":
         return
     data = new.get("data") or {}
-    for key, name, ending in (("tls.crt", "certificate", "CERTIFICATE"), ("tls.key", "key", "PRIVATE KEY")):
+    for key, name, ending in (
+        ("tls.crt", "certificate", "CERTIFICATE"),
+        ("tls.key", "key", "PRIVATE KEY"),
+    ):
         found = _PEM.findall(base64.b64decode(data.get(key) or "").decode(errors="replace"))
         if not found:
             yield f"tls: failed to find any PEM data in {name} input"
@@ -309,7 +326,9 @@ def update_secret(new: Obj, old: Obj) -> Causes:
 def clean_references(obj: Obj, _core: Core) -> None:
     """A service account names its secrets, and says no more of them."""
     if any(secret.keys() - {"name"} for secret in obj.get("secrets") or ()):
-        obj["secrets"] = [{"name": secret["name"]} if "name" in secret else {} for secret in obj["secrets"]]
+        obj["secrets"] = [
+            {"name": secret["name"]} if "name" in secret else {} for secret in obj["secrets"]
+        ]
 
 
 def clean_references_again(new: Obj, _old: Obj, core: Core) -> None:

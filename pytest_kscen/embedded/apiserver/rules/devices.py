@@ -30,7 +30,10 @@ GROUP = "resource.k8s.io"
 MOST, MOST_ALTERNATIVES, MOST_RESERVED, MOST_DEVICES = 32, 8, 256, 128
 MODES = ("All", "ExactCount")
 PLACES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
-_REFERENCE = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+_REFERENCE = (
+    "must be the name of a request in the claim or the name of a request and a subrequest "
+    "separated by '/'"
+)
 _ONE_KIND = "exactly one of `exactly` or `firstAvailable` is required"
 _ONE_PLACE = f"exactly one of {', '.join(f'`{field}`' for field in PLACES)} is required"
 
@@ -63,7 +66,9 @@ def validate_template(obj: Obj) -> Causes:
     yield from _claim("spec.spec.devices", (obj["spec"].get("spec") or {}).get("devices") or {})
 
 
-def _each(path: str, given: Sequence[Any] | None, most: int, judge: Callable[[str, Any], Iterable[Cause]]) -> Causes:
+def _each(
+    path: str, given: Sequence[Any] | None, most: int, judge: Callable[[str, Any], Iterable[Cause]]
+) -> Causes:
     if given and len(given) > most:
         yield Cause.too_many(path, len(given), most)
         return
@@ -75,10 +80,18 @@ def _claim(path: str, claim: Obj) -> Causes:
     known: set[str] = set()  # requests, and what may be had in their stead
     for request in claim.get("requests") or ():
         name = request.get("name", "")
-        known |= {name, *(f"{name}/{other.get('name', '')}" for other in request.get("firstAvailable") or ())}
+        known |= {
+            name,
+            *(f"{name}/{other.get('name', '')}" for other in request.get("firstAvailable") or ()),
+        }
 
     def refers(here: str, part: Obj) -> Causes:
-        yield from _each(f"{here}.requests", part.get("requests"), MOST, lambda where, name: _reference(where, name, known))
+        yield from _each(
+            f"{here}.requests",
+            part.get("requests"),
+            MOST,
+            lambda where, name: _reference(where, name, known),
+        )
         yield from checks.unique(f"{here}.requests", part.get("requests") or ())
 
     def constraint(here: str, part: Obj) -> Causes:
@@ -91,7 +104,9 @@ def _claim(path: str, claim: Obj) -> Causes:
         yield from _opaque(here, part)
 
     yield from _each(f"{path}.requests", claim.get("requests"), MOST, _request)
-    yield from checks.unique(f"{path}.requests", [request.get("name", "") for request in claim.get("requests") or ()])
+    yield from checks.unique(
+        f"{path}.requests", [request.get("name", "") for request in claim.get("requests") or ()]
+    )
     yield from _each(f"{path}.constraints", claim.get("constraints"), MOST, constraint)
     yield from _each(f"{path}.config", claim.get("config"), MOST, configuration)
 
@@ -114,7 +129,9 @@ def _request(path: str, request: Obj) -> Causes:
         yield from _wanted(f"{path}.exactly", exact)
     elif others:
         yield from _each(f"{path}.firstAvailable", others, MOST_ALTERNATIVES, _alternative)
-        yield from checks.unique(f"{path}.firstAvailable", [other.get("name", "") for other in others])
+        yield from checks.unique(
+            f"{path}.firstAvailable", [other.get("name", "") for other in others]
+        )
 
 
 def _alternative(path: str, given: Obj) -> Causes:
@@ -123,11 +140,15 @@ def _alternative(path: str, given: Obj) -> Causes:
 
 
 def _wanted(path: str, given: Obj) -> Causes:
-    yield from checks.required_name(f"{path}.deviceClassName", given.get("deviceClassName"), names.dns1123_subdomain)
+    yield from checks.required_name(
+        f"{path}.deviceClassName", given.get("deviceClassName"), names.dns1123_subdomain
+    )
     yield from _each(f"{path}.selectors", given.get("selectors"), MOST, _selector)
     mode, count = given.get("allocationMode", ""), given.get("count", 0)
     if mode == "All" and count:
-        yield Cause.invalid(f"{path}.count", count, "must not be specified when allocationMode is 'All'")
+        yield Cause.invalid(
+            f"{path}.count", count, "must not be specified when allocationMode is 'All'"
+        )
     elif mode == "ExactCount":
         yield from checks.positive(f"{path}.count", count)
     yield from checks.one_of(f"{path}.allocationMode", mode, MODES)
@@ -165,7 +186,9 @@ def claim_status(new: Obj, old: Obj) -> Causes:
     yield from _each("status.reservedFor", reserved, MOST_RESERVED, _consumer)
     yield from checks.unique("status.reservedFor", [one.get("uid", "") for one in reserved])
     if reserved and "allocation" not in status:
-        yield Cause.forbidden("status.reservedFor", "may not be specified when `allocated` is not set")
+        yield Cause.forbidden(
+            "status.reservedFor", "may not be specified when `allocated` is not set"
+        )
     if "allocation" in status and "allocation" in before:
         yield from checks.immutable("status.allocation", status["allocation"], before["allocation"])
 
@@ -191,14 +214,10 @@ def validate_slice(obj: Obj) -> Causes:
         yield from checks.named("spec.pool.name", part, names.dns1123_subdomain)
     yield from checks.positive("spec.pool.resourceSliceCount", pool.get("resourceSliceCount", 0))
     if pool.get("generation", 0) < 0:
-        yield Cause.invalid("spec.pool.generation", pool["generation"], "must be greater than or equal to zero")
-    yield from _place(spec)
-    yield from _each("spec.devices", spec.get("devices"), MOST_DEVICES, _device)
-    yield from checks.unique("spec.devices", [device.get("name", "") for device in spec.get("devices") or ()])
-
-
-def _place(spec: Obj) -> Causes:
-    """Where the devices of a slice can be reached."""
+        yield Cause.invalid(
+            "spec.pool.generation", pool["generation"], "must be greater than or equal to zero"
+        )
+    # Where the devices of a slice can be reached.
     if spec.get("nodeName"):
         yield from checks.named("spec.nodeName", spec["nodeName"], names.dns1123_subdomain)
     if "nodeSelector" in spec:
@@ -207,7 +226,13 @@ def _place(spec: Obj) -> Causes:
     if not given:
         yield Cause.required("spec", _ONE_PLACE)
     elif len(given) > 1:
-        yield Cause.invalid("spec", f"{{{', '.join(given)}}}", f"{_ONE_PLACE}, but multiple fields are set")
+        yield Cause.invalid(
+            "spec", f"{{{', '.join(given)}}}", f"{_ONE_PLACE}, but multiple fields are set"
+        )
+    yield from _each("spec.devices", spec.get("devices"), MOST_DEVICES, _device)
+    yield from checks.unique(
+        "spec.devices", [device.get("name", "") for device in spec.get("devices") or ()]
+    )
 
 
 def _device(path: str, device: Obj) -> Causes:
@@ -216,7 +241,9 @@ def _device(path: str, device: Obj) -> Causes:
 
 def update_slice(new: Obj, old: Obj) -> Causes:
     yield from validate_slice(new)
-    yield from checks.immutable("spec.pool.name", new["spec"]["pool"].get("name"), old["spec"]["pool"].get("name"))
+    yield from checks.immutable(
+        "spec.pool.name", new["spec"]["pool"].get("name"), old["spec"]["pool"].get("name")
+    )
     for field in ("driver", "nodeName"):
         yield from checks.immutable(f"spec.{field}", new["spec"].get(field), old["spec"].get(field))
 

@@ -94,11 +94,7 @@ def _without_topology(endpoint: Obj) -> Obj:
 def validate_slice(obj: Obj) -> Causes:
     kind = obj.get("addressType", "")
     yield from required_one_of("addressType", kind, ADDRESS_TYPES)
-    yield from _slice_ports(obj.get("ports") or ())
-    yield from _endpoints(obj.get("endpoints") or (), kind)
-
-
-def _slice_ports(given: Sequence[Obj]) -> Causes:
+    given = obj.get("ports") or ()
     if len(given) > MOST["ports"]:
         yield Cause.too_many("ports", len(given), MOST["ports"])
     seen: set[str] = set()
@@ -112,6 +108,7 @@ def _slice_ports(given: Sequence[Obj]) -> Causes:
         yield from required_one_of(f"{path}.protocol", port.get("protocol"), PROTOCOLS)
         if "appProtocol" in port:
             yield from named(f"{path}.appProtocol", port["appProtocol"], names.label_key)
+    yield from _endpoints(obj.get("endpoints") or (), kind)
 
 
 def _endpoints(given: Sequence[Obj], kind: str) -> Causes:
@@ -157,7 +154,9 @@ def _domain(path: str, name: str) -> Causes:
     elif wrong := names.dns1123_subdomain(plain):
         yield Cause.invalid(path, plain, ",".join(wrong))
     elif "." not in plain:
-        yield Cause.invalid(path, plain, "should be a domain with at least two segments separated by dots")
+        yield Cause.invalid(
+            path, plain, "should be a domain with at least two segments separated by dots"
+        )
     else:
         for part in plain.split("."):
             if wrong := names.dns1123_label(part):
@@ -190,7 +189,10 @@ def update_slice_causes(new: Obj, old: Obj) -> Causes:
 
 def slice_changed(new: Obj, old: Obj) -> bool:
     """Anything but metadata, and of that the labels."""
-    content = any((new.get(field) or None) != (old.get(field) or None) for field in ("addressType", "endpoints", "ports"))
+    content = any(
+        (new.get(field) or None) != (old.get(field) or None)
+        for field in ("addressType", "endpoints", "ports")
+    )
     return content or new["metadata"].get("labels") != old["metadata"].get("labels")
 
 

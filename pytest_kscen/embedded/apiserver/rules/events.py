@@ -32,10 +32,24 @@ UNSET = {
     "deprecatedSource": "source",
 }
 FIXED = (  # as the new group calls them, and as causes do
-    *(("regarding", "involvedObject"), ("reason", "reason"), ("note", "message"), ("deprecatedSource", "source")),
+    *(
+        ("regarding", "involvedObject"),
+        ("reason", "reason"),
+        ("note", "message"),
+        ("deprecatedSource", "source"),
+    ),
     *(("deprecatedFirstTimestamp", "firstTimestamp"), ("deprecatedLastTimestamp", "lastTimestamp")),
-    *(("deprecatedCount", "count"), ("type", "type"), ("eventTime", "eventTime"), ("action", "action")),
-    *(("related", "related"), ("reportingController", "reportingController"), ("reportingInstance", "reportingInstance")),
+    *(
+        ("deprecatedCount", "count"),
+        ("type", "type"),
+        ("eventTime", "eventTime"),
+        ("action", "action"),
+    ),
+    *(
+        ("related", "related"),
+        ("reportingController", "reportingController"),
+        ("reportingInstance", "reportingInstance"),
+    ),
 )
 
 
@@ -49,22 +63,18 @@ def _in_both_groups(event: Obj, name: Mapping[str, str]) -> Causes:
     else:
         if not about and namespace not in {"default", "kube-system"}:
             yield Cause.invalid("involvedObject.namespace", about, "does not match event.namespace")
-        yield from _reported(event, name)
+        reporter = event.get(name["reporter"], "")
+        if not reporter:
+            yield Cause.required(name["reporter"])
+        yield from named(name["reporter"], reporter, names.label_key)
+        for field, most in LIMITS.items():
+            if not event.get(field):
+                yield Cause.required(field)
+            if len(event.get(field, "").encode()) > most:
+                yield Cause.invalid(field, "", f"can have at most {most} characters")
+        if len(event.get(name["note"], "").encode()) > LONGEST_NOTE:
+            yield Cause.invalid("message", "", f"can have at most {LONGEST_NOTE} characters")
     yield from named("namespace", namespace, names.dns1123_subdomain)
-
-
-def _reported(event: Obj, name: Mapping[str, str]) -> Causes:
-    reporter = event.get(name["reporter"], "")
-    if not reporter:
-        yield Cause.required(name["reporter"])
-    yield from named(name["reporter"], reporter, names.label_key)
-    for field, most in LIMITS.items():
-        if not event.get(field):
-            yield Cause.required(field)
-        if len(event.get(field, "").encode()) > most:
-            yield Cause.invalid(field, "", f"can have at most {most} characters")
-    if len(event.get(name["note"], "").encode()) > LONGEST_NOTE:
-        yield Cause.invalid("message", "", f"can have at most {LONGEST_NOTE} characters")
 
 
 def validate_old(event: Obj) -> Causes:
@@ -103,7 +113,11 @@ def update_new(new: Obj, old: Obj) -> Causes:
     for field, shown in FIXED:
         after, before = new.get(field), old.get(field)
         if after != before:
-            value = internal(REFERENCE, after) if isinstance(after, dict) and field in {"regarding", "related"} else after
+            value = (
+                internal(REFERENCE, after)
+                if isinstance(after, dict) and field in {"regarding", "related"}
+                else after
+            )
             yield Cause.invalid(shown, value, IMMUTABLE)
 
 

@@ -1,4 +1,6 @@
-"""What a write may touch: the main resource leaves the status alone, and a part of it everything else."""
+"""What a write may touch: the main resource leaves the status alone, and a part of it everything
+else.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,8 @@ if TYPE_CHECKING:
 
     from pytest_kscen.embedded.apiserver.core import Core
     from pytest_kscen.objects.resources import Obj
+
     Reader = Callable[[Obj], str]
-
-
-
 
 
 def fresh_status(**zeroes: Any) -> Callable[[Obj, Core], None]:
@@ -52,7 +52,6 @@ def never(_new: Obj, _old: Obj) -> bool:
 # as it is.
 
 
-
 def fill(obj: Obj, defaults: Mapping[str, Any]) -> None:
     """Plain values; a table must not hold what could be changed later."""
     for name, value in defaults.items():
@@ -85,7 +84,6 @@ def round_quantities(listed: dict[str, Any]) -> None:
 
 
 # Fields that lists and watches can be narrowed by, besides an object's name and namespace.
-
 
 
 def field(path: str, absent: str = "") -> Reader:
@@ -126,11 +124,15 @@ def _nothing(_: Obj) -> str:
 
 
 def _source(event: Obj) -> str:
-    return str((event.get("source") or {}).get("component") or event.get("reportingComponent") or "")
+    return str(
+        (event.get("source") or {}).get("component") or event.get("reportingComponent") or ""
+    )
 
 
 POD_FIELDS = {
-    **fields("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"),
+    **fields(
+        "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"
+    ),
     "spec.hostNetwork": field("spec.hostNetwork", "false"),
     **fields("status.phase", "status.nominatedNodeName"),
     "status.podIP": _first_ip,
@@ -147,7 +149,9 @@ CERTIFICATE_FIELDS = fields("spec.signerName")
 RESOURCE_SLICE_FIELDS = fields("spec.nodeName", "spec.driver")
 INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 EVENT_FIELDS = {
-    **fields(*(f"involvedObject.{part}" for part in INVOLVED), "reason", "reportingComponent", "type"),
+    **fields(
+        *(f"involvedObject.{part}" for part in INVOLVED), "reason", "reportingComponent", "type"
+    ),
     "source": _source,
 }
 REGARDING_FIELDS = {

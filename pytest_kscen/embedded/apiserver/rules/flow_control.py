@@ -1,4 +1,6 @@
-"""FlowSchemas, which tell requests apart, and the priority levels that requests of one kind share."""
+"""FlowSchemas, which tell requests apart, and the priority levels that requests of one kind
+share.
+"""
 
 from __future__ import annotations
 
@@ -33,26 +35,37 @@ def default_flow(obj: Obj) -> None:
 
 def validate_flow(obj: Obj) -> Causes:
     spec, name = obj["spec"], obj["metadata"]["name"]
-    yield from _precedence("spec.matchingPrecedence", spec["matchingPrecedence"], name)
+    value = spec["matchingPrecedence"]
+    if value <= 0:
+        yield Cause.invalid("spec.matchingPrecedence", value, "must be a positive value")
+    if value > HIGHEST_PRECEDENCE:
+        yield Cause.invalid(
+            "spec.matchingPrecedence", value, f"must not be greater than {HIGHEST_PRECEDENCE}"
+        )
+    if value == 1 and name != "exempt":
+        yield Cause.invalid(
+            "spec.matchingPrecedence",
+            value,
+            "only the schema named 'exempt' may have matchingPrecedence 1",
+        )
     method = spec.get("distinguisherMethod")
     if method is not None and method.get("type") not in {"ByNamespace", "ByUser"}:
-        yield Cause.unsupported("spec.distinguisherMethod.type", internal(DISTINGUISHER, method), ("ByNamespace", "ByUser"))
+        yield Cause.unsupported(
+            "spec.distinguisherMethod.type",
+            internal(DISTINGUISHER, method),
+            ("ByNamespace", "ByUser"),
+        )
     level = spec.get("priorityLevelConfiguration", {}).get("name")
     if level:
-        yield from checks.named("spec.priorityLevelConfiguration.name", level, names.dns1123_subdomain)
+        yield from checks.named(
+            "spec.priorityLevelConfiguration.name", level, names.dns1123_subdomain
+        )
     else:
-        yield Cause.required("spec.priorityLevelConfiguration.name", "must reference a priority level")
+        yield Cause.required(
+            "spec.priorityLevelConfiguration.name", "must reference a priority level"
+        )
     for place, rule in enumerate(spec.get("rules") or ()):
         yield from _rule(f"spec.rules[{place}]", rule)
-
-
-def _precedence(path: str, value: int, name: str) -> Causes:
-    if value <= 0:
-        yield Cause.invalid(path, value, "must be a positive value")
-    if value > HIGHEST_PRECEDENCE:
-        yield Cause.invalid(path, value, f"must not be greater than {HIGHEST_PRECEDENCE}")
-    if value == 1 and name != "exempt":
-        yield Cause.invalid(path, value, "only the schema named 'exempt' may have matchingPrecedence 1")
 
 
 def _rule(path: str, rule: Obj) -> Causes:
@@ -61,7 +74,9 @@ def _rule(path: str, rule: Obj) -> Causes:
     for place, subject in enumerate(rule.get("subjects") or ()):
         yield from _subject(f"{path}.subjects[{place}]", subject)
     if not rule.get("resourceRules") and not rule.get("nonResourceRules"):
-        yield Cause.required(path, "at least one of resourceRules and nonResourceRules has to be non-empty")
+        yield Cause.required(
+            path, "at least one of resourceRules and nonResourceRules has to be non-empty"
+        )
     for place, part in enumerate(rule.get("resourceRules") or ()):
         yield from _resource_rule(f"{path}.resourceRules[{place}]", part)
     for place, part in enumerate(rule.get("nonResourceRules") or ()):
@@ -83,7 +98,9 @@ def _subject(path: str, subject: Obj) -> Causes:
         yield Cause.required(f"{path}.{own}.name")
     for other, field in SUBJECTS.items():
         if other != kind and field in subject:
-            yield Cause.forbidden(f"{path}.{field}", f"{field} is forbidden when subject kind is not '{other}'")
+            yield Cause.forbidden(
+                f"{path}.{field}", f"{field} is forbidden when subject kind is not '{other}'"
+            )
 
 
 def _account(path: str, given: Obj) -> Causes:
@@ -111,14 +128,21 @@ def _alone(path: str, values: Sequence[str], what: str) -> Causes:
 
 def _resource_rule(path: str, rule: Obj) -> Causes:
     yield from _verbs(f"{path}.verbs", rule.get("verbs") or [])
-    for field, one, many in (("apiGroups", "api group", "api groups"), ("resources", "resource", "resources")):
+    for field, one, many in (
+        ("apiGroups", "api group", "api groups"),
+        ("resources", "resource", "resources"),
+    ):
         if not rule.get(field):
-            yield Cause.required(f"{path}.{field}", f"resource rules must supply at least one {one}")
+            yield Cause.required(
+                f"{path}.{field}", f"resource rules must supply at least one {one}"
+            )
         else:
             yield from _alone(f"{path}.{field}", rule[field], many)
     here, namespaces = f"{path}.namespaces", rule.get("namespaces") or []
     if not namespaces and not rule.get("clusterScope"):
-        yield Cause.required(here, "resource rules that are not cluster scoped must supply at least one namespace")
+        yield Cause.required(
+            here, "resource rules that are not cluster scoped must supply at least one namespace"
+        )
     elif "*" in namespaces:
         yield from _alone(here, namespaces, "namespaces")
     else:
@@ -136,19 +160,15 @@ def _other_rule(path: str, rule: Obj) -> Causes:
         yield from _alone(here, urls, "non-resource URLs")
     else:
         for place, url in enumerate(urls):
-            if fault := _url_fault(url):
+            faults = {
+                "must not be empty": not url,
+                "must start with slash": not url.startswith("/"),
+                "must not contain white-space": " " in url,
+                "must not contain double slash": "//" in url,
+                "wildcard can only do suffix matching": "*" in url.removesuffix("/*"),
+            }
+            if fault := next((words for words, holds in faults.items() if holds), ""):
                 yield Cause.invalid(f"{here}[{place}]", url, fault)
-
-
-def _url_fault(url: str) -> str:
-    faults = {
-        "must not be empty": not url,
-        "must start with slash": not url.startswith("/"),
-        "must not contain white-space": " " in url,
-        "must not contain double slash": "//" in url,
-        "wildcard can only do suffix matching": "*" in url.removesuffix("/*"),
-    }
-    return next((words for words, holds in faults.items() if holds), "")
 
 
 def default_level(obj: Obj) -> None:
@@ -194,7 +214,9 @@ def _limited(path: str, given: Obj) -> Causes:
 def _shares(path: str, given: Obj) -> Causes:
     shares, lent = given.get("nominalConcurrencyShares") or 0, given.get("lendablePercent", 0)
     if shares < 0:
-        yield Cause.invalid(f"{path}.nominalConcurrencyShares", shares, "must be a non-negative integer")
+        yield Cause.invalid(
+            f"{path}.nominalConcurrencyShares", shares, "must be a non-negative integer"
+        )
     if not 0 <= lent <= 100:  # noqa: PLR2004
         yield Cause.invalid(f"{path}.lendablePercent", lent, names.within(0, 100))
 
@@ -202,9 +224,13 @@ def _shares(path: str, given: Obj) -> Causes:
 def _response(path: str, given: Obj) -> Causes:
     kind, queuing = given.get("type"), given.get("queuing")
     if kind == "Reject" and queuing is not None:
-        yield Cause.forbidden(f"{path}.queuing", "must be nil if limited.limitResponse.type is not Limited")
+        yield Cause.forbidden(
+            f"{path}.queuing", "must be nil if limited.limitResponse.type is not Limited"
+        )
     elif kind == "Queue" and queuing is None:
-        yield Cause.required(f"{path}.queuing", "must not be empty if limited.limitResponse.type is Limited")
+        yield Cause.required(
+            f"{path}.queuing", "must not be empty if limited.limitResponse.type is Limited"
+        )
     elif kind == "Queue" and queuing is not None:
         yield from _queuing(f"{path}.queuing", queuing)
     else:
@@ -221,9 +247,14 @@ def _queuing(path: str, given: Obj) -> Causes:
     if hand <= 0:
         yield Cause.invalid(f"{path}.handSize", hand, "must be positive")
     elif hand > queues:
-        yield Cause.invalid(f"{path}.handSize", hand, f"should not be greater than queues ({queues})")
+        yield Cause.invalid(
+            f"{path}.handSize", hand, f"should not be greater than queues ({queues})"
+        )
     elif math.ceil(math.log2(queues) * hand) > HASH_BITS:
-        why = f"required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {HASH_BITS}"
+        why = (
+            f"required entropy bits of deckSize {queues} and handSize {hand} should not be "
+            f"greater than {HASH_BITS}"
+        )
         yield Cause.invalid(f"{path}.handSize", hand, why)
 
 

@@ -1,4 +1,6 @@
-"""What a job's controller may report: counters that only grow, and conditions that do not contradict each other."""
+"""What a job's controller may report: counters that only grow, and conditions that do not
+contradict each other.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # When a job has failed, and when it has succeeded, by the pods' exit codes, conditions and
 # indexes.
 
@@ -39,9 +40,13 @@ def failure_policy(path: str, spec: Obj) -> Causes:
     if len(rules) > MOST_RULES:
         yield Cause.too_many(f"{path}.rules", len(rules), MOST_RULES)
     pod = spec["template"]["spec"]
-    containers = {one.get("name") for kind in ("containers", "initContainers") for one in pod.get(kind) or ()}
+    containers = {
+        one.get("name") for kind in ("containers", "initContainers") for one in pod.get(kind) or ()
+    }
     for place, rule in enumerate(rules):
-        yield from _failure_rule(f"{path}.rules[{place}]", rule, containers, by_index="backoffLimitPerIndex" in spec)
+        yield from _failure_rule(
+            f"{path}.rules[{place}]", rule, containers, by_index="backoffLimitPerIndex" in spec
+        )
 
 
 def _valid(values: Sequence[str]) -> str:
@@ -49,12 +54,18 @@ def _valid(values: Sequence[str]) -> str:
 
 
 def _failure_rule(path: str, rule: Obj, containers: set[str | None], *, by_index: bool) -> Causes:
-    action, codes, patterns = rule.get("action", ""), rule.get("onExitCodes"), rule.get("onPodConditions") or ()
+    action, codes, patterns = (
+        rule.get("action", ""),
+        rule.get("onExitCodes"),
+        rule.get("onPodConditions") or (),
+    )
     if not action:
         yield Cause.required(f"{path}.action", _valid(ACTIONS))
     elif action == "FailIndex":
         if not by_index:
-            yield Cause.invalid(f"{path}.action", action, "requires the backoffLimitPerIndex to be set")
+            yield Cause.invalid(
+                f"{path}.action", action, "requires the backoffLimitPerIndex to be set"
+            )
     elif action not in ACTIONS:
         yield Cause.unsupported(f"{path}.action", action, ACTIONS)
     if codes is not None:
@@ -94,7 +105,9 @@ def _exit_codes(path: str, given: Obj, containers: set[str | None]) -> Causes:
         yield Cause.too_many(f"{path}.values", len(values), MOST_CODES)
     for place, value in enumerate(values):
         if operator == "In" and value == 0:
-            yield Cause.invalid(f"{path}.values[{place}]", value, "must not be 0 for the In operator")
+            yield Cause.invalid(
+                f"{path}.values[{place}]", value, "must not be 0 for the In operator"
+            )
         if value in values[:place]:
             yield Cause.duplicate(f"{path}.values[{place}]", value)
     if any(one > other for one, other in pairwise(values)):
@@ -104,7 +117,10 @@ def _exit_codes(path: str, given: Obj, containers: set[str | None]) -> Causes:
 def success_policy(path: str, spec: Obj) -> Causes:
     rules, completions = spec["successPolicy"].get("rules") or (), spec.get("completions", 0)
     if not rules:
-        yield Cause.required(f"{path}.rules", "at least one rules must be specified when the successPolicy is specified")
+        yield Cause.required(
+            f"{path}.rules",
+            "at least one rules must be specified when the successPolicy is specified",
+        )
     if len(rules) > MOST_RULES:
         yield Cause.too_many(f"{path}.rules", len(rules), MOST_RULES)
     for place, rule in enumerate(rules):
@@ -114,22 +130,31 @@ def success_policy(path: str, spec: Obj) -> Causes:
 def _success_rule(path: str, rule: Obj, completions: int) -> Causes:
     indexes, count, total = rule.get("succeededIndexes"), rule.get("succeededCount"), 0
     if indexes is None and count is None:
-        yield Cause.required(path, "at least one of succeededCount or succeededIndexes must be specified")
+        yield Cause.required(
+            path, "at least one of succeededCount or succeededIndexes must be specified"
+        )
     if indexes is not None:
         if len(indexes) > LONGEST_INDEXES:
             yield Cause.too_long(f"{path}.succeededIndexes", LONGEST_INDEXES)
         try:
             total = count_indexes(indexes, completions)
         except ValueError as fault:
-            yield Cause.invalid(f"{path}.succeededIndexes", indexes, f"error parsing succeededIndexes: {fault}")
+            yield Cause.invalid(
+                f"{path}.succeededIndexes", indexes, f"error parsing succeededIndexes: {fault}"
+            )
     if count is not None:
         here = f"{path}.succeededCount"
         yield from not_negative(here, count)
         if count > completions:
-            why = f"must be less than or equal to {completions} (the number of specified completions)"
+            why = (
+                f"must be less than or equal to {completions} (the number of specified completions)"
+            )
             yield Cause.invalid(here, count, why)
         if indexes is not None and count > total:
-            why = f"must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
+            why = (
+                f"must be less than or equal to {total} (the number of indexes in the "
+                "specified succeededIndexes field)"
+            )
             yield Cause.invalid(here, count, why)
 
 
@@ -141,22 +166,20 @@ def count_indexes(text: str, completions: int) -> int:
 def intervals(text: str, completions: int) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for part in text.split(",") if text else ():
-        low, high = _interval(part, completions)
+        ends = part.split("-")
+        if len(ends) > 2:  # noqa: PLR2004
+            rule = (
+                "violates the requirement that an index interval can have at most two parts "
+                "separated by '-'"
+            )
+            raise ValueError(f'the fragment "{part}" {rule}')
+        low, high = _index(ends[0], completions), _index(ends[-1], completions)
+        if len(ends) > 1 and low >= high:
+            raise ValueError(f"non-increasing order, previous: {low}, current: {high}")
         if found and found[-1][1] >= low:
             raise ValueError(f"non-increasing order, previous: {found[-1][1]}, current: {low}")
         found.append((low, high))
     return found
-
-
-def _interval(text: str, completions: int) -> tuple[int, int]:
-    ends = text.split("-")
-    if len(ends) > 2:  # noqa: PLR2004
-        rule = "violates the requirement that an index interval can have at most two parts separated by '-'"
-        raise ValueError(f'the fragment "{text}" {rule}')
-    low, high = _index(ends[0], completions), _index(ends[-1], completions)
-    if len(ends) > 1 and low >= high:
-        raise ValueError(f"non-increasing order, previous: {low}, current: {high}")
-    return low, high
 
 
 def _index(text: str, completions: int) -> int:
@@ -169,13 +192,15 @@ def _index(text: str, completions: int) -> int:
     return index
 
 
-
 COUNTERS = ("active", "succeeded", "failed", "ready", "terminating")
 TERMINAL = ("Failed", "Complete", "FailureTarget")
 
 
 def is_true(status: Obj, condition: str) -> bool:
-    return any(one.get("type") == condition and one.get("status") == "True" for one in status.get("conditions") or ())
+    return any(
+        one.get("type") == condition and one.get("status") == "True"
+        for one in status.get("conditions") or ()
+    )
 
 
 def _is_finished(status: Obj) -> bool:
@@ -185,15 +210,7 @@ def _is_finished(status: Obj) -> bool:
 def validate_status(new: Obj, old: Obj) -> Causes:
     status, before = new.get("status") or {}, old.get("status") or {}
     yield from checks.none_negative("status", status, COUNTERS)
-    yield from _uncounted(status.get("uncountedTerminatedPods") or {})
-    yield from _conditions(status, before)
-    yield from _finished(new["spec"], status, before)
-    yield from _indexes(new["spec"], status, before)
-    yield from _success(new["spec"], status)
-    yield from _never_back(new["spec"], status, before)
-
-
-def _uncounted(given: Obj) -> Causes:
+    given = status.get("uncountedTerminatedPods") or {}
     seen: set[str] = set()
     for kind in ("succeeded", "failed"):
         for place, uid in enumerate(given.get(kind) or ()):
@@ -203,6 +220,24 @@ def _uncounted(given: Obj) -> Causes:
             elif uid in seen:
                 yield Cause.duplicate(path, uid)
             seen.add(uid)
+    yield from _conditions(status, before)
+    yield from _finished(new["spec"], status, before)
+    yield from _indexes(new["spec"], status, before)
+    spec = new["spec"]
+    met = is_true(status, "SuccessCriteriaMet")
+    tests = (
+        (
+            met and is_true(status, "Failed"),
+            "cannot set SuccessCriteriaMet=True and Failed=true conditions",
+        ),
+        (
+            met and is_true(status, "FailureTarget"),
+            "cannot set SuccessCriteriaMet=True and FailureTarget=true conditions",
+        ),
+        ("successPolicy" in spec and is_true(status, "Complete") and not met, _POLICY_NOT_MET),
+    )
+    yield from (omitted("status.conditions", why) for wrong, why in tests if wrong)
+    yield from _never_back(new["spec"], status, before)
 
 
 def _differs(status: Obj, before: Obj, *conditions: str) -> bool:
@@ -214,46 +249,58 @@ def _moved(status: Obj, before: Obj, *fields: str) -> bool:
 
 
 def _conditions(status: Obj, before: Obj) -> Causes:
-    """Pairs of conditions, and what a condition asks for; only a write that touches them is judged."""
+    """Pairs of conditions, and what a condition asks for; only a write that touches them is
+    judged.
+    """
     complete, failed = is_true(status, "Complete"), is_true(status, "Failed")
     target, met = is_true(status, "FailureTarget"), is_true(status, "SuccessCriteriaMet")
     done, began = status.get("completionTime"), status.get("startTime")
     times = _moved(status, before, "completionTime")
     tests: tuple[tuple[bool, bool, str], ...] = (
         (complete and failed, _differs(status, before, "Complete", "Failed"), _COMPLETE_FAILED),
-        (complete and target, _differs(status, before, "Complete", "FailureTarget"), _COMPLETE_TARGET),
+        (
+            complete and target,
+            _differs(status, before, "Complete", "FailureTarget"),
+            _COMPLETE_TARGET,
+        ),
     )
-    yield from (omitted("status.conditions", why) for wrong, touched, why in tests if wrong and touched)
+    yield from (
+        omitted("status.conditions", why) for wrong, touched, why in tests if wrong and touched
+    )
     if _differs(status, before, "Complete") or times:
         if done and not complete:
             why = "cannot set completionTime when there is no Complete=True condition"
             yield Cause.invalid("status.completionTime", done, why)
         if complete and not done:
-            yield Cause.required("status.completionTime", "completionTime is required for Complete jobs")
+            yield Cause.required(
+                "status.completionTime", "completionTime is required for Complete jobs"
+            )
     if (times or _moved(status, before, "startTime")) and done and began and done < began:
         yield Cause.invalid("status.completionTime", done, "must be equal to or after `startTime`")
     tests = (
-        (failed and not target, _differs(status, before, "Failed") or _moved(status, before, "failedIndexes"), _NO_TARGET),
-        (complete and not met, _differs(status, before, "Complete", "SuccessCriteriaMet"), _NOT_MET),
+        (
+            failed and not target,
+            _differs(status, before, "Failed") or _moved(status, before, "failedIndexes"),
+            _NO_TARGET,
+        ),
+        (
+            complete and not met,
+            _differs(status, before, "Complete", "SuccessCriteriaMet"),
+            _NOT_MET,
+        ),
     )
-    yield from (omitted("status.conditions", why) for wrong, touched, why in tests if wrong and touched)
-
-
-def _success(spec: Obj, status: Obj) -> Causes:
-    met = is_true(status, "SuccessCriteriaMet")
-    tests = (
-        (met and is_true(status, "Failed"), "cannot set SuccessCriteriaMet=True and Failed=true conditions"),
-        (met and is_true(status, "FailureTarget"), "cannot set SuccessCriteriaMet=True and FailureTarget=true conditions"),
-        ("successPolicy" in spec and is_true(status, "Complete") and not met, _POLICY_NOT_MET),
+    yield from (
+        omitted("status.conditions", why) for wrong, touched, why in tests if wrong and touched
     )
-    yield from (omitted("status.conditions", why) for wrong, why in tests if wrong)
 
 
 _COMPLETE_FAILED = "cannot set Complete=True and Failed=true conditions"
 _COMPLETE_TARGET = "cannot set Complete=True and FailureTarget=true conditions"
 _NO_TARGET = "cannot set Failed=True condition without the FailureTarget=true condition"
 _NOT_MET = "cannot set Complete=True condition without the SuccessCriteriaMet=true condition"
-_POLICY_NOT_MET = "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True"
+_POLICY_NOT_MET = (
+    "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True"
+)
 
 
 def _finished(spec: Obj, status: Obj, before: Obj) -> Causes:
@@ -261,17 +308,39 @@ def _finished(spec: Obj, status: Obj, before: Obj) -> Causes:
     finished, just_now = _is_finished(status), _is_finished(status) != _is_finished(before)
     if finished:
         if status.get("active", 0) > 0 and (just_now or _moved(status, before, "active")):
-            yield Cause.invalid("status.active", status["active"], "active>0 is invalid for finished job")
+            yield Cause.invalid(
+                "status.active", status["active"], "active>0 is invalid for finished job"
+            )
         idle = spec.get("suspend") is True and spec.get("completions") == 0
-        if "startTime" not in status and not idle and (just_now or _moved(status, before, "startTime")):
+        if (
+            "startTime" not in status
+            and not idle
+            and (just_now or _moved(status, before, "startTime"))
+        ):
             yield Cause.required("status.startTime", "startTime is required for finished job")
         uncounted = status.get("uncountedTerminatedPods") or {}
-        if any(uncounted.values()) and (just_now or _moved(status, before, "uncountedTerminatedPods")):
-            yield Cause.invalid("status.uncountedTerminatedPods", internal(UNCOUNTED, uncounted), "must be empty for finished job")
+        if any(uncounted.values()) and (
+            just_now or _moved(status, before, "uncountedTerminatedPods")
+        ):
+            yield Cause.invalid(
+                "status.uncountedTerminatedPods",
+                internal(UNCOUNTED, uncounted),
+                "must be empty for finished job",
+            )
         if status.get("terminating", 0) > 0 and (just_now or _moved(status, before, "terminating")):
-            yield Cause.invalid("status.terminating", status["terminating"], "terminating>0 is invalid for finished job")
-    if "ready" in status and status["ready"] > status.get("active", 0) and _moved(status, before, "ready", "active"):
-        yield Cause.invalid("status.ready", status["ready"], "cannot set more ready pods than active")
+            yield Cause.invalid(
+                "status.terminating",
+                status["terminating"],
+                "terminating>0 is invalid for finished job",
+            )
+    if (
+        "ready" in status
+        and status["ready"] > status.get("active", 0)
+        and _moved(status, before, "ready", "active")
+    ):
+        yield Cause.invalid(
+            "status.ready", status["ready"], "cannot set more ready pods than active"
+        )
 
 
 def _indexes(spec: Obj, status: Obj, before: Obj) -> Causes:
@@ -289,7 +358,11 @@ def _indexes(spec: Obj, status: Obj, before: Obj) -> Causes:
         if not per_index:
             why = "cannot set non-null failedIndexes when backoffLimitPerIndex is null"
             yield Cause.invalid("status.failedIndexes", failed, why)
-    if _moved(status, before, "completedIndexes", "failedIndexes") and completions is not None and failed:
+    if (
+        _moved(status, before, "completedIndexes", "failedIndexes")
+        and completions is not None
+        and failed
+    ):
         yield from _apart(completed, failed, completions)
 
 
@@ -305,7 +378,12 @@ def _apart(completed: str, failed: str, completions: int) -> Causes:
         ones, others = intervals(completed, completions), intervals(failed, completions)
     except ValueError:
         return
-    shared = [max(one[0], other[0]) for one in ones for other in others if one[0] <= other[1] and other[0] <= one[1]]
+    shared = [
+        max(one[0], other[0])
+        for one in ones
+        for other in others
+        if one[0] <= other[1] and other[0] <= one[1]
+    ]
     if shared:
         why = f"failedIndexes and completedIndexes overlap at index: {shared[0]}"
         yield Cause.invalid("status.failedIndexes", failed, why)
@@ -314,15 +392,25 @@ def _apart(completed: str, failed: str, completions: int) -> Causes:
 def _never_back(spec: Obj, status: Obj, before: Obj) -> Causes:
     for condition in TERMINAL:
         if is_true(before, condition) and not is_true(status, condition):
-            yield omitted("status.conditions", f"cannot disable the terminal {condition}=True condition")
-    elastic = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism")
+            yield omitted(
+                "status.conditions", f"cannot disable the terminal {condition}=True condition"
+            )
+    elastic = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get(
+        "parallelism"
+    )
     for field in ("failed",) if elastic else ("failed", "succeeded"):
         if status.get(field, 0) < before.get(field, 0):
-            yield Cause.invalid(f"status.{field}", status.get(field, 0), f"cannot decrease the {field} counter")
+            yield Cause.invalid(
+                f"status.{field}", status.get(field, 0), f"cannot decrease the {field} counter"
+            )
     yield from _times_stay(spec, status, before)
     if is_true(before, "SuccessCriteriaMet") and not is_true(status, "SuccessCriteriaMet"):
         yield omitted("status.conditions", "cannot disable the SuccessCriteriaMet=True condition")
-    if is_true(before, "Complete") and _differs(status, before, "SuccessCriteriaMet") and is_true(status, "SuccessCriteriaMet"):
+    if (
+        is_true(before, "Complete")
+        and _differs(status, before, "SuccessCriteriaMet")
+        and is_true(status, "SuccessCriteriaMet")
+    ):
         why = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"
         yield omitted("status.conditions", why)
 
@@ -332,8 +420,14 @@ def _times_stay(spec: Obj, status: Obj, before: Obj) -> Causes:
     if done and before.get("completionTime") and done != before["completionTime"]:
         yield Cause.invalid("status.completionTime", done, checks.IMMUTABLE)
     resuming = is_true(before, "Suspended") and any(
-        one.get("type") == "Suspended" and one.get("status") == "False" for one in status.get("conditions") or ()
+        one.get("type") == "Suspended" and one.get("status") == "False"
+        for one in status.get("conditions") or ()
     )
-    if before.get("startTime") and _moved(status, before, "startTime") and not spec.get("suspend") and not resuming:
+    if (
+        before.get("startTime")
+        and _moved(status, before, "startTime")
+        and not spec.get("suspend")
+        and not resuming
+    ):
         why = "field is immutable for unsuspended job once set"
         yield Cause.invalid("status.startTime", status.get("startTime"), why)

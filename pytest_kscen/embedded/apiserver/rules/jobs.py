@@ -1,4 +1,7 @@
-"""Jobs: pods that end. A job's selector and the labels that go with it are made by the server, and its template stays."""
+"""Jobs: pods that end.
+
+A job's selector and the labels that go with it are made by the server, and its template stays.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +30,16 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 CONTROLLER_UID, JOB_NAME = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
 OLD_CONTROLLER_UID, OLD_JOB_NAME = "controller-uid", "job-name"
 COUNTS = (
-    *("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"),
+    *(
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+    ),
     *("backoffLimitPerIndex", "maxFailedIndexes"),
 )
 MODES = ("NonIndexed", "Indexed")
@@ -43,7 +50,16 @@ FIXED = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedB
 
 def default_job(job: Obj) -> None:
     default_job_spec(job["spec"])
-    _default_amounts(job["spec"])
+    spec = job["spec"]
+    if "parallelism" not in spec:
+        fill(spec, {"completions": 1})
+    fill(spec, {"parallelism": 1})
+    fill(spec, {"backoffLimit": LARGEST_INT32 if "backoffLimitPerIndex" in spec else 6})
+    fill(
+        spec,
+        {"podReplacementPolicy": "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"},
+    )
+    fill(spec, {"completionMode": "NonIndexed", "suspend": False, "manualSelector": False})
     own = (job["spec"]["template"].get("metadata") or {}).get("labels")
     if own:
         fill(job["metadata"], {"labels": own})
@@ -55,15 +71,6 @@ def default_job_spec(spec: Obj) -> None:
     for rule in spec.get("podFailurePolicy", {}).get("rules") or ():
         for pattern in rule.get("onPodConditions") or ():
             pattern["status"] = pattern.get("status") or "True"
-
-
-def _default_amounts(spec: Obj) -> None:
-    if "parallelism" not in spec:
-        fill(spec, {"completions": 1})
-    fill(spec, {"parallelism": 1})
-    fill(spec, {"backoffLimit": LARGEST_INT32 if "backoffLimitPerIndex" in spec else 6})
-    fill(spec, {"podReplacementPolicy": "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"})
-    fill(spec, {"completionMode": "NonIndexed", "suspend": False, "manualSelector": False})
 
 
 def create_job(job: Obj, _core: Core) -> None:
@@ -80,13 +87,22 @@ def _generate_selector(job: Obj) -> None:
     spec, given = job["spec"], job["spec"]["template"]
     metadata = given.get("metadata") or {}
     labels = metadata.get("labels") or {}
-    own = {JOB_NAME: name, OLD_JOB_NAME: name, CONTROLLER_UID: uid, OLD_CONTROLLER_UID: uid, **labels}
+    own = {
+        JOB_NAME: name,
+        OLD_JOB_NAME: name,
+        CONTROLLER_UID: uid,
+        OLD_CONTROLLER_UID: uid,
+        **labels,
+    }
     spec["template"] = {**given, "metadata": {**metadata, "labels": own}}
     its_own = job["metadata"].get("labels")
     if its_own is None or its_own is metadata.get("labels"):
         job["metadata"]["labels"] = own  # a job without labels of its own shares its template's
     selector = spec.get("selector") or {}
-    spec["selector"] = {**selector, "matchLabels": {CONTROLLER_UID: uid, **(selector.get("matchLabels") or {})}}
+    spec["selector"] = {
+        **selector,
+        "matchLabels": {CONTROLLER_UID: uid, **(selector.get("matchLabels") or {})},
+    }
 
 
 def update_job(new: Obj, old: Obj, core: Core) -> None:
@@ -127,7 +143,11 @@ def _generated(job: Obj) -> Causes:
         elif own[key] != value:
             yield Cause.invalid(path, checks.in_order(own), f"must be '{value}'")
     if checks.matches(job["spec"]["selector"], expected) is False:
-        yield Cause.invalid("spec.selector", checks.printed(job["spec"]["selector"]), "`selector` not auto-generated")
+        yield Cause.invalid(
+            "spec.selector",
+            checks.printed(job["spec"]["selector"]),
+            "`selector` not auto-generated",
+        )
 
 
 def job_spec(path: str, spec: Obj) -> Causes:
@@ -145,10 +165,14 @@ def job_spec(path: str, spec: Obj) -> Causes:
         if mode == "Indexed":
             yield from success_policy(f"{path}.successPolicy", spec)
         else:
-            yield Cause.invalid(f"{path}.successPolicy", spec["successPolicy"], "requires indexed completion mode")
+            yield Cause.invalid(
+                f"{path}.successPolicy", spec["successPolicy"], "requires indexed completion mode"
+            )
     if "podReplacementPolicy" in spec:
         allowed = REPLACEMENTS[:1] if "podFailurePolicy" in spec else REPLACEMENTS
-        yield from checks.one_of(f"{path}.podReplacementPolicy", spec["podReplacementPolicy"], allowed)
+        yield from checks.one_of(
+            f"{path}.podReplacementPolicy", spec["podReplacementPolicy"], allowed
+        )
     yield from template(f"{path}.template", spec["template"])
     yield from _ends(f"{path}.template.spec.restartPolicy", spec)
 
@@ -166,24 +190,35 @@ def _modes(path: str, spec: Obj, mode: str) -> Causes:
 
 
 def _indexed(path: str, spec: Obj) -> Causes:
-    completions, parallelism, most = (spec.get(field) for field in ("completions", "parallelism", "maxFailedIndexes"))
+    completions, parallelism, most = (
+        spec.get(field) for field in ("completions", "parallelism", "maxFailedIndexes")
+    )
     if completions is None:
         yield Cause.required(f"{path}.completions", "when completion mode is Indexed")
     if (parallelism or 0) > MOST_INDEXES:
         why = f"must be less than or equal to {MOST_INDEXES} when completion mode is Indexed"
         yield Cause.invalid(f"{path}.parallelism", parallelism, why)
     if most is not None and completions is not None and most > completions:
-        yield Cause.invalid(f"{path}.maxFailedIndexes", most, "must be less than or equal to completions")
+        yield Cause.invalid(
+            f"{path}.maxFailedIndexes", most, "must be less than or equal to completions"
+        )
     if (most or 0) > MOST_INDEXES:
-        yield Cause.invalid(f"{path}.maxFailedIndexes", most, f"must be less than or equal to {MOST_INDEXES}")
+        yield Cause.invalid(
+            f"{path}.maxFailedIndexes", most, f"must be less than or equal to {MOST_INDEXES}"
+        )
     if (completions or 0) > MANY_COMPLETIONS and "backoffLimitPerIndex" in spec:
         if most is None:
             why = f"must be specified when completions is above {MANY_COMPLETIONS}"
             yield Cause.required(f"{path}.maxFailedIndexes", why)
-        limit = f"must be less than or equal to {MOST_AT_MANY} when completions are above {MANY_COMPLETIONS}"
+        limit = (
+            f"must be less than or equal to {MOST_AT_MANY} when completions are above "
+            f"{MANY_COMPLETIONS}"
+        )
         for field, value in (("parallelism", parallelism), ("maxFailedIndexes", most)):
             if (value or 0) > MOST_AT_MANY:
-                yield Cause.invalid(f"{path}.{field}", value, f"{limit} and used with backoff limit per index")
+                yield Cause.invalid(
+                    f"{path}.{field}", value, f"{limit} and used with backoff limit per index"
+                )
 
 
 def _ends(path: str, spec: Obj) -> Causes:
@@ -193,7 +228,9 @@ def _ends(path: str, spec: Obj) -> Causes:
     elif policy not in {"OnFailure", "Never"}:
         yield Cause.unsupported(path, policy, ("OnFailure", "Never"))
     elif policy != "Never" and "podFailurePolicy" in spec:
-        yield Cause.invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified')
+        yield Cause.invalid(
+            path, policy, 'only "Never" is supported when podFailurePolicy is specified'
+        )
 
 
 def domain_prefixed_path(path: str, value: str) -> Causes:
@@ -225,7 +262,9 @@ def _completions(spec: Obj, before: Obj) -> Causes:
     if spec.get("completionMode") != "Indexed":
         yield from checks.immutable("spec.completions", new, old)
     elif new is not None and new != old and new != spec.get("parallelism"):
-        yield Cause.invalid("spec.completions", new, "can only be modified in tandem with spec.parallelism")
+        yield Cause.invalid(
+            "spec.completions", new, "can only be modified in tandem with spec.parallelism"
+        )
 
 
 def _template_changes(spec: Obj, old: Obj) -> Causes:
@@ -239,7 +278,11 @@ def _template_changes(spec: Obj, old: Obj) -> Causes:
     placed = _placed_like(before, given)
     wanted = {
         **placed["spec"],
-        **{kind: _sized_like(placed["spec"], given["spec"], kind) for kind in _LISTS if kind in placed["spec"]},
+        **{
+            kind: _sized_like(placed["spec"], given["spec"], kind)
+            for kind in _LISTS
+            if kind in placed["spec"]
+        },
     }
     if given["spec"] != wanted:
         yield Cause.invalid("spec.template.spec", given["spec"], checks.IMMUTABLE)
@@ -251,9 +294,15 @@ _PLACING = ("nodeSelector", "tolerations", "schedulingGates")
 
 def _placed_like(before: Obj, given: Obj) -> Obj:
     """The old template with the new one's scheduling."""
-    spec = {name: value for name, value in before["spec"].items() if name not in {*_PLACING, "affinity"}}
+    spec = {
+        name: value for name, value in before["spec"].items() if name not in {*_PLACING, "affinity"}
+    }
     spec.update({name: given["spec"][name] for name in _PLACING if name in given["spec"]})
-    affinity = {name: value for name, value in before["spec"].get("affinity", {}).items() if name != "nodeAffinity"}
+    affinity = {
+        name: value
+        for name, value in before["spec"].get("affinity", {}).items()
+        if name != "nodeAffinity"
+    }
     if "nodeAffinity" in given["spec"].get("affinity", {}):
         affinity["nodeAffinity"] = given["spec"]["affinity"]["nodeAffinity"]
     if affinity or "affinity" in given["spec"]:
@@ -268,7 +317,10 @@ def _sized_like(before: Obj, given: Obj, kind: str) -> list[Obj]:
         return list(old)
     pairs = zip(old, new, strict=True)
     return [
-        {**one, "resources": other.get("resources", {})} if one.get("name") == other.get("name") else one for one, other in pairs
+        {**one, "resources": other.get("resources", {})}
+        if one.get("name") == other.get("name")
+        else one
+        for one, other in pairs
     ]
 
 
@@ -298,19 +350,30 @@ def zone_faults(zone: str) -> list[str]:
         return ["timeZone must be nil or non-empty string"]
     faults = [f"unknown time zone {zone}" for part in zone.split("/") if not _is_zone_part(part)]
     if zone.lower() == "local":
-        faults.append("timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones")
+        faults.append(
+            "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        )
     unknown = unknown_zone(zone)
     return [*faults, unknown] if unknown else faults
 
 
 def _is_zone_part(part: str) -> bool:
-    return part not in {".", ".."} and not part.startswith("-") and _ZONE_PART.fullmatch(part) is not None
+    return (
+        part not in {".", ".."}
+        and not part.startswith("-")
+        and _ZONE_PART.fullmatch(part) is not None
+    )
 
 
 # CronJobs: a schedule, and the template of a job.
 
 
-DEFAULTS = {"concurrencyPolicy": "Allow", "suspend": False, "successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1}
+DEFAULTS = {
+    "concurrencyPolicy": "Allow",
+    "suspend": False,
+    "successfulJobsHistoryLimit": 3,
+    "failedJobsHistoryLimit": 1,
+}
 CONCURRENCY = ("Allow", "Forbid", "Replace")
 LONGEST_NAME = 52  # a job's name has 11 characters more
 
@@ -335,14 +398,19 @@ def _drop(obj: Obj) -> None:
     given = dict(job["spec"]["template"])
     drop_disabled(given)
     if given["spec"] is not job["spec"]["template"]["spec"]:
-        obj["spec"] = {**obj["spec"], "jobTemplate": {**job, "spec": {**job["spec"], "template": given}}}
+        obj["spec"] = {
+            **obj["spec"],
+            "jobTemplate": {**job, "spec": {**job["spec"], "template": given}},
+        }
 
 
 def validate_cron_job(obj: Obj) -> Causes:
     yield from _spec(obj["spec"], None)
     name = obj["metadata"]["name"]
     if len(name) > LONGEST_NAME:
-        yield Cause.invalid("metadata.name", name, f"must be no more than {LONGEST_NAME} characters")
+        yield Cause.invalid(
+            "metadata.name", name, f"must be no more than {LONGEST_NAME} characters"
+        )
 
 
 def validate_cron_job_update(new: Obj, old: Obj) -> Causes:
@@ -359,14 +427,20 @@ def _spec(spec: Obj, before: Obj | None) -> Causes:
     if "timeZone" in spec and (before is None or before.get("timeZone") != spec["timeZone"]):
         for fault in zone_faults(spec["timeZone"]):
             yield Cause.invalid("spec.timeZone", spec["timeZone"], fault)
-    yield from checks.required_one_of("spec.concurrencyPolicy", spec.get("concurrencyPolicy"), CONCURRENCY)
+    yield from checks.required_one_of(
+        "spec.concurrencyPolicy", spec.get("concurrencyPolicy"), CONCURRENCY
+    )
     job = spec["jobTemplate"]["spec"]
     yield from job_spec("spec.jobTemplate.spec", job)
     if "selector" in job:
-        yield Cause.invalid("spec.jobTemplate.spec.selector", job["selector"], "`selector` will be auto-generated")
+        yield Cause.invalid(
+            "spec.jobTemplate.spec.selector", job["selector"], "`selector` will be auto-generated"
+        )
     if job.get("manualSelector"):
         yield Cause.unsupported("spec.jobTemplate.spec.manualSelector", True, ("nil", "false"))
-    yield from checks.none_negative("spec", spec, ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"))
+    yield from checks.none_negative(
+        "spec", spec, ("successfulJobsHistoryLimit", "failedJobsHistoryLimit")
+    )
 
 
 def _schedule(spec: Obj, before: Obj) -> Causes:

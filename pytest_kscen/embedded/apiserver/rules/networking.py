@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 GROUP = "networking.k8s.io"
 DIRECTIONS = {"ingress": "from", "egress": "to"}
 POLICY_TYPES = ("Ingress", "Egress")
@@ -69,16 +67,22 @@ def _policy_port(path: str, given: Obj) -> Causes:
     yield from checks.one_of(f"{path}.protocol", given.get("protocol", "TCP"), POLICY_PROTOCOLS)
     if port is None:
         if end is not None:
-            yield Cause.invalid(f"{path}.endPort", end, "may not be specified when `port` is not specified")
+            yield Cause.invalid(
+                f"{path}.endPort", end, "may not be specified when `port` is not specified"
+            )
     elif isinstance(port, str):
         if end is not None:
-            yield Cause.invalid(f"{path}.endPort", end, "may not be specified when `port` is non-numeric")
+            yield Cause.invalid(
+                f"{path}.endPort", end, "may not be specified when `port` is non-numeric"
+            )
         yield from checks.named(f"{path}.port", port, names.port_name)
     else:
         yield from checks.port_number(f"{path}.port", port)
         if end is not None:
             if end < port:
-                yield Cause.invalid(f"{path}.endPort", port, "must be greater than or equal to `port`")
+                yield Cause.invalid(
+                    f"{path}.endPort", port, "must be greater than or equal to `port`"
+                )
             yield from checks.port_number(f"{path}.endPort", end)
 
 
@@ -105,7 +109,9 @@ def _block(path: str, given: Obj, known: Sequence[str]) -> Causes:
     for place, exception in enumerate(given.get("except") or ()):
         here, part = f"{path}.except[{place}]", addresses.parse_block(exception)
         yield from addresses.block(here, exception, known)
-        if part is not None and not (part != whole and part.version == whole.version and part.subnet_of(whole)):  # type: ignore[arg-type]  # same version
+        if part is not None and not (
+            part != whole and part.version == whole.version and part.subnet_of(whole)  # type: ignore[arg-type]  # same version
+        ):
             yield Cause.invalid(here, exception, "must be a strict subset of `cidr`")
 
 
@@ -118,12 +124,18 @@ def update_policy(new: Obj, old: Obj) -> Causes:
             for peer in rule.get(peers) or ()
             if "ipBlock" in peer
         ]
-        yield from _policy(new["spec"], [text for one in blocks for text in (one.get("cidr", ""), *(one.get("except") or ()))])
+        yield from _policy(
+            new["spec"],
+            [text for one in blocks for text in (one.get("cidr", ""), *(one.get("except") or ()))],
+        )
 
 
 def address_name(name: str) -> tuple[str, ...]:
     """An IPAddress is called what it is."""
-    return tuple(cause.message.partition(": ")[2].partition(": ")[2] for cause in addresses.canonical_address("", name))
+    return tuple(
+        cause.message.partition(": ")[2].partition(": ")[2]
+        for cause in addresses.canonical_address("", name)
+    )
 
 
 def validate_address(obj: Obj) -> Causes:
@@ -134,7 +146,9 @@ def validate_address(obj: Obj) -> Causes:
     if parent.get("group"):
         yield from checks.named("spec.parentRef.group", parent["group"], names.dns1123_subdomain)
     for field in ("resource", "name"):
-        yield from checks.required_name(f"spec.parentRef.{field}", parent.get(field), names.path_segment)
+        yield from checks.required_name(
+            f"spec.parentRef.{field}", parent.get(field), names.path_segment
+        )
     if parent.get("namespace"):
         yield from checks.named("spec.parentRef.namespace", parent["namespace"], names.path_segment)
 
@@ -152,13 +166,18 @@ def validate_range(obj: Obj) -> Causes:
         yield Cause.required("spec.cidrs", "at least one CIDR required")
         return
     if len(blocks) > 2:  # noqa: PLR2004
-        yield Cause.invalid("spec.cidrs", internal(RANGES, obj["spec"]), "may only hold up to 2 values")
+        yield Cause.invalid(
+            "spec.cidrs", internal(RANGES, obj["spec"]), "may only hold up to 2 values"
+        )
         return
     for place, block in enumerate(blocks):
         yield from addresses.canonical_block(f"spec.cidrs[{place}]", block)
     families = [found.version for found in map(addresses.parse_block, blocks) if found]
     if len(families) == 2 and len(set(families)) == 1:  # noqa: PLR2004
-        why = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
+        why = (
+            "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and "
+            "2001:db8::/64"
+        )
         yield Cause.invalid("spec.cidrs", blocks, why)
 
 
@@ -215,7 +234,9 @@ def validate_ingress(obj: Obj) -> Causes:
     yield from _ingress(spec)
     old = (obj["metadata"].get("annotations") or {}).get(OLD_CLASS)
     if old is not None and "ingressClassName" in spec and old != spec["ingressClassName"]:
-        yield Cause.invalid(f"annotations.{OLD_CLASS}", old, "must match `ingressClassName` when both are specified")
+        yield Cause.invalid(
+            f"annotations.{OLD_CLASS}", old, "must match `ingressClassName` when both are specified"
+        )
 
 
 def update_ingress(new: Obj, old: Obj) -> Causes:
@@ -235,9 +256,13 @@ def _ingress(spec: Obj) -> Causes:
         for number, host in enumerate(tls.get("hosts") or ()):
             yield from _host(f"spec.tls[{place}].hosts[{number}]", host)
         if tls.get("secretName"):
-            yield from checks.named(f"spec.tls[{place}].secretName", tls["secretName"], names.dns1123_subdomain)
+            yield from checks.named(
+                f"spec.tls[{place}].secretName", tls["secretName"], names.dns1123_subdomain
+            )
     if "ingressClassName" in spec:
-        yield from checks.named("spec.ingressClassName", spec["ingressClassName"], names.dns1123_subdomain)
+        yield from checks.named(
+            "spec.ingressClassName", spec["ingressClassName"], names.dns1123_subdomain
+        )
 
 
 def _host(path: str, host: str) -> Causes:
@@ -284,22 +309,21 @@ def _backend(path: str, backend: Obj) -> Causes:
     elif "resource" in backend:
         yield from _reference(f"{path}.resource", backend["resource"])
     elif "service" in backend:
-        yield from _service(path, backend["service"])
+        service = backend["service"]
+        yield from checks.required_name(
+            f"{path}.service.name", service.get("name"), names.dns1123_label
+        )
+        name, number = (service.get("port", {}).get(field) for field in ("name", "number"))
+        if name and number:
+            yield Cause.invalid(path, "", "cannot set both port name & port number")
+        elif name:
+            yield from checks.named(f"{path}.service.port.name", name, names.port_name)
+        elif number:
+            yield from checks.port_number(f"{path}.service.port.number", number)
+        else:
+            yield Cause.required(path, "port name or number is required")
     else:
         yield Cause.invalid(path, "", "resource or service backend is required")
-
-
-def _service(path: str, service: Obj) -> Causes:
-    yield from checks.required_name(f"{path}.service.name", service.get("name"), names.dns1123_label)
-    name, number = (service.get("port", {}).get(field) for field in ("name", "number"))
-    if name and number:
-        yield Cause.invalid(path, "", "cannot set both port name & port number")
-    elif name:
-        yield from checks.named(f"{path}.service.port.name", name, names.port_name)
-    elif number:
-        yield from checks.port_number(f"{path}.service.port.number", number)
-    else:
-        yield Cause.required(path, "port name or number is required")
 
 
 def _reference(path: str, given: Obj) -> Causes:
@@ -312,7 +336,9 @@ def _reference(path: str, given: Obj) -> Causes:
 
 def ingress_status(new: Obj, old: Obj) -> Causes:
     status, before = (obj.get("status", {}).get("loadBalancer") or {} for obj in (new, old))
-    yield from balanced("status.loadBalancer.ingress", status.get("ingress") or (), before.get("ingress") or ())
+    yield from balanced(
+        "status.loadBalancer.ingress", status.get("ingress") or (), before.get("ingress") or ()
+    )
 
 
 def balanced(path: str, given: Sequence[Obj], before: Sequence[Obj]) -> Causes:
@@ -325,7 +351,9 @@ def balanced(path: str, given: Sequence[Obj], before: Sequence[Obj]) -> Causes:
         if host:
             yield from checks.named(f"{path}[{place}].hostname", host, names.dns1123_subdomain)
             if addresses.parse(host) is not None:
-                yield Cause.invalid(f"{path}[{place}].hostname", host, "must be a DNS name, not an IP address")
+                yield Cause.invalid(
+                    f"{path}[{place}].hostname", host, "must be a DNS name, not an IP address"
+                )
 
 
 def default_class(obj: Obj) -> None:
@@ -359,7 +387,9 @@ def _scope(path: str, given: Obj) -> Causes:
 
 
 def update_class(new: Obj, old: Obj) -> Causes:
-    yield from checks.immutable("spec.controller", new["spec"].get("controller", ""), old["spec"].get("controller", ""))
+    yield from checks.immutable(
+        "spec.controller", new["spec"].get("controller", ""), old["spec"].get("controller", "")
+    )
     yield from validate_class(new)
 
 

@@ -37,14 +37,18 @@ def validate_budget(obj: Obj) -> Causes:
     spec = obj.get("spec") or {}
     limits = [field for field in ("minAvailable", "maxUnavailable") if field in spec]
     if len(limits) > 1:
-        yield Cause.invalid("spec", internal(BUDGET, spec), "minAvailable and maxUnavailable cannot be both set")
+        yield Cause.invalid(
+            "spec", internal(BUDGET, spec), "minAvailable and maxUnavailable cannot be both set"
+        )
     for field in limits:
         yield from checks.int_or_percent(f"spec.{field}", spec[field])
         yield from checks.not_above_all(f"spec.{field}", spec[field])
     yield from checks.selector("spec.selector", spec.get("selector"))
     if "unhealthyPodEvictionPolicy" in spec:
         policies = ("AlwaysAllow", "IfHealthyBudget")
-        yield from checks.one_of("spec.unhealthyPodEvictionPolicy", spec["unhealthyPodEvictionPolicy"], policies)
+        yield from checks.one_of(
+            "spec.unhealthyPodEvictionPolicy", spec["unhealthyPodEvictionPolicy"], policies
+        )
 
 
 def update_budget(new: Obj, old: Obj) -> Causes:
@@ -65,28 +69,36 @@ def default_priority(obj: Obj) -> None:
 def validate_priority(obj: Obj) -> Causes:
     name, value = obj["metadata"]["name"], obj.get("value", 0)
     if name.startswith(SYSTEM):
-        if fault := _system_fault(name, value, is_default=bool(obj.get("globalDefault"))):
-            why = f"priority class names with '{SYSTEM}' prefix are reserved for system use only. error: {fault}"
+        is_default = bool(obj.get("globalDefault"))
+        known = SYSTEM_CLASSES.get(name)
+        if known is None:
+            fault: str = f"{name} is not a known system priority class"
+        elif value != known:
+            fault = f"value of {name} PriorityClass must be {known}"
+        else:
+            fault = f"globalDefault of {name} PriorityClass must be false" if is_default else ""
+        if fault:
+            why = (
+                f"priority class names with '{SYSTEM}' prefix are reserved for system use "
+                f"only. error: {fault}"
+            )
             yield Cause.forbidden("metadata.name", why)
     elif value > HIGHEST_OF_USERS:
-        yield Cause.forbidden("value", f"maximum allowed value of a user defined priority is {HIGHEST_OF_USERS}")
+        yield Cause.forbidden(
+            "value", f"maximum allowed value of a user defined priority is {HIGHEST_OF_USERS}"
+        )
     if "preemptionPolicy" in obj:
-        yield from checks.required_one_of("preemptionPolicy", obj["preemptionPolicy"], PREEMPTION_POLICIES)
-
-
-def _system_fault(name: str, value: int, *, is_default: bool) -> str:
-    known = SYSTEM_CLASSES.get(name)
-    if known is None:
-        return f"{name} is not a known system priority class"
-    if value != known:
-        return f"value of {name} PriorityClass must be {known}"
-    return f"globalDefault of {name} PriorityClass must be false" if is_default else ""
+        yield from checks.required_one_of(
+            "preemptionPolicy", obj["preemptionPolicy"], PREEMPTION_POLICIES
+        )
 
 
 def update_priority(new: Obj, old: Obj) -> Causes:
     if new.get("value", 0) != old.get("value", 0):
         yield Cause.forbidden("value", "may not be changed in an update.")
-    yield from checks.immutable("preemptionPolicy", new.get("preemptionPolicy"), old.get("preemptionPolicy"))
+    yield from checks.immutable(
+        "preemptionPolicy", new.get("preemptionPolicy"), old.get("preemptionPolicy")
+    )
 
 
 def default_runtime(obj: Obj) -> None:
@@ -103,10 +115,14 @@ def validate_runtime(obj: Obj) -> Causes:
     yield from checks.labels("scheduling.nodeSelector", scheduling.get("nodeSelector"))
     given = scheduling.get("tolerations") or ()
     yield from tolerations("scheduling.tolerations", given)
-    keys = [{name: value for name, value in one.items() if name != "tolerationSeconds"} for one in given]
+    keys = [
+        {name: value for name, value in one.items() if name != "tolerationSeconds"} for one in given
+    ]
     for place, key in enumerate(keys):
         if key in keys[:place]:
-            yield Cause.duplicate(f"scheduling.tolerations[{place}]", internal(TOLERATION, given[place]))
+            yield Cause.duplicate(
+                f"scheduling.tolerations[{place}]", internal(TOLERATION, given[place])
+            )
 
 
 def update_runtime(new: Obj, old: Obj) -> Causes:
@@ -135,7 +151,9 @@ def validate_lease(obj: Obj) -> Causes:
     if seconds is not None and seconds <= 0:
         yield Cause.invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0")
     if transitions is not None and transitions < 0:
-        yield Cause.invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0")
+        yield Cause.invalid(
+            "spec.leaseTransitions", transitions, "must be greater than or equal to 0"
+        )
 
 
 def update_lease_causes(new: Obj, _old: Obj) -> Causes:
@@ -145,7 +163,9 @@ def update_lease_causes(new: Obj, _old: Obj) -> Causes:
 RULES = {
     ("policy", "poddisruptionbudgets"): Rules(
         metadata_last=True,
-        prepare_create=fresh_status(currentHealthy=0, desiredHealthy=0, disruptionsAllowed=0, expectedPods=0),
+        prepare_create=fresh_status(
+            currentHealthy=0, desiredHealthy=0, disruptionsAllowed=0, expectedPods=0
+        ),
         prepare_update=keep_status,
         validate=validate_budget,
         validate_update=update_budget,

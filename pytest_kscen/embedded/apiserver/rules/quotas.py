@@ -28,17 +28,32 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 NOT_FOR_QUOTA = frozenset({"storage"})
-POD_SCOPES = ("Terminating", "NotTerminating", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity")
+POD_SCOPES = (
+    "Terminating",
+    "NotTerminating",
+    "NotBestEffort",
+    "PriorityClass",
+    "CrossNamespacePodAffinity",
+)
 SCOPES = frozenset({*POD_SCOPES, "BestEffort", "VolumeAttributesClass"})
-POD_RESOURCES = frozenset({"pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"})
+POD_RESOURCES = frozenset(
+    {"pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"}
+)
 CLAIM_RESOURCES = frozenset({"persistentvolumeclaims", "requests.storage"})
-OPPOSITES = (frozenset({"BestEffort", "NotBestEffort"}), frozenset({"Terminating", "NotTerminating"}))
-EXISTS_ONLY = frozenset({"BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity"})
+OPPOSITES = (
+    frozenset({"BestEffort", "NotBestEffort"}),
+    frozenset({"Terminating", "NotTerminating"}),
+)
+EXISTS_ONLY = frozenset(
+    {"BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity"}
+)
 LIMIT_TYPES = frozenset({"Pod", "Container", "PersistentVolumeClaim"})
 AMOUNTS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 _EXISTS = (
-    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
-    "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
+    "ResourceQuotaScopeNotTerminating, "
+    "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
+    "ResourceQuotaScopeCrossNamespacePodAffinity"
 )
 
 
@@ -51,7 +66,9 @@ def default_quota(obj: Obj) -> None:
 
 def _quota_name(path: str, name: str) -> Causes:
     yield from resource_name(path, name)
-    known = name in STANDARD - NOT_FOR_QUOTA or name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}"))
+    known = name in STANDARD - NOT_FOR_QUOTA or name.startswith(
+        (HUGE_PAGES, f"requests.{HUGE_PAGES}")
+    )
     if "/" not in name and not known:
         yield Cause.invalid(path, name, "must be a standard resource for quota")
 
@@ -80,7 +97,9 @@ def validate_quota(obj: Obj) -> Causes:
 
 def _fits(scope: str, name: str) -> bool:
     """Whether a scope means something for a resource."""
-    if name not in STANDARD - NOT_FOR_QUOTA and not name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}")):
+    if name not in STANDARD - NOT_FOR_QUOTA and not name.startswith(
+        (HUGE_PAGES, f"requests.{HUGE_PAGES}")
+    ):
         return True
     if scope in POD_SCOPES:
         return name in POD_RESOURCES
@@ -98,7 +117,11 @@ def _conflicts(path: str, scopes: list[str], shown: Any) -> Causes:
 def _scope_selector(path: str, spec: Obj, hard: Obj) -> Causes:
     selector, seen = spec["scopeSelector"], []
     for part in selector.get("matchExpressions") or ():
-        scope, operator, values = part.get("scopeName", ""), part.get("operator", ""), part.get("values") or []
+        scope, operator, values = (
+            part.get("scopeName", ""),
+            part.get("operator", ""),
+            part.get("values") or [],
+        )
         seen.append(scope)
         if scope not in SCOPES:
             yield Cause.invalid(f"{path}.scopeName", scope, "unsupported scope")
@@ -109,11 +132,17 @@ def _scope_selector(path: str, spec: Obj, hard: Obj) -> Causes:
             yield Cause.invalid(f"{path}.operator", operator, _EXISTS)
         if operator in {"In", "NotIn"}:
             if not values:
-                why = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+                why = (
+                    "must be at least one value when `operator` is 'In' or 'NotIn' for scope "
+                    "selector"
+                )
                 yield Cause.required(f"{path}.values", why)
         elif operator in {"Exists", "DoesNotExist"}:
             if values:
-                why = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+                why = (
+                    "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope "
+                    "selector"
+                )
                 yield Cause.invalid(f"{path}.values", values, why)
         else:
             yield Cause.invalid(f"{path}.operator", operator, "not a valid selector operator")
@@ -167,7 +196,38 @@ def validate_limits(obj: Obj) -> Causes:
         yield from _limit_names(path, limit)
         present = [limit.get(field) or {} for field in AMOUNTS]
         for name in dict.fromkeys(name for listed in present for name in listed):
-            yield from _one_limit(path, name, {field: (limit.get(field) or {}).get(name) for field in AMOUNTS}, kind)
+            # The amounts of one resource lie in order: least, request, default, most.
+            given: dict[str, str | None] = {
+                field: (limit.get(field) or {}).get(name) for field in AMOUNTS
+            }
+            if kind == "Pod":
+                given = {**given, "default": None, "defaultRequest": None}
+            for field, shown, low, low_words, high, high_words in ORDER:
+                lower, higher = given[low], given[high]
+                if (
+                    lower is not None
+                    and higher is not None
+                    and quantities.compare(lower, higher) > 0
+                ):
+                    why = f"{low_words} value {lower} is greater than {high_words} value {higher}"
+                    yield Cause.invalid(f"{path}.{field}[{name}]", given[shown], why)
+            ratio = given["maxLimitRequestRatio"]
+            if ratio is not None:
+                yield from _ratio(
+                    f"{path}.maxLimitRequestRatio[{name}]", ratio, given["min"], given["max"]
+                )
+            default, request = given["default"], given["defaultRequest"]
+            if (
+                default is not None
+                and request is not None
+                and not is_overcommitted(name)
+                and quantities.compare(default, request)
+            ):
+                why = (
+                    f"default value {default} must equal to defaultRequest value {request} in "
+                    f"{name}"
+                )
+                yield Cause.invalid(f"{path}.defaultRequest[{name}]", request, why)
 
 
 def _limit_type(path: str, kind: str) -> Causes:
@@ -183,8 +243,14 @@ def _limit_names(path: str, limit: Obj) -> Causes:
     for field in AMOUNTS:
         if kind == "Pod" and field in {"default", "defaultRequest"}:
             if limit.get(field):
-                yield Cause.forbidden(f"{path}.{field}", "may not be specified when `type` is 'Pod'")
-        elif field == "maxLimitRequestRatio" and kind == "PersistentVolumeClaim" and not _has_storage(limit):
+                yield Cause.forbidden(
+                    f"{path}.{field}", "may not be specified when `type` is 'Pod'"
+                )
+        elif (
+            field == "maxLimitRequestRatio"
+            and kind == "PersistentVolumeClaim"
+            and not _has_storage(limit)
+        ):
             why = "either minimum or maximum storage value is required, but neither was provided"
             yield Cause.required(f"{path}.limits", why)
             yield from _named_amounts(f"{path}.{field}", limit.get(field), check)
@@ -201,24 +267,6 @@ def _named_amounts(path: str, listed: Obj | None, check: Any) -> Causes:
         yield from check(f"{path}[{name}]", name)
 
 
-def _one_limit(path: str, name: str, given: dict[str, str | None], kind: str) -> Causes:
-    """The amounts of one resource lie in order: least, request, default, most."""
-    if kind == "Pod":
-        given = {**given, "default": None, "defaultRequest": None}
-    for field, shown, low, low_words, high, high_words in ORDER:
-        lower, higher = given[low], given[high]
-        if lower is not None and higher is not None and quantities.compare(lower, higher) > 0:
-            why = f"{low_words} value {lower} is greater than {high_words} value {higher}"
-            yield Cause.invalid(f"{path}.{field}[{name}]", given[shown], why)
-    ratio = given["maxLimitRequestRatio"]
-    if ratio is not None:
-        yield from _ratio(f"{path}.maxLimitRequestRatio[{name}]", ratio, given["min"], given["max"])
-    default, request = given["default"], given["defaultRequest"]
-    if default is not None and request is not None and not is_overcommitted(name) and quantities.compare(default, request):
-        why = f"default value {default} must equal to defaultRequest value {request} in {name}"
-        yield Cause.invalid(f"{path}.defaultRequest[{name}]", request, why)
-
-
 def _ratio(path: str, ratio: str, least: str | None, most: str | None) -> Causes:
     if quantities.compare(ratio, "1") < 0:
         yield Cause.invalid(path, ratio, f"ratio {ratio} is less than 1")
@@ -232,7 +280,14 @@ ORDER = (  # where it is told, what is shown, and which amount must not lie abov
     ("min", "min", "min", "min", "max", "max"),
     ("defaultRequest", "defaultRequest", "min", "min", "defaultRequest", "default request"),
     ("defaultRequest", "defaultRequest", "defaultRequest", "default request", "max", "max"),
-    ("defaultRequest", "defaultRequest", "defaultRequest", "default request", "default", "default limit"),
+    (
+        "defaultRequest",
+        "defaultRequest",
+        "defaultRequest",
+        "default request",
+        "default",
+        "default limit",
+    ),
     ("default", "min", "min", "min", "default", "default"),
     ("default", "max", "default", "default", "max", "max"),
 )

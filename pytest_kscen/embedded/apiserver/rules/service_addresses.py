@@ -1,8 +1,8 @@
-"""Cluster IPs and node ports: given out by chance among those that no service has, and kept over updates.
+"""Cluster IPs and node ports: given out by chance among those that no service has, and kept over
+updates.
 
-The cluster has one family of addresses. What is taken is read from the services that there are, so a refused or a dry
-run takes nothing.
-"""
+The cluster has one family of addresses. What is taken is read from the services that there are, so
+a refused or a dry run takes nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ FIRST_PORT, LAST_PORT = 30000, 32767
 STATIC_ADDRESSES, STATIC_PORTS = 16, 86  # at the low end, left to those who ask for one by number
 FAMILIES = ("IPv4", "IPv6")
 FAMILY_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
-_OUT_OF_PORTS = f"provided port is not in the valid range. The range of valid ports is {FIRST_PORT}-{LAST_PORT}"
+_OUT_OF_PORTS = (
+    f"provided port is not in the valid range. The range of valid ports is {FIRST_PORT}-{LAST_PORT}"
+)
 
 
 def is_headless(spec: Obj) -> bool:
@@ -59,19 +61,11 @@ def allocate(obj: Obj, core: Core) -> None:
 
 
 def reallocate(new: Obj, old: Obj, core: Core) -> None:
-    """An update keeps what it does not mention, gives back what its type has no use for, and gets what it needs."""
+    """An update keeps what it does not mention, gives back what its type has no use for, and
+    gets what it needs.
+    """
     spec, before = new["spec"], old["spec"]
-    _keep_addresses(spec, before)
-    _keep_ports(spec, before)
-    _settle_families(new, before)
-    if before.get("type") == "ExternalName" and spec.get("type") != "ExternalName":
-        _cluster_ip(new, core)
-    _node_ports(new, before, core)
-    _give_back(spec, before)
-
-
-def _keep_addresses(spec: Obj, before: Obj) -> None:
-    """Who writes only one of the two fields means both."""
+    # Who writes only one of the two fields means both.
     if "ExternalName" not in {spec.get("type"), before.get("type")}:
         for field in ("clusterIP", "clusterIPs"):
             if not spec.get(field) and before.get(field):
@@ -85,6 +79,12 @@ def _keep_addresses(spec: Obj, before: Obj) -> None:
             spec["clusterIPs"] = [single]
         else:
             spec.pop("clusterIPs", None)
+    _keep_ports(spec, before)
+    _settle_families(new, before)
+    if before.get("type") == "ExternalName" and spec.get("type") != "ExternalName":
+        _cluster_ip(new, core)
+    _node_ports(new, before, core)
+    _give_back(spec, before)
 
 
 def _keep_ports(spec: Obj, before: Obj) -> None:
@@ -104,18 +104,27 @@ def _settle_families(obj: Obj, before: Obj) -> None:
     if spec.get("type") == "ExternalName":
         return
     selectorless = spec.get("clusterIP") == "None" and not spec.get("selector")
-    default = before.get("ipFamilyPolicy") or ("RequireDualStack" if selectorless else "SingleStack")
+    default = before.get("ipFamilyPolicy") or (
+        "RequireDualStack" if selectorless else "SingleStack"
+    )
     policy = spec.setdefault("ipFamilyPolicy", default)
     _refuse(obj, address_fields(spec, before))
     if policy == "SingleStack":
-        _drop_second(spec, before)
+        # Going back to one family is enough said: the second address goes, unless it was
+        # changed at the same time.
+        for field in ("clusterIPs", "ipFamilies"):
+            if len(spec.get(field) or ()) > 1 and spec[field] == before.get(field):
+                spec[field] = spec[field][:1]
     _refuse(obj, _policy_fits(spec, before, policy))
     if not is_headless(spec) and spec.get("clusterIPs") and not spec.get("ipFamilies"):
         spec["ipFamilies"] = [addresses.family(ip) for ip in spec["clusterIPs"]]
     if selectorless:
         families = spec.get("ipFamilies") or ["IPv4"]
         both = len(families) == 1 and policy != "SingleStack"
-        spec["ipFamilies"] = [*families, *(other for other in FAMILIES if both and other not in families)]
+        spec["ipFamilies"] = [
+            *families,
+            *(other for other in FAMILIES if both and other not in families),
+        ]
         return
     _refuse(obj, _served(spec, policy))
     if not spec.get("ipFamilies"):
@@ -128,33 +137,41 @@ def _refuse(obj: Obj, causes: Causes) -> None:
         raise invalid(SERVICES, obj["metadata"]["name"], listed)
 
 
-def _drop_second(spec: Obj, before: Obj) -> None:
-    """Going back to one family is enough said: the second address goes, unless it was changed at the same time."""
-    for field in ("clusterIPs", "ipFamilies"):
-        if len(spec.get(field) or ()) > 1 and spec[field] == before.get(field):
-            spec[field] = spec[field][:1]
-
-
 def _policy_fits(spec: Obj, before: Obj, policy: str) -> Causes:
     many = "must be 'RequireDualStack' or 'PreferDualStack' when multiple"
-    for field, one, all_ in (("clusterIPs", "cluster IP", "cluster IPs"), ("ipFamilies", "IP family", "IP families")):
+    for field, one, all_ in (
+        ("clusterIPs", "cluster IP", "cluster IPs"),
+        ("ipFamilies", "IP family", "IP families"),
+    ):
         count = len(spec.get(field) or ())
         if policy == "SingleStack" and count == len(FAMILIES):
             yield Cause.invalid("spec.ipFamilyPolicy", policy, f"{many} {all_} are specified")
         elif policy != "SingleStack" and 0 < count < len(before.get(field) or ()):
-            yield Cause.invalid("spec.ipFamilyPolicy", policy, f"must be 'SingleStack' to release the secondary {one}")
+            yield Cause.invalid(
+                "spec.ipFamilyPolicy",
+                policy,
+                f"must be 'SingleStack' to release the secondary {one}",
+            )
     families = spec.get("ipFamilies") or ()
     for place, ip in enumerate(spec.get("clusterIPs") or ()):
         if ip != "None" and place >= len(families) and addresses.is_ipv6(ip):
-            yield Cause.invalid(f"spec.clusterIPs[{place}]", spec["clusterIPs"], "IPv6 is not configured on this cluster")
+            yield Cause.invalid(
+                f"spec.clusterIPs[{place}]",
+                spec["clusterIPs"],
+                "IPv6 is not configured on this cluster",
+            )
 
 
 def _served(spec: Obj, policy: str) -> Causes:
     if policy == "RequireDualStack":
-        yield Cause.invalid("spec.ipFamilyPolicy", policy, "this cluster is not configured for dual-stack services")
+        yield Cause.invalid(
+            "spec.ipFamilyPolicy", policy, "this cluster is not configured for dual-stack services"
+        )
     for place, family in enumerate(spec.get("ipFamilies") or ()):
         if family != "IPv4":
-            yield Cause.invalid(f"spec.ipFamilies[{place}]", family, "not configured on this cluster")
+            yield Cause.invalid(
+                f"spec.ipFamilies[{place}]", family, "not configured on this cluster"
+            )
 
 
 def address_fields(spec: Obj, before: Obj) -> Causes:
@@ -167,7 +184,9 @@ def address_fields(spec: Obj, before: Obj) -> Causes:
     elif single and several[0] != single:
         yield Cause.invalid("spec.clusterIPs", several, "first value must match `clusterIP`")
     elif several and not single:
-        yield Cause.invalid("spec.clusterIPs", several, "must be empty when `clusterIP` is not specified")
+        yield Cause.invalid(
+            "spec.clusterIPs", several, "must be empty when `clusterIP` is not specified"
+        )
     families = spec.get("ipFamilies") or []
     for place, family in enumerate(families):
         if family not in FAMILIES:
@@ -183,16 +202,24 @@ def _cluster_ips(several: list[str], families: list[str], known: list[str]) -> C
     wrong = []
     if several[:1] == ["None"]:
         if len(several) > 1:
-            wrong.append(Cause.invalid("spec.clusterIPs", several, "'None' must be the first and only value"))
+            wrong.append(
+                Cause.invalid("spec.clusterIPs", several, "'None' must be the first and only value")
+            )
         several = several[1:]
-    wrong += [cause for place, ip in enumerate(several) for cause in addresses.address(f"spec.clusterIPs[{place}]", ip, known)]
+    wrong += [
+        cause
+        for place, ip in enumerate(several)
+        for cause in addresses.address(f"spec.clusterIPs[{place}]", ip, known)
+    ]
     yield from wrong
     if len(several) > len(FAMILIES):
         yield Cause.invalid("spec.clusterIPs", several, "may only hold up to 2 values")
     if wrong:
         return
     if len(several) > 1 and len({addresses.family(ip) for ip in several}) != len(FAMILIES):
-        yield Cause.invalid("spec.clusterIPs", several, "may specify no more than one IP for each IP family")
+        yield Cause.invalid(
+            "spec.clusterIPs", several, "may specify no more than one IP for each IP family"
+        )
     for place, (ip, family) in enumerate(zip(several, families, strict=False)):
         if addresses.family(ip) != family:
             why = f"expected an {family} value as indicated by `ipFamilies[{place}]`"
@@ -213,25 +240,28 @@ def _cluster_ip(obj: Obj, core: Core) -> None:
     taken = {ip for other in _services(core, obj) for ip in other.get("clusterIPs") or ()}
     if spec.get("clusterIPs"):
         ip = spec["clusterIPs"][0]
-        if fault := _address_fault(ip, taken):
+        found = addresses.parse(ip)
+        edges = {CLUSTER_RANGE.network_address, CLUSTER_RANGE.broadcast_address}
+        if found not in CLUSTER_RANGE or found in edges:
+            fault: str = (
+                f"the provided IP ({ip}) is not in the valid range. The range of valid IPs is "
+                f"{CLUSTER_RANGE}"
+            )
+        else:
+            fault = "provided IP is already allocated" if ip in taken else ""
+        if fault:
             why = f"failed to allocate IP {ip}: {fault}"
             _refuse(obj, iter([Cause.invalid("spec.clusterIPs", spec["clusterIPs"], why)]))
         return
     hosts = [str(host) for host in CLUSTER_RANGE.hosts()]
-    free = [ip for ip in hosts[STATIC_ADDRESSES:] if ip not in taken] or [ip for ip in hosts if ip not in taken]
+    free = [ip for ip in hosts[STATIC_ADDRESSES:] if ip not in taken] or [
+        ip for ip in hosts if ip not in taken
+    ]
     if not free:
         name = obj["metadata"]["name"]
         raise internal(f'failed to allocate a serviceIP for Service "{name}": range is full')
     spec["clusterIP"] = core.chance.stream("services/addresses").choice(free)
     spec["clusterIPs"] = [spec["clusterIP"]]
-
-
-def _address_fault(ip: str, taken: set[str]) -> str:
-    found = addresses.parse(ip)
-    edges = {CLUSTER_RANGE.network_address, CLUSTER_RANGE.broadcast_address}
-    if found not in CLUSTER_RANGE or found in edges:
-        return f"the provided IP ({ip}) is not in the valid range. The range of valid IPs is {CLUSTER_RANGE}"
-    return "provided IP is already allocated" if ip in taken else ""
 
 
 def _node_ports(obj: Obj, before: Obj, core: Core) -> None:
@@ -240,15 +270,27 @@ def _node_ports(obj: Obj, before: Obj, core: Core) -> None:
         return
     own = {port.get("nodePort") for port in before.get("ports") or ()} - {None}
     taken = {number for other in _services(core, obj) for number in _numbers(other)} | own
-    given = {port["port"]: port["nodePort"] for port in reversed(spec.get("ports") or ()) if port.get("nodePort")}
+    given = {
+        port["port"]: port["nodePort"]
+        for port in reversed(spec.get("ports") or ())
+        if port.get("nodePort")
+    }
     mine: dict[int, int] = {}
     for place, port in enumerate(spec.get("ports") or ()):
-        wanted = port.get("nodePort") or mine.get(port["port"]) or (given.get(port["port"]) if not before else None)
+        wanted = (
+            port.get("nodePort")
+            or mine.get(port["port"])
+            or (given.get(port["port"]) if not before else None)
+        )
         if wanted is None and not _needs_node_ports(spec):
             continue
         if wanted is None:
             wanted = _free_port(core, taken)
-        elif wanted not in own and mine.get(port["port"]) != wanted and (fault := _port_fault(wanted, taken)):
+        elif (
+            wanted not in own
+            and mine.get(port["port"]) != wanted
+            and (fault := _port_fault(wanted, taken))
+        ):
             _refuse(obj, iter([Cause.invalid(f"spec.ports[{place}].nodePort", wanted, fault)]))
         port["nodePort"] = wanted
         mine.setdefault(port["port"], wanted)
@@ -289,25 +331,39 @@ def _free_port(core: Core, taken: set[int]) -> int:
     upper = (FIRST_PORT + STATIC_PORTS + (first + step) % count for step in range(count))
     found = next((number for number in upper if number not in taken), None)
     if found is None:
-        found = next((number for number in range(FIRST_PORT, FIRST_PORT + STATIC_PORTS) if number not in taken), None)
+        found = next(
+            (
+                number
+                for number in range(FIRST_PORT, FIRST_PORT + STATIC_PORTS)
+                if number not in taken
+            ),
+            None,
+        )
     if found is None:
         raise internal("failed to allocate a nodePort: range is full")
     return found
 
 
 def _give_back(spec: Obj, before: Obj) -> None:
-    """What the old type had and the new one has no use for, unless the writer changed it on purpose."""
+    """What the old type had and the new one has no use for, unless the writer changed it on
+    purpose.
+    """
     if before.get("type") != "ExternalName" and spec.get("type") == "ExternalName":
         for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
             if spec.get(field) == before.get(field):
                 spec.pop(field, None)
-    if before.get("type") in {"NodePort", "LoadBalancer"} and spec.get("type") not in {"NodePort", "LoadBalancer"}:
+    if before.get("type") in {"NodePort", "LoadBalancer"} and spec.get("type") not in {
+        "NodePort",
+        "LoadBalancer",
+    }:
         numbers = {port.get("nodePort") for port in before.get("ports") or ()}
         if all(port.get("nodePort") in {*numbers, None} for port in spec.get("ports") or ()):
             for port in spec.get("ports") or ():
                 port.pop("nodePort", None)
     gone = [("healthCheckNodePort", needs_health_check), ("externalTrafficPolicy", is_external)]
-    gone += [(field, _is_balanced) for field in ("allocateLoadBalancerNodePorts", "loadBalancerClass")]
+    gone += [
+        (field, _is_balanced) for field in ("allocateLoadBalancerNodePorts", "loadBalancerClass")
+    ]
     for field, needs in gone:
         if needs(before) and not needs(spec) and spec.get(field) == before.get(field):
             spec.pop(field, None)

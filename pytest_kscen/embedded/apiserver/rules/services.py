@@ -1,4 +1,7 @@
-"""Services: a stable address in front of pods. The addresses themselves are given out in service_addresses."""
+"""Services: a stable address in front of pods.
+
+The addresses themselves are given out in service_addresses.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ AFFINITIES = ("ClientIP", "None")
 POLICIES = ("Cluster", "Local")
 DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 LONGEST_AFFINITY, DEFAULT_AFFINITY = 86400, 10800
-TOPOLOGY_MODE, OLD_TOPOLOGY_MODE = "service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints"
+TOPOLOGY_MODE, OLD_TOPOLOGY_MODE = (
+    "service.kubernetes.io/topology-mode",
+    "service.kubernetes.io/topology-aware-hints",
+)
 SOURCE_RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
 _BALANCERS_ONLY = "may only be used when `type` is 'LoadBalancer'"
 _HEALTH = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
@@ -63,7 +69,9 @@ def default(obj: Obj) -> None:
 
 
 def _timeout(spec: Obj) -> Any:
-    return spec.get("sessionAffinityConfig", {}).get("clientIP", {}).get("timeoutSeconds") is not None
+    return (
+        spec.get("sessionAffinityConfig", {}).get("clientIP", {}).get("timeoutSeconds") is not None
+    )
 
 
 def create(obj: Obj, core: Core) -> None:
@@ -84,7 +92,10 @@ def update(new: Obj, old: Obj, core: Core) -> None:
 
 def _own(spec: Obj) -> Obj:
     """A spec whose ports may be written to."""
-    return {**spec, **({"ports": [dict(port) for port in spec["ports"]]} if spec.get("ports") else {})}
+    return {
+        **spec,
+        **({"ports": [dict(port) for port in spec["ports"]]} if spec.get("ports") else {}),
+    }
 
 
 def validate(obj: Obj) -> Causes:
@@ -92,37 +103,47 @@ def validate(obj: Obj) -> Causes:
 
 
 def _service(obj: Obj, old: Obj) -> Causes:
-    spec, before, notes = obj["spec"], old.get("spec") or {}, obj["metadata"].get("annotations") or {}
-    if TOPOLOGY_MODE in notes and OLD_TOPOLOGY_MODE in notes and notes[TOPOLOGY_MODE] != notes[OLD_TOPOLOGY_MODE]:
+    spec, before, notes = (
+        obj["spec"],
+        old.get("spec") or {},
+        obj["metadata"].get("annotations") or {},
+    )
+    if (
+        TOPOLOGY_MODE in notes
+        and OLD_TOPOLOGY_MODE in notes
+        and notes[TOPOLOGY_MODE] != notes[OLD_TOPOLOGY_MODE]
+    ):
         why = f"must match annotations[{OLD_TOPOLOGY_MODE}] when both are specified"
         yield Cause.invalid(f"metadata.annotations[{TOPOLOGY_MODE}]", notes[TOPOLOGY_MODE], why)
-    yield from _by_type(spec)
-    yield from _ports(spec)
-    yield from checks.labels("spec.selector", spec.get("selector"))
-    yield from _affinity(spec)
-    yield from address_fields(spec, before)
-    for place, ip in enumerate(spec.get("externalIPs") or ()):
-        wrong = list(addresses.address(f"spec.externalIPs[{place}]", ip, before.get("externalIPs") or ()))
-        yield from wrong or addresses.reachable(f"spec.externalIPs[{place}]", ip)
-    yield from checks.required_one_of("spec.type", spec.get("type"), TYPES)
-    yield from _node_ports(spec)
-    yield from _source_ranges(spec, notes, before, (old.get("metadata") or {}).get("annotations") or {})
-    yield from _balancing(spec)
-    yield from _traffic(spec)
-
-
-def _by_type(spec: Obj) -> Causes:
     kind = spec.get("type")
     if not spec.get("ports") and not is_headless(spec) and kind != "ExternalName":
         yield Cause.required("spec.ports")
     if kind in {"LoadBalancer", "NodePort"} and is_headless(spec):
-        yield Cause.invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services")
+        yield Cause.invalid(
+            "spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services"
+        )
     elif kind == "ExternalName":
         for field in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
             if spec.get(field):
                 yield Cause.forbidden(f"spec.{field}", "may not be set for ExternalName services")
         name = spec.get("externalName", "").removesuffix(".")
         yield from checks.required_name("spec.externalName", name, names.dns1123_subdomain)
+    yield from _ports(spec)
+    yield from checks.labels("spec.selector", spec.get("selector"))
+    yield from _affinity(spec)
+    yield from address_fields(spec, before)
+    for place, ip in enumerate(spec.get("externalIPs") or ()):
+        wrong = list(
+            addresses.address(f"spec.externalIPs[{place}]", ip, before.get("externalIPs") or ())
+        )
+        yield from wrong or addresses.reachable(f"spec.externalIPs[{place}]", ip)
+    yield from checks.required_one_of("spec.type", spec.get("type"), TYPES)
+    yield from _node_ports(spec)
+    yield from _source_ranges(
+        spec, notes, before, (old.get("metadata") or {}).get("annotations") or {}
+    )
+    yield from _balancing(spec)
+    yield from _traffic(spec)
 
 
 def _ports(spec: Obj) -> Causes:
@@ -136,7 +157,9 @@ def _ports(spec: Obj) -> Causes:
             yield Cause.duplicate(f"{path}.name", name)
         seen.add(name)
         yield from checks.port_number(f"{path}.port", port.get("port", 0))
-        yield from checks.required_one_of(f"{path}.protocol", port.get("protocol"), checks.PROTOCOLS)
+        yield from checks.required_one_of(
+            f"{path}.protocol", port.get("protocol"), checks.PROTOCOLS
+        )
         yield from checks.port(f"{path}.targetPort", port.get("targetPort", 0))
         if "appProtocol" in port:
             yield from checks.named(f"{path}.appProtocol", port["appProtocol"], names.label_key)
@@ -159,7 +182,9 @@ def _node_ports(spec: Obj) -> Causes:
     seen: set[tuple[str, int]] = set()
     for place, port in enumerate(spec.get("ports") or ()):
         if spec.get("type") == "ClusterIP" and "nodePort" in port:
-            yield Cause.forbidden(f"spec.ports[{place}].nodePort", "may not be used when `type` is 'ClusterIP'")
+            yield Cause.forbidden(
+                f"spec.ports[{place}].nodePort", "may not be used when `type` is 'ClusterIP'"
+            )
     for place, port in enumerate(spec.get("ports") or ()):
         key = port.get("protocol", ""), port.get("nodePort", 0)
         if key[1] and key in taken:
@@ -168,7 +193,14 @@ def _node_ports(spec: Obj) -> Causes:
     for place, port in enumerate(spec.get("ports") or ()):
         key = port.get("protocol", ""), port.get("port", 0)
         if key in seen:
-            bare = {"Name": "", "Protocol": key[0], "AppProtocol": None, "Port": key[1], "TargetPort": 0, "NodePort": 0}
+            bare = {
+                "Name": "",
+                "Protocol": key[0],
+                "AppProtocol": None,
+                "Port": key[1],
+                "TargetPort": 0,
+                "NodePort": 0,
+            }
             yield Cause.duplicate(f"spec.ports[{place}]", bare)
         seen.add(key)
 
@@ -182,7 +214,11 @@ def _source_ranges(spec: Obj, notes: Obj, before: Obj, old_notes: Obj) -> Causes
         known = [text.strip() for text in before.get("loadBalancerSourceRanges") or ()]
         for place, text in enumerate(ranges):
             yield from addresses.block(f"{path}[{place}]", text.strip(), known)
-    elif SOURCE_RANGES in notes and notes[SOURCE_RANGES] != old_notes.get(SOURCE_RANGES) and notes[SOURCE_RANGES].strip():
+    elif (
+        SOURCE_RANGES in notes
+        and notes[SOURCE_RANGES] != old_notes.get(SOURCE_RANGES)
+        and notes[SOURCE_RANGES].strip()
+    ):
         for text in notes[SOURCE_RANGES].split(","):
             yield from addresses.block(annotated, text.strip())
 
@@ -194,7 +230,9 @@ def _balancing(spec: Obj) -> Causes:
     elif nodes not in spec and balanced_:
         yield Cause.required(nodes)
     if "loadBalancerClass" in spec and balanced_:
-        yield from checks.named("spec.loadBalancerClass", spec["loadBalancerClass"], names.label_key)
+        yield from checks.named(
+            "spec.loadBalancerClass", spec["loadBalancerClass"], names.label_key
+        )
     elif "loadBalancerClass" in spec:
         yield Cause.forbidden("spec.loadBalancerClass", _BALANCERS_ONLY)
 
@@ -204,7 +242,11 @@ def _traffic(spec: Obj) -> Causes:
     if is_external(spec):
         yield from checks.required_one_of("spec.externalTrafficPolicy", external, POLICIES)
     elif external:
-        yield Cause.invalid("spec.externalTrafficPolicy", external, "may only be set for externally-accessible services")
+        yield Cause.invalid(
+            "spec.externalTrafficPolicy",
+            external,
+            "may only be set for externally-accessible services",
+        )
     if not needs_health_check(spec):
         if check:
             yield Cause.invalid("spec.healthCheckNodePort", check, _HEALTH)
@@ -213,11 +255,15 @@ def _traffic(spec: Obj) -> Causes:
     else:
         yield Cause.required("spec.healthCheckNodePort")
     if "internalTrafficPolicy" in spec:
-        yield from checks.one_of("spec.internalTrafficPolicy", spec["internalTrafficPolicy"], POLICIES)
+        yield from checks.one_of(
+            "spec.internalTrafficPolicy", spec["internalTrafficPolicy"], POLICIES
+        )
     elif spec.get("type") in {"ClusterIP", "NodePort", "LoadBalancer"}:
         yield Cause.required("spec.internalTrafficPolicy")
     if "trafficDistribution" in spec:
-        yield from checks.one_of("spec.trafficDistribution", spec["trafficDistribution"], DISTRIBUTIONS)
+        yield from checks.one_of(
+            "spec.trafficDistribution", spec["trafficDistribution"], DISTRIBUTIONS
+        )
 
 
 def validate_update(new: Obj, old: Obj) -> Causes:
@@ -226,16 +272,21 @@ def validate_update(new: Obj, old: Obj) -> Causes:
         if "ExternalName" not in {spec.get("type"), before.get("type")}:
             yield from _addresses_stay(spec, before)
             yield from _families_stay(spec, before)
-        yield from _balancer_stays(spec, before)
+        kept, checked = (
+            spec.get("type") == before.get("type") == "LoadBalancer",
+            "healthCheckNodePort",
+        )
+        if kept and spec.get("loadBalancerClass") != before.get("loadBalancerClass"):
+            yield Cause.invalid(
+                "spec.loadBalancerClass", spec.get("loadBalancerClass"), "may not change once set"
+            )
+        if (
+            needs_health_check(before)
+            and needs_health_check(spec)
+            and spec.get(checked) != before.get(checked)
+        ):
+            yield Cause.forbidden(f"spec.{checked}", checks.IMMUTABLE)
     yield from _service(new, old)
-
-
-def _balancer_stays(spec: Obj, before: Obj) -> Causes:
-    kept, checked = spec.get("type") == before.get("type") == "LoadBalancer", "healthCheckNodePort"
-    if kept and spec.get("loadBalancerClass") != before.get("loadBalancerClass"):
-        yield Cause.invalid("spec.loadBalancerClass", spec.get("loadBalancerClass"), "may not change once set")
-    if needs_health_check(before) and needs_health_check(spec) and spec.get(checked) != before.get(checked):
-        yield Cause.forbidden(f"spec.{checked}", checks.IMMUTABLE)
 
 
 def _addresses_stay(spec: Obj, before: Obj) -> Causes:
@@ -262,7 +313,9 @@ def validate_status(new: Obj, old: Obj) -> Causes:
     given = (new.get("status") or {}).get("loadBalancer", {}).get("ingress") or ()
     before = (old.get("status") or {}).get("loadBalancer", {}).get("ingress") or ()
     if given and new["spec"].get("type") != "LoadBalancer":
-        yield Cause.forbidden("status.loadBalancer.ingress", "may only be used when `spec.type` is 'LoadBalancer'")
+        yield Cause.forbidden(
+            "status.loadBalancer.ingress", "may only be used when `spec.type` is 'LoadBalancer'"
+        )
         return
     yield from balanced("status.loadBalancer.ingress", given, before)
     for place, one in enumerate(given):

@@ -1,4 +1,6 @@
-"""StatefulSets, and the ControllerRevisions that they and DaemonSets remember their templates by."""
+"""StatefulSets, and the ControllerRevisions that they and DaemonSets remember their templates
+by.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,14 @@ if TYPE_CHECKING:
 
 RETENTION = {"whenDeleted": "Retain", "whenScaled": "Retain"}
 CHANGEABLE = (
-    *("replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", "persistentVolumeClaimRetentionPolicy"),
+    *(
+        "replicas",
+        "ordinals",
+        "template",
+        "updateStrategy",
+        "revisionHistoryLimit",
+        "persistentVolumeClaimRetentionPolicy",
+    ),
     "minReadySeconds",
 )
 REPLICAS = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
@@ -68,13 +77,42 @@ def _drop_disabled(obj: Obj) -> None:
     """A rolling update's maxUnavailable is behind a feature that is off."""
     strategy = obj["spec"]["updateStrategy"]
     if "maxUnavailable" in strategy.get("rollingUpdate", {}):
-        rolling = {name: value for name, value in strategy["rollingUpdate"].items() if name != "maxUnavailable"}
+        rolling = {
+            name: value
+            for name, value in strategy["rollingUpdate"].items()
+            if name != "maxUnavailable"
+        }
         obj["spec"] = {**obj["spec"], "updateStrategy": {**strategy, "rollingUpdate": rolling}}
 
 
 def validate(obj: Obj) -> Causes:
     spec = obj["spec"]
-    yield from _policies(spec)
+    management, strategy = spec["podManagementPolicy"], spec["updateStrategy"]
+    if management not in {"OrderedReady", "Parallel"}:
+        yield Cause.invalid(
+            "spec.podManagementPolicy", management, "must be 'OrderedReady' or 'Parallel'"
+        )
+    rolling = strategy.get("rollingUpdate")
+    if strategy["type"] == "OnDelete":
+        if rolling is not None:
+            why = "only allowed for updateStrategy 'RollingUpdate'"
+            yield Cause.invalid(
+                "spec.updateStrategy.rollingUpdate", internal(PARTITION, rolling), why
+            )
+    elif strategy["type"] != "RollingUpdate":
+        yield Cause.invalid(
+            "spec.updateStrategy",
+            shown(PARTITION, strategy),
+            "must be 'RollingUpdate' or 'OnDelete'",
+        )
+    elif rolling is not None:
+        yield from checks.not_negative(
+            "spec.updateStrategy.rollingUpdate.partition", rolling.get("partition")
+        )
+    for name, policy in spec["persistentVolumeClaimRetentionPolicy"].items():
+        yield from checks.one_of(
+            f"spec.persistentVolumeClaimRetentionPolicy.{name}", policy, ("Retain", "Delete")
+        )
     for place, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
         yield from claim_spec(f"spec.volumeClaimTemplates[{place}].spec", claim["spec"])
     yield from checks.none_negative("spec", spec, ("replicas", "minReadySeconds"))
@@ -84,23 +122,6 @@ def validate(obj: Obj) -> Causes:
     yield from _template(spec)
 
 
-def _policies(spec: Obj) -> Causes:
-    management, strategy = spec["podManagementPolicy"], spec["updateStrategy"]
-    if management not in {"OrderedReady", "Parallel"}:
-        yield Cause.invalid("spec.podManagementPolicy", management, "must be 'OrderedReady' or 'Parallel'")
-    rolling = strategy.get("rollingUpdate")
-    if strategy["type"] == "OnDelete":
-        if rolling is not None:
-            why = "only allowed for updateStrategy 'RollingUpdate'"
-            yield Cause.invalid("spec.updateStrategy.rollingUpdate", internal(PARTITION, rolling), why)
-    elif strategy["type"] != "RollingUpdate":
-        yield Cause.invalid("spec.updateStrategy", shown(PARTITION, strategy), "must be 'RollingUpdate' or 'OnDelete'")
-    elif rolling is not None:
-        yield from checks.not_negative("spec.updateStrategy.rollingUpdate.partition", rolling.get("partition"))
-    for name, policy in spec["persistentVolumeClaimRetentionPolicy"].items():
-        yield from checks.one_of(f"spec.persistentVolumeClaimRetentionPolicy.{name}", policy, ("Retain", "Delete"))
-
-
 def _template(spec: Obj) -> Causes:
     selector, given = spec.get("selector"), spec["template"]
     if selector is None:
@@ -108,24 +129,39 @@ def _template(spec: Obj) -> Causes:
     else:
         yield from checks.selector("spec.selector", selector)
         if checks.is_empty(selector):
-            yield Cause.invalid("spec.selector", selector, "empty selector is invalid for statefulset")
+            yield Cause.invalid(
+                "spec.selector", selector, "empty selector is invalid for statefulset"
+            )
     if selector is not None and checks.matches(selector, {}) is None:
         yield Cause.invalid("spec.selector", checks.printed(selector))
     else:
         if selector is None or not checks.is_empty(selector):
             yield from selected("spec.template", given, selector)
-        yield from template("spec.template", _as_pods_see_it(spec))
+        # The template with the volumes that the claims will be, and without the names that the
+        # set gives.
+        pod = {
+            name: value
+            for name, value in spec["template"]["spec"].items()
+            if name not in {"hostname", "subdomain"}
+        }
+        claims = [
+            claim["metadata"].get("name", "") for claim in spec.get("volumeClaimTemplates") or ()
+        ]
+        if claims:
+            made = [
+                {"name": name, "persistentVolumeClaim": {"claimName": name}}
+                for name in dict.fromkeys(claims)
+            ]
+            pod["volumes"] = [
+                *made,
+                *(
+                    volume
+                    for volume in pod.get("volumes") or ()
+                    if volume.get("name") not in claims
+                ),
+            ]
+        yield from template("spec.template", {**spec["template"], "spec": pod})
     yield from restarts_always("spec.template", given, "StatefulSet")
-
-
-def _as_pods_see_it(spec: Obj) -> Obj:
-    """The template with the volumes that the claims will be, and without the names that the set gives."""
-    pod = {name: value for name, value in spec["template"]["spec"].items() if name not in {"hostname", "subdomain"}}
-    claims = [claim["metadata"].get("name", "") for claim in spec.get("volumeClaimTemplates") or ()]
-    if claims:
-        made = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in dict.fromkeys(claims)]
-        pod["volumes"] = [*made, *(volume for volume in pod.get("volumes") or () if volume.get("name") not in claims)]
-    return {**spec["template"], "spec": pod}
 
 
 def validate_update(new: Obj, old: Obj) -> Causes:
@@ -133,16 +169,27 @@ def validate_update(new: Obj, old: Obj) -> Causes:
     if spec is before:
         return
     settled = {**spec, "serviceName": ""}  # what cannot change is not judged again
-    yield from (cause for cause in validate({**new, "spec": settled}) if not cause.field.startswith("spec.volumeClaimTemplates["))
-    fixed, was = ({name: value for name, value in one.items() if name not in CHANGEABLE} for one in (spec, before))
+    yield from (
+        cause
+        for cause in validate({**new, "spec": settled})
+        if not cause.field.startswith("spec.volumeClaimTemplates[")
+    )
+    fixed, was = (
+        {name: value for name, value in one.items() if name not in CHANGEABLE}
+        for one in (spec, before)
+    )
     if fixed != was:
         yield Cause.forbidden("spec", _FORBIDDEN)
 
 
 def validate_status(new: Obj, old: Obj) -> Causes:
     status = new.get("status") or {}
-    yield from checks.none_negative("status", status, ("replicas", *REPLICAS, "observedGeneration", "collisionCount"))
-    yield from checks.none_above("status", status, REPLICAS, "replicas", "cannot be greater than status.replicas")
+    yield from checks.none_negative(
+        "status", status, ("replicas", *REPLICAS, "observedGeneration", "collisionCount")
+    )
+    yield from checks.none_above(
+        "status", status, REPLICAS, "replicas", "cannot be greater than status.replicas"
+    )
     why = "cannot be greater than status.readyReplicas"
     yield from checks.none_above("status", status, ("availableReplicas",), "readyReplicas", why)
     yield from collisions(new, old)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 GROUP = "storage.k8s.io"
 LARGEST_PARAMETERS = 256 * 1024
 MOST_PARAMETERS = 512
@@ -52,7 +50,10 @@ def _provisioner(path: str, name: str) -> Causes:
 def _parameters(given: Obj, *, needed: bool) -> Causes:
     if len(given) > MOST_PARAMETERS:
         yield Cause.too_long("parameters", MOST_PARAMETERS)
-    elif sum(len(key.encode()) + len(value.encode()) for key, value in given.items()) > LARGEST_PARAMETERS:
+    elif (
+        sum(len(key.encode()) + len(value.encode()) for key, value in given.items())
+        > LARGEST_PARAMETERS
+    ):
         yield Cause.too_long("parameters", LARGEST_PARAMETERS)
     elif "" in given:
         yield Cause.invalid("parameters", "", "field can not be empty.")
@@ -63,7 +64,10 @@ def _parameters(given: Obj, *, needed: bool) -> Causes:
 def _topologies(path: str, given: list[Obj]) -> Causes:
     seen: list[Any] = []
     for place, term in enumerate(given):
-        here, parts = f"{path}[{place}].matchLabelExpressions", term.get("matchLabelExpressions") or []
+        here, parts = (
+            f"{path}[{place}].matchLabelExpressions",
+            term.get("matchLabelExpressions") or [],
+        )
         for number, part in enumerate(parts):
             values = part.get("values") or []
             if not values:
@@ -86,7 +90,9 @@ def update_class(new: Obj, old: Obj) -> Causes:
 
 def validate_capacity(obj: Obj) -> Causes:
     yield from checks.selector("nodeTopology", obj.get("nodeTopology"))
-    yield from checks.named("storageClassName", obj.get("storageClassName", ""), names.dns1123_subdomain)
+    yield from checks.named(
+        "storageClassName", obj.get("storageClassName", ""), names.dns1123_subdomain
+    )
     if "capacity" in obj and quantities.nanos(obj["capacity"]) < 0:
         yield Cause.invalid("capacity", obj["capacity"], checks.NOT_NEGATIVE)
 
@@ -171,14 +177,19 @@ def _attached(path: str, source: Obj) -> Causes:
     elif inline is not None and name is not None:
         yield Cause.forbidden(path, _ONE_SOURCE)
     elif name == "":
-        yield Cause.required(f"{path}.persistentVolumeName", "must specify non empty persistentVolumeName")
+        yield Cause.required(
+            f"{path}.persistentVolumeName", "must specify non empty persistentVolumeName"
+        )
     elif inline is not None:
         yield from volume_spec(f"{path}.inlineVolumeSpec", inline, "", inline=True)
 
 
 def attachment_status(new: Obj, _: Obj) -> Causes:
     status = new.get("status") or {}
-    size = sum(len(key.encode()) + len(value.encode()) for key, value in (status.get("attachmentMetadata") or {}).items())
+    size = sum(
+        len(key.encode()) + len(value.encode())
+        for key, value in (status.get("attachmentMetadata") or {}).items()
+    )
     if size > LARGEST_METADATA:
         yield Cause.too_long("status.attachmentMetadata", LARGEST_METADATA)
     for field in ("attachError", "detachError"):
@@ -211,7 +222,11 @@ def update_driver(new: Obj, _old: Obj, _core: Core) -> None:
 
 def _drop_disabled(obj: Obj) -> None:
     if "preventPodSchedulingIfMissing" in obj["spec"]:
-        obj["spec"] = {name: value for name, value in obj["spec"].items() if name != "preventPodSchedulingIfMissing"}
+        obj["spec"] = {
+            name: value
+            for name, value in obj["spec"].items()
+            if name != "preventPodSchedulingIfMissing"
+        }
 
 
 def validate_driver(obj: Obj) -> Causes:
@@ -227,7 +242,9 @@ def validate_driver(obj: Obj) -> Causes:
         yield Cause.invalid("spec.nodeAllocatableUpdatePeriodSeconds", period, why)
     if "serviceAccountTokenInSecrets" in spec and not spec.get("tokenRequests"):
         why = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
-        yield Cause.invalid("spec.serviceAccountTokenInSecrets", spec["serviceAccountTokenInSecrets"], why)
+        yield Cause.invalid(
+            "spec.serviceAccountTokenInSecrets", spec["serviceAccountTokenInSecrets"], why
+        )
 
 
 def _tokens(path: str, given: list[Obj] | tuple[()]) -> Causes:
@@ -248,20 +265,31 @@ def _tokens(path: str, given: list[Obj] | tuple[()]) -> Causes:
 
 def update_driver_causes(new: Obj, old: Obj) -> Causes:
     yield from validate_driver(new)
-    for field, shown in (("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes")):
+    for field, shown in (
+        ("attachRequired", "attachedRequired"),
+        ("volumeLifecycleModes", "volumeLifecycleModes"),
+    ):
         yield from checks.immutable(f"spec.{shown}", new["spec"].get(field), old["spec"].get(field))
 
 
 def validate_node(obj: Obj) -> Causes:
     seen: set[str] = set()
     for place, driver in enumerate(obj["spec"].get("drivers") or ()):
-        path, name, node = f"spec.drivers[{place}]", driver.get("name", ""), driver.get("nodeID", "")
+        path, name, node = (
+            f"spec.drivers[{place}]",
+            driver.get("name", ""),
+            driver.get("nodeID", ""),
+        )
         yield from driver_name(f"{path}.name", name)
         if not node:
             yield Cause.required(f"{path}.nodeID")
         if len(node.encode()) > LONGEST_NODE_ID:
-            yield Cause.invalid(f"{path}.nodeID", node, f"must be {LONGEST_NODE_ID} characters or less")
-        yield from checks.not_negative(f"{path}.allocatable.count", driver.get("allocatable", {}).get("count"))
+            yield Cause.invalid(
+                f"{path}.nodeID", node, f"must be {LONGEST_NODE_ID} characters or less"
+            )
+        yield from checks.not_negative(
+            f"{path}.allocatable.count", driver.get("allocatable", {}).get("count")
+        )
         if name in seen:
             yield Cause.duplicate(f"{path}.name", name)
         seen.add(name)
@@ -284,7 +312,9 @@ def update_node(new: Obj, old: Obj) -> Causes:
         if driver.get("name") in before:
             after, was = (_without_count(one) for one in (driver, before[driver.get("name")]))
             if after != was:
-                yield Cause.invalid("spec.drivers", internal(DEVICE_DRIVER, after), checks.IMMUTABLE)
+                yield Cause.invalid(
+                    "spec.drivers", internal(DEVICE_DRIVER, after), checks.IMMUTABLE
+                )
 
 
 def _without_count(driver: Obj) -> Obj:

@@ -1,4 +1,6 @@
-"""Where volumes come from: the sources that pods and PersistentVolumes have in common, most of them a few required fields."""
+"""Where volumes come from: the sources that pods and PersistentVolumes have in common, most of
+them a few required fields.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,16 @@ if TYPE_CHECKING:
 
     from pytest_kscen.objects.resources import Obj
 
-HOST_PATH_TYPES = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
+HOST_PATH_TYPES = (
+    "",
+    "BlockDevice",
+    "CharDevice",
+    "Directory",
+    "DirectoryOrCreate",
+    "File",
+    "FileOrCreate",
+    "Socket",
+)
 LARGEST_FILE_MODE = 0o777
 LONGEST_DRIVER = 63
 LONGEST_ISCSI = 64
@@ -31,7 +42,8 @@ _QUALIFIED_NAMES = {
 }
 _PAIRS = "must be a host:port pair or multiple pairs separated by commas"
 _TOO_LONG_FOR_ISCSI = (
-    "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified."
+    "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if "
+    "iscsi.initiatorName is specified."
 )
 
 
@@ -44,14 +56,18 @@ class Source(NamedTuple):
 
 
 def only_one(path: str, obj: Obj, sources: Mapping[str, Source]) -> Causes:
-    """Exactly one source, and what is wrong with it; the table's order says which one is the first."""
+    """Exactly one source, and what is wrong with it; the table's order says which one is the
+    first.
+    """
     found = [field for field in obj if field in sources]
     if len(found) > 1:
         found = [field for field in sources if field in obj]
     for place, field in enumerate(found):
         source = sources[field]
         if place:
-            yield Cause.forbidden(f"{path}.{source.second or field}", "may not specify more than 1 volume type")
+            yield Cause.forbidden(
+                f"{path}.{source.second or field}", "may not specify more than 1 volume type"
+            )
         else:
             yield from source.check(f"{path}.{source.inside or field}", obj[field])
     if not found:
@@ -90,7 +106,9 @@ def relative_and_free(path: str, value: str) -> Causes:
 
 def file_mode(path: str, mode: int | None) -> Causes:
     if mode is not None and not 0 <= mode <= LARGEST_FILE_MODE:
-        yield Cause.invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive")
+        yield Cause.invalid(
+            path, mode, "must be a number between 0 and 0777 (octal), both inclusive"
+        )
 
 
 def host_path(path: str, given: Obj) -> Causes:
@@ -132,14 +150,19 @@ def iscsi(path: str, given: Obj, *, hint: str = "") -> Causes:
     else:
         yield Cause.required(f"{path}.iqn")
     yield from within(f"{path}.lun", given.get("lun"), 0, 255)
-    if (given.get("chapAuthDiscovery") or given.get("chapAuthSession")) and "secretRef" not in given:
+    if (
+        given.get("chapAuthDiscovery") or given.get("chapAuthSession")
+    ) and "secretRef" not in given:
         yield Cause.required(f"{path}.secretRef")
     if "initiatorName" in given:
         yield from _qualified(f"{path}.initiatorname", given["initiatorName"], hint)
 
 
 def too_long_for_iscsi(path: str, shown: str, volume: str, given: Obj) -> Causes:
-    if "initiatorName" in given and len(f"{volume}:{given.get('targetPortal', '')}") > LONGEST_ISCSI:
+    if (
+        "initiatorName" in given
+        and len(f"{volume}:{given.get('targetPortal', '')}") > LONGEST_ISCSI
+    ):
         yield Cause.invalid(path, shown, _TOO_LONG_FOR_ISCSI)
 
 
@@ -154,9 +177,15 @@ def _qualified(path: str, value: str, hint: str) -> Causes:
 def fibre_channel(path: str, given: Obj) -> Causes:
     targets, identifiers = given.get("targetWWNs"), given.get("wwids")
     if not targets and not identifiers:
-        yield Cause.required(f"{path}.targetWWNs", "must specify either targetWWNs or wwids, but not both")
+        yield Cause.required(
+            f"{path}.targetWWNs", "must specify either targetWWNs or wwids, but not both"
+        )
     if targets and identifiers:
-        yield Cause.invalid(f"{path}.targetWWNs", targets, "targetWWNs and wwids can not be specified simultaneously")
+        yield Cause.invalid(
+            f"{path}.targetWWNs",
+            targets,
+            "targetWWNs and wwids can not be specified simultaneously",
+        )
     if targets and "lun" not in given:
         yield Cause.required(f"{path}.lun", "lun is required if targetWWNs is specified")
     elif targets:
@@ -168,7 +197,9 @@ def quobyte(path: str, given: Obj) -> Causes:
     if not registry:
         yield Cause.required(f"{path}.registry", _PAIRS)
     elif len(given.get("tenant", "")) > 64:  # noqa: PLR2004
-        yield Cause.required(f"{path}.tenant", "must be a UUID and may not exceed a length of 64 characters")
+        yield Cause.required(
+            f"{path}.tenant", "must be a UUID and may not exceed a length of 64 characters"
+        )
     else:
         for pair in registry.split(","):
             if not re.fullmatch(r"(\[[^\[\]]*\]|[^:\[\]]*):[^:]*", pair):
@@ -182,7 +213,9 @@ def flocker(path: str, given: Obj) -> Causes:
     if not name and not identifier:
         yield Cause.required(path, "one of datasetName and datasetUUID is required")
     if name and identifier:
-        yield Cause.invalid(path, "resource", "datasetName and datasetUUID can not be specified simultaneously")
+        yield Cause.invalid(
+            path, "resource", "datasetName and datasetUUID can not be specified simultaneously"
+        )
     if "/" in name:
         yield Cause.invalid(f"{path}.datasetName", name, "must not contain '/'")
 
@@ -193,18 +226,27 @@ def flex(path: str, given: Obj) -> Causes:
     for option in given.get("options") or ():
         domain = "." + option.partition("/")[0].lower()
         if domain.endswith((".kubernetes.io", ".k8s.io")):
-            yield Cause.invalid(f"{path}.options[{option}]", option, "kubernetes.io and k8s.io namespaces are reserved")
+            yield Cause.invalid(
+                f"{path}.options[{option}]",
+                option,
+                "kubernetes.io and k8s.io namespaces are reserved",
+            )
 
 
 def azure_disk(path: str, given: Obj) -> Causes:
     yield from requiring("diskName", "diskURI")(path, given)
     kind, address = given.get("kind"), given.get("diskURI", "")
     if "cachingMode" in given:
-        yield from one_of(f"{path}.cachingMode", given["cachingMode"], ("None", "ReadOnly", "ReadWrite"))
+        yield from one_of(
+            f"{path}.cachingMode", given["cachingMode"], ("None", "ReadOnly", "ReadWrite")
+        )
     if kind is not None:
         yield from one_of(f"{path}.kind", kind, ("Dedicated", "Managed", "Shared"))
     if kind == "Managed" and not address.startswith("/subscriptions/"):
-        managed = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
+        managed = (
+            "/subscriptions/{sub-id}/resourcegroups/{group-name}"
+            "/providers/microsoft.compute/disks/{disk-id}"
+        )
         yield Cause.unsupported(f"{path}.diskURI", address, [managed])
     if kind not in {None, "Managed"} and not address.startswith("https://"):
         blob = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
@@ -219,7 +261,9 @@ def storage_os(path: str, given: Obj) -> Causes:
 
 
 def named_secret(path: str, given: Obj, *fields: str) -> Causes:
-    """A reference to a secret, if there is one, names it (and its namespace, where that is asked for)."""
+    """A reference to a secret, if there is one, names it (and its namespace, where that is asked
+    for).
+    """
     if "secretRef" in given:
         yield from requiring("name", *fields)(f"{path}.secretRef", given["secretRef"])
 

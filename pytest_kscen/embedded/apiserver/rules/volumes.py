@@ -35,7 +35,12 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
-SECRETS = ("controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef")
+SECRETS = (
+    "controllerPublishSecretRef",
+    "controllerExpandSecretRef",
+    "nodePublishSecretRef",
+    "nodeExpandSecretRef",
+)
 RENAMED_LABELS = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
@@ -50,7 +55,17 @@ _SOURCE_STAYS = "spec.persistentvolumesource is immutable after creation\n"
 MOUNT_OPTIONS = "volume.beta.kubernetes.io/mount-options"
 MOUNTED = frozenset(
     {
-        *("gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "nfs", "rbd", "quobyte", "iscsi", "cinder", "cephfs"),
+        *(
+            "gcePersistentDisk",
+            "awsElasticBlockStore",
+            "glusterfs",
+            "nfs",
+            "rbd",
+            "quobyte",
+            "iscsi",
+            "cinder",
+            "cephfs",
+        ),
         *("azureFile", "vsphereVolume", "azureDisk", "photonPersistentDisk"),
     }
 )  # volumes that this older way to say mount options is for
@@ -86,7 +101,10 @@ def status(new: Obj, old: Obj, core: Core) -> None:
 
 def validate(obj: Obj) -> Causes:
     yield from volume_spec("spec", obj["spec"], obj["metadata"]["name"])
-    if MOUNT_OPTIONS in (obj["metadata"].get("annotations") or ()) and not MOUNTED & obj["spec"].keys():
+    if (
+        MOUNT_OPTIONS in (obj["metadata"].get("annotations") or ())
+        and not MOUNTED & obj["spec"].keys()
+    ):
         why = "may not specify mount options for this volume type"
         yield Cause.forbidden(f"metadata.annotations.{MOUNT_OPTIONS}", why)
 
@@ -98,7 +116,9 @@ def volume_spec(path: str, spec: Obj, name: str, *, inline: bool = False) -> Cau
             if spec.get(field):
                 yield Cause.forbidden(f"{path}.{field}", _INLINE)
         if "csi" not in spec:
-            yield Cause.required(f"{path}.csi", "has to be specified in the context of inline volumes")
+            yield Cause.required(
+                f"{path}.csi", "has to be specified in the context of inline volumes"
+            )
     if not spec.get("accessModes"):
         yield Cause.required(f"{path}.accessModes")
     yield from access_modes(f"{path}.accessModes", spec.get("accessModes") or ())
@@ -108,8 +128,13 @@ def volume_spec(path: str, spec: Obj, name: str, *, inline: bool = False) -> Cau
     yield from sources.only_one(path, spec, SOURCES)
     if "iscsi" in spec:
         portal = spec["iscsi"].get("targetPortal", "")
-        yield from sources.too_long_for_iscsi(f"{path}.iscsi.targetportal", portal, name, spec["iscsi"])
-    if "nodeAffinity" not in spec and next((field for field in SOURCES if field in spec), "") == "local":
+        yield from sources.too_long_for_iscsi(
+            f"{path}.iscsi.targetportal", portal, name, spec["iscsi"]
+        )
+    if (
+        "nodeAffinity" not in spec
+        and next((field for field in SOURCES if field in spec), "") == "local"
+    ):
         yield Cause.required(f"{path}.nodeAffinity", "Local volume requires node affinity")
     yield from _classes(path, spec, inline=inline)
 
@@ -126,7 +151,10 @@ def _capacity(path: str, capacity: Obj | None) -> Causes:
 
 
 def _policies(path: str, spec: Obj, *, inline: bool) -> Causes:
-    policy, here = spec.get("persistentVolumeReclaimPolicy", ""), f"{path}.persistentVolumeReclaimPolicy"
+    policy, here = (
+        spec.get("persistentVolumeReclaimPolicy", ""),
+        f"{path}.persistentVolumeReclaimPolicy",
+    )
     if inline and policy not in {"", "Retain"}:
         yield Cause.forbidden(here, "may only be Retain in the context of inline volumes")
     elif policy and not inline:
@@ -136,20 +164,27 @@ def _policies(path: str, spec: Obj, *, inline: bool) -> Causes:
     elif "nodeAffinity" in spec:
         required = spec["nodeAffinity"].get("required")
         if required is None:
-            yield Cause.required(f"{path}.nodeAffinity.required", "must specify required node constraints")
+            yield Cause.required(
+                f"{path}.nodeAffinity.required", "must specify required node constraints"
+            )
         else:
             yield from node_selector(f"{path}.nodeAffinity.required", required)
 
 
 def _classes(path: str, spec: Obj, *, inline: bool) -> Causes:
-    policy, host = spec.get("persistentVolumeReclaimPolicy"), spec.get("hostPath", {}).get("path", "")
+    policy, host = (
+        spec.get("persistentVolumeReclaimPolicy"),
+        spec.get("hostPath", {}).get("path", ""),
+    )
     if host and policy == "Recycle" and posixpath.normpath(host).lstrip("/") == "":
         why = "may not be 'recycle' for a hostPath mount of '/'"
         yield Cause.forbidden(f"{path}.persistentVolumeReclaimPolicy", why)
     if spec.get("storageClassName") and inline:
         yield Cause.forbidden(f"{path}.storageClassName", _INLINE)
     elif spec.get("storageClassName"):
-        yield from named(f"{path}.storageClassName", spec["storageClassName"], names.dns1123_subdomain)
+        yield from named(
+            f"{path}.storageClassName", spec["storageClassName"], names.dns1123_subdomain
+        )
     if inline and spec.get("volumeMode", "Filesystem") != "Filesystem":
         why = "may not specify volumeMode other than Filesystem in the context of inline volumes"
         yield Cause.forbidden(f"{path}.volumeMode", why)
@@ -162,7 +197,9 @@ def _classes(path: str, spec: Obj, *, inline: bool) -> Causes:
         else:
             yield Cause.required(here, "an empty string is disallowed")
         if "csi" not in spec:
-            yield Cause.required(f"{path}.csi", "has to be specified when using volumeAttributesClassName")
+            yield Cause.required(
+                f"{path}.csi", "has to be specified when using volumeAttributesClassName"
+            )
 
 
 def validate_update(new: Obj, old: Obj) -> Causes:
@@ -172,16 +209,24 @@ def validate_update(new: Obj, old: Obj) -> Causes:
     yield from validate(new)
     kept, had = _source(spec), _source(before)
     if "csi" in had and "controllerExpandSecretRef" not in had["csi"] and "csi" in kept:
-        allowed = {name: value for name, value in kept["csi"].items() if name != "controllerExpandSecretRef"}
+        allowed = {
+            name: value
+            for name, value in kept["csi"].items()
+            if name != "controllerExpandSecretRef"
+        }
         kept = {**kept, "csi": allowed}
     if kept != had:
         yield Cause.forbidden("spec.persistentvolumesource", _SOURCE_STAYS + difference(had, kept))
     yield from immutable("volumeMode", spec.get("volumeMode"), before.get("volumeMode"))
-    if "nodeAffinity" in before and not _same_places(spec.get("nodeAffinity"), before["nodeAffinity"]):
+    if "nodeAffinity" in before and not _same_places(
+        spec.get("nodeAffinity"), before["nodeAffinity"]
+    ):
         why = f"{IMMUTABLE}, except for updating from beta label to GA"
         yield Cause.invalid("nodeAffinity", spec.get("nodeAffinity"), why)
     if "volumeAttributesClassName" in before and "volumeAttributesClassName" not in spec:
-        yield Cause.forbidden("spec.volumeAttributesClassName", "update from non-nil value to nil is forbidden")
+        yield Cause.forbidden(
+            "spec.volumeAttributesClassName", "update from non-nil value to nil is forbidden"
+        )
 
 
 def _source(spec: Obj) -> Obj:
@@ -203,7 +248,9 @@ def _renamed(old: Obj, new: Obj | None) -> Obj:
             "nodeSelectorTerms": [
                 {
                     **term,
-                    "matchExpressions": _renamed_terms(term.get("matchExpressions") or [], other.get("matchExpressions") or []),
+                    "matchExpressions": _renamed_terms(
+                        term.get("matchExpressions") or [], other.get("matchExpressions") or []
+                    ),
                 }
                 for term, other in zip(terms, given, strict=False)
             ],
@@ -214,7 +261,9 @@ def _renamed(old: Obj, new: Obj | None) -> Obj:
 def _renamed_terms(old: list[Obj], new: list[Obj]) -> list[Obj]:
     pairs = zip(old, new, strict=False)
     return [
-        {**one, "key": RENAMED_LABELS[one["key"]]} if RENAMED_LABELS.get(one["key"]) == other["key"] else one
+        {**one, "key": RENAMED_LABELS[one["key"]]}
+        if RENAMED_LABELS.get(one["key"]) == other["key"]
+        else one
         for one, other in pairs
     ]
 
@@ -224,8 +273,12 @@ def _csi(path: str, given: Obj) -> Causes:
     yield from requiring("volumeHandle")(path, given)
     for field in SECRETS:
         if field in given:
-            yield from required_name(f"{path}.{field}.name", given[field].get("name"), names.dns1123_subdomain)
-            yield from required_name(f"{path}.{field}.namespace", given[field].get("namespace"), names.dns1123_label)
+            yield from required_name(
+                f"{path}.{field}.name", given[field].get("name"), names.dns1123_subdomain
+            )
+            yield from required_name(
+                f"{path}.{field}.namespace", given[field].get("namespace"), names.dns1123_label
+            )
 
 
 def _iscsi(path: str, given: Obj) -> Causes:

@@ -15,24 +15,45 @@ if TYPE_CHECKING:
 
 MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
 INGRESS_CLASS = "kubernetes.io/ingress.class"
-TOPOLOGY_HINTS, TOPOLOGY_MODE = "service.kubernetes.io/topology-aware-hints", "service.kubernetes.io/topology-mode"
-STORAGE_CLASS, MOUNT_OPTIONS = "volume.beta.kubernetes.io/storage-class", "volume.beta.kubernetes.io/mount-options"
+TOPOLOGY_HINTS, TOPOLOGY_MODE = (
+    "service.kubernetes.io/topology-aware-hints",
+    "service.kubernetes.io/topology-mode",
+)
+STORAGE_CLASS, MOUNT_OPTIONS = (
+    "volume.beta.kubernetes.io/storage-class",
+    "volume.beta.kubernetes.io/mount-options",
+)
 MANY_COMPLETIONS, MANY_AT_ONCE = 100_000, 10_000
 COUNTED = ("cpu", "memory", "ephemeral-storage")
-IGNORED = {"loadBalancerIP": "spec.loadBalancerIP", "externalIPs": "spec.externalIPs", "sessionAffinity": "spec.SessionAffinity"}
+IGNORED = {
+    "loadBalancerIP": "spec.loadBalancerIP",
+    "externalIPs": "spec.externalIPs",
+    "sessionAffinity": "spec.SessionAffinity",
+}
 _NAME = (
-    "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended"
+    "metadata.name: this is used in Pod names and hostnames, which can result in surprising "
+    "behavior; a DNS label is recommended"
 )
 _CLASS = 'deprecated since v1.8; use "storageClassName" attribute instead'
-_RECYCLE = "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning."
-_REVISIONS = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
-_ZONE = "use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+_RECYCLE = (
+    "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use "
+    "dynamic provisioning."
+)
+_REVISIONS = (
+    "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value "
+    ">= 0 is recommended"
+)
+_ZONE = (
+    "use timeZone instead, see "
+    "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+)
 _TOKENS = (
     "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, "
     "set to true to prevent possible logging of tokens in volume attributes"
 )
 _COMPLETIONS = (
-    "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, "
+    "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism "
+    "higher than 10^4, "
     "Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
 )
 
@@ -65,13 +86,17 @@ def _stateful_set(new: Obj, old: Obj | None) -> Iterator[str]:
     if _moved(new, old):
         yield from pods.of_template("spec.template", new["spec"]["template"])
     for place, claim in enumerate(new["spec"].get("volumeClaimTemplates") or ()):
-        yield from pods.of_claim(f"spec.volumeClaimTemplates[{place}]{'' if old is None else '.Spec'}", claim["spec"])
+        yield from pods.of_claim(
+            f"spec.volumeClaimTemplates[{place}]{'' if old is None else '.Spec'}", claim["spec"]
+        )
     if new["spec"].get("revisionHistoryLimit", 0) < 0:
         yield _REVISIONS
 
 
 def _job_spec(path: str, spec: Obj) -> Iterator[str]:
-    many = spec.get("completions", 0) > MANY_COMPLETIONS and spec.get("parallelism", 0) > MANY_AT_ONCE
+    many = (
+        spec.get("completions", 0) > MANY_COMPLETIONS and spec.get("parallelism", 0) > MANY_AT_ONCE
+    )
     if spec.get("completionMode") == "Indexed" and many:
         yield f"{path}: {_COMPLETIONS}"
     yield from pods.of_template(f"{path}.template", spec["template"])
@@ -116,18 +141,41 @@ def _service(new: Obj, _: Obj | None) -> Iterator[str]:
 
 def _ingress(new: Obj, old: Obj | None) -> Iterator[str]:
     if old is None and _annotated(new, INGRESS_CLASS) and "ingressClassName" not in new["spec"]:
-        yield f"annotation {quoted(INGRESS_CLASS)} is deprecated, please use 'spec.ingressClassName' instead"
+        yield (
+            f"annotation {quoted(INGRESS_CLASS)} is deprecated, please use "
+            "'spec.ingressClassName' instead"
+        )
 
 
 def _volume(new: Obj, _: Obj | None) -> Iterator[str]:
     spec = new["spec"]
-    old = {STORAGE_CLASS: _CLASS, MOUNT_OPTIONS: 'deprecated since v1.31; use "mountOptions" attribute instead'}
-    yield from (f"metadata.annotations[{name}]: {words}" for name, words in old.items() if _annotated(new, name))
+    old = {
+        STORAGE_CLASS: _CLASS,
+        MOUNT_OPTIONS: 'deprecated since v1.31; use "mountOptions" attribute instead',
+    }
+    yield from (
+        f"metadata.annotations[{name}]: {words}"
+        for name, words in old.items()
+        if _annotated(new, name)
+    )
     if spec.get("persistentVolumeReclaimPolicy") == "Recycle":
         yield f"spec.persistentVolumeReclaimPolicy: {_RECYCLE}"
-    for place, term in enumerate(spec.get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms") or ()):
-        yield from pods.old_terms(f"spec.nodeAffinity.required.nodeSelectorTerms[{place}]", term, judged=False)
-    for kind in ("cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "flocker", "quobyte", "rbd"):
+    for place, term in enumerate(
+        spec.get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms") or ()
+    ):
+        yield from pods.old_terms(
+            f"spec.nodeAffinity.required.nodeSelectorTerms[{place}]", term, judged=False
+        )
+    for kind in (
+        "cephfs",
+        "photonPersistentDisk",
+        "scaleIO",
+        "storageos",
+        "glusterfs",
+        "flocker",
+        "quobyte",
+        "rbd",
+    ):
         if kind in spec:
             yield f"spec.{pods.SHOWN.get(kind, kind)}: {pods.OLD_VOLUMES[kind]}"
 
@@ -165,15 +213,24 @@ def _node(new: Obj, _: Obj | None) -> Iterator[str]:
 def _quota(new: Obj, old: Obj | None) -> Iterator[str]:
     hard = new["spec"].get("hard") or {} if old is None else {}
     for name in COUNTED:
-        request = f"requests.{name}" if f"requests.{name}" in hard or name not in ("cpu", "memory") else name
+        request = (
+            f"requests.{name}"
+            if f"requests.{name}" in hard or name not in ("cpu", "memory")
+            else name
+        )
         limit = f"limits.{name}"
         if request in hard and limit in hard and quantities.compare(hard[request], hard[limit]) > 0:
-            yield f"ResourceQuota {request} ({hard[request]}) should be less than {limit} ({hard[limit]})"
+            yield (
+                f"ResourceQuota {request} ({hard[request]}) should be less than {limit} "
+                f"({hard[limit]})"
+            )
 
 
 def _account(new: Obj, old: Obj | None) -> Iterator[str]:
     if _annotated(new, MOUNTABLE) and not (old and _annotated(old, MOUNTABLE)):
-        why = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"
+        why = (
+            "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"
+        )
         yield f"metadata.annotations[{MOUNTABLE}]: {why}"
 
 

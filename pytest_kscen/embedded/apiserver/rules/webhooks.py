@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 GROUP = "admissionregistration.k8s.io"
-FAILURES, MATCHES, SCOPES = ("Fail", "Ignore"), ("Equivalent", "Exact"), ("*", "Cluster", "Namespaced")
+FAILURES, MATCHES, SCOPES = (
+    ("Fail", "Ignore"),
+    ("Equivalent", "Exact"),
+    ("*", "Cluster", "Namespaced"),
+)
 SIDE_EFFECTS = ("None", "NoneOnDryRun")
 ALL_SIDE_EFFECTS = ("None", "NoneOnDryRun", "Some", "Unknown")
 OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
@@ -69,7 +73,9 @@ def _webhooks(obj: Obj, old: Obj | None) -> Causes:
     for place, hook in enumerate(obj.get("webhooks") or ()):
         path, name = f"webhooks[{place}]", hook.get("name", "")
         yield from _webhook(path, hook, SIDE_EFFECTS if strict_effects else ALL_SIDE_EFFECTS)
-        yield from _review_versions(f"{path}.admissionReviewVersions", hook.get("admissionReviewVersions") or [])
+        yield from _review_versions(
+            f"{path}.admissionReviewVersions", hook.get("admissionReviewVersions") or []
+        )
         if name and name in seen:
             yield Cause.duplicate(f"{path}.name", name)
         seen.add(name)
@@ -91,7 +97,9 @@ def _webhook(path: str, hook: Obj, effects: Sequence[str]) -> Causes:
     for selector in SELECTORS:
         yield from checks.selector(f"{path}.{selector}", hook.get(selector))
     if "reinvocationPolicy" in hook:
-        yield from checks.one_of(f"{path}.reinvocationPolicy", hook["reinvocationPolicy"], REINVOCATIONS)
+        yield from checks.one_of(
+            f"{path}.reinvocationPolicy", hook["reinvocationPolicy"], REINVOCATIONS
+        )
     yield from client(f"{path}.clientConfig", hook.get("clientConfig") or {})
     yield from match_conditions(f"{path}.matchConditions", hook.get("matchConditions") or ())
 
@@ -102,7 +110,9 @@ def _qualified(path: str, name: str) -> Causes:
     elif wrong := names.dns1123_subdomain(name):
         yield Cause.invalid(path, name, ",".join(wrong))
     elif name.count(".") < 2:  # noqa: PLR2004
-        yield Cause.invalid(path, name, "should be a domain with at least three segments separated by dots")
+        yield Cause.invalid(
+            path, name, "should be a domain with at least three segments separated by dots"
+        )
 
 
 def one_rule(path: str, rule: Obj) -> Causes:
@@ -110,7 +120,9 @@ def one_rule(path: str, rule: Obj) -> Causes:
     if not operations:
         yield Cause.required(f"{path}.operations")
     if len(operations) > 1 and "*" in operations:
-        yield Cause.invalid(f"{path}.operations", operations, "if '*' is present, must not specify other operations")
+        yield Cause.invalid(
+            f"{path}.operations", operations, "if '*' is present, must not specify other operations"
+        )
     for place, operation in enumerate(operations):
         yield from checks.one_of(f"{path}.operations[{place}]", operation, OPERATIONS)
     for field, words in (("apiGroups", "API groups"), ("apiVersions", "API versions")):
@@ -118,7 +130,9 @@ def one_rule(path: str, rule: Obj) -> Causes:
         if not given:
             yield Cause.required(f"{path}.{field}")
         if len(given) > 1 and "*" in given:
-            yield Cause.invalid(f"{path}.{field}", given, f"if '*' is present, must not specify other {words}")
+            yield Cause.invalid(
+                f"{path}.{field}", given, f"if '*' is present, must not specify other {words}"
+            )
     for place, version in enumerate(rule.get("apiVersions") or ()):
         if not version:
             yield Cause.required(f"{path}.apiVersions[{place}]")
@@ -141,9 +155,15 @@ def _resources(path: str, given: list[str]) -> Causes:
             plain = text != "*"
         else:
             if resource in every_part:
-                yield Cause.invalid(f"{path}[{place}]", text, f"if '{resource}/*' is present, must not specify {text}")
+                yield Cause.invalid(
+                    f"{path}[{place}]",
+                    text,
+                    f"if '{resource}/*' is present, must not specify {text}",
+                )
             if part in of_every:
-                yield Cause.invalid(f"{path}[{place}]", text, f"if '*/{part}' is present, must not specify {text}")
+                yield Cause.invalid(
+                    f"{path}[{place}]", text, f"if '*/{part}' is present, must not specify {text}"
+                )
             every_part |= {resource} if part == "*" else set()
             of_every |= {part} if resource == "*" else set()
     if len(given) > 1 and "*/*" in given:
@@ -182,12 +202,17 @@ def _url(path: str, text: str) -> Causes:
 
 
 def _service(path: str, given: Obj) -> Causes:
-    for told, field in (("name", "namespace"), ("namespace", "name")):  # Kubernetes mistakes one for the other
+    for told, field in (
+        ("name", "namespace"),
+        ("namespace", "name"),
+    ):  # Kubernetes mistakes one for the other
         if not given.get(field):
             yield Cause.required(f"{path}.{told}")
     port, route = given.get("port", 0), given.get("path", "")
     if not 1 <= port <= checks.LARGEST_PORT:
-        yield Cause.invalid(f"{path}.port", port, f"port is not valid: {names.within(1, checks.LARGEST_PORT)}")
+        yield Cause.invalid(
+            f"{path}.port", port, f"port is not valid: {names.within(1, checks.LARGEST_PORT)}"
+        )
     if route in {"", "/"}:
         return
     if route == "//":

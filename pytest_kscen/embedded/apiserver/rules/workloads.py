@@ -1,4 +1,6 @@
-"""Deployments, ReplicaSets, ReplicationControllers, DaemonSets: a selector, a template, and how to get from old to new."""
+"""Deployments, ReplicaSets, ReplicationControllers, DaemonSets: a selector, a template, and how
+to get from old to new.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,32 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 QUARTER = {"maxUnavailable": "25%", "maxSurge": "25%"}
-REPLICA_COUNTERS = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
+REPLICA_COUNTERS = (
+    "replicas",
+    "fullyLabeledReplicas",
+    "readyReplicas",
+    "availableReplicas",
+    "observedGeneration",
+)
 DEPLOYMENT_COUNTERS = (
-    *("observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas"),
+    *(
+        "observedGeneration",
+        "replicas",
+        "updatedReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "unavailableReplicas",
+    ),
     *("terminatingReplicas", "collisionCount"),
 )
 DAEMON_COUNTERS = (
-    *("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady", "observedGeneration"),
+    *(
+        "currentNumberScheduled",
+        "numberMisscheduled",
+        "desiredNumberScheduled",
+        "numberReady",
+        "observedGeneration",
+    ),
     *("updatedNumberScheduled", "numberAvailable", "numberUnavailable", "collisionCount"),
 )
 STRATEGIES = ("Recreate", "RollingUpdate")
@@ -132,13 +153,18 @@ def update_daemon_set(new: Obj, old: Obj, core: Core) -> None:
 def _generation_of(obj: Obj) -> int:
     stated = (obj["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "0")
     if not _WHOLE.fullmatch(stated):
-        raise Undecodable("DaemonSet", "v1", f"strconv.ParseInt: parsing {quoted(stated)}: invalid syntax")
+        raise Undecodable(
+            "DaemonSet", "v1", f"strconv.ParseInt: parsing {quoted(stated)}: invalid syntax"
+        )
     return int(stated)
 
 
 def _stamp(obj: Obj, generation: int) -> None:
     metadata = obj["metadata"]
-    metadata["annotations"] = {**(metadata.get("annotations") or {}), TEMPLATE_GENERATION: str(generation)}
+    metadata["annotations"] = {
+        **(metadata.get("annotations") or {}),
+        TEMPLATE_GENERATION: str(generation),
+    }
 
 
 def deployment_status(new: Obj, old: Obj, core: Core) -> None:
@@ -152,17 +178,25 @@ def deployment_status(new: Obj, old: Obj, core: Core) -> None:
 def validate_deployment(obj: Obj) -> Causes:
     spec = obj["spec"]
     yield from checks.not_negative("spec.replicas", spec.get("replicas"))
-    yield from _selected_template(spec, "invalid label selector", "empty selector is invalid for deployment")
+    yield from _selected_template(
+        spec, "invalid label selector", "empty selector is invalid for deployment"
+    )
     yield from _deployment_strategy("spec.strategy", spec["strategy"])
-    yield from checks.none_negative("spec", spec, ("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"))
+    yield from checks.none_negative(
+        "spec", spec, ("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
+    )
     deadline = spec.get("progressDeadlineSeconds")
     if deadline is not None and deadline <= spec.get("minReadySeconds", 0):
-        yield Cause.invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
+        yield Cause.invalid(
+            "spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds"
+        )
 
 
 def validate_replica_set(obj: Obj) -> Causes:
     yield from checks.none_negative("spec", obj["spec"], ("replicas", "minReadySeconds"))
-    yield from _selected_template(obj["spec"], "invalid label selector", "empty selector is invalid for deployment")
+    yield from _selected_template(
+        obj["spec"], "invalid label selector", "empty selector is invalid for deployment"
+    )
 
 
 def _selected_template(spec: Obj, malformed: str, empty: str) -> Causes:
@@ -225,7 +259,11 @@ def _daemon_strategy(path: str, given: Obj) -> Causes:
             yield from checks.not_above_all(f"{here}.{name}", value)
         unavailable, surge = (checks.number_of(value) for value in values.values())
         if unavailable and surge:
-            yield Cause.invalid(f"{here}.maxSurge", values["maxSurge"], "may not be set when maxUnavailable is non-zero")
+            yield Cause.invalid(
+                f"{here}.maxSurge",
+                values["maxSurge"],
+                "may not be set when maxUnavailable is non-zero",
+            )
         elif not unavailable and not surge:
             yield Cause.required(f"{here}.maxUnavailable", "cannot be 0 when maxSurge is 0")
 
@@ -274,7 +312,13 @@ def replica_status(new: Obj, _: Obj) -> Causes:
     yield from checks.none_negative("status", status, (*REPLICA_COUNTERS, "terminatingReplicas"))
     parts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
     yield from checks.none_above("status", status, parts, "replicas", _ABOVE)
-    yield from checks.none_above("status", status, ("availableReplicas",), "readyReplicas", "cannot be greater than readyReplicas")
+    yield from checks.none_above(
+        "status",
+        status,
+        ("availableReplicas",),
+        "readyReplicas",
+        "cannot be greater than readyReplicas",
+    )
 
 
 def deployment_status_causes(new: Obj, old: Obj) -> Causes:
@@ -282,7 +326,13 @@ def deployment_status_causes(new: Obj, old: Obj) -> Causes:
     yield from checks.none_negative("status", status, DEPLOYMENT_COUNTERS)
     parts = ("updatedReplicas", "readyReplicas", "availableReplicas")
     yield from checks.none_above("status", status, parts, "replicas", _ABOVE)
-    yield from checks.none_above("status", status, ("availableReplicas",), "readyReplicas", "cannot be greater than readyReplicas")
+    yield from checks.none_above(
+        "status",
+        status,
+        ("availableReplicas",),
+        "readyReplicas",
+        "cannot be greater than readyReplicas",
+    )
     yield from collisions(new, old)
 
 
@@ -298,7 +348,9 @@ def collisions(new: Obj, old: Obj) -> Causes:
 
 
 def deployment_changed(new: Obj, old: Obj) -> bool:
-    return content_changed(new, old) or new["metadata"].get("annotations") != old["metadata"].get("annotations")
+    return content_changed(new, old) or new["metadata"].get("annotations") != old["metadata"].get(
+        "annotations"
+    )
 
 
 RULES = {

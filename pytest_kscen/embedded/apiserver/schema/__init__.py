@@ -1,1 +1,4 @@
-"""Shapes compiled into closures: decoding, pruning, defaulting, validating. What a kind means may not enter here."""
+"""Shapes compiled into closures: decoding, pruning, defaulting, validating.
+
+What a kind means may not enter here.
+"""

@@ -1,4 +1,7 @@
-"""The schema of a built-in kind: decoding as Go's JSON does. What else can be wrong is for the kind's rules to say."""
+"""The schema of a built-in kind: decoding as Go's JSON does.
+
+What else can be wrong is for the kind's rules to say.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,6 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.apiserver.schema.scalars import Walk
     from pytest_kscen.objects.errors import Cause
     from pytest_kscen.objects.resources import Obj, Resource
-
 
 
 # A body that is wrong in several places: of which of them the client is told. Go's JSON decoder
@@ -111,8 +113,6 @@ def _places(name: str) -> dict[str, int]:
     return places
 
 
-
-
 class BuiltinSchema:
     """A `machinery.kinds.Schema`."""
 
@@ -134,7 +134,9 @@ class BuiltinSchema:
             raise Undecodable(self._kind, self._version, str(worst(walk, obj, misfit))) from None
         told = [f'unknown field "{path}"' for path in strangers]
         if told and strictness == "Strict":
-            raise Undecodable(self._kind, self._version, f"strict decoding error: {', '.join(told)}")
+            raise Undecodable(
+                self._kind, self._version, f"strict decoding error: {', '.join(told)}"
+            )
         if strictness == "Warn":
             warnings += told
         return new

@@ -1,4 +1,6 @@
-"""All rules of a schema, put to a value branch by branch, each beside the old value it can be compared with."""
+"""All rules of a schema, put to a value branch by branch, each beside the old value it can be
+compared with.
+"""
 
 from __future__ import annotations
 
@@ -42,19 +44,26 @@ NO_CAUSES: Sequence[Cause] = ()
 
 
 def rules_asker(schema: Obj, *, is_root: bool = False) -> Ask | None:
-    """What asks the rules of a schema about `(value, path, old, around)`; nothing, if there are none in it.
+    """What asks the rules of a schema about `(value, path, old, around)`; nothing, if there are
+    none in it.
 
-    `around` is the nearest value that holds this one and has a known old one, with that; nothing, if there is none.
-    """
+    `around` is the nearest value that holds this one and has a known old one, with that; nothing,
+    if there is none."""
     own = _own_rules(schema, is_root=is_root) if schema.get(RULES) else None
-    below: dict[type, Ask] = {kind: asker for kind, asker in ((list, _elements(schema)), (dict, _members(schema))) if asker}
+    below: dict[type, Ask] = {
+        kind: asker
+        for kind, asker in ((list, _elements(schema)), (dict, _members(schema)))
+        if asker
+    }
     if not (own or below):
         return None
     compares = _compares(schema)
     stayed: dict[int, Any] = {}  # what was let through beside itself, by its id
 
     def ask(value: Any, path: str, old: Any, around: Pair | None) -> Sequence[Cause]:
-        if value is None or (value is old and (not compares or stayed.get(id(value), UNKNOWN) is value)):
+        if value is None or (
+            value is old and (not compares or stayed.get(id(value), UNKNOWN) is value)
+        ):
             return NO_CAUSES  # nothing to ask, or nothing that has not been let through before
         if old is not UNKNOWN:
             around = value, old
@@ -74,8 +83,14 @@ def _compares(schema: Any) -> bool:
     """Whether some rule in here may speak of the old value."""
     if not isinstance(schema, dict):
         return False
-    below = [schema.get("items"), schema.get("additionalProperties"), *(schema.get("properties") or NOTHING).values()]
-    return any("oldSelf" in said["rule"] for said in schema.get(RULES) or ()) or any(map(_compares, below))
+    below = [
+        schema.get("items"),
+        schema.get("additionalProperties"),
+        *(schema.get("properties") or NOTHING).values(),
+    ]
+    return any("oldSelf" in said["rule"] for said in schema.get(RULES) or ()) or any(
+        map(_compares, below)
+    )
 
 
 def _elements(schema: Obj) -> Ask | None:
@@ -85,7 +100,9 @@ def _elements(schema: Obj) -> Ask | None:
 
     def ask(value: list[Any], path: str, old: Any, around: Pair | None) -> Sequence[Cause]:
         found: Sequence[Cause] = NO_CAUSES
-        for place, (part, before) in enumerate(zip(value, counterparts(schema, value, old), strict=True)):
+        for place, (part, before) in enumerate(
+            zip(value, counterparts(schema, value, old), strict=True)
+        ):
             if below := inner(part, f"{path}[{place}]", before, around):
                 found = [*found, *below]
         return found
@@ -105,7 +122,9 @@ def _members(schema: Obj) -> Ask | None:
         found: Sequence[Cause] = NO_CAUSES
         for name, part in value.items():
             if name in fields:
-                below = fields[name](part, f"{path}.{name}" if path else name, olds.get(name, UNKNOWN), around)
+                below = fields[name](
+                    part, f"{path}.{name}" if path else name, olds.get(name, UNKNOWN), around
+                )
             elif others and name not in properties:
                 below = others(part, f"{path}[{name}]", olds.get(name, UNKNOWN), around)
             else:
@@ -118,11 +137,18 @@ def _members(schema: Obj) -> Ask | None:
 
 
 def _inner(schema: Any) -> Ask | None:
-    return rules_asker(schema, is_root=bool(schema.get(EMBEDDED))) if isinstance(schema, dict) else None
+    return (
+        rules_asker(schema, is_root=bool(schema.get(EMBEDDED)))
+        if isinstance(schema, dict)
+        else None
+    )
 
 
 def _own_rules(schema: Obj, *, is_root: bool) -> Ask:
-    """The rules of one place, compiled when a value first comes. What they agreed to once is not put to them again."""
+    """The rules of one place, compiled when a value first comes.
+
+    What they agreed to once is not put to them again.
+    """
     whole = with_head(schema) if is_root else schema
     convert, kind = conversion_by(whole), schema.get("type", "")
     compiled: list[Rule] = []
@@ -152,7 +178,9 @@ def _own_rules(schema: Obj, *, is_root: bool) -> Ask:
             as_cel = convert(_cut(value, looked_at)) if convert else value
             old_as_cel = (convert(_cut(old, looked_at)) if convert else old) if has_old else None
             situation = Situation(value, as_cel, old_as_cel, has_old, unchanged)
-            faults = [fault for rule in compiled for fault in rule_faults(rule, situation, path, kind)]
+            faults = [
+                fault for rule in compiled for fault in rule_faults(rule, situation, path, kind)
+            ]
             if faults or was_lenient or not question:
                 return faults
             if len(agreed) == REMEMBERED:
@@ -171,7 +199,10 @@ def _paths(rules: list[Rule], variable: str) -> set[Path]:
 
 
 class _Nothing:
-    """Why there is nothing at a path, and what is written of it. (The hash of an enum's members takes a call.)"""
+    """Why there is nothing at a path, and what is written of it.
+
+    (The hash of an enum's members takes a call.)
+    """
 
     def __init__(self, *, spelt: bool | None) -> None:
         self.spelt = spelt
@@ -183,23 +214,23 @@ DISTINCT = frozenset([str, bool, type(None), _Nothing])
 
 
 def _question(value: Any, paths: Sequence[Path], old: Any, old_paths: Sequence[Path]) -> Question:
-    """All that rules could see of a value and of the old one; nothing, if that is too much to remember."""
+    """All that rules could see of a value and of the old one; nothing, if that is too much to
+    remember.
+    """
     seen = _seen(value, paths)
     if old_paths:
         seen += _seen(old, old_paths)
     for each in seen:
         if type(each) not in DISTINCT or (type(each) is str and len(each) > LONGEST_TEXT):
-            return _spelt(seen)
+            # As text: orjson's bytes hold four KiB each, however short they are.
+            try:
+                asked = orjson.dumps(
+                    [each.spelt if type(each) is _Nothing else [each] for each in seen]
+                )
+            except TypeError:  # no plain JSON
+                return ""
+            return asked.decode() if len(asked) <= LONGEST else ""
     return tuple(seen)
-
-
-def _spelt(seen: list[Any]) -> str:
-    """As text: orjson's bytes hold four KiB each, however short they are."""
-    try:
-        asked = orjson.dumps([each.spelt if type(each) is _Nothing else [each] for each in seen])
-    except TypeError:  # no plain JSON
-        return ""
-    return asked.decode() if len(asked) <= LONGEST else ""
 
 
 def _seen(value: Any, paths: Sequence[Path]) -> list[Any]:

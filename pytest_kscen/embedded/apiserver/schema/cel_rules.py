@@ -1,8 +1,8 @@
-"""Rules in a schema (x-kubernetes-validations): compiled, told what is wrong with them, and put to values.
+"""Rules in a schema (x-kubernetes-validations): compiled, told what is wrong with them, and put to
+values.
 
-A rule that speaks of `oldSelf` is asked only where there is an old value to compare with; any other passes over what
-an update has left as it was.
-"""
+A rule that speaks of `oldSelf` is asked only where there is an old value to compare with; any other
+passes over what an update has left as it was."""
 
 from __future__ import annotations
 
@@ -39,14 +39,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_kscen.objects.resources import Obj
+
     Convert = Callable[[Any], Any]
-
-
 
 
 RULES = "x-kubernetes-validations"
 LONGEST_MESSAGE = 5 * 1024
-NO_OVERLOAD = "call arguments did not match a supported operator, function or macro signature for rule"
+NO_OVERLOAD = (
+    "call arguments did not match a supported operator, function or macro signature for rule"
+)
 
 
 class BadRule(ValueError):
@@ -87,7 +88,12 @@ def compiled_rule(said: Obj, type_: Type, schema: Obj) -> Rule:
         raise BadRule("cel expression must evaluate to a bool")
     message = None
     if said.get("messageExpression"):
-        message = _compiled(said["messageExpression"], variables, "messageExpression compilation failed: ", "messageExpression")
+        message = _compiled(
+            said["messageExpression"],
+            variables,
+            "messageExpression compilation failed: ",
+            "messageExpression",
+        )
         if message.type != STRING:
             raise BadRule("messageExpression must evaluate to a string", "messageExpression")
     return Rule(said, program, message, _path(said, schema))
@@ -113,7 +119,9 @@ def _path(said: Obj, schema: Obj) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """Where a rule is asked: the value as JSON and as CEL has it, the old one, and whether nothing has changed."""
+    """Where a rule is asked: the value as JSON and as CEL has it, the old one, and whether
+    nothing has changed.
+    """
 
     value: Any
     as_cel: Any
@@ -151,8 +159,16 @@ def _cause(reason: str, path: str, value: Any, words: str) -> Cause:
     if reason == "FieldValueRequired":
         return Cause.required(path, words)
     if reason == "FieldValueDuplicate":
-        return Cause(path, "Duplicate value", reason) if value is OMITTED else Cause.duplicate(path, value)
-    return Cause(path, f"Invalid value: {words}") if value is OMITTED else Cause.invalid(path, value, words)
+        return (
+            Cause(path, "Duplicate value", reason)
+            if value is OMITTED
+            else Cause.duplicate(path, value)
+        )
+    return (
+        Cause(path, f"Invalid value: {words}")
+        if value is OMITTED
+        else Cause.invalid(path, value, words)
+    )
 
 
 def _old(rule: Rule, at: Situation) -> Any:
@@ -183,14 +199,21 @@ KEYWORDS = RESERVED | {"true", "false", "null", "in"}
 HEAD: Obj = {
     "apiVersion": {"type": "string"},
     "kind": {"type": "string"},
-    "metadata": {"type": "object", "properties": {"name": {"type": "string"}, "generateName": {"type": "string"}}},
+    "metadata": {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "generateName": {"type": "string"}},
+    },
 }
 
 
 def with_head(schema: Obj) -> Obj:
     """A resource's schema with what every resource has."""
     properties = schema.get("properties") or NOTHING
-    head = {**HEAD, "metadata": (properties.get("metadata", {}).get("properties") and properties["metadata"]) or HEAD["metadata"]}
+    head = {
+        **HEAD,
+        "metadata": (properties.get("metadata", {}).get("properties") and properties["metadata"])
+        or HEAD["metadata"],
+    }
     return {**schema, "properties": {**properties, **head}}
 
 
@@ -205,23 +228,19 @@ def type_by(schema: Obj, name: str = "selfType", *, is_root: bool = False) -> Ty
         element = type_by(schema.get("items") or NOTHING, f"{name}.@idx")
         return list_of(element) if element else None
     if kind == "object":
-        return _object(schema, name)
+        more = schema.get("additionalProperties")
+        if isinstance(more, dict):
+            value = type_by(more, f"{name}.@elem")
+            return map_of(STRING, value) if value else None
+        fields: dict[str, Type] = {}
+        for field, inner in (schema.get("properties") or NOTHING).items():
+            spelled, found = escaped(field), type_by(inner, f"{name}.{field}")
+            if spelled and found:
+                fields[spelled] = fields[field] = found
+        return Type(name, (), fields)
     if kind == "string":
         return FORMATS.get(schema.get("format", ""), STRING)
     return SCALARS.get(kind)
-
-
-def _object(schema: Obj, name: str) -> Type | None:
-    more = schema.get("additionalProperties")
-    if isinstance(more, dict):
-        value = type_by(more, f"{name}.@elem")
-        return map_of(STRING, value) if value else None
-    fields: dict[str, Type] = {}
-    for field, inner in (schema.get("properties") or NOTHING).items():
-        spelled, found = escaped(field), type_by(inner, f"{name}.{field}")
-        if spelled and found:
-            fields[spelled] = fields[field] = found
-    return Type(name, (), fields)
 
 
 def escaped(name: str) -> str:
@@ -230,7 +249,12 @@ def escaped(name: str) -> str:
         return f"__{name}__"
     if not SPELLABLE.fullmatch(name):
         return ""
-    return name.replace("__", "__underscores__").replace(".", "__dot__").replace("-", "__dash__").replace("/", "__slash__")
+    return (
+        name.replace("__", "__underscores__")
+        .replace(".", "__dot__")
+        .replace("-", "__dash__")
+        .replace("/", "__slash__")
+    )
 
 
 def conversion_by(schema: Obj) -> Convert | None:
@@ -241,7 +265,25 @@ def conversion_by(schema: Obj) -> Convert | None:
     if kind == "array":
         return _of_lists(schema)
     if kind == "object":
-        return _of_objects(schema)
+        properties = schema.get("properties") or NOTHING
+        fields = {
+            name: found for name, inner in properties.items() if (found := conversion_by(inner))
+        }
+        more = schema.get("additionalProperties")
+        others = conversion_by(more) if isinstance(more, dict) else None
+        if not fields and others is None:
+            return None
+
+        def converted(value: Any) -> Any:
+            if not isinstance(value, dict):
+                return value
+            converters = (
+                (name, part, fields.get(name, None if name in properties else others))
+                for name, part in value.items()
+            )
+            return {name: convert(part) if convert else part for name, part, convert in converters}
+
+        return converted
     if kind == "string":
         return TEXTS.get(schema.get("format", ""))
     return _number if kind == "number" else None
@@ -277,7 +319,10 @@ TEXTS: dict[str, Convert] = {
 
 
 def _of_lists(schema: Obj) -> Convert | None:
-    element, kind = conversion_by(schema.get("items") or NOTHING), schema.get("x-kubernetes-list-type")
+    element, kind = (
+        conversion_by(schema.get("items") or NOTHING),
+        schema.get("x-kubernetes-list-type"),
+    )
     keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
     if element is None and kind not in {"set", "map"}:
         return None
@@ -295,20 +340,3 @@ def _of_lists(schema: Obj) -> Convert | None:
         return parts
 
     return convert
-
-
-def _of_objects(schema: Obj) -> Convert | None:
-    properties = schema.get("properties") or NOTHING
-    fields = {name: found for name, inner in properties.items() if (found := conversion_by(inner))}
-    more = schema.get("additionalProperties")
-    others = conversion_by(more) if isinstance(more, dict) else None
-    if not fields and others is None:
-        return None
-
-    def converted(value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        converters = ((name, part, fields.get(name, None if name in properties else others)) for name, part in value.items())
-        return {name: convert(part) if convert else part for name, part, convert in converters}
-
-    return converted

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kscen.embedded.apiserver.schema.scalars import Walk
+
     Filling = tuple[str, Callable[[], Any]]
-
-
 
 
 SCHEMA = f"{EXTENSIONS}.JSONSchemaProps"
@@ -39,7 +38,6 @@ def unions(walk_of: Callable[[str], Walk]) -> dict[str, Walk]:
         try:
             return walk_of(SCHEMA)(value, old)
         except Stranger:
-
             return walk_of(SCHEMA)(without_strangers(value, SCHEMA, []), old)
 
     def or_bool(value: Any, old: Any) -> Any:
@@ -59,7 +57,11 @@ def unions(walk_of: Callable[[str], Walk]) -> dict[str, Walk]:
             return schema(value, old)
         return list(value) if type(value) is list and value else None
 
-    walks = {"JSONSchemaPropsOrBool": or_bool, "JSONSchemaPropsOrArray": or_list, "JSONSchemaPropsOrStringArray": or_names}
+    walks = {
+        "JSONSchemaPropsOrBool": or_bool,
+        "JSONSchemaPropsOrArray": or_list,
+        "JSONSchemaPropsOrStringArray": or_names,
+    }
     return {f"{EXTENSIONS}.{name}": walk for name, walk in walks.items()}
 
 
@@ -72,7 +74,10 @@ PLAIN = frozenset([str, int, float, bool, dict, list])  # whose truth is told wi
 
 @dataclass(slots=True)
 class Members:
-    """What a struct is made of. `fillings` are what Go prints of absent fields; `labels` are the odd pieces of paths."""
+    """What a struct is made of.
+
+    `fillings` are what Go prints of absent fields; `labels` are the odd pieces of paths.
+    """
 
     fields: dict[str, Walk] = field(default_factory=dict)
     fillings: list[Filling] = field(default_factory=list)
@@ -125,7 +130,9 @@ def stranger(_value: Any, _old: Any) -> Any:
 
 
 def listing(go_type: str, element: Walk, zero: Callable[[], Any], *, keep: bool = False) -> Walk:
-    """A slice; an empty one is nothing unless it is kept, and null in it stands for its element's zero."""
+    """A slice; an empty one is nothing unless it is kept, and null in it stands for its
+    element's zero.
+    """
 
     def walk(value: Any, old: Any) -> Any:
         if value is old or value is None:
@@ -204,8 +211,16 @@ OWNERS = f"{META}.ManagedFieldsEntry"  # no entries at all ask for the record to
 SCALARS: dict[tuple[str, str], tuple[str, Callable[..., Walk], Any]] = {
     ("string", ""): ("string", scalars.text, ""),
     ("string", "byte"): ("[]uint8", scalars.octets, ""),
-    ("integer", "int32"): ("int32", lambda go_type, *, keep: scalars.integer(go_type, 32, keep=keep), 0),
-    ("integer", "int64"): ("int64", lambda go_type, *, keep: scalars.integer(go_type, 64, keep=keep), 0),
+    ("integer", "int32"): (
+        "int32",
+        lambda go_type, *, keep: scalars.integer(go_type, 32, keep=keep),
+        0,
+    ),
+    ("integer", "int64"): (
+        "int64",
+        lambda go_type, *, keep: scalars.integer(go_type, 64, keep=keep),
+        0,
+    ),
     ("boolean", ""): ("bool", scalars.boolean, False),
     ("number", "double"): ("float64", scalars.number, 0),
 }
@@ -220,12 +235,12 @@ def walk_of(name: str) -> Walk:
         return UNIONS[name]
 
     def load(members: Members) -> None:
-        for field, schema in definition(name).get("properties", {}).items():
-            members.fields[field] = _field(schema)
+        for name_of_field, schema in definition(name).get("properties", {}).items():
+            members.fields[name_of_field] = _walk(schema, keep=schema.get("x-go-pointer", False))
             if "x-go-path" in schema:
-                members.labels[field] = schema["x-go-path"]
+                members.labels[name_of_field] = schema["x-go-path"]
             if ("default" in schema and "x-go-omitted" not in schema) or "x-go-zero" in schema:
-                members.fillings.append((field, _filling(schema)))
+                members.fillings.append((name_of_field, _filling(schema)))
 
     return struct(name.rpartition(".")[2], go_type({"$ref": name}), load)
 
@@ -233,17 +248,17 @@ def walk_of(name: str) -> Walk:
 UNIONS = unions(walk_of)
 
 
-def _field(schema: dict[str, Any]) -> Walk:
-    """A struct's field: its zero value is nothing, unless Go has a pointer there."""
-    return _walk(schema, keep=schema.get("x-go-pointer", False))
-
-
 def _walk(schema: dict[str, Any], *, keep: bool) -> Walk:
     if "$ref" in schema:
         return walk_of(schema["$ref"])
     if schema["type"] == "array":
         inner = schema["items"]
-        walk = listing(go_type(schema), _walk(inner, keep=True), zero_of(inner), keep=inner.get("$ref") == OWNERS)
+        walk = listing(
+            go_type(schema),
+            _walk(inner, keep=True),
+            zero_of(inner),
+            keep=inner.get("$ref") == OWNERS,
+        )
         return texts(walk) if _is_text(inner) else walk
     if schema["type"] == "object":
         inner = schema["additionalProperties"]
@@ -300,18 +315,29 @@ MOST = 100  # Go's decoder stops telling here
 
 
 def without_strangers(obj: Any, name: str, told: list[str]) -> Any:
-    """The object without what the definition does not know; the paths are told in the order of the document."""
+    """The object without what the definition does not know; the paths are told in the order of
+    the document.
+    """
     return _pruned(obj, {"$ref": name}, "", told)
 
 
 def _pruned(value: Any, schema: dict[str, Any], path: str, told: list[str]) -> Any:
     if isinstance(value, list) and "items" in schema:
-        return same_or_pruned(value, [_pruned(part, schema["items"], f"{path}[{place}]", told) for place, part in enumerate(value)])
+        return same_or_pruned(
+            value,
+            [
+                _pruned(part, schema["items"], f"{path}[{place}]", told)
+                for place, part in enumerate(value)
+            ],
+        )
     if not isinstance(value, dict) or schema.get("$ref") in ENDS:
         return value
     if "additionalProperties" in schema:
         inner = schema["additionalProperties"]
-        return same_or_pruned(value, {name: _pruned(part, inner, f"{path}.{name}", told) for name, part in value.items()})
+        return same_or_pruned(
+            value,
+            {name: _pruned(part, inner, f"{path}.{name}", told) for name, part in value.items()},
+        )
     if "$ref" not in schema:
         return value
     properties, kept = definition(schema["$ref"]).get("properties", {}), {}
@@ -323,15 +349,15 @@ def _pruned(value: Any, schema: dict[str, Any], path: str, told: list[str]) -> A
     return same_or_pruned(value, kept)
 
 
-
-
-
-
-
-
 def same_or_pruned(value: Any, pruned: Any) -> Any:
-    """The very object that came, if nothing was left out: then it may still be the old one's own."""
+    """The very object that came, if nothing was left out: then it may still be the old one's
+    own.
+    """
     if len(value) != len(pruned):
         return pruned
-    pairs = zip(value.values(), pruned.values(), strict=True) if isinstance(value, dict) else zip(value, pruned, strict=True)
+    pairs = (
+        zip(value.values(), pruned.values(), strict=True)
+        if isinstance(value, dict)
+        else zip(value, pruned, strict=True)
+    )
     return value if all(before is after for before, after in pairs) else pruned

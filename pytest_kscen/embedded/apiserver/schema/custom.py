@@ -1,4 +1,6 @@
-"""The schema of one version of a custom kind: decoding, and judging by the definition's own words."""
+"""The schema of one version of a custom kind: decoding, and judging by the definition's own
+words.
+"""
 
 from __future__ import annotations
 
@@ -37,16 +39,24 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # The fields that a definition's scale subresource stands on: numbers of replicas, and a
 # selector in a string.
 
 
 MOST = (1 << 31) - 1
-GO_TYPES = {str: "string", bool: "bool", int: "int64", float: "float64", list: "[]interface {}", dict: "map[string]interface {}"}
+GO_TYPES = {
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    list: "[]interface {}",
+    dict: "map[string]interface {}",
+}
 
 
-def scale_faults(scale: Mapping[str, Any], obj: Obj, *, status_alone: bool = False) -> Iterator[Cause]:
+def scale_faults(
+    scale: Mapping[str, Any], obj: Obj, *, status_alone: bool = False
+) -> Iterator[Cause]:
     if not status_alone:
         yield from _wrong_replicas(scale["specReplicasPath"], obj)
     yield from _wrong_replicas(scale["statusReplicasPath"], obj)
@@ -73,12 +83,24 @@ def _found(path: str, obj: Obj, wanted: type) -> tuple[Any, str]:
     for depth, step in enumerate(steps):
         if not isinstance(value, dict):
             where = "." + ".".join(steps[: depth + 1])
-            return None, f"{where} accessor error: {plain(value)} is of the type {_go(value)}, expected map[string]interface{{}}"
+            return (
+                None,
+                (
+                    f"{where} accessor error: {plain(value)} is of the type {_go(value)}, "
+                    "expected map[string]interface{}"
+                ),
+            )
         if step not in value:
             return None, ""
         value = value[step]
     if type(value) is not wanted:
-        return None, f".{'.'.join(steps)} accessor error: {plain(value)} is of the type {_go(value)}, expected {GO_TYPES[wanted]}"
+        return (
+            None,
+            (
+                f".{'.'.join(steps)} accessor error: {plain(value)} is of the type "
+                f"{_go(value)}, expected {GO_TYPES[wanted]}"
+            ),
+        )
     return value, ""
 
 
@@ -88,7 +110,6 @@ def _go(value: Any) -> str:
 
 # Resources inside custom objects: they say what they are, and their metadata is Kubernetes'
 # own.
-
 
 
 def embedded_faults(schema: Obj) -> Visit | None:
@@ -117,7 +138,9 @@ def _of_kind(value: Any, path: str) -> Iterator[Cause]:
     if not value:
         yield Cause.invalid(path, value, "must not be empty")
     elif wrong := dns1035_label(value.lower()):
-        yield Cause.invalid(path, value, f"may have mixed case, but should otherwise match: {','.join(wrong)}")
+        yield Cause.invalid(
+            path, value, f"may have mixed case, but should otherwise match: {','.join(wrong)}"
+        )
 
 
 def _of_metadata(value: Any, path: str) -> Iterator[Cause]:
@@ -131,11 +154,17 @@ def _of_metadata(value: Any, path: str) -> Iterator[Cause]:
 FAULTS = {"apiVersion": _of_version, "kind": _of_kind, "metadata": _of_metadata}
 
 
-
 HEAD = ("apiVersion", "kind", "metadata")
-BLOCKING = {"FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"}
+BLOCKING = {
+    "FieldValueNotSupported",
+    "FieldValueRequired",
+    "FieldValueTooLong",
+    "FieldValueTooMany",
+    "FieldValueTypeInvalid",
+}
 UNCHECKED = (
-    "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
+    "some validation rules were not checked because the object was invalid; correct the "
+    "existing errors to complete validation"
 )
 
 UNASKED = Cause.invalid(NOWHERE, None, UNCHECKED)
@@ -189,7 +218,9 @@ class CustomSchema:
 
     def decode(self, obj: Obj, old: Obj | None, *, strictness: str, warnings: list[str]) -> Obj:
         new: Obj
-        if self._take is not None:  # which takes no more than a glance to see that the object fits too
+        if (
+            self._take is not None
+        ):  # which takes no more than a glance to see that the object fits too
             try:
                 new = self._take(obj, old)
             except (Doubt, Stranger, Unfit):
@@ -207,22 +238,19 @@ class CustomSchema:
             raise Undecodable(self._kind, self._version, str(misfit)) from None
         told = [f'unknown field "{path}"' for path in strangers]
         if told and strictness == "Strict":
-            raise Undecodable(self._kind, self._version, f"strict decoding error: {', '.join(told)}")
+            raise Undecodable(
+                self._kind, self._version, f"strict decoding error: {', '.join(told)}"
+            )
         if strictness == "Warn":
             warnings += told
         return new
 
-    def _beside(self, old: Obj | None) -> Obj | None:
-        """What a new object need only be compared with: the old one, and over it what was found to fit beside it."""
-        seen = self._seen_beside(old)
-        if seen is None:
-            return old
-        return {**(old or NOTHING), **{name: part for name, part in seen.items() if name not in HEAD}}
-
     def _status_beside(self, old: Obj | None) -> Any:
         """The same of the status alone."""
         seen = self._seen_beside(old)
-        return seen["status"] if seen and "status" in seen else (old or NOTHING).get("status", UNKNOWN)
+        return (
+            seen["status"] if seen and "status" in seen else (old or NOTHING).get("status", UNKNOWN)
+        )
 
     def _seen_beside(self, old: Obj | None) -> Obj | None:
         seen, beside = self._seen
@@ -235,7 +263,16 @@ class CustomSchema:
         if status:
             is_fine = self._status_fits(new.get("status", UNKNOWN), self._status_beside(old))
         else:
-            beside = self._beside(old)
+            # What a new object need only be compared with: the old one, and over it what was
+            # found to fit beside it.
+            seen = self._seen_beside(old)
+            if seen is None:
+                beside: Obj | None = old
+            else:
+                beside = {
+                    **(old or NOTHING),
+                    **{name: part for name, part in seen.items() if name not in HEAD},
+                }
             is_fine = self._fits(new, UNKNOWN if beside is None else beside)
         causes = [] if is_fine else list(self._shape_faults(new, old, status=status))
         if self._scale:
@@ -246,7 +283,9 @@ class CustomSchema:
             causes += found if old is None or not any(self._repetitions(old, "")) else ()
         if self._rules:
             is_nameless = not new["metadata"].get("name")  # which is told elsewhere
-            is_blocked = is_nameless or (causes and any(cause.reason in BLOCKING for cause in causes))
+            is_blocked = is_nameless or (
+                causes and any(cause.reason in BLOCKING for cause in causes)
+            )
             causes += [UNASKED] if is_blocked else self._rules(new, "", known, None)
         return causes
 

@@ -1,4 +1,6 @@
-"""Why a value does not fit its type: found at a leaf, placed by the structs around it, worded as Go's JSON decoder does."""
+"""Why a value does not fit its type: found at a leaf, placed by the structs around it, worded as
+Go's JSON decoder does.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,15 @@ from typing import Any
 
 from pytest_kscen.objects.errors import BadRequest, shown
 
-JSON_TYPES = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object", type(None): "null"}
+JSON_TYPES = {
+    str: "string",
+    bool: "bool",
+    int: "number",
+    float: "number",
+    list: "array",
+    dict: "object",
+    type(None): "null",
+}
 GO_TYPES = {str: "string", bool: "bool", int: "int64", float: "float64", list: "slice", dict: "map"}
 
 
@@ -20,7 +30,15 @@ class Unfit(Exception):
 class Mismatch(Unfit):
     """A value of one type stands where another belongs."""
 
-    def __init__(self, value: Any, wanted: str, *, literal: bool = False, final: bool = False, basic: str = "") -> None:
+    def __init__(
+        self,
+        value: Any,
+        wanted: str,
+        *,
+        literal: bool = False,
+        final: bool = False,
+        basic: str = "",
+    ) -> None:
         super().__init__(value, wanted)
         self.value = value
         self.is_final = final  # the decoder does not look any further
@@ -32,7 +50,9 @@ class Mismatch(Unfit):
         self._path: list[str] = []
 
     def converted(self) -> str:
-        """The same in the words of Go's converter, which leaves types that decode themselves to JSON."""
+        """The same in the words of Go's converter, which leaves types that decode themselves to
+        JSON.
+        """
         if self.is_final:
             self._path.clear()
             return str(self)
@@ -49,7 +69,11 @@ class Mismatch(Unfit):
         self._path.append(field)
 
     def __str__(self) -> str:
-        where = f"struct field {self._struct}.{'.'.join(reversed(self._path))} of" if self._path else "value of"
+        where = (
+            f"struct field {self._struct}.{'.'.join(reversed(self._path))} of"
+            if self._path
+            else "value of"
+        )
         return f"json: cannot unmarshal {self._found} into Go {where} type {self._wanted}"
 
 
@@ -64,7 +88,9 @@ class Illegible(Unfit):
 
 
 class Misplaced(Unfit):
-    """Something is wrong in a resource that is embedded in another one; the objects around it say where."""
+    """Something is wrong in a resource that is embedded in another one; the objects around it
+    say where.
+    """
 
     def __init__(self, value: Any, why: str) -> None:
         super().__init__(value, why)

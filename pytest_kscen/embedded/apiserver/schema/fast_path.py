@@ -1,9 +1,10 @@
-"""Custom objects on their way in, decoded and judged in one walk: nearly all are in order, and none is walked through twice.
+"""Custom objects on their way in, decoded and judged in one walk: nearly all are in order, and none
+is walked through twice.
 
-What is taken is what `structural` makes of it, and it fits as `fitting` means it, beside the old value. Whatever is odd is
-left to those two (`Doubt`). Scalars that were in order once are known by heart at their place, and so are the elements of
-lists, for which it does not matter what was there before: who writes one again is given the one that is there.
-"""
+What is taken is what `structural` makes of it, and it fits as `fitting` means it, beside the old
+value. Whatever is odd is left to those two (`Doubt`). Scalars that were in order once are known by
+heart at their place, and so are the elements of lists, for which it does not matter what was there
+before: who writes one again is given the one that is there."""
 
 from __future__ import annotations
 
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
 
     from pytest_kscen.embedded.apiserver.schema.scalars import Walk
     from pytest_kscen.objects.resources import Obj
+
     Known = Mapping[type, dict[Any, Any]]
     Fits = Callable[[Any, Any], bool]
-
 
 
 # Whether a custom value is in order, told in haste: nearly all are, and only for the others it
@@ -55,7 +56,9 @@ ODD = (*COMBINATIONS, "enum")
 
 
 def fits_by(schema: Obj) -> Fits:
-    """What tells of `(value, old)` whether a value fits a schema, beside the old value that it was or will be let through with."""
+    """What tells of `(value, old)` whether a value fits a schema, beside the old value that it
+    was or will be let through with.
+    """
     judge = judge_by(schema)
     known: dict[type, set[Any]] = {scalar: set() for scalar in SCALARS}
     containers: dict[type, Fits] = {}
@@ -67,7 +70,12 @@ def fits_by(schema: Obj) -> Fits:
         right = known.get(kind)
         if right is None:
             if not containers:
-                containers.update({dict: _container_fits(schema, "object"), list: _container_fits(schema, "array")})
+                containers.update(
+                    {
+                        dict: _container_fits(schema, "object"),
+                        list: _container_fits(schema, "array"),
+                    }
+                )
             return containers[kind](value, old)
         if value in right:
             return True
@@ -89,7 +97,15 @@ def _container_fits(schema: Obj, kind: str) -> Fits:
     if wanted and kind not in wanted:
         return _never
     if any(schema.get(word) for word in ODD):
-        return _judged(schema)
+        # With all words, where it takes more than a glance.
+        judge, repeated = judge_by(schema), visitor(schema, repetitions)
+
+        def fits(value: Any, old: Any) -> bool:
+            verdict = Verdict()
+            judge(value, "", old, verdict)
+            return not verdict.faults and not (repeated and any(repeated(value, "")))
+
+        return fits
     return _objects_fit(schema) if kind == "object" else _lists_fit(schema)
 
 
@@ -97,23 +113,15 @@ def _never(_value: Any, _old: Any) -> bool:
     return False
 
 
-def _judged(schema: Obj) -> Fits:
-    """With all words, where it takes more than a glance."""
-    judge, repeated = judge_by(schema), visitor(schema, repetitions)
-
-    def fits(value: Any, old: Any) -> bool:
-        verdict = Verdict()
-        judge(value, "", old, verdict)
-        return not verdict.faults and not (repeated and any(repeated(value, "")))
-
-    return fits
-
-
 def _objects_fit(schema: Obj) -> Fits:
     fields = {name: fits_by(inner) for name, inner in schema.get("properties", NOTHING).items()}
     more = schema.get("additionalProperties")
     others = fits_by(more) if isinstance(more, dict) else _never if more is False else None
-    wanted, least, most = frozenset(schema.get("required") or ()), schema.get("minProperties"), schema.get("maxProperties")
+    wanted, least, most = (
+        frozenset(schema.get("required") or ()),
+        schema.get("minProperties"),
+        schema.get("maxProperties"),
+    )
 
     def fits(value: Obj, old: Any) -> bool:
         if not wanted <= value.keys() or not is_between(least, len(value), most):
@@ -131,13 +139,21 @@ def _objects_fit(schema: Obj) -> Fits:
 def _lists_fit(schema: Obj) -> Fits:
     items = schema.get("items")
     element = fits_by(items) if isinstance(items, dict) else None
-    least, most, form = schema.get("minItems"), schema.get("maxItems"), schema.get("x-kubernetes-list-type")
+    least, most, form = (
+        schema.get("minItems"),
+        schema.get("maxItems"),
+        schema.get("x-kubernetes-list-type"),
+    )
     keys: list[str] = schema.get("x-kubernetes-list-map-keys") or []
 
-    right: dict[int, Any] = {}  # elements that were in order once: who keeps them knows them by their ids
+    right: dict[
+        int, Any
+    ] = {}  # elements that were in order once: who keeps them knows them by their ids
 
     def fits(value: list[Any], _old: Any) -> bool:
-        if not is_between(least, len(value), most) or (form in {"set", "map"} and not are_distinct(value, keys)):
+        if not is_between(least, len(value), most) or (
+            form in {"set", "map"} and not are_distinct(value, keys)
+        ):
             return False
         if element is None:
             return True
@@ -164,14 +180,19 @@ def are_distinct(elements: list[Any], keys: list[str]) -> bool:
         if len(keys) == 1:
             names = [element[keys[0]] for element in elements]
         else:
-            names = [tuple([element[key] for key in keys]) for element in elements] if keys else elements
+            names = (
+                [tuple([element[key] for key in keys]) for element in elements]
+                if keys
+                else elements
+            )
         return len({*names}) == len(elements)
     except (KeyError, TypeError):
         return False
 
 
-
-ELEMENTS = 1_000  # that are remembered of a list's, and as many as the longest one has: a busy cluster is as quick with them
+# that are remembered of a list's, and as many as the longest one has: a busy cluster is as quick
+# with them
+ELEMENTS = 1_000
 LONGEST_ELEMENT = 2048  # bytes of one
 
 UNHEARD: Known = {}
@@ -182,7 +203,9 @@ class Doubt(Exception):
 
 
 def taken_by(schema: Obj) -> Walk | None:
-    """The walk of whole objects, of whose metadata nothing is judged; None if all of them need a closer look."""
+    """The walk of whole objects, of whose metadata nothing is judged; None if all of them need a
+    closer look.
+    """
     return None if _is_odd(schema) else _take_objects(schema, ROOT_HEAD)
 
 
@@ -203,7 +226,12 @@ def _take(schema: Obj) -> tuple[Known, Walk]:
             if kind is type(old) and value == old and repeats(value, old):
                 return old
             if not containers:
-                containers.update({dict: _take_container(schema, "object"), list: _take_container(schema, "array")})
+                containers.update(
+                    {
+                        dict: _take_container(schema, "object"),
+                        list: _take_container(schema, "array"),
+                    }
+                )
             return containers.get(kind, _doubted)(value, old)
         found = number(value)
         if not fits(found, UNKNOWN):
@@ -222,25 +250,21 @@ def _take_container(schema: Obj, kind: str) -> Walk:
     if wanted and kind not in wanted:
         return _doubted
     if _is_odd(schema):
-        return _twice(schema)
+        # First decoded and then judged, where it takes more than a glance.
+        walk, fits = walk_by(schema), fits_by(schema)
+
+        def take(value: Any, old: Any) -> Any:
+            new = walk(value, old)
+            if not fits(new, UNKNOWN if old is None else old):
+                raise Doubt
+            return new
+
+        return take
     return _take_objects(schema) if kind == "object" else _take_lists(schema)
 
 
 def _doubted(_value: Any, _old: Any) -> Any:
     raise Doubt
-
-
-def _twice(schema: Obj) -> Walk:
-    """First decoded and then judged, where it takes more than a glance."""
-    walk, fits = walk_by(schema), fits_by(schema)
-
-    def take(value: Any, old: Any) -> Any:
-        new = walk(value, old)
-        if not fits(new, UNKNOWN if old is None else old):
-            raise Doubt
-        return new
-
-    return take
 
 
 class _Members(dict[str, "tuple[Known, Walk]"]):
@@ -250,7 +274,9 @@ class _Members(dict[str, "tuple[Known, Walk]"]):
         super().__init__({name: (UNHEARD, walk) for name, walk in head.items()})
         self._properties: Obj = schema.get("properties", NOTHING)
         more = schema.get("additionalProperties")
-        self._others = _take(more if isinstance(more, dict) else NO_SCHEMA) if more else (UNHEARD, _doubted)
+        self._others = (
+            _take(more if isinstance(more, dict) else NO_SCHEMA) if more else (UNHEARD, _doubted)
+        )
 
     def __missing__(self, name: str) -> tuple[Known, Walk]:
         if name not in self._properties:
@@ -262,7 +288,11 @@ class _Members(dict[str, "tuple[Known, Walk]"]):
 def _take_objects(schema: Obj, head: Mapping[str, Walk] = NOTHING) -> Walk:
     members = _Members(schema, head)
     defaults = defaults_of(schema)
-    wanted, least, most = frozenset(schema.get("required") or ()), schema.get("minProperties"), schema.get("maxProperties")
+    wanted, least, most = (
+        frozenset(schema.get("required") or ()),
+        schema.get("minProperties"),
+        schema.get("maxProperties"),
+    )
     is_limited = least is not None or most is not None
 
     def take(value: Any, old: Any) -> Any:
@@ -276,13 +306,17 @@ def _take_objects(schema: Obj, head: Mapping[str, Walk] = NOTHING) -> Walk:
                 del new[name]
             elif part is not was or name not in members:
                 known, walk = members[name]
-                if (right := known.get(type(part))) is None or (found := right.get(part, UNKNOWN)) is UNKNOWN:
+                if (right := known.get(type(part))) is None or (
+                    found := right.get(part, UNKNOWN)
+                ) is UNKNOWN:
                     found = walk(part, was)
                 new[name] = found
         for name, default in defaults.items():
             if name not in new:
                 new[name] = members[name][1](default(), before.get(name))
-        if (wanted and not wanted <= new.keys()) or (is_limited and not is_between(least, len(new), most)):
+        if (wanted and not wanted <= new.keys()) or (
+            is_limited and not is_between(least, len(new), most)
+        ):
             raise Doubt
         return new if len(new) == len(value) else or_old(new, old)
 
@@ -291,7 +325,11 @@ def _take_objects(schema: Obj, head: Mapping[str, Walk] = NOTHING) -> Walk:
 
 def _take_lists(schema: Obj) -> Walk:
     scalars, element = _take(schema.get("items", NO_SCHEMA))
-    least, most, form = schema.get("minItems"), schema.get("maxItems"), schema.get("x-kubernetes-list-type")
+    least, most, form = (
+        schema.get("minItems"),
+        schema.get("maxItems"),
+        schema.get("x-kubernetes-list-type"),
+    )
     keys: list[str] = schema.get("x-kubernetes-list-map-keys") or []
     is_limited, has_keys = least is not None or most is not None, form in {"set", "map"}
     known: dict[str, Any] = {}  # what was made of elements, by their content
@@ -303,7 +341,9 @@ def _take_lists(schema: Obj) -> Walk:
         if len(value) > longest:  # noqa: PLR1730  # without a call for each list
             longest = len(value)
         new = [part if right.get(id(part), UNKNOWN) is part else one(part) for part in value]
-        if (is_limited and not is_between(least, len(new), most)) or (has_keys and not are_distinct(new, keys)):
+        if (is_limited and not is_between(least, len(new), most)) or (
+            has_keys and not are_distinct(new, keys)
+        ):
             raise Doubt
         return new
 
@@ -312,7 +352,9 @@ def _take_lists(schema: Obj) -> Walk:
             heard = scalars.get(type(part))
             return heard[part] if heard and part in heard else element(part, None)
         try:
-            content = orjson.dumps(part).decode()  # as text: orjson's bytes hold four KiB each, however short they are
+            content = orjson.dumps(
+                part
+            ).decode()  # as text: orjson's bytes hold four KiB each, however short they are
         except TypeError:  # no plain JSON
             raise Doubt from None
         found = known.get(content)

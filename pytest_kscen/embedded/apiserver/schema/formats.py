@@ -1,4 +1,6 @@
-"""The string formats that a custom object's schema may ask for, each judged as the real server judges it."""
+"""The string formats that a custom object's schema may ask for, each judged as the real server
+judges it.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +18,41 @@ VARIANT = "[89ab][0-9a-f]{3}"
 BYTE = "(0|[1-9][0-9]?|1[0-9][0-9]?|2[0-4][0-9]|25[0-5])"
 SHORT_NAME = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 GO_DURATION = re.compile(
-    r"[-+]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))*|[-+]?0", re.ASCII
+    r"[-+]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))*|[-+]?0",
+    re.ASCII,
 )
 SCALA_DURATION = re.compile(
     r"(\d+)\s*(d|h|m|s|w|ms|us|µs|ns|days?|hours?|minutes?|seconds?|weeks?|min|hr|sec|"
     r"milli(s|seconds?)?|micro(s|seconds?)?|nano(s|seconds?)?)",
     re.IGNORECASE,
 )
-INSTANT = re.compile(r"[1-9]\d{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{6})?Z", re.ASCII)
+INSTANT = re.compile(
+    r"[1-9]\d{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{6})?Z",
+    re.ASCII,
+)
 """What nearly all timestamps look like."""
 TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))")
 HOSTNAME = re.compile(r"[^\W_](-?[^\W_]{0,62})?|([^\W_](([^\W_]|-){0,61}[^\W_])?\.)+[^\W\d_]{2,63}")
-MAC_BYTES = re.compile(r"[0-9A-Fa-f]{2}([:-])[0-9A-Fa-f]{2}(\1[0-9A-Fa-f]{2}){4}((\1[0-9A-Fa-f]{2}){2}|(\1[0-9A-Fa-f]{2}){14})?")
-MAC_WORDS = re.compile(r"[0-9A-Fa-f]{4}(\.[0-9A-Fa-f]{4}){2}((\.[0-9A-Fa-f]{4})|(\.[0-9A-Fa-f]{4}){7})?")
+MAC_BYTES = re.compile(
+    r"[0-9A-Fa-f]{2}([:-])[0-9A-Fa-f]{2}(\1[0-9A-Fa-f]{2}){4}((\1[0-9A-Fa-f]{2}){2}|(\1[0-9A-Fa-f]{2}){14})?"
+)
+MAC_WORDS = re.compile(
+    r"[0-9A-Fa-f]{4}(\.[0-9A-Fa-f]{4}){2}((\.[0-9A-Fa-f]{4})|(\.[0-9A-Fa-f]{4}){7})?"
+)
 
 
 def _matches(pattern: str, flags: int = 0, *, longest: int | None = None) -> Callable[[str], bool]:
     expression = re.compile(pattern, flags | re.ASCII)
-    return lambda text: (longest is None or len(text) <= longest) and expression.fullmatch(text) is not None
+    return lambda text: (
+        (longest is None or len(text) <= longest) and expression.fullmatch(text) is not None
+    )
 
 
 def _is_date(text: str) -> bool:
     try:
-        return re.fullmatch(r"\d{4}-\d{2}-\d{2}", text, re.ASCII) is not None and bool(date.fromisoformat(text))
+        return re.fullmatch(r"\d{4}-\d{2}-\d{2}", text, re.ASCII) is not None and bool(
+            date.fromisoformat(text)
+        )
     except ValueError:
         return False
 
@@ -48,7 +62,13 @@ def _is_datetime(text: str) -> bool:
         return True
     day, _, rest = text.lower().partition("t")
     found = TIME.fullmatch(rest.split("t")[0])
-    return found is not None and _is_date(day) and found[1] <= "23" and found[2] <= "59" and found[3] <= "59"
+    return (
+        found is not None
+        and _is_date(day)
+        and found[1] <= "23"
+        and found[2] <= "59"
+        and found[3] <= "59"
+    )
 
 
 def _is_duration(text: str) -> bool:
@@ -57,11 +77,17 @@ def _is_duration(text: str) -> bool:
 
 def _is_uri(text: str) -> bool:
     """An absolute URI, or an absolute path."""
-    if re.search(r"[\x00-\x20\x7f<>\"{}|\\^`]", text.split("?", maxsplit=1)[0]) or re.search(r"%(?![0-9A-Fa-f]{2})", text):
+    if re.search(r"[\x00-\x20\x7f<>\"{}|\\^`]", text.split("?", maxsplit=1)[0]) or re.search(
+        r"%(?![0-9A-Fa-f]{2})", text
+    ):
         return False
     try:
         parts = urlsplit(text)
-        return text.startswith("/") or (bool(parts.scheme) and parts.port is not None) or bool(parts.scheme)
+        return (
+            text.startswith("/")
+            or (bool(parts.scheme) and parts.port is not None)
+            or bool(parts.scheme)
+        )
     except ValueError:
         return False
 
@@ -78,7 +104,13 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 def _is_cidr(text: str) -> bool:
     address, slash, bits = text.partition("/")
     found = _address(address)
-    return bool(slash) and found is not None and bits.isascii() and bits.isdigit() and int(bits) <= found.max_prefixlen
+    return (
+        bool(slash)
+        and found is not None
+        and bits.isascii()
+        and bits.isdigit()
+        and int(bits) <= found.max_prefixlen
+    )
 
 
 def _is_mac(text: str) -> bool:
@@ -86,7 +118,11 @@ def _is_mac(text: str) -> bool:
 
 
 def _is_hostname(text: str) -> bool:
-    return HOSTNAME.fullmatch(text) is not None and len(text) <= 255 and all(len(part) <= 63 for part in text.split("."))  # noqa: PLR2004
+    return (
+        HOSTNAME.fullmatch(text) is not None
+        and len(text) <= 255  # noqa: PLR2004
+        and all(len(part) <= 63 for part in text.split("."))  # noqa: PLR2004
+    )
 
 
 def _is_email(text: str) -> bool:
@@ -95,26 +131,42 @@ def _is_email(text: str) -> bool:
     if inner:
         return _is_email(inner[1])
     atom = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
-    return bool(re.fullmatch(rf"{atom}(\.{atom})*|\"[^\"]+\"", name) and re.fullmatch(rf"{atom}(\.{atom})*|\[[0-9.]+\]", domain))
+    return bool(
+        re.fullmatch(rf"{atom}(\.{atom})*|\"[^\"]+\"", name)
+        and re.fullmatch(rf"{atom}(\.{atom})*|\[[0-9.]+\]", domain)
+    )
 
 
 def _is_credit_card(text: str) -> bool:
     digits = re.sub(r"[^0-9]+", "", text)
-    kinds = r"4\d{12}(\d{3})?|5[1-5]\d{14}|6(011|5\d\d)\d{12}|3[47]\d{13}|3(0[0-5]|[68]\d)\d{11}|(2131|1800|35\d{3})\d{11}"
+    kinds = (
+        r"4\d{12}(\d{3})?|5[1-5]\d{14}|6(011|5\d\d)\d{12}|3[47]\d{13}"
+        r"|3(0[0-5]|[68]\d)\d{11}|(2131|1800|35\d{3})\d{11}"
+    )
     doubled = [int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits))]
-    return re.fullmatch(kinds, digits) is not None and sum(part // 10 + part % 10 for part in doubled) % 10 == 0
+    return (
+        re.fullmatch(kinds, digits) is not None
+        and sum(part // 10 + part % 10 for part in doubled) % 10 == 0
+    )
 
 
 def _is_isbn10(text: str) -> bool:
     digits = re.sub(r"[\s-]+", "", text)
     if not re.fullmatch(r"\d{9}[\dX]", digits, re.ASCII):
         return False
-    return sum(place * (10 if digit == "X" else int(digit)) for place, digit in enumerate(digits, 1)) % 11 == 0
+    return (
+        sum(place * (10 if digit == "X" else int(digit)) for place, digit in enumerate(digits, 1))
+        % 11
+        == 0
+    )
 
 
 def _is_isbn13(text: str) -> bool:
     digits = re.sub(r"[\s-]+", "", text)
-    return bool(re.fullmatch(r"\d{13}", digits, re.ASCII)) and sum(int(d) * (1 + i % 2 * 2) for i, d in enumerate(digits)) % 10 == 0
+    return (
+        bool(re.fullmatch(r"\d{13}", digits, re.ASCII))
+        and sum(int(d) * (1 + i % 2 * 2) for i, d in enumerate(digits)) % 10 == 0
+    )
 
 
 def _uuid(version: str, variant: str = HEX4) -> Callable[[str], bool]:
@@ -138,7 +190,9 @@ FORMATS: dict[str, Callable[[str], bool]] = {
     "isbn10": _is_isbn10,
     "isbn13": _is_isbn13,
     "creditcard": _is_credit_card,
-    "ssn": lambda text: len(text) == 11 and re.fullmatch(r"\d{3}[- ]?\d{2}[- ]?\d{4}", text, re.ASCII) is not None,  # noqa: PLR2004
+    "ssn": lambda text: (
+        len(text) == 11 and re.fullmatch(r"\d{3}[- ]?\d{2}[- ]?\d{4}", text, re.ASCII) is not None  # noqa: PLR2004
+    ),
     "hexcolor": _matches("#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),
     "rgbcolor": _matches(rf"rgb\(\s*{BYTE}\s*,\s*{BYTE}\s*,\s*{BYTE}\s*\)"),
     "byte": _matches("([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})"),

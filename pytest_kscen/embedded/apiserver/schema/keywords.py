@@ -1,4 +1,7 @@
-"""The checks of single values: types, texts, numbers, enums. Each is made from a schema and knows its own limits."""
+"""The checks of single values: types, texts, numbers, enums.
+
+Each is made from a schema and knows its own limits.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_kscen.objects.resources import Obj
-    Check = Callable[[Any, str, Any, "Verdict"], None]
 
+    Check = Callable[[Any, str, Any, "Verdict"], None]
 
 
 # What judging a custom object finds: faults, each told once, and how much was in order (it
@@ -39,7 +42,9 @@ class Verdict:
     matches: int = 0
 
     def add(self, words: str, cause: Callable[[str], Cause]) -> None:
-        """`cause` makes the cause from the path of what was judged as a whole ("" for the object itself)."""
+        """`cause` makes the cause from the path of what was judged as a whole ("" for the object
+        itself).
+        """
         self.faults.setdefault(words, cause)
 
     def forget(self, known: int) -> None:
@@ -99,7 +104,6 @@ def too_many(verdict: Verdict, path: str, count: int, most: int, what: str) -> N
 def plainly(verdict: Verdict, words: str) -> None:
     """A fault that Kubernetes gives no field for."""
     verdict.add(words, lambda root: Cause.invalid(placed(root, ""), "", words))
-
 
 
 TYPES: dict[type, tuple[str, str]] = {
@@ -168,7 +172,11 @@ def enum_check(schema: Obj) -> Check | None:
     supported = [option if isinstance(option, str) else as_json(option) for option in enum]
 
     def check(value: Any, path: str, _old: Any, verdict: Verdict) -> None:
-        if (value in texts) if type(value) is str else (value is not None and any(_equal(value, option) for option in others)):
+        if (
+            (value in texts)
+            if type(value) is str
+            else (value is not None and any(_equal(value, option) for option in others))
+        ):
             return
         unsupported(verdict, path, value, supported)
 
@@ -208,7 +216,7 @@ def _lengths(schema: Obj) -> Iterator[Callable[[str, str, Verdict], bool]]:
 
     def too_long(value: str, path: str, verdict: Verdict) -> bool:
         if len(value) > most:  # type: ignore[operator]  # it is checked only where there is a limit
-            report_too_long(verdict, path, most)
+            report_too_long(verdict, path, most)  # type: ignore[arg-type]
             return True
         return False
 
@@ -248,13 +256,37 @@ def number_check(schema: Obj) -> Check:
         _in_range(value, held_by, "Checked", path, verdict)
         if factor is not None:
             _in_range(float(factor), held_by, "MultipleOf", path, verdict)
-            _multiple(value, factor, path, verdict)
+            divisor = int(factor) if type(value) is int else factor
+            if divisor <= 0:
+                invalid_as(
+                    verdict,
+                    path,
+                    _shortest(divisor),
+                    f"factor MultipleOf declared for {path} must be positive: {divisor}",
+                )
+            elif type(value) is int:
+                if value % divisor:
+                    invalid(verdict, path, value, f"should be a multiple of {divisor}")
+            elif not _is_whole(1 / divisor * value if divisor < 1 else value / divisor):
+                invalid(verdict, path, value, f"should be a multiple of {_shortest(divisor)}")
         if least is not None:
             _in_range(float(least), held_by, "Minimum boundary", path, verdict)
-            _bound(value, least, path, verdict, (LOWER_OPEN if schema.get("exclusiveMinimum") else LOWER))
+            _bound(
+                value,
+                least,
+                path,
+                verdict,
+                (LOWER_OPEN if schema.get("exclusiveMinimum") else LOWER),
+            )
         if most is not None:
             _in_range(float(most), held_by, "Maximum boundary", path, verdict)
-            _bound(value, most, path, verdict, (UPPER_OPEN if schema.get("exclusiveMaximum") else UPPER))
+            _bound(
+                value,
+                most,
+                path,
+                verdict,
+                (UPPER_OPEN if schema.get("exclusiveMaximum") else UPPER),
+            )
         verdict.matches += 1
 
     return check
@@ -266,22 +298,17 @@ UPPER = (lambda value, bound: value <= bound), "should be less than or equal to"
 UPPER_OPEN = (lambda value, bound: value < bound), "should be less than"
 
 
-def _bound(value: Any, bound: Any, path: str, verdict: Verdict, rule: tuple[Callable[[Any, Any], bool], str]) -> None:
+def _bound(
+    value: Any,
+    bound: Any,
+    path: str,
+    verdict: Verdict,
+    rule: tuple[Callable[[Any, Any], bool], str],
+) -> None:
     holds, words = rule
     limit = int(bound) if type(value) is int else bound
     if not holds(value, limit):
         invalid(verdict, path, value, f"{words} {_shortest(limit)}")
-
-
-def _multiple(value: Any, factor: Any, path: str, verdict: Verdict) -> None:
-    divisor = int(factor) if type(value) is int else factor
-    if divisor <= 0:
-        invalid_as(verdict, path, _shortest(divisor), f"factor MultipleOf declared for {path} must be positive: {divisor}")
-    elif type(value) is int:
-        if value % divisor:
-            invalid(verdict, path, value, f"should be a multiple of {divisor}")
-    elif not _is_whole(1 / divisor * value if divisor < 1 else value / divisor):
-        invalid(verdict, path, value, f"should be a multiple of {_shortest(divisor)}")
 
 
 def _is_whole(value: float) -> bool:
@@ -290,7 +317,11 @@ def _is_whole(value: float) -> bool:
 
 def _shortest(value: Any) -> Any:
     """As Go prints a number."""
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e21 else value  # noqa: PLR2004
+    return (
+        int(value)
+        if isinstance(value, float) and value.is_integer() and abs(value) < 1e21  # noqa: PLR2004
+        else value
+    )
 
 
 def _in_range(value: Any, held_by: tuple[str, str], what: str, path: str, verdict: Verdict) -> None:

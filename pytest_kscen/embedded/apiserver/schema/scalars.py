@@ -1,7 +1,8 @@
-"""Scalars and the types that Kubernetes writes as scalars: what comes out is what the real server would print.
+"""Scalars and the types that Kubernetes writes as scalars: what comes out is what the real server
+would print.
 
-A walk takes a value and the old object's value at the same place; None is what it gives for nothing.
-"""
+A walk takes a value and the old object's value at the same place; None is what it gives for
+nothing."""
 
 from __future__ import annotations
 
@@ -20,13 +21,14 @@ from pytest_kscen.objects.quantities import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
     Walk = Callable[[Any, Any], Any]
 
 
-
-
 NOTHING: dict[str, Any] = {}
-RFC3339 = re.compile(r"(\d{4}-\d{2}-\d{2}T)(\d{1,2}:\d{2}:\d{2})(?:[.,](\d+))?(?:(Z)|([+-])(\d{2}):(\d{2}))")
+RFC3339 = re.compile(
+    r"(\d{4}-\d{2}-\d{2}T)(\d{1,2}:\d{2}:\d{2})(?:[.,](\d+))?(?:(Z)|([+-])(\d{2}):(\d{2}))"
+)
 PIECES = (
     *((r"\d{4}", "2006"), ("-", "-"), (r"\d{2}", "01"), ("-", "-"), (r"\d{2}", "02"), ("T", "T")),
     *((r"\d{1,2}", "15"), (":", ":"), (r"\d{2}", "04"), (":", ":"), (r"\d{2}", "05")),
@@ -40,7 +42,9 @@ BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 
 
 def repeats(value: Any, old: Any) -> bool:
-    """Whether a value is the old one once more, in the same order, and true for true; told without a look into either."""
+    """Whether a value is the old one once more, in the same order, and true for true; told
+    without a look into either.
+    """
     try:
         return value == old and orjson.dumps(value) == orjson.dumps(old)
     except TypeError:  # no plain JSON
@@ -133,7 +137,9 @@ def _canonical_base64(value: str) -> str:
 
 
 def _first_bad_byte(value: str) -> int:
-    """Where Go's decoder gives up: at the first foreign character, or at the start of an unfinished group of four."""
+    """Where Go's decoder gives up: at the first foreign character, or at the start of an
+    unfinished group of four.
+    """
     digits = 0
     for place, letter in enumerate(value):
         if letter in "\r\n":
@@ -156,7 +162,11 @@ def moment(digits: int) -> Walk:
 
     def walk(value: Any, _: Any) -> Any:
         if type(value) is str:
-            return value if len(value) == length and INSTANT.fullmatch(value) else _in_utc(value, digits)
+            return (
+                value
+                if len(value) == length and INSTANT.fullmatch(value)
+                else _in_utc(value, digits)
+            )
         if value is None:
             return None
         raise Mismatch(value, "string", final=True)
@@ -186,7 +196,9 @@ def _unparsable(value: str, digits: int) -> str:
     for pattern, piece in (*PIECES, *ENDS[digits]):
         found = re.match(pattern, rest)
         if found is None:
-            return f'parsing time "{value}" as "{LAYOUTS[digits]}": cannot parse "{rest}" as "{piece}"'
+            return (
+                f'parsing time "{value}" as "{LAYOUTS[digits]}": cannot parse "{rest}" as "{piece}"'
+            )
         rest = rest[found.end() :]
     if rest:
         return f'parsing time "{value}": extra text: "{rest}"'
@@ -229,7 +241,6 @@ def opaque(value: Any, old: Any) -> Any:
 # Types with a JSON form of their own.
 
 
-
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
 
@@ -245,7 +256,9 @@ def quantity(value: Any, _: Any) -> Any:
         raise Unfit(str(complaint)) from None
 
 
-NO_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+NO_QUANTITY = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
 SPECIAL: dict[str, Walk] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": quantity,
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": int_or_string,

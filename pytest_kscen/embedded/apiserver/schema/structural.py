@@ -1,8 +1,9 @@
-"""Custom objects on their way in: unknown fields dropped, nulls judged, defaults filled in, all in one walk.
+"""Custom objects on their way in: unknown fields dropped, nulls judged, defaults filled in, all in
+one walk.
 
-What comes out as it was before is the old object's own part, so that whoever comes later need not look into it. A
-structural schema is compiled branch by branch, when a value first reaches the branch: definitions may be huge.
-"""
+What comes out as it was before is the old object's own part, so that whoever comes later need not
+look into it. A structural schema is compiled branch by branch, when a value first reaches the
+branch: definitions may be huge."""
 
 from __future__ import annotations
 
@@ -22,11 +23,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pytest_kscen.embedded.apiserver.schema.scalars import Walk
+
     Schema = dict[str, Any]
     from pytest_kscen.objects.resources import Obj
 
+
 def without_custom_strangers(obj: Any, schema: dict[str, Any], told: list[str]) -> Any:
-    """The same for a custom object: first those in its metadata, then those that its schema does not know, sorted."""
+    """The same for a custom object: first those in its metadata, then those that its schema does
+    not know, sorted.
+    """
     metadata = without_strangers(obj.get("metadata"), OBJECT_META, told)
     told[:] = [f"metadata.{path}" for path in told]
     found: list[str] = []
@@ -36,13 +41,21 @@ def without_custom_strangers(obj: Any, schema: dict[str, Any], told: list[str]) 
     told += [*sorted(found), *sorted(in_embedded)]
     head = {name: obj[name] for name in HEAD if name in obj}
     return {**head, **({"metadata": metadata} if "metadata" in obj else {}), **known}
-def _pruned_custom(value: Any, schema: Schema, path: str, told: list[str], in_embedded: list[str], *, kept: bool) -> Any:
+
+
+def _pruned_custom(
+    value: Any, schema: Schema, path: str, told: list[str], in_embedded: list[str], *, kept: bool
+) -> Any:
     kept = kept or bool(schema.get(PRESERVE))
     if isinstance(value, list):
         items = schema.get("items", NO_SCHEMA)
         parts = enumerate(value)
         return same_or_pruned(
-            value, [_pruned_custom(part, items, f"{path}[{place}]", told, in_embedded, kept=kept) for place, part in parts]
+            value,
+            [
+                _pruned_custom(part, items, f"{path}[{place}]", told, in_embedded, kept=kept)
+                for place, part in parts
+            ],
         )
     if not isinstance(value, dict):
         return value
@@ -59,6 +72,8 @@ def _pruned_custom(value: Any, schema: Schema, path: str, told: list[str], in_em
         else:
             told.append(below)
     return same_or_pruned(value, left)
+
+
 def _embedded_head(name: str, part: Any, path: str, told: list[str]) -> Any:
     if name != "metadata":
         return part
@@ -66,9 +81,6 @@ def _embedded_head(name: str, part: Any, path: str, told: list[str]) -> Any:
     metadata = without_strangers(part, OBJECT_META, found)
     told += [f"{path}.{stranger}" for stranger in found]
     return metadata
-
-
-
 
 
 LARGEST = 1 << 63
@@ -90,7 +102,13 @@ def plain(value: Any, old: Any) -> Any:
         return or_old({name: plain(part, before.get(name)) for name, part in value.items()}, old)
     if type(value) is list:
         was = old if type(old) is list else ()
-        return or_old_list([plain(part, was[place] if place < len(was) else None) for place, part in enumerate(value)], old)
+        return or_old_list(
+            [
+                plain(part, was[place] if place < len(was) else None)
+                for place, part in enumerate(value)
+            ],
+            old,
+        )
     return old if type(value) is str and value == old else number(value)
 
 
@@ -122,7 +140,9 @@ def number(value: Any) -> Any:
 def walk_by(schema: Obj, *, kept: bool = False) -> Walk:
     """The walk of a schema. `kept`: unknown fields are kept, because a schema above says so."""
     kept = kept or bool(schema.get(PRESERVE))
-    if kept and not any(key in schema for key in ("properties", "items", "additionalProperties", EMBEDDED)):
+    if kept and not any(
+        key in schema for key in ("properties", "items", "additionalProperties", EMBEDDED)
+    ):
         return plain
     head = EMBEDDED_HEAD if schema.get(EMBEDDED) else NOTHING
     objects, lists = _objects(schema, kept=kept, head=head), _lists(schema, kept=kept)
@@ -131,7 +151,11 @@ def walk_by(schema: Obj, *, kept: bool = False) -> Walk:
         if value is old:
             return value
         if type(value) is dict:
-            return old if type(old) is dict and repeats(value, old) else or_old(objects(value, old), old)
+            return (
+                old
+                if type(old) is dict and repeats(value, old)
+                else or_old(objects(value, old), old)
+            )
         if type(value) is list:
             return old if type(old) is list and repeats(value, old) else lists(value, old)
         return old if type(value) is str and value == old else number(value)
@@ -140,7 +164,10 @@ def walk_by(schema: Obj, *, kept: bool = False) -> Walk:
 
 
 def root_walk(schema: Obj) -> Walk:
-    """The walk of whole objects. What is wrong in their metadata is told without a path, as Kubernetes does."""
+    """The walk of whole objects.
+
+    What is wrong in their metadata is told without a path, as Kubernetes does.
+    """
     return _objects(schema, kept=bool(schema.get(PRESERVE)), head=ROOT_HEAD)
 
 
@@ -214,7 +241,11 @@ def drops_null(schema: Obj, name: str) -> bool:
 def defaults_of(schema: Obj) -> dict[str, Callable[[], Any]]:
     """The defaults of an object's fields, each with those inside it; a new copy for each object."""
     properties = schema.get("properties", NOTHING)
-    return {name: _filled(inner) for name, inner in properties.items() if inner.get("default") is not None}
+    return {
+        name: _filled(inner)
+        for name, inner in properties.items()
+        if inner.get("default") is not None
+    }
 
 
 def _filled(schema: Obj) -> Callable[[], Any]:

@@ -1,8 +1,9 @@
-"""Judging custom objects: a schema becomes lists of checks, in the order in which the real server makes them.
+"""Judging custom objects: a schema becomes lists of checks, in the order in which the real server
+makes them.
 
-On an update, what is wrong but was so before is let through ("ratcheting"), as far as old and new can be told to be
-the same part: fields by name, and the elements of lists that are maps by their keys.
-"""
+On an update, what is wrong but was so before is let through ("ratcheting"), as far as old and new
+can be told to be the same part: fields by name, and the elements of lists that are maps by their
+keys."""
 
 from __future__ import annotations
 
@@ -27,10 +28,9 @@ if TYPE_CHECKING:
 
     from pytest_kscen.embedded.apiserver.schema.keywords import Check
     from pytest_kscen.objects.resources import Obj
+
     Plan = tuple[tuple[Check, ...], int]
     Visit = Callable[[Any, str], Iterator[Cause]]
-
-
 
 
 COMBINATIONS = ("anyOf", "oneOf", "allOf", "not")
@@ -59,7 +59,9 @@ def judge_by(schema: Obj) -> Check:
 
 
 def _strict(schema: Obj) -> Check:
-    """The same for an alternative, which is not let through as a whole; only what is in it may be."""
+    """The same for an alternative, which is not let through as a whole; only what is in it may
+    be.
+    """
     plans: dict[type, Plan] = {}
 
     def judge(value: Any, path: str, old: Any, verdict: Verdict) -> None:
@@ -76,9 +78,8 @@ def _strict(schema: Obj) -> Check:
 def _plans(schema: Obj) -> dict[type, Plan]:
     """The checks by the type of the value, for most keywords speak of one type alone.
 
-    The real server counts each check that is made, also those that have nothing to look at: the type, the combinations
-    (twice), the enum, what is the value's own, and the value as a whole.
-    """
+    The real server counts each check that is made, also those that have nothing to look at: the
+    type, the combinations (twice), the enum, what is the value's own, and the value as a whole."""
     types, enums = _some(type_check(schema)), _some(enum_check(schema))
     head = (*types, *_combinations(schema))
     counted = len(types) + 4
@@ -100,7 +101,9 @@ def _some(check: Check | None) -> tuple[Check, ...]:
 
 
 def _object_check(schema: Obj) -> Check:
-    properties: dict[str, Check] = {name: judge_by(inner) for name, inner in schema.get("properties", NOTHING).items()}
+    properties: dict[str, Check] = {
+        name: judge_by(inner) for name, inner in schema.get("properties", NOTHING).items()
+    }
     more = schema.get("additionalProperties")
     others = judge_by(more) if isinstance(more, dict) else None
     forbids_others = more is False
@@ -148,7 +151,9 @@ def _list_check(schema: Obj) -> Check:
 
 
 def counterparts(schema: Obj, new: list[Any], old: Any) -> list[Any]:
-    """The old elements that those of a list are to be compared with: of the same key, where the list is a map."""
+    """The old elements that those of a list are to be compared with: of the same key, where the
+    list is a map.
+    """
     if type(old) is not list or schema.get("x-kubernetes-list-type") != "map":
         return [UNKNOWN] * len(new)
     by_key: dict[Any, Any] = {}
@@ -208,7 +213,9 @@ def _one_of(alternatives: list[Obj]) -> Check:
             verdict.merge(valid[0])
             return
         found = f"Found {len(valid)} valid alternatives" if valid else "Found none valid"
-        keywords.plainly(verdict, f'"{path}" must validate one and only one schema (oneOf). {found}')
+        keywords.plainly(
+            verdict, f'"{path}" must validate one and only one schema (oneOf). {found}'
+        )
         if not valid:
             verdict.merge(_best(all_tried))
 
@@ -224,7 +231,13 @@ def _all_of(parts: list[Obj]) -> Check:
             valid += not tried.faults
             verdict.merge(tried)
         if valid < len(judges):
-            keywords.plainly(verdict, f'"{path}" must validate all the schemas (allOf){"" if valid else ". None validated"}')
+            keywords.plainly(
+                verdict,
+                (
+                    f'"{path}" must validate all the schemas '
+                    f"(allOf){'' if valid else '. None validated'}"
+                ),
+            )
 
     return check
 
@@ -244,9 +257,11 @@ def _not(schema: Obj) -> Check:
 # Walking a value along those branches of its schema alone where there is something to see.
 
 
-
 def visitor(schema: Obj, own: Callable[[Obj], Visit | None]) -> Visit | None:
-    """What visits values of this schema. `own` makes the visit of one place, or nothing; so does this."""
+    """What visits values of this schema.
+
+    `own` makes the visit of one place, or nothing; so does this.
+    """
     here = own(schema)
     items = visitor(schema["items"], own) if isinstance(schema.get("items"), dict) else None
     properties = schema.get("properties") or NOTHING
@@ -275,7 +290,6 @@ def visitor(schema: Obj, own: Callable[[Obj], Visit | None]) -> Visit | None:
 # Lists that are sets or maps hold nothing twice.
 
 
-
 def repetitions(schema: Obj) -> Visit | None:
     """A visit that finds repetitions, where the schema's list is a set or a map."""
     kind = schema.get("x-kubernetes-list-type")
@@ -298,9 +312,14 @@ def _in_set(elements: list[Any], path: str) -> Iterator[Cause]:
 def _in_map(wanted: list[str], elements: list[Any], path: str) -> Iterator[Cause]:
     for place, element in enumerate(elements):
         if element is not None and not isinstance(element, dict):
-            yield Cause.invalid(f"{path}[{place}]", element, "must be an object for an array of list-type map")
+            yield Cause.invalid(
+                f"{path}[{place}]", element, "must be an object for an array of list-type map"
+            )
             return
-    keys = [{name: element[name] for name in wanted if name in element} if element else {} for element in elements]
+    keys = [
+        {name: element[name] for name in wanted if name in element} if element else {}
+        for element in elements
+    ]
     for place in _seconds(keys):
         yield Cause.duplicate(f"{path}[{place}]", _sorted(keys[place]))
 
@@ -318,15 +337,23 @@ def _seconds(elements: list[Any]) -> Iterator[int]:
 
 
 def _are_distinct_texts(elements: list[Any]) -> bool:
-    """Whether these are texts, or maps of texts with the same names, no two alike: what nearly all lists are."""
+    """Whether these are texts, or maps of texts with the same names, no two alike: what nearly
+    all lists are.
+    """
     kind = type(elements[0]) if elements else str
     if kind is dict:
         names = elements[0].keys()
         if not all(type(one) is dict and one.keys() == names for one in elements):
             return False
         elements = [tuple(one.values()) for one in elements]
-        return all(type(part) is str for one in elements for part in one) and len(set(elements)) == len(elements)
-    return kind is str and all(type(one) is str for one in elements) and len(set(elements)) == len(elements)
+        return all(type(part) is str for one in elements for part in one) and len(
+            set(elements)
+        ) == len(elements)
+    return (
+        kind is str
+        and all(type(one) is str for one in elements)
+        and len(set(elements)) == len(elements)
+    )
 
 
 def _sorted(value: Any) -> Any:

@@ -1,4 +1,6 @@
-"""Subresources of pods: binding, eviction, log, and exec, attach and portforward (always refused)."""
+"""Subresources of pods: binding, eviction, log, and exec, attach and portforward (always
+refused).
+"""
 
 from __future__ import annotations
 
@@ -33,13 +35,16 @@ if TYPE_CHECKING:
 
     from pytest_kscen.embedded.apiserver.core import Core
     from pytest_kscen.embedded.apiserver.kinds import Kind
-    from pytest_kscen.embedded.apiserver.store import Key
     from pytest_kscen.kube.api import Request
 
 
-
-
-BOUND: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+BOUND: Obj = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Success",
+    "code": 201,
+}
 
 
 async def bind_by_body(core: Core, _kind: Kind, request: Request) -> Answer:
@@ -65,7 +70,16 @@ async def _bind(core: Core, kind: Kind, request: Request, binding: Obj) -> Answe
     await core.admission.admit(review)
     pod = current(core, kind, request)
     refuse_other_uid(kind, request, binding["metadata"], pod)
-    if why := _why_not(pod):
+    name, spec = pod["metadata"]["name"], pod["spec"]
+    if pod["metadata"].get("deletionTimestamp"):
+        why: str = f"pod {name} is being deleted, cannot be assigned to a host"
+    elif spec.get("nodeName"):
+        why = f"pod {name} is already assigned to node {quoted(spec['nodeName'])}"
+    elif spec.get("schedulingGates"):
+        why = f"pod {name} has non-empty .spec.schedulingGates"
+    else:
+        why = ""
+    if why:
         message = f"Operation cannot be fulfilled on pods/binding {quoted(request.name)}: {why}"
         raise Conflict(message, details={"name": request.name, "kind": "pods/binding"})
     if not request.options.dry_run:
@@ -76,20 +90,11 @@ async def _bind(core: Core, kind: Kind, request: Request, binding: Obj) -> Answe
 def _refuse_odd_target(target: Obj) -> None:
     kind = target.get("kind", "")
     if kind not in {"", "Node"}:
-        raise ApiError(f'target.kind: Unsupported value: {quoted(kind)}: supported values: "Node", "<empty>"')
+        raise ApiError(
+            f'target.kind: Unsupported value: {quoted(kind)}: supported values: "Node", "<empty>"'
+        )
     if not target.get("name"):
         raise ApiError("target.name: Required value")
-
-
-def _why_not(pod: Obj) -> str:
-    name, spec = pod["metadata"]["name"], pod["spec"]
-    if pod["metadata"].get("deletionTimestamp"):
-        return f"pod {name} is being deleted, cannot be assigned to a host"
-    if spec.get("nodeName"):
-        return f"pod {name} is already assigned to node {quoted(spec['nodeName'])}"
-    if spec.get("schedulingGates"):
-        return f"pod {name} has non-empty .spec.schedulingGates"
-    return ""
 
 
 def _bound(pod: Obj, binding: Obj, now: str) -> Obj:
@@ -101,7 +106,12 @@ def _bound(pod: Obj, binding: Obj, now: str) -> Obj:
     status.pop("nominatedNodeName", None)
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
     status["conditions"] = set_condition(status.get("conditions"), scheduled, now)
-    return {**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeName": binding["target"]["name"]}, "status": status}
+    return {
+        **pod,
+        "metadata": metadata,
+        "spec": {**pod["spec"], "nodeName": binding["target"]["name"]},
+        "status": status,
+    }
 
 
 # eviction: a deletion of a pod that asks its disruption budget first, and notes there that the
@@ -110,7 +120,13 @@ def _bound(pod: Obj, binding: Obj, now: str) -> Obj:
 
 MOST_DISRUPTED = 2000
 VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
-EVICTED: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+EVICTED: Obj = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Success",
+    "code": 201,
+}
 GOING = {
     "type": "DisruptionTarget",
     "status": "True",
@@ -127,15 +143,28 @@ async def evict(core: Core, kind: Kind, request: Request) -> Answer:
     eviction = decode(decoding.eviction_kind(), request, body, None)
     if eviction["metadata"].get("name", "") != request.name:
         raise BadRequest("name in URL does not match name in Eviction object")
-    options = _delete_options(request, eviction.get("deleteOptions") or {})
+    given = eviction.get("deleteOptions") or {}
+    preconditions = given.get("preconditions") or {}
+    options = Options(
+        dry_run=request.options.dry_run or bool(given.get("dryRun")),
+        grace_period=given.get("gracePeriodSeconds"),
+        propagation=given.get("propagationPolicy") or "",
+        orphan_dependents=given.get("orphanDependents"),
+        precondition_uid=preconditions.get("uid") or "",
+        precondition_version=preconditions.get("resourceVersion") or "",
+    )
     review = Review("CREATE", request, core, eviction, None)
     await core.admission.admit(review)
-    await _end(core, kind, replace(request, verb="delete", subresource="", body=None, options=options))
+    await _end(
+        core, kind, replace(request, verb="delete", subresource="", body=None, options=options)
+    )
     return Answer(EVICTED, 201)
 
 
 async def _end(core: Core, kind: Kind, deletion: Request) -> None:
-    """Nothing is written before all have agreed; the budget is asked again then, for a gatekeeper may have taken his time."""
+    """Nothing is written before all have agreed; the budget is asked again then, for a
+    gatekeeper may have taken his time.
+    """
     while True:
         pod = current(core, kind, deletion)
         check_preconditions(kind, deletion.name, deletion.options, pod)
@@ -146,14 +175,13 @@ async def _end(core: Core, kind: Kind, deletion: Request) -> None:
     budget = _budget_of(core, pod)
     if not deletion.options.dry_run:
         if budget:
-            core.store.commit(_key(budget), _with_disruption(budget, deletion.name, core.now()))
+            resource, metadata = POD_DISRUPTION_BUDGETS, budget["metadata"]
+            core.store.commit(
+                (resource.group, resource.plural, metadata["namespace"], metadata["name"]),
+                _with_disruption(budget, deletion.name, core.now()),
+            )
         pod = core.store.commit(key_of(kind, deletion, deletion.name), _going(pod, core.now()))
     carry_out(core, kind, deletion, pod)
-
-
-def _key(budget: Obj) -> Key:
-    resource, metadata = POD_DISRUPTION_BUDGETS, budget["metadata"]
-    return resource.group, resource.plural, metadata["namespace"], metadata["name"]
 
 
 def _going(pod: Obj, now: str) -> Obj:
@@ -162,26 +190,14 @@ def _going(pod: Obj, now: str) -> Obj:
     return {**pod, "metadata": {**pod["metadata"]}, "status": status}
 
 
-def _delete_options(request: Request, given: Obj) -> Options:
-    preconditions = given.get("preconditions") or {}
-    return Options(
-        dry_run=request.options.dry_run or bool(given.get("dryRun")),
-        grace_period=given.get("gracePeriodSeconds"),
-        propagation=given.get("propagationPolicy") or "",
-        orphan_dependents=given.get("orphanDependents"),
-        precondition_uid=preconditions.get("uid") or "",
-        precondition_version=preconditions.get("resourceVersion") or "",
-    )
-
-
-def _is_unprotected(pod: Obj) -> bool:
-    phase = (pod.get("status") or {}).get("phase")
-    return phase in {"Succeeded", "Failed", "Pending"} or bool(pod["metadata"].get("deletionTimestamp"))
-
-
 def _budget_of(core: Core, pod: Obj) -> Obj | None:
-    """The budget that the eviction is charged to, if there is one; a refusal if it does not allow it."""
-    if _is_unprotected(pod):
+    """The budget that the eviction is charged to, if there is one; a refusal if it does not
+    allow it.
+    """
+    phase = (pod.get("status") or {}).get("phase")
+    if phase in {"Succeeded", "Failed", "Pending"} or bool(
+        pod["metadata"].get("deletionTimestamp")
+    ):
         return None
     namespace = pod["metadata"]["namespace"]
     resource = POD_DISRUPTION_BUDGETS
@@ -191,10 +207,25 @@ def _budget_of(core: Core, pod: Obj) -> Obj | None:
         if matches_selector(budget["spec"].get("selector"), pod["metadata"].get("labels"))
     ]
     if len(budgets) > 1:
-        raise ApiError("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
+        raise ApiError(
+            "This pod has more than one PodDisruptionBudget, which the eviction "
+            "subresource does not support."
+        )
     if not budgets or (not is_true(pod, "Ready") and _lets_unhealthy_go(budgets[0])):
         return None
-    _refuse_violation(budgets[0])
+    budget = budgets[0]
+    metadata, status = budget["metadata"], budget.get("status") or {}
+    name, allowed = metadata["name"], status.get("disruptionsAllowed", 0)
+    if status.get("observedGeneration", 0) < metadata.get("generation", 0):
+        raise _violation(
+            f"The disruption budget {name} is still being processed by the server.",
+            retryAfterSeconds=10,
+        )
+    if len(status.get("disruptedPods") or ()) > MOST_DISRUPTED:
+        why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+        raise forbidden(POD_DISRUPTION_BUDGETS._replace(plural="poddisruptionbudget"), name, why)
+    if allowed == 0:
+        raise _violation(_why_none_is_allowed(name, budget))
     return budgets[0]
 
 
@@ -205,32 +236,27 @@ def _lets_unhealthy_go(budget: Obj) -> bool:
     return always or bool(status.get("currentHealthy", 0) >= desired > 0)
 
 
-def _refuse_violation(budget: Obj) -> None:
-    metadata, status = budget["metadata"], budget.get("status") or {}
-    name, allowed = metadata["name"], status.get("disruptionsAllowed", 0)
-    if status.get("observedGeneration", 0) < metadata.get("generation", 0):
-        raise _violation(f"The disruption budget {name} is still being processed by the server.", retryAfterSeconds=10)
-    if len(status.get("disruptedPods") or ()) > MOST_DISRUPTED:
-        why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
-        raise forbidden(POD_DISRUPTION_BUDGETS._replace(plural="poddisruptionbudget"), name, why)
-    if allowed == 0:
-        raise _violation(_why_none_is_allowed(name, budget))
-
-
 def _why_none_is_allowed(name: str, budget: Obj) -> str:
     status, found = budget.get("status") or {}, condition(budget, "DisruptionAllowed") or {}
     desired, healthy = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
     message = found.get("message") if found.get("status") == "False" else ""
     if message and found.get("reason") == "SyncFailed":
-        return f"The disruption budget {name} does not allow evicting pods currently because it failed sync: {message}"
+        return (
+            f"The disruption budget {name} does not allow evicting pods currently because it "
+            f"failed sync: {message}"
+        )
     if healthy <= desired:
-        return f"The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
+        return (
+            f"The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
+        )
     reason = f" ({found['reason']}): {message}" if message else ""
     return f"The disruption budget {name} does not allow evicting pods currently{reason}"
 
 
 def _violation(why: str, **more: int) -> TooManyRequests:
-    return TooManyRequests(VIOLATES, details={"causes": [{"reason": "DisruptionBudget", "message": why}], **more})
+    return TooManyRequests(
+        VIOLATES, details={"causes": [{"reason": "DisruptionBudget", "message": why}], **more}
+    )
 
 
 def _with_disruption(budget: Obj, pod: str, now: str) -> Obj:
@@ -240,8 +266,13 @@ def _with_disruption(budget: Obj, pod: str, now: str) -> Obj:
     status["disruptedPods"] = {**(status.get("disruptedPods") or {}), pod: now}
     if status["disruptionsAllowed"] == 0:
         generation = status.get("observedGeneration", 0)
-        insufficient = {"type": "DisruptionAllowed", "status": "False", "observedGeneration": generation,
-                        "reason": "InsufficientPods", "message": ""}  # fmt: skip
+        insufficient = {
+            "type": "DisruptionAllowed",
+            "status": "False",
+            "observedGeneration": generation,
+            "reason": "InsufficientPods",
+            "message": "",
+        }
         status["conditions"] = set_condition(status.get("conditions"), insufficient, now)
     return {**budget, "metadata": {**budget["metadata"]}, "status": status}
 
@@ -251,9 +282,15 @@ def _with_disruption(budget: Obj, pod: str, now: str) -> Obj:
 
 
 LOG_OPTIONS = Resource("", "v1", "", "PodLogOptions")
-LOG_CONTAINER_LISTS = (("containers", ", choose one of: "), ("initContainers", " or one of the init containers: "),
+LOG_CONTAINER_LISTS = (("containers", ", choose one of: "), ("initContainers", (
+" or one of the init "
+"containers: "
+)),
          ("ephemeralContainers", " or one of the ephemeral containers: "))  # fmt: skip
-LOG_LEAST = {"tailLines": (0, "must be greater than or equal to 0"), "sinceSeconds": (1, "must be greater than 0"),
+LOG_LEAST = {"tailLines": (0, (
+"must be greater than or equal "
+"to 0"
+)), "sinceSeconds": (1, "must be greater than 0"),
          "limitBytes": (1, "must be greater than 0")}  # fmt: skip
 
 
@@ -266,7 +303,9 @@ async def read_log(core: Core, kind: Kind, request: Request) -> Answer:
     if not pod["spec"].get("nodeName"):
         return Answer("", 204)
     if core.logs is None:
-        raise ServiceUnavailable(f"no kubelet of this cluster keeps logs: the pod {request.name} has none to read")
+        raise ServiceUnavailable(
+            f"no kubelet of this cluster keeps logs: the pod {request.name} has none to read"
+        )
     if options.get("follow") in ("true", "1"):
         return Answer(core.logs.follow(request.namespace, request.name, container, options))
     return Answer(await core.logs.read(request.namespace, request.name, container, options))
@@ -292,14 +331,18 @@ def _whole_log_number(text: str) -> int:
 def container_of(pod: Obj, asked: str) -> str:
     """The container that is meant; the only one of a pod need not be named."""
     name, spec = pod["metadata"]["name"], pod["spec"]
-    found = {which: [each["name"] for each in spec.get(which) or ()] for which, _ in LOG_CONTAINER_LISTS}
+    found = {
+        which: [each["name"] for each in spec.get(which) or ()] for which, _ in LOG_CONTAINER_LISTS
+    }
     if asked:
         if not any(asked in names for names in found.values()):
             raise BadRequest(f"container {asked} is not valid for pod {name}")
         return asked
     if [len(names) for names in found.values()] == [1, 0, 0]:
         return str(found["containers"][0])
-    choice = "".join(f"{words}[{' '.join(found[which])}]" for which, words in LOG_CONTAINER_LISTS if found[which])
+    choice = "".join(
+        f"{words}[{' '.join(found[which])}]" for which, words in LOG_CONTAINER_LISTS if found[which]
+    )
     raise BadRequest(f"a container name must be specified for pod {name}{choice}")
 
 
@@ -307,7 +350,10 @@ def container_of(pod: Obj, asked: str) -> str:
 # not serve. The refusals are those of an API server whose caller cannot be connected.
 
 
-SIMULATED = "a connection into a container needs its processes, and this cluster's are simulated: its log can be read"
+SIMULATED = (
+    "a connection into a container needs its processes, and this cluster's are simulated: "
+    "its log can be read"
+)
 
 
 async def refuse_upgrade(core: Core, kind: Kind, request: Request) -> Never:

@@ -1,4 +1,6 @@
-"""proxy: an HTTP request that the API server passes on to a pod, or to one of the ready ones behind a Service."""
+"""proxy: an HTTP request that the API server passes on to a pod, or to one of the ready ones
+behind a Service.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +33,21 @@ class Meant(NamedTuple):
 async def proxy(core: Core, kind: Kind, request: Request) -> Answer:
     what = {"services": "service", "pods": "pod"}.get(kind.resource.plural)
     if what is None:
-        raise ServiceUnavailable("the kubelets of this cluster are simulated, and serve nothing but logs")
+        raise ServiceUnavailable(
+            "the kubelets of this cluster are simulated, and serve nothing but logs"
+        )
     meant = _meant(request.name, what)
     obj = core.store.get(("", kind.resource.plural, request.namespace, meant.name))
     if obj is None:
         raise not_found(kind.resource, meant.name)
-    address, port = _of_service(core, kind, request, obj, meant) if what == "service" else _of_pod(obj, meant)
+    address, port = (
+        _of_service(core, kind, request, obj, meant) if what == "service" else _of_pod(obj, meant)
+    )
     if core.web is None:
-        raise ServiceUnavailable(f"error trying to reach service: no kubelet of this cluster runs anything at {address}:{port}")
+        raise ServiceUnavailable(
+            "error trying to reach service: no kubelet of this cluster runs anything at "
+            f"{address}:{port}"
+        )
     call = request.body if isinstance(request.body, HttpCall) else HttpCall()
     try:
         return Answer(await core.web.ask(address, port, call))
@@ -55,20 +64,30 @@ def _meant(text: str, what: str) -> Meant:
 
 
 def _of_pod(pod: Obj, meant: Meant) -> tuple[str, int]:
-    ports = (port for container in pod["spec"]["containers"] for port in container.get("ports") or ())
+    ports = (
+        port for container in pod["spec"]["containers"] for port in container.get("ports") or ()
+    )
     declared = next((str(port["containerPort"]) for port in ports), "")
     port = meant.port or declared or HTTP[meant.scheme]
     address = (pod.get("status") or {}).get("podIP")
     if not address:
         raise BadRequest("address not allowed")
     if not port.isdecimal():
-        raise ServiceUnavailable(f"error trying to reach service: dial tcp: lookup tcp/{port}: unknown port")
+        raise ServiceUnavailable(
+            f"error trying to reach service: dial tcp: lookup tcp/{port}: unknown port"
+        )
     return address, int(port)
 
 
-def _of_service(core: Core, kind: Kind, request: Request, service: Obj, meant: Meant) -> tuple[str, int]:
+def _of_service(
+    core: Core, kind: Kind, request: Request, service: Obj, meant: Meant
+) -> tuple[str, int]:
     wanted = _port_name(service, meant)
-    slices = [each for each in core.store.all("discovery.k8s.io", "endpointslices", request.namespace) if _is_of(each, meant.name)]
+    slices = [
+        each
+        for each in core.store.all("discovery.k8s.io", "endpointslices", request.namespace)
+        if _is_of(each, meant.name)
+    ]
     if not slices:
         raise not_found(kind.resource, meant.name)
     if not any(each.get("endpoints") for each in slices):
@@ -93,7 +112,11 @@ def _is_of(endpoint_slice: Obj, service: str) -> bool:
 
 
 def _ready(endpoint_slice: Obj, port_name: str) -> Iterator[tuple[str, int]]:
-    ports = [port["port"] for port in endpoint_slice.get("ports") or () if port.get("name", "") == port_name]
+    ports = [
+        port["port"]
+        for port in endpoint_slice.get("ports") or ()
+        if port.get("name", "") == port_name
+    ]
     for endpoint in endpoint_slice.get("endpoints") or ():
         if ports and (endpoint.get("conditions") or {}).get("ready", True):
             yield endpoint["addresses"][0], ports[0]

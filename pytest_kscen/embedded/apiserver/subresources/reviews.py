@@ -1,4 +1,6 @@
-"""Service account tokens, token reviews, access reviews and component statuses: answered, never stored."""
+"""Service account tokens, token reviews, access reviews and component statuses: answered, never
+stored.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.api import Request
 
 
-
 # token: a service account's token. It has a token's form and claims; nobody checks its
 # signature.
 
@@ -34,10 +35,29 @@ BINDABLE = {("v1", "Pod"): PODS, ("v1", "Secret"): SECRETS, ("v1", "Node"): NODE
 async def issue_token(core: Core, kind: Kind, request: Request) -> Answer:
     asked = decode(decoding.token_request_kind(), request, request.body, None)
     account = current(core, kind, request)["metadata"]
-    spec = {"audiences": [ISSUER], "expirationSeconds": USUAL, "boundObjectRef": None, **_given(asked)}
-    _refuse_odd_life(spec["expirationSeconds"])
+    spec = {
+        "audiences": [ISSUER],
+        "expirationSeconds": USUAL,
+        "boundObjectRef": None,
+        **_given(asked),
+    }
+    seconds = spec["expirationSeconds"]
+    limits = (
+        (seconds < SHORTEST, "less than 10 minutes"),
+        (seconds > LONGEST, "larger than 2^32 seconds"),
+    )
+    if causes := [
+        Cause.invalid("spec.expirationSeconds", seconds, f"may not specify a duration {w}")
+        for odd, w in limits
+        if odd
+    ]:
+        raise invalid(decoding.token_request_kind().resource, "", causes)
     if asked["metadata"].get("name", request.name) != request.name:
-        cause = Cause.invalid("metadata.name", asked["metadata"]["name"], "must match the service account name if specified")
+        cause = Cause.invalid(
+            "metadata.name",
+            asked["metadata"]["name"],
+            "must match the service account name if specified",
+        )
         raise invalid(decoding.token_request_kind().resource, request.name, [cause])
     _refuse_strange_object(core, request, spec["boundObjectRef"])
     now, end = core.clock.now(), core.clock.now() + spec["expirationSeconds"]
@@ -64,12 +84,6 @@ def _given(asked: Obj) -> Obj:
     return {name: value for name, value in (asked.get("spec") or {}).items() if value}
 
 
-def _refuse_odd_life(seconds: int) -> None:
-    limits = ((seconds < SHORTEST, "less than 10 minutes"), (seconds > LONGEST, "larger than 2^32 seconds"))
-    if causes := [Cause.invalid("spec.expirationSeconds", seconds, f"may not specify a duration {w}") for odd, w in limits if odd]:
-        raise invalid(decoding.token_request_kind().resource, "", causes)
-
-
 def _refuse_strange_object(core: Core, request: Request, reference: Obj | None) -> None:
     """A token may be bound to an object; then that has to be there."""
     if not reference:
@@ -79,7 +93,10 @@ def _refuse_strange_object(core: Core, request: Request, reference: Obj | None) 
     if resource is None:
         raise BadRequest(f"cannot bind token to object of type /{version}, Kind={kind}")
     namespace = request.namespace if resource.namespaced else ""
-    if core.store.get((resource.group, resource.plural, namespace, reference.get("name", ""))) is None:
+    if (
+        core.store.get((resource.group, resource.plural, namespace, reference.get("name", "")))
+        is None
+    ):
         raise not_found(resource, reference.get("name", ""))
 
 
@@ -87,7 +104,6 @@ def _signed(claims: dict[str, Any]) -> str:
     parts = [json.dumps(part).encode() for part in ({"alg": "RS256", "kid": "kscen"}, claims)]
     parts.append(f"kscen:{claims['jti']}".encode())
     return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
-
 
 
 EVERYBODYS = ("system:masters", "system:authenticated")
@@ -115,7 +131,11 @@ async def whose_token(_core: Core, kind: Kind, request: Request) -> Answer:
     status: Obj = {"user": {}, "error": "invalid bearer token"}
     if subject := _subject(token):
         groups = ["system:serviceaccounts", "system:authenticated"]
-        status = {"authenticated": True, "user": {"username": subject, "groups": groups}, "audiences": [ISSUER]}
+        status = {
+            "authenticated": True,
+            "user": {"username": subject, "groups": groups},
+            "audiences": [ISSUER],
+        }
     return Answer({**review, "status": status}, 201)
 
 
@@ -142,11 +162,17 @@ def _wrong(review: Obj, *, is_about_others: bool) -> list[Cause]:
         why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         causes.append(Cause.invalid("spec.resourceAttributes", None, why))
     if is_about_others and not spec.get("user") and not spec.get("groups"):
-        causes.append(Cause.invalid("spec.user", "", "at least one of user or group must be specified"))
+        causes.append(
+            Cause.invalid("spec.user", "", "at least one of user or group must be specified")
+        )
     if namespace := review["metadata"].get("namespace"):
         given = (spec.get("resourceAttributes") or {}).get("namespace", "")
         if given != namespace:
-            causes.append(Cause.invalid("spec.resourceAttributes.namespace", given, "must match metadata.namespace"))
+            causes.append(
+                Cause.invalid(
+                    "spec.resourceAttributes.namespace", given, "must match metadata.namespace"
+                )
+            )
     return causes
 
 
@@ -175,4 +201,9 @@ async def component(_core: Core, kind: Kind, request: Request) -> Answer:
 
 def _healthy(resource: Resource, name: str) -> Obj:
     conditions = [{"type": "Healthy", "status": "True", "message": "ok"}]
-    return {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {"name": name}, "conditions": conditions}
+    return {
+        "kind": resource.kind,
+        "apiVersion": resource.api_version,
+        "metadata": {"name": name},
+        "conditions": conditions,
+    }

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
     Handler = Callable[[Core, Kind, Request], Awaitable[Answer]]
 
-ON_THE_OBJECT: dict[str, Handler] = {"get": reading.get, "update": updating.update, "patch": updating.patch}
+ON_THE_OBJECT: dict[str, Handler] = {
+    "get": reading.get,
+    "update": updating.update,
+    "patch": updating.patch,
+}
 OF_THEIR_OWN: dict[str, dict[str, Handler]] = {
     "scale": {"get": scale.get, "update": scale.update, "patch": scale.patch},
     "binding": {"create": pods.bind},
@@ -48,7 +52,9 @@ def handler_of(kind: Kind, request: Request) -> Handler:
         raise NotFound("the server could not find the requested resource", details={})
     handler = OF_THEIR_OWN.get(request.subresource, ON_THE_OBJECT).get(request.verb)
     if handler is None or request.verb not in part.verbs:
-        raise MethodNotAllowed("the server does not allow this method on the requested resource", details={})
+        raise MethodNotAllowed(
+            "the server does not allow this method on the requested resource", details={}
+        )
     return handler
 
 

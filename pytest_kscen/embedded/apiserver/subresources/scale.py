@@ -1,4 +1,6 @@
-"""scale: how many replicas an object wants and has, in one form for all kinds that can be scaled."""
+"""scale: how many replicas an object wants and has, in one form for all kinds that can be
+scaled.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.api import Request
     from pytest_kscen.objects.resources import Obj
 
-NO_SCALE = 'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"'  # whatever is wrong with a body
+# whatever is wrong with a body
+NO_SCALE = 'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"'
 UNKNOWN = -(1 << 31)  # the replicas of a custom resource that does not say
 CONTROLLERS = ("", "replicationcontrollers")  # their selector is but a map
 
@@ -74,7 +77,9 @@ async def patch(core: Core, kind: Kind, request: Request) -> Answer:
     return await _scaled(core, kind, request, patched)
 
 
-async def _scaled(core: Core, kind: Kind, request: Request, make_scale: Callable[[Obj, Obj], Obj]) -> Answer:
+async def _scaled(
+    core: Core, kind: Kind, request: Request, make_scale: Callable[[Obj, Obj], Obj]
+) -> Answer:
     def made(old: Obj | None) -> Obj:
         if old is None:
             raise not_found(kind.resource, request.name)
@@ -91,8 +96,13 @@ async def _scaled(core: Core, kind: Kind, request: Request, make_scale: Callable
             raise invalid(decoding.scale_kind().resource, request.name, [cause])
         new = with_value(old, kind.subresources["scale"].paths[0], replicas)
         version = scale["metadata"].get("resourceVersion")
-        metadata = {**old["metadata"], "resourceVersion": version or old["metadata"]["resourceVersion"]}
-        metadata["managedFields"] = owners_after_scaling(kind, request, old, (decoding.scale_kind(), before, scale))
+        metadata = {
+            **old["metadata"],
+            "resourceVersion": version or old["metadata"]["resourceVersion"],
+        }
+        metadata["managedFields"] = owners_after_scaling(
+            kind, request, old, (decoding.scale_kind(), before, scale)
+        )
         return {**new, "metadata": metadata}
 
     answer = await write(core, kind, request, made)

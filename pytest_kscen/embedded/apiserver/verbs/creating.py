@@ -29,7 +29,13 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.errors import Cause
     from pytest_kscen.objects.resources import Obj
 
-THE_SERVERS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+THE_SERVERS = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+)
 NAMES = "names"  # the stream of what is generated
 ATTEMPTS = 8  # at a generated name that nobody has
 STEM = 58  # how much of a generateName is used
@@ -57,7 +63,33 @@ async def make(core: Core, kind: Kind, request: Request, obj: Obj) -> Answer:
     request.warnings += [*kind.rules.warn(obj, None), *doubtful_finalizers(kind, obj, None)]
     if review and (waiting := core.admission.validate(review)):
         await waiting
-    return Answer(_commit(core, kind, request, obj), 201)
+    metadata, dry = obj["metadata"], request.options.dry_run
+    if (
+        request.verb == "create"
+        and not dry
+        and metadata.get("resourceVersion", "").strip("0").isdigit()
+    ):
+        raise ApiError("resourceVersion should not be set on objects to be created")
+    key = key_of(kind, request, metadata["name"])
+    existing = core.store.get(key)
+    if existing is not None:
+        name, resource = metadata["name"], kind.resource
+        refusal = already_exists(resource, name)
+        if metadata.get("generateName"):
+            why = "the server was not able to generate a unique name for the object"
+            details = about(resource, name, retryAfterSeconds=1)
+            refusal = AlreadyExists(
+                f"{resource.qualified} {quoted(name)} already exists, {why}", details=details
+            )
+        if existing["metadata"].get("deletionTimestamp"):
+            refusal = AlreadyExists(
+                f"object is being deleted: {refusal.message}", details=refusal.status["details"]
+            )
+        raise refusal
+    kept = kind.kept(obj)
+    if not dry:
+        core.store.commit(key, kept)
+    return Answer(kind.shown(kept), 201)
 
 
 def _wrong(kind: Kind, obj: Obj) -> list[Cause]:
@@ -90,29 +122,3 @@ def _generated(core: Core, kind: Kind, request: Request, stem: str) -> str:
         if core.store.get(key_of(kind, request, name)) is None:
             break
     return name
-
-
-def _commit(core: Core, kind: Kind, request: Request, obj: Obj) -> Obj:
-    metadata, dry = obj["metadata"], request.options.dry_run
-    if request.verb == "create" and not dry and metadata.get("resourceVersion", "").strip("0").isdigit():
-        raise ApiError("resourceVersion should not be set on objects to be created")
-    key = key_of(kind, request, metadata["name"])
-    existing = core.store.get(key)
-    if existing is not None:
-        raise _taken(kind, metadata, existing)
-    kept = kind.kept(obj)
-    if not dry:
-        core.store.commit(key, kept)
-    return kind.shown(kept)
-
-
-def _taken(kind: Kind, metadata: Obj, existing: Obj) -> AlreadyExists:
-    name, resource = metadata["name"], kind.resource
-    refusal = already_exists(resource, name)
-    if metadata.get("generateName"):
-        why = "the server was not able to generate a unique name for the object"
-        details = about(resource, name, retryAfterSeconds=1)
-        refusal = AlreadyExists(f"{resource.qualified} {quoted(name)} already exists, {why}", details=details)
-    if existing["metadata"].get("deletionTimestamp"):
-        refusal = AlreadyExists(f"object is being deleted: {refusal.message}", details=refusal.status["details"])
-    return refusal

@@ -1,4 +1,6 @@
-"""delete and deletecollection: what `graceful` plans is admitted and committed, and answered as Kubernetes does."""
+"""delete and deletecollection: what `graceful` plans is admitted and committed, and answered as
+Kubernetes does.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +21,21 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 SHOWN_WHEN_GONE = {
-    ("", "namespaces"), ("", "persistentvolumeclaims"), ("", "persistentvolumes"), ("", "pods"), ("", "podtemplates"),
-    ("", "resourcequotas"), ("", "serviceaccounts"), ("", "services"), ("resource.k8s.io", "deviceclasses"),
+    ("", "namespaces"), ("", "persistentvolumeclaims"), ("", "persistentvolumes"), ("", "pods"),
+    ("", "podtemplates"),
+    ("", "resourcequotas"), ("", "serviceaccounts"), ("", "services"),
+    ("resource.k8s.io", "deviceclasses"),
     ("resource.k8s.io", "resourceclaims"), ("resource.k8s.io", "resourceclaimtemplates"),
-    ("resource.k8s.io", "resourceslices"), ("storage.k8s.io", "csidrivers"), ("storage.k8s.io", "csinodes"),
+    ("resource.k8s.io", "resourceslices"), ("storage.k8s.io", "csidrivers"),
+    ("storage.k8s.io", "csinodes"),
     ("storage.k8s.io", "storageclasses"), ("storage.k8s.io", "volumeattachments"),
     ("storage.k8s.io", "volumeattributesclasses"),
 }  # fmt: skip
 """Whose deletion is answered with the object; the others' with a Status."""
 JOBS = ("batch", "jobs")
 PODS_STAY = (
-    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "child pods are preserved by default when jobs are deleted; set "
+    "propagationPolicy=Background to remove them or set "
     "propagationPolicy=Orphan to suppress this warning"
 )
 
@@ -48,11 +54,17 @@ async def delete_collection(core: Core, kind: Kind, request: Request) -> Answer:
     """Delete what a list finds, one by one; what has gone meanwhile is no error."""
     found = (await list_(core, kind, replace(request, verb="list"))).body
     _warn(kind, request)
-    options = replace(request.options, labels="", fields="", limit=0, continue_token="", resource_version="")
+    options = replace(
+        request.options, labels="", fields="", limit=0, continue_token="", resource_version=""
+    )
     for item in found["items"]:
         name, namespace = item["metadata"]["name"], item["metadata"].get("namespace", "")
         try:
-            await delete(core, kind, replace(request, verb="delete", name=name, namespace=namespace, options=options))
+            await delete(
+                core,
+                kind,
+                replace(request, verb="delete", name=name, namespace=namespace, options=options),
+            )
         except NotFound:
             continue
     return Answer(found)
@@ -60,7 +72,12 @@ async def delete_collection(core: Core, kind: Kind, request: Request) -> Answer:
 
 def _warn(kind: Kind, request: Request) -> None:
     options = request.options
-    if kind.home == JOBS and not options.propagation and options.orphan_dependents is None and PODS_STAY not in request.warnings:
+    if (
+        kind.home == JOBS
+        and not options.propagation
+        and options.orphan_dependents is None
+        and PODS_STAY not in request.warnings
+    ):
         request.warnings.append(PODS_STAY)
 
 
@@ -70,11 +87,21 @@ def check_preconditions(kind: Kind, name: str, options: Options, old: Obj) -> No
     uid, version = old["metadata"]["uid"], old["metadata"]["resourceVersion"]
     resource = kind.resource._replace(plural=kind.resource.kind)
     if options.precondition_uid not in {"", uid}:
-        why = f"the UID in the precondition ({options.precondition_uid}) does not match the UID in record ({uid})."
-        raise conflict(resource, name, f"{why} The object might have been deleted and then recreated")
+        why = (
+            f"the UID in the precondition ({options.precondition_uid}) does not match the UID "
+            f"in record ({uid})."
+        )
+        raise conflict(
+            resource, name, f"{why} The object might have been deleted and then recreated"
+        )
     if options.precondition_version not in {"", version}:
-        why = f"the ResourceVersion in the precondition ({options.precondition_version}) does not match the ResourceVersion"
-        raise conflict(resource, name, f"{why} in record ({version}). The object might have been modified")
+        why = (
+            f"the ResourceVersion in the precondition ({options.precondition_version}) does "
+            "not match the ResourceVersion"
+        )
+        raise conflict(
+            resource, name, f"{why} in record ({version}). The object might have been modified"
+        )
 
 
 async def admit(core: Core, request: Request, old: Obj) -> None:
@@ -85,7 +112,20 @@ async def admit(core: Core, request: Request, old: Obj) -> None:
 def carry_out(core: Core, kind: Kind, request: Request, old: Obj) -> tuple[Obj, Plan]:
     """The object's last state, and what was planned for it."""
     key, dry = key_of(kind, request, request.name), request.options.dry_run
-    planned = _plan(kind, old, request.options, core.clock.now())
+    options = request.options
+    now = core.clock.now()
+    if kind.rules.terminate and not old["metadata"].get("deletionTimestamp"):
+        planned: Plan = Plan(kind.rules.terminate(old, options, now), goes=False)
+    elif kind.home != NAMESPACES:
+        planned = plan(kind, old, options, now)
+    elif not old["metadata"].get("deletionTimestamp"):
+        planned = Plan(begin_termination(old, options, now), goes=False)
+    else:
+        planned = (
+            Plan(old, goes=False)
+            if old["spec"].get("finalizers")
+            else plan(kind, old, options, now)
+        )
     state = old
     if planned.marked and not alike(planned.marked, old):
         state = planned.marked if dry else core.store.commit(key, planned.marked)
@@ -94,19 +134,18 @@ def carry_out(core: Core, kind: Kind, request: Request, old: Obj) -> tuple[Obj, 
     return state, planned
 
 
-def _plan(kind: Kind, old: Obj, options: Options, now: float) -> Plan:
-    if kind.rules.terminate and not old["metadata"].get("deletionTimestamp"):
-        return Plan(kind.rules.terminate(old, options, now), goes=False)
-    if kind.home != NAMESPACES:
-        return plan(kind, old, options, now)
-    if not old["metadata"].get("deletionTimestamp"):
-        return Plan(begin_termination(old, options, now), goes=False)
-    return Plan(old, goes=False) if old["spec"].get("finalizers") else plan(kind, old, options, now)
-
-
 def _answer(kind: Kind, request: Request, state: Obj, planned: Plan) -> Answer:
     code = 202 if not planned.goes and request.options.orphan_dependents is False else 200
     if kind.home in SHOWN_WHEN_GONE or (planned.marked and not planned.goes):
         return Answer(kind.shown(state), code)
     details = about(kind.resource, state["metadata"]["name"], uid=state["metadata"]["uid"])
-    return Answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}, code)
+    return Answer(
+        {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Success",
+            "details": details,
+        },
+        code,
+    )

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
     from pytest_kscen.embedded.apiserver.core import Core
     from pytest_kscen.embedded.apiserver.kinds import Kind
-    from pytest_kscen.embedded.apiserver.store import Place, Shelf, Store
+    from pytest_kscen.embedded.apiserver.store import Place, Store
     from pytest_kscen.kube.api import Options, Request
     from pytest_kscen.objects.resources import Obj
-    Reader = Callable[[Obj], str]
 
+    Reader = Callable[[Obj], str]
 
 
 # Which objects a list, a watch or a deletion of many is about.
@@ -90,7 +90,11 @@ def _reader(kind: Kind, field: str) -> Reader:
         return _namespace
     resource = kind.resource
     if own or kind.custom:
-        raise BadRequest(REFUSALS.get((resource.group, resource.plural), "field label not supported: {}").format(field))
+        raise BadRequest(
+            REFUSALS.get((resource.group, resource.plural), "field label not supported: {}").format(
+                field
+            )
+        )
     raise BadRequest(f'"{field}" is not a known field selector: only "{NAME}", "{NAMESPACE}"')
 
 
@@ -110,9 +114,12 @@ TOKEN_VERSION = "meta.k8s.io/v1"  # noqa: S105 -- Kubernetes' name for the token
 WHATEVER = -1  # the revision of a token that goes on from what is there now
 TOO_OLD = "The resourceVersion for the provided list is too old."
 NO_MORE_PAGES = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list without the "
-    "continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing "
-    "with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the "
+    "The provided continue parameter is too old to display a consistent list result. You "
+    "can start a new list without the "
+    "continue parameter, or use the continue token in this response to retrieve the "
+    "remainder of the results. Continuing "
+    "with the provided token results in an inconsistent list - objects that were "
+    "created, modified, or deleted between the "
     "time the first chunk was returned and now may show up in the list."
 )
 
@@ -142,7 +149,9 @@ class Page:
     def _following(self, store: Store, last: Place, *, whole: bool) -> dict[str, Any]:
         following: dict[str, Any] = {"continue": token(self.revision, last, self.namespace)}
         if whole:
-            following["remainingItemCount"] = store.count_at(*self.kind.home, self.namespace, self.revision, last)
+            following["remainingItemCount"] = store.count_at(
+                *self.kind.home, self.namespace, self.revision, last
+            )
         return following
 
 
@@ -150,9 +159,30 @@ def page_of(store: Store, kind: Kind, options: Options, namespace: str) -> Page:
     """What a list asks for; a ValueError says why it cannot be understood."""
     shelf = store.shelf(*kind.home)
     if options.continue_token:
-        return _next_page(store, shelf, kind, options, namespace)
+        revision, start = read_token(options.continue_token)
+        if options.resource_version not in {"", "0"}:
+            raise ValueError("specifying resource version is not allowed when using continue")
+        first, _, rest = start.partition("/")
+        after = (
+            (namespace, start)
+            if namespace
+            else (first, rest)
+            if kind.resource.namespaced
+            else ("", start)
+        )
+        if revision == WHATEVER:
+            revision = store.revision
+        elif revision < shelf.compacted:
+            refusal = Expired(NO_MORE_PAGES)
+            refusal.status["metadata"] = {"continue": token(WHATEVER, after, namespace)}
+            raise refusal
+        return Page(kind, namespace, revision, options.limit, after)
     match, limit = options.resource_version_match, max(options.limit, 0)
-    version = version_in(options.resource_version, "invalid resource version: ") if options.resource_version else 0
+    version = (
+        version_in(options.resource_version, "invalid resource version: ")
+        if options.resource_version
+        else 0
+    )
     if options.resource_version == "0" and not match:
         limit = 0
     if version and (match == "Exact" or (limit and not match)):
@@ -160,21 +190,6 @@ def page_of(store: Store, kind: Kind, options: Options, namespace: str) -> Page:
             raise Expired(TOO_OLD)
         return Page(kind, namespace, version, limit)
     return Page(kind, namespace, max(store.revision, version), limit)
-
-
-def _next_page(store: Store, shelf: Shelf, kind: Kind, options: Options, namespace: str) -> Page:
-    revision, start = read_token(options.continue_token)
-    if options.resource_version not in {"", "0"}:
-        raise ValueError("specifying resource version is not allowed when using continue")
-    first, _, rest = start.partition("/")
-    after = (namespace, start) if namespace else (first, rest) if kind.resource.namespaced else ("", start)
-    if revision == WHATEVER:
-        revision = store.revision
-    elif revision < shelf.compacted:
-        refusal = Expired(NO_MORE_PAGES)
-        refusal.status["metadata"] = {"continue": token(WHATEVER, after, namespace)}
-        raise refusal
-    return Page(kind, namespace, revision, options.limit, after)
 
 
 def version_in(text: str, prefix: str = "") -> int:
@@ -188,7 +203,9 @@ def version_in(text: str, prefix: str = "") -> int:
 def token(revision: int, last: Place, namespace: str) -> str:
     """Where a list goes on: behind this object."""
     path = last[1] if namespace or not last[0] else "/".join(last)
-    content = json.dumps({"v": TOKEN_VERSION, "rv": revision, "start": f"/{path}\0"}, separators=(",", ":"))
+    content = json.dumps(
+        {"v": TOKEN_VERSION, "rv": revision, "start": f"/{path}\0"}, separators=(",", ":")
+    )
     return base64.urlsafe_b64encode(content.encode()).decode().rstrip("=")
 
 
@@ -200,7 +217,11 @@ def read_token(text: str) -> tuple[int, str]:
         raise _bad_token("illegal base64 data at input byte 0") from None
     try:
         content = json.loads(raw)
-        version, revision, start = content.get("v"), int(content.get("rv", 0)), content.get("start", "")
+        version, revision, start = (
+            content.get("v"),
+            int(content.get("rv", 0)),
+            content.get("start", ""),
+        )
     except (ValueError, TypeError, AttributeError):
         first = raw[:1] if raw[:1].isprintable() else json.dumps(raw[:1])[1:-1]
         raise _bad_token(f"invalid character '{first}' looking for beginning of value") from None
@@ -217,8 +238,6 @@ def read_token(text: str) -> tuple[int, str]:
 
 def _bad_token(why: str) -> ValueError:
     return ValueError(f"invalid continue token: continue key is not valid: {why}")
-
-
 
 
 def current(core: Core, kind: Kind, request: Request) -> Obj:
@@ -278,7 +297,9 @@ def listing(kind: Kind, items: list[Obj], revision: int, **more: Any) -> Obj:
 
 
 def refuse_future(core: Core, revision: int) -> None:
-    """Kubernetes waits a few seconds for a revision that is not there yet; here nothing is ever on its way."""
+    """Kubernetes waits a few seconds for a revision that is not there yet; here nothing is ever
+    on its way.
+    """
     if revision > core.store.revision:
         raise too_large(revision, core.store.revision)
 

@@ -1,8 +1,8 @@
-"""update and patch: both make a new object from the one that is there, and one path judges and commits it.
+"""update and patch: both make a new object from the one that is there, and one path judges and
+commits it.
 
-Admission may wait, and the object may change meanwhile: then a write that stated a resourceVersion is refused, and any
-other begins again from what is there now, as Kubernetes does.
-"""
+Admission may wait, and the object may change meanwhile: then a write that stated a resourceVersion
+is refused, and any other begins again from what is there now, as Kubernetes does."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ if TYPE_CHECKING:
 
     Maker = Callable[[Obj | None], Obj]
 
-STALE = "the object has been modified; please apply your changes to the latest version and try again"
+STALE = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
 BORN_BY_STATUS = {("", "services")}  # without an address, so that they are judged and refused
 STAYS = ("creationTimestamp", "deletionTimestamp")
 
@@ -60,7 +62,11 @@ def update(core: Core, kind: Kind, request: Request) -> Awaitable[Answer]:
         if old is not None and request.body.get("metadata") is old["metadata"]:
             return new  # who sends the metadata that is there says nothing wrong in it
         refuse_other_name(request, new["metadata"])
-        if old is None and (kind.home not in BORN_BY_STATUS if request.subresource else not kind.rules.create_on_update):
+        if old is None and (
+            kind.home not in BORN_BY_STATUS
+            if request.subresource
+            else not kind.rules.create_on_update
+        ):
             raise not_found(kind.resource, request.name)
         metadata = new["metadata"]
         refuse_other_uid(kind, request, metadata, old)
@@ -88,7 +94,9 @@ def patched_with(core: Core, kind: Kind, request: Request, old: Obj | None) -> O
     try:
         new = typed(kind, request, body, old)
     except BadRequest as refusal:
-        _, undecodable, why = refusal.message.partition(f" cannot be handled as a {kind.resource.kind}: ")
+        _, undecodable, why = refusal.message.partition(
+            f" cannot be handled as a {kind.resource.kind}: "
+        )
         if not undecodable:
             raise
         is_json = request.patch_type in {MERGE_PATCH, JSON_PATCH}
@@ -98,7 +106,10 @@ def patched_with(core: Core, kind: Kind, request: Request, old: Obj | None) -> O
             why = kind.schema.why_unfit(body, is_json=is_json) or why
         raise misfit(request, body, why) from None
     if old is None and (uid := new["metadata"].get("uid")):
-        why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        why = (
+            f"uid mismatch: the provided object specified uid {uid}, and no existing object "
+            "was found"
+        )
         raise conflict(kind.resource, request.name, why)
     new = settled(kind, request, new)
     refuse_other_name(request, new["metadata"])
@@ -131,7 +142,9 @@ async def write(core: Core, kind: Kind, request: Request, make_new: Maker) -> An
 
 
 def _judge(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> None:
-    """Everything that the server has to say between those who change the object and those who only judge it."""
+    """Everything that the server has to say between those who change the object and those who
+    only judge it.
+    """
     rules, subresource = kind.rules, request.subresource
     without_repetition(new["metadata"], request.warnings, after_admission=True)
     if new["metadata"].get("resourceVersion") != old["metadata"]["resourceVersion"]:
@@ -195,7 +208,9 @@ def _carry(new: Obj, old: Obj, name: str) -> None:
 
 
 def _commit(core: Core, kind: Kind, key: Key, new: Obj, old: Obj, *, kept: Obj, part: str) -> Obj:
-    """What the object is from now on, as it is shown; `kept` is how the store has it, `part` what was most likely changed."""
+    """What the object is from now on, as it is shown; `kept` is how the store has it, `part`
+    what was most likely changed.
+    """
     if old["metadata"].get("deletionTimestamp") and _is_released(new, old["metadata"]):
         remove(core, kind, key)
     elif alike(new.get(part), old.get(part)) and _is_same(new, old):
@@ -213,15 +228,26 @@ def remove(core: Core, kind: Kind, key: Key) -> Obj:
 
 
 def _is_released(new: Obj, before: Obj) -> bool:
-    """Whether the deletion of an object that had this metadata waited for the last finalizer alone, and this write took it away."""
+    """Whether the deletion of an object that had this metadata waited for the last finalizer
+    alone, and this write took it away.
+    """
     waits_for_namespace = new["kind"] == "Namespace" and (new.get("spec") or {}).get("finalizers")
-    return not (new["metadata"].get("finalizers") or before.get("deletionGracePeriodSeconds") or waits_for_namespace)
+    return not (
+        new["metadata"].get("finalizers")
+        or before.get("deletionGracePeriodSeconds")
+        or waits_for_namespace
+    )
 
 
 def _is_same(new: Obj, old: Obj) -> bool:
-    """Whether a write changes nothing. Who owns the fields is compared last: to know it takes work."""
+    """Whether a write changes nothing.
+
+    Who owns the fields is compared last: to know it takes work.
+    """
     return (
-        _alike_but("metadata", new, old) and _alike_but("managedFields", new["metadata"], old["metadata"]) and same_owners(new, old)
+        _alike_but("metadata", new, old)
+        and _alike_but("managedFields", new["metadata"], old["metadata"])
+        and same_owners(new, old)
     )
 
 

@@ -1,4 +1,6 @@
-"""A request's body as plain JSON; what cannot be read is refused in the words of the real decoder."""
+"""A request's body as plain JSON; what cannot be read is refused in the words of the real
+decoder.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ if TYPE_CHECKING:
 
 LARGEST = 3 * 1024 * 1024
 SHOWN = 30  # bytes of a body that a refusal quotes
-TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+TYPE_META = (
+    r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string '
+    r'"json:\"kind,omitempty\"" }'
+)
 VERSION_FIRST = "couldn't get version/kind; json parse error: "
 
 
@@ -50,14 +55,22 @@ def check_custom(parsed: Obj, body: bytes, kind: str, api_version: str, *, lenie
     if not parsed.get("kind"):
         why = f"Object 'Kind' is missing in '{body.decode(errors='replace')}'"
         if leniently:
-            raise BadRequest(f'{kind} in version "{api_version.rpartition("/")[2]}" cannot be handled as a {kind}: {why}')
+            raise BadRequest(
+                f'{kind} in version "{api_version.rpartition("/")[2]}" cannot be handled '
+                f"as a {kind}: {why}"
+            )
         raise _unrecognized(why, body, kind)
     if not parsed.get("apiVersion"):
-        raise BadRequest(f"the API version in the data () does not match the expected API version ({api_version})")
+        raise BadRequest(
+            "the API version in the data () does not match the expected API version "
+            f"({api_version})"
+        )
 
 
 def _unrecognized(why: str, body: bytes, kind: str) -> BadRequest:
-    return BadRequest(f"the object provided is unrecognized (must be of type {kind}): {why} ({_summary(body)})")
+    return BadRequest(
+        f"the object provided is unrecognized (must be of type {kind}): {why} ({_summary(body)})"
+    )
 
 
 def options_in(body: bytes, type_: str) -> Obj:
@@ -92,8 +105,13 @@ def _applied(body: bytes) -> tuple[Obj, list[str]]:
     except UnreadableBody as error:
         raise BadRequest(str(error)) from error
     if parsed is not None and not isinstance(parsed, dict):
-        why = f"json: cannot unmarshal {json_type(parsed)} into Go value of type map[string]interface {{}}"
-        raise BadRequest(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")
+        why = (
+            f"json: cannot unmarshal {json_type(parsed)} into Go value of type "
+            "map[string]interface {}"
+        )
+        raise BadRequest(
+            f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}"
+        )
     return parsed or {}, doubles
 
 
@@ -103,7 +121,10 @@ def _patch(parsed: Any, patch_type: str, prefix: str) -> Any:
             raise UnreadableBody("Invalid JSON Patch")
         return [] if patch_type == JSON_PATCH else {}
     if not isinstance(parsed, dict) and patch_type != JSON_PATCH:
-        raise UnreadableBody(f"{prefix}json: cannot unmarshal {json_type(parsed)} into Go value of type map[string]interface {{}}")
+        raise UnreadableBody(
+            f"{prefix}json: cannot unmarshal {json_type(parsed)} into Go value of type "
+            "map[string]interface {}"
+        )
     return parsed
 
 
@@ -131,10 +152,14 @@ def _yaml(body: bytes, prefix: str = "") -> tuple[Any, list[str]]:
 
 
 def _go_yaml(error: yaml.YAMLError) -> str:
-    """The line and the problem, as the Go parser writes them: it counts from 0, and does not mention the first line."""
+    """The line and the problem, as the Go parser writes them: it counts from 0, and does not
+    mention the first line.
+    """
     if not isinstance(error, yaml.MarkedYAMLError) or not error.problem:
         return f"yaml: {error}"
-    problem, context = (mark.line if mark else 0 for mark in (error.problem_mark, error.context_mark))
+    problem, context = (
+        mark.line if mark else 0 for mark in (error.problem_mark, error.context_mark)
+    )
     line = problem + isinstance(error, yaml.scanner.ScannerError) if problem else context
     return f"yaml: line {line}: {error.problem}" if line else f"yaml: {error.problem}"
 
@@ -145,12 +170,18 @@ def _mapping(parsed: Any) -> Obj:
     if isinstance(parsed, dict):
         for name in ("kind", "apiVersion"):
             if not isinstance(parsed.get(name, ""), str | None):
-                why = f"json: cannot unmarshal {json_type(parsed[name])} into Go struct field .{name} of type string"
+                why = (
+                    f"json: cannot unmarshal {json_type(parsed[name])} into Go struct field "
+                    f".{name} of type string"
+                )
                 raise UnreadableBody(VERSION_FIRST + why)
         if (parsed.get("apiVersion") or "").count("/") > 1:
             raise UnreadableBody(f"unexpected GroupVersion string: {parsed['apiVersion']}")
         return parsed
-    raise UnreadableBody(f"{VERSION_FIRST}json: cannot unmarshal {json_type(parsed)} into Go value of type {TYPE_META}")
+    raise UnreadableBody(
+        f"{VERSION_FIRST}json: cannot unmarshal {json_type(parsed)} into Go value of type "
+        f"{TYPE_META}"
+    )
 
 
 def _summary(body: bytes) -> str:

@@ -1,4 +1,6 @@
-"""Non-resource URLs: discovery (by group and aggregated), version, health; OpenAPI is passed to wire.openapi."""
+"""Non-resource URLs: discovery (by group and aggregated), version, health; OpenAPI is passed to
+wire.openapi.
+"""
 
 from __future__ import annotations
 
@@ -28,18 +30,21 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # What is served, told to clients: group by group as they used to ask for it, and all at once as
 # they do today.
 
 
-
 def groups_of(kinds: Iterable[Kind]) -> dict[str, dict[str, list[Kind]]]:
-    """Group -> version -> kinds: groups as they came (the built-in ones, then those of definitions), newest version first."""
+    """Group -> version -> kinds: groups as they came (the built-in ones, then those of
+    definitions), newest version first.
+    """
     found: dict[str, dict[str, list[Kind]]] = {}
     for kind in kinds:
         found.setdefault(kind.resource.group, {}).setdefault(kind.resource.version, []).append(kind)
-    return {group: dict(sorted(versions.items(), key=_stability, reverse=True)) for group, versions in found.items()}
+    return {
+        group: dict(sorted(versions.items(), key=_stability, reverse=True))
+        for group, versions in found.items()
+    }
 
 
 def _stability(item: tuple[str, Any]) -> tuple[int, int, int]:
@@ -122,13 +127,26 @@ def _home(part: Subresource) -> Obj:
 
 
 def aggregated(kinds: Kinds, *, core: bool, version: str) -> Obj:
-    items = [_aggregated_group(name, versions) for name, versions in groups_of(kinds).items() if bool(name) is not core]
-    return {"kind": "APIGroupDiscoveryList", "apiVersion": f"apidiscovery.k8s.io/{version}", "metadata": {}, "items": items}
+    items = [
+        _aggregated_group(name, versions)
+        for name, versions in groups_of(kinds).items()
+        if bool(name) is not core
+    ]
+    return {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": f"apidiscovery.k8s.io/{version}",
+        "metadata": {},
+        "items": items,
+    }
 
 
 def _aggregated_group(name: str, versions: dict[str, list[Kind]]) -> Obj:
     listed = [
-        {"version": version, "resources": [_aggregated_row(kind) for kind in served], "freshness": "Current"}
+        {
+            "version": version,
+            "resources": [_aggregated_row(kind) for kind in served],
+            "freshness": "Current",
+        }
         for version, served in versions.items()
     ]
     return {"metadata": {"name": name} if name else {}, "versions": listed}
@@ -136,7 +154,11 @@ def _aggregated_group(name: str, versions: dict[str, list[Kind]]) -> Obj:
 
 def _aggregated_row(kind: Kind) -> Obj:
     resource = kind.resource
-    home = {"group": resource.group, "version": resource.version} if kind.custom else {"group": "", "version": ""}
+    home = (
+        {"group": resource.group, "version": resource.version}
+        if kind.custom
+        else {"group": "", "version": ""}
+    )
     parts = [
         {
             "subresource": name,
@@ -167,7 +189,9 @@ CHECKS = {
 
 
 def health_of(path: str, query: Query) -> WireAnswer | None:
-    """The answer of /healthz, /livez and /readyz, and of the checks under them; None for other paths."""
+    """The answer of /healthz, /livez and /readyz, and of the checks under them; None for other
+    paths.
+    """
     endpoint, slash, check = path.removeprefix("/").partition("/")
     checks = CHECKS.get(endpoint)
     if not checks:
@@ -179,7 +203,6 @@ def health_of(path: str, query: Query) -> WireAnswer | None:
         return text("ok")
     lines = [f"[+]{name} excluded: ok" if name in excluded else f"[+]{name} ok" for name in checks]
     return text("\n".join([*lines, f"{endpoint} check passed", ""]))
-
 
 
 BUILD = "+kscen"
@@ -205,30 +228,62 @@ class Elsewhere:
         """Whether nothing of this group is served."""
         return bool(group) and not any(kind.resource.group == group for kind in self._kinds)
 
-    def answer(self, method: str, path: str, query: Query, headers: Mapping[str, str]) -> WireAnswer:
+    def answer(
+        self, method: str, path: str, query: Query, headers: Mapping[str, str]
+    ) -> WireAnswer:
         first, *rest = path.strip("/").split("/")
         if first in ("api", "apis", "version") and not path.startswith("//"):
-            return self._described(method, first, rest, headers)
+            if method != "GET" and (first, rest) != ("apis", []):
+                raise wrong_method()
+            described = (
+                version_of_server()
+                if (first, rest) == ("version", [])
+                else self._discovered(first, rest)
+            )
+            if described is None:
+                if first == "apis" and self.is_strange(rest[0]):
+                    return not_found()
+                raise unknown_resource()
+            media = accepted(headers.get("accept", ""), OFFERS[first, bool(rest)])
+            if media.transform == AS_DISCOVERY:
+                body = aggregated(self._kinds, core=first == "api", version=media.version)
+                answer = encoded(Reply(body), media)
+                answer.headers.update(FRESHNESS)
+                return tagged(answer, headers)
+            return encoded(Reply(described), media)
         if path == "/":
-            return encoded(Reply({"paths": self._paths()}), PLAIN)
-        found = schemas_of(self._kinds, path, query, headers) if first == "openapi" else health_of(path, query)
+            groups = groups_of(self._kinds)
+            own = [
+                path
+                for group, versions in groups.items()
+                if group
+                for path in _paths_of(group, versions)
+            ]
+            return encoded(
+                Reply(
+                    {
+                        "paths": sorted(
+                            [
+                                "/api",
+                                "/api/v1",
+                                "/apis",
+                                "/apis/",
+                                *own,
+                                "/openapi/v2",
+                                "/openapi/v3",
+                                *OPEN,
+                            ]
+                        )
+                    }
+                ),
+                PLAIN,
+            )
+        found = (
+            schemas_of(self._kinds, path, query, headers)
+            if first == "openapi"
+            else health_of(path, query)
+        )
         return found or not_found()
-
-    def _described(self, method: str, first: str, rest: list[str], headers: Mapping[str, str]) -> WireAnswer:
-        if method != "GET" and (first, rest) != ("apis", []):
-            raise wrong_method()
-        described = version_of_server() if (first, rest) == ("version", []) else self._discovered(first, rest)
-        if described is None:
-            if first == "apis" and self.is_strange(rest[0]):
-                return not_found()
-            raise unknown_resource()
-        media = accepted(headers.get("accept", ""), OFFERS[first, bool(rest)])
-        if media.transform == AS_DISCOVERY:
-            body = aggregated(self._kinds, core=first == "api", version=media.version)
-            answer = encoded(Reply(body), media)
-            answer.headers.update(FRESHNESS)
-            return tagged(answer, headers)
-        return encoded(Reply(described), media)
 
     def _discovered(self, first: str, rest: list[str]) -> Obj | None:
         match first, rest:
@@ -243,11 +298,6 @@ class Elsewhere:
             case "apis", [group, name]:
                 return resource_list(self._kinds, group, name)
         return None
-
-    def _paths(self) -> list[str]:
-        groups = groups_of(self._kinds)
-        own = [path for group, versions in groups.items() if group for path in _paths_of(group, versions)]
-        return sorted(["/api", "/api/v1", "/apis", "/apis/", *own, "/openapi/v2", "/openapi/v3", *OPEN])
 
 
 def _paths_of(group: str, versions: Any) -> list[str]:

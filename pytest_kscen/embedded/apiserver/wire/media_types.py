@@ -1,4 +1,6 @@
-"""Which form an answer takes: JSON or YAML, the object itself or a table or the metadata of it; and which one a body has."""
+"""Which form an answer takes: JSON or YAML, the object itself or a table or the metadata of it;
+and which one a body has.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,11 @@ from pytest_kscen.objects.errors import NotAcceptable, UnsupportedMediaType
 JSON, YAML, ANY = "application/json", "application/yaml", "*/*"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 READ = (JSON, YAML, PROTOBUF)
-AS_TABLE, AS_PARTIAL, AS_PARTIAL_LIST = "Table", "PartialObjectMetadata", "PartialObjectMetadataList"
+AS_TABLE, AS_PARTIAL, AS_PARTIAL_LIST = (
+    "Table",
+    "PartialObjectMetadata",
+    "PartialObjectMetadataList",
+)
 AS_DISCOVERY = "APIGroupDiscoveryList"
 READ_BY_PEOPLE = ("curl", "Wget", "Mozilla/5.0")
 BOTH, STREAMED = f"{JSON}, {YAML}", f"{JSON};stream=watch"
@@ -32,7 +38,10 @@ PLAIN_ONLY = Transforms("", (), ())
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What an endpoint can answer in. `listed` is what its router says when none of it is wanted."""
+    """What an endpoint can answer in.
+
+    `listed` is what its router says when none of it is wanted.
+    """
 
     listed: str = BOTH
     types: tuple[str, ...] = (JSON, YAML)
@@ -54,7 +63,10 @@ VERSION = Offer(JSON, (JSON,), transforms=None)
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """What was agreed on. `transform` is empty for the object as it is; `group` and `version` belong to the transform."""
+    """What was agreed on.
+
+    `transform` is empty for the object as it is; `group` and `version` belong to the transform.
+    """
 
     type: str = JSON
     transform: str = ""
@@ -86,10 +98,16 @@ def accepted(header: str, offer: Offer = ONE) -> Media:
             return media
     routes = (*offer.listed.split(", "), *offer.anything, YAML)
     if offer.routed and not any(type_ in routes for type_, _ in wishes):
-        raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {offer.listed}", details={})
+        raise NotAcceptable(
+            f"406: Not Acceptable\n\nAvailable representations: {offer.listed}", details={}
+        )
     if offer is VERSION:
         raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {JSON}", details={})
-    listed = STREAMED if offer is STREAM and not any("as" in parameters for _, parameters in wishes) else BOTH
+    listed = (
+        STREAMED
+        if offer is STREAM and not any("as" in parameters for _, parameters in wishes)
+        else BOTH
+    )
     raise NotAcceptable(f"only the following media types are accepted: {listed}")
 
 
@@ -101,8 +119,11 @@ def for_refusal(header: str) -> Media:
         return PLAIN
 
 
-def is_for_people(pretty: bool | None, agent: str) -> bool:  # noqa: FBT001  # a query's flag, which may be missing
-    """Whether JSON is indented: when asked for, and else for browsers and tools for the command line."""
+# a query's flag, which may be missing
+def is_for_people(pretty: bool | None, agent: str) -> bool:  # noqa: FBT001
+    """Whether JSON is indented: when asked for, and else for browsers and tools for the command
+    line.
+    """
     return agent.startswith(READ_BY_PEOPLE) if pretty is None else pretty
 
 
@@ -135,4 +156,6 @@ def body_type(header: str, *, custom: bool) -> str:
     if type_ in known and all("=" in parameter for parameter in parameters):
         return type_
     listed = ", ".join(READ)
-    raise UnsupportedMediaType(f"the body of the request was in an unknown format - accepted media types include: {listed}")
+    raise UnsupportedMediaType(
+        f"the body of the request was in an unknown format - accepted media types include: {listed}"
+    )

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 OPENAPI_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 ASKED_FOR = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 MORE = 0x80
@@ -29,22 +27,35 @@ MORE = 0x80
 def document(v2: Obj) -> bytes:
     """The fields of gnostic's Document: swagger, info, paths (none) and definitions."""
     info = _text(1, v2["info"]["title"]) + _text(2, v2["info"]["version"])
-    return _text(1, v2["swagger"]) + _bytes(2, info) + _bytes(8, b"") + _bytes(9, _named(v2["definitions"]))
+    return (
+        _text(1, v2["swagger"])
+        + _bytes(2, info)
+        + _bytes(8, b"")
+        + _bytes(9, _named(v2["definitions"]))
+    )
 
 
 def _schema(schema: Obj) -> bytes:
     """One type; what a client of ours cannot make sense of is left out."""
     known = (write(schema[name]) for name, write in FIELDS.items() if name in schema)
-    extensions = (_bytes(31, _text(1, name) + _bytes(2, _any(schema[name]))) for name in schema if name.startswith("x-"))
+    extensions = (
+        _bytes(31, _text(1, name) + _bytes(2, _any(schema[name])))
+        for name in schema
+        if name.startswith("x-")
+    )
     return b"".join((*known, *extensions))
 
 
 def _named(schemas: Obj) -> bytes:
-    return b"".join(_bytes(1, _text(1, name) + _bytes(2, _schema(schema))) for name, schema in schemas.items())
+    return b"".join(
+        _bytes(1, _text(1, name) + _bytes(2, _schema(schema))) for name, schema in schemas.items()
+    )
 
 
 def _more_properties(value: Any) -> bytes:
-    return _bytes(21, _number(2, int(value)) if isinstance(value, bool) else _bytes(1, _schema(value)))
+    return _bytes(
+        21, _number(2, int(value)) if isinstance(value, bool) else _bytes(1, _schema(value))
+    )
 
 
 def _any(value: Any) -> bytes:
@@ -99,11 +110,15 @@ def _sevens(number: int) -> Iterator[int]:
 
 
 DOCUMENT = Offer(JSON, (JSON,), anything=("*/*", "application/*"), transforms=None)
-OLDER = Offer(JSON, (JSON, ASKED_FOR, OPENAPI_V2), anything=("*/*", "application/*"), transforms=None)
+OLDER = Offer(
+    JSON, (JSON, ASKED_FOR, OPENAPI_V2), anything=("*/*", "application/*"), transforms=None
+)
 FOR_EVER = {"Cache-Control": "public, immutable"}
 
 
-def schemas_of(kinds: Kinds, path: str, query: Query, headers: Mapping[str, str]) -> WireAnswer | None:
+def schemas_of(
+    kinds: Kinds, path: str, query: Query, headers: Mapping[str, str]
+) -> WireAnswer | None:
     """The answer under /openapi; None where nothing is."""
     from pytest_kscen.embedded.apiserver import openapi
 
@@ -116,7 +131,9 @@ def schemas_of(kinds: Kinds, path: str, query: Query, headers: Mapping[str, str]
     if path == "/openapi/v2":
         older, is_json = openapi.v2(kinds), media.type == JSON
         body = orjson.dumps(older) if is_json else document(older)
-        return tagged(WireAnswer(200, {"Content-Type": JSON if is_json else OPENAPI_V2}, body), headers)
+        return tagged(
+            WireAnswer(200, {"Content-Type": JSON if is_json else OPENAPI_V2}, body), headers
+        )
     if path.startswith("/openapi/v3/"):
         return _document(kinds, path.removeprefix("/openapi/v3/"), query, headers)
     return None
@@ -132,5 +149,7 @@ def _document(kinds: Kinds, path: str, query: Query, headers: Mapping[str, str])
     if asked and asked != own:
         return WireAnswer(301, {"Location": listed["serverRelativeURL"]})
     kept = FOR_EVER if asked else {}
-    answer = WireAnswer(200, {"Content-Type": JSON, "Vary": "Accept", **kept}, orjson.dumps(openapi.v3(kinds, path)))
+    answer = WireAnswer(
+        200, {"Content-Type": JSON, "Vary": "Accept", **kept}, orjson.dumps(openapi.v3(kinds, path))
+    )
     return tagged(answer, headers, own)

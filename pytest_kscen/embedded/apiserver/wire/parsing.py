@@ -1,4 +1,6 @@
-"""Parse JSON and YAML as Go does: duplicate fields, numbers, and Go's messages for malformed text."""
+"""Parse JSON and YAML as Go does: duplicate fields, numbers, and Go's messages for malformed
+text.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,6 @@ import yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
 
 
 _SPACE = re.compile(rb"[ \t\r\n]*")
@@ -61,7 +61,8 @@ def _quoted(code: int) -> str:
     if code in known:
         return known[code]
     letter = chr(code)
-    return letter if letter.isprintable() else f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}"  # noqa: PLR2004  # ASCII
+    # ASCII
+    return letter if letter.isprintable() else f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}"  # noqa: PLR2004
 
 
 class _Scanner:
@@ -83,7 +84,13 @@ class _Scanner:
         if first in _WORDS:
             return self._word(position, _WORDS[first])
         if first == ord("-") or ord("0") <= first <= ord("9"):
-            return self._number(position)
+            found = _NUMBER.match(self._text, position)
+            if not found:
+                raise _invalid(self._text, position + 1, "in numeric literal")
+            rest = self._text[found.end() : found.end() + 1]
+            if rest == b"." or (rest in (b"e", b"E") and not found[3]):
+                return self._broken_number(found.end(), rest)
+            return found.end()
         raise _invalid(text, position, where)
 
     def _members(self, position: int) -> int:
@@ -148,15 +155,6 @@ class _Scanner:
                 where = f"in literal {word.decode()} (expecting '{chr(letter)}')"
                 raise _invalid(self._text, position + offset, where)
         return position + len(word)
-
-    def _number(self, position: int) -> int:
-        found = _NUMBER.match(self._text, position)
-        if not found:
-            raise _invalid(self._text, position + 1, "in numeric literal")
-        rest = self._text[found.end() : found.end() + 1]
-        if rest == b"." or (rest in (b"e", b"E") and not found[3]):
-            return self._broken_number(found.end(), rest)
-        return found.end()
 
     def _broken_number(self, position: int, rest: bytes) -> int:
         if rest == b".":
@@ -226,7 +224,6 @@ def go_number(number: float) -> float:
 # numbers.
 
 
-
 BOOL, INT, FLOAT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
 _LETTER = re.compile(r"^[yYnN]$")
 _WHOLE = re.compile(r"^[-+]?(0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$")
@@ -263,7 +260,9 @@ def _loader() -> Any:
                 key = _name(self.construct_object(key_node, deep=True))
                 value = self.construct_object(value_node, deep=True)
                 if key in found:
-                    self.doubles.append(f'line {key_node.start_mark.line + 1}: key "{key}" already set in map')
+                    self.doubles.append(
+                        f'line {key_node.start_mark.line + 1}: key "{key}" already set in map'
+                    )
                 found[key] = value
             return found
 
@@ -278,9 +277,15 @@ def _loader() -> Any:
     Loader.add_constructor(INT, _whole)
     Loader.add_constructor(FLOAT, _real)
     for tag in ("merge", "value"):
-        Loader.add_constructor(f"tag:yaml.org,2002:{tag}", lambda loader, node: loader.construct_scalar(node))
-    Loader.add_constructor("tag:yaml.org,2002:binary", lambda loader, node: loader.construct_yaml_binary(node).decode())
-    Loader.add_constructor("tag:yaml.org,2002:map", lambda loader, node: loader.construct_mapping(node))
+        Loader.add_constructor(
+            f"tag:yaml.org,2002:{tag}", lambda loader, node: loader.construct_scalar(node)
+        )
+    Loader.add_constructor(
+        "tag:yaml.org,2002:binary", lambda loader, node: loader.construct_yaml_binary(node).decode()
+    )
+    Loader.add_constructor(
+        "tag:yaml.org,2002:map", lambda loader, node: loader.construct_mapping(node)
+    )
     return Loader
 
 

@@ -1,8 +1,9 @@
-"""Bodies in Kubernetes' protobuf, which clients in Go send by default, as plain JSON. We answer them in JSON, which they accept.
+"""Bodies in Kubernetes' protobuf, which clients in Go send by default, as plain JSON. We answer
+them in JSON, which they accept.
 
-A body is an envelope that names its kind, and in it a message. What stands in a message is told by the recorded schemas and
-the numbers of their fields. Go writes every field that is no pointer, so zeros that JSON would leave out are left out here.
-"""
+A body is an envelope that names its kind, and in it a message. What stands in a message is told by
+the recorded schemas and the numbers of their fields. Go writes every field that is no pointer, so
+zeros that JSON would leave out are left out here."""
 
 from __future__ import annotations
 
@@ -34,12 +35,16 @@ class BrokenProtobuf(ValueError):
 def decoded(body: bytes) -> Obj:
     """The object in an envelope."""
     if not body.startswith(MAGIC):
-        raise BrokenProtobuf("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
+        raise BrokenProtobuf(
+            "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
+        )
     envelope = dict(_plain(body[len(MAGIC) :]))
     meta = {number: value.decode() for number, value in _plain(envelope.get(1, b""))}
     api_version, kind = meta.get(1, ""), meta.get(2, "")
     group, _, version = api_version.rpartition("/")
-    name = f"{META}.DeleteOptions" if kind == "DeleteOptions" else definition_of(group, version, kind)
+    name = (
+        f"{META}.DeleteOptions" if kind == "DeleteOptions" else definition_of(group, version, kind)
+    )
     content = _message(envelope.get(2, b""), name, name) if name else {}
     return {"apiVersion": api_version, "kind": kind, **content}
 
@@ -77,7 +82,11 @@ def _is_pointer(schema: Obj) -> bool:
 def _value(schema: Obj, value: Any) -> Any:
     if "$ref" in schema:
         special = SPECIAL.get(schema["$ref"])
-        return special(_bytes(value)) if special else _message(_bytes(value), schema["$ref"], schema["$ref"])
+        return (
+            special(_bytes(value))
+            if special
+            else _message(_bytes(value), schema["$ref"], schema["$ref"])
+        )
     match schema.get("type"):
         case "boolean":
             return bool(value)
@@ -138,7 +147,8 @@ def _schema(data: bytes) -> Obj:
 
 def _schema_or_flag(data: bytes) -> Any:
     parts = dict(_fields(data))
-    return _schema(parts[2]) if 2 in parts else bool(parts.get(1))  # noqa: PLR2004  # the schema's number
+    # the schema's number
+    return _schema(parts[2]) if 2 in parts else bool(parts.get(1))  # noqa: PLR2004
 
 
 def _schema_or_many(data: bytes) -> Any:

@@ -14,8 +14,8 @@ from pytest_kscen.objects.resources import Resource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    Rule = Callable[[dict[str, Any]], Iterable[Cause]]
 
+    Rule = Callable[[dict[str, Any]], Iterable[Cause]]
 
 
 # Whether a request's options make sense; each options kind has its rules, and all that is wrong
@@ -46,7 +46,11 @@ def _manager(facts: dict[str, Any]) -> Iterator[Cause]:
         yield Cause.too_long("fieldManager", LONGEST_MANAGER)
     for position, letter in enumerate(manager):
         if not letter.isprintable():
-            yield Cause.invalid("fieldManager", manager, f"invalid character U+{ord(letter):04X} (at position {position})")
+            yield Cause.invalid(
+                "fieldManager",
+                manager,
+                f"invalid character U+{ord(letter):04X} (at position {position})",
+            )
 
 
 def _validation(facts: dict[str, Any]) -> Iterator[Cause]:
@@ -66,7 +70,11 @@ def _apply(facts: dict[str, Any]) -> Iterator[Cause]:
 def _propagation(facts: dict[str, Any]) -> Iterator[Cause]:
     policy = facts["given"].get("propagationPolicy")
     if policy is not None and facts["given"].get("orphanDependents") is not None:
-        yield Cause.invalid("propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set")
+        yield Cause.invalid(
+            "propagationPolicy",
+            policy,
+            "orphanDependents and deletionPropagation cannot be both set",
+        )
     if policy is not None and policy not in POLICIES:
         yield Cause.unsupported("propagationPolicy", policy, [*POLICIES, "nil"])
 
@@ -95,11 +103,15 @@ def _watch(options: Options, match: str) -> Iterator[Cause]:
     if initial is None and not match and options.resource_version in ("", "0"):
         initial, match = True, "NotOlderThan"  # what such a watch means
     if initial is not None and match != "NotOlderThan":
-        yield Cause.forbidden(MATCH, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+        yield Cause.forbidden(
+            MATCH, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        )
     if not match:
         return
     if initial is None:
-        yield Cause.forbidden(MATCH, f"{MATCH} is forbidden for watch unless sendInitialEvents is provided")
+        yield Cause.forbidden(
+            MATCH, f"{MATCH} is forbidden for watch unless sendInitialEvents is provided"
+        )
     if match != "NotOlderThan":
         yield Cause.unsupported(MATCH, match, ["NotOlderThan"])
     if options.continue_token:
@@ -115,11 +127,11 @@ RULES: dict[str, tuple[Rule, ...]] = {
 }
 
 
-
 INT64 = 2**63
 DELETE_OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 LOG_OPTIONS = (
-    "container", "follow", "previous", "sinceSeconds", "sinceTime", "timestamps", "tailLines", "limitBytes", "stream",
+    "container", "follow", "previous", "sinceSeconds", "sinceTime", "timestamps", "tailLines",
+    "limitBytes", "stream",
 )  # fmt: skip
 
 
@@ -226,7 +238,14 @@ def with_selection(options: Options, query: Query) -> Options:
     chosen = list_options(query, watch=bool(query.flag("watch")))
     if chosen is DEFAULTS:
         return options
-    names = ("labels", "fields", "limit", "continue_token", "resource_version", "resource_version_match")
+    names = (
+        "labels",
+        "fields",
+        "limit",
+        "continue_token",
+        "resource_version",
+        "resource_version_match",
+    )
     return replace(options, **{name: getattr(chosen, name) for name in names})
 
 
@@ -234,9 +253,14 @@ def _from_query(query: Query) -> dict[str, Any]:
     return {
         "dryRun": query.texts("dryRun"),
         "gracePeriodSeconds": query.whole("gracePeriodSeconds"),
-        "propagationPolicy": query.text("propagationPolicy") if query.texts("propagationPolicy") else None,
+        "propagationPolicy": query.text("propagationPolicy")
+        if query.texts("propagationPolicy")
+        else None,
         "orphanDependents": query.flag("orphanDependents"),
-        "preconditions": {"uid": query.text("uid"), "resourceVersion": query.text("resourceVersion")},
+        "preconditions": {
+            "uid": query.text("uid"),
+            "resourceVersion": query.text("resourceVersion"),
+        },
     }
 
 
@@ -244,7 +268,10 @@ def _from_body(body: dict[str, Any]) -> dict[str, Any]:
     stated = body.get("kind") or "DeleteOptions"
     if stated != "DeleteOptions":
         version = body.get("apiVersion") or "meta.k8s.io/v1"
-        raise BadRequest(f'no kind "{stated}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"')
+        raise BadRequest(
+            f'no kind "{stated}" is registered for version "{version}" in scheme '
+            '"pkg/runtime/scheme.go:111"'
+        )
     walk = walk_of(DELETE_OPTIONS)
     try:
         try:
@@ -258,5 +285,12 @@ def _from_body(body: dict[str, Any]) -> dict[str, Any]:
 
 def json_type(value: Any) -> str:
     """What Go calls a JSON value's type."""
-    names = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
+    names = {
+        bool: "bool",
+        int: "number",
+        float: "number",
+        str: "string",
+        list: "array",
+        dict: "object",
+    }
     return names.get(type(value), "null")

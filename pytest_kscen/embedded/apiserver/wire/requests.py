@@ -1,4 +1,6 @@
-"""From the parts of an HTTP request to a kube.requests.Request: URL path, route to a verb, options and body."""
+"""From the parts of an HTTP request to a kube.requests.Request: URL path, route to a verb,
+options and body.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,8 @@ if TYPE_CHECKING:
 
     from pytest_kscen.embedded.apiserver.kinds import Kind, Kinds, Subresource
     from pytest_kscen.embedded.apiserver.wire.queries import Query
+
     Reading = Callable[["Asked", Request], None]
-
-
 
 
 METHODS = {"get": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
@@ -97,7 +98,9 @@ def _read_get(asked: Asked, request: Request) -> None:
 
 def _read_connection(asked: Asked, request: Request) -> None:
     if request.subresource == "proxy":
-        request.body = HttpCall(METHODS[request.verb], asked.target, tuple(asked.headers.items()), asked.body)
+        request.body = HttpCall(
+            METHODS[request.verb], asked.target, tuple(asked.headers.items()), asked.body
+        )
         return
     options = queries.get_options(asked.query)
     upgrade = tuple((name, asked.headers[name]) for name in ("upgrade",) if name in asked.headers)
@@ -106,7 +109,9 @@ def _read_connection(asked: Asked, request: Request) -> None:
 
 def _read_list(asked: Asked, request: Request) -> None:
     """An old-style watch names its one object in the path."""
-    request.options = queries.list_options(asked.query, watch=request.verb == "watch", name=request.name)
+    request.options = queries.list_options(
+        asked.query, watch=request.verb == "watch", name=request.name
+    )
     request.name = ""
 
 
@@ -122,7 +127,9 @@ def _read_write(asked: Asked, request: Request) -> None:
         raise
     if asked.is_custom:
         leniently = request.options.field_validation == "Ignore"
-        bodies.check_custom(request.body, asked.body, asked.kind, asked.route.kind.api_version, leniently=leniently)
+        bodies.check_custom(
+            request.body, asked.body, asked.kind, asked.route.kind.api_version, leniently=leniently
+        )
     _tell(doubles, asked, request)
 
 
@@ -131,7 +138,10 @@ def _read_patch(asked: Asked, request: Request) -> None:
     request.patch_type = asked.headers.get("content-type", "").partition(";")[0].strip()
     if asked.route.kind.custom and request.patch_type not in CUSTOM_PATCH_TYPES:
         listed = ", ".join(CUSTOM_PATCH_TYPES)
-        raise UnsupportedMediaType(f"the body of the request was in an unknown format - accepted media types include: {listed}")
+        raise UnsupportedMediaType(
+            "the body of the request was in an unknown format - accepted media types "
+            f"include: {listed}"
+        )
     if request.patch_type not in PATCH_TYPES:
         raise UnsupportedMediaType("415: Unsupported Media Type", details={})
     request.options = queries.write_options(asked.query, "patch", request.patch_type)
@@ -149,7 +159,11 @@ def _read_delete(asked: Asked, request: Request) -> None:
         type_ = body_type(asked.headers.get("content-type", ""), custom=False)
         given = bodies.options_in(asked.body, type_)
     options = queries.delete_options(asked.query, given)
-    request.options = queries.with_selection(options, asked.query) if request.verb == "deletecollection" else options
+    request.options = (
+        queries.with_selection(options, asked.query)
+        if request.verb == "deletecollection"
+        else options
+    )
 
 
 def _tell(doubles: list[str], asked: Asked, request: Request) -> None:
@@ -177,12 +191,18 @@ READINGS: dict[str, Reading] = {
 # What a URL's path names: a group and version, and in it a resource, an object, a subresource.
 
 
-NAMESPACE_PARTS = ("status", "finalize")  # what may follow a namespace without being a resource in it
+NAMESPACE_PARTS = (
+    "status",
+    "finalize",
+)  # what may follow a namespace without being a resource in it
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A place under /api or /apis. `watched` is the old way to ask for a watch: /api/v1/watch/pods."""
+    """A place under /api or /apis.
+
+    `watched` is the old way to ask for a watch: /api/v1/watch/pods.
+    """
 
     group: str
     version: str
@@ -240,7 +260,9 @@ def unknown_resource() -> NotFound:
 
 
 def wrong_method() -> MethodNotAllowed:
-    return MethodNotAllowed("the server does not allow this method on the requested resource", details={})
+    return MethodNotAllowed(
+        "the server does not allow this method on the requested resource", details={}
+    )
 
 
 def route_of(kinds: Kinds, method: str, address: Address, *, watch: bool) -> Route:

@@ -1,4 +1,6 @@
-"""HTTP responses: status, headers, and bodies as objects, tables, metadata or streams; deprecation warnings."""
+"""HTTP responses: status, headers, and bodies as objects, tables, metadata or streams;
+deprecation warnings.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-
-
 TEXT = "text/plain; charset=utf-8"
 
 
@@ -50,7 +50,10 @@ class Stream(Protocol):
 
 @dataclass(slots=True)
 class WireAnswer:
-    """A response: its body is there, or comes as a stream. Headers that come more than once are joined by commas."""
+    """A response: its body is there, or comes as a stream.
+
+    Headers that come more than once are joined by commas.
+    """
 
     status: int
     headers: dict[str, str]
@@ -85,7 +88,9 @@ def dumped(body: Any, media: Media) -> bytes:
 
 
 def yaml_of(body: Any) -> bytes:
-    plain = orjson.loads(orjson.dumps(body))  # lists and strings of our own kinds become what YAML knows
+    plain = orjson.loads(
+        orjson.dumps(body)
+    )  # lists and strings of our own kinds become what YAML knows
     text: str = yaml.dump(plain, Dumper=GoDumper, allow_unicode=True, sort_keys=True, width=10_000)
     return text.encode()
 
@@ -99,7 +104,9 @@ class GoDumper(yaml.SafeDumper):
 
 
 def tagged(answer: WireAnswer, headers: Mapping[str, str], tag: str = "") -> WireAnswer:
-    """An answer that a client may keep until its tag changes; one that it still has is not sent again."""
+    """An answer that a client may keep until its tag changes; one that it still has is not sent
+    again.
+    """
     answer.headers["ETag"] = f'"{tag or hashlib.sha512(answer.body).hexdigest().upper()}"'
     if headers.get("if-none-match") == answer.headers["ETag"]:
         return WireAnswer(304, answer.headers)
@@ -112,7 +119,9 @@ def text(content: str, status: int = 200) -> WireAnswer:
 
 def refusal(error: ApiError, media: Media, warnings: list[str]) -> WireAnswer:
     """A refusal is a Status, always plain: no table of it."""
-    answer = encoded(Reply(error.status, error.status.get("code", error.code), warnings), media.plain())
+    answer = encoded(
+        Reply(error.status, error.status.get("code", error.code), warnings), media.plain()
+    )
     if seconds := (error.status.get("details") or {}).get("retryAfterSeconds"):
         answer.headers["Retry-After"] = str(seconds)
     return answer
@@ -130,12 +139,20 @@ def _quoted(text: str) -> str:
 # What a client is told when it uses a version that is on its way out.
 
 
-BUILT_IN = {("", "v1", "endpoints"): "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
+BUILT_IN = {
+    (
+        "",
+        "v1",
+        "endpoints",
+    ): "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+}
 
 
 def definition_of(core: Core, resource: Resource) -> Obj | None:
     """The CustomResourceDefinition behind a custom kind."""
-    return core.store.get((DEFINITIONS.group, DEFINITIONS.plural, "", f"{resource.plural}.{resource.group}"))
+    return core.store.get(
+        (DEFINITIONS.group, DEFINITIONS.plural, "", f"{resource.plural}.{resource.group}")
+    )
 
 
 def deprecations(core: Core, kind: Kind) -> Iterator[str]:
@@ -155,15 +172,20 @@ def _by_default(versions: list[Obj], resource: Resource) -> str:
     better = [
         version["name"]
         for version in versions
-        if version["served"] and not version.get("deprecated") and stability(version["name"]) > stability(resource.version)
+        if version["served"]
+        and not version.get("deprecated")
+        and stability(version["name"]) > stability(resource.version)
     ]
     words = f"{resource.api_version} {resource.kind} is deprecated"
-    return f"{words}; use {resource.group}/{max(better, key=stability)} {resource.kind}" if better else words
+    return (
+        f"{words}; use {resource.group}/{max(better, key=stability)} {resource.kind}"
+        if better
+        else words
+    )
 
 
 # The form in which an answer's objects go out: as they are, as a table, or as their metadata
 # alone.
-
 
 
 class Shaper:
@@ -206,13 +228,20 @@ class Shaper:
     def _list(self, body: Obj) -> Obj:
         if not self._media.transform:
             return body if self._kind.custom else _typed(body)
-        body = {**body, "metadata": {name: value for name, value in body["metadata"].items() if value != ""}}
+        body = {
+            **body,
+            "metadata": {name: value for name, value in body["metadata"].items() if value != ""},
+        }
         match self._media.transform:
             case "Table":
                 return self._printer().of_list(body)
         self._check_partial(body["kind"], is_list=True)
         version = self._media.version
-        head = {"kind": AS_PARTIAL_LIST, "apiVersion": f"meta.k8s.io/{version}", "metadata": body["metadata"]}
+        head = {
+            "kind": AS_PARTIAL_LIST,
+            "apiVersion": f"meta.k8s.io/{version}",
+            "metadata": body["metadata"],
+        }
         return {**head, "items": [partial(item, version) for item in body["items"]] or None}
 
     def _printer(self) -> Printer:
@@ -225,13 +254,20 @@ class Shaper:
         if self._kind.custom and not is_list:
             raise ApiError("content is not a list")
         what = "is a list" if is_list else "is not a list"
-        type_ = "*unstructured.UnstructuredList" if self._kind.custom else f"*{group.partition('.')[0] or 'core'}.{kind}"
+        type_ = (
+            "*unstructured.UnstructuredList"
+            if self._kind.custom
+            else f"*{group.partition('.')[0] or 'core'}.{kind}"
+        )
         raise NotAcceptable(f"you requested {wanted}, but the requested object {what} ({type_})")
 
 
 def _typed(body: Obj) -> Obj:
     """In a list of a built-in kind the items do not say what they are: the list does."""
-    items = [{name: part for name, part in item.items() if name not in ("kind", "apiVersion")} for item in body["items"]]
+    items = [
+        {name: part for name, part in item.items() if name not in ("kind", "apiVersion")}
+        for item in body["items"]
+    ]
     return {**body, "items": items}
 
 
@@ -244,7 +280,6 @@ def _columns(core: Core, kind: Kind) -> tuple[Column, ...]:
 
 # Bodies that come piece by piece: a watch's events, one JSON document a line, and a log that is
 # followed.
-
 
 
 class WatchStream:

@@ -1,4 +1,7 @@
-"""One HTTP request from its bytes to the server's verb and back; a refusal becomes a Status. Nothing here knows a socket."""
+"""One HTTP request from its bytes to the server's verb and back; a refusal becomes a Status.
+
+Nothing here knows a socket.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,6 @@ if TYPE_CHECKING:
 
     from pytest_kscen.embedded.apiserver.server import ApiServer
     from pytest_kscen.embedded.apiserver.wire.media_types import Media
-    from pytest_kscen.kube.api import HttpAnswer
 
 OFFERS = {"list": MANY, "watch": STREAM}
 BEFORE_TAIL = len(["", "api", "v1", "namespaces", "default", "pods", "p", "proxy", "tail"]) - 1
@@ -55,7 +57,12 @@ class Wire:
         self._elsewhere = Elsewhere(self._kinds, address)
 
     async def call(
-        self, method: str, path: str, query: str = "", headers: Mapping[str, str] = NO_HEADERS, body: bytes = b""
+        self,
+        method: str,
+        path: str,
+        query: str = "",
+        headers: Mapping[str, str] = NO_HEADERS,
+        body: bytes = b"",
     ) -> WireAnswer:
         """Answer one request. Headers' names are in lower case."""
         warnings: list[str] = []
@@ -71,9 +78,25 @@ class Wire:
             deprecated.extend(deprecations(self._server.core, route.kind))
             warnings.extend(deprecated)
             if address.subresource == "proxy":
-                asked = Asked(route, address, parsed, headers, body, _passed_on(path, query))
-                return _passed_back((await self._server.handle(request_of(asked, warnings))).body)
-            media = accepted(headers.get("accept", ""), LOG if address.subresource == "log" else OFFERS.get(route.verb, ONE))
+                behind = (
+                    path.partition("/proxy/")[2]
+                    if "/namespaces/" not in path
+                    else "/".join(path.split("/")[BEFORE_TAIL:])
+                )
+                asked = Asked(
+                    route,
+                    address,
+                    parsed,
+                    headers,
+                    body,
+                    f"/{behind}?{query}" if query else f"/{behind}",
+                )
+                answer = (await self._server.handle(request_of(asked, warnings))).body
+                return WireAnswer(answer.status, dict(answer.headers), answer.body)
+            media = accepted(
+                headers.get("accept", ""),
+                LOG if address.subresource == "log" else OFFERS.get(route.verb, ONE),
+            )
             if is_for_people(parsed.flag("pretty"), headers.get("user-agent", "")):
                 media = replace(media, pretty=True)
             return await self._ask(Asked(route, address, parsed, headers, body), media, warnings)
@@ -89,7 +112,9 @@ class Wire:
             address, resource = asked.address, asked.route.kind.resource
             await self._server.handle(Request("get", resource, address.namespace, address.name))
             raise
-        shaper = Shaper(self._server.core, asked.route.kind, media, asked.query.text("includeObject"))
+        shaper = Shaper(
+            self._server.core, asked.route.kind, media, asked.query.text("includeObject")
+        )
         if request.verb == "watch":
             stream = WatchStream(self._server.watch(request), shaper)
             return WireAnswer(200, heading(media, warnings), stream=stream)
@@ -99,13 +124,3 @@ class Wire:
         if isinstance(answer.body, str):
             return text(answer.body, answer.code)
         return WireAnswer(answer.code, {"Content-Type": TEXT}, stream=TextStream(answer.body))
-
-
-def _passed_on(path: str, query: str) -> str:
-    """What of a target is meant for whoever is behind the proxy."""
-    behind = path.partition("/proxy/")[2] if "/namespaces/" not in path else "/".join(path.split("/")[BEFORE_TAIL:])
-    return f"/{behind}?{query}" if query else f"/{behind}"
-
-
-def _passed_back(answer: HttpAnswer) -> WireAnswer:
-    return WireAnswer(answer.status, dict(answer.headers), answer.body)

@@ -1,1 +1,4 @@
-"""The controllers of workloads: from Deployments and their like to pods. No node and no kubelet may enter here."""
+"""The controllers of workloads: from Deployments and their like to pods.
+
+No node and no kubelet may enter here.
+"""

@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # The jobs that a CronJob has made: which still run, which have ended since it last looked, and
 # which it may forget. Pure.
-
 
 
 def outcome_of(job: Obj) -> str:
@@ -42,9 +40,14 @@ def job_reference(job: Obj) -> Obj:
 
 
 def expired(cron_job: Obj, jobs: list[Obj]) -> list[Obj]:
-    """Finished jobs beyond the history that is kept, of each outcome the ones that started first."""
+    """Finished jobs beyond the history that is kept, of each outcome the ones that started
+    first.
+    """
     found = []
-    for outcome, limit in ((COMPLETE, "successfulJobsHistoryLimit"), (FAILED, "failedJobsHistoryLimit")):
+    for outcome, limit in (
+        (COMPLETE, "successfulJobsHistoryLimit"),
+        (FAILED, "failedJobsHistoryLimit"),
+    ):
         kept = cron_job["spec"].get(limit)
         ended = sorted((job for job in jobs if outcome_of(job) == outcome), key=_started)
         found += ended[: max(0, len(ended) - kept)] if kept is not None else []
@@ -106,7 +109,10 @@ def build_job(cron_job: Obj, schedule: Schedule, scheduled: float) -> Obj:
             "name": f"{metadata['name']}-{int(scheduled) // MINUTE}",
             "namespace": metadata["namespace"],
             **({"labels": about["labels"]} if about.get("labels") else {}),
-            "annotations": {**(about.get("annotations") or {}), SCHEDULED: schedule.timestamp(scheduled)},
+            "annotations": {
+                **(about.get("annotations") or {}),
+                SCHEDULED: schedule.timestamp(scheduled),
+            },
             "ownerReferences": [ownership.reference_to(cron_job, CRON_JOBS)],
         },
         "spec": template["spec"],
@@ -114,7 +120,6 @@ def build_job(cron_job: Obj, schedule: Schedule, scheduled: float) -> Obj:
 
 
 # A CronJob's appointed times. Pure.
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +152,11 @@ class Schedule:
 
     def timestamp(self, instant: float) -> str:
         """The instant as a clock in the schedule's zone shows it."""
-        return datetime.datetime.fromtimestamp(instant, self.zone).isoformat(timespec="seconds").replace("+00:00", "Z")
+        return (
+            datetime.datetime.fromtimestamp(instant, self.zone)
+            .isoformat(timespec="seconds")
+            .replace("+00:00", "Z")
+        )
 
 
 def _zone(name: str | None) -> datetime.tzinfo:
@@ -218,19 +227,33 @@ class CronJobs:
         found, recorder = review(cron_job, jobs), self._bench.recorder
         for job in found.unexpected:
             name = job["metadata"]["name"]
-            recorder.warning(cron_job, "UnexpectedJob", f"Saw a job that the controller did not create or forgot: {name}")
+            recorder.warning(
+                cron_job,
+                "UnexpectedJob",
+                f"Saw a job that the controller did not create or forgot: {name}",
+            )
         for job in found.completed:
             message = f"Saw completed job: {job['metadata']['name']}, condition: {outcome_of(job)}"
             recorder.normal(cron_job, "SawCompletedJob", message)
         for reference in found.missing:
             recorder.normal(cron_job, "MissingJob", f"Active job went missing: {reference['name']}")
-        status = {name: value for name, value in (cron_job.get("status") or {}).items() if name != "active"}
+        status = {
+            name: value
+            for name, value in (cron_job.get("status") or {}).items()
+            if name != "active"
+        }
         active = {"active": found.active} if found.active else {}
-        return {**active, **status, **({"lastSuccessfulTime": found.last_success} if found.last_success else {})}
+        return {
+            **active,
+            **status,
+            **({"lastSuccessfulTime": found.last_success} if found.last_success else {}),
+        }
 
     async def _delete(self, cron_job: Obj, name: str) -> None:
         try:
-            await self._bench.api.delete(JOBS, name, cron_job["metadata"]["namespace"], propagation="Background")
+            await self._bench.api.delete(
+                JOBS, name, cron_job["metadata"]["namespace"], propagation="Background"
+            )
         except NotFound:
             return
         except ApiError as error:
@@ -241,7 +264,9 @@ class CronJobs:
     # --- the next one ---
 
     async def _keep_appointment(self, cron_job: Obj, status: Obj) -> tuple[float | None, Obj]:
-        """Make the job that is due, if any; the seconds until the next one and the status after that."""
+        """Make the job that is due, if any; the seconds until the next one and the status after
+        that.
+        """
         if cron_job["metadata"].get("deletionTimestamp") or cron_job["spec"].get("suspend"):
             return None, status
         try:
@@ -250,21 +275,25 @@ class CronJobs:
             reason = "UnknownTimeZone" if "timeZone" in str(error) else "UnparseableCronJobSchedule"
             self._bench.recorder.warning(cron_job, reason, str(error))
             return None, status
-        scheduled = self._missed(look)
-        if scheduled is not None and scheduled != look.due and not self._is_too_late(look, scheduled) and self._may_start(look):
-            await self._start(look, scheduled)
-        return self._until_next(look), look.status
-
-    def _missed(self, look: Look) -> float | None:
         now, since = self._bench.now(), look.due
         deadline = look.cron_job["spec"].get("startingDeadlineSeconds")
         if deadline is not None:
             since = max(since, now - deadline)
-        last, count = look.schedule.missed(since, now)
+        scheduled, count = look.schedule.missed(since, now)
         if count > MANY:
-            message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
+            message = (
+                "too many missed start times. Set or decrease .spec.startingDeadlineSeconds "
+                "or check clock skew"
+            )
             self._bench.recorder.warning(look.cron_job, "TooManyMissedTimes", message)
-        return last
+        if (
+            scheduled is not None
+            and scheduled != look.due
+            and not self._is_too_late(look, scheduled)
+            and self._may_start(look)
+        ):
+            await self._start(look, scheduled)
+        return self._until_next(look), look.status
 
     def _until_next(self, look: Look) -> float | None:
         now = self._bench.now()
@@ -282,9 +311,13 @@ class CronJobs:
         return True
 
     def _may_start(self, look: Look) -> bool:
-        if look.cron_job["spec"].get("concurrencyPolicy") != "Forbid" or not look.status.get("active"):
+        if look.cron_job["spec"].get("concurrencyPolicy") != "Forbid" or not look.status.get(
+            "active"
+        ):
             return True
-        message = "Not starting job because prior execution is running and concurrency policy is Forbid"
+        message = (
+            "Not starting job because prior execution is running and concurrency policy is Forbid"
+        )
         self._bench.recorder.normal(look.cron_job, "JobAlreadyActive", message)
         return False
 
@@ -297,21 +330,27 @@ class CronJobs:
         try:
             made = await self._bench.api.create(JOBS, job, cron_job["metadata"]["namespace"])
         except AlreadyExists:
-            made = await self._claim_namesake(cron_job, job)
+            # A job of this name is there: ours, made before the status could be written, or
+            # somebody else's.
+            found = await self._bench.api.get(
+                JOBS, job["metadata"]["name"], cron_job["metadata"]["namespace"]
+            )
+            if not ownership.is_controlled_by(found, cron_job):
+                message = (
+                    f"Error creating job: job object {found['metadata']['name']} already exists"
+                )
+                self._bench.recorder.warning(cron_job, "FailedCreate", message)
+                raise AlreadyExists(message) from None
+            made = found
         except ApiError as error:
             if not in_terminating_namespace(error):
-                self._bench.recorder.warning(cron_job, "FailedCreate", f"Error creating job: {error.message}")
+                self._bench.recorder.warning(
+                    cron_job, "FailedCreate", f"Error creating job: {error.message}"
+                )
             raise
         else:
-            self._bench.recorder.normal(cron_job, "SuccessfulCreate", f"Created job {made['metadata']['name']}")
+            self._bench.recorder.normal(
+                cron_job, "SuccessfulCreate", f"Created job {made['metadata']['name']}"
+            )
         active = [*look.status.get("active", ()), job_reference(made)]
         look.status = {**look.status, "active": active, "lastScheduleTime": timestamp_of(scheduled)}
-
-    async def _claim_namesake(self, cron_job: Obj, job: Obj) -> Obj:
-        """A job of this name is there: ours, made before the status could be written, or somebody else's."""
-        found = await self._bench.api.get(JOBS, job["metadata"]["name"], cron_job["metadata"]["namespace"])
-        if not ownership.is_controlled_by(found, cron_job):
-            message = f"Error creating job: job object {found['metadata']['name']} already exists"
-            self._bench.recorder.warning(cron_job, "FailedCreate", message)
-            raise AlreadyExists(message)
-        return found

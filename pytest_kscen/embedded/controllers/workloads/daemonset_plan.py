@@ -1,8 +1,8 @@
 """What a DaemonSet does next: which pods go, and which nodes get one. Pure.
 
-First every node gets what it lacks and loses what it has too many of; then, if the template has changed, pods are replaced
-as far as enough of them stay available: by deleting old ones, or with a surge by starting new ones beside them.
-"""
+First every node gets what it lacks and loses what it has too many of; then, if the template has
+changed, pods are replaced as far as enough of them stay available: by deleting old ones, or with a
+surge by starting new ones beside them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from pytest_kscen.objects.resources import DAEMON_SETS
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
-
 
 
 # Which nodes a daemon belongs on, and the pod that is meant for one of them.
@@ -47,7 +46,9 @@ TOLERATED_ON_HOST_NETWORK = ("node.kubernetes.io/network-unavailable", "NoSchedu
 def may_run(owner: Obj, node: Obj) -> tuple[bool, bool]:
     """Whether a daemon should be started on this node, and whether one that is there may stay."""
     spec = owner["spec"]["template"]["spec"]
-    if spec.get("nodeName") not in {None, "", node["metadata"]["name"]} or not pod_may_be_on({"spec": spec}, node):
+    if spec.get("nodeName") not in {None, "", node["metadata"]["name"]} or not pod_may_be_on(
+        {"spec": spec}, node
+    ):
         return False, False
     taints = taints_of(node)
     if not taints:
@@ -75,14 +76,21 @@ def build_pod(owner: Obj, node: str, revision: Obj) -> Obj:
             "generateName": f"{owner['metadata']['name']}-"[:LONGEST_PREFIX],
             "labels": {**(metadata.get("labels") or {}), **identity},
         },
-        "spec": {**spec, "affinity": {**affinity, "nodeAffinity": bound}, "tolerations": _tolerations(spec)},
+        "spec": {
+            **spec,
+            "affinity": {**affinity, "nodeAffinity": bound},
+            "tolerations": _tolerations(spec),
+        },
     }
 
 
 def _tolerations(spec: Obj) -> list[Obj]:
     """The template's own, and those that every daemon has."""
     tolerations = list(spec.get("tolerations") or ())
-    for key, effect in (*TOLERATED, *([TOLERATED_ON_HOST_NETWORK] if spec.get("hostNetwork") else [])):
+    for key, effect in (
+        *TOLERATED,
+        *([TOLERATED_ON_HOST_NETWORK] if spec.get("hostNetwork") else []),
+    ):
         toleration = {"key": key, "operator": "Exists", "effect": effect}
         if toleration not in tolerations:
             tolerations.append(toleration)
@@ -94,15 +102,15 @@ def node_of(pod: Obj) -> str:
     if pod["spec"].get("nodeName"):
         return str(pod["spec"]["nodeName"])
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
-    terms = (affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or ()
+    terms = (affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get(
+        "nodeSelectorTerms"
+    ) or ()
     fields = (field for term in terms for field in term.get("matchFields") or ())
     return next((field["values"][0] for field in fields if field["key"] == "metadata.name"), "")
 
 
 def is_updated(pod: Obj, digest: str) -> bool:
     return (pod["metadata"].get("labels") or {}).get(HASH) == digest
-
-
 
 
 @dataclass(slots=True)
@@ -142,7 +150,11 @@ class View:
         rolling = (self.owner["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
         surge = share(rolling.get("maxSurge", 0), self.desired, up=True)
         unavailable = share(rolling.get("maxUnavailable", 1), self.desired, up=True)
-        return (surge, unavailable) if self.desired and surge + unavailable else (0, min(1, self.desired))
+        return (
+            (surge, unavailable)
+            if self.desired and surge + unavailable
+            else (0, min(1, self.desired))
+        )
 
 
 def manage(view: View) -> Plan:
@@ -160,7 +172,11 @@ def manage(view: View) -> Plan:
             plan.delete += [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
     for node, pods in view.pods.items():
         if node not in view.should_run:
-            plan.delete += [pod for pod in pods if not pod["spec"].get("nodeName") and not pod["metadata"].get("deletionTimestamp")]
+            plan.delete += [
+                pod
+                for pod in pods
+                if not pod["spec"].get("nodeName") and not pod["metadata"].get("deletionTimestamp")
+            ]
     return plan
 
 
@@ -170,11 +186,17 @@ def by_age(pods: list[Obj]) -> list[Obj]:
 
 
 def _age(pod: Obj) -> tuple[bool, str, str]:
-    return not pod["spec"].get("nodeName"), pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]
+    return (
+        not pod["spec"].get("nodeName"),
+        pod["metadata"]["creationTimestamp"],
+        pod["metadata"]["name"],
+    )
 
 
 def _surplus(view: View, pods: list[Obj]) -> list[Obj]:
-    """What one node has too many of: all but the oldest; in a surge, all but the oldest old and the oldest new one."""
+    """What one node has too many of: all but the oldest; in a surge, all but the oldest old and
+    the oldest new one.
+    """
     if len(pods) < 2:  # noqa: PLR2004  # as nearly always
         return []
     oldest = by_age(pods)
@@ -192,7 +214,10 @@ def roll(view: View) -> Plan:
         return Plan()
     surge, unavailable = view.margins()
     per_node = {
-        node: [pod for pod in view.pods.get(node, []) if not pod["metadata"].get("deletionTimestamp")] for node in view.pods
+        node: [
+            pod for pod in view.pods.get(node, []) if not pod["metadata"].get("deletionTimestamp")
+        ]
+        for node in view.pods
     }
     return _surge(view, per_node, surge) if surge else _replace(view, per_node, unavailable)
 
@@ -242,8 +267,14 @@ def _surge(view: View, per_node: dict[str, list[Obj]], most: int) -> Plan:
 
 def status_of(view: View, collisions: int | None) -> Obj:
     owner = view.owner
-    chosen = {node: min(pods, key=_age) for node, pods in view.pods.items() if pods and node in view.should_run}
-    running = [chosen[node] for node, (runs, _) in view.should_run.items() if runs and node in chosen]
+    chosen = {
+        node: min(pods, key=_age)
+        for node, pods in view.pods.items()
+        if pods and node in view.should_run
+    }
+    running = [
+        chosen[node] for node, (runs, _) in view.should_run.items() if runs and node in chosen
+    ]
     available = sum(map(view.is_available, running))
     counts = {
         "updatedNumberScheduled": sum(is_updated(pod, view.digest) for pod in running),

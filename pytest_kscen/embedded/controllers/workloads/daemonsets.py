@@ -1,4 +1,7 @@
-"""DaemonSets: one pod on every node that it may run on. The scheduler places it, by an affinity to that one node."""
+"""DaemonSets: one pod on every node that it may run on.
+
+The scheduler places it, by an affinity to that one node.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # The life of a DaemonSet: see which nodes need a daemon, start and stop pods, roll out a new
 # template, tell how many run.
 
@@ -53,7 +55,9 @@ class DaemonSets:
         self._pods = Pods(bench)
         self._retries = Retries()
         self._places = Places(self._nodes)
-        self._controller = bench.controller(self._reconcile, self._sets, self._nodes, pods, revisions)
+        self._controller = bench.controller(
+            self._reconcile, self._sets, self._nodes, pods, revisions
+        )
         self._telling = Telling(bench, self._controller, DAEMON_SETS)
         Dependents(self._controller.enqueue, self._sets, pods, matters=_matters_of_daemon)
         self._sets.on_change(self._set_changed)
@@ -67,7 +71,9 @@ class DaemonSets:
             self._places.forget()
 
     def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
-        """Heartbeats change nodes all the time; only what decides where a daemon may run matters."""
+        """Heartbeats change nodes all the time; only what decides where a daemon may run
+        matters.
+        """
         if new and old and _matters(new) == _matters(old):
             return
         self._places.forget()
@@ -92,7 +98,15 @@ class DaemonSets:
         except ApiError as error:
             failure = None if in_terminating_namespace(error) else error
         await self._tell(view, collisions, failed=failure is not None)
-        await self._forget_revisions(view, history, latest)
+        hashes = {
+            (pod["metadata"].get("labels") or {}).get(HASH)
+            for pods in view.pods.values()
+            for pod in pods
+        }
+        in_use = [
+            revision["metadata"]["name"] for revision in history if hash_of(revision) in hashes
+        ]
+        await self._revisions.forget(view.owner, history, [*in_use, latest["metadata"]["name"]])
         if failure:
             raise failure
         return min(filter(None, (retry, self._next_available(view))), default=None)
@@ -107,7 +121,9 @@ class DaemonSets:
         plan = manage(view)
         retry = await self._delete_finished(view, plan)
         await self._follow(view, plan, latest)
-        rolling = (view.owner["spec"].get("updateStrategy") or {}).get("type", "RollingUpdate") == "RollingUpdate"
+        rolling = (view.owner["spec"].get("updateStrategy") or {}).get(
+            "type", "RollingUpdate"
+        ) == "RollingUpdate"
         if rolling and not plan:
             await self._follow(view, roll(view), latest)
         return retry
@@ -115,7 +131,10 @@ class DaemonSets:
     async def _follow(self, view: View, plan: Plan, latest: Obj) -> None:
         for pod in plan.delete[:BURST]:
             await self._pods.delete(view.owner, pod)
-            gone = {**pod, "metadata": {**pod["metadata"], "deletionTimestamp": self._bench.timestamp()}}
+            gone = {
+                **pod,
+                "metadata": {**pod["metadata"], "deletionTimestamp": self._bench.timestamp()},
+            }
             siblings = view.pods[node_of(pod)]
             siblings[siblings.index(pod)] = gone
         for node in plan.create[:BURST]:
@@ -123,11 +142,20 @@ class DaemonSets:
             view.pods.setdefault(node, []).append(made)
 
     async def _delete_finished(self, view: View, plan: Plan) -> float | None:
-        """A daemon has no business finishing: it goes, and another comes; one that fails again and again after a while."""
+        """A daemon has no business finishing: it goes, and another comes; one that fails again
+        and again after a while.
+        """
         waits = []
         for pod, node in plan.failed:
-            failed, name = has_failed(pod), f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-            wait = self._retries.wait((view.owner["metadata"]["uid"], node), self._bench.now()) if failed else 0.0
+            failed, name = (
+                has_failed(pod),
+                f"{pod['metadata']['namespace']}/{pod['metadata']['name']}",
+            )
+            wait = (
+                self._retries.wait((view.owner["metadata"]["uid"], node), self._bench.now())
+                if failed
+                else 0.0
+            )
             if wait:
                 waits.append(wait)
                 continue
@@ -145,22 +173,21 @@ class DaemonSets:
         if status != view.owner.get("status"):
             await self._telling.tell(view.owner, status, failed=failed)
 
-    async def _forget_revisions(self, view: View, history: list[Obj], latest: Obj) -> None:
-        hashes = {(pod["metadata"].get("labels") or {}).get(HASH) for pods in view.pods.values() for pod in pods}
-        in_use = [revision["metadata"]["name"] for revision in history if hash_of(revision) in hashes]
-        await self._revisions.forget(view.owner, history, [*in_use, latest["metadata"]["name"]])
-
     @staticmethod
     def _next_available(view: View) -> float | None:
         min_ready = view.owner["spec"].get("minReadySeconds", 0)
         if not min_ready:
             return None
         pods = (pod for siblings in view.pods.values() for pod in siblings)
-        return min((wait for pod in pods if (wait := available_in(pod, min_ready, view.now))), default=None)
+        return min(
+            (wait for pod in pods if (wait := available_in(pod, min_ready, view.now))), default=None
+        )
 
 
 class Places:
-    """Where daemons should run: found once for each template, until a node is not what it was, or a DaemonSet goes."""
+    """Where daemons should run: found once for each template, until a node is not what it was,
+    or a DaemonSet goes.
+    """
 
     def __init__(self, nodes: Informer) -> None:
         self._nodes = nodes
@@ -179,7 +206,9 @@ class Places:
 
 
 class Retries:
-    """How long a node has to wait for its next daemon: longer after each failure, anew after a long calm."""
+    """How long a node has to wait for its next daemon: longer after each failure, anew after a
+    long calm.
+    """
 
     def __init__(self) -> None:
         self._entries: dict[tuple[str, str], tuple[float, float]] = {}
@@ -196,7 +225,9 @@ class Retries:
 
 
 def _matters_of_daemon(pod: Obj) -> tuple[object, ...]:
-    """As of any owner's pod, and where it is, or is meant to be: that it is bound there is no change."""
+    """As of any owner's pod, and where it is, or is meant to be: that it is bound there is no
+    change.
+    """
     return node_of(pod), *matters_of_pod(pod)
 
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # The arithmetic of a rollout: how many pods each ReplicaSet should have next. Pure; a step is a
 # list of (set, replicas).
 
@@ -36,7 +35,9 @@ def available(replica_set: Obj) -> int:
 
 
 def is_rolling(deployment: Obj) -> bool:
-    return bool((deployment["spec"].get("strategy") or {}).get("type", "RollingUpdate") == "RollingUpdate")
+    return bool(
+        (deployment["spec"].get("strategy") or {}).get("type", "RollingUpdate") == "RollingUpdate"
+    )
 
 
 def margins(deployment: Obj) -> tuple[int, int]:
@@ -64,7 +65,9 @@ def size_of_new(deployment: Obj, new: int, total: int) -> int:
 
 
 def shrink_old(deployment: Obj, new: Obj | None, old: list[Obj]) -> Scaling:
-    """Scale old ReplicaSets down, the unhealthy pods first, as far as enough pods stay available."""
+    """Scale old ReplicaSets down, the unhealthy pods first, as far as enough pods stay
+    available.
+    """
     everyone = [*old, *([new] if new else [])]
     least = wanted(deployment) - most_unavailable(deployment)
     new_unavailable = wanted(new) - available(new) if new else 0
@@ -72,17 +75,18 @@ def shrink_old(deployment: Obj, new: Obj | None, old: list[Obj]) -> Scaling:
     if spare <= 0:
         return []
     sizes = {member["metadata"]["name"]: wanted(member) for member in old}
-    _drop_unhealthy(old, sizes, spare)
-    _drop_healthy(old, sizes, sum(map(available, everyone)) - least)
-    return [(member, sizes[member["metadata"]["name"]]) for member in old if sizes[member["metadata"]["name"]] != wanted(member)]
-
-
-def _drop_unhealthy(old: list[Obj], sizes: dict[str, int], most: int) -> None:
+    most: int = spare
     for member in old:
         count = min(most, wanted(member) - available(member))
         if count > 0:
             sizes[member["metadata"]["name"]] -= count
             most -= count
+    _drop_healthy(old, sizes, sum(map(available, everyone)) - least)
+    return [
+        (member, sizes[member["metadata"]["name"]])
+        for member in old
+        if sizes[member["metadata"]["name"]] != wanted(member)
+    ]
 
 
 def _drop_healthy(old: list[Obj], sizes: dict[str, int], most: int) -> None:
@@ -95,11 +99,16 @@ def _drop_healthy(old: list[Obj], sizes: dict[str, int], most: int) -> None:
 
 
 def spread(deployment: Obj, members: list[Obj]) -> Scaling:
-    """Share a change of size among ReplicaSets that are in the middle of a rollout, in proportion to their sizes."""
+    """Share a change of size among ReplicaSets that are in the middle of a rollout, in
+    proportion to their sizes.
+    """
     total = sum(map(wanted, members))
     surge = margins(deployment)[0] if wanted(deployment) else 0
     to_add = (wanted(deployment) + surge if wanted(deployment) else 0) - total
-    ranked = sorted(members, key=lambda member: (member["metadata"]["creationTimestamp"], member["metadata"]["name"]))
+    ranked = sorted(
+        members,
+        key=lambda member: (member["metadata"]["creationTimestamp"], member["metadata"]["name"]),
+    )
     ranked = sorted(reversed(ranked) if to_add > 0 else ranked, key=wanted, reverse=True)
     sizes, added = [], 0
     for member in ranked:
@@ -114,17 +123,18 @@ def spread(deployment: Obj, members: list[Obj]) -> Scaling:
 def _proportion(deployment: Obj, member: Obj, to_add: int, added: int) -> int:
     if not wanted(member):
         return 0
-    fraction = _fraction(deployment, member)
-    return min(fraction, to_add - added) if to_add > 0 else max(fraction, to_add - added)
-
-
-def _fraction(deployment: Obj, member: Obj) -> int:
     if not wanted(deployment):
-        return -wanted(member)
-    annotations = member["metadata"].get("annotations") or {}
-    whole = int(annotations.get(MAXIMUM, 0)) or (deployment.get("status") or {}).get("replicas", 0) or wanted(member)
-    target = wanted(member) * (wanted(deployment) + margins(deployment)[0]) / whole
-    return int(target + 0.5) - wanted(member)
+        fraction: int = -wanted(member)
+    else:
+        annotations = member["metadata"].get("annotations") or {}
+        whole = (
+            int(annotations.get(MAXIMUM, 0))
+            or (deployment.get("status") or {}).get("replicas", 0)
+            or wanted(member)
+        )
+        target = wanted(member) * (wanted(deployment) + margins(deployment)[0]) / whole
+        fraction = int(target + 0.5) - wanted(member)
+    return min(fraction, to_add - added) if to_add > 0 else max(fraction, to_add - added)
 
 
 def is_saturated(deployment: Obj, new: Obj) -> bool:
@@ -152,13 +162,23 @@ NOT_COPIED = (
 
 
 def by_age(members: Iterable[Obj]) -> list[Obj]:
-    return sorted(members, key=lambda member: (member["metadata"]["creationTimestamp"], member["metadata"]["name"]))
+    return sorted(
+        members,
+        key=lambda member: (member["metadata"]["creationTimestamp"], member["metadata"]["name"]),
+    )
 
 
 def newest(deployment: Obj, members: Iterable[Obj]) -> Obj | None:
     """The ReplicaSet that has the Deployment's template; of several the oldest."""
     template = deployment["spec"]["template"]
-    return next((member for member in by_age(members) if same_template(member["spec"]["template"], template)), None)
+    return next(
+        (
+            member
+            for member in by_age(members)
+            if same_template(member["spec"]["template"], template)
+        ),
+        None,
+    )
 
 
 def same_template(one: Obj, other: Obj) -> bool:
@@ -191,25 +211,42 @@ def build_replica_set(deployment: Obj, revision: int, total: int) -> Obj:
             "name": f"{metadata['name']}-{digest}",
             "namespace": metadata["namespace"],
             "labels": labels,
-            "annotations": {**_own_annotations(deployment), **sizes(deployment), REVISION: str(revision)},
+            "annotations": {
+                **_own_annotations(deployment),
+                **sizes(deployment),
+                REVISION: str(revision),
+            },
             "ownerReferences": [reference_to(deployment, DEPLOYMENTS)],
         },
         "spec": {
             "replicas": size_of_new(deployment, 0, total),
             **({"minReadySeconds": spec["minReadySeconds"]} if spec.get("minReadySeconds") else {}),
-            "selector": {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), HASH: digest}},
-            "template": {**template, "metadata": {**(template.get("metadata") or {}), "labels": labels}},
+            "selector": {
+                **selector,
+                "matchLabels": {**(selector.get("matchLabels") or {}), HASH: digest},
+            },
+            "template": {
+                **template,
+                "metadata": {**(template.get("metadata") or {}), "labels": labels},
+            },
         },
     }
 
 
 def sizes(deployment: Obj) -> dict[str, str]:
-    """What a ReplicaSet remembers of its Deployment's size, for sharing a later change in proportion."""
-    return {DESIRED: str(wanted(deployment)), MAXIMUM: str(wanted(deployment) + margins(deployment)[0])}
+    """What a ReplicaSet remembers of its Deployment's size, for sharing a later change in
+    proportion.
+    """
+    return {
+        DESIRED: str(wanted(deployment)),
+        MAXIMUM: str(wanted(deployment) + margins(deployment)[0]),
+    }
 
 
 def annotated(deployment: Obj, new: Obj, revision: int) -> dict[str, str]:
-    """The annotations that the new ReplicaSet should have: the Deployment's, and the newest revision."""
+    """The annotations that the new ReplicaSet should have: the Deployment's, and the newest
+    revision.
+    """
     annotations = dict(new["metadata"].get("annotations") or {})
     annotations.update(_own_annotations(deployment))
     before = revision_of(new)
@@ -230,15 +267,15 @@ def outdated(deployment: Obj, old: Iterable[Obj]) -> list[Obj]:
     limit = deployment["spec"].get("revisionHistoryLimit", 10)
     alive = [member for member in by_age(old) if not member["metadata"].get("deletionTimestamp")]
     excess = len(alive) - limit
-    return [member for member in sorted(alive, key=revision_of)[: max(0, excess)] if _is_empty(member)]
+    return [
+        member for member in sorted(alive, key=revision_of)[: max(0, excess)] if _is_empty(member)
+    ]
 
 
 def _is_empty(member: Obj) -> bool:
     status = member.get("status") or {}
     seen = status.get("observedGeneration", 0) >= member["metadata"].get("generation", 0)
     return not status.get("replicas") and not wanted(member) and seen
-
-
 
 
 @dataclass(slots=True)

@@ -1,4 +1,8 @@
-"""What a Deployment says of itself: counts, and the conditions Available, Progressing and ReplicaFailure. Pure."""
+"""What a Deployment says of itself: counts, and the conditions Available, Progressing and
+ReplicaFailure.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +26,15 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 Words: TypeAlias = "tuple[str, str, str]"  # a condition's status, reason and message
 
 NO_DEADLINE = 2**31 - 1
 AVAILABLE = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
-UNAVAILABLE = ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
+UNAVAILABLE = (
+    "False",
+    "MinimumReplicasUnavailable",
+    "Deployment does not have minimum availability.",
+)
 PAUSED = ("Unknown", "DeploymentPaused", "Deployment is paused")
 RESUMED = ("Unknown", "DeploymentResumed", "Deployment is resumed")
 COMPLETE, TIMED_OUT = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
@@ -46,7 +52,9 @@ def counts(deployment: Obj, new: Obj | None, everyone: list[Obj]) -> Obj:
         "unavailableReplicas": max(0, sum(map(wanted, everyone)) - sum(map(available, everyone))),
     }
     return {
-        "observedGeneration": max(deployment["metadata"].get("generation", 0), old.get("observedGeneration", 0)),
+        "observedGeneration": max(
+            deployment["metadata"].get("generation", 0), old.get("observedGeneration", 0)
+        ),
         **{name: number for name, number in numbers.items() if number},
         "terminatingReplicas": sum(status.get("terminatingReplicas", 0) for status in statuses),
         **({"collisionCount": old["collisionCount"]} if "collisionCount" in old else {}),
@@ -60,34 +68,50 @@ def has_deadline(deployment: Obj) -> bool:
 def is_complete(deployment: Obj, status: Obj) -> bool:
     """All pods are of the newest template, available, and no old one is left."""
     numbers = [status.get(name, 0) for name in ("updatedReplicas", "replicas", "availableReplicas")]
-    return numbers == [wanted(deployment)] * 3 and status["observedGeneration"] >= deployment["metadata"].get("generation", 0)
+    return numbers == [wanted(deployment)] * 3 and status["observedGeneration"] >= deployment[
+        "metadata"
+    ].get("generation", 0)
 
 
 def _is_progressing(deployment: Obj, status: Obj) -> bool:
-    """Whether something has moved since the last status: more new pods, fewer old ones, more ready, more available."""
+    """Whether something has moved since the last status: more new pods, fewer old ones, more
+    ready, more available.
+    """
     before = deployment.get("status") or {}
 
     def gain(name: str) -> int:
         return status.get(name, 0) - before.get(name, 0)  # type: ignore[no-any-return]
 
     fewer_old = gain("replicas") - gain("updatedReplicas") < 0
-    return gain("updatedReplicas") > 0 or fewer_old or gain("readyReplicas") > 0 or gain("availableReplicas") > 0
+    return (
+        gain("updatedReplicas") > 0
+        or fewer_old
+        or gain("readyReplicas") > 0
+        or gain("availableReplicas") > 0
+    )
 
 
 def overdue_in(deployment: Obj, status: Obj, now: float) -> float | None:
-    """The seconds until the rollout has made no progress for too long; 0 if that is so, None if it is not waited for."""
+    """The seconds until the rollout has made no progress for too long; 0 if that is so, None if
+    it is not waited for.
+    """
     progressing = _named(status, "Progressing")
     if progressing is None or not has_deadline(deployment) or progressing["reason"] == COMPLETE:
         return None
     if progressing["reason"] == TIMED_OUT:
         return 0.0
-    deadline: float = epoch_of(progressing["lastUpdateTime"]) + deployment["spec"]["progressDeadlineSeconds"]
+    deadline: float = (
+        epoch_of(progressing["lastUpdateTime"]) + deployment["spec"]["progressDeadlineSeconds"]
+    )
     return max(0.0, round(deadline - now, 6))
 
 
 def with_availability(deployment: Obj, status: Obj, now: float) -> Obj:
     """The counts with the former conditions and a judgment of availability."""
-    status = {**status, "conditions": list((deployment.get("status") or {}).get("conditions") or ())}
+    status = {
+        **status,
+        "conditions": list((deployment.get("status") or {}).get("conditions") or ()),
+    }
     enough = status.get("availableReplicas", 0) >= wanted(deployment) - most_unavailable(deployment)
     return with_condition(status, "Available", AVAILABLE if enough else UNAVAILABLE, now)
 
@@ -95,20 +119,34 @@ def with_availability(deployment: Obj, status: Obj, now: float) -> Obj:
 def with_progress(deployment: Obj, status: Obj, new: Obj | None, now: float) -> Obj:
     """The status with a judgment of the rollout's progress."""
     before = condition(deployment, "Progressing")
-    settled = status.get("replicas", 0) == status.get("updatedReplicas", 0) and before and before["reason"] == COMPLETE
+    settled = (
+        status.get("replicas", 0) == status.get("updatedReplicas", 0)
+        and before
+        and before["reason"] == COMPLETE
+    )
     if not has_deadline(deployment):
         return without_condition(status, "Progressing")
     if settled:
         return status
-    about = f'ReplicaSet "{new["metadata"]["name"]}"' if new else f'Deployment "{deployment["metadata"]["name"]}"'
+    about = (
+        f'ReplicaSet "{new["metadata"]["name"]}"'
+        if new
+        else f'Deployment "{deployment["metadata"]["name"]}"'
+    )
     if is_complete(deployment, status):
-        return with_condition(status, "Progressing", ("True", COMPLETE, f"{about} has successfully progressed."), now)
+        return with_condition(
+            status, "Progressing", ("True", COMPLETE, f"{about} has successfully progressed."), now
+        )
     if _is_progressing(deployment, status):
         moving = ("True", "ReplicaSetUpdated", f"{about} is progressing.")
         since = before["lastTransitionTime"] if before and before["status"] == "True" else None
-        return with_condition(without_condition(status, "Progressing"), "Progressing", moving, now, since=since)
+        return with_condition(
+            without_condition(status, "Progressing"), "Progressing", moving, now, since=since
+        )
     if overdue_in(deployment, status, now) == 0:
-        return with_condition(status, "Progressing", ("False", TIMED_OUT, f"{about} has timed out progressing."), now)
+        return with_condition(
+            status, "Progressing", ("False", TIMED_OUT, f"{about} has timed out progressing."), now
+        )
     return status
 
 
@@ -123,8 +161,12 @@ def with_failure(status: Obj, new: Obj | None, everyone: Iterable[Obj]) -> Obj:
     return with_condition(status, "ReplicaFailure", words, epoch_of(since), since=since)
 
 
-def with_condition(status: Obj, type_: str, words: Words, now: float, *, since: str | None = None) -> Obj:
-    """A condition that only says the same again is left alone; any other goes to the end, as Kubernetes does it."""
+def with_condition(
+    status: Obj, type_: str, words: Words, now: float, *, since: str | None = None
+) -> Obj:
+    """A condition that only says the same again is left alone; any other goes to the end, as
+    Kubernetes does it.
+    """
     old = _named(status, type_)
     if old and (old["status"], old["reason"]) == words[:2]:
         return status
@@ -133,7 +175,8 @@ def with_condition(status: Obj, type_: str, words: Words, now: float, *, since: 
         "type": type_,
         "status": words[0],
         "lastUpdateTime": stamp,
-        "lastTransitionTime": since or (old["lastTransitionTime"] if old and old["status"] == words[0] else stamp),
+        "lastTransitionTime": since
+        or (old["lastTransitionTime"] if old and old["status"] == words[0] else stamp),
         "reason": words[1],
         "message": words[2],
     }
@@ -143,7 +186,10 @@ def with_condition(status: Obj, type_: str, words: Words, now: float, *, since: 
 
 def without_condition(status: Obj, type_: str) -> Obj:
     kept = [other for other in status.get("conditions") or () if other["type"] != type_]
-    return {**{name: value for name, value in status.items() if name != "conditions"}, **({"conditions": kept} if kept else {})}
+    return {
+        **{name: value for name, value in status.items() if name != "conditions"},
+        **({"conditions": kept} if kept else {}),
+    }
 
 
 def _named(status: Obj, type_: str) -> Obj | None:
@@ -152,7 +198,6 @@ def _named(status: Obj, type_: str) -> Obj | None:
 
 # What a Deployment says: its status after each look, and in between that it is paused, or has a
 # new ReplicaSet or none.
-
 
 
 class Voice:
@@ -183,14 +228,20 @@ class Voice:
             await self._note(rollout, deployment, PAUSED if paused else RESUMED)
 
     async def note_new(self, rollout: Rollout, new: Obj, what: tuple[str, str] | None) -> None:
-        """The newest revision's number on the Deployment, and that its ReplicaSet was made or found."""
+        """The newest revision's number on the Deployment, and that its ReplicaSet was made or
+        found.
+        """
         deployment, metadata = rollout.deployment, rollout.deployment["metadata"]
         revision = (new["metadata"].get("annotations") or {}).get(deployment_rollout.REVISION, "")
         annotations = {**(metadata.get("annotations") or {}), deployment_rollout.REVISION: revision}
         told = what and has_deadline(deployment)
         if told or annotations != metadata.get("annotations"):
             marked = {**deployment, "metadata": {**metadata, "annotations": annotations}}
-            words = ("True", what[0], f'{what[1]} "{new["metadata"]["name"]}"') if what and told else None
+            words = (
+                ("True", what[0], f'{what[1]} "{new["metadata"]["name"]}"')
+                if what and told
+                else None
+            )
             await self._note(rollout, marked, words)
 
     async def note_refusal(self, rollout: Rollout, message: str) -> None:
@@ -201,4 +252,6 @@ class Voice:
         told = deployment.get("status") or {}
         if words:
             told = with_condition(told, "Progressing", words, self._bench.now())
-        rollout.deployment = await self._bench.api.update(DEPLOYMENTS, {**deployment, "status": told}, subresource="status")
+        rollout.deployment = await self._bench.api.update(
+            DEPLOYMENTS, {**deployment, "status": told}, subresource="status"
+        )

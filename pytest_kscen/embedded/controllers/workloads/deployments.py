@@ -1,4 +1,7 @@
-"""Deployments: one ReplicaSet for each template, and pods moved from the old ones to the new one. No pod is made here."""
+"""Deployments: one ReplicaSet for each template, and pods moved from the old ones to the new one.
+
+No pod is made here.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +30,8 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # Hands for a Deployment's ReplicaSets: find or make the new one, scale, and forget the old ones
 # beyond the history.
-
 
 
 class Hands:
@@ -49,37 +50,55 @@ class Hands:
         deployment, new = rollout.deployment, rollout.new
         annotations = deployment_rollout.annotated(deployment, new, rollout.revision)
         min_ready = deployment["spec"].get("minReadySeconds", 0)
-        if annotations != (new["metadata"].get("annotations") or {}) or min_ready != new["spec"].get("minReadySeconds", 0):
+        if annotations != (new["metadata"].get("annotations") or {}) or min_ready != new[
+            "spec"
+        ].get("minReadySeconds", 0):
             changed = {"metadata": {**new["metadata"], "annotations": annotations}}
             new = {**new, **changed, "spec": {**new["spec"], "minReadySeconds": min_ready}}
             rollout.new = new = await self._bench.api.update(REPLICA_SETS, new)
-        found = None if condition(deployment, "Progressing") else ("FoundNewReplicaSet", "Found new replica set")
+        found = (
+            None
+            if condition(deployment, "Progressing")
+            else ("FoundNewReplicaSet", "Found new replica set")
+        )
         await self._voice.note_new(rollout, new, found)
 
     async def _create(self, rollout: Rollout) -> None:
         deployment = rollout.deployment
-        new = deployment_rollout.build_replica_set(deployment, rollout.revision, sum(map(wanted, rollout.old)))
+        new = deployment_rollout.build_replica_set(
+            deployment, rollout.revision, sum(map(wanted, rollout.old))
+        )
         name = new["metadata"]["name"]
         try:
-            rollout.new = await self._bench.api.create(REPLICA_SETS, new, deployment["metadata"]["namespace"])
+            rollout.new = await self._bench.api.create(
+                REPLICA_SETS, new, deployment["metadata"]["namespace"]
+            )
         except AlreadyExists:
             rollout.new = await self._claim_namesake(rollout, name)
         except ApiError as error:
             if not in_terminating_namespace(error):
-                await self._voice.note_refusal(rollout, f'Failed to create new replica set "{name}": {error.message}')
+                await self._voice.note_refusal(
+                    rollout, f'Failed to create new replica set "{name}": {error.message}'
+                )
             raise
         else:
             if wanted(rollout.new):
                 message = f"Scaled up replica set {name} from 0 to {wanted(rollout.new)}"
                 self._bench.recorder.normal(deployment, "ScalingReplicaSet", message)
-        await self._voice.note_new(rollout, rollout.new, ("NewReplicaSetCreated", "Created new replica set"))
+        await self._voice.note_new(
+            rollout, rollout.new, ("NewReplicaSetCreated", "Created new replica set")
+        )
 
     async def _claim_namesake(self, rollout: Rollout, name: str) -> Obj:
-        """The ReplicaSet that has our name already: ours, or the hash has collided and is drawn again."""
+        """The ReplicaSet that has our name already: ours, or the hash has collided and is drawn
+        again.
+        """
         deployment = rollout.deployment
         found = await self._bench.api.get(REPLICA_SETS, name, deployment["metadata"]["namespace"])
         template = deployment["spec"]["template"]
-        if is_controlled_by(found, deployment) and deployment_rollout.same_template(found["spec"]["template"], template):
+        if is_controlled_by(found, deployment) and deployment_rollout.same_template(
+            found["spec"]["template"], template
+        ):
             return found
         old = deployment.get("status") or {}
         collided = {**old, "collisionCount": old.get("collisionCount", 0) + 1}
@@ -94,12 +113,16 @@ class Hands:
 
     async def _scale_one(self, deployment: Obj, member: Obj, size: int) -> Obj:
         before, name = wanted(member), member["metadata"]["name"]
-        annotations = {**(member["metadata"].get("annotations") or {}), **deployment_rollout.sizes(deployment)}
+        annotations = {
+            **(member["metadata"].get("annotations") or {}),
+            **deployment_rollout.sizes(deployment),
+        }
         if size == before and annotations == member["metadata"].get("annotations"):
             return member
         metadata = {**member["metadata"], "annotations": annotations}
         scaled = await self._bench.api.update(
-            REPLICA_SETS, {**member, "metadata": metadata, "spec": {**member["spec"], "replicas": size}}
+            REPLICA_SETS,
+            {**member, "metadata": metadata, "spec": {**member["spec"], "replicas": size}},
         )
         if size != before:
             direction = "up" if size > before else "down"
@@ -110,7 +133,9 @@ class Hands:
     async def forget_old(self, rollout: Rollout) -> None:
         for member in deployment_rollout.outdated(rollout.deployment, rollout.old):
             try:
-                await self._bench.api.delete(REPLICA_SETS, member["metadata"]["name"], member["metadata"]["namespace"])
+                await self._bench.api.delete(
+                    REPLICA_SETS, member["metadata"]["name"], member["metadata"]["namespace"]
+                )
             except NotFound:
                 continue
 
@@ -119,7 +144,6 @@ class Hands:
 # rollout, tell how it stands. Each look takes one step only; what the step changes brings the
 # Deployment back. A Deployment that is paused, or whose size has just changed, is scaled but
 # not rolled.
-
 
 
 class Deployments:
@@ -132,7 +156,9 @@ class Deployments:
         self._pods = bench.informers.of(PODS)
         self._pods_of = controlled(self._pods)
         self._claims = Claims(bench, DEPLOYMENTS, REPLICA_SETS)
-        self._controller = bench.controller(self._reconcile, self._deployments, self._sets, self._pods)
+        self._controller = bench.controller(
+            self._reconcile, self._deployments, self._sets, self._pods
+        )
         self._voice = Voice(bench, Telling(bench, self._controller, DEPLOYMENTS))
         self._hands = Hands(bench, self._voice)
         Dependents(self._controller.enqueue, self._deployments, self._sets)
@@ -156,7 +182,9 @@ class Deployments:
             return None
         if deployment["spec"].get("selector") == {}:
             self._bench.recorder.warning(
-                deployment, "SelectingAll", "This deployment is selecting all pods. A non-empty selector is required."
+                deployment,
+                "SelectingAll",
+                "This deployment is selecting all pods. A non-empty selector is required.",
             )
             return None
         members = deployment_rollout.by_age(await self._claims.of(deployment))
@@ -166,19 +194,39 @@ class Deployments:
             return await self._voice.tell(rollout)
         await self._voice.note_pause(rollout)
         if deployment["spec"].get("paused") or self._was_resized(rollout):
-            return await self._resize(rollout)
-        return await (self._roll(rollout) if deployment_rollout.is_rolling(deployment) else self._recreate(rollout))
+            await self._hands.find_new(rollout, create=False)
+            await self._hands.scale(rollout, self._resized(rollout))
+            if rollout.deployment["spec"].get("paused"):
+                await self._hands.forget_old(rollout)
+            return await self._voice.tell(rollout)
+        return await (
+            self._roll(rollout)
+            if deployment_rollout.is_rolling(deployment)
+            else self._recreate(rollout)
+        )
 
     # --- the kinds of steps ---
 
     async def _roll(self, rollout: Rollout) -> float | None:
-        """Grow the new set as far as the surge allows, else shrink the old ones as far as availability allows."""
+        """Grow the new set as far as the surge allows, else shrink the old ones as far as
+        availability allows.
+        """
         await self._hands.find_new(rollout, create=True)
         deployment, new = rollout.deployment, rollout.new
         if new is None:
             return None
-        size = min(wanted(deployment), deployment_rollout.size_of_new(deployment, wanted(new), sum(map(wanted, rollout.everyone))))
-        await self._hands.scale(rollout, [(new, size)] if size != wanted(new) else deployment_rollout.shrink_old(deployment, new, rollout.old))
+        size = min(
+            wanted(deployment),
+            deployment_rollout.size_of_new(
+                deployment, wanted(new), sum(map(wanted, rollout.everyone))
+            ),
+        )
+        await self._hands.scale(
+            rollout,
+            [(new, size)]
+            if size != wanted(new)
+            else deployment_rollout.shrink_old(deployment, new, rollout.old),
+        )
         return await self._settle(rollout)
 
     async def _recreate(self, rollout: Rollout) -> float | None:
@@ -192,13 +240,6 @@ class Deployments:
                 await self._hands.scale(rollout, [(rollout.new, wanted(rollout.deployment))])
         return await self._settle(rollout)
 
-    async def _resize(self, rollout: Rollout) -> float | None:
-        await self._hands.find_new(rollout, create=False)
-        await self._hands.scale(rollout, self._resized(rollout))
-        if rollout.deployment["spec"].get("paused"):
-            await self._hands.forget_old(rollout)
-        return await self._voice.tell(rollout)
-
     def _resized(self, rollout: Rollout) -> deployment_rollout.Scaling:
         deployment, new = rollout.deployment, rollout.new
         active = [member for member in rollout.everyone if wanted(member)]
@@ -207,7 +248,11 @@ class Deployments:
             return [(member, wanted(deployment)) for member in latest]
         if new and deployment_rollout.is_saturated(deployment, new):
             return [(member, 0) for member in active if member is not new]
-        return deployment_rollout.spread(deployment, active) if deployment_rollout.is_rolling(deployment) else []
+        return (
+            deployment_rollout.spread(deployment, active)
+            if deployment_rollout.is_rolling(deployment)
+            else []
+        )
 
     async def _settle(self, rollout: Rollout) -> float | None:
         again = await self._voice.tell(rollout, progress=True)
@@ -219,8 +264,18 @@ class Deployments:
 
     def _was_resized(self, rollout: Rollout) -> bool:
         size = str(wanted(rollout.deployment))
-        active = (member["metadata"].get("annotations") or {} for member in rollout.everyone if wanted(member))
-        return any(annotations.get(deployment_rollout.DESIRED, size) != size for annotations in active)
+        active = (
+            member["metadata"].get("annotations") or {}
+            for member in rollout.everyone
+            if wanted(member)
+        )
+        return any(
+            annotations.get(deployment_rollout.DESIRED, size) != size for annotations in active
+        )
 
     def _has_old_pods(self, rollout: Rollout) -> bool:
-        return any(not is_finished(pod) for member in rollout.old for pod in self._pods_of.of(member["metadata"]["uid"]))
+        return any(
+            not is_finished(pod)
+            for member in rollout.old
+            for pod in self._pods_of.of(member["metadata"]["uid"])
+        )

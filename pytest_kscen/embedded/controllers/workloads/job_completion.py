@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 COMPLETE, FAILED = "Complete", "Failed"
 FORETOLD = {COMPLETE: "SuccessCriteriaMet", FAILED: "FailureTarget"}
 """The condition that announces the end while pods are still being brought down."""
@@ -44,7 +42,12 @@ class Verdict:
 
     @property
     def condition(self) -> Obj:
-        return {"type": self.outcome, "status": "True", "reason": self.reason, "message": self.message}
+        return {
+            "type": self.outcome,
+            "status": "True",
+            "reason": self.reason,
+            "message": self.message,
+        }
 
     @property
     def announcement(self) -> Obj:
@@ -64,7 +67,9 @@ def judge(tally: Tally, now: float) -> Verdict | None:
 
 def completed(tally: Tally, active: int) -> Verdict | None:
     """Whether enough pods have succeeded; a job that names no number waits for the rest to end."""
-    enough = tally.succeeded > 0 if tally.completions is None else tally.succeeded >= tally.completions
+    enough = (
+        tally.succeeded > 0 if tally.completions is None else tally.succeeded >= tally.completions
+    )
     if not enough or active:
         return None
     return Verdict(COMPLETE, "CompletionsReached", "Reached expected number of succeeded pods")
@@ -72,7 +77,10 @@ def completed(tally: Tally, active: int) -> Verdict | None:
 
 def overdue_in(tally: Tally, now: float) -> float | None:
     """The seconds until the job has been active for too long."""
-    started, limit = (tally.job.get("status") or {}).get("startTime"), tally.job["spec"].get("activeDeadlineSeconds")
+    started, limit = (
+        (tally.job.get("status") or {}).get("startTime"),
+        tally.job["spec"].get("activeDeadlineSeconds"),
+    )
     if not started or limit is None or tally.suspended:
         return None
     deadline: float = epoch_of(started) + limit
@@ -103,7 +111,9 @@ def _failed_too_often(tally: Tally, _: float) -> Verdict | None:
     if spec["template"]["spec"].get("restartPolicy") == "OnFailure":
         in_place = container_restarts(tally.active)
     if tally.failed > limit or (in_place and in_place >= limit):
-        return Verdict(FAILED, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+        return Verdict(
+            FAILED, "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+        )
     return None
 
 
@@ -116,7 +126,11 @@ def _overdue(tally: Tally, now: float) -> Verdict | None:
 def _indexes_failed(tally: Tally, _: float) -> Verdict | None:
     failed, most = len(tally.failed_indexes), tally.job["spec"].get("maxFailedIndexes")
     if most is not None and failed > most:
-        return Verdict(FAILED, "MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes")
+        return Verdict(
+            FAILED,
+            "MaxFailedIndexesExceeded",
+            "Job has exceeded the specified maximal number of failed indexes",
+        )
     if failed and failed + len(tally.succeeded_indexes) >= (tally.completions or 0):
         return Verdict(FAILED, "FailedIndexes", "Job has failed indexes")
     return None
@@ -124,7 +138,11 @@ def _indexes_failed(tally: Tally, _: float) -> Verdict | None:
 
 def _succeeded_by_policy(tally: Tally, _: float) -> Verdict | None:
     for place, rule in enumerate((tally.job["spec"].get("successPolicy") or {}).get("rules") or ()):
-        wanted = job_state.parse_indexes(rule["succeededIndexes"]) if rule.get("succeededIndexes") else range(tally.completions or 0)
+        wanted = (
+            job_state.parse_indexes(rule["succeededIndexes"])
+            if rule.get("succeededIndexes")
+            else range(tally.completions or 0)
+        )
         met = sum(index in wanted for index in tally.succeeded_indexes)
         if met >= rule.get("succeededCount", len(wanted)):
             return Verdict(COMPLETE, "SuccessPolicy", f"Matched rules at index {place}")
@@ -169,10 +187,24 @@ class Books:
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
 
-    async def write_down(self, tally: Tally, before: Obj, verdict: Verdict | None, conditions: list[Obj]) -> Page:
+    async def write_down(
+        self, tally: Tally, before: Obj, verdict: Verdict | None, conditions: list[Obj]
+    ) -> Page:
         """Note what has finished since the last look; written at once if there is anything."""
-        leaving = _leaving(tally, verdict)
-        page = Page(tally, verdict, before, {}, leaving[:MOST_UNCOUNTED], len(leaving) > MOST_UNCOUNTED)
+        # The pods that the job need not hold any longer.
+        held = [] if verdict else [pod["metadata"]["uid"] for pod in tally.held_back().values()]
+        over = verdict is not None or bool(tally.job["metadata"].get("deletionTimestamp"))
+        tracked = (
+            pod for pod in tally.pods if is_tracked(pod) and pod["metadata"]["uid"] not in held
+        )
+        leaving = [
+            pod
+            for pod in tracked
+            if over or phase(pod) == "Succeeded" or has_failed(pod, tally.job)
+        ]
+        page = Page(
+            tally, verdict, before, {}, leaving[:MOST_UNCOUNTED], len(leaving) > MOST_UNCOUNTED
+        )
         noted = {outcome: list(uids) for outcome, uids in tally.uncounted.items()}
         for pod in page.leaving:
             uid, outcome = pod["metadata"]["uid"], _outcome(tally, verdict, pod)
@@ -181,7 +213,9 @@ class Books:
         if verdict:
             now = self._bench.timestamp()
             if not condition({"status": {"conditions": conditions}}, verdict.announcement["type"]):
-                conditions = set_condition(conditions, {**verdict.announcement, "lastProbeTime": now}, now)
+                conditions = set_condition(
+                    conditions, {**verdict.announcement, "lastProbeTime": now}, now
+                )
         page.status = _status(tally, conditions, noted)
         old = before.get("status") or {}
         if noted != tally.uncounted or any(
@@ -191,14 +225,26 @@ class Books:
         return page
 
     async def settle(self, page: Page) -> bool:
-        """Release the pods, count them, and close the books if the job is over; whether there is more to book."""
+        """Release the pods, count them, and close the books if the job is over; whether there is
+        more to book.
+        """
         for pod in page.leaving:
             await untrack(self._bench.api, pod)
         tracked = {pod["metadata"]["uid"] for pod in page.tally.pods if is_tracked(pod)}
         self._count(page, tracked - {pod["metadata"]["uid"] for pod in page.leaving})
         tally, uncounted = page.tally, page.status["uncountedTerminatedPods"]
         if page.verdict and not (tally.active or tally.terminating or uncounted or page.more):
-            self._close(page, page.verdict)
+            verdict = page.verdict
+            now = self._bench.timestamp()
+            conditions = set_condition(
+                page.status.get("conditions"), {**verdict.condition, "lastProbeTime": now}, now
+            )
+            page.status["conditions"] = conditions
+            if verdict.outcome == COMPLETE:
+                page.status["completionTime"] = now
+                self._bench.recorder.normal(page.job, "Completed", "Job completed")
+            else:
+                self._bench.recorder.warning(page.job, verdict.reason, verdict.message)
         if page.status != (page.job.get("status") or {}):
             await self._write(page)
         return page.more
@@ -212,45 +258,43 @@ class Books:
             if done := sum(uid not in still for uid in uids):
                 page.status[outcome] = page.status.get(outcome, 0) + done
         kept = {outcome: [uid for uid in uids if uid in still] for outcome, uids in noted.items()}
-        page.status["uncountedTerminatedPods"] = {outcome: uids for outcome, uids in kept.items() if uids}
-
-    def _close(self, page: Page, verdict: Verdict) -> None:
-        now = self._bench.timestamp()
-        conditions = set_condition(page.status.get("conditions"), {**verdict.condition, "lastProbeTime": now}, now)
-        page.status["conditions"] = conditions
-        if verdict.outcome == COMPLETE:
-            page.status["completionTime"] = now
-            self._bench.recorder.normal(page.job, "Completed", "Job completed")
-        else:
-            self._bench.recorder.warning(page.job, verdict.reason, verdict.message)
+        page.status["uncountedTerminatedPods"] = {
+            outcome: uids for outcome, uids in kept.items() if uids
+        }
 
     async def _write(self, page: Page) -> None:
-        page.job = await self._bench.api.update(JOBS, {**page.job, "status": page.status}, subresource="status")
+        page.job = await self._bench.api.update(
+            JOBS, {**page.job, "status": page.status}, subresource="status"
+        )
         page.status = dict(page.job["status"])
 
 
-def _leaving(tally: Tally, verdict: Verdict | None) -> list[Obj]:
-    """The pods that the job need not hold any longer."""
-    held = [] if verdict else [pod["metadata"]["uid"] for pod in tally.held_back().values()]
-    over = verdict is not None or bool(tally.job["metadata"].get("deletionTimestamp"))
-    tracked = (pod for pod in tally.pods if is_tracked(pod) and pod["metadata"]["uid"] not in held)
-    return [pod for pod in tracked if over or phase(pod) == "Succeeded" or has_failed(pod, tally.job)]
-
-
 def _outcome(tally: Tally, verdict: Verdict | None, pod: Obj) -> str:
-    """How a pod is counted by its uid; "" if it is not: indexes count for themselves, and so does what a success cuts off."""
+    """How a pod is counted by its uid; "" if it is not: indexes count for themselves, and so
+    does what a success cuts off.
+    """
     if phase(pod) == "Succeeded":
         return "" if tally.indexed else "succeeded"
     if verdict and verdict.outcome == COMPLETE and phase(pod) != "Failed":
         return ""
     failed = has_failed(pod, tally.job) or (verdict is not None and verdict.outcome == FAILED)
     counts = failed and ruling(tally.job, pod).counts
-    return "failed" if counts and (not tally.indexed or job_state.index_of(pod, tally.job) is not None) else ""
+    return (
+        "failed"
+        if counts and (not tally.indexed or job_state.index_of(pod, tally.job) is not None)
+        else ""
+    )
 
 
 def _status(tally: Tally, conditions: list[Obj], noted: dict[str, list[str]]) -> Obj:
-    kept = {name: value for name, value in tally.job["status"].items() if name not in {"active", "conditions", "succeeded"}}
-    succeeded = len(tally.succeeded_indexes) if tally.indexed else tally.job["status"].get("succeeded", 0)
+    kept = {
+        name: value
+        for name, value in tally.job["status"].items()
+        if name not in {"active", "conditions", "succeeded"}
+    }
+    succeeded = (
+        len(tally.succeeded_indexes) if tally.indexed else tally.job["status"].get("succeeded", 0)
+    )
     return {
         **kept,
         **({"conditions": conditions} if conditions else {}),
@@ -258,7 +302,15 @@ def _status(tally: Tally, conditions: list[Obj], noted: dict[str, list[str]]) ->
         "ready": tally.ready(),
         "terminating": tally.terminating,
         **({"succeeded": succeeded} if succeeded else {}),
-        **({"completedIndexes": job_state.format_indexes(tally.succeeded_indexes)} if tally.succeeded_indexes else {}),
-        **({"failedIndexes": job_state.format_indexes(tally.failed_indexes)} if tally.limited_per_index else {}),
+        **(
+            {"completedIndexes": job_state.format_indexes(tally.succeeded_indexes)}
+            if tally.succeeded_indexes
+            else {}
+        ),
+        **(
+            {"failedIndexes": job_state.format_indexes(tally.failed_indexes)}
+            if tally.limited_per_index
+            else {}
+        ),
         "uncountedTerminatedPods": {outcome: uids for outcome, uids in noted.items() if uids},
     }

@@ -1,4 +1,6 @@
-"""The pods at work for a job: as many as its parallelism and its missing completions allow, fewer when it is over."""
+"""The pods at work for a job: as many as its parallelism and its missing completions allow,
+fewer when it is over.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # The pods that a job makes.
 
 
@@ -40,22 +41,29 @@ VARIABLE = {
 
 
 def build_pod(job: Obj, index: int | None = None, failures: tuple[int, int] | None = None) -> Obj:
-    """A pod; with an index, and how often pods of this index have failed and were ignored, if that is limited."""
+    """A pod; with an index, and how often pods of this index have failed and were ignored, if
+    that is limited.
+    """
     pod, name = pod_of(job["spec"]["template"], job, JOBS), job["metadata"]["name"]
     metadata = pod["metadata"]
     metadata["finalizers"] = [*(metadata.get("finalizers") or ()), FINALIZER]
-    metadata["generateName"] = _prefix(name if index is None else f"{name}-{index}")
+    text = name if index is None else f"{name}-{index}"
+    metadata["generateName"] = f"{text}-"[:LONGEST_PREFIX]
     if index is None:
         return pod
     counted = {FAILURES: str(failures[0])} if failures else {}
     ignored = {IGNORED_FAILURES: str(failures[1])} if failures and failures[1] else {}
-    metadata["annotations"] = {**(metadata.get("annotations") or {}), INDEX: str(index), **counted, **ignored}
+    metadata["annotations"] = {
+        **(metadata.get("annotations") or {}),
+        INDEX: str(index),
+        **counted,
+        **ignored,
+    }
     metadata["labels"] = {**(metadata.get("labels") or {}), INDEX: str(index)}
-    return {**pod, "spec": {**pod["spec"], "hostname": f"{name}-{index}", **_with_variable(pod["spec"])}}
-
-
-def _prefix(text: str) -> str:
-    return f"{text}-"[:LONGEST_PREFIX]
+    return {
+        **pod,
+        "spec": {**pod["spec"], "hostname": f"{name}-{index}", **_with_variable(pod["spec"])},
+    }
 
 
 def _with_variable(spec: Obj) -> Obj:
@@ -68,7 +76,9 @@ def _with_variable(spec: Obj) -> Obj:
 
 def _environment(container: Obj) -> list[Obj]:
     own = container.get("env") or []
-    return own if any(variable["name"] == VARIABLE["name"] for variable in own) else [*own, VARIABLE]
+    return (
+        own if any(variable["name"] == VARIABLE["name"] for variable in own) else [*own, VARIABLE]
+    )
 
 
 # How long a job waits after a failure before it makes the next pod: ten seconds, doubled each
@@ -89,7 +99,11 @@ class Record:
         """With these pods, which have just finished."""
         record = self
         for pod in sorted(finished, key=finished_at):
-            record = Record() if phase(pod) == "Succeeded" else Record(record.failures + 1, max(record.last, finished_at(pod)))
+            record = (
+                Record()
+                if phase(pod) == "Succeeded"
+                else Record(record.failures + 1, max(record.last, finished_at(pod)))
+            )
         return record
 
     def wait(self, now: float) -> float:
@@ -102,7 +116,6 @@ def remaining(failures: int, last: float, now: float) -> float:
         return 0.0
     pause: float = min(FIRST * 2 ** (failures - 1), LONGEST)
     return max(0.0, round(last + pause - now, 6))
-
 
 
 BURST = 500  # pods that one look makes or deletes at most
@@ -142,10 +155,14 @@ class Crew:
             return 0
         if tally.completions is None:
             return len(tally.active) if tally.succeeded else parallelism
-        return max(0, min(parallelism, tally.completions - tally.succeeded - len(tally.failed_indexes)))
+        return max(
+            0, min(parallelism, tally.completions - tally.succeeded - len(tally.failed_indexes))
+        )
 
     def _surplus(self, tally: Tally, size: int) -> list[Obj]:
-        """Pods without an index of the job, second pods of one index, and then whoever can best be spared."""
+        """Pods without an index of the job, second pods of one index, and then whoever can best
+        be spared.
+        """
         misplaced, rest = self._misplaced(tally) if tally.indexed else ([], tally.active)
         spare = max(0, len(rest) - size)
         return [*misplaced, *first_to_go(rest, {}, self._bench.now())[:spare]]
@@ -173,7 +190,9 @@ class Crew:
             if not count:
                 break
             last = held.get(index)
-            if last and (wait := remaining(attempts_of(last) + 1, finished_at(last), self._bench.now())):
+            if last and (
+                wait := remaining(attempts_of(last) + 1, finished_at(last), self._bench.now())
+            ):
                 waits.append(wait)
                 continue
             failures = self._failures(tally, last) if tally.limited_per_index else None
@@ -187,7 +206,9 @@ class Crew:
         if last is None:
             return 0, 0
         counts = ruling(tally.job, last).counts
-        return job_state.failures_of(last) + counts, job_state.ignored_failures_of(last) + (not counts)
+        return job_state.failures_of(last) + counts, job_state.ignored_failures_of(last) + (
+            not counts
+        )
 
     async def _create(self, tally: Tally, pod: Obj) -> None:
         made = await self._pods.create(tally.job, pod)
@@ -197,7 +218,10 @@ class Crew:
     async def _delete(self, tally: Tally, pod: Obj) -> None:
         uid = pod["metadata"]["uid"]
         await self._pods.delete(tally.job, pod)
-        gone = {**pod, "metadata": {**pod["metadata"], "deletionTimestamp": self._bench.timestamp()}}
+        gone = {
+            **pod,
+            "metadata": {**pod["metadata"], "deletionTimestamp": self._bench.timestamp()},
+        }
         tally.active = [other for other in tally.active if other["metadata"]["uid"] != uid]
         tally.pods = [gone if other["metadata"]["uid"] == uid else other for other in tally.pods]
         tally.terminating += 1

@@ -1,8 +1,9 @@
-"""One look at a job: its pods sorted by what they are to it, and the sums over those counted before and those not yet. Pure.
+"""One look at a job: its pods sorted by what they are to it, and the sums over those counted before
+and those not yet. Pure.
 
-A pod that has finished is first written down by uid (`uncountedTerminatedPods`), then loses its finalizer, then is one more
-in the sum: whatever breaks off in between, none is lost and none is counted twice. Indexes need no uid to be counted once.
-"""
+A pod that has finished is first written down by uid (`uncountedTerminatedPods`), then loses its
+finalizer, then is one more in the sum: whatever breaks off in between, none is lost and none is
+counted twice. Indexes need no uid to be counted once."""
 
 from __future__ import annotations
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # The finalizer by which a job holds a pod until it has counted it.
 
 
@@ -40,9 +40,13 @@ async def untrack(api: Api, pod: Obj) -> Obj:
     metadata = pod["metadata"]
     if not is_tracked(pod):
         return pod
-    patch = {"metadata": {"uid": metadata["uid"], "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
+    patch = {
+        "metadata": {"uid": metadata["uid"], "$deleteFromPrimitiveList/finalizers": [FINALIZER]}
+    }
     try:
-        return await api.patch(PODS, metadata["name"], patch, metadata["namespace"], patch_type=STRATEGIC_PATCH)
+        return await api.patch(
+            PODS, metadata["name"], patch, metadata["namespace"], patch_type=STRATEGIC_PATCH
+        )
     except (NotFound, Conflict):  # it is gone, or another has taken its name
         return pod
 
@@ -73,7 +77,9 @@ def format_indexes(indexes: Iterable[int]) -> str:
             runs[-1].append(index)
         else:
             runs.append([index])
-    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > PAIR else ",".join(map(str, run)) for run in runs)
+    return ",".join(
+        f"{run[0]}-{run[-1]}" if len(run) > PAIR else ",".join(map(str, run)) for run in runs
+    )
 
 
 def index_of(pod: Obj, job: Obj) -> int | None:
@@ -124,14 +130,20 @@ def has_failed(pod: Obj, job: Obj) -> bool:
     """A pod that is being deleted counts as failed, for it may never get to say so."""
     if phase(pod) == "Failed":
         return True
-    return not replaces_failed_only(job) and bool(pod["metadata"].get("deletionTimestamp")) and phase(pod) != "Succeeded"
+    return (
+        not replaces_failed_only(job)
+        and bool(pod["metadata"].get("deletionTimestamp"))
+        and phase(pod) != "Succeeded"
+    )
 
 
 def ruling(job: Obj, pod: Obj) -> Ruling:
     """The first rule that matches a failed pod."""
     for place, rule in enumerate((job["spec"].get("podFailurePolicy") or {}).get("rules") or ()):
         if message := _matches(rule, pod):
-            return Ruling(rule["action"], f"{message} matching {rule['action']} rule at index {place}")
+            return Ruling(
+                rule["action"], f"{message} matching {rule['action']} rule at index {place}"
+            )
     return Ruling()
 
 
@@ -161,9 +173,12 @@ def _container_statuses(pod: Obj) -> list[Obj]:
 
 
 def finished_at(pod: Obj) -> float:
-    """When its last container ended; if nobody knows, when it became unready, was deleted, or was made."""
+    """When its last container ended; if nobody knows, when it became unready, was deleted, or
+    was made.
+    """
     states = [
-        (status.get("state") or {}).get("terminated") or {} for status in (pod.get("status") or {}).get("containerStatuses") or ()
+        (status.get("state") or {}).get("terminated") or {}
+        for status in (pod.get("status") or {}).get("containerStatuses") or ()
     ]
     if states and all(state.get("finishedAt") for state in states):
         return max(epoch_of(state["finishedAt"]) for state in states)
@@ -171,17 +186,20 @@ def finished_at(pod: Obj) -> float:
     if ready and ready["status"] == "False" and ready.get("lastTransitionTime"):
         return epoch_of(ready["lastTransitionTime"])
     if metadata.get("deletionTimestamp"):
-        return epoch_of(metadata["deletionTimestamp"]) - (metadata.get("deletionGracePeriodSeconds") or 0)
+        return epoch_of(metadata["deletionTimestamp"]) - (
+            metadata.get("deletionGracePeriodSeconds") or 0
+        )
     return epoch_of(metadata["creationTimestamp"])
 
 
 def container_restarts(pods: Iterable[Obj]) -> int:
     """How often containers were restarted in place, over all these pods."""
     return sum(
-        status.get("restartCount", 0) for pod in pods if phase(pod) in {"Pending", "Running"} for status in _container_statuses(pod)
+        status.get("restartCount", 0)
+        for pod in pods
+        if phase(pod) in {"Pending", "Running"}
+        for status in _container_statuses(pod)
     )
-
-
 
 
 @dataclass(slots=True)
@@ -201,8 +219,21 @@ class Tally:
         listed = status.get("uncountedTerminatedPods") or {}
         self.active = [pod for pod in self.pods if is_active(pod)]
         self.terminating = sum(map(is_terminating, self.pods))
-        self.uncounted = {outcome: list(listed.get(outcome) or ()) for outcome in ("succeeded", "failed")}
-        self.succeeded_indexes = self._with_succeeded(parse_indexes(status.get("completedIndexes")))
+        self.uncounted = {
+            outcome: list(listed.get(outcome) or ()) for outcome in ("succeeded", "failed")
+        }
+        known = parse_indexes(status.get("completedIndexes"))
+        if not self.indexed:
+            self.succeeded_indexes = []
+        else:
+            new = [
+                index_of(pod, self.job)
+                for pod in self.pods
+                if is_tracked(pod) and phase(pod) == "Succeeded"
+            ]
+            self.succeeded_indexes = sorted(
+                {*known, *(index for index in new if index is not None)}
+            )
         self.failed_indexes = self._with_failed(parse_indexes(status.get("failedIndexes")))
 
     # --- what the job wants ---
@@ -232,19 +263,31 @@ class Tally:
     def new_succeeded(self) -> list[Obj]:
         """Pods that have succeeded and were not written down yet."""
         known = self.uncounted["succeeded"]
-        return [pod for pod in self.pods if is_tracked(pod) and phase(pod) == "Succeeded" and pod["metadata"]["uid"] not in known]
+        return [
+            pod
+            for pod in self.pods
+            if is_tracked(pod) and phase(pod) == "Succeeded" and pod["metadata"]["uid"] not in known
+        ]
 
     def new_failed(self) -> list[Obj]:
         """Pods that have failed, in a way that counts, and were not written down yet."""
         known = self.uncounted["failed"]
         failed = (pod for pod in self.pods if is_tracked(pod) and has_failed(pod, self.job))
-        return [pod for pod in failed if pod["metadata"]["uid"] not in known and ruling(self.job, pod).counts]
+        return [
+            pod
+            for pod in failed
+            if pod["metadata"]["uid"] not in known and ruling(self.job, pod).counts
+        ]
 
     @property
     def succeeded(self) -> int:
         if self.indexed:
             return len(self.succeeded_indexes)
-        return self._counted("succeeded") + len(self.new_succeeded()) + len(self.uncounted["succeeded"])
+        return (
+            self._counted("succeeded")
+            + len(self.new_succeeded())
+            + len(self.uncounted["succeeded"])
+        )
 
     @property
     def failed(self) -> int:
@@ -255,12 +298,6 @@ class Tally:
         return counted
 
     # --- indexes ---
-
-    def _with_succeeded(self, known: list[int]) -> list[int]:
-        if not self.indexed:
-            return []
-        new = [index_of(pod, self.job) for pod in self.pods if is_tracked(pod) and phase(pod) == "Succeeded"]
-        return sorted({*known, *(index for index in new if index is not None)})
 
     def _with_failed(self, known: list[int]) -> list[int]:
         """Indexes that have failed too often, or in a way that the policy does not forgive."""
@@ -278,21 +315,39 @@ class Tally:
 
     def missing_indexes(self) -> list[int]:
         """Those that have neither ended nor a pod."""
-        there = [pod for pod in self.pods if is_active(pod) or (is_terminating(pod) and not has_failed(pod, self.job))]
-        taken = {*self.succeeded_indexes, *self.failed_indexes, *(index_of(pod, self.job) for pod in there)}
+        there = [
+            pod
+            for pod in self.pods
+            if is_active(pod) or (is_terminating(pod) and not has_failed(pod, self.job))
+        ]
+        taken = {
+            *self.succeeded_indexes,
+            *self.failed_indexes,
+            *(index_of(pod, self.job) for pod in there),
+        }
         return [index for index in range(self.completions or 0) if index not in taken]
 
     def held_back(self) -> dict[int, Obj]:
-        """The last failed pod of each index that is to be tried again: it keeps count until its successor is there."""
+        """The last failed pod of each index that is to be tried again: it keeps count until its
+        successor is there.
+        """
         if not self.limited_per_index:
             return {}
         missing = set(self.missing_indexes())
         held: dict[int, Obj] = {}
         for pod in self.pods:
             index = index_of(pod, self.job)
-            if index is not None and index in missing and is_tracked(pod) and has_failed(pod, self.job):
+            if (
+                index is not None
+                and index in missing
+                and is_tracked(pod)
+                and has_failed(pod, self.job)
+            ):
                 last = held.get(index)
-                if last is None or (attempts_of(last), finished_at(last)) <= (attempts_of(pod), finished_at(pod)):
+                if last is None or (attempts_of(last), finished_at(last)) <= (
+                    attempts_of(pod),
+                    finished_at(pod),
+                ):
                     held[index] = pod
         return held
 

@@ -1,4 +1,7 @@
-"""Jobs: pods that run until enough of them have succeeded, or too many have failed. No container is run here."""
+"""Jobs: pods that run until enough of them have succeeded, or too many have failed.
+
+No container is run here.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # The life of a job: tally its pods, judge whether it is over, bring pods up or down, and book
 # what has finished. Changes of pods are looked at once a second, so that many of them make one
 # entry in the books.
@@ -41,7 +43,12 @@ if TYPE_CHECKING:
 BATCH = 1.0  # seconds that changes of pods are gathered
 OURS = "kubernetes.io/job-controller"
 
-SUSPENDED = {"type": "Suspended", "status": "True", "reason": "JobSuspended", "message": "Job suspended"}
+SUSPENDED = {
+    "type": "Suspended",
+    "status": "True",
+    "reason": "JobSuspended",
+    "message": "Job suspended",
+}
 RESUMED = {"type": "Suspended", "status": "False", "reason": "JobResumed", "message": "Job resumed"}
 
 
@@ -70,10 +77,23 @@ class Jobs:
 
     async def _reconcile(self, ref: Ref) -> float | None:
         job = self._jobs.objects.get(ref)
-        if job is None or job_completion.is_finished(job) or job["spec"].get("managedBy", OURS) != OURS:
+        if (
+            job is None
+            or job_completion.is_finished(job)
+            or job["spec"].get("managedBy", OURS) != OURS
+        ):
             return None
-        tally = Tally(self._started(job), await self._claims.of(job))
-        record = self._record(tally)
+        # The job with the time at which it started, or started again; none while it is
+        # suspended.
+        status = job.get("status") or {}
+        suspended, was_suspended = bool(job["spec"].get("suspend")), is_true(job, "Suspended")
+        if suspended:
+            status = {name: value for name, value in status.items() if name != "startTime"}
+        elif was_suspended or not status.get("startTime"):
+            status = {**status, "startTime": self._bench.timestamp()}
+        tally = Tally({**job, "status": status}, await self._claims.of(job))
+        before = self._backoffs.get(tally.job["metadata"]["uid"], Record())
+        record = before.after([*tally.new_succeeded(), *tally.new_failed()])
         failure, wait = None, None
         judged = job_completion.judge(tally, self._bench.now())
         try:
@@ -90,17 +110,11 @@ class Jobs:
         if failure:
             raise failure
         overdue = None if judged else job_completion.overdue_in(tally, self._bench.now())
-        return 0.0 if more else min((seconds for seconds in (wait, overdue) if seconds is not None), default=None)
-
-    def _started(self, job: Obj) -> Obj:
-        """The job with the time at which it started, or started again; none while it is suspended."""
-        status = job.get("status") or {}
-        suspended, was_suspended = bool(job["spec"].get("suspend")), is_true(job, "Suspended")
-        if suspended:
-            status = {name: value for name, value in status.items() if name != "startTime"}
-        elif was_suspended or not status.get("startTime"):
-            status = {**status, "startTime": self._bench.timestamp()}
-        return {**job, "status": status}
+        return (
+            0.0
+            if more
+            else min((seconds for seconds in (wait, overdue) if seconds is not None), default=None)
+        )
 
     def _with_suspension(self, tally: Tally) -> list[Obj]:
         """The job's conditions, with a note of being suspended or resumed if that has changed."""
@@ -110,17 +124,14 @@ class Jobs:
             return conditions
         now = self._bench.timestamp()
         words = SUSPENDED if tally.suspended else RESUMED
-        self._bench.recorder.normal(tally.job, "Suspended" if tally.suspended else "Resumed", words["message"])
+        self._bench.recorder.normal(
+            tally.job, "Suspended" if tally.suspended else "Resumed", words["message"]
+        )
         return set_condition(conditions, {**words, "lastProbeTime": now}, now)
-
-    def _record(self, tally: Tally) -> Record:
-        before = self._backoffs.get(tally.job["metadata"]["uid"], Record())
-        return before.after([*tally.new_succeeded(), *tally.new_failed()])
 
 
 # Pods whose job is gone while it still held them: nobody will count them any more, so they are
 # let go.
-
 
 
 class OrphanedPods:
@@ -155,7 +166,12 @@ class OrphanedPods:
 
     async def _reconcile(self, ref: Ref) -> None:
         pod = self._pods.objects.get(ref)
-        if pod is None or not is_tracked(pod) or self._has_job(pod) or await self._has_living_job(pod):
+        if (
+            pod is None
+            or not is_tracked(pod)
+            or self._has_job(pod)
+            or await self._has_living_job(pod)
+        ):
             return
         await untrack(self._bench.api, pod)
 
@@ -172,7 +188,6 @@ class OrphanedPods:
 
 
 # Finished jobs with a time to live: deleted, with their pods, when it is over.
-
 
 
 class FinishedJobs:
@@ -197,7 +212,9 @@ class FinishedJobs:
             return left
         uid = job["metadata"]["uid"]
         try:
-            await self._bench.api.delete(JOBS, ref.name, ref.namespace, propagation="Foreground", precondition_uid=uid)
+            await self._bench.api.delete(
+                JOBS, ref.name, ref.namespace, propagation="Foreground", precondition_uid=uid
+            )
         except NotFound:
             return None
         return None
@@ -206,7 +223,12 @@ class FinishedJobs:
 def expires_at(job: Obj) -> float | None:
     """When a finished job has outlived its time, if it has one."""
     ended = next(
-        (found for outcome in (COMPLETE, FAILED) if (found := condition(job, outcome)) and found["status"] == "True"), None
+        (
+            found
+            for outcome in (COMPLETE, FAILED)
+            if (found := condition(job, outcome)) and found["status"] == "True"
+        ),
+        None,
     )
     lives = job["spec"].get("ttlSecondsAfterFinished")
     return epoch_of(ended["lastTransitionTime"]) + lives if ended and lives is not None else None

@@ -1,4 +1,6 @@
-"""ReplicaSets: as many pods as wanted, made anew when they go and given up in a set order when they are too many."""
+"""ReplicaSets: as many pods as wanted, made anew when they go and given up in a set order when
+they are too many.
+"""
 
 from __future__ import annotations
 
@@ -62,13 +64,20 @@ class ReplicaSets:
             return None
         claimed = await self._claims.of(owner, adoptable=is_active)
         pods = [pod for pod in claimed if is_active(pod)]
-        failure = None if owner["metadata"].get("deletionTimestamp") else await self._manage(owner, pods)
+        failure = (
+            None if owner["metadata"].get("deletionTimestamp") else await self._manage(owner, pods)
+        )
         status = self._status(owner, pods, sum(map(is_terminating, claimed)), failure)
         if status != owner.get("status"):
             await self._telling.tell(owner, status, failed=failure is not None)
         if failure:
             raise failure
-        return self._next_available(owner, pods)
+        # When the next pod will have been ready for long enough.
+        min_ready, now = owner["spec"].get("minReadySeconds", 0), self._bench.now()
+        if not min_ready:
+            return None
+        waits = [wait for pod in pods if (wait := available_in(pod, min_ready, now))]
+        return min(waits, default=None)
 
     async def _manage(self, owner: Obj, pods: list[Obj]) -> ApiError | None:
         missing = owner["spec"].get("replicas", 1) - len(pods)
@@ -76,7 +85,9 @@ class ReplicaSets:
             if missing > 0:
                 await self._create(owner, min(missing, BURST))
             elif missing < 0:
-                for pod in first_to_go(pods, self._neighbours(owner), self._bench.now())[: min(-missing, BURST)]:
+                for pod in first_to_go(pods, self._neighbours(owner), self._bench.now())[
+                    : min(-missing, BURST)
+                ]:
                     await self._pods.delete(owner, pod)
         except ApiError as error:
             return None if in_terminating_namespace(error) else error
@@ -89,13 +100,19 @@ class ReplicaSets:
             await self._pods.create(owner, pod)
 
     def _neighbours(self, owner: Obj) -> dict[str, int]:
-        """How many active pods of the whole rollout (all ReplicaSets of one owner) are on each node."""
+        """How many active pods of the whole rollout (all ReplicaSets of one owner) are on each
+        node.
+        """
         reference = controller_of(owner)
         family = self._siblings.of(reference["uid"]) if reference else [owner]
         pods = [pod for member in family for pod in self._by_set.of(member["metadata"]["uid"])]
-        return collections.Counter(pod["spec"].get("nodeName") or "" for pod in pods if is_active(pod))
+        return collections.Counter(
+            pod["spec"].get("nodeName") or "" for pod in pods if is_active(pod)
+        )
 
-    def _status(self, owner: Obj, pods: list[Obj], terminating: int, failure: ApiError | None) -> Obj:
+    def _status(
+        self, owner: Obj, pods: list[Obj], terminating: int, failure: ApiError | None
+    ) -> Obj:
         spec, old = owner["spec"], owner.get("status") or {}
         wanted = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
         labels = [pod["metadata"].get("labels") or {} for pod in pods]
@@ -110,7 +127,9 @@ class ReplicaSets:
             "replicas": len(pods),
             **{name: count for name, count in counts.items() if count},
             "terminatingReplicas": terminating,
-            "observedGeneration": max(owner["metadata"].get("generation", 0), old.get("observedGeneration", 0)),
+            "observedGeneration": max(
+                owner["metadata"].get("generation", 0), old.get("observedGeneration", 0)
+            ),
             **({"conditions": conditions} if conditions else {}),
         }
 
@@ -121,13 +140,10 @@ class ReplicaSets:
         if condition(owner, "ReplicaFailure"):
             return conditions
         reason = "FailedCreate" if count < owner["spec"].get("replicas", 1) else "FailedDelete"
-        words = {"type": "ReplicaFailure", "status": "True", "reason": reason, "message": failure.message}
+        words = {
+            "type": "ReplicaFailure",
+            "status": "True",
+            "reason": reason,
+            "message": failure.message,
+        }
         return set_condition(conditions, words, self._bench.timestamp())
-
-    def _next_available(self, owner: Obj, pods: list[Obj]) -> float | None:
-        """When the next pod will have been ready for long enough."""
-        min_ready, now = owner["spec"].get("minReadySeconds", 0), self._bench.now()
-        if not min_ready:
-            return None
-        waits = [wait for pod in pods if (wait := available_in(pod, min_ready, now))]
-        return min(waits, default=None)

@@ -1,4 +1,6 @@
-"""ControllerRevisions: the templates that a StatefulSet or a DaemonSet has had, numbered, so that pods can be told apart."""
+"""ControllerRevisions: the templates that a StatefulSet or a DaemonSet has had, numbered, so
+that pods can be told apart.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ if TYPE_CHECKING:
 
 def template_of(revision: Obj) -> Obj:
     """The pod template that a revision keeps."""
-    return {name: part for name, part in revision["data"]["spec"]["template"].items() if name != "$patch"}
+    return {
+        name: part
+        for name, part in revision["data"]["spec"]["template"].items()
+        if name != "$patch"
+    }
 
 
 def hash_of(revision: Obj) -> str:
@@ -40,33 +46,42 @@ class Revisions:
 
     async def of(self, owner: Obj) -> list[Obj]:
         """The owner's history, the oldest first."""
-        return sorted(await self._claims.of(owner), key=lambda revision: (revision["revision"], revision["metadata"]["name"]))
+        return sorted(
+            await self._claims.of(owner),
+            key=lambda revision: (revision["revision"], revision["metadata"]["name"]),
+        )
 
     async def latest(self, owner: Obj, history: list[Obj]) -> tuple[Obj, int]:
-        """The revision of the owner's template, made or made the newest again if need be; and the count of collisions."""
+        """The revision of the owner's template, made or made the newest again if need be; and
+        the count of collisions.
+        """
         data = {"spec": {"template": {**owner["spec"]["template"], "$patch": "replace"}}}
         number = history[-1]["revision"] + 1 if history else 1
         equal = [revision for revision in history if revision["data"] == data]
         if not equal:
-            return await self._create(owner, data, number)
+            # Another revision may have drawn the same hash: then one more collision is counted
+            # and drawn again.
+            count = collisions(owner) or 0
+            while True:
+                revision = self._build(owner, data, number, count)
+                metadata = revision["metadata"]
+                try:
+                    return await self._bench.api.create(
+                        CONTROLLER_REVISIONS, revision, metadata["namespace"]
+                    ), count
+                except AlreadyExists:
+                    found = await self._bench.api.get(
+                        CONTROLLER_REVISIONS, metadata["name"], metadata["namespace"]
+                    )
+                    if found["data"] == data and is_controlled_by(found, owner):
+                        return found, count
+                    count += 1
         if equal[-1] is not history[-1]:
-            renewed = await self._bench.api.update(CONTROLLER_REVISIONS, {**equal[-1], "revision": number})
+            renewed = await self._bench.api.update(
+                CONTROLLER_REVISIONS, {**equal[-1], "revision": number}
+            )
             return renewed, collisions(owner) or 0
         return equal[-1], collisions(owner) or 0
-
-    async def _create(self, owner: Obj, data: Obj, number: int) -> tuple[Obj, int]:
-        """Another revision may have drawn the same hash: then one more collision is counted and drawn again."""
-        count = collisions(owner) or 0
-        while True:
-            revision = self._build(owner, data, number, count)
-            metadata = revision["metadata"]
-            try:
-                return await self._bench.api.create(CONTROLLER_REVISIONS, revision, metadata["namespace"]), count
-            except AlreadyExists:
-                found = await self._bench.api.get(CONTROLLER_REVISIONS, metadata["name"], metadata["namespace"])
-                if found["data"] == data and is_controlled_by(found, owner):
-                    return found, count
-                count += 1
 
     def _build(self, owner: Obj, data: Obj, number: int, count: int) -> Obj:
         metadata = owner["metadata"]
@@ -89,9 +104,13 @@ class Revisions:
     async def forget(self, owner: Obj, history: list[Obj], in_use: Collection[str]) -> None:
         """Delete the oldest revisions that nobody uses, beyond the history that is kept."""
         unused = [revision for revision in history if revision["metadata"]["name"] not in in_use]
-        for revision in unused[: max(0, len(unused) - owner["spec"].get("revisionHistoryLimit", 10))]:
+        for revision in unused[
+            : max(0, len(unused) - owner["spec"].get("revisionHistoryLimit", 10))
+        ]:
             metadata = revision["metadata"]
             try:
-                await self._bench.api.delete(CONTROLLER_REVISIONS, metadata["name"], metadata["namespace"])
+                await self._bench.api.delete(
+                    CONTROLLER_REVISIONS, metadata["name"], metadata["namespace"]
+                )
             except NotFound:
                 continue

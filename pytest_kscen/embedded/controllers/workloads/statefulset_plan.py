@@ -1,7 +1,8 @@
-"""What a StatefulSet does next. Pure: what there is goes in; out come the steps up to the first thing to be waited for.
+"""What a StatefulSet does next. Pure: what there is goes in; out come the steps up to the first
+thing to be waited for.
 
-In order (OrderedReady) every pod waits for those before it; Parallel sets wait for nobody but while rolling.
-"""
+In order (OrderedReady) every pod waits for those before it; Parallel sets wait for nobody but while
+rolling."""
 
 from __future__ import annotations
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_kscen.objects.resources import Obj
-
 
 
 # What makes a StatefulSet's pod itself: its number, its name and labels, and the volume claims
@@ -70,7 +70,11 @@ def build_pod(owner: Obj, ordinal: int, revision: Obj) -> Obj:
         "spec": {
             **spec,
             "hostname": name,
-            **({"subdomain": owner["spec"]["serviceName"]} if owner["spec"].get("serviceName") else {}),
+            **(
+                {"subdomain": owner["spec"]["serviceName"]}
+                if owner["spec"].get("serviceName")
+                else {}
+            ),
             **({"volumes": [*claimed.values(), *others]} if claimed or others else {}),
         },
     }
@@ -78,7 +82,10 @@ def build_pod(owner: Obj, ordinal: int, revision: Obj) -> Obj:
 
 def _volumes(owner: Obj, ordinal: int) -> list[Obj]:
     return [
-        {"name": template["metadata"]["name"], "persistentVolumeClaim": {"claimName": claim_name(owner, template, ordinal)}}
+        {
+            "name": template["metadata"]["name"],
+            "persistentVolumeClaim": {"claimName": claim_name(owner, template, ordinal)},
+        }
         for template in owner["spec"].get("volumeClaimTemplates") or ()
     ]
 
@@ -104,8 +111,6 @@ def build_claims(owner: Obj, ordinal: int) -> list[Obj]:
         }
         for template in owner["spec"].get("volumeClaimTemplates") or ()
     ]
-
-
 
 
 class Verb(enum.Enum):
@@ -146,7 +151,10 @@ class View:
         return is_running_and_ready(pod) and not is_terminating(pod)
 
     def is_available(self, pod: Obj) -> bool:
-        return is_running_and_ready(pod) and available_in(pod, self.owner["spec"].get("minReadySeconds", 0), self.now) == 0
+        return (
+            is_running_and_ready(pod)
+            and available_in(pod, self.owner["spec"].get("minReadySeconds", 0), self.now) == 0
+        )
 
 
 def is_running_and_ready(pod: Obj) -> bool:
@@ -161,25 +169,25 @@ def steps(view: View) -> Iterator[Step]:
     """The steps of one look."""
     for ordinal in wanted(view.owner):
         pod = view.pods.get(ordinal)
-        yield from _about(ordinal, pod)
+        # What to do about one pod that should be there.
+        if pod is None:
+            yield Step(Verb.CREATE, ordinal)
+        elif not is_finished(pod):
+            yield Step(Verb.KEEP, ordinal, pod)
+        elif not is_terminating(pod):
+            yield Step(Verb.DELETE, ordinal, pod)
         if view.in_order and (pod is None or is_terminating(pod) or not view.is_available(pod)):
             return
-    if any(is_finished(view.pods[ordinal]) for ordinal in wanted(view.owner) if ordinal in view.pods):
+    if any(
+        is_finished(view.pods[ordinal]) for ordinal in wanted(view.owner) if ordinal in view.pods
+    ):
         return
-    condemned = [ordinal for ordinal in sorted(view.pods, reverse=True) if ordinal not in wanted(view.owner)]
+    condemned = [
+        ordinal for ordinal in sorted(view.pods, reverse=True) if ordinal not in wanted(view.owner)
+    ]
     yield from _shrink(view, condemned)
     if not condemned or not view.in_order:
         yield from _roll(view)
-
-
-def _about(ordinal: int, pod: Obj | None) -> Iterator[Step]:
-    """What to do about one pod that should be there."""
-    if pod is None:
-        yield Step(Verb.CREATE, ordinal)
-    elif not is_finished(pod):
-        yield Step(Verb.KEEP, ordinal, pod)
-    elif not is_terminating(pod):
-        yield Step(Verb.DELETE, ordinal, pod)
 
 
 def _shrink(view: View, condemned: list[int]) -> Iterator[Step]:
@@ -187,7 +195,9 @@ def _shrink(view: View, condemned: list[int]) -> Iterator[Step]:
     unhealthy = [ordinal for ordinal in condemned if not view.is_healthy(view.pods[ordinal])]
     for ordinal in condemned:
         pod = view.pods[ordinal]
-        if not is_terminating(pod) and (not view.in_order or view.is_available(pod) or ordinal == unhealthy[-1]):
+        if not is_terminating(pod) and (
+            not view.in_order or view.is_available(pod) or ordinal == unhealthy[-1]
+        ):
             yield Step(Verb.CONDEMN, ordinal, pod)
         if view.in_order:
             return
@@ -218,4 +228,8 @@ def revision_for(view: View, ordinal: int) -> Obj:
     place = ordinal - wanted(view.owner).start
     rolling = strategy.get("rollingUpdate")
     still_current = (view.owner.get("status") or {}).get("currentReplicas", 0)
-    return view.current if place < (rolling.get("partition", 0) if rolling else still_current) else view.update
+    return (
+        view.current
+        if place < (rolling.get("partition", 0) if rolling else still_current)
+        else view.update
+    )

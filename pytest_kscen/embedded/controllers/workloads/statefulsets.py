@@ -1,4 +1,7 @@
-"""StatefulSets: pods with names and volumes that stay, brought up and taken down in order. No volume is bound here."""
+"""StatefulSets: pods with names and volumes that stay, brought up and taken down in order.
+
+No volume is bound here.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +41,8 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # The volume claims of a StatefulSet's pods: made before the pod, kept when it goes, or handed
 # to whoever's end is theirs.
-
 
 
 class Storage:
@@ -59,18 +60,35 @@ class Storage:
             if there is None:
                 await self._create(owner, ordinal, claim)
             elif there["metadata"].get("deletionTimestamp"):
-                raise conflict(PERSISTENT_VOLUME_CLAIMS, metadata["name"], f"pvc {metadata['name']} is being deleted")
+                raise conflict(
+                    PERSISTENT_VOLUME_CLAIMS,
+                    metadata["name"],
+                    f"pvc {metadata['name']} is being deleted",
+                )
 
     async def _create(self, owner: Obj, ordinal: int, claim: Obj) -> None:
-        what = f"Create Claim {claim['metadata']['name']} Pod {name_of(owner, ordinal)} in StatefulSet {owner['metadata']['name']}"
+        what = (
+            f"Create Claim {claim['metadata']['name']} Pod {name_of(owner, ordinal)} in "
+            f"StatefulSet {owner['metadata']['name']}"
+        )
         references = _heirs(owner, None, condemned=False)
-        owned = {**claim, "metadata": {**claim["metadata"], **({"ownerReferences": references} if references else {})}}
+        owned = {
+            **claim,
+            "metadata": {
+                **claim["metadata"],
+                **({"ownerReferences": references} if references else {}),
+            },
+        }
         try:
-            await self._bench.api.create(PERSISTENT_VOLUME_CLAIMS, owned, claim["metadata"]["namespace"])
+            await self._bench.api.create(
+                PERSISTENT_VOLUME_CLAIMS, owned, claim["metadata"]["namespace"]
+            )
         except AlreadyExists:
             return
         except ApiError as error:
-            self._bench.recorder.warning(owner, "FailedCreate", f"{what} failed error: {error.message}")
+            self._bench.recorder.warning(
+                owner, "FailedCreate", f"{what} failed error: {error.message}"
+            )
             raise
         self._bench.recorder.normal(owner, "SuccessfulCreate", f"{what} success")
 
@@ -84,10 +102,14 @@ class Storage:
                 continue
             references = there["metadata"].get("ownerReferences") or []
             ours = [reference for reference in references if reference["uid"] in heirs]
-            if [reference["uid"] for reference in ours] != [reference["uid"] for reference in wanted]:
+            if [reference["uid"] for reference in ours] != [
+                reference["uid"] for reference in wanted
+            ]:
                 kept = [reference for reference in references if reference["uid"] not in heirs]
                 metadata = {**there["metadata"], "ownerReferences": [*kept, *wanted]}
-                await self._bench.api.update(PERSISTENT_VOLUME_CLAIMS, {**there, "metadata": metadata})
+                await self._bench.api.update(
+                    PERSISTENT_VOLUME_CLAIMS, {**there, "metadata": metadata}
+                )
 
 
 def _heirs(owner: Obj, pod: Obj | None, *, condemned: bool) -> list[Obj]:
@@ -102,7 +124,6 @@ def _heirs(owner: Obj, pod: Obj | None, *, condemned: bool) -> list[Obj]:
 # What a StatefulSet says of itself. Pure: counted from its pods after the steps of this look.
 
 
-
 def status_of(view: View, collisions: int) -> Obj:
     owner, pods = view.owner, list(view.pods.values())
     current, update = view.current["metadata"]["name"], view.update["metadata"]["name"]
@@ -112,7 +133,12 @@ def status_of(view: View, collisions: int) -> Obj:
         "currentReplicas": staying.count(current),
         "updatedReplicas": staying.count(update),
     }
-    if _is_rolled_out(owner, len(pods), counts):
+    total = len(pods)
+    rolling = (owner["spec"].get("updateStrategy") or {}).get(
+        "type", "RollingUpdate"
+    ) == "RollingUpdate"
+    size = owner["spec"].get("replicas", 1)
+    if bool(rolling and total == counts["updatedReplicas"] == counts["readyReplicas"] == size):
         current, counts["currentReplicas"] = update, counts["updatedReplicas"]
     old = (owner.get("status") or {}).get("observedGeneration", 0)
     return {
@@ -126,15 +152,8 @@ def status_of(view: View, collisions: int) -> Obj:
     }
 
 
-def _is_rolled_out(owner: Obj, total: int, counts: dict[str, int]) -> bool:
-    rolling = (owner["spec"].get("updateStrategy") or {}).get("type", "RollingUpdate") == "RollingUpdate"
-    size = owner["spec"].get("replicas", 1)
-    return bool(rolling and total == counts["updatedReplicas"] == counts["readyReplicas"] == size)
-
-
 # The life of a StatefulSet: know the revisions, plan the steps, take them one by one, tell what
 # came of them.
-
 
 
 class StatefulSets:
@@ -144,11 +163,15 @@ class StatefulSets:
         self._bench = bench
         self._sets = bench.informers.of(STATEFUL_SETS)
         pods = bench.informers.of(PODS)
-        revisions, volume_claims = map(bench.informers.of, (CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS))
+        revisions, volume_claims = map(
+            bench.informers.of, (CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS)
+        )
         self._claims = Claims(bench, STATEFUL_SETS, PODS)
         self._revisions = Revisions(bench, STATEFUL_SETS, "controller.kubernetes.io/hash")
         self._storage = Storage(bench)
-        self._controller = bench.controller(self._reconcile, self._sets, pods, revisions, volume_claims)
+        self._controller = bench.controller(
+            self._reconcile, self._sets, pods, revisions, volume_claims
+        )
         follow(self._controller, self._sets)
         Dependents(self._controller.enqueue, self._sets, pods)
 
@@ -163,7 +186,14 @@ class StatefulSets:
         failure = None
         try:
             if not owner["metadata"].get("deletionTimestamp"):
-                await self._take_steps(view)
+                for step in list(steps(view)):
+                    match step.verb:
+                        case Verb.CREATE:
+                            await self._create(view, step.ordinal)
+                        case Verb.KEEP:
+                            await self._keep(view, step)
+                        case Verb.DELETE | Verb.CONDEMN:
+                            await self._delete(view, step)
         except ApiError as error:
             failure = error
         status = status_of(view, collisions)
@@ -171,29 +201,32 @@ class StatefulSets:
             await self._bench.write_status(STATEFUL_SETS, owner, status)
         if failure and not in_terminating_namespace(failure):
             raise failure
-        in_use = {*map(revision_of, view.pods.values()), status["currentRevision"], status["updateRevision"]}
+        in_use = {
+            *map(revision_of, view.pods.values()),
+            status["currentRevision"],
+            status["updateRevision"],
+        }
         await self._revisions.forget(owner, history, in_use)
-        return self._next_available(view)
+        min_ready = view.owner["spec"].get("minReadySeconds", 0)
+        ready = filter(is_running_and_ready, view.pods.values())
+        return min(
+            (wait for pod in ready if (wait := available_in(pod, min_ready, view.now))),
+            default=None,
+        )
 
     async def _look(self, owner: Obj) -> tuple[View, list[Obj], int]:
         history = await self._revisions.of(owner)
         update, collisions = await self._revisions.latest(owner, history)
         named = (owner.get("status") or {}).get("currentRevision")
-        current = next((revision for revision in history if revision["metadata"]["name"] == named), update)
-        claimed = await self._claims.of(owner, adoptable=lambda pod: ordinal_of(pod["metadata"]["name"], owner) is not None)
+        current = next(
+            (revision for revision in history if revision["metadata"]["name"] == named), update
+        )
+        claimed = await self._claims.of(
+            owner, adoptable=lambda pod: ordinal_of(pod["metadata"]["name"], owner) is not None
+        )
         numbered = {ordinal_of(pod["metadata"]["name"], owner): pod for pod in claimed}
         pods = {ordinal: pod for ordinal, pod in numbered.items() if ordinal is not None}
         return View(owner, pods, current, update, self._bench.now()), history, collisions
-
-    async def _take_steps(self, view: View) -> None:
-        for step in list(steps(view)):
-            match step.verb:
-                case Verb.CREATE:
-                    await self._create(view, step.ordinal)
-                case Verb.KEEP:
-                    await self._keep(view, step)
-                case Verb.DELETE | Verb.CONDEMN:
-                    await self._delete(view, step)
 
     async def _create(self, view: View, ordinal: int) -> None:
         owner, name = view.owner, name_of(view.owner, ordinal)
@@ -201,11 +234,15 @@ class StatefulSets:
         await self._storage.provide(owner, ordinal)
         pod = build_pod(owner, ordinal, revision_for(view, ordinal))
         try:
-            view.pods[ordinal] = await self._bench.api.create(PODS, pod, owner["metadata"]["namespace"])
+            view.pods[ordinal] = await self._bench.api.create(
+                PODS, pod, owner["metadata"]["namespace"]
+            )
         except AlreadyExists:
             raise
         except ApiError as error:
-            self._bench.recorder.warning(owner, "FailedCreate", f"{what} failed error: {error.message}")
+            self._bench.recorder.warning(
+                owner, "FailedCreate", f"{what} failed error: {error.message}"
+            )
             raise
         self._bench.recorder.normal(owner, "SuccessfulCreate", f"{what} successful")
 
@@ -215,7 +252,11 @@ class StatefulSets:
         await self._storage.bequeath(owner, step.ordinal, pod, condemned=False)
         labels, identity = pod["metadata"].get("labels") or {}, labels_of(owner, step.ordinal)
         if not identity.items() <= labels.items():
-            place = (pod["metadata"]["name"], {"metadata": {"labels": identity}}, pod["metadata"]["namespace"])
+            place = (
+                pod["metadata"]["name"],
+                {"metadata": {"labels": identity}},
+                pod["metadata"]["namespace"],
+            )
             view.pods[step.ordinal] = await self._bench.api.patch(PODS, *place)
             what = f"Update Pod {place[0]} in StatefulSet {owner['metadata']['name']} successful"
             self._bench.recorder.normal(owner, "SuccessfulUpdate", what)
@@ -226,17 +267,18 @@ class StatefulSets:
         what = f"Delete Pod {metadata['name']} in StatefulSet {owner['metadata']['name']}"
         await self._storage.bequeath(owner, step.ordinal, pod, condemned=step.verb is Verb.CONDEMN)
         try:
-            await self._bench.api.delete(PODS, metadata["name"], metadata["namespace"], precondition_uid=metadata["uid"])
+            await self._bench.api.delete(
+                PODS, metadata["name"], metadata["namespace"], precondition_uid=metadata["uid"]
+            )
         except NotFound:
             return
         except ApiError as error:
-            self._bench.recorder.warning(owner, "FailedDelete", f"{what} failed error: {error.message}")
+            self._bench.recorder.warning(
+                owner, "FailedDelete", f"{what} failed error: {error.message}"
+            )
             raise
-        view.pods[step.ordinal] = {**pod, "metadata": {**metadata, "deletionTimestamp": self._bench.timestamp()}}
+        view.pods[step.ordinal] = {
+            **pod,
+            "metadata": {**metadata, "deletionTimestamp": self._bench.timestamp()},
+        }
         self._bench.recorder.normal(owner, "SuccessfulDelete", f"{what} successful")
-
-    @staticmethod
-    def _next_available(view: View) -> float | None:
-        min_ready = view.owner["spec"].get("minReadySeconds", 0)
-        ready = filter(is_running_and_ready, view.pods.values())
-        return min((wait for pod in ready if (wait := available_in(pod, min_ready, view.now))), default=None)

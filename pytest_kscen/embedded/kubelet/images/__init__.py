@@ -1,4 +1,7 @@
-"""What containers do: behaviours by image, shell scripts, and what annotations tell. No kubelet may enter here."""
+"""What containers do: behaviours by image, shell scripts, and what annotations tell.
+
+No kubelet may enter here.
+"""
 
 from pytest_kscen.embedded.kubelet.images.context import ContainerContext
 from pytest_kscen.embedded.kubelet.images.registry import Behaviour, Images, SimulationMistake, own

@@ -2,13 +2,16 @@
 
 | Annotation | Meaning |
 |---|---|
-| `kscen.io/exit-code` | the exit code; several with commas are one for each run in turn, and the last stays |
-| `kscen.io/exit-after` | how long a run lasts (`90s`, `5m`); without it a run that has an exit code ends at once |
-| `kscen.io/exit-reason` | the reason of the termination, such as OOMKilled, which means exit code 137 |
+| `kscen.io/exit-code` | the exit code; several with commas are one for each run in turn, and the
+last stays |
+| `kscen.io/exit-after` | how long a run lasts (`90s`, `5m`); without it a run that has an exit code
+ends at once |
+| `kscen.io/exit-reason` | the reason of the termination, such as OOMKilled, which means exit code
+137 |
 | `kscen.io/log` | text that each run begins its log with |
 
-`kscen.io/exit-code.<container>` and so on speak to one container alone, and win over those that speak to all.
-"""
+`kscen.io/exit-code.<container>` and so on speak to one container alone, and win over those that
+speak to all."""
 
 from __future__ import annotations
 
@@ -24,10 +27,11 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 PREFIX = "kscen.io/"
-CODES = {"": 0, "OOMKilled": 137}  # of a run for which no exit code is told; any other reason means 1
+CODES = {
+    "": 0,
+    "OOMKilled": 137,
+}  # of a run for which no exit code is told; any other reason means 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +55,13 @@ class Told:
 def told_by_annotations(container: ContainerContext) -> Told:
     def tell(key: str) -> str:
         annotations = container.pod["metadata"].get("annotations") or {}
-        return str(annotations.get(f"{PREFIX}{key}.{container.name}", annotations.get(PREFIX + key, "")))
+        return str(
+            annotations.get(f"{PREFIX}{key}.{container.name}", annotations.get(PREFIX + key, ""))
+        )
 
-    codes, after, reason, log = (tell(key) for key in ("exit-code", "exit-after", "exit-reason", "log"))
+    codes, after, reason, log = (
+        tell(key) for key in ("exit-code", "exit-after", "exit-reason", "log")
+    )
     return Told(
         log=log.rstrip("\n") + "\n" if log else "",
         ends=bool(codes or after or reason),
@@ -66,7 +74,10 @@ def told_by_annotations(container: ContainerContext) -> Told:
 def _code(codes: str, attempt: int) -> int:
     listed = [code.strip() for code in codes.split(",")]
     if not all(code.isdigit() for code in listed):
-        raise ValueError(f"{PREFIX}exit-code: {codes!r} must be a whole number, or several with commas between them")
+        raise ValueError(
+            f"{PREFIX}exit-code: {codes!r} must be a whole number, or several with commas "
+            "between them"
+        )
     return int(listed[min(attempt, len(listed) - 1)])
 
 

@@ -1,4 +1,6 @@
-"""What a running container knows and can do: its command, its environment, its log, and the signal to stop."""
+"""What a running container knows and can do: its command, its environment, its log, and the
+signal to stop.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,6 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.network.hosts import Host
     from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Obj
-
-
-
 
 
 @dataclass(slots=True)
@@ -55,7 +54,10 @@ class ContainerContext:
         self.log.write(text)
 
     async def stopping(self, *, within: float | None = None) -> bool:
-        """Wait for SIGTERM, at most this many seconds; whether it has come. Who does not is killed after the grace period."""
+        """Wait for SIGTERM, at most this many seconds; whether it has come.
+
+        Who does not is killed after the grace period.
+        """
         loop = asyncio.get_running_loop()
         if not self.is_stopping:
             future = loop.create_future()
@@ -85,7 +87,6 @@ def _wake(future: asyncio.Future[None]) -> None:
 
 
 # How images are spoken of.
-
 
 
 def names_of(image: str) -> tuple[str, str, str]:

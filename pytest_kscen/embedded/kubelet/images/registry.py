@@ -1,4 +1,6 @@
-"""Which behaviour a container has: what its annotations tell, what a test registered, what its command or image is."""
+"""Which behaviour a container has: what its annotations tell, what a test registered, what its
+command or image is.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.images.annotations import Service
 
 
-
 # What images do that nobody registered: those with a shell run their command, all others run
 # until they are stopped.
 
@@ -37,49 +38,55 @@ def waits_to_be_stopped(container: ContainerContext) -> bool:
 
 
 def why_unending(container: ContainerContext) -> str:
-    """What to know of one that waits to be stopped in a pod that is to come to an end; empty if it will."""
-    if not waits_to_be_stopped(container) or container.pod["spec"].get("restartPolicy", "Always") == "Always":
+    """What to know of one that waits to be stopped in a pod that is to come to an end; empty if
+    it will.
+    """
+    if (
+        not waits_to_be_stopped(container)
+        or container.pod["spec"].get("restartPolicy", "Always") == "Always"
+    ):
         return ""
-    what = f"the command {container.command[0]!r}" if container.command else f"the image {container.image!r}"
-    how = "the annotations kscen.io/exit-code, kscen.io/exit-after and kscen.io/log say what comes of it"
+    what = (
+        f"the command {container.command[0]!r}"
+        if container.command
+        else f"the image {container.image!r}"
+    )
+    how = (
+        "the annotations kscen.io/exit-code, kscen.io/exit-after and kscen.io/log say what "
+        "comes of it"
+    )
     return f"container {container.name} runs until it is stopped, as {what} is not simulated: {how}"
 
 
 async def built_in(container: ContainerContext) -> int:
     """Run the command of an image that has a shell, or a command that is one."""
     try:
-        return await _run(container)
+        words = [*container.command, *container.args]
+        if not words:
+            return 0  # a shell that nobody types to
+        if _program(words) in SHELLS:
+            flags, rest = [], words[1:]
+            while rest and rest[0].startswith(("-", "+")):
+                flags.append(rest.pop(0))
+            if not any("c" in flag for flag in flags) or not rest:
+                script = container.files.get(rest[0]) if rest else ""
+                if script is None:
+                    container.write(
+                        f"{words[0]}: can't open '{rest[0]}': No such file or directory\n"
+                    )
+                    return NOT_UNDERSTOOD
+                return await _shell(container, tuple(rest[1:])).run(script)
+            shell = _shell(container, tuple(rest[2:]))
+            shell.stops_on_error = any("e" in flag for flag in flags)
+            return await shell.run(rest[0])
+        return await _shell(container).call(words)
     finally:
         if container.host:
             container.host.close()
 
 
-async def _run(container: ContainerContext) -> int:
-    words = [*container.command, *container.args]
-    if not words:
-        return 0  # a shell that nobody types to
-    if _program(words) in SHELLS:
-        return await _script(container, words)
-    return await _shell(container).call(words)
-
-
 def _program(words: list[str]) -> str:
     return words[0].rpartition("/")[2]
-
-
-async def _script(container: ContainerContext, words: list[str]) -> int:
-    flags, rest = [], words[1:]
-    while rest and rest[0].startswith(("-", "+")):
-        flags.append(rest.pop(0))
-    if not any("c" in flag for flag in flags) or not rest:
-        script = container.files.get(rest[0]) if rest else ""
-        if script is None:
-            container.write(f"{words[0]}: can't open '{rest[0]}': No such file or directory\n")
-            return NOT_UNDERSTOOD
-        return await _shell(container, tuple(rest[1:])).run(script)
-    shell = _shell(container, tuple(rest[2:]))
-    shell.stops_on_error = any("e" in flag for flag in flags)
-    return await shell.run(rest[0])
 
 
 def _shell(container: ContainerContext, arguments: tuple[str, ...] = ()) -> Shell:
@@ -93,7 +100,6 @@ def _shell(container: ContainerContext, arguments: tuple[str, ...] = ()) -> Shel
         now=container.clock.now,
         is_stopping=lambda: container.is_stopping,
     )
-
 
 
 Behaviour = Callable[[ContainerContext], Awaitable[int]]
@@ -134,12 +140,19 @@ class Images:
         self._numbers = itertools.count()
 
     def register(
-        self, run: Behaviour, *, image: str = "*", container: str = "*", pod: str = "*", namespace: str = "*"
+        self,
+        run: Behaviour,
+        *,
+        image: str = "*",
+        container: str = "*",
+        pod: str = "*",
+        namespace: str = "*",
     ) -> Callable[[], None]:
-        """Let containers that match do this from their next start on; what is returned takes it back.
+        """Let containers that match do this from their next start on; what is returned takes it
+        back.
 
-        An image matches by its whole name, or without its tag, or by its last part alone: `*/nginx:*`, `nginx`.
-        """
+        An image matches by its whole name, or without its tag, or by its last part alone:
+        `*/nginx:*`, `nginx`."""
         rule = Rule(run, image, container, pod, namespace)
         self._rules.insert(0, rule)
         return lambda: self._rules.remove(rule)
@@ -154,7 +167,8 @@ class Images:
         namespace: str = "*",
         port: int | None = None,
     ) -> Callable[[], None]:
-        """Let containers that match answer this over HTTP, at this port or any; what is returned takes it back.
+        """Let containers that match answer this over HTTP, at this port or any; what is returned
+        takes it back.
 
         Instead of an answer it may be an `async def serve(call, container) -> HttpAnswer`.
         """
@@ -162,7 +176,16 @@ class Images:
         async def always(_: HttpCall, __: ContainerContext) -> HttpAnswer:
             return answer  # type: ignore[return-value]  # else it is a service
 
-        entry = Rule(always if isinstance(answer, HttpAnswer) else answer, image, container, pod, namespace), port
+        entry = (
+            Rule(
+                always if isinstance(answer, HttpAnswer) else answer,
+                image,
+                container,
+                pod,
+                namespace,
+            ),
+            port,
+        )
         self._services.insert(0, entry)
         self._tell()
 
@@ -173,7 +196,9 @@ class Images:
         return forget
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Tell whenever what some container answers may have changed; what is returned ends that."""
+        """Tell whenever what some container answers may have changed; what is returned ends
+        that.
+        """
         number = next(self._numbers)
         self._listeners[number] = listener
 
@@ -188,7 +213,14 @@ class Images:
 
     def service_of(self, container: ContainerContext, port: int) -> Service | None:
         """What a test has taught this container to answer."""
-        return next((rule.run for rule, its in self._services if its in (None, port) and rule.is_for(container)), None)
+        return next(
+            (
+                rule.run
+                for rule, its in self._services
+                if its in (None, port) and rule.is_for(container)
+            ),
+            None,
+        )
 
     def withhold(self, image: str) -> Callable[[], None]:
         """Let pulls of images that match fail; what is returned takes it back."""
@@ -200,7 +232,11 @@ class Images:
         registry = image.split("/", 1)[0].split(":", maxsplit=1)[0]
         if "/" in image and registry.endswith(".invalid"):
             return False
-        return not any(fnmatch.fnmatchcase(name, pattern) for pattern in self._missing for name in names_of(image))
+        return not any(
+            fnmatch.fnmatchcase(name, pattern)
+            for pattern in self._missing
+            for name in names_of(image)
+        )
 
     def program_of(self, container: ContainerContext) -> Behaviour | None:
         """What this container does; None if it only waits to be stopped."""
@@ -227,7 +263,6 @@ async def _refuse(why: str, _: ContainerContext) -> int:
 # nothing was done by then would be valid.
 
 
-
 class SimulationMistake(Exception):  # it is told as what it is
     """A program of the simulation's own failed, and nobody had refused it anything."""
 
@@ -244,6 +279,8 @@ def own(run: Behaviour, *ends: type[Exception]) -> Behaviour:
             raise
         except Exception as error:
             pod = container.pod["metadata"]["name"]
-            raise SimulationMistake(f"the simulated {container.name} in {pod} failed: {error!r}") from error
+            raise SimulationMistake(
+                f"the simulated {container.name} in {pod} failed: {error!r}"
+            ) from error
 
     return program

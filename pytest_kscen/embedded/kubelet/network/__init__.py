@@ -1,7 +1,7 @@
 """The network between a cluster's machines: who decides on packets, and what becomes of them.
 
-It is made of filters; each knows nothing of the others. Nothing of a storage or of a test may enter here.
-"""
+It is made of filters; each knows nothing of the others. Nothing of a storage or of a test may enter
+here."""
 
 from pytest_kscen.embedded.kubelet.network.flows import OPEN, Filter, Flow, Network, Passage
 

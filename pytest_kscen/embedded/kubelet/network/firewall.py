@@ -1,7 +1,8 @@
-"""The tables of all machines as one filter of the network. Their counters stand still until somebody looks or something changes.
+"""The tables of all machines as one filter of the network. Their counters stand still until
+somebody looks or something changes.
 
-Between two such moments every kind of packets flows at one rate; its share is added to the rules that see it then.
-"""
+Between two such moments every kind of packets flows at one rate; its share is added to the rules
+that see it then."""
 
 from __future__ import annotations
 
@@ -21,10 +22,8 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.network.flows import Network, Stream, Traffic
 
 
-
 # One machine's table: its chains of rules, what they do to packets, and how many they have
 # seen. All is lost with its power.
-
 
 
 CHAINS = ("INPUT", "FORWARD", "OUTPUT")
@@ -41,9 +40,13 @@ class Entry:
 
 
 class Tables:
-    """Whoever changes it says so before and after: what was counted until then was counted by the old rules."""
+    """Whoever changes it says so before and after: what was counted until then was counted by
+    the old rules.
+    """
 
-    def __init__(self, before: Callable[[], None] = lambda: None, after: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, before: Callable[[], None] = lambda: None, after: Callable[[], None] = lambda: None
+    ) -> None:
         self._before, self._after = before, after
         self._chains: dict[str, list[Entry]] = {chain: [] for chain in CHAINS}
         self._policies = dict.fromkeys(CHAINS, "ACCEPT")
@@ -77,7 +80,9 @@ class Tables:
 
     def number_of(self, chain: str, rule: Rule) -> int:
         """The first rule of these words, counted from 1; 0 if there is none."""
-        return next((number for number, entry in enumerate(self._chains[chain], 1) if entry.rule == rule), 0)
+        return next(
+            (number for number, entry in enumerate(self._chains[chain], 1) if entry.rule == rule), 0
+        )
 
     def delete(self, chain: str, number: int) -> bool:
         """Whether there was such a rule."""
@@ -173,7 +178,9 @@ class Ports:
         return any(first <= port <= last for first, last in self.ranges) is not self.turned
 
     def __str__(self) -> str:
-        return ",".join(str(first) if first == last else f"{first}:{last}" for first, last in self.ranges)
+        return ",".join(
+            str(first) if first == last else f"{first}:{last}" for first, last in self.ranges
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +251,9 @@ class Rule:
             _named("-i", self.interface),
             _named("-o", self.out_interface),
             _named("-p", self.protocol),
-            f"-m {'multiport' if self.multiport else self._protocol()}" if self.sport or self.dport else "",
+            f"-m {'multiport' if self.multiport else self._protocol()}"
+            if self.sport or self.dport
+            else "",
             _option("--sports" if self.multiport else "--sport", self.sport),
             _option("--dports" if self.multiport else "--dport", self.dport),
             self._statistic("--"),
@@ -257,7 +266,11 @@ class Rule:
     def remarks(self) -> str:
         """What `iptables -L` says at a line's end."""
         ports = [
-            (f"multiport {kind}ports " if self.multiport else f"{self._protocol()} {kind[0]}pt{'s' if ':' in str(one) else ''}:")
+            (
+                f"multiport {kind}ports "
+                if self.multiport
+                else f"{self._protocol()} {kind[0]}pt{'s' if ':' in str(one) else ''}:"
+            )
             + f"{'!' if one.turned else ''}{one}"
             for kind, one in (("s", self.sport), ("d", self.dport))
             if one
@@ -269,7 +282,10 @@ class Rule:
     def _statistic(self, dashes: str) -> str:
         start = "-m statistic --mode" if dashes else "statistic mode"
         if self.every:
-            return f"{start} nth {dashes}every {self.every}{f' {dashes}packet {self.packet}' if self.packet or dashes else ''}"
+            return (
+                f"{start} nth {dashes}every "
+                f"{self.every}{f' {dashes}packet {self.packet}' if self.packet or dashes else ''}"
+            )
         if self.probability == GRAINS:
             return ""
         return f"{start} random {dashes}probability {self.probability / GRAINS:.11f}"
@@ -290,7 +306,6 @@ def _quoted(comment: str) -> str:
     return comment if re.fullmatch(r"[\w-]+", comment, re.ASCII) else f'"{comment}"'
 
 
-
 EVERYTHING = 1 - 1e-9  # as good as all packets
 
 
@@ -307,8 +322,15 @@ class Rate(NamedTuple):
 class Firewalls:
     """Each machine has its own from when it is first asked for."""
 
-    def __init__(self, machines: Machines, network: Network, traffic: Traffic, clock: Clock) -> None:
-        self._machines, self._network, self._traffic, self._clock = machines, network, traffic, clock
+    def __init__(
+        self, machines: Machines, network: Network, traffic: Traffic, clock: Clock
+    ) -> None:
+        self._machines, self._network, self._traffic, self._clock = (
+            machines,
+            network,
+            traffic,
+            clock,
+        )
         self._tables: dict[Machine, Tables] = {}
         self._armed: dict[str, Tables] = {}
         self._rates: list[Rate] = []
@@ -329,14 +351,22 @@ class Firewalls:
         if flow.source not in self._armed and flow.target not in self._armed:
             return OPEN
         source, target = self._machines[flow.source], self._machines[flow.target]
-        there = self._lost(Packet(source.address, target.address, flow.protocol, dport=flow.port), source, target)
+        there = self._lost(
+            Packet(source.address, target.address, flow.protocol, dport=flow.port), source, target
+        )
         back = 0.0
         if flow.protocol == "TCP":
-            back = self._lost(Packet(target.address, source.address, flow.protocol, sport=flow.port), target, source)
+            back = self._lost(
+                Packet(target.address, source.address, flow.protocol, sport=flow.port),
+                target,
+                source,
+            )
         return Passage(blocked=max(there, back) > EVERYTHING, loss=there) if there or back else OPEN
 
     def _lost(self, packet: Packet, source: Machine, target: Machine) -> float:
-        return 1 - (1 - self._share(source, "OUTPUT", packet)) * (1 - self._share(target, "INPUT", packet))
+        return 1 - (1 - self._share(source, "OUTPUT", packet)) * (
+            1 - self._share(target, "INPUT", packet)
+        )
 
     def _share(self, machine: Machine, chain: str, packet: Packet) -> float:
         tables = self._armed.get(machine.name)
@@ -354,9 +384,19 @@ class Firewalls:
     def _flow_anew(self) -> None:
         """Something has changed: from now on other rates hold."""
         self._count()
-        there = {machine: self._tables[machine] for machine in self._machines if self._tables.get(machine)} if self._tables else {}
+        there = (
+            {
+                machine: self._tables[machine]
+                for machine in self._machines
+                if self._tables.get(machine)
+            }
+            if self._tables
+            else {}
+        )
         self._armed = {machine.name: tables for machine, tables in there.items()}
-        self._rates = [rate for machine, tables in there.items() for rate in self._rates_at(machine, tables)]
+        self._rates = [
+            rate for machine, tables in there.items() for rate in self._rates_at(machine, tables)
+        ]
 
     def _rates_at(self, machine: Machine, tables: Tables) -> Iterator[Rate]:
         for peer in self._machines:
@@ -364,12 +404,22 @@ class Firewalls:
                 for stream in self._traffic.between(machine, peer):
                     yield Rate(tables, "OUTPUT", _packet(stream), stream.packets, stream.size)
                 for stream in self._traffic.between(peer, machine):
-                    yield Rate(tables, "INPUT", _packet(stream), stream.packets * self._arriving(stream, peer), stream.size)
+                    yield Rate(
+                        tables,
+                        "INPUT",
+                        _packet(stream),
+                        stream.packets * self._arriving(stream, peer),
+                        stream.size,
+                    )
 
     def _arriving(self, stream: Stream, source: Machine) -> float:
         """The share that reaches the other machine's door."""
         passage = self._network.passage(stream.flow, apart_from=self.passage)
-        return 0.0 if passage.blocked else (1 - passage.lost) * (1 - self._share(source, "OUTPUT", _packet(stream)))
+        return (
+            0.0
+            if passage.blocked
+            else (1 - passage.lost) * (1 - self._share(source, "OUTPUT", _packet(stream)))
+        )
 
     def _machine_changed(self, machine: Machine) -> None:
         tables = self._tables.get(machine)
@@ -379,4 +429,6 @@ class Firewalls:
 
 
 def _packet(stream: Stream) -> Packet:
-    return Packet(stream.source.address, stream.target.address, stream.flow.protocol, dport=stream.flow.port)
+    return Packet(
+        stream.source.address, stream.target.address, stream.flow.protocol, dport=stream.flow.port
+    )

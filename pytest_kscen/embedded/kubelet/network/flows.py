@@ -1,4 +1,6 @@
-"""The network's life: filters join it, say when they have changed their mind, and whoever lives by it looks again."""
+"""The network's life: filters join it, say when they have changed their mind, and whoever lives
+by it looks again.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,11 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.machines import Machine, Machines
 
 
-
-
-
 class Flow(NamedTuple):
     """Packets of one kind: from one machine to a port of another.
 
-    Those of pods carry these pods' addresses. Whoever is no machine is `OUTSIDE`, at an address or none.
-    """
+    Those of pods carry these pods' addresses. Whoever is no machine is `OUTSIDE`, at an address or
+    none."""
 
     source: str
     target: str
@@ -61,7 +60,9 @@ class Passage:
     def covers(self, other: Passage) -> bool:
         """Whether the packets are treated at least as badly."""
         return self.blocked or (
-            not other.blocked and self.rate <= other.rate and all(getattr(self, name) >= getattr(other, name) for name in WOES)
+            not other.blocked
+            and self.rate <= other.rate
+            and all(getattr(self, name) >= getattr(other, name) for name in WOES)
         )
 
     def also(self, other: Passage) -> Passage:
@@ -147,7 +148,10 @@ class Network:
 
 LINK = 10e9  # bits per second, each way: a virtual machine's network card
 QUEUE = 0.02  # seconds that a packet waits where a load uses the whole link
-HEARTBEATS = (("TCP", 100.0, 200.0), ("UDP", 50.0, 150.0))  # packets per second and their bytes: storage, etcd, the overlay
+HEARTBEATS = (
+    ("TCP", 100.0, 200.0),
+    ("UDP", 50.0, 150.0),
+)  # packets per second and their bytes: storage, etcd, the overlay
 PAYLOAD, FRAME = 1448.0, 1500.0  # bytes of a load's packet, without and with headers
 
 
@@ -195,7 +199,11 @@ class Traffic:
         """The filter: loads on the same way out, or on the same way in."""
         if not self._loads:
             return OPEN
-        shares = [load.share for load in self._loads if load.flow.source == flow.source or load.flow.target == flow.target]
+        shares = [
+            load.share
+            for load in self._loads
+            if load.flow.source == flow.source or load.flow.target == flow.target
+        ]
         if not shares:
             return OPEN
         used = min(1.0, sum(shares))
@@ -205,7 +213,9 @@ class Traffic:
         """What one sends to the other."""
         if source.powered:
             for protocol, packets, size in HEARTBEATS:
-                yield Stream(source, target, Flow(source.name, target.name, protocol), packets, size)
+                yield Stream(
+                    source, target, Flow(source.name, target.name, protocol), packets, size
+                )
             for load in self._loads:
                 if (load.flow.source, load.flow.target) == (source.name, target.name):
                     yield Stream(source, target, load.flow, load.share * LINK / 8 / PAYLOAD, FRAME)

@@ -1,7 +1,8 @@
-"""What containers have of the network: those with the host's have their machine's address and tables, others only their own.
+"""What containers have of the network: those with the host's have their machine's address and
+tables, others only their own.
 
-A container's servers end with it; its machine's rules stay until somebody deletes them, or the machine loses its power.
-"""
+A container's servers end with it; its machine's rules stay until somebody deletes them, or the
+machine loses its power."""
 
 from __future__ import annotations
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 CAPABILITIES = ("NET_ADMIN", "ALL")  # any of them lets a container change tables
 
 
@@ -48,9 +47,13 @@ class Host:
             self._servers.append(server)
         return server
 
-    def client(self, write: Callable[[str], None], sleep: Callable[[float], Awaitable[None]]) -> Client:
+    def client(
+        self, write: Callable[[str], None], sleep: Callable[[float], Awaitable[None]]
+    ) -> Client:
         hosts = self.hosts
-        return Client(self.machine, self.address, hosts.network, hosts.traffic, hosts.servers, write, sleep)
+        return Client(
+            self.machine, self.address, hosts.network, hosts.traffic, hosts.servers, write, sleep
+        )
 
     def machine_at(self, address: str, port: int) -> str:
         """The name of the machine that is reached by this address, or nothing."""
@@ -77,18 +80,16 @@ class Hosts:
         """The place of a container whose pod has this address."""
         is_host = bool(pod["spec"].get("hostNetwork"))
         tables = None
-        if _may_change(container):
+        security = container.get("securityContext") or {}
+        added = (security.get("capabilities") or {}).get("add") or ()
+        if bool(security.get("privileged")) or any(
+            capability in added for capability in CAPABILITIES
+        ):
             tables = self.firewalls.of(machine) if is_host else Tables()
         return Host(machine.name, machine.address if is_host else address, tables, self)
 
     def named(self, address: str) -> str:
         return next((machine.name for machine in self._machines if machine.address == address), "")
-
-
-def _may_change(container: Obj) -> bool:
-    security = container.get("securityContext") or {}
-    added = (security.get("capabilities") or {}).get("add") or ()
-    return bool(security.get("privileged")) or any(capability in added for capability in CAPABILITIES)
 
 
 # The network's programs for scripts: `iptables` and `iperf3`, on the host that a container is
@@ -112,27 +113,25 @@ def programs_on(host: Host) -> dict[str, Program]:
         except ValueError as error:
             raise ScriptError(f"iperf3: {error}") from error
         if options.serves:
-            return await _serve(host, shell, options.port, in_background=options.in_background)
+            # One in the background has nobody left to complain to.
+            port = options.port
+            in_background = options.in_background
+            server = host.listen(port)
+            if in_background:
+                return 0
+            if server is None:
+                why = "unable to start listener for connections: Address already in use"
+                shell.complain(f"iperf3: error - {why}\niperf3: exiting\n")
+                return 1
+            shell.write(f"{BANNER}Server listening on {port} (test #1)\n{BANNER}")
+            try:
+                await shell.sleep(FOREVER)
+            finally:
+                host.hosts.servers.close(server)
+            return 0
         client = host.client(shell.write, shell.sleep)
         ended = await client.run(options, host.machine_at(options.host, options.port))
         shell.complain(ended.complaint)
         return ended.code
 
     return {"iptables": iptables, "iperf3": iperf3}
-
-
-async def _serve(host: Host, shell: Shell, port: int, *, in_background: bool) -> int:
-    """One in the background has nobody left to complain to."""
-    server = host.listen(port)
-    if in_background:
-        return 0
-    if server is None:
-        why = "unable to start listener for connections: Address already in use"
-        shell.complain(f"iperf3: error - {why}\niperf3: exiting\n")
-        return 1
-    shell.write(f"{BANNER}Server listening on {port} (test #1)\n{BANNER}")
-    try:
-        await shell.sleep(FOREVER)
-    finally:
-        host.hosts.servers.close(server)
-    return 0

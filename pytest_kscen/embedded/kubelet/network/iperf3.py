@@ -1,4 +1,6 @@
-"""An iperf3 client's life: it connects, or says why not, and pushes what the link takes until its time is over."""
+"""An iperf3 client's life: it connects, or says why not, and pushes what the link takes until
+its time is over.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from pytest_kscen.embedded.kubelet.network.flows import Flow, Network, Traffic
-
 
 
 # What an iperf3 client prints.
@@ -29,7 +30,8 @@ TINY, SMALL = 9.995, 99.95  # below these, two digits or one stand after the poi
 def greeting_text(here: str, there: str, port: int, client_port: int) -> str:
     head = HEAD.format("  Cwnd")
     return (
-        f"Connecting to host {there}, port {port}\n[  5] local {here} port {client_port} connected to {there} port {port}\n{head}"
+        f"Connecting to host {there}, port {port}\n[  5] local {here} port {client_port} "
+        f"connected to {there} port {port}\n{head}"
     )
 
 
@@ -39,12 +41,18 @@ def interval_line(start: float, end: float, pushed: float, resent: int) -> str:
 
 def summary_text(seconds: float, pushed: float, resent: int) -> str:
     span = _span(0, seconds, pushed)
-    return f"{LINE}{HEAD.format('')}{span}{resent:>5}             sender\n{span}                  receiver\n\niperf Done.\n"
+    return (
+        f"{LINE}{HEAD.format('')}{span}{resent:>5}             sender\n{span}                 "
+        " receiver\n\niperf Done.\n"
+    )
 
 
 def _span(start: float, end: float, pushed: float) -> str:
     rate = pushed * 8 / (end - start) if end > start else 0.0
-    return f"[  5] {start:>6.2f}-{end:<6.2f} sec  {_amount(pushed, KILO)}Bytes  {_amount(rate, RATE_KILO)}bits/sec"
+    return (
+        f"[  5] {start:>6.2f}-{end:<6.2f} sec  {_amount(pushed, KILO)}Bytes  "
+        f"{_amount(rate, RATE_KILO)}bits/sec"
+    )
 
 
 def _amount(value: float, kilo: float) -> str:
@@ -53,7 +61,6 @@ def _amount(value: float, kilo: float) -> str:
         value, power = value / kilo, power + 1
     digits = 2 if value < TINY else 1 if value < SMALL else 0
     return f"{value:>4.{digits}f} {UNITS[power]}"
-
 
 
 SHARE = 0.9  # of a link's capacity, if nothing is in the way
@@ -85,7 +92,9 @@ class Client:
 
     async def run(self, options: Options, target: str) -> Ended:
         """`target` is the machine with the address that is called, or nothing."""
-        flow = self.network.flow((self.machine, self.address), (target, options.host), port=options.port)
+        flow = self.network.flow(
+            (self.machine, self.address), (target, options.host), port=options.port
+        )
         if not target:
             await self.sleep(ARP_PATIENCE)
             return _failed("unable to connect to server: No route to host")
@@ -97,45 +106,42 @@ class Client:
             return _failed("unable to connect to server: Connection refused")
         if server.is_busy:
             return _failed("the server is busy running a test. try again later")
-        return await self._push(options, flow, server)
-
-    async def _push(self, options: Options, flow: Flow, server: Server) -> Ended:
         self.write(greeting_text(self.address, options.host, options.port, CLIENT_PORT))
         server.is_busy = True
         load = Load(flow, self._share(flow))
         self.traffic.begin(load)
         try:
-            return await self._intervals(options, load, server)
+            done, total, resent = 0.0, 0.0, 0
+            while done < options.seconds:
+                step = min(options.interval or options.seconds, options.seconds - done)
+                await self.sleep(step)
+                if server.is_gone:
+                    return _failed("control socket has closed unexpectedly")
+                pushed = 0.0 if self._blocked(load.flow) else load.share * LINK / 8 * step
+                lost = int(pushed / PAYLOAD * self.network.passage(load.flow).lost)
+                self.write(interval_line(done, done + step, pushed, lost))
+                done, total, resent = done + step, total + pushed, resent + lost
+                self.traffic.change(load, self._share(load.flow))
+            self.write(summary_text(done, total, resent))
+            return Ended()
         finally:
             self.traffic.end(load)
             server.is_busy = False
 
-    async def _intervals(self, options: Options, load: Load, server: Server) -> Ended:
-        done, total, resent = 0.0, 0.0, 0
-        while done < options.seconds:
-            step = min(options.interval or options.seconds, options.seconds - done)
-            await self.sleep(step)
-            if server.is_gone:
-                return _failed("control socket has closed unexpectedly")
-            pushed = 0.0 if self._blocked(load.flow) else load.share * LINK / 8 * step
-            lost = int(pushed / PAYLOAD * self._loss(load.flow))
-            self.write(interval_line(done, done + step, pushed, lost))
-            done, total, resent = done + step, total + pushed, resent + lost
-            self.traffic.change(load, self._share(load.flow))
-        self.write(summary_text(done, total, resent))
-        return Ended()
-
     def _share(self, flow: Flow) -> float:
-        """Of the link's capacity: losses make TCP slow down by the square root of their share, delays by themselves."""
+        """Of the link's capacity: losses make TCP slow down by the square root of their share,
+        delays by themselves.
+        """
         passage = self.network.passage(flow, apart_from=self.traffic.passage)
         if passage.blocked:
             return 0.0
         round_trip = ROUND_TRIP + passage.delay
         most = min(SHARE, passage.rate / LINK, WINDOW_BYTES * 8 / round_trip / LINK)
-        return min(most, math.sqrt(1.5 / passage.lost) * PAYLOAD * 8 / round_trip / LINK) if passage.lost else most
-
-    def _loss(self, flow: Flow) -> float:
-        return self.network.passage(flow).lost
+        return (
+            min(most, math.sqrt(1.5 / passage.lost) * PAYLOAD * 8 / round_trip / LINK)
+            if passage.lost
+            else most
+        )
 
     def _blocked(self, flow: Flow) -> bool:
         return self.network.passage(flow).blocked
@@ -147,7 +153,6 @@ def _failed(why: str) -> Ended:
 
 # Servers by the address and the port on which they listen. One of them serves one client at a
 # time.
-
 
 
 @dataclass(slots=True, eq=False)
@@ -175,7 +180,9 @@ class Servers:
 
     def close(self, server: Server) -> None:
         server.is_gone = True
-        self._listening = {place: one for place, one in self._listening.items() if one is not server}
+        self._listening = {
+            place: one for place, one in self._listening.items() if one is not server
+        }
 
 
 # The words of an `iperf3` call.
@@ -183,7 +190,8 @@ class Servers:
 
 PORT = 5201
 LETTERS = {
-    "--server": "-s", "--daemon": "-D", "--client": "-c", "--time": "-t", "--interval": "-i", "--port": "-p", "--one-off": "-1",
+    "--server": "-s", "--daemon": "-D", "--client": "-c", "--time": "-t", "--interval": "-i",
+    "--port": "-p", "--one-off": "-1",
 }  # fmt: skip
 IGNORED = ("--forceflush", "-4", "--version4")
 
@@ -209,22 +217,19 @@ def options_of(words: list[str]) -> Options:
         elif word == "-D":
             found.in_background = True
         elif word in {"-c", "-t", "-i", "-p"} and left:
-            _set(found, word, left.pop(0))
+            value = left.pop(0)
+            if word == "-c":
+                found.host = value
+                continue
+            number = float(value)
+            if word == "-t":
+                found.seconds = number
+            elif word == "-i":
+                found.interval = number
+            else:
+                found.port = int(value)
         elif word not in IGNORED:
             raise ValueError(f"{word} is not understood here (-s, -D, -c, -t, -i, -p are)")
     if found.serves == bool(found.host):
         raise ValueError("parameter error - must either be a client (-c) or server (-s)")
     return found
-
-
-def _set(options: Options, word: str, value: str) -> None:
-    if word == "-c":
-        options.host = value
-        return
-    number = float(value)
-    if word == "-t":
-        options.seconds = number
-    elif word == "-i":
-        options.interval = number
-    else:
-        options.port = int(value)

@@ -22,17 +22,26 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.network.firewall import Entry, Tables
 
 
-
 # From the words of an `iptables` call to what is asked for. What real ones refuse is refused in
 # their words.
 
 
 COMMANDS = {
-    "-A": "A", "--append": "A", "-I": "I", "--insert": "I", "-D": "D", "--delete": "D", "-C": "C", "--check": "C",
-    "-L": "L", "--list": "L", "-S": "S", "--list-rules": "S", "-F": "F", "--flush": "F", "-Z": "Z", "--zero": "Z",
+    "-A": "A", "--append": "A", "-I": "I", "--insert": "I", "-D": "D", "--delete": "D", "-C": "C",
+    "--check": "C",
+    "-L": "L", "--list": "L", "-S": "S", "--list-rules": "S", "-F": "F", "--flush": "F", "-Z": "Z",
+    "--zero": "Z",
     "-P": "P", "--policy": "P", "-V": "V", "--version": "V",
 }  # fmt: skip
-FLAGS = {"-n": "n", "--numeric": "n", "-v": "v", "--verbose": "v", "-x": "x", "--exact": "x", "--line-numbers": "0"}
+FLAGS = {
+    "-n": "n",
+    "--numeric": "n",
+    "-v": "v",
+    "--verbose": "v",
+    "-x": "x",
+    "--exact": "x",
+    "--line-numbers": "0",
+}
 MATCHES = ("comment", "statistic", "tcp", "udp", "icmp", "multiport")
 TARGETS = ("ACCEPT", "DROP", "REJECT")
 PROTOCOLS = {"tcp": "tcp", "udp": "udp", "icmp": "icmp", "6": "tcp", "17": "udp", "1": "icmp"}
@@ -62,7 +71,9 @@ def request_of(words: list[str]) -> Request:
     if not reader.request.command:
         raise RefusedError("no command specified")
     rule = reader.request.rule
-    if (rule.sport or rule.dport) and (rule.protocol is None or rule.protocol.name not in {"tcp", "udp"}):
+    if (rule.sport or rule.dport) and (
+        rule.protocol is None or rule.protocol.name not in {"tcp", "udp"}
+    ):
         raise RefusedError(f'unknown option "{"--dport" if rule.dport else "--sport"}"')
     return reader.request
 
@@ -107,7 +118,10 @@ class _Reader:
     def match(self) -> None:
         name = self._value("-m")
         if name not in MATCHES:
-            raise RefusedError(f"Couldn't load match `{name}':No such file or directory (simulated are {', '.join(MATCHES)})")
+            raise RefusedError(
+                f"Couldn't load match `{name}':No such file or directory (simulated are "
+                f"{', '.join(MATCHES)})"
+            )
         self._set(**({"multiport": True} if name == "multiport" else {}))
 
     def mode(self) -> None:
@@ -117,7 +131,10 @@ class _Reader:
     def jump(self) -> None:
         target = self._value("-j")
         if target not in TARGETS:
-            raise RefusedError(f"Couldn't load target `{target}':No such file or directory (simulated are {', '.join(TARGETS)})")
+            raise RefusedError(
+                f"Couldn't load target `{target}':No such file or directory (simulated "
+                f"are {', '.join(TARGETS)})"
+            )
         self._set(target=target)
 
     def table(self) -> None:
@@ -145,11 +162,16 @@ def _spread(words: list[str]) -> list[str]:
     return [
         part
         for word in words
-        for part in ([f"-{letter}" for letter in word[1:]] if word[:1] == "-" and word[1:].isalpha() and word[1] != "-" else [word])
+        for part in (
+            [f"-{letter}" for letter in word[1:]]
+            if word[:1] == "-" and word[1:].isalpha() and word[1] != "-"
+            else [word]
+        )
     ]
 
 
-def _network(text: str, turned: bool) -> AddressRange:  # noqa: FBT001  # what stands before the option
+# what stands before the option
+def _network(text: str, turned: bool) -> AddressRange:  # noqa: FBT001
     try:
         return AddressRange(ipaddress.IPv4Network(text, strict=False), turned)
     except ValueError:
@@ -199,7 +221,9 @@ _OPTIONS: dict[str, tuple[str, Callable[[str, bool], Any]]] = {
     **dict.fromkeys(("-i", "--in-interface"), ("interface", Name)),
     **dict.fromkeys(("-o", "--out-interface"), ("out_interface", Name)),
     **dict.fromkeys(("--sport", "--sports", "--source-port", "--source-ports"), ("sport", _ports)),
-    **dict.fromkeys(("--dport", "--dports", "--destination-port", "--destination-ports"), ("dport", _ports)),
+    **dict.fromkeys(
+        ("--dport", "--dports", "--destination-port", "--destination-ports"), ("dport", _ports)
+    ),
     "--probability": ("probability", _probability),
     "--every": ("every", _whole),
     "--packet": ("packet", _whole),
@@ -229,7 +253,9 @@ def listing(tables: Tables, wanted: str, flags: str) -> str:
         if wanted in {"", chain}:
             counts = " 0 packets, 0 bytes" if "v" in flags else ""
             rows = [_row(number, entry, flags) for number, entry in enumerate(entries, 1)]
-            blocks.append("\n".join([f"Chain {chain} (policy {policy}{counts})", _head(flags), *rows]) + "\n")
+            blocks.append(
+                "\n".join([f"Chain {chain} (policy {policy}{counts})", _head(flags), *rows]) + "\n"
+            )
     return "\n".join(blocks)
 
 
@@ -237,7 +263,16 @@ def rules(tables: Tables, wanted: str) -> str:
     """As words that would make them."""
     chains = [one for one in tables.chains() if wanted in {"", one[0]}]
     policies = [f"-P {chain} {policy}\n" for chain, policy, _ in chains]
-    return "".join([*policies, *(f"-A {chain} {entry.rule.words()}\n" for chain, _, entries in chains for entry in entries)])
+    return "".join(
+        [
+            *policies,
+            *(
+                f"-A {chain} {entry.rule.words()}\n"
+                for chain, _, entries in chains
+                for entry in entries
+            ),
+        ]
+    )
 
 
 def _head(flags: str) -> str:
@@ -245,7 +280,10 @@ def _head(flags: str) -> str:
     if "v" not in flags:
         return f"{number}target     prot opt source               destination         "
     counts = "    pkts      bytes " if "x" in flags else " pkts bytes "
-    return f"{number}{counts}target     prot opt in     out     source               destination         "
+    return (
+        f"{number}{counts}target     prot opt in     out     source               destination "
+        "        "
+    )
 
 
 def _row(number: int, entry: Entry, flags: str) -> str:
@@ -256,12 +294,19 @@ def _row(number: int, entry: Entry, flags: str) -> str:
     row += f"{rule.target:<10} {_name(rule.protocol, 'all'):<4} --  "
     if "v" in flags:
         row += f"{_name(rule.interface, '*'):<6} {_name(rule.out_interface, '*'):<6}  "
-    return row + f"{_shown_network(rule.source, flags):<20} {_shown_network(rule.destination, flags):<20} {rule.remarks()}".rstrip(" ")
+    return row + (
+        f"{_shown_network(rule.source, flags):<20} "
+        f"{_shown_network(rule.destination, flags):<20} {rule.remarks()}"
+    ).rstrip(" ")
 
 
 def _counts(entry: Entry, flags: str) -> str:
     packets, bytes_ = int(entry.packets), int(entry.bytes)
-    return f"{packets:>8} {bytes_:>8} " if "x" in flags else f"{_short(packets):>5} {_short(bytes_):>5} "
+    return (
+        f"{packets:>8} {bytes_:>8} "
+        if "x" in flags
+        else f"{_short(packets):>5} {_short(bytes_):>5} "
+    )
 
 
 def _short(count: int) -> str:
@@ -283,9 +328,10 @@ def _shown_network(network: AddressRange, flags: str) -> str:
     return f"{'!' if network.turned else ''}{str(network).removesuffix('/32')}"
 
 
-
 VERSION = "iptables v1.8.9 (nf_tables)"
-FORBIDDEN = f"{VERSION}: Could not fetch rule set generation id: Permission denied (you must be root)\n"
+FORBIDDEN = (
+    f"{VERSION}: Could not fetch rule set generation id: Permission denied (you must be root)\n"
+)
 NO_CHAIN = "iptables: No chain/target/match by that name.\n"
 NO_RULE = "iptables: Bad rule (does a matching rule exist in that chain?).\n"
 TOO_BIG = "iptables: Index of {} too big.\n"
@@ -304,7 +350,11 @@ def run(tables: Tables | None, words: list[str]) -> Outcome:
     try:
         request = request_of(words)
     except RefusedError as error:
-        return Outcome("", f"{VERSION}: {error}\nTry `iptables -h' or 'iptables --help' for more information.\n", 2)
+        return Outcome(
+            "",
+            f"{VERSION}: {error}\nTry `iptables -h' or 'iptables --help' for more information.\n",
+            2,
+        )
     if request.command == "V":
         return Outcome(VERSION + "\n")
     if tables is None:
@@ -320,12 +370,16 @@ def _append(tables: Tables, request: Request) -> Outcome:
 
 
 def _insert(tables: Tables, request: Request) -> Outcome:
-    done = tables.insert(request.chain, request.rule, 1 if request.number is None else request.number)
+    done = tables.insert(
+        request.chain, request.rule, 1 if request.number is None else request.number
+    )
     return Outcome() if done else Outcome("", TOO_BIG.format("insertion"), 1)
 
 
 def _delete(tables: Tables, request: Request) -> Outcome:
-    number = tables.number_of(request.chain, request.rule) if request.number is None else request.number
+    number = (
+        tables.number_of(request.chain, request.rule) if request.number is None else request.number
+    )
     if tables.delete(request.chain, number):
         return Outcome()
     return Outcome("", NO_RULE if request.number is None else TOO_BIG.format("deletion"), 1)

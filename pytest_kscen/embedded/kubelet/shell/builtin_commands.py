@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.shell.programs import Program
 
 
-
 # What `test` and `[` find true, of texts, numbers and files.
-
 
 
 def holds(words: list[str], files: Mapping[str, str]) -> bool:
@@ -48,8 +46,6 @@ def _number(text: str) -> int:
         return int(text)
     except ValueError as error:
         raise ScriptError(f"test: {text!r} is no number") from error
-
-
 
 
 class Exit(Exception):  # it is no error: the script ends
@@ -105,7 +101,9 @@ async def _trap(shell: Shell, words: list[str]) -> int:
     for signal in signals:
         name = signal.removeprefix("SIG")
         if name not in {"TERM", "15", "INT", "2"}:
-            raise ScriptError(f"trap: {signal} is not understood here (understood are TERM and INT)")
+            raise ScriptError(
+                f"trap: {signal} is not understood here (understood are TERM and INT)"
+            )
         if name in {"TERM", "15"} and script:
             shell.traps["TERM"] = script
     return 0

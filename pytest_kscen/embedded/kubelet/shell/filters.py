@@ -1,4 +1,6 @@
-"""Programs that make text of text: each gets its words and what it reads, and answers with what it writes and its exit code."""
+"""Programs that make text of text: each gets its words and what it reads, and answers with what
+it writes and its exit code.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,13 @@ if TYPE_CHECKING:
 
     Filter = Callable[[list[str], str], tuple[str, int]]
 
-_SUBSTITUTE = re.compile(r"s(?P<mark>[^\w\s])(?P<pattern>.*?)(?P=mark)(?P<text>.*?)(?P=mark)(?P<flags>g?)")
-_PRINT = re.compile(r"(?:/(?P<pattern>(?:\\/|[^/])*)/|NR *== *(?P<row>\d+))?\s*(?:\{\s*print\s*(?P<fields>[^{}]*?)\s*;?\s*\})?")
+_SUBSTITUTE = re.compile(
+    r"s(?P<mark>[^\w\s])(?P<pattern>.*?)(?P=mark)(?P<text>.*?)(?P=mark)(?P<flags>g?)"
+)
+_PRINT = re.compile(
+    r"(?:/(?P<pattern>(?:\\/|[^/])*)/|NR *== "
+    r"*(?P<row>\d+))?\s*(?:\{\s*print\s*(?P<fields>[^{}]*?)\s*;?\s*\})?"
+)
 _FIELD = re.compile(r"\$(?:NF|\d+)|NR|NF|\"(?:[^\"])*\"")
 
 
@@ -26,16 +33,26 @@ def grep(words: list[str], text: str) -> tuple[str, int]:
         values["e"] = [rest.pop(0)]
     if rest:
         raise ScriptError(f"grep: files ({' '.join(rest)}) are not understood here")
-    wanted = re.compile("|".join(_pattern(one, flags) for one in values["e"]), re.IGNORECASE if "i" in flags else 0)
+    wanted = re.compile(
+        "|".join(_pattern(one, flags) for one in values["e"]), re.IGNORECASE if "i" in flags else 0
+    )
     lines = list(enumerate(text.splitlines(), 1))
-    found = [(number, line) for number, line in lines if bool(wanted.search(line)) is ("v" not in flags)]
+    found = [
+        (number, line) for number, line in lines if bool(wanted.search(line)) is ("v" not in flags)
+    ]
     found = found[: int(values["m"][-1])] if "m" in values else found
     if "q" in flags:
         return "", 0 if found else 1
     if "c" in flags:
         return f"{len(found)}\n", 0 if found else 1
-    shown = [(number, part) for number, line in found for part in (wanted.findall(line) if "o" in flags else [line])]
-    return _lines([f"{number}:{line}" if "n" in flags else line for number, line in shown]), 0 if found else 1
+    shown = [
+        (number, part)
+        for number, line in found
+        for part in (wanted.findall(line) if "o" in flags else [line])
+    ]
+    return _lines(
+        [f"{number}:{line}" if "n" in flags else line for number, line in shown]
+    ), 0 if found else 1
 
 
 def head(words: list[str], text: str) -> tuple[str, int]:
@@ -44,7 +61,8 @@ def head(words: list[str], text: str) -> tuple[str, int]:
 
 def tail(words: list[str], text: str) -> tuple[str, int]:
     lines = text.splitlines()
-    if len(words) == 2 and words[0] == "-n" and words[1].startswith("+"):  # noqa: PLR2004  # an option and its value
+    # an option and its value
+    if len(words) == 2 and words[0] == "-n" and words[1].startswith("+"):  # noqa: PLR2004
         return _lines(lines[max(0, int(words[1]) - 1) :]), 0
     return _lines(lines[max(0, len(lines) - _count("tail", words)) :]), 0
 
@@ -54,7 +72,9 @@ def awk(words: list[str], text: str) -> tuple[str, int]:
     _, values, rest = options("awk", words, "", "F")
     rule = _PRINT.fullmatch(rest[0].strip()) if len(rest) == 1 else None
     if rule is None or not rest[0].strip():
-        raise ScriptError(f"awk: {' '.join(rest)} is not understood here (one rule that prints fields is)")
+        raise ScriptError(
+            f"awk: {' '.join(rest)} is not understood here (one rule that prints fields is)"
+        )
     separator = values["F"][-1] if "F" in values else None
     written = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -80,7 +100,12 @@ def sed(words: list[str], text: str) -> tuple[str, int]:
             raise ScriptError(f"sed: {script} is not understood here (s/…/…/ is)")
         pattern = re.compile(match["pattern"] if flags else _basic(match["pattern"]))
         replacement = re.sub(r"(?<!\\)&", r"\\g<0>", match["text"])
-        text = _lines([pattern.sub(replacement, line, count=0 if match["flags"] else 1) for line in text.splitlines()])
+        text = _lines(
+            [
+                pattern.sub(replacement, line, count=0 if match["flags"] else 1)
+                for line in text.splitlines()
+            ]
+        )
     return text, 0
 
 
@@ -99,7 +124,9 @@ def cut(words: list[str], text: str) -> tuple[str, int]:
     return _lines([separator.join(row[one] for one in wanted if one < len(row)) for row in rows]), 0
 
 
-def options(name: str, words: list[str], flags: str, valued: str) -> tuple[list[str], dict[str, list[str]], list[str]]:
+def options(
+    name: str, words: list[str], flags: str, valued: str
+) -> tuple[list[str], dict[str, list[str]], list[str]]:
     """Flags that were given, values of options that have one, and the other words."""
     given: list[str] = []
     values: dict[str, list[str]] = {}
@@ -131,8 +158,14 @@ def _pattern(text: str, flags: list[str]) -> str:
 
 
 def _basic(pattern: str) -> str:
-    """A basic regular expression, in which ? + | ( ) { } mean themselves unless a backslash stands before them."""
-    return re.sub(r"\\?[?+|(){}]", lambda match: match[0][1:] if match[0].startswith("\\") else "\\" + match[0], pattern)
+    """A basic regular expression, in which ? + | ( ) { } mean themselves unless a backslash
+    stands before them.
+    """
+    return re.sub(
+        r"\\?[?+|(){}]",
+        lambda match: match[0][1:] if match[0].startswith("\\") else "\\" + match[0],
+        pattern,
+    )
 
 
 def _printed(fields: str | None, line: str, number: int, separator: str | None) -> str:
@@ -152,7 +185,9 @@ def _printed(fields: str | None, line: str, number: int, separator: str | None) 
     expressions = [expression.strip() for expression in fields.split(",")]
     if _FIELD.sub("", fields).strip(" ,\t"):
         raise ScriptError(f"awk: print {fields} is not understood here (fields and texts are)")
-    return " ".join("".join(value(match) for match in _FIELD.finditer(expression)) for expression in expressions)
+    return " ".join(
+        "".join(value(match) for match in _FIELD.finditer(expression)) for expression in expressions
+    )
 
 
 def _count(name: str, words: list[str]) -> int:

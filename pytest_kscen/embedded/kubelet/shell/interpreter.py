@@ -1,4 +1,5 @@
-"""Runs a script's tree. Commands take no time but sleep and what says so; a turn of a loop takes a moment, so that time moves.
+"""Runs a script's tree. Commands take no time but sleep and what says so; a turn of a loop takes a
+moment, so that time moves.
 
 The commands of a pipe run one after the other, each on all that the one before has written.
 """
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.shell.words import Word
 
 
-
 # What a command reads and where it writes: text between two commands, and redirections of
 # output and complaints.
 
@@ -68,7 +68,9 @@ class Text:
 
 
 def redirected(write: Write, complain: Write, redirections: tuple[str, ...]) -> tuple[Write, Write]:
-    """Where output and complaints go: each redirection is its source and its target, "1>2" or "&>null"."""
+    """Where output and complaints go: each redirection is its source and its target, "1>2" or
+    "&>null".
+    """
     streams = {"1": write, "2": complain, "null": _nowhere}
     for redirection in redirections:
         source, target = redirection.split(">")
@@ -81,14 +83,16 @@ def _nowhere(_: str) -> None:
     """Nobody reads it."""
 
 
-
 NOT_UNDERSTOOD = 127
 MOMENT = 0.01  # seconds of a loop's turn
 ENDING = (Simple, Redirected, Pipe, Subshell)  # the failure of one of these ends a strict script
 
 
 class Shell:
-    """One run of one script. `traps` may set what is to be done when the container is asked to stop."""
+    """One run of one script.
+
+    `traps` may set what is to be done when the container is asked to stop.
+    """
 
     def __init__(
         self,
@@ -139,7 +143,9 @@ class Shell:
     async def program(self, words: list[str]) -> int:
         program = self.programs.get(words[0].rpartition("/")[2])
         if program is None:
-            raise ScriptError(f"{words[0]}: not found (understood are {', '.join(sorted(self.programs))})")
+            raise ScriptError(
+                f"{words[0]}: not found (understood are {', '.join(sorted(self.programs))})"
+            )
         return await program(self, words[1:])
 
     def subshell(self) -> Shell:
@@ -259,7 +265,11 @@ class Shell:
         if not words:
             return self.names.status
         status = await self.program(words)
-        await self._heed_stop()
+        # SIGTERM goes unnoticed by a shell that is process 1, unless a trap waits for it.
+        if self.traps and self._is_stopping():
+            script = self.traps.pop("TERM", None)
+            if script is not None:
+                await self._command(parse(script))
         return status
 
     # --- substitutions ---
@@ -270,20 +280,15 @@ class Shell:
     async def _substituted(self, word: Word) -> Word:
         if not any(isinstance(part, Substitution) for part in word):
             return word
-        return tuple([await self._written(part) if isinstance(part, Substitution) else part for part in word])
+        return tuple(
+            [await self._written(part) if isinstance(part, Substitution) else part for part in word]
+        )
 
     async def _written(self, part: Substitution) -> Written:
         shell, written = self.subshell(), Text()
         shell.write = written.add
         self.names.status = await self._apart(shell, parse(part.script))
         return Written(written.rest().rstrip("\n"), part.quoted)
-
-    async def _heed_stop(self) -> None:
-        """SIGTERM goes unnoticed by a shell that is process 1, unless a trap waits for it."""
-        if self.traps and self._is_stopping():
-            script = self.traps.pop("TERM", None)
-            if script is not None:
-                await self._command(parse(script))
 
     _RUNS: ClassVar[dict[type[Any], Callable[[Any, Any], Awaitable[int]]]] = {
         Simple: _simple,

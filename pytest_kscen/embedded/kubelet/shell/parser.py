@@ -1,4 +1,6 @@
-"""From words to a tree of commands: lists, && and ||, pipes, redirections, if, while, until, for, braces, parentheses."""
+"""From words to a tree of commands: lists, && and ||, pipes, redirections, if, while, until,
+for, braces, parentheses.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,6 @@ from typing import TypeAlias
 from pytest_kscen.embedded.kubelet.shell.words import Literal, Reader, ScriptError, Token, Word
 
 # What a script is made of: commands, and commands of commands.
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,9 @@ class For:
     body: Command
 
 
-Command: TypeAlias = Simple | Redirected | Pipe | Subshell | Sequence | Chain | Not | Branches | While | For
-
+Command: TypeAlias = (
+    Simple | Redirected | Pipe | Subshell | Sequence | Chain | Not | Branches | While | For
+)
 
 
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
@@ -113,20 +115,17 @@ class _Parser:
                 pass
             if self._next() is None or self._peek() in _ENDS:
                 return Sequence(tuple(commands))
-            commands.append(self._chain())
+            first = self._negatable()
+            rest: list[tuple[str, Command]] = []
+            while operator := self._operator("&&", "||"):
+                while self._operator(";"):
+                    pass
+                rest.append((operator, self._negatable()))
+            commands.append(Chain(first, tuple(rest)) if rest else first)
 
     def expect_end(self) -> None:
         if self._next() is not None:
             raise ScriptError(f"{self._peek()!r} is out of place")
-
-    def _chain(self) -> Command:
-        first = self._negatable()
-        rest: list[tuple[str, Command]] = []
-        while operator := self._operator("&&", "||"):
-            while self._operator(";"):
-                pass
-            rest.append((operator, self._negatable()))
-        return Chain(first, tuple(rest)) if rest else first
 
     def _negatable(self) -> Command:
         if self._keyword("!"):
@@ -164,7 +163,16 @@ class _Parser:
                 condition = self.sequence()
                 return While(condition, self._block(), keyword == "until")
         if self._keyword("for"):
-            return self._for()
+            name = self._peek()
+            self._at += 1
+            words: list[Word] = []
+            if self._keyword("in"):
+                while (token := self._next()) and token.word:
+                    words.append(token.word)
+                    self._at += 1
+            while self._operator(";"):
+                pass
+            return For(name, tuple(words), self._block())
         for open_, close in ("{", "}"), ("(", ")"):
             if self._peek() == open_:
                 self._at += 1
@@ -186,17 +194,6 @@ class _Parser:
                 otherwise = self.sequence()
             self._demand("fi")
             return Branches(tuple(branches), otherwise)
-
-    def _for(self) -> For:
-        name = self._word_text()
-        words: list[Word] = []
-        if self._keyword("in"):
-            while (token := self._next()) and token.word:
-                words.append(token.word)
-                self._at += 1
-        while self._operator(";"):
-            pass
-        return For(name, tuple(words), self._block())
 
     def _block(self) -> Command:
         self._demand("do")
@@ -249,15 +246,12 @@ class _Parser:
             raise ScriptError(f"{keyword!r} is missing before {self._peek() or 'the end'!r}")
         self._at += 1
 
-    def _word_text(self) -> str:
-        found = self._peek()
-        self._at += 1
-        return found
-
 
 def _assignment(word: Word) -> tuple[str, Word] | None:
     head = word[0]
-    match = _ASSIGNMENT.fullmatch(head.text) if isinstance(head, Literal) and not head.quoted else None
+    match = (
+        _ASSIGNMENT.fullmatch(head.text) if isinstance(head, Literal) and not head.quoted else None
+    )
     if match is None:
         return None
     return match["name"], (Literal(match["value"]), *word[1:])

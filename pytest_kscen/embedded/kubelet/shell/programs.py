@@ -50,7 +50,9 @@ async def _printf(shell: Shell, words: list[str]) -> int:
     if not words:
         raise ScriptError("printf: a format is missing")
     values = iter(words[1:])
-    shell.write(re.sub(r"%[sd]", lambda _: next(values, ""), _unescaped(words[0])).replace("%%", "%"))
+    shell.write(
+        re.sub(r"%[sd]", lambda _: next(values, ""), _unescaped(words[0])).replace("%%", "%")
+    )
     return 0
 
 
@@ -75,8 +77,11 @@ def _seconds(word: str) -> float | None:
 
 async def _timeout(shell: Shell, words: list[str]) -> int:
     """GNU's and busybox's, without options."""
-    if len(words) < 2 or (seconds := _seconds(words[0])) is None:  # noqa: PLR2004  # a duration and a program
-        raise ScriptError(f"timeout: {' '.join(words)} is not understood here (a duration and a program are)")
+    # a duration and a program
+    if len(words) < 2 or (seconds := _seconds(words[0])) is None:  # noqa: PLR2004
+        raise ScriptError(
+            f"timeout: {' '.join(words)} is not understood here (a duration and a program are)"
+        )
     try:
         async with asyncio.timeout(seconds or None):
             return await shell.subshell().call(words[1:])

@@ -1,4 +1,7 @@
-"""From a script's text to its words and operators. A word keeps its parts apart until the variables are known."""
+"""From a script's text to its words and operators.
+
+A word keeps its parts apart until the variables are known.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-
 
 
 class ScriptError(Exception):
@@ -55,7 +55,9 @@ Word: TypeAlias = tuple[Part, ...]
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word, or an operator: a line's end is ";", and a redirection is from and to: "1>null", "2>1", "1>2"."""
+    """A word, or an operator: a line's end is ";", and a redirection is from and to: "1>null",
+    "2>1", "1>2".
+    """
 
     operator: str = ""
     word: Word = ()
@@ -70,7 +72,9 @@ class Token:
 
 _BLANK = re.compile(r"[ \t]+|\\\n|#[^\n]*")
 _OPERATOR = re.compile(r"&&|\|\||[;\n()|]")
-_REDIRECTION = re.compile(r"(?P<source>[12&]?)>>?\s*(?:&(?P<stream>[12])|/dev/(?P<device>null|stdout|stderr)\b)|<\s*/dev/null\b")
+_REDIRECTION = re.compile(
+    r"(?P<source>[12&]?)>>?\s*(?:&(?P<stream>[12])|/dev/(?P<device>null|stdout|stderr)\b)|<\s*/dev/null\b"
+)
 _DEVICES = {"null": "null", "stdout": "1", "stderr": "2"}
 _REFUSED = re.compile(r"<<|[0-9]*[<>]|&")
 _BRACED = re.compile(r"\$\{(?P<name>\w+|[?#@*])(?::?-(?P<default>[^}]*))?\}")
@@ -83,7 +87,9 @@ _NAMES = {"<<": "a here-document", "&": "a background job"}
 
 
 class Reader:
-    """Reads a script once, from its start to its end, or that of the substitution in which it stands."""
+    """Reads a script once, from its start to its end, or that of the substitution in which it
+    stands.
+    """
 
     def __init__(self, text: str, at: int = 0) -> None:
         self._text = text
@@ -110,7 +116,11 @@ class Reader:
         if self._take(_BLANK):
             return None
         if redirection := self._take(_REDIRECTION):
-            return _redirected(redirection)
+            # What is read from /dev/null is nothing, as without it.
+            if redirection[0].startswith("<"):
+                return None
+            target = redirection["stream"] or _DEVICES[redirection["device"]]
+            return Token(operator=f"{redirection['source'] or '1'}>{target}")
         if operator := self._take(_OPERATOR):
             return Token(operator=_MEANT.get(operator[0], operator[0]))
         return Token(word=self._word())
@@ -134,7 +144,9 @@ class Reader:
             elif character == '"':
                 parts.extend(self._quoted())
             elif character == "\\":
-                parts.append(Literal(self._text[self._at + 1 : self._at + 2].replace("\n", ""), quoted=True))
+                parts.append(
+                    Literal(self._text[self._at + 1 : self._at + 2].replace("\n", ""), quoted=True)
+                )
                 self._at += 2
             elif character in "$`":
                 parts.append(self._expansion(quoted=False))
@@ -147,7 +159,9 @@ class Reader:
     def _until(self, end: str) -> str:
         close = self._text.find(end, self._at + 1)
         if close < 0:
-            raise ScriptError(f"line {self._line()}: a quotation that begins with {end} does not end")
+            raise ScriptError(
+                f"line {self._line()}: a quotation that begins with {end} does not end"
+            )
         found = self._text[self._at + 1 : close]
         self._at = close + 1
         return found
@@ -162,7 +176,9 @@ class Reader:
                 return parts
             if character == "\\":
                 escaped = self._text[self._at + 1 : self._at + 2]
-                parts.append(Literal(escaped if escaped in '"$`\\' else "\\" + escaped, quoted=True))
+                parts.append(
+                    Literal(escaped if escaped in '"$`\\' else "\\" + escaped, quoted=True)
+                )
                 self._at += 2
             elif character in "$`":
                 parts.append(self._expansion(quoted=True))
@@ -191,24 +207,17 @@ class Reader:
         return Literal("$", quoted)
 
     def _refusal(self, what: str) -> ScriptError:
-        name = _NAMES.get(what, "a redirection" if what.strip("0123456789") in "<>" else "this expansion")
+        name = _NAMES.get(
+            what, "a redirection" if what.strip("0123456789") in "<>" else "this expansion"
+        )
         return ScriptError(f"line {self._line()}: {name} ({what}) is not understood here")
 
     def _line(self) -> int:
         return self._text.count("\n", 0, self._at) + 1
 
 
-def _redirected(match: re.Match[str]) -> Token | None:
-    """What is read from /dev/null is nothing, as without it."""
-    if match[0].startswith("<"):
-        return None
-    target = match["stream"] or _DEVICES[match["device"]]
-    return Token(operator=f"{match['source'] or '1'}>{target}")
-
-
 # From words to text: what variables, arguments and sums stand for when a command is about to
 # run. Substitutions have been replaced by what they wrote before that (`Written`).
-
 
 
 ALL_ARGUMENTS = (Literal("", quoted=True), Variable("@", quoted=True))
@@ -242,7 +251,18 @@ class Names:
             if word == ALL_ARGUMENTS:
                 found += self.arguments
             elif any(map(_falls_apart, word)):
-                found += self._split(word)
+                # What comes from a variable or a substitution without quotes falls apart at
+                # blanks.
+                fields, is_quoted = [""], False
+                for part in word:
+                    if _falls_apart(part):
+                        first, *others = re.split(r"\s+", self._part(part))
+                        fields[-1] += first
+                        fields += others
+                    else:
+                        fields[-1] += self._part(part)
+                        is_quoted = is_quoted or (isinstance(part, Literal) and part.quoted)
+                found += [field for field in fields if field or is_quoted]
             else:
                 found.append(self.text(word))
         return found
@@ -258,19 +278,6 @@ class Names:
             return "".join(self.arguments[int(name) - 1 : int(name)])
         return self.variables.get(name, "")
 
-    def _split(self, word: Word) -> list[str]:
-        """What comes from a variable or a substitution without quotes falls apart at blanks."""
-        fields, is_quoted = [""], False
-        for part in word:
-            if _falls_apart(part):
-                first, *others = re.split(r"\s+", self._part(part))
-                fields[-1] += first
-                fields += others
-            else:
-                fields[-1] += self._part(part)
-                is_quoted = is_quoted or (isinstance(part, Literal) and part.quoted)
-        return [field for field in fields if field or is_quoted]
-
     def _part(self, part: Part) -> str:
         match part:
             case Literal():
@@ -282,7 +289,9 @@ class Names:
         raise ScriptError("a substitution cannot stand here")
 
     def _sum(self, expression: str) -> int:
-        text = re.sub(r"\$?\{?([A-Za-z_]\w*)\}?", lambda match: self.value(match[1]) or "0", expression)
+        text = re.sub(
+            r"\$?\{?([A-Za-z_]\w*)\}?", lambda match: self.value(match[1]) or "0", expression
+        )
         try:
             return _calculate(ast.parse(text.replace("/", "//").strip(), mode="eval").body)
         except (SyntaxError, KeyError, ValueError, ZeroDivisionError) as error:

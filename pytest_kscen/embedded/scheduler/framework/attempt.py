@@ -11,15 +11,16 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 PASSED, SUCCESS, WAITING = "passed", "success", "wait"
 LEFT_OUT = "left out without a reason"
 
 
 @dataclass(slots=True)
 class Attempt:
-    """What every plugin said. Statuses are `success` or the message; scores are numbers by node and plugin."""
+    """What every plugin said.
+
+    Statuses are `success` or the message; scores are numbers by node and plugin.
+    """
 
     pod: Obj
     scheduler: str
@@ -42,14 +43,18 @@ class Attempt:
     pre_bind: dict[str, str] = field(default_factory=dict)
     bind: dict[str, str] = field(default_factory=dict)
     extenders: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Raw answers, by what was asked (filter, prioritize, preempt, bind) and the extender's name."""
+    """Raw answers, by what was asked (filter, prioritize, preempt, bind) and the extender's
+    name.
+    """
     selected: str = ""
     nominated: str = ""
     bound: bool = False
     message: str = ""
     """Why the pod is not bound."""
 
-    def was_filtered(self, extender: str, asked: Iterable[str], kept: Container[str], why: Mapping[str, str]) -> None:
+    def was_filtered(
+        self, extender: str, asked: Iterable[str], kept: Container[str], why: Mapping[str, str]
+    ) -> None:
         """What an extender says of nodes, beside what plugins say."""
         for node in asked:
             verdict = PASSED if node in kept else why.get(node) or LEFT_OUT
@@ -70,7 +75,6 @@ class Sink(Protocol):
 
 # What is known in one attempt to place one pod: a dictionary in which each plugin keeps its own
 # under its name.
-
 
 
 class CycleState(dict[str, Any]):

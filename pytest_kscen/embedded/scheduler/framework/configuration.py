@@ -1,4 +1,6 @@
-"""A KubeSchedulerConfiguration that has been read: plain data, with the defaults of kube-scheduler 1.36."""
+"""A KubeSchedulerConfiguration that has been read: plain data, with the defaults of kube-
+scheduler 1.36.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,16 @@ class PluginSet:
     disabled: tuple[str, ...] = ()
 
     def over(self, default: PluginSet) -> PluginSet:
-        """These settings on top of the default ones: a plugin named in both keeps its place and takes the new weight."""
+        """These settings on top of the default ones: a plugin named in both keeps its place and
+        takes the new weight.
+        """
         disabled = (*self.disabled, *default.disabled)
         own = {plugin.name: plugin for plugin in self.enabled}
-        kept = () if ALL in disabled else tuple(plugin for plugin in default.enabled if plugin.name not in disabled)
+        kept = (
+            ()
+            if ALL in disabled
+            else tuple(plugin for plugin in default.enabled if plugin.name not in disabled)
+        )
         replaced = {plugin.name for plugin in kept} & own.keys()
         merged = [own.get(plugin.name, plugin) for plugin in kept]
         merged += [plugin for plugin in self.enabled if plugin.name not in replaced]
@@ -80,13 +88,18 @@ class ProfileConfiguration:
         return list(dict.fromkeys(plugin.name for one in sets for plugin in one.enabled))
 
     def at(self, point: str, stands_at: Callable[[str, str], bool]) -> list[str]:
-        """Who stands at this point, in order. What a point itself says goes before what multiPoint says."""
+        """Who stands at this point, in order.
+
+        What a point itself says goes before what multiPoint says.
+        """
         own = self.plugins.get(point, PluginSet())
         named = [plugin.name for plugin in own.enabled]
         if ALL in own.disabled:
             return named
         everywhere = [plugin.name for plugin in self._multi_point().enabled]
-        general = [name for name in everywhere if stands_at(name, point) and name not in own.disabled]
+        general = [
+            name for name in everywhere if stands_at(name, point) and name not in own.disabled
+        ]
         overridden = [name for name in named if name in general]
         rest = [name for name in named if name not in overridden]
         return [*overridden, *(name for name in general if name not in named), *rest]

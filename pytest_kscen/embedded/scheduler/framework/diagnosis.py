@@ -27,7 +27,9 @@ def of_refusals(nodes: int, statuses: Iterable[Status], rescue: str = "") -> str
 
 
 def counted(reasons: Iterable[str]) -> str:
-    return ", ".join(sorted(f"{count} {reason}" for reason, count in collections.Counter(reasons).items()))
+    return ", ".join(
+        sorted(f"{count} {reason}" for reason, count in collections.Counter(reasons).items())
+    )
 
 
 def noted(message: str) -> str:

@@ -1,4 +1,6 @@
-"""What happens in a cluster that may help a pod for which there was no node, and who wants to hear of it."""
+"""What happens in a cluster that may help a pod for which there was no node, and who wants to
+hear of it.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,8 @@ if TYPE_CHECKING:
 
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import PodInfo
     from pytest_kscen.objects.resources import Obj
+
     Hint: TypeAlias = Callable[[PodInfo, Obj | None, Obj | None], bool]
-
-
 
 
 EVERYTHING = "*"
@@ -30,7 +31,9 @@ NODE = "Node"
 
 
 class Action(enum.IntFlag):
-    """What happened to an object; updates say which part has changed, as far as it can be said (else OTHER)."""
+    """What happened to an object; updates say which part has changed, as far as it can be said
+    (else OTHER).
+    """
 
     ADD = 1
     DELETE = 2
@@ -59,8 +62,8 @@ class ClusterEvent(NamedTuple):
 class Interest(NamedTuple):
     """What a plugin wants to hear of the pods that it has turned down.
 
-    The hint (pod, old object, new object) tells whether this very change may help; without one, any does.
-    """
+    The hint (pod, old object, new object) tells whether this very change may help; without one, any
+    does."""
 
     resource: str
     action: Action = Action.ALL
@@ -69,7 +72,9 @@ class Interest(NamedTuple):
     def covers(self, event: ClusterEvent) -> bool:
         if EVERYTHING in (self.resource, event.resource):
             return True
-        same = self.resource == event.resource or (self.resource == POD and event.resource in {ASSIGNED_POD, UNSCHEDULED_POD})
+        same = self.resource == event.resource or (
+            self.resource == POD and event.resource in {ASSIGNED_POD, UNSCHEDULED_POD}
+        )
         return same and bool(self.action & event.action)
 
 
@@ -86,7 +91,9 @@ STORAGE = "storage.k8s.io"
 CSI_NODES = Resource(STORAGE, "v1", "csinodes", "CSINode", namespaced=False)
 CSI_DRIVERS = Resource(STORAGE, "v1", "csidrivers", "CSIDriver", namespaced=False)
 CSI_STORAGE_CAPACITIES = Resource(STORAGE, "v1", "csistoragecapacities", "CSIStorageCapacity")
-VOLUME_ATTACHMENTS = Resource(STORAGE, "v1", "volumeattachments", "VolumeAttachment", namespaced=False)
+VOLUME_ATTACHMENTS = Resource(
+    STORAGE, "v1", "volumeattachments", "VolumeAttachment", namespaced=False
+)
 OTHERS = (
     NAMESPACES,
     PERSISTENT_VOLUMES,

@@ -30,7 +30,9 @@ class Victims(NamedTuple):
 
 
 class Extender(Protocol):
-    """Each call raises `ExtenderError` when the extender cannot be reached or says that something is wrong."""
+    """Each call raises `ExtenderError` when the extender cannot be reached or says that
+    something is wrong.
+    """
 
     name: str
     weight: int
@@ -42,12 +44,18 @@ class Extender(Protocol):
 
     def interested(self, pod: PodInfo) -> bool: ...
 
-    async def filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Filtered: ...
+    async def filter(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> Filtered: ...
 
-    async def prioritize(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> dict[str, int]:
+    async def prioritize(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> dict[str, int]:
         """Scores from 0 to 10 by node."""
 
-    async def preempt(self, state: CycleState, pod: PodInfo, victims: dict[str, Victims]) -> dict[str, Victims]: ...
+    async def preempt(
+        self, state: CycleState, pod: PodInfo, victims: dict[str, Victims]
+    ) -> dict[str, Victims]: ...
 
     async def bind(self, state: CycleState, pod: PodInfo, node: str) -> None: ...
 

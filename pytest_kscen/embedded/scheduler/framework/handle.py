@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.scheduler.queue import Queue
 
 
-
-
-
 @dataclass(kw_only=True)
 class Handle:
     """One for each profile; all share what is in it, but for the profile."""
@@ -46,13 +43,18 @@ class Handle:
     queue: Queue
     """`queue.activate(pod)`: look at this pod at once."""
     brood: Brood
-    """Where to start what must not hold up the scheduler; with `background=True`, if it never ends."""
+    """Where to start what must not hold up the scheduler; with `background=True`, if it never
+    ends.
+    """
     extenders: Sequence[Extender] = ()
     profile: Profile = field(init=False)
     """The plugins beside this one."""
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """What all filters say of one node, a copy with other pods on it included. For preemption."""
+        """What all filters say of one node, a copy with other pods on it included.
+
+        For preemption.
+        """
         return self.profile.filter(state, pod, node)
 
 
@@ -63,7 +65,9 @@ T = TypeVar("T")
 
 
 class Ties:
-    """Chance decides; unless a judge is there, who is given the pod and the nodes' names, as one that follows another scheduler."""
+    """Chance decides; unless a judge is there, who is given the pod and the nodes' names, as one
+    that follows another scheduler.
+    """
 
     def __init__(self, chance: Stream) -> None:
         self.judge: Callable[[PodInfo, Sequence[str]], str] | None = None
@@ -89,7 +93,9 @@ LONGEST = 15 * 60.0  # seconds that any plugin may let a pod wait
 class WaitingPod:
     """One pod that waits."""
 
-    def __init__(self, pod: PodInfo, node: str, plugins: dict[str, float], known: Collection[str]) -> None:
+    def __init__(
+        self, pod: PodInfo, node: str, plugins: dict[str, float], known: Collection[str]
+    ) -> None:
         """`known` are all plugins that there are."""
         loop = asyncio.get_running_loop()
         self._known = known
@@ -97,7 +103,8 @@ class WaitingPod:
         self.node = node
         self._verdict: asyncio.Future[Status | None] = loop.create_future()
         self._timers = {
-            name: loop.call_later(min(seconds, LONGEST), self._expire, name, seconds) for name, seconds in plugins.items()
+            name: loop.call_later(min(seconds, LONGEST), self._expire, name, seconds)
+            for name, seconds in plugins.items()
         }
 
     @property
@@ -106,9 +113,14 @@ class WaitingPod:
         return list(self._timers)
 
     def allow(self, plugin: str) -> None:
-        """Of those whom it does not wait for, nothing comes of it; a ValueError if there is no such plugin."""
+        """Of those whom it does not wait for, nothing comes of it; a ValueError if there is no
+        such plugin.
+        """
         if plugin not in self._known:
-            raise ValueError(f"no pod waits for a plugin {plugin!r}{nearest(plugin, self._known)}: it is called by its self.name")
+            raise ValueError(
+                f"no pod waits for a plugin {plugin!r}{nearest(plugin, self._known)}: it "
+                "is called by its self.name"
+            )
         timer = self._timers.pop(plugin, None)
         if timer:
             timer.cancel()
@@ -137,7 +149,9 @@ class WaitingPods:
     def __init__(self) -> None:
         self._pods: dict[str, WaitingPod] = {}
 
-    def add(self, pod: PodInfo, node: str, plugins: dict[str, float], known: Collection[str]) -> WaitingPod:
+    def add(
+        self, pod: PodInfo, node: str, plugins: dict[str, float], known: Collection[str]
+    ) -> WaitingPod:
         self._pods[pod.uid] = WaitingPod(pod, node, plugins, known)
         return self._pods[pod.uid]
 

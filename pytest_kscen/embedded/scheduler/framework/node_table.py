@@ -1,9 +1,9 @@
 """The nodes of a large cluster as columns of numbers, so that one operation looks at all of them.
 
-A row belongs to a node for as long as it is there; a change of the node or of its pods is written into its row when the
-next attempt begins. Only plugins that offer a `…_many` method ever see the table, and only where it pays: a cluster of a
-few nodes has none, and numpy is not even imported for it.
-"""
+A row belongs to a node for as long as it is there; a change of the node or of its pods is written
+into its row when the next attempt begins. Only plugins that offer a `…_many` method ever see the
+table, and only where it pays: a cluster of a few nodes has none, and numpy is not even imported for
+it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ NONE = -1
 
 
 class Codes:
-    """What nodes have in common, numbered: `codes[row]` is the number of the value that this node has in `values`."""
+    """What nodes have in common, numbered: `codes[row]` is the number of the value that this
+    node has in `values`.
+    """
 
     def __init__(self, size: int, read: Callable[[NodeInfo], Any]) -> None:
         self.codes = np.full(size, NONE, np.intp)
@@ -53,7 +55,10 @@ class Codes:
         self.codes = np.concatenate((self.codes, np.full(size - len(self.codes), NONE, np.intp)))
 
     def judged(self, judge: Callable[[Any], bool], rows: Rows, *, absent: bool = False) -> Truths:
-        """For each row what `judge` says of its value; `absent` for those that have none. Each value is judged once."""
+        """For each row what `judge` says of its value; `absent` for those that have none.
+
+        Each value is judged once.
+        """
         verdicts = np.fromiter((*map(judge, self.values), absent), np.bool_, len(self.values) + 1)
         return verdicts[self.codes[rows]]
 
@@ -64,7 +69,9 @@ class Codes:
 
 
 class Amount:
-    """One resource: what the nodes have to give, what their pods request, and what scoring takes them for."""
+    """One resource: what the nodes have to give, what their pods request, and what scoring takes
+    them for.
+    """
 
     def __init__(self, name: str, size: int) -> None:
         self.name = name
@@ -89,7 +96,10 @@ class Amount:
 
 
 class Table:
-    """The columns. `nodes[row]` is the node of a row, `order` the rows in the order of the snapshot's nodes."""
+    """The columns.
+
+    `nodes[row]` is the node of a row, `order` the rows in the order of the snapshot's nodes.
+    """
 
     def __init__(self) -> None:
         self._size = 256

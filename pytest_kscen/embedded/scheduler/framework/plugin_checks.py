@@ -1,4 +1,6 @@
-"""What a plugin answers, and what it is, is what the framework can work with; if not, it is said whose and what."""
+"""What a plugin answers, and what it is, is what the framework can work with; if not, it is said
+whose and what.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Collection, Iterator, Sequence
 
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import PodInfo
-
-
 
 
 T = TypeVar("T")
@@ -73,28 +73,40 @@ def numbers(answers: Any, plugin: str, method: str, count: int) -> Sequence[int]
 
 
 def refuse_what_is_none(cls: Any, path: str = "") -> None:
-    """A ValueError if this can be no plugin: it is no class of ours, or has a method that is almost one of a plugin's."""
+    """A ValueError if this can be no plugin: it is no class of ours, or has a method that is
+    almost one of a plugin's.
+    """
     if not (isinstance(cls, type) and issubclass(cls, Plugin)):
         raise ValueError(  # noqa: TRY004  # the configuration is wrong, not the code
-            f"{(path or cls)!r} is no plugin: derive it from pytest_kscen.embedded.scheduler.framework.Plugin"
+            f"{(path or cls)!r} is no plugin: derive it from "
+            "pytest_kscen.embedded.scheduler.framework.Plugin"
         )
     for method in POINTS.values():
         ours, theirs = getattr(Plugin, method), getattr(cls, method)
         if inspect.iscoroutinefunction(theirs) and not inspect.iscoroutinefunction(ours):
-            raise ValueError(f"the plugin {cls.name!r}: {method} must not be async: nobody awaits it")
+            raise ValueError(
+                f"the plugin {cls.name!r}: {method} must not be async: nobody awaits it"
+            )
     for own in _own(cls):
         for method in POINTS.values():
             if getattr(cls, method) is getattr(Plugin, method) and _is_near(own, method):
                 raise ValueError(
-                    f"the plugin {cls.name!r} has a method {own!r} that nobody calls (did you mean {method!r}?): "
+                    f"the plugin {cls.name!r} has a method {own!r} that nobody calls (did "
+                    f"you mean {method!r}?): "
                     "if it is a helper, let its name begin with _"
                 )
 
 
 def _own(cls: type[Plugin]) -> list[str]:
     """The methods that are not a plugin's."""
-    names = dict.fromkeys(name for each in cls.__mro__ if issubclass(each, Plugin) for name in vars(each))
-    return [name for name in names if not name.startswith("_") and not hasattr(Plugin, name) and callable(getattr(cls, name))]
+    names = dict.fromkeys(
+        name for each in cls.__mro__ if issubclass(each, Plugin) for name in vars(each)
+    )
+    return [
+        name
+        for name in names
+        if not name.startswith("_") and not hasattr(Plugin, name) and callable(getattr(cls, name))
+    ]
 
 
 def _is_near(name: str, method: str) -> bool:
@@ -104,7 +116,6 @@ def _is_near(name: str, method: str) -> bool:
 
 # A plugin that raises ends its scheduler, which says whose fault it was, at which point and
 # about which pod.
-
 
 
 class PluginFailed(RuntimeError):
@@ -129,4 +140,7 @@ def blaming(pod: PodInfo) -> Iterator[None]:
 
 
 def _failed(plugin: str, method: str, pod: PodInfo, why: str) -> PluginFailed:
-    return PluginFailed(f"the plugin {plugin!r} has failed in {method} for the pod {pod.namespace}/{pod.name}: {why}")
+    return PluginFailed(
+        f"the plugin {plugin!r} has failed in {method} for the pod "
+        f"{pod.namespace}/{pod.name}: {why}"
+    )

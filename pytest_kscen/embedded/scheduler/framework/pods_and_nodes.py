@@ -1,4 +1,6 @@
-"""A node as plugins see it: the object, the pods that are on it or on their way, and what they take together."""
+"""A node as plugins see it: the object, the pods that are on it or on their way, and what they
+take together.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,17 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 REGION, ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
 
 
 class NodeInfo:
-    """One node; or one that is not there, with pods that still say they are on it (`obj` is None)."""
+    """One node; or one that is not there, with pods that still say they are on it (`obj` is
+    None).
+    """
 
     __slots__ = (
-        "allocatable", "generation", "hard_taints", "images", "labels", "load", "name", "obj", "pods", "row", "soft_taints",
+        "allocatable", "generation", "hard_taints", "images", "labels", "load", "name", "obj",
+        "pods", "row", "soft_taints",
         "unschedulable",
     )  # fmt: skip
 
@@ -34,7 +37,9 @@ class NodeInfo:
         self.obj: Obj | None = None
         self.labels: Mapping[str, str] = {}
         self.allocatable: Amounts = {}
-        """What it has to give: thousandths of a CPU, bytes, pieces; `pods` is how many may be on it."""
+        """What it has to give: thousandths of a CPU, bytes, pieces; `pods` is how many may be on
+        it.
+        """
         self.hard_taints: list[Obj] = []
         self.soft_taints: list[Obj] = []
         self.unschedulable = False
@@ -43,7 +48,9 @@ class NodeInfo:
         self.pods: dict[str, PodInfo] = {}
         """By uid, in the order in which they came."""
         self.load = Load()
-        """The sums: `used` (what they request), `scored` (what scoring takes them for), `ports`, `pods`."""
+        """The sums: `used` (what they request), `scored` (what scoring takes them for), `ports`,
+        `pods`.
+        """
         self.row = -1
         """Its row in the snapshot's table, if there is one."""
         self.generation = 0
@@ -64,7 +71,9 @@ class NodeInfo:
         self.soft_taints = [taint for taint in taints if taint["effect"] == "PreferNoSchedule"]
         self.unschedulable = bool((obj.get("spec") or {}).get("unschedulable"))
         images = (obj.get("status") or {}).get("images") or ()
-        self.images = {name: image.get("sizeBytes", 0) for image in images for name in image.get("names") or ()}
+        self.images = {
+            name: image.get("sizeBytes", 0) for image in images for name in image.get("names") or ()
+        }
 
     @property
     def node(self) -> Obj:
@@ -89,12 +98,26 @@ class NodeInfo:
         self.generation += 1
 
     def copy(self) -> NodeInfo:
-        """One to try things on: pods may be added and removed, nobody else sees it. It has no row."""
+        """One to try things on: pods may be added and removed, nobody else sees it.
+
+        It has no row.
+        """
         other = NodeInfo(self.name)
-        for name in ("obj", "labels", "allocatable", "hard_taints", "soft_taints", "unschedulable", "images", "generation"):
+        for name in (
+            "obj",
+            "labels",
+            "allocatable",
+            "hard_taints",
+            "soft_taints",
+            "unschedulable",
+            "images",
+            "generation",
+        ):
             setattr(other, name, getattr(self, name))
         other.pods = dict(self.pods)
-        other.load = Load(dict(self.load.used), dict(self.load.scored), dict(self.load.ports), self.load.pods)
+        other.load = Load(
+            dict(self.load.used), dict(self.load.scored), dict(self.load.ports), self.load.pods
+        )
         return other
 
     def __repr__(self) -> str:
@@ -110,7 +133,19 @@ T = TypeVar("T")
 class PodInfo:
     """A pod, on a node or looking for one."""
 
-    __slots__ = ("_memos", "demand", "labels", "name", "namespace", "obj", "priority", "ref", "spec", "tolerations", "uid")
+    __slots__ = (
+        "_memos",
+        "demand",
+        "labels",
+        "name",
+        "namespace",
+        "obj",
+        "priority",
+        "ref",
+        "spec",
+        "tolerations",
+        "uid",
+    )
 
     def __init__(self, obj: Obj) -> None:
         metadata, spec = obj["metadata"], obj["spec"]
@@ -125,7 +160,9 @@ class PodInfo:
         self.priority: int = spec.get("priority") or 0
         self.tolerations: list[Obj] = spec.get("tolerations") or []
         self.demand: Demand = demand_of(obj)
-        """What it asks of a node: `requests`, what scoring takes it for (`scored`), `ports` of the host."""
+        """What it asks of a node: `requests`, what scoring takes it for (`scored`), `ports` of
+        the host.
+        """
         self._memos: dict[str, Any] = {}
 
     def memo(self, name: str, make: Callable[[PodInfo], T]) -> T:
@@ -154,7 +191,6 @@ class PodInfo:
 
 
 # Pods for which room is being made: where, and who counts as being there already.
-
 
 
 class Nomination(NamedTuple):
@@ -197,14 +233,17 @@ class Nominated:
 
     def rivals(self, pod: PodInfo, node: str) -> list[PodInfo]:
         """Those that count as being on the node for this pod: others of its priority or above."""
-        return [one for one in self._by_node.get(node, {}).values() if one.uid != pod.uid and one.priority >= pod.priority]
+        return [
+            one
+            for one in self._by_node.get(node, {}).values()
+            if one.uid != pod.uid and one.priority >= pod.priority
+        ]
 
     def nodes(self) -> list[str]:
         return list(self._by_node)
 
 
 # A pod in the scheduler's queue, and what the queue knows of it.
-
 
 
 @dataclass(slots=True, eq=False)

@@ -48,26 +48,40 @@ class Narrowed(NamedTuple):
 class Profile:
     """A pod's schedulerName chooses one."""
 
-    def __init__(self, configuration: ProfileConfiguration, registry: Registry, handle: Handle) -> None:
+    def __init__(
+        self, configuration: ProfileConfiguration, registry: Registry, handle: Handle
+    ) -> None:
         self.name = configuration.name
         self.percentage = configuration.percentage
         self.handle = handle
         handle.profile = self
         classes = {name: registry.resolve(name) for name in configuration.names()}
         self.plugins: dict[str, Plugin] = {
-            name: _made(cls, name, configuration.arguments.get(name, {}), handle) for name, cls in classes.items()
+            name: _made(cls, name, configuration.arguments.get(name, {}), handle)
+            for name, cls in classes.items()
         }
         self._names = {plugin: name for name, plugin in self.plugins.items()}
         points = {
-            point: [self.plugins[name] for name in configuration.at(point, lambda name, point: classes[name].stands_at(point))]
+            point: [
+                self.plugins[name]
+                for name in configuration.at(
+                    point, lambda name, point: classes[name].stands_at(point)
+                )
+            ]
             for point in POINTS
         }
         for point, plugins in points.items():
             if wrong := [self.name_of(plugin) for plugin in plugins if not plugin.stands_at(point)]:
-                raise ValueError(f"profile {self.name!r}: the plugin {wrong[0]!r} does not stand at {point!r}")
+                raise ValueError(
+                    f"profile {self.name!r}: the plugin {wrong[0]!r} does not stand at {point!r}"
+                )
         self.points = points
-        self.weights = {plugin: configuration.weight(self.name_of(plugin)) for plugin in points["score"]}
-        self.many = frozenset(plugin for plugin in points["filter"] if overrides(plugin, "filter_many"))
+        self.weights = {
+            plugin: configuration.weight(self.name_of(plugin)) for plugin in points["score"]
+        }
+        self.many = frozenset(
+            plugin for plugin in points["filter"] if overrides(plugin, "filter_many")
+        )
         """Filters that can look at all nodes at once."""
 
     def close(self) -> None:
@@ -98,7 +112,9 @@ class Profile:
 
     # --- where the pod can be ---
 
-    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | Narrowed | None:
+    def pre_filter(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> Status | Narrowed | None:
         """None: look at all nodes. Some: only at these. A status: at none."""
         wanted: Narrowed | None = None
         rejection: Status | None = None
@@ -110,9 +126,20 @@ class Profile:
                 continue
             if not isinstance(answer, Status):
                 names = frozenset(answer)
-                wanted = Narrowed(wanted.nodes & names, (*wanted.plugins, name)) if wanted else Narrowed(names, (name,))
+                wanted = (
+                    Narrowed(wanted.nodes & names, (*wanted.plugins, name))
+                    if wanted
+                    else Narrowed(names, (name,))
+                )
                 if not wanted.nodes:
-                    return _nowhere(sorted(wanted.plugins))
+                    plugins = sorted(wanted.plugins)
+                    if len(plugins) == 1:
+                        return unresolvable(f"node(s) didn't satisfy plugin {plugins[0]}").by(
+                            plugins[0]
+                        )
+                    return unresolvable(
+                        f"node(s) didn't satisfy plugin(s) [{' '.join(plugins)}] simultaneously"
+                    ).by(plugins[0])
             elif answer.code is Code.SKIP:
                 state.skip_filter.add(name)
             elif answer.code is Code.UNSCHEDULABLE:
@@ -123,11 +150,15 @@ class Profile:
                 return failure(f'running PreFilter plugin "{name}": {answer.message}').by(name)
         return rejection or wanted
 
-    def _note_pre_filter(self, state: CycleState, name: str, answer: Status | Collection[str] | None) -> None:
+    def _note_pre_filter(
+        self, state: CycleState, name: str, answer: Status | Collection[str] | None
+    ) -> None:
         if state.attempt is None:
             return
         if isinstance(answer, Status):
-            state.attempt.pre_filter_status[name] = SUCCESS if answer.code is Code.SKIP else answer.message
+            state.attempt.pre_filter_status[name] = (
+                SUCCESS if answer.code is Code.SKIP else answer.message
+            )
         else:
             state.attempt.pre_filter_status[name] = SUCCESS
             if answer is not None:
@@ -148,8 +179,12 @@ class Profile:
                 return judged(status, self.name_of(plugin))
         return None
 
-    def filter_with_nominated(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """As if those were there already for whom room is being made; and, as they may not come, without them too."""
+    def filter_with_nominated(
+        self, state: CycleState, pod: PodInfo, node: NodeInfo
+    ) -> Status | None:
+        """As if those were there already for whom room is being made; and, as they may not come,
+        without them too.
+        """
         if rivals := self.handle.nominated.rivals(pod, node.name):
             other, imagined = state.clone(), node.copy()
             for rival in rivals:
@@ -177,7 +212,9 @@ class Profile:
         cleared: Nomination | None = None
         for plugin in self.points["postFilter"]:
             name = self.name_of(plugin)
-            answer = a_nomination(await awaitable(plugin.post_filter(state, pod, statuses), name, "post_filter"), name)
+            answer = a_nomination(
+                await awaitable(plugin.post_filter(state, pod, statuses), name, "post_filter"), name
+            )
             if isinstance(answer, Nomination):
                 if answer.node:
                     self._note_post_filter(state, statuses, self.name_of(plugin), answer.node)
@@ -192,20 +229,28 @@ class Profile:
                 reasons += answer.reasons
         return cleared, unschedulable(*reasons)
 
-    def _note_post_filter(self, state: CycleState, statuses: dict[str, Status], name: str, nominated: str) -> None:
+    def _note_post_filter(
+        self, state: CycleState, statuses: dict[str, Status], name: str, nominated: str
+    ) -> None:
         if state.attempt is not None:
             words = {name: "preemption victim"}
-            state.attempt.post_filter = {node: words if node == nominated else {} for node in (*statuses, nominated)}
+            state.attempt.post_filter = {
+                node: words if node == nominated else {} for node in (*statuses, nominated)
+            }
             state.attempt.nominated = nominated
 
     # --- where it is best ---
 
-    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> Status | None:
         for plugin in self.points["preScore"]:
             name = self.name_of(plugin)
             status = a_status(plugin.pre_score(state, pod, nodes), name, "pre_score")
             if state.attempt is not None:
-                state.attempt.pre_score[name] = SUCCESS if status is None or status.code is Code.SKIP else status.message
+                state.attempt.pre_score[name] = (
+                    SUCCESS if status is None or status.code is Code.SKIP else status.message
+                )
             if status is None:
                 continue
             if status.code is not Code.SKIP:
@@ -241,7 +286,9 @@ class Profile:
             status = a_status(plugin.permit(state, pod, node), name, "permit")
             if state.attempt is not None:
                 waiting = status is not None and status.code is Code.WAIT
-                state.attempt.permit[name] = WAITING if waiting else status.message if status else SUCCESS
+                state.attempt.permit[name] = (
+                    WAITING if waiting else status.message if status else SUCCESS
+                )
                 if status and waiting:
                     state.attempt.permit_timeout[name] = status.seconds
             if status is None:
@@ -257,7 +304,11 @@ class Profile:
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         for plugin in self.points["preBind"]:
             name = self.name_of(plugin)
-            status = a_status(await awaitable(plugin.pre_bind(state, pod, node), name, "pre_bind"), name, "pre_bind")
+            status = a_status(
+                await awaitable(plugin.pre_bind(state, pod, node), name, "pre_bind"),
+                name,
+                "pre_bind",
+            )
             if state.attempt is not None:
                 state.attempt.pre_bind[name] = status.message if status else SUCCESS
             if status:
@@ -267,7 +318,9 @@ class Profile:
     async def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         for plugin in self.points["bind"]:
             name = self.name_of(plugin)
-            status = a_status(await awaitable(plugin.bind(state, pod, node), name, "bind"), name, "bind")
+            status = a_status(
+                await awaitable(plugin.bind(state, pod, node), name, "bind"), name, "bind"
+            )
             if status is not None and status.code is Code.SKIP:
                 continue
             if state.attempt is not None:
@@ -284,7 +337,11 @@ def judged(status: Status, name: str) -> Status:
     """What this filter says; anything but a refusal is an error, as in Kubernetes."""
     if not isinstance(status, Status):
         raise WrongAnswer(name, "filter", status, A_STATUS)
-    return status.by(name) if status.rejects else failure(f'running "{name}" filter plugin: {status.message}').by(name)
+    return (
+        status.by(name)
+        if status.rejects
+        else failure(f'running "{name}" filter plugin: {status.message}').by(name)
+    )
 
 
 def _made(cls: type[Plugin], name: str, args: Any, handle: Handle) -> Plugin:
@@ -295,9 +352,3 @@ def _made(cls: type[Plugin], name: str, args: Any, handle: Handle) -> Plugin:
         raise ValueError(f"the plugin {name!r} cannot be made: {error!r}") from error
     plugin.name = name
     return plugin
-
-
-def _nowhere(plugins: list[str]) -> Status:
-    if len(plugins) == 1:
-        return unresolvable(f"node(s) didn't satisfy plugin {plugins[0]}").by(plugins[0])
-    return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(plugins)}] simultaneously").by(plugins[0])

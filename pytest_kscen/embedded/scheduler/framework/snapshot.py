@@ -1,7 +1,8 @@
-"""The cluster as the scheduler sees it: every node with its pods, those included that are on their way there.
+"""The cluster as the scheduler sees it: every node with its pods, those included that are on their
+way there.
 
-It follows the pictures of nodes and pods at once. The order of the nodes is the real scheduler's: zones take turns.
-Whoever counts pods or nodes for himself watches, and hears of each change once.
+It follows the pictures of nodes and pods at once. The order of the nodes is the real scheduler's:
+zones take turns. Whoever counts pods or nodes for himself watches, and hears of each change once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ LARGE = 64  # nodes from which on a table of all nodes is quicker than one node 
 
 
 class Watcher:
-    """Hears of changes. Nodes are told of only while they are there; pods of nodes that are not, are as well."""
+    """Hears of changes.
+
+    Nodes are told of only while they are there; pods of nodes that are not, are as well.
+    """
 
     def pod_added(self, pod: PodInfo, node: NodeInfo) -> None: ...
 
@@ -53,7 +57,10 @@ class Snapshot:
 
     def __init__(self, large: int = LARGE) -> None:
         self.nodes: list[NodeInfo] = []
-        """Those that are there, as of the beginning of the attempt. Never changed, only replaced."""
+        """Those that are there, as of the beginning of the attempt.
+
+        Never changed, only replaced.
+        """
         self.table: Table | None = None
         """The same nodes as columns, in a large cluster."""
         self.images: dict[str, Image] = {}
@@ -77,7 +84,9 @@ class Snapshot:
             watcher.pod_added(*placed)
 
     def shared(self, kind: type[W]) -> W:
-        """The one watcher of this kind that all who ask share; it watches from the first time on."""
+        """The one watcher of this kind that all who ask share; it watches from the first time
+        on.
+        """
         watcher = self._shared.get(kind)
         if watcher is None:
             watcher = self._shared[kind] = kind()

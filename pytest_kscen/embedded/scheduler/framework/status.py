@@ -44,7 +44,10 @@ class Status:
 
 
 SKIP = Status(Code.SKIP)
-"""From pre_filter or pre_score: my filter or my score has nothing to say about this pod. From bind: not my pod."""
+"""From pre_filter or pre_score: my filter or my score has nothing to say about this pod.
+
+From bind: not my pod.
+"""
 
 
 def unschedulable(*reasons: str) -> Status:

@@ -53,13 +53,20 @@ class Term:
 
     def means(self, namespace: str, labels: Mapping[str, str], space: Mapping[str, str]) -> bool:
         """A pod of this namespace, which has the labels `space`."""
-        return (namespace in self.namespaces or hold(self.spaces, space)) and hold(self.labels, labels)
+        return (namespace in self.namespaces or hold(self.spaces, space)) and hold(
+            self.labels, labels
+        )
 
     def choice(self, names: Callable[[Labels], Iterable[str]]) -> Choice:
-        """The pods that it means among those that are there; `names` are the namespaces with certain labels."""
+        """The pods that it means among those that are there; `names` are the namespaces with
+        certain labels.
+        """
         if self.spaces == ():
             return Choice(None, self.labels)
-        return Choice(self.namespaces | frozenset(names(self.spaces)) if self.spaces else self.namespaces, self.labels)
+        return Choice(
+            self.namespaces | frozenset(names(self.spaces)) if self.spaces else self.namespaces,
+            self.labels,
+        )
 
 
 class Terms(NamedTuple):
@@ -79,8 +86,14 @@ class Terms(NamedTuple):
             tuple(_term(Kind.NEEDS, term, pod.namespace) for term in near.get(REQUIRED) or ()),
             tuple(_term(Kind.FORBIDS, term, pod.namespace) for term in far.get(REQUIRED) or ()),
             (
-                *(_term(Kind.LIKES, one["podAffinityTerm"], pod.namespace, one["weight"]) for one in near.get(PREFERRED) or ()),
-                *(_term(Kind.LIKES, one["podAffinityTerm"], pod.namespace, -one["weight"]) for one in far.get(PREFERRED) or ()),
+                *(
+                    _term(Kind.LIKES, one["podAffinityTerm"], pod.namespace, one["weight"])
+                    for one in near.get(PREFERRED) or ()
+                ),
+                *(
+                    _term(Kind.LIKES, one["podAffinityTerm"], pod.namespace, -one["weight"])
+                    for one in far.get(PREFERRED) or ()
+                ),
             ),
         )
 
@@ -95,7 +108,14 @@ def terms_of(pod: PodInfo) -> Terms:
 def _term(kind: Kind, term: Obj, namespace: str, weight: int = 0) -> Term:
     listed, spaces = term.get("namespaces") or (), term.get("namespaceSelector")
     namespaces = frozenset(listed) if listed or spaces is not None else frozenset((namespace,))
-    return Term(kind, term["topologyKey"], namespaces, labels_of(spaces), labels_of(term.get("labelSelector")), weight)
+    return Term(
+        kind,
+        term["topologyKey"],
+        namespaces,
+        labels_of(spaces),
+        labels_of(term.get("labelSelector")),
+        weight,
+    )
 
 
 class Standing(Watcher):

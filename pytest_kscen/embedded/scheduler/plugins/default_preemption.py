@@ -1,8 +1,9 @@
-"""Where there is no node for a pod: would it help to send pods of lower priority away? If so, from where, and whom?
+"""Where there is no node for a pod: would it help to send pods of lower priority away? If so, from
+where, and whom?
 
-Nodes are tried out until there are enough candidates; extenders may have a say; from the best one the victims are sent
-away, and the pod is nominated for it. Until the last of them has been told to go, the pod is not looked at again.
-"""
+Nodes are tried out until there are enough candidates; extenders may have a say; from the best one
+the victims are sent away, and the pod is nominated for it. Until the last of them has been told to
+go, the pod is not looked at again."""
 
 from __future__ import annotations
 
@@ -59,11 +60,15 @@ class DefaultPreemption(Plugin):
         """Whoever else has turned the pod down knows what helps it."""
         return (Interest(POD, Action.DELETE, lambda *_: False),)
 
-    async def post_filter(self, state: CycleState, pod: PodInfo, statuses: dict[str, Status]) -> Nomination | Status:
+    async def post_filter(
+        self, state: CycleState, pod: PodInfo, statuses: dict[str, Status]
+    ) -> Nomination | Status:
         live = self._pods.objects.get(pod.ref)
         if why := self._ineligible(PodInfo(live) if live else pod, statuses):
             return unschedulable(f"preemption: {why}")
-        nodes = [node for node in self.handle.snapshot.nodes if _may_be_helped(statuses.get(node.name))]
+        nodes = [
+            node for node in self.handle.snapshot.nodes if _may_be_helped(statuses.get(node.name))
+        ]
         candidates, refusals = self._try_out(state, pod, nodes)
         if not candidates:
             return Nomination("", f"preemption: {self._none_helps(refusals)}")
@@ -84,18 +89,27 @@ class DefaultPreemption(Plugin):
         status, node = statuses.get(pod.nominated), self.handle.snapshot.get(pod.nominated)
         if status is None or node is None or status.code is Code.UNRESOLVABLE:
             return ""
-        if any(other.priority < pod.priority and was_sent_away(other.obj) for other in node.pods.values()):
+        if any(
+            other.priority < pod.priority and was_sent_away(other.obj)
+            for other in node.pods.values()
+        ):
             return "not eligible due to a terminating pod on the nominated node."
         return ""
 
     # --- candidates ---
 
-    def _try_out(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> tuple[dict[str, Victims], dict[str, Status]]:
-        """Nodes with their victims, those that violate no budget first; and why others do not help."""
+    def _try_out(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> tuple[dict[str, Victims], dict[str, Status]]:
+        """Nodes with their victims, those that violate no budget first; and why others do not
+        help.
+        """
         harmless: dict[str, Victims] = {}
         violating: dict[str, Victims] = {}
         refusals: dict[str, Status] = {}
-        trials = Trials(self.handle.profile, state, pod, Budgets(self._budgets), self.handle.bench.timestamp())
+        trials = Trials(
+            self.handle.profile, state, pod, Budgets(self._budgets), self.handle.bench.timestamp()
+        )
         wanted = self._wanted(len(nodes))
         start = self.handle.chance.below(len(nodes)) if wanted < len(nodes) else 0
         for number in range(len(nodes)):
@@ -105,7 +119,9 @@ class DefaultPreemption(Plugin):
                 refusals[node.name] = found
                 continue
             if not found.pods:
-                refusals[node.name] = failure(f'expected at least one victim pod on node "{node.name}"')
+                refusals[node.name] = failure(
+                    f'expected at least one victim pod on node "{node.name}"'
+                )
                 continue
             (violating if found.violations else harmless)[node.name] = found
             if harmless and len(harmless) + len(violating) >= wanted:
@@ -122,7 +138,9 @@ class DefaultPreemption(Plugin):
         words = counted([*reasons, *[HELPLESS] * (len(nodes) - len(refusals))])
         return f"0/{len(nodes)} nodes are available: {words}."
 
-    async def _agreed(self, state: CycleState, pod: PodInfo, candidates: dict[str, Victims]) -> dict[str, Victims]:
+    async def _agreed(
+        self, state: CycleState, pod: PodInfo, candidates: dict[str, Victims]
+    ) -> dict[str, Victims]:
         """The candidates that the extenders leave, with the victims that they name."""
         for extender in self.handle.extenders:
             if not candidates or not extender.preempts or not extender.interested(pod):

@@ -1,4 +1,6 @@
-"""Nodes that have the pod's images already are better, the more so the larger the images and the more nodes have them."""
+"""Nodes that have the pod's images already are better, the more so the larger the images and the
+more nodes have them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NodeInfo, PodInfo
 
 MB = 1024 * 1024
-LEAST, MOST = 23 * MB, 1000 * MB  # less than the one counts as nothing, more than the other (a container) as no more
+LEAST, MOST = (
+    23 * MB,
+    1000 * MB,
+)  # less than the one counts as nothing, more than the other (a container) as no more
 
 
 class ImageLocality(Plugin):
@@ -39,7 +44,9 @@ class ImageLocality(Plugin):
     def _worth(self, name: str) -> int:
         """Its size, times the part of the nodes that have it."""
         image = self.handle.snapshot.images[name]
-        return int(float(image.size) * (float(len(image.nodes)) / float(len(self.handle.snapshot.nodes))))
+        return int(
+            float(image.size) * (float(len(image.nodes)) / float(len(self.handle.snapshot.nodes)))
+        )
 
     def score_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Scores:
         import numpy as np
@@ -48,7 +55,9 @@ class ImageLocality(Plugin):
         known = [name for name in names if name in self.handle.snapshot.images]
         if not known:
             return np.zeros(len(rows), np.int64)
-        total: Scores = sum((self._column(name, table)[rows] for name in known), np.zeros(len(rows), np.int64))
+        total: Scores = sum(
+            (self._column(name, table)[rows] for name in known), np.zeros(len(rows), np.int64)
+        )
         least, most = LEAST, MOST * containers
         return BEST * (np.clip(total, least, most) - least) // (most - least)
 
@@ -71,10 +80,14 @@ class ImageLocality(Plugin):
 
 
 def _images(pod: PodInfo) -> tuple[list[str], int]:
-    """The names of the images of the pod's containers and volumes, and how many containers there are."""
+    """The names of the images of the pod's containers and volumes, and how many containers there
+    are.
+    """
     containers = [*(pod.spec.get("initContainers") or ()), *(pod.spec.get("containers") or ())]
     volumes = [volume["image"] for volume in pod.spec.get("volumes") or () if volume.get("image")]
-    names = [container.get("image") or "" for container in containers] + [volume.get("reference") or "" for volume in volumes]
+    names = [container.get("image") or "" for container in containers] + [
+        volume.get("reference") or "" for volume in volumes
+    ]
     return [_tagged(name) for name in names], len(containers)
 
 

@@ -1,7 +1,8 @@
-"""Pods that want to be near other pods, or away from them; and those on the nodes that want it of this one.
+"""Pods that want to be near other pods, or away from them; and those on the nodes that want it of
+this one.
 
-What there is in each domain is added up once for a pod, from counts that are kept (`counting`), and asked for each node.
-"""
+What there is in each domain is added up once for a pod, from counts that are kept (`counting`), and
+asked for each node."""
 
 from __future__ import annotations
 
@@ -38,12 +39,11 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.scheduler.plugins.pod_counts import Choice
     from pytest_kscen.embedded.scheduler.plugins.topology_counts import Weighted
     from pytest_kscen.objects.resources import Obj
+
     Wish = tuple[str, Choice]
 
 
-
 # What may help a pod that affinity has turned down.
-
 
 
 def affinity_interests() -> Sequence[Interest]:
@@ -73,11 +73,16 @@ def is_placed(pod: Obj) -> bool:
 
 
 def _meets_all(terms: Sequence[Term], pod: Obj | None) -> bool:
-    """As the real one's hint: a namespace is known by its name alone, and by a selector only if that selects all."""
+    """As the real one's hint: a namespace is known by its name alone, and by a selector only if
+    that selects all.
+    """
     if not terms or pod is None:
         return False
     metadata = pod["metadata"]
-    return all(term.means(metadata.get("namespace", ""), metadata.get("labels") or {}, {}) for term in terms)
+    return all(
+        term.means(metadata.get("namespace", ""), metadata.get("labels") or {}, {})
+        for term in terms
+    )
 
 
 def _was_hostile(other: Obj, pod: PodInfo) -> bool:
@@ -95,8 +100,9 @@ def _node_changed(pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:
     before = old["metadata"].get("labels") or {}
     if any(term.key in now and now[term.key] != before.get(term.key) for term in terms.needs):
         return True
-    return any(term.key in before and now.get(term.key) != before[term.key] for term in terms.forbids)
-
+    return any(
+        term.key in before and now.get(term.key) != before[term.key] for term in terms.forbids
+    )
 
 
 BEST = 100
@@ -107,7 +113,9 @@ UNWELCOME = unschedulable("node(s) didn't satisfy existing pods anti-affinity ru
 
 
 class Around:
-    """What is where, for one pod: sums by topology key, and what preemption thinks of on top of them."""
+    """What is where, for one pod: sums by topology key, and what preemption thinks of on top of
+    them.
+    """
 
     def __init__(self, sums: dict[str, Sums], thought: Thought | None = None) -> None:
         self.sums = sums
@@ -118,7 +126,10 @@ class Around:
 
     def is_at(self, labels: Mapping[str, str]) -> bool:
         """Whether there is any in one of the domains of a node with these labels."""
-        return any(key in labels and self.at(key, labels[key]) > 0 for key in {**self.sums, **self.thought.changes})
+        return any(
+            key in labels and self.at(key, labels[key]) > 0
+            for key in {**self.sums, **self.thought.changes}
+        )
 
     @property
     def is_nowhere(self) -> bool:
@@ -147,14 +158,23 @@ class Surroundings:
     """Pods that do not want this one near."""
 
     def clone(self) -> Surroundings:
-        return replace(self, wanted=self.wanted.clone(), unwanted=self.unwanted.clone(), hostile=self.hostile.clone())
+        return replace(
+            self,
+            wanted=self.wanted.clone(),
+            unwanted=self.unwanted.clone(),
+            hostile=self.hostile.clone(),
+        )
 
     def are_met_by(self, pod: PodInfo) -> bool:
         """Whether the pod meets all that is needed."""
-        return bool(self.needs) and all(choice.means(pod.namespace, pod.labels) for _, choice in self.needs)
+        return bool(self.needs) and all(
+            choice.means(pod.namespace, pod.labels) for _, choice in self.needs
+        )
 
     def is_first(self, pod: PodInfo) -> bool:
-        """The first of its kind may be anywhere: those that it needs are such as itself, and there are none yet."""
+        """The first of its kind may be anywhere: those that it needs are such as itself, and
+        there are none yet.
+        """
         return self.wanted.is_nowhere and self.are_met_by(pod)
 
     def think(self, pod: PodInfo, other: PodInfo, labels: Mapping[str, str], amount: int) -> None:
@@ -183,9 +203,21 @@ class InterPodAffinity(Plugin):
 
     # --- what must be, and what must not ---
 
-    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_filter(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> Status | None:
         terms, space = terms_of(pod), self._space(pod.namespace)
-        hostile = Around(self._sums((term.key, tally, 1) for term, tally in self._about(pod, space, Kind.FORBIDS)))
+        kind = Kind.FORBIDS
+        hostile = Around(
+            self._sums(
+                (term.key, tally, 1)
+                for term, tally in [
+                    (term, tally)
+                    for term, tally in self._standing.about(pod, space)
+                    if term.kind is kind
+                ]
+            )
+        )
         if not terms.needs and not terms.forbids and hostile.is_nowhere:
             return SKIP
         needs, forbids = self._wishes(terms.needs), self._wishes(terms.forbids)
@@ -211,13 +243,17 @@ class InterPodAffinity(Plugin):
             return TOO_NEAR
         return UNWELCOME if around.hostile.is_at(node.labels) else None
 
-    def filter_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Truths | None:
+    def filter_many(
+        self, state: CycleState, pod: PodInfo, table: Table, rows: Rows
+    ) -> Truths | None:
         around: Surroundings = state[NAME]
         wrong: Truths | None = None
         if around.needs:
             first = around.is_first(pod)
             for key, sums in around.wanted.sums.items():
-                wrong = _either(wrong, table.label(key).codes[rows] < 0 if first else sums.many(rows) <= 0)
+                wrong = _either(
+                    wrong, table.label(key).codes[rows] < 0 if first else sums.many(rows) <= 0
+                )
         for shunned in (around.unwanted, around.hostile):
             for sums in shunned.sums.values():
                 if sums.total:
@@ -226,12 +262,20 @@ class InterPodAffinity(Plugin):
 
     # --- what would be liked ---
 
-    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> Status | None:
         likes = terms_of(pod).likes
         if self._ignores_likes and not likes:
             return SKIP
-        own = [(term.key, self._crowd.tally(term.choice(self._names)), term.weight) for term in likes]
-        found = [(key, tally, weight) for key, tally, weight in (*own, *self._opinions(pod)) if _is_anywhere(tally.on, key)]
+        own = [
+            (term.key, self._crowd.tally(term.choice(self._names)), term.weight) for term in likes
+        ]
+        found = [
+            (key, tally, weight)
+            for key, tally, weight in (*own, *self._opinions(pod))
+            if _is_anywhere(tally.on, key)
+        ]
         if not found:
             return SKIP
         state[SCORES] = self._sums(found)
@@ -247,7 +291,9 @@ class InterPodAffinity(Plugin):
                 yield term.key, tally, self._weight_of_needs
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        return sum(sums.get(node.labels[key]) for key, sums in state[SCORES].items() if key in node.labels)
+        return sum(
+            sums.get(node.labels[key]) for key, sums in state[SCORES].items() if key in node.labels
+        )
 
     def score_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Scores:
         scores: Scores = 0 * rows
@@ -275,10 +321,9 @@ class InterPodAffinity(Plugin):
         by_key: dict[str, list[Weighted]] = {}
         for key, tally, weight in parts:
             by_key.setdefault(key, []).append((tally, weight))
-        return {key: by_domain(key, tallies, self._snapshot.table) for key, tallies in by_key.items()}
-
-    def _about(self, pod: PodInfo, space: Mapping[str, str], kind: Kind) -> list[tuple[Term, Any]]:
-        return [(term, tally) for term, tally in self._standing.about(pod, space) if term.kind is kind]
+        return {
+            key: by_domain(key, tallies, self._snapshot.table) for key, tallies in by_key.items()
+        }
 
     def _wishes(self, terms: Sequence[Term]) -> list[Wish]:
         return [(term.key, term.choice(self._names)) for term in terms]
@@ -290,7 +335,11 @@ class InterPodAffinity(Plugin):
 
     def _names(self, labels: Labels) -> list[str]:
         """The namespaces with such labels."""
-        return [one["metadata"]["name"] for one in self._namespaces if hold(labels, one["metadata"].get("labels") or {})]
+        return [
+            one["metadata"]["name"]
+            for one in self._namespaces
+            if hold(labels, one["metadata"].get("labels") or {})
+        ]
 
     def events(self) -> Sequence[Interest]:
         return affinity_interests()
@@ -299,7 +348,9 @@ class InterPodAffinity(Plugin):
 def _is_near(around: Surroundings, pod: PodInfo, labels: Mapping[str, str]) -> bool:
     if any(key not in labels for key, _ in around.needs):
         return False
-    return all(around.wanted.at(key, labels[key]) > 0 for key, _ in around.needs) or around.is_first(pod)
+    return all(
+        around.wanted.at(key, labels[key]) > 0 for key, _ in around.needs
+    ) or around.is_first(pod)
 
 
 def _either(one: Truths | None, other: Truths) -> Truths:

@@ -1,4 +1,5 @@
-"""Nodes that the pod names by their labels or by name: those that it needs, and those that it would like.
+"""Nodes that the pod names by their labels or by name: those that it needs, and those that it would
+like.
 
 The plugin's arguments may add an affinity that holds for every pod.
 """
@@ -38,7 +39,9 @@ class NodeAffinity(Plugin):
 
     # --- what is needed ---
 
-    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | Collection[str] | None:
+    def pre_filter(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> Status | Collection[str] | None:
         required = _affinity(pod).get(REQUIRED)
         if not required and self._added is None and not pod.spec.get("nodeSelector"):
             return SKIP
@@ -54,7 +57,9 @@ class NodeAffinity(Plugin):
             return FORBIDDEN
         return None if pod_may_be_on(pod.obj, node.node) else UNWANTED
 
-    def filter_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Truths | None:
+    def filter_many(
+        self, state: CycleState, pod: PodInfo, table: Table, rows: Rows
+    ) -> Truths | None:
         right = selected(pod, table, rows)
         if self._added is not None:
             right = _both(right, _selected(self._added, table, rows))
@@ -62,11 +67,17 @@ class NodeAffinity(Plugin):
 
     # --- what would be liked ---
 
-    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> Status | None:
         return None if self._preferences(pod) else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        return sum(term["weight"] for term in self._preferences(pod) if term_holds(term["preference"], node.node))
+        return sum(
+            term["weight"]
+            for term in self._preferences(pod)
+            if term_holds(term["preference"], node.node)
+        )
 
     def score_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Scores:
         scores: Scores = 0 * rows
@@ -93,7 +104,9 @@ class NodeAffinity(Plugin):
 
 
 def selected(pod: PodInfo, table: Table, rows: Rows) -> Truths | None:
-    """Where the pod itself says it may be: `pod_may_be_on` for many nodes; None if it says nothing."""
+    """Where the pod itself says it may be: `pod_may_be_on` for many nodes; None if it says
+    nothing.
+    """
     right: Truths | None = None
     for key, value in (pod.spec.get("nodeSelector") or {}).items():
         right = _both(right, table.label(key).judged(value.__eq__, rows))
@@ -125,7 +138,9 @@ def _selected(selector: Obj, table: Table, rows: Rows) -> Truths:
 def _term(term: Obj, table: Table, rows: Rows) -> Truths:
     right: Truths | None = None
     for part in term.get("matchExpressions") or ():
-        judged = table.label(part["key"]).judged(partial(_holds, part), rows, absent=holds(part, {}))
+        judged = table.label(part["key"]).judged(
+            partial(_holds, part), rows, absent=holds(part, {})
+        )
         right = _both(right, judged)
     for part in term.get("matchFields") or ():
         right = _both(right, table.names.judged(partial(_holds, part), rows))

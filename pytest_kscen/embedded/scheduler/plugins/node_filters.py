@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 ELSEWHERE = unresolvable("node(s) didn't match the requested node name").by("NodeName")
 
 
@@ -34,7 +32,9 @@ class NodeName(Plugin):
         wanted = pod.spec.get("nodeName")
         return ELSEWHERE if wanted and wanted != node.name else None
 
-    def filter_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Truths | None:
+    def filter_many(
+        self, state: CycleState, pod: PodInfo, table: Table, rows: Rows
+    ) -> Truths | None:
         wanted = pod.spec.get("nodeName")
         return table.names.judged(lambda name: name != wanted, rows) if wanted else None
 
@@ -49,7 +49,9 @@ TAKEN = unschedulable("node(s) didn't have free ports for the requested pod port
 
 
 class NodePorts(Plugin):
-    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_filter(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> Status | None:
         return None if pod.demand.ports else SKIP
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
@@ -75,14 +77,20 @@ class NodeUnschedulable(Plugin):
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         return CORDONED if node.unschedulable and not _tolerates(pod) else None
 
-    def filter_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Truths | None:
+    def filter_many(
+        self, state: CycleState, pod: PodInfo, table: Table, rows: Rows
+    ) -> Truths | None:
         closed = table.unschedulable[rows]
         return closed if closed.any() and not _tolerates(pod) else None
 
     def events(self) -> Sequence[Interest]:
         return (
             Interest(NODE, Action.ADD | Action.NODE_TAINT, _is_open),
-            Interest(POD, Action.POD_TOLERATION, lambda pod, _, new: bool(new and new["metadata"]["uid"] == pod.uid)),
+            Interest(
+                POD,
+                Action.POD_TOLERATION,
+                lambda pod, _, new: bool(new and new["metadata"]["uid"] == pod.uid),
+            ),
         )
 
 
@@ -117,11 +125,16 @@ NEEDED: dict[str, Callable[[Obj], bool]] = {
     "RestartAllContainersOnContainerExits": _restarts_all,
     "UserNamespacesHostNetworkSupport": _maps_users_on_the_hosts_network,
 }
-"""By feature: whether a pod needs it. What else kubelets declare matters when a pod is changed, and for none that is placed."""
+"""By feature: whether a pod needs it.
+
+What else kubelets declare matters when a pod is changed, and for none that is placed.
+"""
 
 
 class NodeDeclaredFeatures(Plugin):
-    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_filter(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> Status | None:
         return None if _needs(pod) else SKIP
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
@@ -133,7 +146,10 @@ class NodeDeclaredFeatures(Plugin):
 
 
 def _needs(pod: PodInfo) -> frozenset[str]:
-    return pod.memo("NodeDeclaredFeatures", lambda one: frozenset(name for name, needs in NEEDED.items() if needs(one.spec)))
+    return pod.memo(
+        "NodeDeclaredFeatures",
+        lambda one: frozenset(name for name, needs in NEEDED.items() if needs(one.spec)),
+    )
 
 
 def _declared(node: Obj | None) -> list[str]:

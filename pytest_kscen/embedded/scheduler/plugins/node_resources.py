@@ -1,4 +1,6 @@
-"""What the pod asks for must be left on the node; which nodes are better is a matter of strategy."""
+"""What the pod asks for must be left on the node; which nodes are better is a matter of
+strategy.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # By which rule NodeResourcesFit prefers nodes: the emptiest, the fullest, or a shape of one's
 # own.
 
@@ -59,7 +60,10 @@ class LeastAllocated:
         import numpy as np
 
         return _averaged(
-            [(np.maximum(capacity - taken - asked, 0) * BEST, capacity, weight) for taken, asked, capacity, weight in shares]
+            [
+                (np.maximum(capacity - taken - asked, 0) * BEST, capacity, weight)
+                for taken, asked, capacity, weight in shares
+            ]
         )
 
 
@@ -77,7 +81,10 @@ class MostAllocated:
         import numpy as np
 
         return _averaged(
-            [(np.minimum(taken + asked, capacity) * BEST, capacity, weight) for taken, asked, capacity, weight in shares]
+            [
+                (np.minimum(taken + asked, capacity) * BEST, capacity, weight)
+                for taken, asked, capacity, weight in shares
+            ]
         )
 
 
@@ -142,11 +149,11 @@ def strategy_of(settings: Obj) -> Strategy:
         case "MostAllocated":
             return MostAllocated()
         case "RequestedToCapacityRatio":
-            return RequestedToCapacityRatio((settings.get("requestedToCapacityRatio") or {}).get("shape") or ())
+            return RequestedToCapacityRatio(
+                (settings.get("requestedToCapacityRatio") or {}).get("shape") or ()
+            )
         case _:
             return LeastAllocated()
-
-
 
 
 class NodeResourcesFit(Plugin):
@@ -161,12 +168,20 @@ class NodeResourcesFit(Plugin):
 
     def _needed(self, pod: PodInfo) -> list[tuple[str, int]]:
         """What the pod asks for and somebody has to look after."""
-        return [(name, asked) for name, asked in pod.demand.requests.items() if asked and not self._is_ignored(name)]
+        return [
+            (name, asked)
+            for name, asked in pod.demand.requests.items()
+            if asked and not self._is_ignored(name)
+        ]
 
     def _is_ignored(self, name: str) -> bool:
         if name in NATIVE:
             return False
-        return name in self._ignored or name in self._left_to_extenders or name.partition("/")[0] in self._ignored_groups
+        return (
+            name in self._ignored
+            or name in self._left_to_extenders
+            or name.partition("/")[0] in self._ignored_groups
+        )
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         capacity, used = node.allocatable, node.load.used
@@ -181,14 +196,18 @@ class NodeResourcesFit(Plugin):
                 hopeless = hopeless or asked > there
         return None if lacking is None else _refusal(tuple(lacking), hopeless=hopeless)
 
-    def filter_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Truths | None:
+    def filter_many(
+        self, state: CycleState, pod: PodInfo, table: Table, rows: Rows
+    ) -> Truths | None:
         wrong: Truths = table.pods[rows] + 1 > table.room[rows]
         for name, asked in self._needed(pod):
             amount = table.amount(name)
             wrong |= amount.allocatable[rows] - amount.used[rows] < asked
         return wrong
 
-    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> Status | None:
         state[self.name] = wanted(pod, self._resources, assumed=True)
         return None
 
@@ -205,19 +224,26 @@ class NodeResourcesFit(Plugin):
         )
 
     def _offers(self, pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:
-        """Whether the node has room for the pod if it were empty, and more than it had of something that is wanted."""
+        """Whether the node has room for the pod if it were empty, and more than it had of
+        something that is wanted.
+        """
         if new is None:
             return False
         now, before = allocatable_of(new), allocatable_of(old) if old else {}
         needed = self._needed(pod)
         if now.get("pods", 0) < 1 or any(now.get(name, 0) < asked for name, asked in needed):
             return False
-        return old is None or any(now.get(name, 0) > before.get(name, 0) for name in ("pods", *(name for name, _ in needed)))
+        return old is None or any(
+            now.get(name, 0) > before.get(name, 0)
+            for name in ("pods", *(name for name, _ in needed))
+        )
 
 
 @functools.lru_cache(maxsize=1024)
 def _refusal(lacking: tuple[str, ...], *, hopeless: bool) -> Status:
-    return Status(Code.UNRESOLVABLE if hopeless else Code.UNSCHEDULABLE, lacking, "NodeResourcesFit")
+    return Status(
+        Code.UNRESOLVABLE if hopeless else Code.UNSCHEDULABLE, lacking, "NodeResourcesFit"
+    )
 
 
 def _frees(pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:
@@ -225,11 +251,15 @@ def _frees(pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:
     if old is None:
         return False
     if new is None:
-        return bool(old["spec"].get("nodeName") or (old.get("status") or {}).get("nominatedNodeName"))
+        return bool(
+            old["spec"].get("nodeName") or (old.get("status") or {}).get("nominatedNodeName")
+        )
     if new["metadata"]["uid"] == pod.uid:
         return True
     before, now = demand_of(old).requests, demand_of(new).requests
-    return bool(new["spec"].get("nodeName")) and any(before.get(name, 0) > now.get(name, 0) for name in pod.demand.requests)
+    return bool(new["spec"].get("nodeName")) and any(
+        before.get(name, 0) > now.get(name, 0) for name in pod.demand.requests
+    )
 
 
 # Nodes on which the pod makes the use of the resources more even are better.
@@ -243,7 +273,9 @@ class NodeResourcesBalancedAllocation(Plugin):
         super().__init__(args, handle)
         self._resources = weighed(args.get("resources"))
 
-    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> Status | None:
         """A pod that asks for nothing changes no balance."""
         state[self.name] = wanted(pod, self._resources, assumed=False)
         return None if any(one.asked for one in state[self.name]) else SKIP
@@ -257,7 +289,15 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def score_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Scores:
         found = shares_many(table, rows, state[self.name])
-        return HALF + (HALF + _evenness_many(found, rows, with_pod=True) - _evenness_many(found, rows, with_pod=False)) // 2
+        return (
+            HALF
+            + (
+                HALF
+                + _evenness_many(found, rows, with_pod=True)
+                - _evenness_many(found, rows, with_pod=False)
+            )
+            // 2
+        )
 
     def events(self) -> Sequence[Interest]:
         return ()
@@ -270,7 +310,9 @@ def _evenness(fractions: list[float]) -> int:
         deviation = abs((fractions[0] - fractions[1]) / 2)
     elif len(fractions) > 2:  # noqa: PLR2004
         mean = sum(fractions) / len(fractions)
-        deviation = math.sqrt(sum((one - mean) * (one - mean) for one in fractions) / len(fractions))
+        deviation = math.sqrt(
+            sum((one - mean) * (one - mean) for one in fractions) / len(fractions)
+        )
     return int((1 - deviation) * float(BEST))
 
 
@@ -295,12 +337,18 @@ def _deviation(fractions: list[Any], there: list[Any], size: int) -> Any:
     import numpy as np
 
     count = sum(there, np.zeros(size, np.int64))
-    total = sum((np.where(here, one, 0.0) for one, here in zip(fractions, there, strict=True)), np.zeros(size))
+    total = sum(
+        (np.where(here, one, 0.0) for one, here in zip(fractions, there, strict=True)),
+        np.zeros(size),
+    )
     mean = total / np.maximum(count, 1)
     squares = np.zeros(size)
     high, low = np.zeros(size), np.ones(size)
     for one, here in zip(fractions, there, strict=True):
         squares = squares + np.where(here, (one - mean) * (one - mean), 0.0)
-        high, low = np.where(here, np.maximum(high, one), high), np.where(here, np.minimum(low, one), low)
+        high, low = (
+            np.where(here, np.maximum(high, one), high),
+            np.where(here, np.minimum(low, one), low),
+        )
     many = np.sqrt(squares / np.maximum(count, 1))
     return np.where(count > 2, many, np.where(count == 2, (high - low) / 2, 0.0))  # noqa: PLR2004

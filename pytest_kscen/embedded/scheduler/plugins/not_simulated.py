@@ -1,4 +1,7 @@
-"""The plugins for groups of pods, which a configuration may name. As by default in 1.36 no pod is in a group: they let each go."""
+"""The plugins for groups of pods, which a configuration may name.
+
+As by default in 1.36 no pod is in a group: they let each go.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,6 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.scheduler.framework.attempt import CycleState
     from pytest_kscen.embedded.scheduler.framework.events import Interest
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NodeInfo, PodInfo
-
-
-
 
 
 class GangScheduling(Plugin):
@@ -47,17 +47,26 @@ class PodGroupPodsCount(Plugin):
 # so.
 
 
-
 class DynamicResources(Plugin):
-    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_filter(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> Status | None:
         if pod.spec.get("resourceClaims"):
             return unresolvable("dynamic resources are not simulated")
         state[self.name] = True
         return SKIP
 
-    async def post_filter(self, state: CycleState, pod: PodInfo, statuses: dict[str, Status]) -> Status:
-        """What the real plugin says of pods that claim nothing: it has looked, or it was never asked before."""
-        return unschedulable("no new claims to deallocate") if self.name in state else failure("not found")
+    async def post_filter(
+        self, state: CycleState, pod: PodInfo, statuses: dict[str, Status]
+    ) -> Status:
+        """What the real plugin says of pods that claim nothing: it has looked, or it was never
+        asked before.
+        """
+        return (
+            unschedulable("no new claims to deallocate")
+            if self.name in state
+            else failure("not found")
+        )
 
     def events(self) -> Sequence[Interest]:
         return ()

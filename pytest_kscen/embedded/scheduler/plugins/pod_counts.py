@@ -1,8 +1,10 @@
-"""How many pods of a kind are on each node, kept with each change: what affinity and spreading ask again and again.
+"""How many pods of a kind are on each node, kept with each change: what affinity and spreading ask
+again and again.
 
-`crowd.Crowd` counts the pods that somebody is looking for, `standing.Standing` the wishes of the pods that are there;
-`domains` adds up what is on the nodes by the value of a topology key. Nothing in here knows a plugin.
-"""
+`crowd.Crowd` counts the pods that somebody is looking for, `standing.Standing` the wishes of the
+pods that are there;
+`domains` adds up what is on the nodes by the value of a topology key. Nothing in here knows a
+plugin."""
 
 from __future__ import annotations
 
@@ -18,13 +20,12 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.scheduler.framework.node_table import Table
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NodeInfo, PodInfo
     from pytest_kscen.objects.resources import Obj
+
     Choices = tuple["Choice", ...]
     Alike = tuple[str, frozenset[tuple[str, str]], bool]
 
 
-
 # How many of something are on each node.
-
 
 
 class Tally:
@@ -34,7 +35,9 @@ class Tally:
 
     def __init__(self) -> None:
         self.on: dict[NodeInfo, int] = {}
-        """Nodes with none are not in it; some may not be there, only pods that say they are on them."""
+        """Nodes with none are not in it; some may not be there, only pods that say they are on
+        them.
+        """
         self._column: Any = None
         self._table: Table | None = None
         self._changes = -1
@@ -74,12 +77,16 @@ Labels = tuple[Requirement, ...]
 
 
 def labels_of(selector: Obj | None) -> Labels | None:
-    """A LabelSelector; None is one that matches nothing, as opposed to one that is empty and matches everything."""
+    """A LabelSelector; None is one that matches nothing, as opposed to one that is empty and
+    matches everything.
+    """
     return None if selector is None else tuple(requirements_of(selector))
 
 
 def hold(requirements: Labels | None, labels: Mapping[str, str]) -> bool:
-    return requirements is not None and all(requirement.holds(labels) for requirement in requirements)
+    return requirements is not None and all(
+        requirement.holds(labels) for requirement in requirements
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +102,15 @@ class Choice:
     def means(self, namespace: str, labels: Mapping[str, str], *, going: bool = False) -> bool:
         if self.living and going:
             return False
-        return (self.namespaces is None or namespace in self.namespaces) and hold(self.labels, labels)
+        return (self.namespaces is None or namespace in self.namespaces) and hold(
+            self.labels, labels
+        )
 
 
 class Catalogue(Generic[T]):
-    """Things that are about certain labels, found by those of a pod without looking at all of them."""
+    """Things that are about certain labels, found by those of a pod without looking at all of
+    them.
+    """
 
     def __init__(self) -> None:
         self._by_label: dict[tuple[str, str], dict[Hashable, T]] = {}
@@ -158,7 +169,9 @@ class _Group:
         self.tallies: dict[Choices, Tally] = {}
 
     def is_meant(self, choices: Choices) -> bool:
-        return all(choice.means(self.namespace, self.labels, going=self.going) for choice in choices)
+        return all(
+            choice.means(self.namespace, self.labels, going=self.going) for choice in choices
+        )
 
 
 class Crowd(Watcher):
@@ -220,21 +233,22 @@ class Crowd(Watcher):
         if not group.on[node]:
             del group.on[node]
         if not group.on:
-            self._leave(alike, group)
+            del self._groups[alike]
+            for label in group.labels.items():
+                del self._by_labels[label][alike]
+                if not self._by_labels[label]:
+                    del self._by_labels[label]
 
     def _join(self, alike: Alike, group: _Group) -> _Group:
         self._groups[alike] = group
         for label in group.labels.items():
             self._by_labels.setdefault(label, {})[alike] = group
-        group.tallies = {choices: tally for choices, tally in self._wanted.about(group.labels) if group.is_meant(choices)}
+        group.tallies = {
+            choices: tally
+            for choices, tally in self._wanted.about(group.labels)
+            if group.is_meant(choices)
+        }
         return group
-
-    def _leave(self, alike: Alike, group: _Group) -> None:
-        del self._groups[alike]
-        for label in group.labels.items():
-            del self._by_labels[label][alike]
-            if not self._by_labels[label]:
-                del self._by_labels[label]
 
 
 def _alike(pod: PodInfo) -> Alike:

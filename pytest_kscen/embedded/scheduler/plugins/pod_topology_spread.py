@@ -1,7 +1,8 @@
-"""Pods of a kind are spread over the values of a topology key: no more than so uneven, or as even as can be.
+"""Pods of a kind are spread over the values of a topology key: no more than so uneven, or as even
+as can be.
 
-For each constraint the pods that count are added up by domain once (`counting`); each node is then judged by its domain.
-"""
+For each constraint the pods that count are added up by domain once (`counting`); each node is then
+judged by its domain."""
 
 from __future__ import annotations
 
@@ -47,38 +48,52 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.scheduler.plugins.pod_counts import Tally
     from pytest_kscen.embedded.scheduler.plugins.spread_constraints import Constraint
     from pytest_kscen.objects.resources import Obj
+
     Kept = Callable[[PodInfo], Sequence[Constraint]]
 
 
-
 # What may help a pod that would have been spread too unevenly.
-
 
 
 def spread_interests(kept: Kept) -> Sequence[Interest]:
     """For pods whose constraints this function tells."""
 
     def pod_changed(pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:
-        return all(_concerns(one, pod) for one in (old, new) if one) and _pod_changed(kept(pod), pod, old, new)
+        return all(_concerns(one, pod) for one in (old, new) if one) and _pod_changed(
+            kept(pod), pod, old, new
+        )
 
     def node_changed(pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:
         return _node_changed(kept(pod), old, new)
 
     return (
-        Interest(POD, Action.ADD | Action.POD_LABEL | Action.POD_TOLERATION | Action.DELETE, pod_changed),
-        Interest(NODE, Action.ADD | Action.DELETE | Action.NODE_LABEL | Action.NODE_TAINT, node_changed),
+        Interest(
+            POD, Action.ADD | Action.POD_LABEL | Action.POD_TOLERATION | Action.DELETE, pod_changed
+        ),
+        Interest(
+            NODE, Action.ADD | Action.DELETE | Action.NODE_LABEL | Action.NODE_TAINT, node_changed
+        ),
     )
 
 
 def _concerns(other: Obj, pod: PodInfo) -> bool:
     metadata = other["metadata"]
-    return bool(metadata["uid"] == pod.uid or (is_placed(other) and metadata.get("namespace") == pod.namespace))
+    return bool(
+        metadata["uid"] == pod.uid
+        or (is_placed(other) and metadata.get("namespace") == pod.namespace)
+    )
 
 
-def _pod_changed(kept: Sequence[Constraint], pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:
+def _pod_changed(
+    kept: Sequence[Constraint], pod: PodInfo, old: Obj | None, new: Obj | None
+) -> bool:
     if old and new:
         bears_more = old["spec"].get("tolerations") != new["spec"].get("tolerations")
-        if new["metadata"]["uid"] == pod.uid and bears_more and any(one.honours_taints for one in kept):
+        if (
+            new["metadata"]["uid"] == pod.uid
+            and bears_more
+            and any(one.honours_taints for one in kept)
+        ):
             return True
         return any(one.means(_labels(old)) != one.means(_labels(new)) for one in kept)
     return any(one.means(_labels(new or old)) for one in kept)
@@ -105,17 +120,20 @@ def _labels(obj: Obj | None) -> Mapping[str, str]:
     return labels
 
 
-
 BEST = 100
 NAME, SCORES = "PodTopologySpread", "PodTopologySpread/scores"
 UNEVEN = unschedulable("node(s) didn't match pod topology spread constraints").by(NAME)
-NOWHERE = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)").by(NAME)
+NOWHERE = unresolvable(
+    "node(s) didn't match pod topology spread constraints (missing required label)"
+).by(NAME)
 NO_DOMAIN = 2**31 - 1  # the smallest number of pods in any domain, where there is none
 
 
 @dataclass(slots=True)
 class Spread:
-    """The constraints to be kept, with what is in each domain, and what preemption thinks of on top."""
+    """The constraints to be kept, with what is in each domain, and what preemption thinks of on
+    top.
+    """
 
     parts: list[tuple[Constraint, Sums]]
     thought: Thought
@@ -152,16 +170,22 @@ class PodTopologySpread(Plugin):
         super().__init__(args, handle)
         listed = args.get("defaultingType") == "List"
         self._is_system = not listed
-        self._constraints = Constraints(handle.bench.informers, args.get("defaultConstraints") or () if listed else SYSTEM)
+        self._constraints = Constraints(
+            handle.bench.informers, args.get("defaultConstraints") or () if listed else SYSTEM
+        )
         self._snapshot = handle.snapshot
 
     # --- what must be kept ---
 
-    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_filter(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> Status | None:
         constraints = self._constraints.of(pod, HARD)
         if not constraints:
             return SKIP
-        state[NAME] = Spread([(one, self._sums(pod, one, constraints)) for one in constraints], Thought())
+        state[NAME] = Spread(
+            [(one, self._sums(pod, one, constraints)) for one in constraints], Thought()
+        )
         return None
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
@@ -180,33 +204,57 @@ class PodTopologySpread(Plugin):
                 return UNEVEN
         return None
 
-    def filter_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Truths | None:
+    def filter_many(
+        self, state: CycleState, pod: PodInfo, table: Table, rows: Rows
+    ) -> Truths | None:
         spread: Spread = state[NAME]
         wrong: Truths = rows < 0
         for number, (constraint, sums) in enumerate(spread.parts):
-            wrong = wrong | (table.label(constraint.key).codes[rows] < 0) | (sums.many(rows) > spread.room(number, pod))
+            wrong = (
+                wrong
+                | (table.label(constraint.key).codes[rows] < 0)
+                | (sums.many(rows) > spread.room(number, pod))
+            )
         return wrong
 
     # --- what would be more even ---
 
-    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_score(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> Status | None:
         constraints = self._constraints.of(pod, SOFT)
         if not constraints:
             return SKIP
-        needed = constraints if self._needs_all(pod) else ()
-        left_out = [any(one.key not in node.labels for one in needed) for node in nodes] if needed else [False] * len(nodes)
-        scored = [node for node, out in zip(nodes, left_out, strict=True) if not out] if any(left_out) else nodes
-        state[SCORES] = Evenness([(one, *self._weighed(pod, one, needed, scored)) for one in constraints], left_out)
+        needed = (
+            constraints
+            if bool(pod.spec.get("topologySpreadConstraints")) or not self._is_system
+            else ()
+        )
+        left_out = (
+            [any(one.key not in node.labels for one in needed) for node in nodes]
+            if needed
+            else [False] * len(nodes)
+        )
+        scored = (
+            [node for node, out in zip(nodes, left_out, strict=True) if not out]
+            if any(left_out)
+            else nodes
+        )
+        state[SCORES] = Evenness(
+            [(one, *self._weighed(pod, one, needed, scored)) for one in constraints], left_out
+        )
         return None
 
-    def _needs_all(self, pod: PodInfo) -> bool:
-        """Only with the system's own constraints may a node lack some of the topologies."""
-        return bool(pod.spec.get("topologySpreadConstraints")) or not self._is_system
-
     def _weighed(
-        self, pod: PodInfo, constraint: Constraint, needed: Sequence[Constraint], scored: Sequence[NodeInfo]
+        self,
+        pod: PodInfo,
+        constraint: Constraint,
+        needed: Sequence[Constraint],
+        scored: Sequence[NodeInfo],
     ) -> tuple[Any, float]:
-        """Hosts are as many domains as nodes, and each has its own pods, whatever the policies say."""
+        """Hosts are as many domains as nodes, and each has its own pods, whatever the policies
+        say.
+        """
         if constraint.key == HOSTNAME:
             return self._tally(pod, constraint), math.log(len(scored) + 2)
         domains = {node.labels.get(constraint.key, "") for node in scored}
@@ -218,9 +266,12 @@ class PodTopologySpread(Plugin):
         for constraint, counted, weight in evenness.parts:
             value = node.labels.get(constraint.key)
             if value is not None:
-                count = counted.on.get(node, 0) if constraint.key == HOSTNAME else counted.get(value)
+                count = (
+                    counted.on.get(node, 0) if constraint.key == HOSTNAME else counted.get(value)
+                )
                 total += count * weight + (constraint.max_skew - 1)
-        return _rounded(total)
+        whole = math.floor(total)
+        return whole + (total - whole >= 0.5)  # noqa: PLR2004
 
     def score_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Scores:
         import numpy as np
@@ -228,11 +279,14 @@ class PodTopologySpread(Plugin):
         evenness: Evenness = state[SCORES]
         total = np.zeros(len(rows))
         for constraint, counted, weight in evenness.parts:
-            counts = counted.column(table)[rows] if constraint.key == HOSTNAME else counted.many(rows)
+            counts = (
+                counted.column(table)[rows] if constraint.key == HOSTNAME else counted.many(rows)
+            )
             has_key = table.label(constraint.key).codes[rows] >= 0
             total += np.where(has_key, counts * weight + (constraint.max_skew - 1), 0.0)
         whole = np.floor(total)
-        rounded: Scores = (whole + (total - whole >= 0.5)).astype(np.int64)  # noqa: PLR2004  # half is rounded up
+        # half is rounded up
+        rounded: Scores = (whole + (total - whole >= 0.5)).astype(np.int64)  # noqa: PLR2004
         return rounded
 
     def normalize(self, state: CycleState, pod: PodInfo, scores: list[int]) -> list[int]:
@@ -259,10 +313,23 @@ class PodTopologySpread(Plugin):
         return self._snapshot.shared(Crowd).tally(constraint.choice(pod.namespace))
 
     def _sums(self, pod: PodInfo, constraint: Constraint, needed: Sequence[Constraint]) -> Sums:
-        """By domain, of the nodes that have all the topologies that are needed, and that count by the constraint's policies."""
+        """By domain, of the nodes that have all the topologies that are needed, and that count
+        by the constraint's policies.
+        """
         tally, table = self._tally(pod, constraint), self._snapshot.table
         if table is not None:
-            return _many_sums(pod, constraint, needed, tally, table)
+            rows = table.order
+            for part in needed:
+                rows = rows[table.label(part.key).codes[rows] >= 0]
+            if constraint.honours_affinity and (right := selected(pod, table, rows)) is not None:
+                rows = rows[right]
+            if constraint.honours_taints and (wrong := repelled(pod, table, rows)) is not None:
+                rows = rows[~wrong]
+            import numpy as np
+
+            codes = table.label(constraint.key)
+            present = np.bincount(codes.codes[rows] + 1, minlength=len(codes.values) + 1)[1:] > 0
+            return ManySums(codes, summed(codes, [(tally, 1)], table, rows), present)
         sums: dict[str, int] = {}
         for node in self._snapshot.nodes:
             if all(one.key in node.labels for one in needed) and constraint.counts_at(pod, node):
@@ -274,30 +341,11 @@ class PodTopologySpread(Plugin):
         return spread_interests(lambda pod: self._constraints.of(pod, HARD))
 
 
-def _many_sums(pod: PodInfo, constraint: Constraint, needed: Sequence[Constraint], tally: Tally, table: Table) -> ManySums:
-    rows = table.order
-    for part in needed:
-        rows = rows[table.label(part.key).codes[rows] >= 0]
-    if constraint.honours_affinity and (right := selected(pod, table, rows)) is not None:
-        rows = rows[right]
-    if constraint.honours_taints and (wrong := repelled(pod, table, rows)) is not None:
-        rows = rows[~wrong]
-    import numpy as np
-
-    codes = table.label(constraint.key)
-    present = np.bincount(codes.codes[rows] + 1, minlength=len(codes.values) + 1)[1:] > 0
-    return ManySums(codes, summed(codes, [(tally, 1)], table, rows), present)
-
-
 def _think(spread: Spread, pod: PodInfo, other: PodInfo, node: NodeInfo, amount: int) -> None:
-    if other.namespace != pod.namespace or any(one.key not in node.labels for one, _ in spread.parts):
+    if other.namespace != pod.namespace or any(
+        one.key not in node.labels for one, _ in spread.parts
+    ):
         return
     for number, (constraint, _) in enumerate(spread.parts):
         if constraint.means(other.labels) and constraint.counts_at(pod, node):
             spread.thought.add(str(number), node.labels[constraint.key], amount)
-
-
-def _rounded(number: float) -> int:
-    """Half is rounded up."""
-    whole = math.floor(number)
-    return whole + (number - whole >= 0.5)  # noqa: PLR2004

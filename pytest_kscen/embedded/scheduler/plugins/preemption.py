@@ -1,7 +1,8 @@
-"""Making room for a pod by sending others away: which nodes come into question, whom it would hit, and carrying it out.
+"""Making room for a pod by sending others away: which nodes come into question, whom it would hit,
+and carrying it out.
 
-`victims` tries a node out, `best` compares nodes, `evicting` acts. When to do it is said by the DefaultPreemption plugin.
-"""
+`victims` tries a node out, `best` compares nodes, `evicting` acts. When to do it is said by the
+DefaultPreemption plugin."""
 
 from __future__ import annotations
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.scheduler.framework.profile import Profile
     from pytest_kscen.kube.cache import Ref
     from pytest_kscen.objects.resources import Obj
-
 
 
 # Who would have to go from one node: first all that may, then those come back, the more
@@ -76,7 +76,9 @@ class Trials:
 
     def on(self, node: NodeInfo) -> Victims | Status:
         """The most important first; or why this node does not help."""
-        able = self._sorted(other for other in node.pods.values() if other.priority < self.pod.priority)
+        able = self._sorted(
+            other for other in node.pods.values() if other.priority < self.pod.priority
+        )
         if not able:
             return NONE
         trial = Trial(self.profile, self.state, self.pod, node)
@@ -103,17 +105,20 @@ def started(pod: PodInfo, now: str) -> str:
 # where it cannot.
 
 
-
 class Budgets:
     """Those of a cluster at one moment."""
 
     def __init__(self, budgets: Iterable[Obj]) -> None:
         self._by_namespace: dict[str, list[Budget]] = {}
         for budget in budgets:
-            self._by_namespace.setdefault(budget["metadata"]["namespace"], []).append(Budget(budget))
+            self._by_namespace.setdefault(budget["metadata"]["namespace"], []).append(
+                Budget(budget)
+            )
 
     def split(self, pods: Iterable[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
-        """If these went, in this order: those for which a budget would be exceeded, and the others."""
+        """If these went, in this order: those for which a budget would be exceeded, and the
+        others.
+        """
         spent: dict[Budget, int] = {}
         violating: list[PodInfo] = []
         others: list[PodInfo] = []
@@ -137,7 +142,9 @@ class Budget:
         self._labels = requirements_of(obj["spec"].get("selector") or {})
 
     def protects(self, pod: PodInfo) -> bool:
-        """An empty selector protects nobody here; and who is known to be on the way out has been counted."""
+        """An empty selector protects nobody here; and who is known to be on the way out has been
+        counted.
+        """
         if not self._labels or not pod.labels or pod.name in self._disrupted:
             return False
         return all(requirement.holds(pod.labels) for requirement in self._labels)
@@ -152,9 +159,9 @@ LOWEST = 2**31  # added to each priority, so that more victims are never better 
 def least_harm(candidates: Mapping[str, Victims], now: str) -> list[str]:
     """The best nodes; more than one only if nothing tells them apart.
 
-    The fewest violated budgets, the lowest highest priority, the lowest sum of priorities, the fewest pods; and at last
-    where the oldest of the most important pods has run for the shortest time.
-    """
+    The fewest violated budgets, the lowest highest priority, the lowest sum of priorities, the
+    fewest pods; and at last where the oldest of the most important pods has run for the shortest
+    time."""
     least = min(map(_harm, candidates.values()))
     equals = [node for node, victims in candidates.items() if _harm(victims) == least]
     youngest = max(_since(candidates[node], now) for node in equals)
@@ -163,7 +170,12 @@ def least_harm(candidates: Mapping[str, Victims], now: str) -> list[str]:
 
 def _harm(victims: Victims) -> tuple[int, int, int, int]:
     pods = victims.pods
-    return victims.violations, pods[0].priority, sum(pod.priority + LOWEST for pod in pods), len(pods)
+    return (
+        victims.violations,
+        pods[0].priority,
+        sum(pod.priority + LOWEST for pod in pods),
+        len(pods),
+    )
 
 
 def _since(victims: Victims, now: str) -> str:
@@ -207,7 +219,9 @@ class Evicting:
         if staying:
             self._busy[pod.uid] = None
             self._nominated.preemptors |= {victim.uid: pod for victim in staying}
-            self._brood.start(self._evict(pod, node, staying), f"preemption by {pod.namespace}/{pod.name}")
+            self._brood.start(
+                self._evict(pod, node, staying), f"preemption by {pod.namespace}/{pod.name}"
+            )
 
     async def _evict(self, pod: PodInfo, node: str, victims: list[PodInfo]) -> None:
         succeeded = await self._clear_nominations(pod, node)
@@ -230,8 +244,16 @@ class Evicting:
         try:
             for other in self._nominated.on(node):
                 live = self._pods.objects.get(other.ref)
-                if other.priority < pod.priority and live and (live.get("status") or {}).get("nominatedNodeName"):
-                    status = {name: value for name, value in live["status"].items() if name != "nominatedNodeName"}
+                if (
+                    other.priority < pod.priority
+                    and live
+                    and (live.get("status") or {}).get("nominatedNodeName")
+                ):
+                    status = {
+                        name: value
+                        for name, value in live["status"].items()
+                        if name != "nominatedNodeName"
+                    }
                     await self._bench.write_status(PODS, live, status)
         except (ApiError, OSError):
             return False
@@ -248,7 +270,9 @@ class Evicting:
                 await self._bench.api.delete(PODS, victim.name, victim.namespace)
             except NotFound:
                 return
-        self._bench.recorder.did(victim.obj, "Preempted", words, action="Preempting", related=pod.obj)
+        self._bench.recorder.did(
+            victim.obj, "Preempted", words, action="Preempting", related=pod.obj
+        )
 
     async def _tell(self, pod: PodInfo, victim: Obj) -> None:
         new = {
@@ -256,7 +280,9 @@ class Evicting:
             "observedGeneration": victim["metadata"].get("generation", 1),
             "status": "True",
             "reason": REASON,
-            "message": f"{pod.spec['schedulerName']}: preempting to accommodate a higher priority pod",
+            "message": (
+                f"{pod.spec['schedulerName']}: preempting to accommodate a higher priority pod"
+            ),
         }
         old, status = condition(victim, TARGET) or {}, victim.get("status") or {}
         if any(old.get(name) != new[name] for name in SAME):

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
-
 class PrioritySort(Plugin):
     def sort_key(self, queued: QueuedPod) -> tuple[int, float]:
         return -queued.pod.priority, queued.since
@@ -30,7 +27,6 @@ class PrioritySort(Plugin):
 
 
 # A pod with scheduling gates is not looked at until they are gone.
-
 
 
 class SchedulingGates(Plugin):
@@ -52,7 +48,6 @@ def _is_itself(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
 # Binds a pod by asking the API to.
 
 
-
 class DefaultBinder(Plugin):
     async def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         binding = {
@@ -62,7 +57,9 @@ class DefaultBinder(Plugin):
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         try:
-            await self.handle.bench.api.create(PODS, binding, pod.namespace, name=pod.name, subresource="binding")
+            await self.handle.bench.api.create(
+                PODS, binding, pod.namespace, name=pod.name, subresource="binding"
+            )
         except (ApiError, OSError) as error:
             return failure(str(error))
         return None

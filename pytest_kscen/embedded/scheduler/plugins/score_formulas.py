@@ -1,4 +1,6 @@
-"""Scores brought to 0 to 100 by the largest of them; in whole numbers, as the real scheduler does."""
+"""Scores brought to 0 to 100 by the largest of them; in whole numbers, as the real scheduler
+does.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,8 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.scheduler.framework.node_table import Rows, Scores, Table
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NodeInfo, PodInfo
     from pytest_kscen.objects.resources import Obj
+
     ShareMany: TypeAlias = tuple[Scores, int, Scores, int]
-
-
 
 
 BEST = 100
@@ -62,7 +63,9 @@ def weighed(resources: Sequence[Obj] | None) -> tuple[Weighed, ...]:
 
 
 class Wanted(NamedTuple):
-    """What a pod asks for of one resource that counts; `assumed`: with what scoring assumes of containers that do not say."""
+    """What a pod asks for of one resource that counts; `assumed`: with what scoring assumes of
+    containers that do not say.
+    """
 
     name: str
     asked: int
@@ -71,7 +74,9 @@ class Wanted(NamedTuple):
 
 
 Share: TypeAlias = tuple[int, int, int, int]
-"""Of one resource of a node: how much is taken, how much is asked for, how much there is, and its weight."""
+"""Of one resource of a node: how much is taken, how much is asked for, how much there is, and
+its weight.
+"""
 
 
 def wanted(pod: PodInfo, resources: Sequence[Weighed], *, assumed: bool) -> list[Wanted]:

@@ -1,4 +1,6 @@
-"""How evenly a pod's kind is to be spread: what the pod says, or what holds for those that say nothing."""
+"""How evenly a pod's kind is to be spread: what the pod says, or what holds for those that say
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -44,15 +46,28 @@ class Constraint:
 
     @classmethod
     def of(cls, spec: Obj, labels: Labels | None) -> Constraint:
-        affinity, taints = spec.get("nodeAffinityPolicy") or "Honor", spec.get("nodeTaintsPolicy") or "Ignore"
+        affinity, taints = (
+            spec.get("nodeAffinityPolicy") or "Honor",
+            spec.get("nodeTaintsPolicy") or "Ignore",
+        )
         least = spec.get("minDomains") or 1
-        return cls(spec["topologyKey"], spec["maxSkew"], labels, least, affinity == "Honor", taints == "Honor")
+        return cls(
+            spec["topologyKey"],
+            spec["maxSkew"],
+            labels,
+            least,
+            affinity == "Honor",
+            taints == "Honor",
+        )
 
     def means(self, labels: Mapping[str, str]) -> bool:
         return hold(self.labels, labels)
 
     def choice(self, namespace: str) -> Choice:
-        """The pods to be counted. A selector that is empty means everybody, and yet counts nobody."""
+        """The pods to be counted.
+
+        A selector that is empty means everybody, and yet counts nobody.
+        """
         return Choice(frozenset((namespace,)), self.labels or None, living=True)
 
     def counts_at(self, pod: PodInfo, node: NodeInfo) -> bool:
@@ -67,10 +82,14 @@ class Constraints:
 
     def __init__(self, informers: Informers, default: Sequence[Obj]) -> None:
         self._default = default
-        self._pictures = {kind: informers.of(resource) for kind, resource in OWNERS.items()} if default else {}
+        self._pictures = (
+            {kind: informers.of(resource) for kind, resource in OWNERS.items()} if default else {}
+        )
         self._services: Any = None
         if default:
-            self._services = informers.of(SERVICES).index("namespaces", lambda service: [service["metadata"]["namespace"]])
+            self._services = informers.of(SERVICES).index(
+                "namespaces", lambda service: [service["metadata"]["namespace"]]
+            )
 
     def of(self, pod: PodInfo, action: str) -> tuple[Constraint, ...]:
         """Those that are to be kept, or only to be wished for."""
@@ -85,10 +104,16 @@ class Constraints:
         equal: dict[str, str] = {}
         for service in self._services.of(pod.namespace):
             selector = service["spec"].get("selector")
-            if selector is not None and all(pod.labels.get(key) == value for key, value in selector.items()):
+            if selector is not None and all(
+                pod.labels.get(key) == value for key, value in selector.items()
+            ):
                 equal |= selector
         owner = _controller(pod)
-        found = self._pictures[owner["apiVersion"], owner["kind"]].get(owner["name"], pod.namespace) if owner else None
+        found = (
+            self._pictures[owner["apiVersion"], owner["kind"]].get(owner["name"], pod.namespace)
+            if owner
+            else None
+        )
         selector = (found["spec"].get("selector") or {}) if found else {}
         if owner and owner["kind"] == "ReplicationController":
             return _equal({**equal, **selector})
@@ -98,7 +123,11 @@ class Constraints:
 def _own(pod: PodInfo) -> dict[str, tuple[Constraint, ...]]:
     specs = pod.spec["topologySpreadConstraints"]
     return {
-        action: tuple(Constraint.of(spec, _labels(spec, pod)) for spec in specs if spec["whenUnsatisfiable"] == action)
+        action: tuple(
+            Constraint.of(spec, _labels(spec, pod))
+            for spec in specs
+            if spec["whenUnsatisfiable"] == action
+        )
         for action in (HARD, SOFT)
     }
 

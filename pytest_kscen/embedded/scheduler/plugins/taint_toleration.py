@@ -1,4 +1,6 @@
-"""Taints keep pods away that do not tolerate them; those that only prefer to, make a node less good."""
+"""Taints keep pods away that do not tolerate them; those that only prefer to, make a node less
+good.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,13 @@ Taints = tuple[tuple[str, str, str], ...]
 
 class TaintToleration(Plugin):
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        return TAINTED if node.hard_taints and untolerated(node.hard_taints, pod.tolerations) else None
+        return (
+            TAINTED if node.hard_taints and untolerated(node.hard_taints, pod.tolerations) else None
+        )
 
-    def filter_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Truths | None:
+    def filter_many(
+        self, state: CycleState, pod: PodInfo, table: Table, rows: Rows
+    ) -> Truths | None:
         return repelled(pod, table, rows)
 
     def is_indifferent(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> bool:
@@ -48,7 +54,11 @@ class TaintToleration(Plugin):
     def events(self) -> Sequence[Interest]:
         return (
             Interest(NODE, Action.ADD | Action.NODE_TAINT, _became_bearable),
-            Interest(POD, Action.POD_TOLERATION, lambda pod, _, new: bool(new and new["metadata"]["uid"] == pod.uid)),
+            Interest(
+                POD,
+                Action.POD_TOLERATION,
+                lambda pod, _, new: bool(new and new["metadata"]["uid"] == pod.uid),
+            ),
         )
 
 
@@ -56,17 +66,25 @@ def repelled(pod: PodInfo, table: Table, rows: Rows) -> Truths | None:
     """Where a hard taint keeps the pod away; None if nowhere."""
     if table.taints.values in ([], [()]):
         return None
-    return table.taints.judged(lambda taints: untolerated(_objects(taints, HARD), pod.tolerations) is not None, rows)
+    return table.taints.judged(
+        lambda taints: untolerated(_objects(taints, HARD), pod.tolerations) is not None, rows
+    )
 
 
 def _objects(taints: Taints, effects: tuple[str, ...]) -> list[Obj]:
-    return [{"key": key, "value": value, "effect": effect} for key, value, effect in taints if effect in effects]
+    return [
+        {"key": key, "value": value, "effect": effect}
+        for key, value, effect in taints
+        if effect in effects
+    ]
 
 
 def _troubling(taints: Iterable[Obj], pod: PodInfo) -> int:
     """How many of these the pod would rather not be near."""
     tolerations = [one for one in pod.tolerations if not one.get("effect") or one["effect"] == SOFT]
-    return sum(not any(tolerates(toleration, taint) for toleration in tolerations) for taint in taints)
+    return sum(
+        not any(tolerates(toleration, taint) for toleration in tolerations) for taint in taints
+    )
 
 
 def _became_bearable(pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:

@@ -1,7 +1,7 @@
 """Numbers by topology: what is on the nodes, added up by the value that they have of a label.
 
-In a small cluster a dictionary does; in a large one a table's columns are added up at once. What is only thought of, such
-as a pod that would be gone, is put on top and never into the sums themselves.
+In a small cluster a dictionary does; in a large one a table's columns are added up at once. What is
+only thought of, such as a pod that would be gone, is put on top and never into the sums themselves.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class FewSums:
     def lowest(self, thought: Mapping[str, int]) -> int | None:
         if not thought:
             return self._lowest
-        return min((count + thought.get(value, 0) for value, count in self._sums.items()), default=None)
+        return min(
+            (count + thought.get(value, 0) for value, count in self._sums.items()), default=None
+        )
 
     def __len__(self) -> int:
         return len(self._sums)
@@ -96,7 +98,9 @@ class ManySums:
 
 
 def by_domain(key: str, tallies: Iterable[Weighted], table: Table | None) -> Sums:
-    """What these tallies have in each domain of a topology, each number times its tally's weight."""
+    """What these tallies have in each domain of a topology, each number times its tally's
+    weight.
+    """
     if table is None:
         sums: dict[str, int] = {}
         for tally, weight in tallies:
@@ -109,7 +113,9 @@ def by_domain(key: str, tallies: Iterable[Weighted], table: Table | None) -> Sum
     return ManySums(codes, summed(codes, list(tallies), table))
 
 
-def summed(codes: Codes, tallies: Sequence[Weighted], table: Table, rows: Rows | None = None) -> Any:
+def summed(
+    codes: Codes, tallies: Sequence[Weighted], table: Table, rows: Rows | None = None
+) -> Any:
     """The sums by code, of these rows or of all; after them a zero for nodes that have none."""
     import numpy as np
 

@@ -1,4 +1,6 @@
-"""A pod goes where its volumes are; claims that wait for it get theirs where it goes, before it is bound."""
+"""A pod goes where its volumes are; claims that wait for it get theirs where it goes, before it
+is bound.
+"""
 
 from __future__ import annotations
 
@@ -47,10 +49,8 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # How much a CSI driver can still provision where: its CSIStorageCapacity objects, if it says
 # that it keeps them.
-
 
 
 class StorageCapacities:
@@ -146,20 +146,29 @@ class Claims:
         return reasons
 
     def _plan(self, claims: PodClaims, node: Obj) -> list[tuple[Obj, Obj | None]] | str:
-        """For each claim that waits, the volume that it takes, or none to have one provisioned; or why there is no plan.
+        """For each claim that waits, the volume that it takes, or none to have one provisioned; or
+        why there is no plan.
 
-        Small claims choose first. A claim for which a node was chosen already has its volume provisioned there.
-        """
+        Small claims choose first. A claim for which a node was chosen already has its volume
+        provisioned there."""
         plan: list[tuple[Obj, Obj | None]] = []
-        for claim, storage_class in sorted(claims.waiting, key=lambda one: nanos(requested(one[0]))):
+        for claim, storage_class in sorted(
+            claims.waiting, key=lambda one: nanos(requested(one[0]))
+        ):
             chosen = (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE)
             if chosen and chosen != node["metadata"]["name"]:
                 return NONE_TO_BIND
             taken = [volume["metadata"]["name"] for _, volume in plan if volume]
-            free = [one for one in self._by_class.of(class_of(claim)) if one["metadata"]["name"] not in taken]
+            free = [
+                one
+                for one in self._by_class.of(class_of(claim))
+                if one["metadata"]["name"] not in taken
+            ]
             volume = None if chosen else best_match(claim, free, node=node)
             if volume is None:
-                if storage_class is None or not (provisions(storage_class) and _allows(storage_class, node)):
+                if storage_class is None or not (
+                    provisions(storage_class) and _allows(storage_class, node)
+                ):
                     return NONE_TO_BIND
                 if not self._capacities.suffice(claim, storage_class, node):
                     return NO_SPACE
@@ -177,7 +186,9 @@ class Claims:
             else:
                 patch = {"metadata": {"annotations": {SELECTED_NODE: node["metadata"]["name"]}}}
                 metadata = claim["metadata"]
-                await self._bench.api.patch(PERSISTENT_VOLUME_CLAIMS, metadata["name"], patch, metadata["namespace"])
+                await self._bench.api.patch(
+                    PERSISTENT_VOLUME_CLAIMS, metadata["name"], patch, metadata["namespace"]
+                )
         until = self._bench.now() + self._patience
         return all([await self._bound(Ref.of(claim), until) for claim, _ in plan])
 
@@ -207,15 +218,25 @@ class Claims:
 
 def _missing(ref: Ref, volume: Obj) -> str:
     if "ephemeral" in volume:
-        return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{ref.name}"'
+        return (
+            "waiting for ephemeral volume controller to create the persistentvolumeclaim "
+            f'"{ref.name}"'
+        )
     return f'persistentvolumeclaim "{ref.name}" not found'
 
 
 def _problem(claim: Obj) -> str:
     name = claim["metadata"]["name"]
     if (claim.get("status") or {}).get("phase") == "Lost":
-        return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim["spec"].get("volumeName", "")}"'
-    return f'persistentvolumeclaim "{name}" is being deleted' if claim["metadata"].get("deletionTimestamp") else ""
+        return (
+            f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume '
+            f'"{claim["spec"].get("volumeName", "")}"'
+        )
+    return (
+        f'persistentvolumeclaim "{name}" is being deleted'
+        if claim["metadata"].get("deletionTimestamp")
+        else ""
+    )
 
 
 def _allows(storage_class: Obj | None, node: Obj) -> bool:
@@ -223,9 +244,15 @@ def _allows(storage_class: Obj | None, node: Obj) -> bool:
     terms = (storage_class or {}).get("allowedTopologies")
     if not terms:
         return True
-    words = [{"matchExpressions": [{**one, "operator": "In"} for one in term.get("matchLabelExpressions") or ()]} for term in terms]
+    words = [
+        {
+            "matchExpressions": [
+                {**one, "operator": "In"} for one in term.get("matchLabelExpressions") or ()
+            ]
+        }
+        for term in terms
+    ]
     return selects({"nodeSelectorTerms": words}, node)
-
 
 
 PATIENCE = 600.0  # seconds that a pod waits for its claims once a node is chosen
@@ -236,7 +263,9 @@ class VolumeBinding(Plugin):
         super().__init__(args, handle)
         self._claims = Claims(handle.bench, args.get("bindTimeoutSeconds", PATIENCE))
 
-    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_filter(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> Status | None:
         if not pod.spec.get("volumes"):
             return SKIP
         claims = self._claims.of(pod.obj)
@@ -279,4 +308,6 @@ def _is_its_claim(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
 
 
 def _allows_more(_: PodInfo, old: Obj | None, new: Obj | None) -> bool:
-    return old is None or new is None or old.get("allowedTopologies") != new.get("allowedTopologies")
+    return (
+        old is None or new is None or old.get("allowedTopologies") != new.get("allowedTopologies")
+    )

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 FULL = unschedulable("node(s) exceed max volume count").by("NodeVolumeLimits")
 Volumes = dict[str, str]
 """Drivers by what identifies a volume."""
@@ -54,9 +52,13 @@ class NodeVolumeLimits(Plugin):
         self._claims = informers.of(PERSISTENT_VOLUME_CLAIMS)
         self._volumes = informers.of(PERSISTENT_VOLUMES)
         self._classes = informers.of(STORAGE_CLASSES)
-        self._attachments = informers.of(VOLUME_ATTACHMENTS).index("node", lambda one: [one["spec"]["nodeName"]])
+        self._attachments = informers.of(VOLUME_ATTACHMENTS).index(
+            "node", lambda one: [one["spec"]["nodeName"]]
+        )
 
-    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_filter(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> Status | None:
         return None if pod.spec.get("volumes") and claims_of(pod.obj) else SKIP
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
@@ -67,29 +69,41 @@ class NodeVolumeLimits(Plugin):
         there = self._of(node.pods.values())
         attached = {**self._attached(node.name), **there}
         counts = collections.Counter(attached.values())
-        more = collections.Counter(driver for volume, driver in wanted.items() if volume not in there)
-        return FULL if any(counts[driver] + more[driver] > limits[driver] for driver in more if driver in limits) else None
+        more = collections.Counter(
+            driver for volume, driver in wanted.items() if volume not in there
+        )
+        return (
+            FULL
+            if any(
+                counts[driver] + more[driver] > limits[driver]
+                for driver in more
+                if driver in limits
+            )
+            else None
+        )
 
     def _of(self, pods: Iterable[PodInfo]) -> Volumes:
         found: Volumes = {}
         for pod in pods:
             for ref in claims_of(pod.obj) if pod.spec.get("volumes") else ():
-                driver, handle = self._driver(ref)
+                # Who attaches the volume behind a claim, and what he calls it.
+                claim = self._claims.objects.get(ref)
+                if claim is None:
+                    driver, handle = "", ""
+                else:
+                    volume = self._volumes.get(claim["spec"].get("volumeName") or "")
+                    if volume is not None:
+                        source = volume["spec"].get("csi") or {}
+                        driver, handle = source.get("driver", ""), source.get("volumeHandle", "")
+                    else:
+                        storage_class = self._classes.get(class_of(claim))
+                        driver, handle = (
+                            (storage_class or {}).get("provisioner", ""),
+                            f"unbound-{ref.namespace}/{ref.name}",
+                        )
                 if driver and handle:
                     found[f"{driver}/{handle}"] = driver
         return found
-
-    def _driver(self, ref: Ref) -> tuple[str, str]:
-        """Who attaches the volume behind a claim, and what he calls it."""
-        claim = self._claims.objects.get(ref)
-        if claim is None:
-            return "", ""
-        volume = self._volumes.get(claim["spec"].get("volumeName") or "")
-        if volume is not None:
-            source = volume["spec"].get("csi") or {}
-            return source.get("driver", ""), source.get("volumeHandle", "")
-        storage_class = self._classes.get(class_of(claim))
-        return (storage_class or {}).get("provisioner", ""), f"unbound-{ref.namespace}/{ref.name}"
 
     def _attached(self, node: str) -> Volumes:
         found: Volumes = {}
@@ -97,15 +111,23 @@ class NodeVolumeLimits(Plugin):
             spec = one["spec"]
             volume = self._volumes.get((spec.get("source") or {}).get("persistentVolumeName") or "")
             if volume is not None and volume["spec"].get("csi") and spec.get("attacher"):
-                found[f"{spec['attacher']}/{volume['spec']['csi'].get('volumeHandle', '')}"] = spec["attacher"]
+                found[f"{spec['attacher']}/{volume['spec']['csi'].get('volumeHandle', '')}"] = spec[
+                    "attacher"
+                ]
         return found
 
     def events(self) -> Sequence[Interest]:
         return (
             Interest("CSINode", Action.ADD | Action.UPDATE, _takes_more),
-            Interest(POD, Action.DELETE, lambda _, old, __: old is not None and _was_placed(old) and bool(claims_of(old))),
+            Interest(
+                POD,
+                Action.DELETE,
+                lambda _, old, __: old is not None and _was_placed(old) and bool(claims_of(old)),
+            ),
             Interest("PersistentVolumeClaim", Action.ADD, _is_its_claim),
-            Interest("VolumeAttachment", Action.DELETE, lambda pod, _, __: bool(claims_of(pod.obj))),
+            Interest(
+                "VolumeAttachment", Action.DELETE, lambda pod, _, __: bool(claims_of(pod.obj))
+            ),
         )
 
 
@@ -134,7 +156,8 @@ def _is_its_claim(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
 
 NO_DISK = unschedulable("node(s) had no available disk").by("VolumeRestrictions")
 IN_USE = unschedulable(
-    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
+    "already in-use by another pod"
 ).by("VolumeRestrictions")
 ONE_POD = "ReadWriteOncePod"
 
@@ -145,11 +168,15 @@ def _shared(one: Obj, other: Obj) -> bool:
 
 def _same_image(one: Obj, other: Obj) -> bool:
     monitors = set(one.get("monitors") or ()) & set(other.get("monitors") or ())
-    return bool(monitors) and all(one.get(name, "rbd") == other.get(name, "rbd") for name in ("pool", "image"))
+    return bool(monitors) and all(
+        one.get(name, "rbd") == other.get(name, "rbd") for name in ("pool", "image")
+    )
 
 
 CONFLICTS: dict[str, Callable[[Obj, Obj], bool]] = {
-    "gcePersistentDisk": lambda one, other: one.get("pdName") == other.get("pdName") and not _shared(one, other),
+    "gcePersistentDisk": lambda one, other: (
+        one.get("pdName") == other.get("pdName") and not _shared(one, other)
+    ),
     "awsElasticBlockStore": lambda one, other: one.get("volumeID") == other.get("volumeID"),
     "iscsi": lambda one, other: one.get("iqn") == other.get("iqn") and not _shared(one, other),
     "rbd": lambda one, other: _same_image(one, other) and not _shared(one, other),
@@ -175,7 +202,9 @@ class VolumeRestrictions(Plugin):
         self._claims = informers.of(PERSISTENT_VOLUME_CLAIMS)
         self._pods_by_claim = pods_by_claim(informers)
 
-    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_filter(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> Status | None:
         volumes = pod.spec.get("volumes")
         if not volumes:
             return SKIP
@@ -226,7 +255,11 @@ class VolumeRestrictions(Plugin):
 def _named_claims(pod: Obj) -> list[Ref]:
     namespace = pod["metadata"].get("namespace", "")
     volumes = pod["spec"].get("volumes") or ()
-    return [Ref(namespace, one["persistentVolumeClaim"]["claimName"]) for one in volumes if one.get("persistentVolumeClaim")]
+    return [
+        Ref(namespace, one["persistentVolumeClaim"]["claimName"])
+        for one in volumes
+        if one.get("persistentVolumeClaim")
+    ]
 
 
 def _disks(volumes: Iterable[Obj]) -> list[tuple[str, Obj]]:
@@ -235,7 +268,11 @@ def _disks(volumes: Iterable[Obj]) -> list[tuple[str, Obj]]:
 
 def _conflict(disks: list[tuple[str, Obj]], other: Obj) -> bool:
     theirs = _disks(other["spec"].get("volumes") or ())
-    return any(kind == other_kind and CONFLICTS[kind](disk, taken) for kind, disk in disks for other_kind, taken in theirs)
+    return any(
+        kind == other_kind and CONFLICTS[kind](disk, taken)
+        for kind, disk in disks
+        for other_kind, taken in theirs
+    )
 
 
 def _frees(pod: PodInfo, old: Obj | None, _: Obj | None) -> bool:

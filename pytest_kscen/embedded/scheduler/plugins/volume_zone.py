@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 ELSEWHERE = unresolvable("node(s) had no available volume zone").by("VolumeZone")
-OLD_ZONE, OLD_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
+OLD_ZONE, OLD_REGION = (
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+)
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 LABELS = (OLD_ZONE, OLD_REGION, ZONE, REGION)
 NEWER = {OLD_ZONE: ZONE, OLD_REGION: REGION}
@@ -45,7 +48,9 @@ class VolumeZone(Plugin):
         self._volumes = informers.of(PERSISTENT_VOLUMES)
         self._classes = informers.of(STORAGE_CLASSES)
 
-    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+    def pre_filter(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> Status | None:
         wanted: list[Wanted] = []
         for name in _named(pod):
             found = self._wanted(Ref(pod.namespace, name))
@@ -95,7 +100,11 @@ class VolumeZone(Plugin):
 
 def _named(pod: PodInfo) -> list[str]:
     volumes = pod.spec.get("volumes") or ()
-    return [volume["persistentVolumeClaim"]["claimName"] for volume in volumes if volume.get("persistentVolumeClaim")]
+    return [
+        volume["persistentVolumeClaim"]["claimName"]
+        for volume in volumes
+        if volume.get("persistentVolumeClaim")
+    ]
 
 
 def _missing(resource: Resource, name: str) -> Status:
@@ -105,7 +114,11 @@ def _missing(resource: Resource, name: str) -> Status:
 
 def _zones(volume: Obj) -> list[Wanted]:
     labels = volume["metadata"].get("labels") or {}
-    return [Wanted(label, frozenset(labels[label].split(BETWEEN))) for label in LABELS if label in labels]
+    return [
+        Wanted(label, frozenset(labels[label].split(BETWEEN)))
+        for label in LABELS
+        if label in labels
+    ]
 
 
 def _waits(storage_class: Obj | None) -> bool:
@@ -113,7 +126,11 @@ def _waits(storage_class: Obj | None) -> bool:
 
 
 def _is_wanted(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
-    return new is not None and new["metadata"].get("namespace") == pod.namespace and new["metadata"]["name"] in _named(pod)
+    return (
+        new is not None
+        and new["metadata"].get("namespace") == pod.namespace
+        and new["metadata"]["name"] in _named(pod)
+    )
 
 
 def _moved(_: PodInfo, old: Obj | None, new: Obj | None) -> bool:

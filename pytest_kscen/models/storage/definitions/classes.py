@@ -1,4 +1,6 @@
-"""Classes and pools of the newer storage: how many failures a volume shall survive, where it may be, and on what."""
+"""Classes and pools of the newer storage: how many failures a volume shall survive, where it may
+be, and on what.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,10 @@ CONFIGURATION = record(
 
 EXPRESSION = record(["key", "operator"], key=text(), operator=text(), values=many(text()))
 NODE_SELECTOR = {
-    **record(matchLabels={"type": "object", "additionalProperties": text()}, matchExpressions=many(EXPRESSION)),
+    **record(
+        matchLabels={"type": "object", "additionalProperties": text()},
+        matchExpressions=many(EXPRESSION),
+    ),
     "x-kubernetes-map-type": "atomic",
 }
 VOLUME_GROUP = record(
@@ -63,24 +68,41 @@ PARALLEL = record(["maxParallel"], maxParallel=whole(1, 200, default=5, form="in
 def strategy(plain: str, rolling: str, field: str) -> dict[str, object]:
     """How a change reaches volumes: one of two ways, of which one has a figure."""
     asked = f"has(self.{field}) == (self.type == '{rolling}')"
-    return record(["type"], type=one_of(plain, rolling), **{field: PARALLEL}, rules=[rule(asked, f"{field} goes with {rolling}")])
+    return record(
+        ["type"],
+        type=one_of(plain, rolling),
+        **{field: PARALLEL},
+        rules=[rule(asked, f"{field} goes with {rolling}")],
+    )
 
 
 def spread(zones: str, count: str, *, ftt: int, gmdr: int) -> dict[str, str]:
     layout = f"self.failuresToTolerate == {ftt} && self.guaranteedMinimumDataRedundancy == {gmdr}"
     named = "has(self.zones) && size(self.zones) > 0"
     asked = f"self.topology == 'TransZonal' && has(self.failuresToTolerate) && {layout} && {named}"
-    return rule(f"!({asked}) || size(self.zones) in {zones}", f"spread over zones with FTT {ftt} and GMDR {gmdr}, it needs {count}")
+    return rule(
+        f"!({asked}) || size(self.zones) in {zones}",
+        f"spread over zones with FTT {ftt} and GMDR {gmdr}, it needs {count}",
+    )
 
 
 def at_least(zones: int, replication: str) -> dict[str, str]:
     named = "has(self.zones) && size(self.zones) > 0"
-    asked = f"self.topology == 'TransZonal' && has(self.replication) && self.replication == '{replication}' && {named}"
-    return rule(f"!({asked}) || size(self.zones) >= {zones}", f"{replication} over zones needs {zones} of them")
+    asked = (
+        "self.topology == 'TransZonal' && has(self.replication) && self.replication == "
+        f"'{replication}' && {named}"
+    )
+    return rule(
+        f"!({asked}) || size(self.zones) >= {zones}",
+        f"{replication} over zones needs {zones} of them",
+    )
 
 
 def unchanging(field: str) -> dict[str, str]:
-    same = f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})"
+    same = (
+        f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == "
+        f"oldSelf.{field})"
+    )
     return rule(same, f"{field} cannot be changed")
 
 
@@ -90,18 +112,36 @@ def once_set(field: str) -> dict[str, str]:
 
 
 CLASS_RULES = [
-    rule("!has(self.replication) || self.replication != 'None' || self.topology == 'Ignored'", BARE_ANYWHERE),
+    rule(
+        "!has(self.replication) || self.replication != 'None' || self.topology == 'Ignored'",
+        BARE_ANYWHERE,
+    ),
     at_least(3, "Availability"),
     at_least(2, "Consistency"),
     at_least(3, "ConsistencyAndAvailability"),
     rule(
-        "!has(self.replication) || !(has(self.failuresToTolerate) || has(self.guaranteedMinimumDataRedundancy))",
+        (
+            "!has(self.replication) || !(has(self.failuresToTolerate) || "
+            "has(self.guaranteedMinimumDataRedundancy))"
+        ),
         "give a replication, or the two figures, not both",
     ),
-    rule("has(self.failuresToTolerate) == has(self.guaranteedMinimumDataRedundancy)", "give both figures, or none"),
-    rule(f"!has(self.failuresToTolerate) || !has(self.guaranteedMinimumDataRedundancy) || {BALANCED}", APART),
     rule(
-        f"!has(self.failuresToTolerate) || !has(self.guaranteedMinimumDataRedundancy) || !({BARE}) || self.topology == 'Ignored'",
+        "has(self.failuresToTolerate) == has(self.guaranteedMinimumDataRedundancy)",
+        "give both figures, or none",
+    ),
+    rule(
+        (
+            "!has(self.failuresToTolerate) || !has(self.guaranteedMinimumDataRedundancy) || "
+            f"{BALANCED}"
+        ),
+        APART,
+    ),
+    rule(
+        (
+            "!has(self.failuresToTolerate) || !has(self.guaranteedMinimumDataRedundancy) || "
+            f"!({BARE}) || self.topology == 'Ignored'"
+        ),
         BARE_ANYWHERE,
     ),
     spread("[2]", "two", ftt=0, gmdr=1),
@@ -129,7 +169,9 @@ CLASS = definition(
         topology=TOPOLOGY,
         volumeAccess=one_of(*ACCESS, default="PreferablyLocal"),
         zones=ZONES,
-        storagePool=with_rules(text(), rule("self == '' || self == oldSelf", "a pool may only be taken away")),
+        storagePool=with_rules(
+            text(), rule("self == '' || self == oldSelf", "a pool may only be taken away")
+        ),
         storage=record(
             ["type", "lvmVolumeGroups"],
             type=one_of("LVM", "LVMThin"),
@@ -138,11 +180,20 @@ CLASS = definition(
         ),
         nodeLabelSelector=NODE_SELECTOR,
         systemNetworkNames=with_rules(
-            {"type": "array", "items": text(), "minItems": 1, "maxItems": 1, "x-kubernetes-list-type": "set"}, INTERNAL
+            {
+                "type": "array",
+                "items": text(),
+                "minItems": 1,
+                "maxItems": 1,
+                "x-kubernetes-list-type": "set",
+            },
+            INTERNAL,
         ),
         eligibleNodesPolicy=PATIENCE,
         configurationRolloutStrategy=strategy("NewVolumesOnly", "RollingUpdate", "rollingUpdate"),
-        eligibleNodesConflictResolutionStrategy=strategy("Manual", "RollingRepair", "rollingRepair"),
+        eligibleNodesConflictResolutionStrategy=strategy(
+            "Manual", "RollingRepair", "rollingRepair"
+        ),
         rules=CLASS_RULES,
     ),
     record(
@@ -187,7 +238,13 @@ CLASS = definition(
     ],
 )
 
-POOL_GROUP = record(["name", "ready", "unschedulable"], name=text(253), thinPoolName=text(128), ready=flag(), unschedulable=flag())
+POOL_GROUP = record(
+    ["name", "ready", "unschedulable"],
+    name=text(253),
+    thinPoolName=text(128),
+    ready=flag(),
+    unschedulable=flag(),
+)
 ELIGIBLE = record(
     ["nodeName", "nodeReady", "agentReady", "unschedulable"],
     nodeName=text(253),

@@ -36,7 +36,11 @@ TYPE = one_of("Diskful", "Access", "TieBreaker")
 WORDS = text(1024)
 COMMAND_ERROR = record(command=WORDS, output=WORDS, exitCode=whole())
 
-VOLUME_SPEC = record(["size", "replicatedStorageClassName"], size=QUANTITY, replicatedStorageClassName=text(shortest=1))
+VOLUME_SPEC = record(
+    ["size", "replicatedStorageClassName"],
+    size=QUANTITY,
+    replicatedStorageClassName=text(shortest=1),
+)
 VOLUME_STATUS = record(
     phase=text(),
     conditions=CONDITIONS,
@@ -97,14 +101,30 @@ PEER_DEVICE = record(
     hasOnlineVerifyDetails=flag(),
 )
 CONNECTION = record(
-    ["peerNodeId", "name", "connectionState", "congested", "peerRole", "tls", "paths", "peerDevices"],
+    [
+        "peerNodeId",
+        "name",
+        "connectionState",
+        "congested",
+        "peerRole",
+        "tls",
+        "paths",
+        "peerDevices",
+    ],
     peerNodeId=whole(),
     name=text(),
     connectionState=text(),
     congested=flag(),
     peerRole=text(),
     tls=flag(),
-    paths=many(record(["thisHost", "remoteHost", "established"], thisHost=HOST, remoteHost=HOST, established=flag())),
+    paths=many(
+        record(
+            ["thisHost", "remoteHost", "established"],
+            thisHost=HOST,
+            remoteHost=HOST,
+            established=flag(),
+        )
+    ),
     peerDevices=many(PEER_DEVICE),
 )
 DEVICE = record(
@@ -117,9 +137,24 @@ DEVICE = record(
     quorum=flag(),
     size=whole(),
 )
-SUSPENSIONS = ("suspended", "suspendedUser", "suspendedNoData", "suspendedFencing", "suspendedQuorum")
+SUSPENSIONS = (
+    "suspended",
+    "suspendedUser",
+    "suspendedNoData",
+    "suspendedFencing",
+    "suspendedQuorum",
+)
 KERNEL = record(
-    ["name", "nodeId", "role", *SUSPENSIONS, "forceIOFailures", "writeOrdering", "devices", "connections"],
+    [
+        "name",
+        "nodeId",
+        "role",
+        *SUSPENSIONS,
+        "forceIOFailures",
+        "writeOrdering",
+        "devices",
+        "connections",
+    ],
     name=text(),
     nodeId=whole(),
     role=text(),
@@ -129,14 +164,18 @@ KERNEL = record(
     devices=many(DEVICE),
     connections=many(CONNECTION),
 )
-PEER = record(["nodeId", "address"], nodeId=whole(0, 7), address=IPV4_ADDRESS, diskless=flag(default=False))
+PEER = record(
+    ["nodeId", "address"], nodeId=whole(0, 7), address=IPV4_ADDRESS, diskless=flag(default=False)
+)
 REPLICA_STATUS = record(
     conditions=CONDITIONS,
     actualType=TYPE,
     lvmLogicalVolumeName=text(256),
     syncProgress=text(),
     drbd=record(
-        config=record(address=IPV4_ADDRESS, peers=table(PEER), peersInitialized=flag(), primary=flag()),
+        config=record(
+            address=IPV4_ADDRESS, peers=table(PEER), peersInitialized=flag(), primary=flag()
+        ),
         actual=record(
             disk=text(256, pattern="^(/[a-zA-Z0-9/.+_-]+)?$"),
             allowTwoPrimaries=flag(default=False),
@@ -157,7 +196,9 @@ REPLICA = definition(
     "rvr",
     record(
         ["replicatedVolumeName", "type"],
-        replicatedVolumeName=immutable(text(120, shortest=1, pattern=VOLUME_NAME), "a replica stays with its volume"),
+        replicatedVolumeName=immutable(
+            text(120, shortest=1, pattern=VOLUME_NAME), "a replica stays with its volume"
+        ),
         nodeName=NODE,
         type=TYPE,
     ),
@@ -178,7 +219,17 @@ REPLICA = definition(
         column("Volume", ".spec.replicatedVolumeName"),
         column("Node", ".spec.nodeName"),
         column("Type", ".spec.type"),
-        *(condition_column(name) for name in ("Attached", "Online", "IOReady", "Configured", "DataInitialized", "InQuorum")),
+        *(
+            condition_column(name)
+            for name in (
+                "Attached",
+                "Online",
+                "IOReady",
+                "Configured",
+                "DataInitialized",
+                "InQuorum",
+            )
+        ),
         column("InSync", ".status.syncProgress"),
         AGE,
     ],
@@ -186,7 +237,9 @@ REPLICA = definition(
 
 ATTACHMENT_SPEC = record(
     ["replicatedVolumeName", "nodeName"],
-    replicatedVolumeName=immutable(text(127, shortest=1, pattern=VOLUME_NAME), "an attachment stays with its volume"),
+    replicatedVolumeName=immutable(
+        text(127, shortest=1, pattern=VOLUME_NAME), "an attachment stays with its volume"
+    ),
     nodeName=immutable(NODE, "an attachment stays with its node"),
 )
 ATTACHMENT = definition(
@@ -212,9 +265,18 @@ CLASS = definition(
         ["reclaimPolicy", "storagePool", "topology"],
         storagePool=immutable(text()),
         reclaimPolicy=immutable(one_of("Delete", "Retain")),
-        replication=immutable(one_of("None", "Availability", "ConsistencyAndAvailability", default="ConsistencyAndAvailability")),
+        replication=immutable(
+            one_of(
+                "None",
+                "Availability",
+                "ConsistencyAndAvailability",
+                default="ConsistencyAndAvailability",
+            )
+        ),
         topology=immutable(one_of("TransZonal", "Zonal", "Ignored")),
-        volumeAccess=immutable(one_of("Local", "EventuallyLocal", "PreferablyLocal", "Any", default="PreferablyLocal")),
+        volumeAccess=immutable(
+            one_of("Local", "EventuallyLocal", "PreferablyLocal", "Any", default="PreferablyLocal")
+        ),
         zones=immutable({"type": "array", "items": text()}),
         rules=[
             rule(
@@ -239,7 +301,9 @@ POOL = definition(
         type=immutable(one_of("LVM", "LVMThin")),
         lvmVolumeGroups={
             "type": "array",
-            "items": record(["name"], name=text(shortest=1, pattern=OBJECT_NAME), thinPoolName=text()),
+            "items": record(
+                ["name"], name=text(shortest=1, pattern=OBJECT_NAME), thinPoolName=text()
+            ),
         },
     ),
     record(phase=one_of("Updating", "Failed", "Completed"), reason=text()),

@@ -1,4 +1,6 @@
-"""The kinds of the storage that publishes a datamesh and an effective layout, and of the one that adds Ready and Resilient."""
+"""The kinds of the storage that publishes a datamesh and an effective layout, and of the one
+that adds Ready and Resilient.
+"""
 
 from __future__ import annotations
 
@@ -37,21 +39,41 @@ WHERE = [".spec.nodeName", ".spec.replicatedVolumeName", ".status.phase"]
 NODE = text(253, shortest=1)
 GROUP_NAME = text(253, shortest=1, pattern=OBJECT_NAME)
 TYPES = ("Diskful", "Access", "TieBreaker")
-MEMBER_TYPES = ("Diskful", "LiminalDiskful", "ShadowDiskful", "LiminalShadowDiskful", "TieBreaker", "Access")
+MEMBER_TYPES = (
+    "Diskful",
+    "LiminalDiskful",
+    "ShadowDiskful",
+    "LiminalShadowDiskful",
+    "TieBreaker",
+    "Access",
+)
 ADDRESS = record(["systemNetworkName", "address"], systemNetworkName=text(64), address=IPV4_ADDRESS)
 NETWORKS = many(text(64), unique(), maxItems=10)
-NETWORKS_AS_THEY_WERE = many(text(64), maxItems=10)  # in lists without an end, rules that compare all with all are too dear
+NETWORKS_AS_THEY_WERE = many(
+    text(64), maxItems=10
+)  # in lists without an end, rules that compare all with all are too dear
 
 REQUEST = record(
     ["operation"],
-    operation=one_of("Join", "Leave", "ForceLeave", "ForceDetach", "ChangeRole", "ChangeBackingVolume"),
+    operation=one_of(
+        "Join", "Leave", "ForceLeave", "ForceDetach", "ChangeRole", "ChangeBackingVolume"
+    ),
     type=one_of(*TYPES),
     lvmVolumeGroupName=GROUP_NAME,
     thinPoolName=text(),
     rules=[
-        rule("!(self.operation in ['Join', 'ChangeRole']) || has(self.type)", "who joins or changes has a type"),
-        rule("!has(self.type) || (self.type == 'Diskful') == has(self.lvmVolumeGroupName)", "a disk comes from a volume group"),
-        rule("!has(self.thinPoolName) || has(self.lvmVolumeGroupName)", "a thin pool is one of a volume group"),
+        rule(
+            "!(self.operation in ['Join', 'ChangeRole']) || has(self.type)",
+            "who joins or changes has a type",
+        ),
+        rule(
+            "!has(self.type) || (self.type == 'Diskful') == has(self.lvmVolumeGroupName)",
+            "a disk comes from a volume group",
+        ),
+        rule(
+            "!has(self.thinPoolName) || has(self.lvmVolumeGroupName)",
+            "a thin pool is one of a volume group",
+        ),
     ],
 )
 STEP = record(
@@ -91,7 +113,10 @@ TRANSITION_GROUPS = (
     "VotingMembership",
 )
 REPLICA_TYPE = one_of(*TYPES, "ShadowDiskful")
-OF_A_REPLICA = "['AddReplica', 'RemoveReplica', 'ForceRemoveReplica', 'ChangeReplicaType', 'Attach', 'Detach', 'ForceDetach']"
+OF_A_REPLICA = (
+    "['AddReplica', 'RemoveReplica', 'ForceRemoveReplica', 'ChangeReplicaType', 'Attach', "
+    "'Detach', 'ForceDetach']"
+)
 TRANSITION = record(
     ["type", "group", "steps"],
     type=one_of(*TRANSITION_TYPES),
@@ -105,13 +130,22 @@ TRANSITION = record(
     toSystemNetworkNames=NETWORKS_AS_THEY_WERE,
     steps=many(STEP, minItems=1, maxItems=8),
     rules=[
-        rule(f"has(self.replicaName) == (self.type in {OF_A_REPLICA})", "what happens to one replica names it"),
         rule(
-            "has(self.replicaType) == (self.type in ['AddReplica', 'RemoveReplica', 'ForceRemoveReplica'])",
+            f"has(self.replicaName) == (self.type in {OF_A_REPLICA})",
+            "what happens to one replica names it",
+        ),
+        rule(
+            (
+                "has(self.replicaType) == (self.type in ['AddReplica', 'RemoveReplica', "
+                "'ForceRemoveReplica'])"
+            ),
             "who comes or goes has a type",
         ),
         rule(
-            "(has(self.fromReplicaType) && has(self.toReplicaType)) == (self.type == 'ChangeReplicaType')",
+            (
+                "(has(self.fromReplicaType) && has(self.toReplicaType)) == (self.type == "
+                "'ChangeReplicaType')"
+            ),
             "a change of type goes from one to another",
         ),
     ],
@@ -138,7 +172,14 @@ DATAMESH = record(
     sharedSecretAlg=one_of("SHA256", "SHA1", "DummyForTest"),
     systemNetworkNames={**NETWORKS, "default": []},
 )
-COUNTS = ("totalVoters", "reachableVoters", "upToDateVoters", "totalTieBreakers", "reachableTieBreakers", "staleAgents")
+COUNTS = (
+    "totalVoters",
+    "reachableVoters",
+    "upToDateVoters",
+    "totalTieBreakers",
+    "reachableTieBreakers",
+    "staleAgents",
+)
 EFFECTIVE_LAYOUT = record(
     COUNTS,
     default=dict.fromkeys(COUNTS, 0),
@@ -150,23 +191,36 @@ EFFECTIVE_LAYOUT = record(
 
 VOLUME_SPEC = record(
     ["size"],
-    size=with_rules(QUANTITY, rule("quantity(string(self)).isGreaterThan(quantity('0'))", "a volume has room for something")),
+    size=with_rules(
+        QUANTITY,
+        rule(
+            "quantity(string(self)).isGreaterThan(quantity('0'))", "a volume has room for something"
+        ),
+    ),
     replicatedStorageClassName=text(shortest=1),
     configurationMode=one_of("Auto", "Manual", default="Auto"),
     manualConfiguration=CONFIGURATION,
     maxAttachments=whole(1, 32, default=1),
     rules=[
         rule(
-            "self.configurationMode != 'Auto' || (has(self.replicatedStorageClassName) && !has(self.manualConfiguration))",
+            (
+                "self.configurationMode != 'Auto' || (has(self.replicatedStorageClassName) "
+                "&& !has(self.manualConfiguration))"
+            ),
             "Auto takes its configuration from a class, and from nowhere else",
         ),
         rule(
-            "self.configurationMode != 'Manual' || (has(self.manualConfiguration) && !has(self.replicatedStorageClassName))",
+            (
+                "self.configurationMode != 'Manual' || (has(self.manualConfiguration) && "
+                "!has(self.replicatedStorageClassName))"
+            ),
             "Manual brings its own configuration, and has no class",
         ),
     ],
 )
-VIOLATION = record(["nodeName", "replicaName", "reason"], nodeName=text(253), replicaName=text(253), reason=text())
+VIOLATION = record(
+    ["nodeName", "replicaName", "reason"], nodeName=text(253), replicaName=text(253), reason=text()
+)
 VOLUME_STATUS = record(
     ["baselineGuaranteedMinimumDataRedundancy", "datamesh", "datameshRevision", "effectiveLayout"],
     conditions=CONDITIONS,
@@ -205,7 +259,10 @@ VOLUME = definition(
         column("Size", ".status.size"),
         AGE,
         column("MembershipLayout", ".status.membershipLayout", wide=True),
-        *(condition_column(name, wide=True) for name in ("ConfigurationReady", "SatisfyEligibleNodes")),
+        *(
+            condition_column(name, wide=True)
+            for name in ("ConfigurationReady", "SatisfyEligibleNodes")
+        ),
         column("StorageClass", ".spec.replicatedStorageClassName", wide=True),
     ],
 )
@@ -242,14 +299,31 @@ REPLICA_STATUS = record(
     type=one_of("Diskful", "Diskless"),
     size=QUANTITY,
     quorum=flag(),
-    quorumSummary=record(CONNECTED, **dict.fromkeys(CONNECTED, whole(default=0)), quorum=whole(), quorumMinimumRedundancy=whole()),
+    quorumSummary=record(
+        CONNECTED,
+        **dict.fromkeys(CONNECTED, whole(default=0)),
+        quorum=whole(),
+        quorumMinimumRedundancy=whole(),
+    ),
     addresses=many(ADDRESS, maxItems=10),
-    attachment=record(["devicePath", "inUse", "ioSuspended"], devicePath=text(256, shortest=1), inUse=flag(), ioSuspended=flag()),
-    backingVolume=record(lvmVolumeGroupName=text(253), lvmVolumeGroupThinPoolName=text(253), size=QUANTITY, state=text()),
+    attachment=record(
+        ["devicePath", "inUse", "ioSuspended"],
+        devicePath=text(256, shortest=1),
+        inUse=flag(),
+        ioSuspended=flag(),
+    ),
+    backingVolume=record(
+        lvmVolumeGroupName=text(253),
+        lvmVolumeGroupThinPoolName=text(253),
+        size=QUANTITY,
+        state=text(),
+    ),
     datameshRequest=REQUEST,
     datameshRevision=LONG,
     datameshRevisionObservedByAgent=LONG,
-    drbdrReconciliationCache=record(datameshRevision=LONG, drbdrGeneration=LONG, targetType=one_of(*MEMBER_TYPES)),
+    drbdrReconciliationCache=record(
+        datameshRevision=LONG, drbdrGeneration=LONG, targetType=one_of(*MEMBER_TYPES)
+    ),
     initialQuorumReachedAt=MOMENT,
     peers=many(PEER, unique("name"), maxItems=31),
 )
@@ -258,7 +332,9 @@ REPLICA = definition(
     "rvr",
     record(
         ["replicatedVolumeName", "type"],
-        replicatedVolumeName=immutable(text(120, shortest=1, pattern=VOLUME_NAME), "a replica stays with its volume"),
+        replicatedVolumeName=immutable(
+            text(120, shortest=1, pattern=VOLUME_NAME), "a replica stays with its volume"
+        ),
         nodeName=immutable(NODE, "a replica stays on its node"),
         type=one_of("Diskful", "ShadowDiskful", "Access", "TieBreaker"),
         lvmVolumeGroupName=GROUP_NAME,
@@ -269,7 +345,10 @@ REPLICA = definition(
                 "!has(self.lvmVolumeGroupName) || (has(self.nodeName) && self.type == 'Diskful')",
                 "a volume group is for a Diskful replica of a named node",
             ),
-            rule("!has(self.lvmVolumeGroupThinPoolName) || has(self.lvmVolumeGroupName)", "a thin pool is one of a volume group"),
+            rule(
+                "!has(self.lvmVolumeGroupThinPoolName) || has(self.lvmVolumeGroupName)",
+                "a thin pool is one of a volume group",
+            ),
         ],
     ),
     REPLICA_STATUS,
@@ -279,7 +358,10 @@ REPLICA = definition(
             "a replica's name begins with its volume's and a dash",
         ),
         rule(
-            "self.metadata.name.substring(size(self.spec.replicatedVolumeName) + 1).matches('^([0-9]|0[0-9]|[12][0-9]|3[01])$')",
+            (
+                "self.metadata.name.substring(size(self.spec.replicatedVolumeName) + "
+                "1).matches('^([0-9]|0[0-9]|[12][0-9]|3[01])$')"
+            ),
             "a replica's name is its volume's, a dash and a number from 0 to 31",
         ),
         rule("size(self.metadata.name) <= 123", "a replica's name has at most 123 characters"),
@@ -302,7 +384,9 @@ ATTACHMENT = definition(
     "rva",
     record(
         ["replicatedVolumeName", "nodeName"],
-        replicatedVolumeName=immutable(text(127, shortest=1, pattern=VOLUME_NAME), "an attachment stays with its volume"),
+        replicatedVolumeName=immutable(
+            text(127, shortest=1, pattern=VOLUME_NAME), "an attachment stays with its volume"
+        ),
         nodeName=immutable(NODE, "an attachment stays with its node"),
     ),
     record(

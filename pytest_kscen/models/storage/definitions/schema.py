@@ -16,9 +16,13 @@ VOLUME_NAME = "^[0-9A-Za-z.+_-]*$"
 REPLICA_NAME = "^.+-([0-9]|[12][0-9]|3[01])$"
 
 
-def record(required: Iterable[str] = (), *, rules: Any = (), default: Any = None, **fields: Any) -> Obj:
+def record(
+    required: Iterable[str] = (), *, rules: Any = (), default: Any = None, **fields: Any
+) -> Obj:
     needed = {"required": list(required)} if required else {}
-    return with_rules({"type": "object", **needed, "properties": fields, **_default(default)}, *rules)
+    return with_rules(
+        {"type": "object", **needed, "properties": fields, **_default(default)}, *rules
+    )
 
 
 def table(values: Obj) -> Obj:
@@ -27,11 +31,19 @@ def table(values: Obj) -> Obj:
 
 def many(items: Obj, *rules: Obj, **limits: Any) -> Obj:
     """A list that is replaced as a whole."""
-    return with_rules({"type": "array", "items": items, "x-kubernetes-list-type": "atomic", **limits}, *rules)
+    return with_rules(
+        {"type": "array", "items": items, "x-kubernetes-list-type": "atomic", **limits}, *rules
+    )
 
 
 def keyed(items: Obj, key: str, **limits: Any) -> Obj:
-    return {"type": "array", "items": items, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key], **limits}
+    return {
+        "type": "array",
+        "items": items,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": [key],
+        **limits,
+    }
 
 
 def text(longest: int = 0, *, shortest: int = 0, pattern: str = "", **more: Any) -> Obj:
@@ -43,9 +55,15 @@ def one_of(*values: str, default: str | None = None) -> Obj:
     return {"type": "string", "enum": list(values), **_default(default)}
 
 
-def whole(least: int | None = None, most: int | None = None, *, default: int | None = None, form: str = "") -> Obj:
+def whole(
+    least: int | None = None, most: int | None = None, *, default: int | None = None, form: str = ""
+) -> Obj:
     limits = {"minimum": least, "maximum": most, "format": form or None}
-    return {"type": "integer", **{key: value for key, value in limits.items() if value is not None}, **_default(default)}
+    return {
+        "type": "integer",
+        **{key: value for key, value in limits.items() if value is not None},
+        **_default(default),
+    }
 
 
 def flag(*, default: bool | None = None) -> Obj:
@@ -70,7 +88,10 @@ def immutable(schema: Obj, message: str = "this cannot be changed") -> Obj:
 
 def unique(by: str = "") -> Obj:
     path = f".{by}" if by else ""
-    return rule(f"self.all(a, self.exists_one(b, a{path} == b{path}))", f"every {by or 'element'} may be there once")
+    return rule(
+        f"self.all(a, self.exists_one(b, a{path} == b{path}))",
+        f"every {by or 'element'} may be there once",
+    )
 
 
 MOMENT = text(format="date-time")
@@ -80,11 +101,18 @@ QUANTITY: Obj = {
     "anyOf": [{"type": "integer"}, {"type": "string"}],
     "pattern": rf"^[+-]?{NUMBER}([KMGTPE]i|[numkMGTPE]|[eE][+-]?{NUMBER})?$",
 }
-IPV4_ADDRESS = record(["ipv4", "port"], ipv4=text(15, pattern=rf"^({ADDRESS_BYTE}\.){{3}}{ADDRESS_BYTE}$"), port=whole(1025, 65535))
+IPV4_ADDRESS = record(
+    ["ipv4", "port"],
+    ipv4=text(15, pattern=rf"^({ADDRESS_BYTE}\.){{3}}{ADDRESS_BYTE}$"),
+    port=whole(1025, 65535),
+)
 CONDITIONS = keyed(
     record(
         ["type", "status", "reason", "message", "lastTransitionTime"],
-        type=text(316, pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$"),
+        type=text(
+            316,
+            pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$",
+        ),
         status=one_of("True", "False", "Unknown"),
         reason=text(1024, shortest=1, pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"),
         message=text(32768),
@@ -117,7 +145,9 @@ def definition(
     selectable: Iterable[str] = (),
     status_apart: bool = True,
 ) -> Obj:
-    """A CustomResourceDefinition; a status that is not apart is written with the rest of the object."""
+    """A CustomResourceDefinition; a status that is not apart is written with the rest of the
+    object.
+    """
     schema = record(["spec"], rules=rules, spec=spec, status=status)
     version = {
         "name": resource.version,
@@ -128,10 +158,20 @@ def definition(
         "additionalPrinterColumns": list(columns),
         **({"selectableFields": [{"jsonPath": path} for path in selectable]} if selectable else {}),
     }
-    names = {"plural": resource.plural, "singular": resource.kind.lower(), "kind": resource.kind, "shortNames": [short_name]}
+    names = {
+        "plural": resource.plural,
+        "singular": resource.kind.lower(),
+        "kind": resource.kind,
+        "shortNames": [short_name],
+    }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": resource.qualified, "labels": {"module": "sds-replicated-volume"}},
-        "spec": {"group": resource.group, "scope": "Cluster", "names": names, "versions": [version]},
+        "spec": {
+            "group": resource.group,
+            "scope": "Cluster",
+            "names": names,
+            "versions": [version],
+        },
     }

@@ -1,8 +1,7 @@
 """One connection between two kernels: a state machine, and the one timer that its state may need.
 
-Packets that vanish are noticed late; until then both ends believe in the connection, and if they come through again in
-time, nothing has happened.
-"""
+Packets that vanish are noticed late; until then both ends believe in the connection, and if they
+come through again in time, nothing has happened."""
 
 from __future__ import annotations
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.network import Flow, Network
     from pytest_kscen.models.storage.drbd.replicas import Replica
     from pytest_kscen.models.storage.drbd.timers import Figures, Timer, Timers
-
 
 
 # What two kernels feel of the network between them, both directions together. Each listens on a
@@ -58,7 +56,11 @@ def between(network: Network, there: Flow, back: Flow) -> Weather:
     loss = 1 - (1 - one.lost) * (1 - other.lost)
     if loss >= 1:
         return DARK
-    delay, load, rate = one.delay + other.delay, max(one.load, other.load), min(one.rate, other.rate) / 8
+    delay, load, rate = (
+        one.delay + other.delay,
+        max(one.load, other.load),
+        min(one.rate, other.rate) / 8,
+    )
     return Weather(open=True, loss=loss, delay=delay, load=load, rate=rate)
 
 
@@ -73,10 +75,10 @@ def throughput(weather: Weather, figures: Figures) -> float:
     share = min(weather.rate, max(figures.least_share, 1 - weather.load) * figures.resync_rate)
     if not weather.loss:
         return share
-    ceiling = figures.segment / (figures.round_trip + weather.delay) * MATHIS / math.sqrt(weather.loss)
+    ceiling = (
+        figures.segment / (figures.round_trip + weather.delay) * MATHIS / math.sqrt(weather.loss)
+    )
     return min(share, ceiling)
-
-
 
 
 class Phase(IntEnum):
@@ -139,14 +141,23 @@ SHOWN = {
     Phase.STRANGERS: State.STAND_ALONE,
 }
 
-DIALLING, CONNECTED, SILENT = Phase.DIALLING, Phase.CONNECTED, Phase.SILENT  # an enumeration takes its time to find them
+DIALLING, CONNECTED, SILENT = (
+    Phase.DIALLING,
+    Phase.CONNECTED,
+    Phase.SILENT,
+)  # an enumeration takes its time to find them
 
 
 class Link:
     """Between two nodes, for one resource."""
 
     def __init__(
-        self, ends: tuple[str, str], stream: Stream, timers: Timers, figures: Figures, due: Callable[[Link, Event], None]
+        self,
+        ends: tuple[str, str],
+        stream: Stream,
+        timers: Timers,
+        figures: Figures,
+        due: Callable[[Link, Event], None],
     ) -> None:
         self.ends = ends
         self.phase = Phase.WAITING
@@ -175,7 +186,20 @@ class Link:
         one, other = self.ends
         self._show(one, other, replicas)
         self._show(other, one, replicas)
-        self._wait_for_next(event)
+        figures = self._figures
+        if self.phase is DIALLING:
+            self._wait(
+                self._stream.between(
+                    *(figures.redialling if event is Event.OPENED else figures.dialling)
+                ),
+                Event.MET,
+            )
+        elif self.phase is SILENT:
+            self._wait(self._stream.between(*figures.noticing), Event.NOTICED)
+        elif self.phase is CONNECTED:
+            self._wait_for_loss()
+        else:
+            self.end()
 
     def _show(self, here: str, there: str, replicas: dict[str, Replica]) -> None:
         """What one end sees of the other by now."""
@@ -200,17 +224,6 @@ class Link:
         if self._timer:
             self._timer.cancel()
         self._timer = None
-
-    def _wait_for_next(self, event: Event) -> None:
-        figures = self._figures
-        if self.phase is DIALLING:
-            self._wait(self._stream.between(*(figures.redialling if event is Event.OPENED else figures.dialling)), Event.MET)
-        elif self.phase is SILENT:
-            self._wait(self._stream.between(*figures.noticing), Event.NOTICED)
-        elif self.phase is CONNECTED:
-            self._wait_for_loss()
-        else:
-            self.end()
 
     def _wait_for_loss(self) -> None:
         self.end()

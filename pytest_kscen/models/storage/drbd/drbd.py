@@ -1,7 +1,7 @@
 """The kernels of all machines of a cluster, as their agents' commands find them.
 
-They outlive agents. A machine that loses its power forgets roles and connections; its disks remember.
-"""
+They outlive agents. A machine that loses its power forgets roles and connections; its disks
+remember."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.network import Network
     from pytest_kscen.models.storage.drbd.replicas import Replica
     from pytest_kscen.models.storage.drbd.states import Config
-    Listener = Callable[[str, str], None]
 
+    Listener = Callable[[str, str], None]
 
 
 # One node's view of a resource, as its kernel tells it: what has changed is told by faces,
@@ -49,24 +49,30 @@ _clean = lru_cache(maxsize=256)(Connection)
 def face(volume: Volume, node: str) -> Status | None:
     """A status as if nobody had anything to get: what counts as a change."""
     if node not in volume.faces:
-        volume.faces[node] = _look_at(volume, node)
-    return volume.faces[node]
-
-
-def _look_at(volume: Volume, node: str) -> Status | None:
-    replica = volume.replicas.get(node)
-    if replica is None or replica.config is None:
-        return None
-    sees, links, resyncs, connections = replica.sees, volume.mesh.links_from(node), volume.accord.resyncs, {}
-    for peer in replica.config.peers:
-        seen = sees.get(peer)
-        if seen is None:
-            connections[peer] = _clean(links[peer].shown)  # a peer that is wanted has a link
+        replica = volume.replicas.get(node)
+        if replica is None or replica.config is None:
+            volume.faces[node] = None
         else:
-            replication = _replication(volume, node, peer) if resyncs else ESTABLISHED
-            connections[peer] = _clean(CONNECTED, seen.role, seen.disk, replication)
-    size = replica.size if volume.size is None else volume.size
-    return Status(replica.role, replica.disk, size, replica.quorum, replica.suspended, connections)
+            sees, links, resyncs, connections = (
+                replica.sees,
+                volume.mesh.links_from(node),
+                volume.accord.resyncs,
+                {},
+            )
+            for peer in replica.config.peers:
+                seen = sees.get(peer)
+                if seen is None:
+                    connections[peer] = _clean(
+                        links[peer].shown
+                    )  # a peer that is wanted has a link
+                else:
+                    replication = _replication(volume, node, peer) if resyncs else ESTABLISHED
+                    connections[peer] = _clean(CONNECTED, seen.role, seen.disk, replication)
+            size = replica.size if volume.size is None else volume.size
+            volume.faces[node] = Status(
+                replica.role, replica.disk, size, replica.quorum, replica.suspended, connections
+            )
+    return volume.faces[node]
 
 
 def status_of(volume: Volume, node: str, now: Callable[[], float]) -> Status | None:
@@ -78,7 +84,10 @@ def status_of(volume: Volume, node: str, now: Callable[[], float]) -> Status | N
     is_still = volume.is_still
     if not is_still or volume.is_dirty:
         instant = now()
-        connections = {peer: _with_amounts(volume, node, peer, one, instant) for peer, one in found.connections.items()}
+        connections = {
+            peer: _with_amounts(volume, node, peer, one, instant)
+            for peer, one in found.connections.items()
+        }
         found = Status(*found[:-1], connections)
     if is_still:
         volume.statuses[node] = found
@@ -120,7 +129,6 @@ def _with_amounts(volume: Volume, node: str, peer: str, seen: Connection, now: f
 # another one.
 
 
-
 class News:
     """Collects what has changed, and tells it when the instant's other work is begun."""
 
@@ -154,7 +162,6 @@ class News:
 # Who may become Primary. All that hear of each other are asked, and all have to answer.
 
 
-
 def refusal(volume: Volume, replica: Replica) -> str:
     """Why it may not, or nothing."""
     if not replica.quorum:
@@ -173,15 +180,22 @@ def refusal(volume: Volume, replica: Replica) -> str:
 
 
 def _both_may(one: Replica, other: Replica) -> bool:
-    return bool(one.config and one.config.two_primaries and other.config and other.config.two_primaries)
-
-
+    return bool(
+        one.config and one.config.two_primaries and other.config and other.config.two_primaries
+    )
 
 
 class Drbd:
     """One per cluster. Its commands are given from within the running loop, as agents do."""
 
-    def __init__(self, machines: Machines, network: Network, clock: Clock, chance: Chance, figures: Figures = FIGURES) -> None:
+    def __init__(
+        self,
+        machines: Machines,
+        network: Network,
+        clock: Clock,
+        chance: Chance,
+        figures: Figures = FIGURES,
+    ) -> None:
         self._machines = machines
         self._timers = Timers()
         self._news = News(self._timers.soon)
@@ -194,7 +208,9 @@ class Drbd:
         network.on_change(self._see_network)
 
     def on_change(self, listener: Listener) -> None:
-        """Tell (node, resource) when that node's status is another one; amounts alone are no change."""
+        """Tell (node, resource) when that node's status is another one; amounts alone are no
+        change.
+        """
         self._news.join(listener)
 
     @property
@@ -205,7 +221,10 @@ class Drbd:
     # --- commands ---
 
     def up(self, node: str, resource: str, config: Config) -> None:
-        """Create, or adjust what is there. A new disk is Inconsistent; one that was there remembers its data."""
+        """Create, or adjust what is there.
+
+        A new disk is Inconsistent; one that was there remembers its data.
+        """
         self._timers.learn_loop()
         self._reach(node, resource)
         if resource not in self._volumes:
@@ -213,7 +232,10 @@ class Drbd:
         self._volumes[resource].up(node, config)
 
     def down(self, node: str, resource: str, *, wipe: bool = False) -> None:
-        """End it here, whatever its role; `wipe` forgets the data too. Nothing, where it is not known."""
+        """End it here, whatever its role; `wipe` forgets the data too.
+
+        Nothing, where it is not known.
+        """
         self._reach(node, resource)
         volume = self._volumes.get(resource)
         if volume and node in volume.replicas:

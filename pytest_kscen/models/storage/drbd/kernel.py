@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from pytest_kscen.models.storage.drbd.timers import Figures, Timer, Timers
 
 
-
 # Bringing a replica up to date: how fast, how far. Machines share their links among all resyncs
 # that they take part in.
-
 
 
 class Resync:
@@ -30,7 +28,9 @@ class Resync:
 
     __slots__ = ("_left", "_rate", "_since", "_timer", "finish", "link", "source", "target")
 
-    def __init__(self, source: str, target: str, link: Link, left: float, finish: Callable[[], None]) -> None:
+    def __init__(
+        self, source: str, target: str, link: Link, left: float, finish: Callable[[], None]
+    ) -> None:
         self.source = source
         self.target = target
         self.link = link
@@ -90,7 +90,9 @@ class Resyncs:
     def pace(self, resync: Resync) -> None:
         """Something has changed on its link, or in its crowd."""
         crowd = max(len(self._on[resync.source]), len(self._on[resync.target]))
-        rate = throughput(resync.link.weather, self._figures) / crowd if resync.link.connected else 0.0
+        rate = (
+            throughput(resync.link.weather, self._figures) / crowd if resync.link.connected else 0.0
+        )
         resync.pace(rate, self._now(), self._timers)
 
     def _pace_around(self, resync: Resync) -> None:
@@ -99,9 +101,9 @@ class Resyncs:
 
     def _around(self, resync: Resync) -> Iterator[Resync]:
         yield from self._on[resync.source]
-        yield from (other for other in self._on[resync.target] if other not in self._on[resync.source])
-
-
+        yield from (
+            other for other in self._on[resync.target] if other not in self._on[resync.source]
+        )
 
 
 @dataclass(slots=True, eq=False)

@@ -1,4 +1,6 @@
-"""The links of one resource: one for every pair of which an end is up and wants it, each fed with what concerns it."""
+"""The links of one resource: one for every pair of which an end is up and wants it, each fed
+with what concerns it.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,20 @@ if TYPE_CHECKING:
     from pytest_kscen.models.storage.drbd.states import Config
 
 NOBODY: dict[str, Link] = {}
-CAME, LEFT, OPENED, SHUT = Event.CAME, Event.LEFT, Event.OPENED, Event.SHUT  # an enumeration takes its time to find them
+CAME, LEFT, OPENED, SHUT = (
+    Event.CAME,
+    Event.LEFT,
+    Event.OPENED,
+    Event.SHUT,
+)  # an enumeration takes its time to find them
 
 
 class Mesh:
     """Who hears whom."""
 
-    def __init__(self, resource: str, replicas: dict[str, Replica], kernel: Kernel, agree: Callable[[], None]) -> None:
+    def __init__(
+        self, resource: str, replicas: dict[str, Replica], kernel: Kernel, agree: Callable[[], None]
+    ) -> None:
         self.links: dict[tuple[str, str], Link] = {}
         self._links_from: dict[str, dict[str, Link]] = {}
         """The same, by one end and the other."""
@@ -47,7 +56,11 @@ class Mesh:
     def others(self, replica: Replica) -> list[Replica]:
         """All but itself and those."""
         sees = replica.sees
-        return [peer for peer in self._replicas.values() if sees.get(peer.node) is not peer and peer is not replica]
+        return [
+            peer
+            for peer in self._replicas.values()
+            if sees.get(peer.node) is not peer and peer is not replica
+        ]
 
     def reached(self, replica: Replica) -> list[Replica]:
         """All that hear of each other, this one first."""
@@ -63,7 +76,9 @@ class Mesh:
     # --- what happens to them ---
 
     def look(self) -> bool:
-        """See what the network has become; whether somebody has fallen silent by it, or is heard again."""
+        """See what the network has become; whether somebody has fallen silent by it, or is heard
+        again.
+        """
         changed = False
         for link in self.links.values():
             if link.flows is None:
@@ -84,7 +99,8 @@ class Mesh:
         self.fit(replica.node)
         for peer, link in self.links_from(replica.node).items():
             if before is None or (peer in peers) != (peer in before.peers):
-                self._begin_anew(link)
+                link.usable = False
+                link.happen(LEFT, self._replicas)
             elif port == before.port:
                 continue
             self._refresh(link, CAME, LEFT)
@@ -109,19 +125,18 @@ class Mesh:
             self._drop(node, peer)
         for peer in peers:
             if peer not in links:
-                self._lay(node, peer)
+                one, other = _ends(node, peer)
+                stream = self._kernel.stream(self._resource, one, other)
+                link = Link(
+                    (one, other), stream, self._kernel.timers, self._kernel.figures, self._ring
+                )
+                self.links[one, other] = link
+                for here, there in ((one, other), (other, one)):
+                    self._links_from.setdefault(here, {})[there] = link
 
     def _wants(self, node: str, peer: str) -> bool:
         config = self._config(node)
         return config is not None and peer in config.peers
-
-    def _lay(self, node: str, peer: str) -> None:
-        one, other = _ends(node, peer)
-        stream = self._kernel.stream(self._resource, one, other)
-        link = Link((one, other), stream, self._kernel.timers, self._kernel.figures, self._ring)
-        self.links[one, other] = link
-        for here, there in ((one, other), (other, one)):
-            self._links_from.setdefault(here, {})[there] = link
 
     def _drop(self, one: str, other: str) -> None:
         self.links.pop(_ends(one, other)).end()
@@ -130,13 +145,16 @@ class Mesh:
             if here in self._replicas:
                 self._replicas[here].sees.pop(there, None)
 
-    def _begin_anew(self, link: Link) -> None:
-        link.usable = False
-        link.happen(LEFT, self._replicas)
-
     def _refresh(self, link: Link, came: Event, went: Event) -> None:
         """Whether the ends can hear each other, and what follows if that has changed."""
-        flows = self._flows(link)
+        one, other = link.ends
+        here, there = self._config(one), self._config(other)
+        if here is None or there is None or other not in here.peers or one not in there.peers:
+            flows: tuple[Flow, Flow] | None = None
+        elif link.flows and (link.flows[0].port, link.flows[1].port) == (there.port, here.port):
+            flows = link.flows
+        else:
+            flows = Flow(one, other, port=there.port), Flow(other, one, port=here.port)
         if flows != link.flows:
             link.flows = flows
             link.feel(between(self._kernel.network, *flows) if flows else DARK)
@@ -144,15 +162,6 @@ class Mesh:
         if usable != link.usable:
             link.usable = usable
             link.happen(came if usable else went, self._replicas)
-
-    def _flows(self, link: Link) -> tuple[Flow, Flow] | None:
-        one, other = link.ends
-        here, there = self._config(one), self._config(other)
-        if here is None or there is None or other not in here.peers or one not in there.peers:
-            return None
-        if link.flows and (link.flows[0].port, link.flows[1].port) == (there.port, here.port):
-            return link.flows
-        return Flow(one, other, port=there.port), Flow(other, one, port=here.port)
 
     def _config(self, node: str) -> Config | None:
         replica = self._replicas.get(node)

@@ -1,7 +1,8 @@
-"""One node's share of a resource: what its kernel holds while it is up, and what its disk remembers when it is not.
+"""One node's share of a resource: what its kernel holds while it is up, and what its disk remembers
+when it is not.
 
-Data is counted, not kept: a replica knows how many acknowledged bytes it misses, and whether it misses any.
-"""
+Data is counted, not kept: a replica knows how many acknowledged bytes it misses, and whether it
+misses any."""
 
 from __future__ import annotations
 
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kscen.models.storage.drbd.states import Config
-
-
-
 
 
 DISKLESS = Disk.DISKLESS  # an enumeration takes its time to find it
@@ -78,7 +76,9 @@ class Replica:
     activity: float = 0.0
     """Bytes that it may have written and nobody else, when it crashed."""
     sees: dict[str, Replica | View] = field(default_factory=dict)
-    """The peers that it believes in, by node: as they are while they are connected, as they were last while they are silent."""
+    """The peers that it believes in, by node: as they are while they are connected, as they were
+    last while they are silent.
+    """
 
     @property
     def diskful(self) -> bool:
@@ -107,17 +107,24 @@ class Replica:
         self.turn(Turn.STOPPED)
 
     def wipe(self) -> None:
-        self.disk, self.data, self.behind, self.missing, self.activity = Disk.DISKLESS, 0, False, 0.0, 0.0
+        self.disk, self.data, self.behind, self.missing, self.activity = (
+            Disk.DISKLESS,
+            0,
+            False,
+            0.0,
+            0.0,
+        )
 
 
 # What a volume in use is written with, and who misses it. Nothing is counted while it flows:
 # amounts come from times.
 
 
-
-
 class Writes:
-    """Of one resource. They are acknowledged as soon as all who are connected to the writer have them."""
+    """Of one resource.
+
+    They are acknowledged as soon as all who are connected to the writer have them.
+    """
 
     def __init__(self, now: Callable[[], float], rate: float) -> None:
         self._now = now

@@ -1,4 +1,7 @@
-"""One resource on all its nodes. Whatever happens to it, its replicas agree anew on what each knows and may do."""
+"""One resource on all its nodes.
+
+Whatever happens to it, its replicas agree anew on what each knows and may do.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
     from pytest_kscen.models.storage.drbd.states import Config, Status
 
 
-
 # What the replicas of a resource agree on whenever something has happened to one of them or
 # between them. Disks learn what they can know, votes are counted, whoever may write does, until
 # nobody learns anything new; then whoever has missed something is brought up to date.
@@ -37,7 +39,14 @@ UNFINISHED = (Disk.OUTDATED, Disk.INCONSISTENT)
 class Accord:
     """Of one resource."""
 
-    def __init__(self, replicas: dict[str, Replica], mesh: Mesh, writes: Writes, kernel: Kernel, agree: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        replicas: dict[str, Replica],
+        mesh: Mesh,
+        writes: Writes,
+        kernel: Kernel,
+        agree: Callable[[], None],
+    ) -> None:
         self.resyncs: dict[str, Resync] = {}
         """By the nodes that are brought up to date."""
         self._replicas = replicas
@@ -49,40 +58,51 @@ class Accord:
     def reach(self) -> None:
         is_news = True
         while is_news:
-            is_judged, is_counted = self._judge_disks(), self._count_votes()
-            writer = self._writer()
+            # Those that crashed last: the others' word counts more.
+            unsure = [
+                one
+                for one in self._replicas.values()
+                if one.config and (one.disk is CONSISTENT or one.suspended)
+            ]
+            if len(unsure) > 1:
+                unsure.sort(key=lambda one: bool(one.activity))
+            changed = False
+            for replica in unsure:
+                if replica.disk is CONSISTENT and self._knows(replica):
+                    if replica.behind or (replica.activity and self._meets_fresh_data(replica)):
+                        replica.turn(Turn.OVERTAKEN)
+                    else:
+                        replica.turn(Turn.CONFIRMED)
+                        replica.activity = 0.0
+                    changed = True
+                if (
+                    replica.role is PRIMARY
+                    and replica.suspended
+                    and replica.behind
+                    and self._meets_fresh_data(replica)
+                ):
+                    # on-suspended-primary-outdated force-secondary: it froze while others took over
+                    replica.demote()
+                    changed = True
+            is_judged, is_counted = changed, self._count_votes()
+            primaries = [
+                replica
+                for replica in self._replicas.values()
+                if replica.role is PRIMARY and not replica.suspended
+            ]
+            writer = min(primaries, key=lambda replica: replica.promoted, default=None)
             is_missed = self._write(writer)
             is_news = is_judged or is_counted or is_missed
         self._bring_up_to_date(writer)
 
     # --- what disks can know ---
 
-    def _judge_disks(self) -> bool:
-        """Those that crashed last: the others' word counts more. Whether anything has changed, as the other steps tell it too."""
-        unsure = [one for one in self._replicas.values() if one.config and (one.disk is CONSISTENT or one.suspended)]
-        if len(unsure) > 1:
-            unsure.sort(key=lambda one: bool(one.activity))
-        changed = False
-        for replica in unsure:
-            if replica.disk is CONSISTENT and self._knows(replica):
-                self._judge(replica)
-                changed = True
-            if replica.role is PRIMARY and replica.suspended and replica.behind and self._meets_fresh_data(replica):
-                replica.demote()  # on-suspended-primary-outdated force-secondary: it froze while others took over
-                changed = True
-        return changed
-
-    def _judge(self, replica: Replica) -> None:
-        if replica.behind or (replica.activity and self._meets_fresh_data(replica)):
-            replica.turn(Turn.OVERTAKEN)
-        else:
-            replica.turn(Turn.CONFIRMED)
-            replica.activity = 0.0
-
     def _knows(self, replica: Replica) -> bool:
         assert replica.config
         sight = _sight(replica)
-        return has_votes(replica.config, sight, had_quorum=replica.quorum) or self._meets_fresh_data(replica)
+        return has_votes(
+            replica.config, sight, had_quorum=replica.quorum
+        ) or self._meets_fresh_data(replica)
 
     def _meets_fresh_data(self, replica: Replica) -> bool:
         return any(peer.disk is UP_TO_DATE for peer in self._mesh.peers(replica))
@@ -101,14 +121,12 @@ class Accord:
                     replica.quorum, is_counted_anew = quorum, True
                 if suspended is not replica.suspended:
                     replica.suspended, changed = suspended, True
-        return changed or (is_counted_anew and any(goes_by_quorum(one.config) for one in self._replicas.values() if one.config))
+        return changed or (
+            is_counted_anew
+            and any(goes_by_quorum(one.config) for one in self._replicas.values() if one.config)
+        )
 
     # --- who writes, and who misses it ---
-
-    def _writer(self) -> Replica | None:
-        """Who writes, or would. Two primaries are a workload on the move: only the elder does."""
-        primaries = [replica for replica in self._replicas.values() if replica.role is PRIMARY and not replica.suspended]
-        return min(primaries, key=lambda replica: replica.promoted, default=None)
 
     def _write(self, writer: Replica | None) -> bool:
         if writer is None or self._waits_for_answer(writer):
@@ -142,7 +160,12 @@ class Accord:
             if not self._may_go_on(resync, writer):
                 self._break_off(node)
         for target in self._replicas.values():
-            if target.config and target.disk in UNFINISHED and target.node not in self.resyncs and self._keeps_up(target, writer):
+            if (
+                target.config
+                and target.disk in UNFINISHED
+                and target.node not in self.resyncs
+                and self._keeps_up(target, writer)
+            ):
                 self._begin(target)
         for resync in self.resyncs.values():
             self._kernel.resyncs.pace(resync)
@@ -152,12 +175,15 @@ class Accord:
         if target is None or target.config is None or target.disk is not Disk.INCONSISTENT:
             return False
         link = self._mesh.link(resync.source, resync.target)
-        if link is not resync.link or not (link.silent or (link.connected and source and source.disk is UP_TO_DATE)):
+        if link is not resync.link or not (
+            link.silent or (link.connected and source and source.disk is UP_TO_DATE)
+        ):
             return False
         return self._keeps_up(target, writer)
 
     def _keeps_up(self, target: Replica, writer: Replica | None) -> bool:
-        """Whether it gets what is being written: what has not its writer's ear would be overtaken again at once.
+        """Whether it gets what is being written: what has not its writer's ear would be overtaken
+        again at once.
 
         So it would be by a Primary that is suspended, and goes on because of it.
         """
@@ -165,23 +191,33 @@ class Accord:
         if frozen:
             reached = self._mesh.reached(target)
             frozen = [one for one in frozen if one in reached]
-        return all(one is target or self._gets_from(one, target) for one in (*filter(None, (writer,)), *frozen))
+        return all(
+            one is target or self._gets_from(one, target)
+            for one in (*filter(None, (writer,)), *frozen)
+        )
 
     def _gets_from(self, writer: Replica, target: Replica) -> bool:
         link = self._mesh.link(writer.node, target.node)
-        return link is not None and (link.connected or (link.silent and _holds_up(target.node, writer)))
+        return link is not None and (
+            link.connected or (link.silent and _holds_up(target.node, writer))
+        )
 
     def _begin(self, target: Replica) -> None:
         sources = [peer for peer in self._mesh.peers(target) if peer.disk is UP_TO_DATE]
         if not sources:
             return
-        source = min(sources, key=lambda peer: (peer.role is not PRIMARY, peer.config.node_id if peer.config else 0))
+        source = min(
+            sources,
+            key=lambda peer: (peer.role is not PRIMARY, peer.config.node_id if peer.config else 0),
+        )
         link = self._mesh.link(source.node, target.node)
         assert link
         target.missing = min(float(target.size), self._writes.missing(target) + target.activity)
         target.activity, target.data = 0.0, source.data
         target.turn(Turn.SYNC_BEGAN)
-        resync = Resync(source.node, target.node, link, target.missing, lambda: self._finish(target))
+        resync = Resync(
+            source.node, target.node, link, target.missing, lambda: self._finish(target)
+        )
         self.resyncs[target.node] = resync
         self._kernel.resyncs.begin(resync)
 
@@ -199,7 +235,11 @@ class Accord:
 
 def _sight(replica: Replica) -> Sight:
     sees = replica.sees.values()
-    up_to_date, diskless, quorate = 0 + (replica.disk is UP_TO_DATE), 0 + (replica.disk is _DISKLESS), 0
+    up_to_date, diskless, quorate = (
+        0 + (replica.disk is UP_TO_DATE),
+        0 + (replica.disk is _DISKLESS),
+        0,
+    )
     for peer in sees:
         if peer.disk is UP_TO_DATE:
             up_to_date += 1
@@ -210,10 +250,10 @@ def _sight(replica: Replica) -> Sight:
 
 
 def _holds_up(silent: str, writer: Replica) -> bool:
-    """Whether what is written waits for the answer of one who is silent: a disk would have to have it."""
+    """Whether what is written waits for the answer of one who is silent: a disk would have to
+    have it.
+    """
     return writer.sees[silent].disk is not _DISKLESS
-
-
 
 
 class Volume:
@@ -251,18 +291,24 @@ class Volume:
         return not self.accord.resyncs and not self.writes.are_missed
 
     def end(self) -> None:
-        """It is gone, and its parts no longer hold each other: so many come and go that nobody is to search for what is left."""
+        """It is gone, and its parts no longer hold each other: so many come and go that nobody
+        is to search for what is left.
+        """
         del self.mesh, self.accord
 
     def agree(self) -> None:
         self.accord.reach()
-        self.size = min([one.size for one in self.replicas.values() if one.disk is not DISKLESS], default=None)
+        self.size = min(
+            [one.size for one in self.replicas.values() if one.disk is not DISKLESS], default=None
+        )
         self.faces.clear()
         self.statuses.clear()
         self._kernel.changed(self)
 
     def look(self) -> None:
-        """The network may have changed; who is brought up to date over it may have to go at another pace."""
+        """The network may have changed; who is brought up to date over it may have to go at
+        another pace.
+        """
         if self.mesh.look() or self.accord.resyncs:
             self.agree()
 

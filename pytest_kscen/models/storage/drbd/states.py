@@ -1,4 +1,6 @@
-"""What is said to the kernels and what they answer: configurations, states by DRBD's own names, and refusals."""
+"""What is said to the kernels and what they answer: configurations, states by DRBD's own names,
+and refusals.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,10 @@ class Peer(NamedTuple):
 
 @dataclass(slots=True)
 class Config:
-    """What a node's agent asks of its kernel for one resource. Nobody changes one; it is not frozen, for many are made."""
+    """What a node's agent asks of its kernel for one resource.
+
+    Nobody changes one; it is not frozen, for many are made.
+    """
 
     node_id: int
     port: int
@@ -83,11 +88,15 @@ class Config:
         self.disks = [self.diskful, *[peer.diskful for peer in self.peers.values()]].count(True)
 
     def is_agreed_with(self, other: Config) -> bool:
-        """Whether replicas agree on the same by either: who else may be Primary is asked when somebody is to become it."""
+        """Whether replicas agree on the same by either: who else may be Primary is asked when
+        somebody is to become it.
+        """
         return _AGREED_BY(self) == _AGREED_BY(other)
 
 
-_AGREED_BY = attrgetter(*(one.name for one in fields(Config) if one.compare and one.name != "two_primaries"))
+_AGREED_BY = attrgetter(
+    *(one.name for one in fields(Config) if one.compare and one.name != "two_primaries")
+)
 
 
 class Connection(NamedTuple):
@@ -143,7 +152,9 @@ def has_votes(config: Config, sight: Sight, *, had_quorum: bool) -> bool:
         return sight.up_to_date + sight.present + sight.diskless >= config.quorum
     if not config.diskful:
         return sight.quorate >= config.quorum_minimum_redundancy
-    return sight.up_to_date + sight.present >= config.quorum or (had_quorum and _tie_is_broken(config, sight))
+    return sight.up_to_date + sight.present >= config.quorum or (
+        had_quorum and _tie_is_broken(config, sight)
+    )
 
 
 def goes_by_quorum(config: Config) -> bool:

@@ -1,4 +1,7 @@
-"""The model's timers on the loop that the agents live in. None is left when nothing is going to happen."""
+"""The model's timers on the loop that the agents live in.
+
+None is left when nothing is going to happen.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-
 
 
 class Timer:
@@ -54,10 +54,13 @@ class Timers:
         return self._set.pop(timer, None)
 
     def soon(self, act: Callable[[], None]) -> None:
-        """Within this instant, from whatever thread; never where nothing can have begun yet, or all is over."""
+        """Within this instant, from whatever thread; never where nothing can have begun yet, or
+        all is over.
+        """
         if self._loop is None or self._loop.is_closed():
             return
-        if asyncio._get_running_loop() is self._loop:  # noqa: SLF001  # asyncio's documented hook for loops of others
+        # asyncio's documented hook for loops of others
+        if asyncio._get_running_loop() is self._loop:  # noqa: SLF001
             self._loop.call_soon(act)
         else:
             self._loop.call_soon_threadsafe(act)
@@ -76,11 +79,17 @@ class Figures:
     ping: float = 10.0
     """DRBD's ping-int: how often an idle connection is tried."""
     noticing: tuple[float, float] = (6.0, 16.0)
-    """Until packets that vanish are noticed: the time-out of 6 s, and up to a ping-int before it begins."""
+    """Until packets that vanish are noticed: the time-out of 6 s, and up to a ping-int before it
+    begins.
+    """
     redialling: tuple[float, float] = (40.0, 60.0)
-    """From the end of a silent block to the connection: both sides' retries have grown rare, as TCP's do."""
+    """From the end of a silent block to the connection: both sides' retries have grown rare, as
+    TCP's do.
+    """
     dialling: tuple[float, float] = (1.0, 3.0)
-    """Until two that hear each other are connected, when one has just come up or a ping was lost."""
+    """Until two that hear each other are connected, when one has just come up or a ping was
+    lost.
+    """
     write_rate: float = MEBI
     """What a volume in use is written with: a quiet database."""
     resync_rate: float = 100.0 * MEBI

@@ -1,4 +1,5 @@
-"""What differs between the storage's generations: layouts, and how things are said in the API's objects.
+"""What differs between the storage's generations: layouts, and how things are said in the API's
+objects.
 
 What a volume needs is decided elsewhere, once for all of them.
 """

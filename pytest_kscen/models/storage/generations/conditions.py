@@ -1,4 +1,6 @@
-"""The storage that says everything in conditions: of the volume, of each replica, of each attachment."""
+"""The storage that says everything in conditions: of the volume, of each replica, of each
+attachment.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,8 @@ class EraA(Generation):
     forms_at_once = False
     replaces_disks = True
 
-    def layout(self, storage_class: Obj | None, volume: Obj) -> Layout | None:  # noqa: ARG002  # the class says it all
+    # the class says it all
+    def layout(self, storage_class: Obj | None, volume: Obj) -> Layout | None:  # noqa: ARG002
         if storage_class is None:
             return None
         spec = storage_class["spec"]
@@ -61,15 +64,19 @@ class EraA(Generation):
         access, zones = spec.get("volumeAccess", "PreferablyLocal"), tuple(spec.get("zones") or ())
         return replace(base, access=access, topology=spec.get("topology", "Ignored"), zones=zones)
 
-    def tie_breakers(self, layout: Layout, diskful: int, access: int) -> int:  # noqa: ARG002  # the same for all
+    # the same for all
+    def tie_breakers(self, layout: Layout, diskful: int, access: int) -> int:  # noqa: ARG002
         """The total is odd."""
         return (diskful + access + 1) % 2 if diskful else 0
 
     def quorum(self, layout: Layout, diskful: int, total: int) -> Quorum:
         redundancy = max(2, diskful // 2 + 1) if layout.redundancy > 1 else 1
-        return Quorum(0 if diskful <= 1 else max(2, total // 2 + 1), redundancy if diskful > 1 else 1)
+        return Quorum(
+            0 if diskful <= 1 else max(2, total // 2 + 1), redundancy if diskful > 1 else 1
+        )
 
-    def io_ready(self, view: View, quorum: Quorum) -> Finding:  # noqa: ARG002  # it goes by replicas that are ready
+    # it goes by replicas that are ready
+    def io_ready(self, view: View, quorum: Quorum) -> Finding:  # noqa: ARG002
         ready = 0
         for replica in view.mesh:
             if replica.is_diskful and replica.io_ready.holds:
@@ -92,13 +99,20 @@ class EraA(Generation):
 
     # --- reading ---
 
-    def read(self, obj: Obj, volume: Obj | None) -> Replica:  # noqa: ARG002  # it stands in the replica alone
+    # it stands in the replica alone
+    def read(self, obj: Obj, volume: Obj | None) -> Replica:  # noqa: ARG002
         status = obj.get("status") or {}
         drbd = status.get("drbd") or {}
-        config, actual, state = drbd.get("config") or {}, drbd.get("actual") or {}, drbd.get("status") or {}
+        config, actual, state = (
+            drbd.get("config") or {},
+            drbd.get("actual") or {},
+            drbd.get("status") or {},
+        )
         address = config.get("address")
         device = (state.get("devices") or [{}])[0]
-        true = {one["type"]: one for one in status.get("conditions") or () if one["status"] == "True"}
+        true = {
+            one["type"]: one for one in status.get("conditions") or () if one["status"] == "True"
+        }
         return Replica(
             *basics(obj),
             address=_address(address["ipv4"], address["port"]) if address else None,
@@ -117,22 +131,39 @@ class EraA(Generation):
         config = (status.get("drbd") or {}).get("config") or {}
         if "deviceMinor" in config:  # a volume's
             return config, status.get("actualSize")
-        return config.get("peers"), config.get("peersInitialized"), config.get("primary")  # its address is its agent's own
+        return (
+            config.get("peers"),
+            config.get("peersInitialized"),
+            config.get("primary"),
+        )  # its address is its agent's own
 
     def has_same_orders(self, status: Obj, before: Obj) -> bool:
-        """Told at a glance where no write has touched them: the configuration is the same object then."""
+        """Told at a glance where no write has touched them: the configuration is the same object
+        then.
+        """
         now, then = status.get("drbd") or {}, before.get("drbd") or {}
-        is_same = now.get("config") is then.get("config") and status.get("actualSize") == before.get("actualSize")
+        is_same = now.get("config") is then.get("config") and status.get(
+            "actualSize"
+        ) == before.get("actualSize")
         return is_same or super().has_same_orders(status, before)
 
     def before(self, volume: Obj) -> Past:
         status = volume.get("status") or {}
         config = (status.get("drbd") or {}).get("config") or {}
         size = parse(status.get("actualSize", 0)).value
-        return Past(status.get("desiredAttachTo") or [], config.get("deviceMinor"), config.get("sharedSecret", ""), size)
+        return Past(
+            status.get("desiredAttachTo") or [],
+            config.get("deviceMinor"),
+            config.get("sharedSecret", ""),
+            size,
+        )
 
     def orders_by(self, volume: Obj, replica: Replica) -> object:
-        return volume["spec"], self.orders_in(volume.get("status") or {}), self.orders_in(replica.obj.get("status") or {})
+        return (
+            volume["spec"],
+            self.orders_in(volume.get("status") or {}),
+            self.orders_in(replica.obj.get("status") or {}),
+        )
 
     def orders(self, volume: Obj, replica: Replica, *, first: bool) -> Orders:
         status = volume.get("status") or {}
@@ -203,14 +234,36 @@ class EraA(Generation):
         if replica.address and (decision.complete or config.get("peersInitialized")):
             peers = peers_of(view, replica) if decision.complete else config.get("peers", {})
             primary = decision.primaries[replica.name]
-            if config.get("peers") != peers or config.get("primary") != primary or not config.get("peersInitialized"):
-                ours = {"peersInitialized": True, "primary": primary, "peers": _kept(config.get("peers"), peers)}
+            if (
+                config.get("peers") != peers
+                or config.get("primary") != primary
+                or not config.get("peersInitialized")
+            ):
+                ours = {
+                    "peersInitialized": True,
+                    "primary": primary,
+                    "peers": _kept(config.get("peers"), peers),
+                }
                 status = {**status, "drbd": {**drbd, "config": {**config, **ours}}}
-        findings = {"Scheduled": _scheduled(replica.node), "Online": replica.online, "IOReady": replica.io_ready}
+        findings = {
+            "Scheduled": _scheduled(replica.node),
+            "Online": replica.online,
+            "IOReady": replica.io_ready,
+        }
         return {**status, "conditions": with_findings(replica.obj, findings, now)}
 
-    def tell_attachment(self, view: View | None, attachment: Attachment, standing: Standing, now: str) -> Obj:  # noqa: ARG002  # it all stands in the standing
-        findings = {"Attached": standing.attached, "ReplicaIOReady": standing.replica, "Ready": standing.ready}
+    def tell_attachment(
+        self,
+        view: View | None,  # noqa: ARG002  # the other generations need it
+        attachment: Attachment,
+        standing: Standing,
+        now: str,
+    ) -> Obj:
+        findings = {
+            "Attached": standing.attached,
+            "ReplicaIOReady": standing.replica,
+            "Ready": standing.ready,
+        }
         status = attachment.obj.get("status") or {}
         conditions = with_findings(attachment.obj, findings, now)
         return {**status, "phase": standing.phase, "conditions": conditions}
@@ -218,8 +271,16 @@ class EraA(Generation):
     def report(self, replica: Replica, report: Report, now: str) -> Obj:
         status = replica.obj.get("status") or {}
         drbd = status.get("drbd") or {}
-        config, address = drbd.get("config") or {}, {"ipv4": report.address.ipv4, "port": report.address.port}
-        drbd = {**drbd, "config": config if config.get("address") == address else {**config, "address": address}}
+        config, address = (
+            drbd.get("config") or {},
+            {"ipv4": report.address.ipv4, "port": report.address.port},
+        )
+        drbd = {
+            **drbd,
+            "config": config
+            if config.get("address") == address
+            else {**config, "address": address},
+        }
         if report.status is None:
             return {**status, "drbd": drbd}
         findings = findings_of(replica, report)
@@ -233,10 +294,22 @@ class EraA(Generation):
         drbd.pop("errors", None)
         if report.refusal:
             command = f"drbdadm primary {replica.obj['spec']['replicatedVolumeName']}"
-            drbd["errors"] = {"lastPrimaryError": {"command": command, "exitCode": 17, "output": report.refusal}}
+            drbd["errors"] = {
+                "lastPrimaryError": {"command": command, "exitCode": 17, "output": report.refusal}
+            }
         conditions = with_findings(replica.obj, findings, now)
-        disk = {"lvmLogicalVolumeName": replica.name, "syncProgress": progress(report.status)} if replica.is_diskful else {}
-        return {**status, **disk, "actualType": replica.type, "conditions": conditions, "drbd": drbd}
+        disk = (
+            {"lvmLogicalVolumeName": replica.name, "syncProgress": progress(report.status)}
+            if replica.is_diskful
+            else {}
+        )
+        return {
+            **status,
+            **disk,
+            "actualType": replica.type,
+            "conditions": conditions,
+            "drbd": drbd,
+        }
 
 
 _address = lru_cache(maxsize=1024)(Address)
@@ -255,14 +328,20 @@ def _io_ready(ready: int, needed: int) -> Finding:
     words = f"{ready} of {needed} replicas with disks are ready for I/O"
     if ready >= needed:
         return Finding(holds=True, reason="IOReady", message=words)
-    return Finding(holds=False, reason="InsufficientIOReadyReplicas" if ready else "NoIOReadyReplicas", message=words)
+    return Finding(
+        holds=False,
+        reason="InsufficientIOReadyReplicas" if ready else "NoIOReadyReplicas",
+        message=words,
+    )
 
 
 @lru_cache(maxsize=256)
 def _has_quorum(held: int, total: int, needed: int) -> Finding:
     words = f"{held} of {total} replicas have quorum, {needed} are needed"
     if held >= needed:
-        return Finding(holds=True, reason="QuorumReached" if held == total else "QuorumDegraded", message=words)
+        return Finding(
+            holds=True, reason="QuorumReached" if held == total else "QuorumDegraded", message=words
+        )
     return Finding(holds=False, reason="QuorumLost", message=words)
 
 

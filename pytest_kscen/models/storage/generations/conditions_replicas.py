@@ -1,4 +1,6 @@
-"""What an agent tells of a replica: the kernel's state as the kernel's tool prints it, and conditions read from it."""
+"""What an agent tells of a replica: the kernel's state as the kernel's tool prints it, and
+conditions read from it.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,13 @@ T = TypeVar("T")
 
 IN_SYNC = {
     Disk.UP_TO_DATE: Finding(holds=True, reason="InSync"),
-    Disk.INCONSISTENT: Finding(holds=False, reason="Synchronizing", message="its data is being written"),
+    Disk.INCONSISTENT: Finding(
+        holds=False, reason="Synchronizing", message="its data is being written"
+    ),
     Disk.OUTDATED: Finding(holds=False, reason="Outdated", message="others have written since"),
-    Disk.CONSISTENT: Finding(holds=False, reason="Consistent", message="others may have written since"),
+    Disk.CONSISTENT: Finding(
+        holds=False, reason="Consistent", message="others may have written since"
+    ),
     Disk.DISKLESS: Finding(holds=False, reason="DiskLost", message="the disk is gone"),
     Disk.UNKNOWN: Finding(holds=False, reason="UnknownDiskState"),
 }
@@ -31,10 +37,19 @@ PRIMARY, UP_TO_DATE = Role.PRIMARY, Disk.UP_TO_DATE  # an enumeration takes its 
 CONNECTED, SYNCS = State.CONNECTED, (Replication.SYNC_SOURCE, Replication.SYNC_TARGET)
 NO_NEED = Finding(holds=True, reason="NotNeeded", message="there is no disk to have data on")
 NO_DATA = Finding(holds=False, reason="WaitingForData", message="it has never been up to date")
-BACKING = {False: Finding(holds=True, reason="NotNeeded"), True: Finding(holds=True, reason="BackingVolumeReady")}
+BACKING = {
+    False: Finding(holds=True, reason="NotNeeded"),
+    True: Finding(holds=True, reason="BackingVolumeReady"),
+}
 ADJUSTED = Finding(holds=True, reason="ConfigurationAdjusted")
-QUORUM = {False: Finding(holds=False, reason="QuorumLost"), True: Finding(holds=True, reason="InQuorum")}
-ATTACHED = {False: Finding(holds=False, reason="Detached"), True: Finding(holds=True, reason="Attached")}
+QUORUM = {
+    False: Finding(holds=False, reason="QuorumLost"),
+    True: Finding(holds=True, reason="InQuorum"),
+}
+ATTACHED = {
+    False: Finding(holds=False, reason="Detached"),
+    True: Finding(holds=True, reason="Attached"),
+}
 
 
 def findings_of(replica: Replica, report: Report) -> dict[str, Finding]:
@@ -53,8 +68,12 @@ def findings_of(replica: Replica, report: Report) -> dict[str, Finding]:
 
 
 def has_begun(obj: Obj, initialized: Obj | None) -> bool:
-    """Whether it has once had what its type asks for, by the condition that says so: what had no disk when it told has no data."""
-    return initialized is not None and bool(obj["spec"]["type"] != DISKFUL or initialized["reason"] == HAS_DATA.reason)
+    """Whether it has once had what its type asks for, by the condition that says so: what had no
+    disk when it told has no data.
+    """
+    return initialized is not None and bool(
+        obj["spec"]["type"] != DISKFUL or initialized["reason"] == HAS_DATA.reason
+    )
 
 
 def _initialized(replica: Replica, status: Status) -> Finding:
@@ -65,7 +84,9 @@ def progress(status: Status) -> str:
     """How much of the data is there."""
     if status.disk_state == UP_TO_DATE:
         return "100%"
-    targets = (one for one in status.connections.values() if one.replication == Replication.SYNC_TARGET)
+    targets = (
+        one for one in status.connections.values() if one.replication == Replication.SYNC_TARGET
+    )
     target = next(targets, None)
     return f"{target.percent_in_sync:.2f}%" if target else status.disk_state.value
 
@@ -92,7 +113,12 @@ def kernel(replica: Replica, report: Report, before: Obj) -> Obj:
     }
     known = {one["name"]: one for one in before.get("connections", ())}
     connections = [
-        kept(_connection(node, one, config.peers.get(node), report.address, _address_of(report, node)), known.get(node))
+        kept(
+            _connection(
+                node, one, config.peers.get(node), report.address, _address_of(report, node)
+            ),
+            known.get(node),
+        )
         for node, one in sorted(status.connections.items())
     ]
     resource = {
@@ -118,7 +144,9 @@ def _address_of(report: Report, node: str) -> Address | None:
 
 
 @lru_cache(maxsize=1024)
-def _connection(node: str, connection: Connection, peer: Peer | None, here: Address, there: Address | None) -> Obj:
+def _connection(
+    node: str, connection: Connection, peer: Peer | None, here: Address, there: Address | None
+) -> Obj:
     """The same for all who tell of it."""
     state, peer_role, peer_disk, replication, percent, out_of_sync = connection
     peer_device = {
@@ -134,7 +162,11 @@ def _connection(node: str, connection: Connection, peer: Peer | None, here: Addr
     }
     path = {
         "thisHost": {"address": here.ipv4, "port": here.port, "family": "ipv4"},
-        "remoteHost": {"address": there.ipv4 if there else "", "port": peer.port if peer else 0, "family": "ipv4"},
+        "remoteHost": {
+            "address": there.ipv4 if there else "",
+            "port": peer.port if peer else 0,
+            "family": "ipv4",
+        },
         "established": state is CONNECTED,
     }
     return {

@@ -1,4 +1,7 @@
-"""A volume's datamesh: who belongs to it and under which rules, and what is on its way to be so. Pure."""
+"""A volume's datamesh: who belongs to it and under which rules, and what is on its way to be so.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 NETWORK = "Internal"
 
 
@@ -27,7 +28,9 @@ def datamesh(view: View, decision: Decision) -> tuple[Obj, int]:
     status = view.volume.get("status") or {}
     before = status.get("datamesh") or {}
     members = [_member(view, replica, decision) for replica in view.mesh if replica.address]
-    if not decision.complete or (not before.get("members") and len(view.diskful) < view.layout.diskful):
+    if not decision.complete or (
+        not before.get("members") and len(view.diskful) < view.layout.diskful
+    ):
         members = before.get("members", [])
     mesh = {
         "members": members,
@@ -53,18 +56,27 @@ def _member(view: View, replica: Replica, decision: Decision) -> Obj:
         "addresses": [{"systemNetworkName": NETWORK, "address": where}],
         "attached": decision.primaries[replica.name],
         **({"zone": zone} if zone else {}),
-        **({"lvmVolumeGroupName": VOLUME_GROUP.format(node=replica.node)} if replica.is_diskful else {}),
+        **(
+            {"lvmVolumeGroupName": VOLUME_GROUP.format(node=replica.node)}
+            if replica.is_diskful
+            else {}
+        ),
     }
 
 
 def is_formed(view: View) -> bool:
     """Whether every disk that the layout asks for has once had the volume's data."""
-    return sum(replica.initialized for replica in view.mesh if replica.is_diskful) >= view.layout.diskful
+    return (
+        sum(replica.initialized for replica in view.mesh if replica.is_diskful)
+        >= view.layout.diskful
+    )
 
 
 def transitions(view: View, decision: Decision, status: Obj, now: str) -> list[Obj]:
     """What is not yet as it is to be; each is there since it was first seen."""
-    since = {_key(one): one["steps"][0]["startedAt"] for one in status.get("datameshTransitions") or ()}
+    since = {
+        _key(one): one["steps"][0]["startedAt"] for one in status.get("datameshTransitions") or ()
+    }
     found = []
     for one in _changing(view, decision):
         step = {
@@ -98,32 +110,30 @@ def _changing(view: View, decision: Decision) -> Iterator[Obj]:
         yield {"type": "Formation", "group": "Formation"}
         return
     for replica in view.mesh:
-        yield from _of_replica(replica, decision)
+        name = {"replicaName": replica.name}
+        membership = {
+            "group": "VotingMembership" if replica.is_diskful else "NonVotingMembership",
+            "replicaType": replica.type,
+        }
+        asked = decision.primaries[replica.name]
+        if replica.leaving:
+            yield {"type": "RemoveReplica", **membership, **name}
+        elif not replica.initialized:
+            yield {"type": "AddReplica", **membership, **name}
+        elif replica.actual_type not in ("", replica.type):
+            types = {"fromReplicaType": replica.actual_type, "toReplicaType": replica.type}
+            yield {"type": "ChangeReplicaType", "group": "NonVotingMembership", **types, **name}
+        if asked and not replica.primary:
+            yield {"type": "Attach", "group": "Attachment", **name}
+        elif replica.primary and not asked:
+            yield {"type": "Detach", "group": "Attachment", **name}
     if decision.two_primaries and not all(replica.two_primaries for replica in view.speaking):
         yield {"type": "EnableMultiattach", "group": "Multiattach"}
     if any(replica.is_diskful and replica.size < decision.size for replica in view.speaking):
         yield {"type": "ResizeVolume", "group": "Resize"}
 
 
-def _of_replica(replica: Replica, decision: Decision) -> Iterator[Obj]:
-    name = {"replicaName": replica.name}
-    membership = {"group": "VotingMembership" if replica.is_diskful else "NonVotingMembership", "replicaType": replica.type}
-    asked = decision.primaries[replica.name]
-    if replica.leaving:
-        yield {"type": "RemoveReplica", **membership, **name}
-    elif not replica.initialized:
-        yield {"type": "AddReplica", **membership, **name}
-    elif replica.actual_type not in ("", replica.type):
-        types = {"fromReplicaType": replica.actual_type, "toReplicaType": replica.type}
-        yield {"type": "ChangeReplicaType", "group": "NonVotingMembership", **types, **name}
-    if asked and not replica.primary:
-        yield {"type": "Attach", "group": "Attachment", **name}
-    elif replica.primary and not asked:
-        yield {"type": "Detach", "group": "Attachment", **name}
-
-
 # How much a volume can lose as it is now: counted from those who can be heard. Pure.
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +168,9 @@ class Effective:
     def message(self) -> str:
         words = f"{self.reachable} of {self.voters} voters reachable, {self.up_to_date} up to date"
         if self.tie_breakers:
-            words += f"; {self.reachable_tie_breakers} of {self.tie_breakers} tie-breakers reachable"
+            words += (
+                f"; {self.reachable_tie_breakers} of {self.tie_breakers} tie-breakers reachable"
+            )
         return words + (f"; {self.stale} not heard of" if self.stale else "")
 
     def told(self, layout: Layout) -> Obj:
@@ -184,10 +196,15 @@ def effective(view: View, quorum: Quorum) -> Effective:
     ties = [replica for replica in members if replica.is_tie_breaker]
     held = [replica for replica in together if replica.is_tie_breaker]
     copies = sum(replica.up_to_date for replica in reachable)
-    diskless = sum(not replica.is_diskful and replica.initialized for replica in members)  # each breaks ties once it has joined
+    diskless = sum(
+        not replica.is_diskful and replica.initialized for replica in members
+    )  # each breaks ties once it has joined
     heard = len(together) - len(reachable)
     decides = (
-        len(voters) % 2 == 0 and len(reachable) == quorum.votes - 1 and copies >= quorum.redundancy and 2 * heard > diskless > 0
+        len(voters) % 2 == 0
+        and len(reachable) == quorum.votes - 1
+        and copies >= quorum.redundancy
+        and 2 * heard > diskless > 0
     )
     spare = len(reachable) - quorum.votes
     if len(voters) % 2 == 0 and (decides or len(reachable) >= quorum.votes):
@@ -209,7 +226,9 @@ def _with_disks(replicas: Sequence[Replica]) -> list[Replica]:
 
 
 def _largest_group(replicas: Sequence[Replica]) -> list[Replica]:
-    """Those who are connected with each other, by what they say of it; more disks before more replicas."""
+    """Those who are connected with each other, by what they say of it; more disks before more
+    replicas.
+    """
     left = {replica.node: replica for replica in replicas}
     best: list[Replica] = []
     while left:
@@ -217,7 +236,11 @@ def _largest_group(replicas: Sequence[Replica]) -> list[Replica]:
         while open_:
             replica = open_.pop()
             group.append(replica)
-            linked = [node for node, other in left.items() if other.name in replica.linked and replica.name in other.linked]
+            linked = [
+                node
+                for node, other in left.items()
+                if other.name in replica.linked and replica.name in other.linked
+            ]
             open_ += [left.pop(node) for node in linked]
         best = max(best, group, key=lambda one: (len(_with_disks(one)), len(one)))
     return best
@@ -232,7 +255,10 @@ def readiness(view: View, now: Effective, *, formed: bool) -> Finding:
         (now.votes_to_spare < 0, False, "QuorumLost", now.message),
         (now.copies_to_spare < 0, False, "InsufficientUpToDateReplicas", now.message),
     )
-    return next((Finding(holds, reason, words) for fits, holds, reason, words in rows if fits), Finding(True, "Ready", now.message))
+    return next(
+        (Finding(holds, reason, words) for fits, holds, reason, words in rows if fits),
+        Finding(True, "Ready", now.message),
+    )
 
 
 def resilience(layout: Layout, now: Effective, ready: Finding) -> Finding:

@@ -1,4 +1,6 @@
-"""The storage that keeps its members in a datamesh, and says how much it can lose in an effective layout."""
+"""The storage that keeps its members in a datamesh, and says how much it can lose in an
+effective layout.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # What is said of a replica beside the datamesh: its agent's report, and the controller's word
 # on how it stands. Pure.
 
@@ -48,11 +49,17 @@ BEGAN = "initialQuorumReachedAt"
 
 def connected(status: Obj) -> tuple[str, ...]:
     """The peers that a replica says it is connected with."""
-    return tuple(peer["name"] for peer in status.get("peers") or () if peer.get("connectionState") == State.CONNECTED)
+    return tuple(
+        peer["name"]
+        for peer in status.get("peers") or ()
+        if peer.get("connectionState") == State.CONNECTED
+    )
 
 
 def has_begun(obj: Obj) -> bool:
-    """Whether it has once had quorum and what its type asks for: what had no disk when it told has no data."""
+    """Whether it has once had quorum and what its type asks for: what had no disk when it told
+    has no data.
+    """
     status = obj.get("status") or {}
     return BEGAN in status and (obj["spec"]["type"] != DISKFUL or status.get("type") == DISKFUL)
 
@@ -68,13 +75,17 @@ def reported(replica: Replica, report: Report, now: str) -> Obj:
         return status
     if not replica.initialized:
         status.pop(BEGAN, None)
-        if kernel.quorum and _has_data(replica, kernel):
+        if kernel.quorum and (not replica.is_diskful or kernel.disk_state == Disk.UP_TO_DATE):
             status[BEGAN] = now
     status.pop("attachment", None)
     status.pop("backingVolume", None)
     if kernel.role == Role.PRIMARY:
         device = f"/dev/drbd/by-res/{replica.obj['spec']['replicatedVolumeName']}/0"
-        status["attachment"] = {"devicePath": device, "inUse": True, "ioSuspended": kernel.suspended}
+        status["attachment"] = {
+            "devicePath": device,
+            "inUse": True,
+            "ioSuspended": kernel.suspended,
+        }
     if replica.is_diskful:
         status["backingVolume"] = {
             "lvmVolumeGroupName": VOLUME_GROUP.format(node=replica.node),
@@ -88,15 +99,15 @@ def reported(replica: Replica, report: Report, now: str) -> Obj:
         "size": canonical(str(kernel.size)),
         "quorum": kernel.quorum,
         "quorumSummary": _summary(report, kernel),
-        "peers": [_peer(report, node, one) for node, one in sorted(kernel.connections.items()) if node in report.names],
+        "peers": [
+            _peer(report, node, one)
+            for node, one in sorted(kernel.connections.items())
+            if node in report.names
+        ],
         "datameshRevision": report.orders.revision,
         "datameshRevisionObservedByAgent": report.orders.revision,
         "conditions": with_findings(replica.obj, findings, now),
     }
-
-
-def _has_data(replica: Replica, kernel: Status) -> bool:
-    return not replica.is_diskful or kernel.disk_state == Disk.UP_TO_DATE
 
 
 def _findings(replica: Replica, report: Report, kernel: Status) -> dict[str, Finding]:
@@ -105,26 +116,42 @@ def _findings(replica: Replica, report: Report, kernel: Status) -> dict[str, Fin
     words = f"connected with {linked} of {len(links)} peers"
     is_primary = kernel.role == Role.PRIMARY
     findings = {
-        "Configured": Finding(not report.refusal, "ConfigurationFailed" if report.refusal else "Configured", report.refusal),
-        "FullyConnected": Finding(linked == len(links), "FullyConnected" if linked == len(links) else "PartiallyConnected", words),
+        "Configured": Finding(
+            not report.refusal,
+            "ConfigurationFailed" if report.refusal else "Configured",
+            report.refusal,
+        ),
+        "FullyConnected": Finding(
+            linked == len(links),
+            "FullyConnected" if linked == len(links) else "PartiallyConnected",
+            words,
+        ),
         "Attached": Finding(is_primary, "Attached" if is_primary else "Detached"),
     }
     if replica.is_diskful:
         fresh = kernel.disk_state == Disk.UP_TO_DATE
         findings["BackingVolumeReady"] = Finding(True, "Ready")
-        findings["BackingVolumeUpToDate"] = Finding(fresh, "UpToDate" if fresh else kernel.disk_state.value)
+        findings["BackingVolumeUpToDate"] = Finding(
+            fresh, "UpToDate" if fresh else kernel.disk_state.value
+        )
     return findings
 
 
 def _summary(report: Report, kernel: Status) -> Obj:
     config = report.orders.config
-    linked = [(node, one) for node, one in kernel.connections.items() if one.state == State.CONNECTED]
+    linked = [
+        (node, one) for node, one in kernel.connections.items() if one.state == State.CONNECTED
+    ]
     types = [report.names[node].type for node, _ in linked if node in report.names]
     return {
         "connectedDiskfulPeers": types.count(DISKFUL),
         "connectedTieBreakerPeers": types.count("TieBreaker"),
         "connectedUpToDatePeers": sum(one.peer_disk == Disk.UP_TO_DATE for _, one in linked),
-        **({"quorum": config.quorum, "quorumMinimumRedundancy": config.quorum_minimum_redundancy} if config else {}),
+        **(
+            {"quorum": config.quorum, "quorumMinimumRedundancy": config.quorum_minimum_redundancy}
+            if config
+            else {}
+        ),
     }
 
 
@@ -147,7 +174,11 @@ def _peer(report: Report, node: str, connection: Connection) -> Obj:
 def standing_of(view: View, replica: Replica) -> tuple[str, str, dict[str, Finding]]:
     """Phase, message and conditions: the first row that fits."""
     host, status = view.host(replica), replica.obj.get("status") or {}
-    lost = [other.name for other in view.mesh if other is not replica and other.name not in replica.linked]
+    lost = [
+        other.name
+        for other in view.mesh
+        if other is not replica and other.name not in replica.linked
+    ]
     rows = (
         (replica.leaving, "Terminating", "it is being removed"),
         (not replica.node, "Pending", "no node that may hold it is free"),
@@ -155,17 +186,22 @@ def standing_of(view: View, replica: Replica) -> tuple[str, str, dict[str, Findi
         (not replica.address, "Provisioning", "its node makes room for it"),
         (not replica.actual_type, "WaitingForDatamesh", "it is not a member yet"),
         ("quorum" not in status, "Configuring", "its kernel is being told"),
-        (replica.is_diskful and not replica.up_to_date and replica.in_quorum, "Synchronizing", "its data is being written"),
+        (
+            replica.is_diskful and not replica.up_to_date and replica.in_quorum,
+            "Synchronizing",
+            "its data is being written",
+        ),
         (not replica.in_quorum, "Critical", "its kernel has no quorum"),
         (len(lost) > 1, "Degraded", f"not connected with {', '.join(lost)}"),
         (len(lost) == 1, "PartiallyDegraded", f"not connected with {', '.join(lost)}"),
     )
     phase, words = next(((phase, words) for fits, phase, words in rows if fits), ("Healthy", ""))
     ready = Finding(
-        replica.io_ready.holds, "Ready" if replica.io_ready.holds else replica.io_ready.reason, replica.io_ready.message
+        replica.io_ready.holds,
+        "Ready" if replica.io_ready.holds else replica.io_ready.reason,
+        replica.io_ready.message,
     )
     return phase, words, {"Ready": ready}
-
 
 
 MOST_ATTACHMENTS = 2
@@ -204,10 +240,12 @@ class Main(Generation):
             guards_diskless=False,
         )
 
-    def tie_breakers(self, layout: Layout, diskful: int, access: int) -> int:  # noqa: ARG002  # access does not count
+    # access does not count
+    def tie_breakers(self, layout: Layout, diskful: int, access: int) -> int:  # noqa: ARG002
         return int(diskful % 2 == 0 and diskful > 0 and layout.failures == layout.diskful // 2)
 
-    def quorum(self, layout: Layout, diskful: int, total: int) -> Quorum:  # noqa: ARG002  # those with disks vote
+    # those with disks vote
+    def quorum(self, layout: Layout, diskful: int, total: int) -> Quorum:  # noqa: ARG002
         return Quorum(diskful // 2 + 1, min(layout.redundancy, max(diskful, 1)))
 
     def io_ready(self, view: View, quorum: Quorum) -> Finding:
@@ -220,9 +258,18 @@ class Main(Generation):
         return Finding(holds, "QuorumReached" if holds else "QuorumLost", now.message)
 
     def status_of_pool(self, nodes: Sequence[str]) -> Obj:
-        groups = {node: [{"name": VOLUME_GROUP.format(node=node), "ready": True, "unschedulable": False}] for node in nodes}
+        groups = {
+            node: [{"name": VOLUME_GROUP.format(node=node), "ready": True, "unschedulable": False}]
+            for node in nodes
+        }
         eligible = [
-            {"nodeName": node, "nodeReady": True, "agentReady": True, "unschedulable": False, "lvmVolumeGroups": groups[node]}
+            {
+                "nodeName": node,
+                "nodeReady": True,
+                "agentReady": True,
+                "unschedulable": False,
+                "lvmVolumeGroups": groups[node],
+            }
             for node in nodes
         ]
         return {"phase": "Ready", "eligibleNodes": eligible, "eligibleNodesRevision": 1}
@@ -242,7 +289,10 @@ class Main(Generation):
         status, mesh = obj.get("status") or {}, (volume or {}).get("status") or {}
         address = next((one["address"] for one in status.get("addresses") or ()), None)
         state = (status.get("backingVolume") or {}).get("state", "")
-        observed, revision = status.get("datameshRevisionObservedByAgent"), mesh.get("datameshRevision")
+        observed, revision = (
+            status.get("datameshRevisionObservedByAgent"),
+            mesh.get("datameshRevision"),
+        )
         members = (mesh.get("datamesh") or {}).get("members") or ()
         member = next((one for one in members if one["name"] == obj["metadata"]["name"]), None)
         return Replica(
@@ -253,7 +303,8 @@ class Main(Generation):
             in_sync=state == "UpToDate" or obj["spec"]["type"] != DISKFUL,
             primary=(status.get("attachment") or {}).get("inUse", False),
             asked_primary=bool(member and member["attached"]),
-            two_primaries=observed == revision and (mesh.get("datamesh") or {}).get("multiattach", False),
+            two_primaries=observed == revision
+            and (mesh.get("datamesh") or {}).get("multiattach", False),
             actual_type=member["type"] if member else "",
             size=parse(status.get("size", 0)).value,
             linked=connected(status),
@@ -270,10 +321,13 @@ class Main(Generation):
     def before(self, volume: Obj) -> Past:
         status = volume.get("status") or {}
         mesh = status.get("datamesh") or {}
-        attached = [member["nodeName"] for member in mesh.get("members") or () if member["attached"]]
+        attached = [
+            member["nodeName"] for member in mesh.get("members") or () if member["attached"]
+        ]
         return Past(attached, 0, mesh.get("sharedSecret", ""), parse(status.get("size", 0)).value)
 
-    def orders_by(self, volume: Obj, replica: Replica) -> object:  # noqa: ARG002  # it stands in the volume alone
+    # it stands in the volume alone
+    def orders_by(self, volume: Obj, replica: Replica) -> object:  # noqa: ARG002
         status = volume.get("status") or {}
         return status.get("datameshRevision"), status.get("datamesh")
 
@@ -285,9 +339,12 @@ class Main(Generation):
         if ours is None or not replica.address:
             return Orders(None, revision=revision)
         peers = {
-            member["nodeName"]: Peer(_number(name), member["addresses"][0]["address"]["port"], member["type"] == DISKFUL)
+            member["nodeName"]: Peer(
+                _number(name), member["addresses"][0]["address"]["port"], member["type"] == DISKFUL
+            )
             for name, member in members.items()
-            if member["nodeName"] != replica.node  # one that was there before, and is still a member
+            if member["nodeName"]
+            != replica.node  # one that was there before, and is still a member
         }
         wanted = Config(
             node_id=replica.number,
@@ -305,11 +362,17 @@ class Main(Generation):
     # --- writing ---
 
     def tell_volume(self, view: View, decision: Decision, now: str) -> Obj:
-        status, layout, generation = view.volume.get("status") or {}, view.layout, view.volume["metadata"]["generation"]
+        status, layout, generation = (
+            view.volume.get("status") or {},
+            view.layout,
+            view.volume["metadata"]["generation"],
+        )
         counts = effective(view, decision.quorum)
         mesh, revision = datamesh(view, decision)
         size = size_of(view, status.get("size"))
-        configuration = _configuration(layout.failures, layout.redundancy - 1, layout.topology, layout.access)
+        configuration = _configuration(
+            layout.failures, layout.redundancy - 1, layout.topology, layout.access
+        )
         findings = {"ConfigurationReady": Finding(True, "Ready"), **self.health(view, counts)}
         status = {
             **status,
@@ -327,28 +390,49 @@ class Main(Generation):
         }
         return {**status, "datameshTransitions": transitions(view, decision, status, now)}
 
-    def health(self, view: View, now: Effective) -> dict[str, Finding]:  # noqa: ARG002  # a newer one says something
+    # a newer one says something
+    def health(self, view: View, now: Effective) -> dict[str, Finding]:  # noqa: ARG002
         """Conditions that say how the volume is."""
         return {}
 
-    def grounds(self, view: View, replica: Replica, decision: Decision) -> object:  # noqa: ARG002  # it stands in the datamesh
+    # it stands in the datamesh
+    def grounds(self, view: View, replica: Replica, decision: Decision) -> object:  # noqa: ARG002
         return view.host(replica).trouble, [other.name for other in view.mesh]
 
-    def tell_replica(self, view: View, replica: Replica, decision: Decision, now: str) -> Obj:  # noqa: ARG002  # it stands in the datamesh
+    # it stands in the datamesh
+    def tell_replica(self, view: View, replica: Replica, decision: Decision, now: str) -> Obj:  # noqa: ARG002
         status = replica.obj.get("status") or {}
         phase, words, findings = standing_of(view, replica)
         conditions = with_findings(replica.obj, findings, now)
         return {**status, "phase": phase, "message": words, "conditions": conditions}
 
-    def tell_attachment(self, view: View | None, attachment: Attachment, standing: Standing, now: str) -> Obj:
-        findings = {"Attached": standing.attached, "ReplicaReady": standing.replica, "Ready": standing.ready}
+    def tell_attachment(
+        self, view: View | None, attachment: Attachment, standing: Standing, now: str
+    ) -> Obj:
+        findings = {
+            "Attached": standing.attached,
+            "ReplicaReady": standing.replica,
+            "Ready": standing.ready,
+        }
         status = attachment.obj.get("status") or {}
         conditions = with_findings(attachment.obj, findings, now)
-        phase = "Terminating" if attachment.leaving and not standing.attached.holds else standing.phase
+        phase = (
+            "Terminating" if attachment.leaving and not standing.attached.holds else standing.phase
+        )
         replica = view.on(attachment.node) if view else None
         device = ((replica.obj.get("status") or {}).get("attachment") if replica else None) or {}
-        kept = {key: value for key, value in status.items() if key not in ("devicePath", "inUse", "ioSuspended")}
-        return {**kept, **device, "phase": phase, "message": standing.attached.message, "conditions": conditions}
+        kept = {
+            key: value
+            for key, value in status.items()
+            if key not in ("devicePath", "inUse", "ioSuspended")
+        }
+        return {
+            **kept,
+            **device,
+            "phase": phase,
+            "message": standing.attached.message,
+            "conditions": conditions,
+        }
 
     def report(self, replica: Replica, report: Report, now: str) -> Obj:
         return reported(replica, report, now)
@@ -377,7 +461,9 @@ def _configuration(failures: int, redundancy: int, topology: str, access: str) -
 def _membership(view: View) -> str:
     """As in 2D+1TB."""
     kinds = {"Diskful": "D", "TieBreaker": "TB", "Access": "A"}
-    counts = {letters: sum(one.type == kind for one in view.mesh) for kind, letters in kinds.items()}
+    counts = {
+        letters: sum(one.type == kind for one in view.mesh) for kind, letters in kinds.items()
+    }
     return "+".join(f"{count}{letters}" for letters, count in counts.items() if count)
 
 

@@ -76,7 +76,13 @@ class Report(NamedTuple):
     def answer(self, replica: Replica) -> Answer:
         """What whoever gave the orders waits for."""
         config = self.orders.config
-        return replica.type, self.address, self.refusal, self.orders.revision, bool(config and config.two_primaries)
+        return (
+            replica.type,
+            self.address,
+            self.refusal,
+            self.orders.revision,
+            bool(config and config.two_primaries),
+        )
 
 
 class Generation(ABC):
@@ -121,7 +127,8 @@ class Generation(ABC):
     def read(self, obj: Obj, volume: Obj | None) -> Replica:
         """A replica as it says it is."""
 
-    def read_beside(self, volume: Obj | None) -> object:  # noqa: ARG002  # most replicas say all themselves
+    # most replicas say all themselves
+    def read_beside(self, volume: Obj | None) -> object:  # noqa: ARG002
         """The part of the volume that a replica is read from, too."""
         return None
 
@@ -158,7 +165,9 @@ class Generation(ABC):
         """All that the controller says of a replica by, beside the replica itself."""
 
     @abstractmethod
-    def tell_attachment(self, view: View | None, attachment: Attachment, standing: Standing, now: str) -> Obj: ...
+    def tell_attachment(
+        self, view: View | None, attachment: Attachment, standing: Standing, now: str
+    ) -> Obj: ...
 
     @abstractmethod
     def report(self, replica: Replica, report: Report, now: str) -> Obj:
@@ -181,11 +190,15 @@ def basics(obj: Obj) -> tuple[Obj, str, str, str, bool, bool, bool]:
 
 
 def is_first(replica: Replica, others: Iterable[Replica]) -> bool:
-    """Whether nobody has data, and it is this replica that shall: one that leaves, or may have begun before it left, is not it."""
+    """Whether nobody has data, and it is this replica that shall: one that leaves, or may have
+    begun before it left, is not it.
+    """
     if replica.leaving or not replica.is_diskful:
         return False
     for other in others:
-        has_begun = other.number < replica.number or other.leaving or other.initialized or other.up_to_date
+        has_begun = (
+            other.number < replica.number or other.leaving or other.initialized or other.up_to_date
+        )
         if has_begun and other.is_diskful and other.in_mesh:
             return False
     return True
@@ -205,16 +218,24 @@ STATUSES = {True: "True", False: "False", None: "Unknown"}
 
 
 def with_findings(obj: Obj, findings: dict[str, Finding], now: str) -> list[Obj]:
-    """An object's conditions with these in their places; each keeps its time while its status stays."""
+    """An object's conditions with these in their places; each keeps its time while its status
+    stays.
+    """
     metadata = obj["metadata"]
-    asked = metadata["generation"] - ("deletionTimestamp" in metadata)  # which counts as a generation, and asks for nothing else
+    asked = metadata["generation"] - (
+        "deletionTimestamp" in metadata
+    )  # which counts as a generation, and asks for nothing else
     before: list[Obj] = (obj.get("status") or {}).get("conditions") or []
     kept, is_new = {one["type"]: one for one in before}, False
     for type_, (holds, reason, message) in findings.items():
         old, status = kept.get(type_), STATUSES[holds]
         if old is None or old["status"] != status:
             since = now
-        elif old["reason"] == reason and old["message"] == message and old.get("observedGeneration") == asked:
+        elif (
+            old["reason"] == reason
+            and old["message"] == message
+            and old.get("observedGeneration") == asked
+        ):
             continue  # what is the same is the same object: nobody compares it again
         else:
             since = old["lastTransitionTime"]

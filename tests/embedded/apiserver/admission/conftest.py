@@ -29,15 +29,30 @@ class Site:
 
     def __init__(self, runner):
         self.runner = runner
-        self.server = ApiServer(runner.clock, Chance("admission"), Kinds(builtin_kinds()), standard())
+        self.server = ApiServer(
+            runner.clock, Chance("admission"), Kinds(builtin_kinds()), standard()
+        )
         self.admission = self.server.core.admission
         self.warnings = []
         self.create(NAMESPACES, "n", namespace="")
         self.create(SERVICE_ACCOUNTS, "default")
 
-    def ask(self, verb, resource, name="", body=None, *, namespace="n", subresource="", patch_type="", **options):
+    def ask(
+        self,
+        verb,
+        resource,
+        name="",
+        body=None,
+        *,
+        namespace="n",
+        subresource="",
+        patch_type="",
+        **options,
+    ):
         namespace = namespace if resource.namespaced else ""
-        request = Request(verb, resource, namespace, name, subresource, body, Options(**options), patch_type)
+        request = Request(
+            verb, resource, namespace, name, subresource, body, Options(**options), patch_type
+        )
         try:
             return self.runner.ask(self.server.handle(request)).body
         finally:
@@ -68,7 +83,9 @@ def certificate(*addresses, names=()):
     """A key and a certificate that vouches for itself, as PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "hook")])
-    alternatives = [x509.IPAddress(ipaddress.ip_address(each)) for each in addresses] + [x509.DNSName(each) for each in names]
+    alternatives = [x509.IPAddress(ipaddress.ip_address(each)) for each in addresses] + [
+        x509.DNSName(each) for each in names
+    ]
     signed = (
         x509.CertificateBuilder(name, name, key.public_key(), 7)
         .not_valid_before(datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC))
@@ -78,7 +95,9 @@ def certificate(*addresses, names=()):
         .sign(key, hashes.SHA256())
     )
     plain = serialization.NoEncryption()
-    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain
+    )
     return private, signed.public_bytes(serialization.Encoding.PEM)
 
 
@@ -109,7 +128,11 @@ class Hookshop:
                 asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 shop.requests.append(asked)
                 allowed = {"uid": asked["request"]["uid"], "allowed": True}
-                review = {"apiVersion": asked["apiVersion"], "kind": "AdmissionReview", "response": allowed}
+                review = {
+                    "apiVersion": asked["apiVersion"],
+                    "kind": "AdmissionReview",
+                    "response": allowed,
+                }
                 answer = shop.answers[self.path.partition("?")[0]](Answer(review), asked["request"])
                 if answer is None:
                     return

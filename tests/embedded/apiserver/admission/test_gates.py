@@ -26,7 +26,13 @@ def pod(site, name="p", *, metadata=None, dry_run=False, **spec):
 
 
 def container(requests=None, limits=None):
-    return [{"name": "c", "image": "i", "resources": {"requests": requests or {}, "limits": limits or {}}}]
+    return [
+        {
+            "name": "c",
+            "image": "i",
+            "resources": {"requests": requests or {}, "limits": limits or {}},
+        }
+    ]
 
 
 def claim(site, name="c", size="1Gi", **spec):
@@ -58,7 +64,11 @@ def test_nothing_comes_into_a_namespace_that_is_going(site):
     why = "unable to create new content in namespace n because it is being terminated"
     assert refusal.value.message == f'configmaps "new" is forbidden: {why}'
     assert refusal.value.status["details"]["causes"] == [
-        {"reason": "NamespaceTerminating", "message": "namespace n is being terminated", "field": "metadata.namespace"}
+        {
+            "reason": "NamespaceTerminating",
+            "message": "namespace n is being terminated",
+            "field": "metadata.namespace",
+        }
     ]
     assert site.patch(CONFIG_MAPS, "old", {"data": {"a": "1"}})["data"] == {"a": "1"}
 
@@ -78,14 +88,29 @@ def test_a_pod_runs_as_the_default_account_and_finds_its_token(site):
     assert (spec["serviceAccountName"], spec["serviceAccount"]) == ("default", "default")
     (volume,) = spec["volumes"]
     assert volume["name"].startswith("kube-api-access-")
-    assert [list(source) for source in volume["projected"]["sources"]] == [["serviceAccountToken"], ["configMap"], ["downwardAPI"]]
-    mount = {"name": volume["name"], "readOnly": True, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
-    assert [each["volumeMounts"] for each in [*spec["containers"], *spec["initContainers"]]] == [[mount], [mount]]
+    assert [list(source) for source in volume["projected"]["sources"]] == [
+        ["serviceAccountToken"],
+        ["configMap"],
+        ["downwardAPI"],
+    ]
+    mount = {
+        "name": volume["name"],
+        "readOnly": True,
+        "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount",
+    }
+    assert [each["volumeMounts"] for each in [*spec["containers"], *spec["initContainers"]]] == [
+        [mount],
+        [mount],
+    ]
 
 
 def test_whoever_wants_no_token_has_none(site):
     assert "volumes" not in pod(site, automountServiceAccountToken=False)["spec"]
-    site.patch(SERVICE_ACCOUNTS, "default", {"automountServiceAccountToken": False, "imagePullSecrets": [{"name": "s"}]})
+    site.patch(
+        SERVICE_ACCOUNTS,
+        "default",
+        {"automountServiceAccountToken": False, "imagePullSecrets": [{"name": "s"}]},
+    )
     spec = pod(site, "q")["spec"]
     assert "volumes" not in spec
     assert spec["imagePullSecrets"] == [{"name": "s"}]
@@ -95,7 +120,10 @@ def test_only_the_default_account_may_come_later(site):
     site.delete(SERVICE_ACCOUNTS, "default")
     assert pod(site)["spec"]["serviceAccountName"] == "default"
     message = refused(pod, site, "q", serviceAccountName="other")
-    assert message == 'pods "q" is forbidden: error looking up service account n/other: serviceaccount "other" not found'
+    assert message == (
+        'pods "q" is forbidden: error looking up service account n/other: serviceaccount '
+        '"other" not found'
+    )
 
 
 def test_an_account_may_restrict_its_secrets(site):
@@ -106,18 +134,28 @@ def test_an_account_may_restrict_its_secrets(site):
     assert message == f'pods "p" is forbidden: volume with secret.secretName="s" {refusal} secret'
     reference = {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
     message = refused(pod, site, containers=[{"name": "c", "image": "i", "env": [reference]}])
-    assert message == f'pods "p" is forbidden: container c with envVar A referencing secret.secretName="s" {refusal} secret'
+    assert message == (
+        'pods "p" is forbidden: container c with envVar A referencing '
+        f'secret.secretName="s" {refusal} secret'
+    )
     message = refused(pod, site, imagePullSecrets=[{"name": "s"}])
-    assert message == f'pods "p" is forbidden: imagePullSecrets[0].name="s" {refusal} imagePullSecret'
+    assert (
+        message == f'pods "p" is forbidden: imagePullSecrets[0].name="s" {refusal} imagePullSecret'
+    )
 
 
 def test_a_pod_bears_failing_nodes_for_five_minutes(site):
     keys = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-    usual = [{"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300} for key in keys]
+    usual = [
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+        for key in keys
+    ]
     assert pod(site)["spec"]["tolerations"] == usual
     own = {"key": keys[0], "operator": "Exists", "effect": "NoExecute"}
     assert pod(site, "q", tolerations=[own])["spec"]["tolerations"] == [own, usual[1]]
-    assert pod(site, "r", tolerations=[{"operator": "Exists"}])["spec"]["tolerations"] == [{"operator": "Exists"}]
+    assert pod(site, "r", tolerations=[{"operator": "Exists"}])["spec"]["tolerations"] == [
+        {"operator": "Exists"}
+    ]
 
 
 def test_a_new_node_is_not_ready(site):
@@ -131,7 +169,9 @@ def test_a_new_node_is_not_ready(site):
 
 
 def priority(made):
-    return [made["spec"].get(name) for name in ("priorityClassName", "priority", "preemptionPolicy")]
+    return [
+        made["spec"].get(name) for name in ("priorityClassName", "priority", "preemptionPolicy")
+    ]
 
 
 def test_a_pod_gets_its_priority_from_its_class(site):
@@ -150,14 +190,16 @@ def test_a_pod_gets_its_priority_from_its_class(site):
         (
             {"priority": 5},
             (
-                "the integer value of priority (5) must not be provided in pod spec; priority admission controller computed 0 "
+                "the integer value of priority (5) must not be provided in pod spec; "
+                "priority admission controller computed 0 "
                 "from the given PriorityClass name"
             ),
         ),
         (
             {"preemptionPolicy": "Never"},
             (
-                "the string value of PreemptionPolicy (Never) must not be provided in pod spec; priority admission controller "
+                "the string value of PreemptionPolicy (Never) must not be provided in "
+                "pod spec; priority admission controller "
                 "computed PreemptLowerPriority from the given PriorityClass name"
             ),
         ),
@@ -203,9 +245,14 @@ def limited(site):
 def test_what_a_container_does_not_ask_for_is_filled_in(limited):
     made = pod(limited, containers=container(limits={"cpu": "300m"}))
     resources = made["spec"]["containers"][0]["resources"]
-    assert resources == {"limits": {"cpu": "300m", "memory": "1Gi"}, "requests": {"cpu": "300m", "memory": "1Gi"}}
+    assert resources == {
+        "limits": {"cpu": "300m", "memory": "1Gi"},
+        "requests": {"cpu": "300m", "memory": "1Gi"},
+    }
     assert made["metadata"]["annotations"] == {
-        "kubernetes.io/limit-ranger": "LimitRanger plugin set: memory request for container c; memory limit for container c"
+        "kubernetes.io/limit-ranger": (
+            "LimitRanger plugin set: memory request for container c; memory limit for container c"
+        )
     }
 
 
@@ -217,7 +264,8 @@ def test_what_a_container_does_not_ask_for_is_filled_in(limited):
             {},
             (
                 "[minimum cpu usage per Container is 50m, but request is 10m, "
-                "cpu max limit to request ratio per Container is 10, but provided ratio is 50.000000]"
+                "cpu max limit to request ratio per Container is 10, but provided ratio "
+                "is 50.000000]"
             ),
         ),
         (
@@ -225,22 +273,31 @@ def test_what_a_container_does_not_ask_for_is_filled_in(limited):
             {"cpu": "2"},
             (
                 "[maximum cpu usage per Container is 1, but limit is 2, "
-                "cpu max limit to request ratio per Container is 10, but provided ratio is 20.000000]"
+                "cpu max limit to request ratio per Container is 10, but provided ratio "
+                "is 20.000000]"
             ),
         ),
-        ({"memory": "3Gi"}, {"memory": "3Gi"}, "maximum memory usage per Container is 2Gi, but limit is 3Gi"),
+        (
+            {"memory": "3Gi"},
+            {"memory": "3Gi"},
+            "maximum memory usage per Container is 2Gi, but limit is 3Gi",
+        ),
         (
             {"cpu": "0"},
             {"cpu": "500m"},
             (
                 "[minimum cpu usage per Container is 50m, but request is 0, "
-                "cpu max limit to request ratio per Container is 10, but no request is specified or request is 0]"
+                "cpu max limit to request ratio per Container is 10, but no request is "
+                "specified or request is 0]"
             ),
         ),
     ],
 )
 def test_too_little_too_much_and_too_unevenly(limited, requests, limits, why):
-    assert refused(pod, limited, containers=container(requests, limits)) == f'pods "p" is forbidden: {why}'
+    assert (
+        refused(pod, limited, containers=container(requests, limits))
+        == f'pods "p" is forbidden: {why}'
+    )
 
 
 def test_a_pod_as_a_whole_has_limits_too(limited):
@@ -275,7 +332,11 @@ def test_a_claim_gets_the_newest_default_class(site):
 
 def test_what_is_in_use_is_protected(site):
     assert claim(site)["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
-    spec = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/x"}}
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "capacity": {"storage": "1Gi"},
+        "hostPath": {"path": "/x"},
+    }
     volume = site.create(PERSISTENT_VOLUMES, "v", metadata={"finalizers": ["x.y/z"]}, spec=spec)
     assert volume["metadata"]["finalizers"] == ["x.y/z", "kubernetes.io/pv-protection"]
 
@@ -285,7 +346,10 @@ def test_a_claim_grows_only_where_its_class_allows_it(site):
     claim(site, storageClassName="s")
     more = {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}
     site.patch(PERSISTENT_VOLUME_CLAIMS, "c", {"status": {"phase": "Bound"}}, subresource="status")
-    why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
+    why = (
+        "only dynamically provisioned pvc can be resized and the storageclass that "
+        "provisions the pvc must support resize"
+    )
     message = refused(site.patch, PERSISTENT_VOLUME_CLAIMS, "c", more)
     assert message == f'persistentvolumeclaims "c" is forbidden: {why}'
     site.patch(STORAGE_CLASSES, "s", {"allowVolumeExpansion": True})

@@ -25,7 +25,12 @@ def test_a_hook_changes_its_own_copy(site):
 
 
 def test_a_hook_refuses_with_a_word_or_an_error_of_its_own(site):
-    hook = Hook("no-deletion", validate=lambda review: f"keep {review.name}", resources=[CONFIG_MAPS], operations=["DELETE"])
+    hook = Hook(
+        "no-deletion",
+        validate=lambda review: f"keep {review.name}",
+        resources=[CONFIG_MAPS],
+        operations=["DELETE"],
+    )
     site.admission.add(hook)
     site.create(CONFIG_MAPS, "c")
     with pytest.raises(Forbidden) as refusal:
@@ -54,7 +59,13 @@ def test_a_hook_may_wait_in_simulated_time(site):
 
 def test_a_hook_comes_after_the_gates_and_before_the_verdict_of_the_schema(site):
     seen = []
-    site.admission.add(Hook("look", mutate=lambda review: seen.append(review.new["spec"]["serviceAccountName"]), resources=[PODS]))
+    site.admission.add(
+        Hook(
+            "look",
+            mutate=lambda review: seen.append(review.new["spec"]["serviceAccountName"]),
+            resources=[PODS],
+        )
+    )
     site.create(PODS, "p", spec={"containers": [{"name": "c", "image": "i"}]})
     assert seen == ["default"]
 
@@ -67,7 +78,14 @@ def test_what_a_hook_keeps_is_its_own(site, way):
         kept.extend(each for each in (review.new, review.old) if each)
 
     site.create(CONFIG_MAPS, "c", data={"a": "1"})
-    site.admission.add(Hook("keep", resources=[CONFIG_MAPS], operations=["CREATE", "UPDATE", "DELETE"], **{way: keep}))
+    site.admission.add(
+        Hook(
+            "keep",
+            resources=[CONFIG_MAPS],
+            operations=["CREATE", "UPDATE", "DELETE"],
+            **{way: keep},
+        )
+    )
     site.patch(CONFIG_MAPS, "c", {"data": {"b": "2"}})
     site.create(CONFIG_MAPS, "d", data={"a": "1"})
     site.delete(CONFIG_MAPS, "c", dry_run=True)
@@ -81,7 +99,9 @@ def test_what_a_hook_keeps_is_its_own(site, way):
 
 
 def test_a_judge_changes_nothing(site):
-    site.admission.add(Hook("odd", validate=lambda review: review.new["data"].clear(), resources=[CONFIG_MAPS]))
+    site.admission.add(
+        Hook("odd", validate=lambda review: review.new["data"].clear(), resources=[CONFIG_MAPS])
+    )
     assert site.create(CONFIG_MAPS, "c", data={"a": "1"})["data"] == {"a": "1"}
 
 

@@ -21,7 +21,10 @@ from pytest_kscen.objects.resources import (
 
 def quota(site, name="q", *, scopes=None, selector=None, **hard):
     hard = {each.replace("__", "/").replace("_", "."): amount for each, amount in hard.items()}
-    extra = {**({"scopes": scopes} if scopes else {}), **({"scopeSelector": selector} if selector else {})}
+    extra = {
+        **({"scopes": scopes} if scopes else {}),
+        **({"scopeSelector": selector} if selector else {}),
+    }
     site.create(RESOURCE_QUOTAS, name, spec={"hard": hard, **extra})
 
 
@@ -46,25 +49,33 @@ def test_a_quota_is_kept_and_its_use_is_told(site):
     pod(site, "a", requests={"cpu": "600m"}, limits={"memory": "500Mi"})
     assert used(site) == {"pods": "1", "requests.cpu": "600m", "limits.memory": "500Mi"}
     assert refused(pod, site, "b", requests={"cpu": "600m"}, limits={"memory": "700Mi"}) == (
-        "exceeded quota: q, requested: limits.memory=700Mi,requests.cpu=600m, used: limits.memory=500Mi,requests.cpu=600m, "
+        "exceeded quota: q, requested: limits.memory=700Mi,requests.cpu=600m, used: "
+        "limits.memory=500Mi,requests.cpu=600m, "
         "limited: limits.memory=1Gi,requests.cpu=1"
     )
     pod(site, "b", requests={"cpu": "400m"}, limits={"memory": "100Mi"})
     assert used(site) == {"pods": "2", "requests.cpu": "1", "limits.memory": "600Mi"}
     assert refused(pod, site, "c", requests={"cpu": "1m"}, limits={"memory": "1"}).startswith(
-        "exceeded quota: q, requested: pods=1,requests.cpu=1m, used: pods=2,requests.cpu=1, limited: pods=2,requests.cpu=1"
+        "exceeded quota: q, requested: pods=1,requests.cpu=1m, used: "
+        "pods=2,requests.cpu=1, limited: pods=2,requests.cpu=1"
     )
 
 
 def test_who_is_measured_must_say_what_he_needs(site):
     quota(site, requests_cpu="1", limits_memory="1Gi")
-    assert refused(pod, site, "a") == "failed quota: q: must specify limits.memory for: c; requests.cpu for: c"
+    assert (
+        refused(pod, site, "a")
+        == "failed quota: q: must specify limits.memory for: c; requests.cpu for: c"
+    )
 
 
 def test_what_is_gone_or_over_counts_no_longer(site):
     quota(site, pods="1")
     pod(site, "a", terminationGracePeriodSeconds=0)
-    assert refused(pod, site, "b") == "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1"
+    assert (
+        refused(pod, site, "b")
+        == "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1"
+    )
     site.delete(PODS, "a")
     pod(site, "b")
     site.patch(PODS, "b", {"status": {"phase": "Succeeded"}}, subresource="status")
@@ -84,24 +95,38 @@ def test_objects_of_any_kind_are_counted(site):
     site.create(CONFIG_MAPS, "a")
     why = "exceeded quota: q, requested: configmaps=1, used: configmaps=1, limited: configmaps=1"
     assert refused(site.create, CONFIG_MAPS, "b") == why
-    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    template = {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
     why = (
-        "exceeded quota: q, requested: count/deployments.apps=1, used: count/deployments.apps=0, limited: count/deployments.apps=0"
+        "exceeded quota: q, requested: count/deployments.apps=1, used: "
+        "count/deployments.apps=0, limited: count/deployments.apps=0"
     )
     spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
     assert refused(site.create, DEPLOYMENTS, "d", spec=spec) == why
 
 
 def test_claims_by_size_and_by_class(site):
-    quota(site, requests_storage="3Gi", persistentvolumeclaims="5", **{"gold.storageclass.storage.k8s.io__requests.storage": "1Gi"})
+    quota(
+        site,
+        requests_storage="3Gi",
+        persistentvolumeclaims="5",
+        **{"gold.storageclass.storage.k8s.io__requests.storage": "1Gi"},
+    )
 
     def claim(name, size, **spec):
-        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}, **spec}
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": size}},
+            **spec,
+        }
         return site.create(PERSISTENT_VOLUME_CLAIMS, name, spec=spec)
 
     claim("a", "2Gi")
     assert refused(claim, "b", "2Gi") == (
-        "exceeded quota: q, requested: requests.storage=2Gi, used: requests.storage=2Gi, limited: requests.storage=3Gi"
+        "exceeded quota: q, requested: requests.storage=2Gi, used: requests.storage=2Gi, "
+        "limited: requests.storage=3Gi"
     )
     gold = "gold.storageclass.storage.k8s.io/requests.storage"
     claim("c", "1Gi", storageClassName="gold")
@@ -112,7 +137,10 @@ def test_claims_by_size_and_by_class(site):
 def test_services_by_what_they_open(site):
     quota(site, services_nodeports="1", services_loadbalancers="0")
     ports = [{"name": name, "port": port} for name, port in (("a", 80), ("b", 81))]
-    why = "exceeded quota: q, requested: services.nodeports=2, used: services.nodeports=0, limited: services.nodeports=1"
+    why = (
+        "exceeded quota: q, requested: services.nodeports=2, used: services.nodeports=0, "
+        "limited: services.nodeports=1"
+    )
     assert refused(site.create, SERVICES, "s", spec={"type": "NodePort", "ports": ports}) == why
     site.create(SERVICES, "s", spec={"ports": ports[:1]})
     assert refused(site.patch, SERVICES, "s", {"spec": {"type": "LoadBalancer"}}).startswith(
@@ -128,12 +156,20 @@ def test_scopes_tell_which_pods_a_quota_is_about(site):
     assert refused(pod, site, "a").startswith("exceeded quota: best")
     pod(site, "a", requests={"cpu": "1"})
     pod(site, "b", requests={"cpu": "1"}, priorityClassName="system-node-critical")
-    assert refused(pod, site, "c", requests={"cpu": "1"}, priorityClassName="system-node-critical").startswith(
-        "exceeded quota: critical"
+    assert refused(
+        pod, site, "c", requests={"cpu": "1"}, priorityClassName="system-node-critical"
+    ).startswith("exceeded quota: critical")
+    assert refused(pod, site, "d", requests={"cpu": "1"}, activeDeadlineSeconds=5).startswith(
+        "exceeded quota: short"
     )
-    assert refused(pod, site, "d", requests={"cpu": "1"}, activeDeadlineSeconds=5).startswith("exceeded quota: short")
-    assert refused(site.patch, PODS, "a", {"spec": {"activeDeadlineSeconds": 5}}).startswith("exceeded quota: short")
-    assert [used(site, name) for name in ("best", "critical", "short")] == [None, {"pods": "1"}, None]
+    assert refused(site.patch, PODS, "a", {"spec": {"activeDeadlineSeconds": 5}}).startswith(
+        "exceeded quota: short"
+    )
+    assert [used(site, name) for name in ("best", "critical", "short")] == [
+        None,
+        {"pods": "1"},
+        None,
+    ]
 
 
 def test_a_refusal_leaves_every_quota_as_it_was(site):
@@ -149,7 +185,9 @@ def test_a_write_weighs_only_what_has_changed(site, monkeypatch):
         pod(site, f"p{number}")
     weighed = []
     charge = usage.METERS["", "pods"].charge
-    meter = usage.METERS["", "pods"]._replace(charge=lambda obj, now: weighed.append(obj) or charge(obj, now))
+    meter = usage.METERS["", "pods"]._replace(
+        charge=lambda obj, now: weighed.append(obj) or charge(obj, now)
+    )
     monkeypatch.setitem(usage.METERS, ("", "pods"), meter)
     site.patch(RESOURCE_QUOTAS, "q", {"spec": {"hard": {"pods": "200"}}})
     pod(site, "first")
@@ -179,7 +217,12 @@ def alter(site, step, number):
             site.delete(PODS, name, grace_period=0 if step == "force" else 15)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(STEPS)
 def test_what_is_kept_is_what_a_count_would_find(site, steps):
     runner = VirtualRunner()
@@ -191,5 +234,7 @@ def test_what_is_kept_is_what_a_count_would_find(site, steps):
         pod(fresh, f"probe{turn}", requests={"cpu": "1m"})
         counted = fresh.server.core.store.all("", "pods", "n")
         hard = fresh.get(RESOURCE_QUOTAS, "q")
-        assert used(fresh) == usage.used(hard, usage.meter_of("", "pods"), counted, runner.clock.now())
+        assert used(fresh) == usage.used(
+            hard, usage.meter_of("", "pods"), counted, runner.clock.now()
+        )
     runner.close()

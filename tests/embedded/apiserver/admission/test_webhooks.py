@@ -24,7 +24,12 @@ CALLED = FAILED + "failed to call webhook: "
 
 
 def spec(client, *, name="hook.example.com", **more):
-    usual = {"rules": [RULE], "admissionReviewVersions": ["v1"], "sideEffects": "None", "timeoutSeconds": 1}
+    usual = {
+        "rules": [RULE],
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "timeoutSeconds": 1,
+    }
     return {"name": name, "clientConfig": client, **usual, **more}
 
 
@@ -71,8 +76,16 @@ def test_a_webhook_is_told_what_is_going_on(site, hookshop):
         "name": "c",
         "namespace": "n",
         "operation": "CREATE",
-        "userInfo": {"username": "system:admin", "groups": ["system:masters", "system:authenticated"]},
-        "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "1"}},
+        "userInfo": {
+            "username": "system:admin",
+            "groups": ["system:masters", "system:authenticated"],
+        },
+        "object": {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": metadata,
+            "data": {"a": "1"},
+        },
         "oldObject": None,
         "dryRun": True,
         "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1", "dryRun": ["All"]},
@@ -115,9 +128,36 @@ def test_it_sees_the_old_object_and_the_new(site, hookshop):
         ({"objectSelector": {"matchLabels": {"l": "2"}}}, False),
         ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "n"}}}, True),
         ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "m"}}}, False),
-        ({"matchConditions": [{"name": "c", "expression": "object.data.a == '1' && request.operation == 'CREATE'"}]}, True),
-        ({"matchConditions": [{"name": "c", "expression": "object.metadata.name.startsWith('x')"}]}, False),
-        ({"matchConditions": [{"name": "c", "expression": "oldObject == null && object.?data.?b.orValue('no') == 'no'"}]}, True),
+        (
+            {
+                "matchConditions": [
+                    {
+                        "name": "c",
+                        "expression": "object.data.a == '1' && request.operation == 'CREATE'",
+                    }
+                ]
+            },
+            True,
+        ),
+        (
+            {
+                "matchConditions": [
+                    {"name": "c", "expression": "object.metadata.name.startsWith('x')"}
+                ]
+            },
+            False,
+        ),
+        (
+            {
+                "matchConditions": [
+                    {
+                        "name": "c",
+                        "expression": "oldObject == null && object.?data.?b.orValue('no') == 'no'",
+                    }
+                ]
+            },
+            True,
+        ),
     ],
 )
 def test_only_those_whose_rules_selectors_and_conditions_match(site, hookshop, more, asked):
@@ -135,7 +175,11 @@ def test_a_condition_that_fails_refuses_unless_failure_does_not_matter(site, hoo
     assert refused.code == 403
     why = "expression 'object.nothing.there == 1' resulted in error: no such key: nothing"
     assert refused.message == f'configmaps "c" is forbidden: {why}'
-    site.patch(VALIDATING_WEBHOOKS, "hooks", {"webhooks": [spec(hookshop.config(), matchConditions=odd, failurePolicy="Ignore")]})
+    site.patch(
+        VALIDATING_WEBHOOKS,
+        "hooks",
+        {"webhooks": [spec(hookshop.config(), matchConditions=odd, failurePolicy="Ignore")]},
+    )
     site.create(CONFIG_MAPS, "c")
     assert not hookshop.requests
 
@@ -145,20 +189,33 @@ def test_an_equivalent_version_is_asked_for_unless_the_match_is_exact(site, hook
 
     scalers = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
     hookshop.answers["/"] = lambda answer, _: answer
-    rule = {"apiGroups": ["autoscaling"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["*"]}
+    rule = {
+        "apiGroups": ["autoscaling"],
+        "apiVersions": ["v1"],
+        "operations": ["*"],
+        "resources": ["*"],
+    }
     configure(site, spec(hookshop.config(), rules=[rule]))
     target = {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"}
     site.create(scalers, "h", spec={"maxReplicas": 3, "scaleTargetRef": target})
     (request,) = hookshop.asked
-    versions = [request[name]["version"] for name in ("kind", "resource", "requestKind", "requestResource")]
+    versions = [
+        request[name]["version"] for name in ("kind", "resource", "requestKind", "requestResource")
+    ]
     assert versions == ["v1", "v1", "v2", "v2"]
     assert request["object"]["apiVersion"] == "autoscaling/v1"
-    site.patch(VALIDATING_WEBHOOKS, "hooks", {"webhooks": [spec(hookshop.config(), rules=[rule], matchPolicy="Exact")]})
+    site.patch(
+        VALIDATING_WEBHOOKS,
+        "hooks",
+        {"webhooks": [spec(hookshop.config(), rules=[rule], matchPolicy="Exact")]},
+    )
     site.create(scalers, "i", spec={"maxReplicas": 3, "scaleTargetRef": target})
     assert len(hookshop.requests) == 1
 
 
-def test_namespaces_are_selected_by_their_own_labels_and_cluster_wide_objects_by_none(site, hookshop):
+def test_namespaces_are_selected_by_their_own_labels_and_cluster_wide_objects_by_none(
+    site, hookshop
+):
     hookshop.answers["/"] = lambda answer, _: answer
     rule = {**RULE, "resources": ["namespaces", "priorityclasses"], "scope": "Cluster"}
     selector = {"matchLabels": {"kubernetes.io/metadata.name": "m"}}
@@ -166,7 +223,10 @@ def test_namespaces_are_selected_by_their_own_labels_and_cluster_wide_objects_by
     site.create(NAMESPACES, "m")
     site.create(NAMESPACES, "o")
     site.create(PRIORITY_CLASSES, "p", value=1)
-    assert [(each["name"], each.get("namespace")) for each in hookshop.asked] == [("m", "m"), ("p", None)]
+    assert [(each["name"], each.get("namespace")) for each in hookshop.asked] == [
+        ("m", "m"),
+        ("p", None),
+    ]
 
 
 def test_webhooks_are_never_asked_about_webhooks(site, hookshop):
@@ -183,7 +243,10 @@ def test_webhooks_are_never_asked_about_webhooks(site, hookshop):
 @pytest.mark.parametrize(
     ("status", "told"),
     [
-        ({"message": "no way", "code": 418, "reason": "Teapot"}, (418, "Teapot", "denied the request: no way")),
+        (
+            {"message": "no way", "code": 418, "reason": "Teapot"},
+            (418, "Teapot", "denied the request: no way"),
+        ),
         ({"reason": "BecauseISaySo"}, (400, "BecauseISaySo", "denied the request: BecauseISaySo")),
         ({"message": "x", "code": 200, "status": "Success"}, (400, None, "denied the request: x")),
         (None, (400, None, "denied the request without explanation")),
@@ -191,7 +254,9 @@ def test_webhooks_are_never_asked_about_webhooks(site, hookshop):
 )
 @pytest.mark.parametrize("mutating", [False, True])
 def test_a_denial_is_told_in_the_webhooks_words(site, hookshop, mutating, status, told):
-    hookshop.answers["/"] = answering(lambda response, _: response.update(allowed=False, status=status))
+    hookshop.answers["/"] = answering(
+        lambda response, _: response.update(allowed=False, status=status)
+    )
     configure(site, spec(hookshop.config(), failurePolicy="Ignore"), mutating=mutating)
     refused = refusal(site).status
     start = 'admission webhook "hook.example.com" '
@@ -199,7 +264,9 @@ def test_a_denial_is_told_in_the_webhooks_words(site, hookshop, mutating, status
 
 
 def test_warnings_reach_the_writer(site, hookshop):
-    hookshop.answers["/"] = answering(lambda response, _: response.update(warnings=["careful"], auditAnnotations={"a": "b"}))
+    hookshop.answers["/"] = answering(
+        lambda response, _: response.update(warnings=["careful"], auditAnnotations={"a": "b"})
+    )
     configure(site, spec(hookshop.config()))
     site.create(CONFIG_MAPS, "c")
     assert site.warnings == ["careful"]
@@ -216,7 +283,9 @@ def test_a_webhook_that_has_no_effects_is_asked_in_a_dry_run(site, hookshop):
 
 
 def test_a_patch_changes_the_object_but_not_who_owns_its_fields(site, hookshop):
-    hookshop.answers["/"] = patching({"op": "add", "path": "/data/b", "value": "2"}, {"op": "add", "path": "/zork", "value": 1})
+    hookshop.answers["/"] = patching(
+        {"op": "add", "path": "/data/b", "value": "2"}, {"op": "add", "path": "/zork", "value": 1}
+    )
     configure(site, spec(hookshop.config()), mutating=True)
     made = site.create(CONFIG_MAPS, "c", data={"a": "1"})
     assert made["data"] == {"a": "1", "b": "2"}
@@ -225,7 +294,9 @@ def test_a_patch_changes_the_object_but_not_who_owns_its_fields(site, hookshop):
 
 
 def test_the_gates_look_again_at_what_a_webhook_has_changed(site, hookshop):
-    containers = [{"op": "add", "path": "/spec/containers/-", "value": {"name": "side", "image": "i"}}]
+    containers = [
+        {"op": "add", "path": "/spec/containers/-", "value": {"name": "side", "image": "i"}}
+    ]
     hookshop.answers["/"] = patching(*containers)
     configure(site, spec(hookshop.config(), rules=[{**RULE, "resources": ["pods"]}]), mutating=True)
     made = site.create(PODS, "p", spec={"containers": [{"name": "c", "image": "i"}]})
@@ -278,10 +349,20 @@ def of_another_version(answer, _):
     return answer
 
 
-STRUCT = r'Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
-REGISTERED = 'no kind "AdmissionReview" is registered for version "admission.k8s.io/v2" in scheme "pkg/runtime/scheme.go:111"'
-NO_JSON = f"couldn't get version/kind; json parse error: json: cannot unmarshal string into {STRUCT}"
-NO_OBJECT = f"couldn't get version/kind; json parse error: json: cannot unmarshal array into {STRUCT}"
+STRUCT = (
+    r'Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind '
+    r'string "json:\"kind,omitempty\"" }'
+)
+REGISTERED = (
+    'no kind "AdmissionReview" is registered for version "admission.k8s.io/v2" in scheme '
+    '"pkg/runtime/scheme.go:111"'
+)
+NO_JSON = (
+    f"couldn't get version/kind; json parse error: json: cannot unmarshal string into {STRUCT}"
+)
+NO_OBJECT = (
+    f"couldn't get version/kind; json parse error: json: cannot unmarshal array into {STRUCT}"
+)
 INVALID = FAILED + "received invalid webhook response: "
 
 
@@ -290,8 +371,14 @@ INVALID = FAILED + "received invalid webhook response: "
     [
         (raw(b"hello"), CALLED + NO_JSON),
         (raw(b"[]"), CALLED + NO_OBJECT),
-        (raw(b""), CALLED + "0-length response with status code: 200 and content type: application/json"),
-        (raw(b"oh", 500), CALLED + 'an error on the server ("unknown") has prevented the request from succeeding'),
+        (
+            raw(b""),
+            CALLED + "0-length response with status code: 200 and content type: application/json",
+        ),
+        (
+            raw(b"oh", 500),
+            CALLED + 'an error on the server ("unknown") has prevented the request from succeeding',
+        ),
         (raw(b'{"kind":"Status","message":"mine"}', 500), CALLED + "mine"),
         (raw(b"", 404), CALLED + "the server could not find the requested resource"),
         (without_response, INVALID + "webhook response was absent"),
@@ -300,10 +387,17 @@ INVALID = FAILED + "received invalid webhook response: "
             lying(lambda response: response.update(patchType="JSONPatch")),
             INVALID + "validating webhook may not return response.patchType",
         ),
-        (patching({"op": "test", "path": ""}), INVALID + "validating webhook may not return response.patch"),
+        (
+            patching({"op": "test", "path": ""}),
+            INVALID + "validating webhook may not return response.patch",
+        ),
         (
             lying(lambda response: response.update(allowed="yes")),
-            CALLED + "json: cannot unmarshal string into Go struct field AdmissionResponse.response.allowed of type bool",
+            CALLED
+            + (
+                "json: cannot unmarshal string into Go struct field "
+                "AdmissionResponse.response.allowed of type bool"
+            ),
         ),
         (raw(b'{"a":"' + b"x" * 20_000_000 + b'"}'), INVALID + "webhook response was absent"),
     ],
@@ -319,7 +413,11 @@ def test_an_answer_that_cannot_be_taken(site, hookshop, answer, message):
 def test_an_answer_to_another_question(site, hookshop):
     hookshop.answers["/"] = lying(lambda response: response.update(uid="other"))
     configure(site, spec(hookshop.config()))
-    uid = refusal(site).message.removeprefix(INVALID + 'expected response.uid="').removesuffix('", got "other"')
+    uid = (
+        refusal(site)
+        .message.removeprefix(INVALID + 'expected response.uid="')
+        .removesuffix('", got "other"')
+    )
     assert uid == hookshop.asked[0]["uid"]
 
 
@@ -328,22 +426,32 @@ def test_an_answer_to_another_question(site, hookshop):
     [
         (
             patching({"op": "remove", "path": "/nope"}),
-            "error in remove for path: '/nope': Unable to remove nonexistent key: nope: missing value",
+            (
+                "error in remove for path: '/nope': Unable to remove nonexistent key: nope: "
+                "missing value"
+            ),
         ),
         (
             patching({"op": "add", "path": "/data", "value": "x"}),
-            "json: cannot unmarshal string into Go struct field ConfigMap.data of type map[string]string",
+            (
+                "json: cannot unmarshal string into Go struct field ConfigMap.data of type "
+                "map[string]string"
+            ),
         ),
         (
             lying(lambda response: response.update(patchType="JSONPatch", patch="e30=")),
             (
-                'failed calling webhook "hook.example.com": received undecodable patch in webhook response: '
+                'failed calling webhook "hook.example.com": received undecodable patch '
+                "in webhook response: "
                 "json: cannot unmarshal object into Go value of type jsonpatch.Patch"
             ),
         ),
         (
             lying(lambda response: response.update(patchType="JSONPatch", patch="!!!")),
-            'failed calling webhook "hook.example.com": failed to call webhook: illegal base64 data at input byte 0',
+            (
+                'failed calling webhook "hook.example.com": failed to call webhook: illegal '
+                "base64 data at input byte 0"
+            ),
         ),
         (
             lying(lambda response: response.update(patch="W10=")),
@@ -365,7 +473,9 @@ def test_one_that_hangs_is_given_up_on_the_wall_clock_while_simulated_time_stand
     hookshop.answers["/"] = lambda *_: time.sleep(4)
     configure(site, spec(hookshop.config()))
     before, began = site.runner.clock.now(), time.monotonic()
-    assert refusal(site).message == f'{CALLED}Post "https://127.0.0.1:{hookshop.port}/?timeout=1s": context deadline exceeded'
+    assert refusal(site).message == (
+        f'{CALLED}Post "https://127.0.0.1:{hookshop.port}/?timeout=1s": context deadline exceeded'
+    )
     assert site.runner.clock.now() == before
     assert 0.9 < time.monotonic() - began < 3.5
 
@@ -373,9 +483,15 @@ def test_one_that_hangs_is_given_up_on_the_wall_clock_while_simulated_time_stand
 @pytest.mark.parametrize(
     ("client", "why"),
     [
-        (lambda shop: {**shop.config(), "caBundle": ""}, "x509: certificate signed by unknown authority"),
         (
-            lambda shop: {**shop.config(), "caBundle": base64.b64encode(certificate("127.0.0.1")[1]).decode()},
+            lambda shop: {**shop.config(), "caBundle": ""},
+            "x509: certificate signed by unknown authority",
+        ),
+        (
+            lambda shop: {
+                **shop.config(),
+                "caBundle": base64.b64encode(certificate("127.0.0.1")[1]).decode(),
+            },
             "x509: certificate signed by unknown authority",
         ),
         (
@@ -387,21 +503,33 @@ def test_one_that_hangs_is_given_up_on_the_wall_clock_while_simulated_time_stand
 def test_a_certificate_that_does_not_convince(site, hookshop, client, why):
     hookshop.answers["/"] = lambda answer, _: answer
     configure(site, spec(client(hookshop)))
-    assert refusal(site).message.endswith(f'/?timeout=1s": tls: failed to verify certificate: {why}')
+    assert refusal(site).message.endswith(
+        f'/?timeout=1s": tls: failed to verify certificate: {why}'
+    )
     assert not hookshop.requests
 
 
 def test_nobody_there(site):
     configure(site, spec({"url": "https://127.0.0.1:1/x"}))
     refused = refusal(site)
-    assert refused.message == f'{CALLED}Post "https://127.0.0.1:1/x?timeout=1s": dial tcp 127.0.0.1:1: connect: connection refused'
-    site.patch(VALIDATING_WEBHOOKS, "hooks", {"webhooks": [spec({"url": "https://127.0.0.1:1/x"}, failurePolicy="Ignore")]})
+    assert refused.message == (
+        f'{CALLED}Post "https://127.0.0.1:1/x?timeout=1s": dial tcp 127.0.0.1:1: connect: '
+        "connection refused"
+    )
+    site.patch(
+        VALIDATING_WEBHOOKS,
+        "hooks",
+        {"webhooks": [spec({"url": "https://127.0.0.1:1/x"}, failurePolicy="Ignore")]},
+    )
     site.create(CONFIG_MAPS, "c")
 
 
 def test_a_service_needs_somebody_who_stands_in_for_it(site, hookshop):
     hookshop.answers["/path"] = lambda answer, _: answer
-    client = {"service": {"name": "hook", "namespace": "n", "path": "/path"}, "caBundle": hookshop.config()["caBundle"]}
+    client = {
+        "service": {"name": "hook", "namespace": "n", "path": "/path"},
+        "caBundle": hookshop.config()["caBundle"],
+    }
     configure(site, spec(client))
     asked = f'{CALLED}Post "https://hook.n.svc:443/path?timeout=1s"'
     assert refusal(site).message == f'{asked}: service "hook" not found'
@@ -410,13 +538,19 @@ def test_a_service_needs_somebody_who_stands_in_for_it(site, hookshop):
         f'{asked}: nothing listens behind the simulated service "hook": annotate the service with '
         "kscen.io/address=HOST:PORT of a server on this machine, or use clientConfig.url"
     )
-    site.patch(SERVICES, "hook", {"metadata": {"annotations": {"kscen.io/address": f"127.0.0.1:{hookshop.port}"}}})
+    site.patch(
+        SERVICES,
+        "hook",
+        {"metadata": {"annotations": {"kscen.io/address": f"127.0.0.1:{hookshop.port}"}}},
+    )
     site.create(CONFIG_MAPS, "c")
     assert len(hookshop.requests) == 1
 
 
 def test_what_changes_meanwhile_is_not_lost(site, hookshop):
-    """A webhook that writes to the same object before it says yes: the patch is made again on top of that."""
+    """A webhook that writes to the same object before it says yes: the patch is made again on
+    top of that.
+    """
     site.create(CONFIG_MAPS, "c", data={"a": "1"})
 
     def meddling(answer, _):
@@ -430,7 +564,17 @@ def test_what_changes_meanwhile_is_not_lost(site, hookshop):
 
     hookshop.answers["/"] = meddling
     rule = {**RULE, "operations": ["UPDATE"]}
-    configure(site, spec(hookshop.config(), rules=[rule], matchConditions=[{"name": "d", "expression": "'b' in object.data"}]))
+    configure(
+        site,
+        spec(
+            hookshop.config(),
+            rules=[rule],
+            matchConditions=[{"name": "d", "expression": "'b' in object.data"}],
+        ),
+    )
     updated = site.patch(CONFIG_MAPS, "c", {"data": {"b": "2"}})
-    assert (updated["data"], updated["metadata"]["labels"]) == ({"a": "1", "b": "2"}, {"by": "hook"})
+    assert (updated["data"], updated["metadata"]["labels"]) == (
+        {"a": "1", "b": "2"},
+        {"by": "hook"},
+    )
     assert len(hookshop.requests) == 2

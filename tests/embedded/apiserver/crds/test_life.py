@@ -21,7 +21,11 @@ def install(site, made=None):
 
 def test_a_definition_is_answered_as_it_was_made_and_established_right_after(site):
     created = install(site)
-    assert created["status"] == {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": ["v1"]}
+    assert created["status"] == {
+        "conditions": None,
+        "acceptedNames": {"plural": "", "kind": ""},
+        "storedVersions": ["v1"],
+    }
     assert site.get(CRDS, NAME)["status"] == {
         "conditions": [
             {
@@ -39,7 +43,12 @@ def test_a_definition_is_answered_as_it_was_made_and_established_right_after(sit
                 "message": "the initial names have been accepted",
             },
         ],
-        "acceptedNames": {"plural": "widgets", "kind": "Widget", "singular": "widget", "listKind": "WidgetList"},
+        "acceptedNames": {
+            "plural": "widgets",
+            "kind": "Widget",
+            "singular": "widget",
+            "listKind": "WidgetList",
+        },
         "storedVersions": ["v1"],
     }
     assert site.names(WIDGETS) == []
@@ -51,7 +60,9 @@ def test_watchers_see_each_step(site):
     site.delete(CRDS, NAME)
     steps = watch.new()
     assert [event.type for event in steps] == ["ADDED", *["MODIFIED"] * 4, "DELETED"]
-    reasons = [[each["reason"] for each in event.object["status"]["conditions"] or ()] for event in steps]
+    reasons = [
+        [each["reason"] for each in event.object["status"]["conditions"] or ()] for event in steps
+    ]
     assert reasons == [
         [],
         ["NoConflicts", "Installing"],
@@ -70,7 +81,9 @@ def test_instances_are_decoded_judged_and_numbered(site):
     assert widget["metadata"]["generation"] == 1
     with pytest.raises(Invalid) as refusal:
         site.create(WIDGETS, "b", spec={"size": "x"})
-    assert refusal.value.message.startswith('Widget.example.org "b" is invalid: spec.size: Invalid value: "string"')
+    assert refusal.value.message.startswith(
+        'Widget.example.org "b" is invalid: spec.size: Invalid value: "string"'
+    )
 
 
 def test_instances_go_first(site):
@@ -81,7 +94,9 @@ def test_instances_go_first(site):
     assert marked["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
     assert site.names(WIDGETS) == ["b"]
     assert conditions(site)[-1] == ("Terminating", "True", "InstanceDeletionInProgress")
-    with pytest.raises(Forbidden, match="create not allowed while custom resource definition is terminating"):
+    with pytest.raises(
+        Forbidden, match="create not allowed while custom resource definition is terminating"
+    ):
         site.create(WIDGETS, "c")
     site.patch(WIDGETS, "b", {"metadata": {"finalizers": None}})
     for resource, name in ((CRDS, NAME), (WIDGETS, "b")):
@@ -101,9 +116,13 @@ def test_names_that_are_taken_are_not_accepted_until_they_are_free(site):
     install(site)
     install(site, definition(plural="gadgets", kind="Widget", names={"shortNames": ["widget"]}))
     name = "gadgets.example.org"
-    assert conditions(site, name) == [("NamesAccepted", "False", "ListKindConflict"), ("Established", "False", "NotAccepted")]
+    assert conditions(site, name) == [
+        ("NamesAccepted", "False", "ListKindConflict"),
+        ("Established", "False", "NotAccepted"),
+    ]
     assert (
-        site.get(CRDS, name)["status"]["acceptedNames"] == {"plural": "gadgets", "kind": "", "singular": ""} | {"plural": "gadgets"}
+        site.get(CRDS, name)["status"]["acceptedNames"]
+        == {"plural": "gadgets", "kind": "", "singular": ""} | {"plural": "gadgets"}
         or True
     )
     site.delete(CRDS, NAME)
@@ -111,7 +130,11 @@ def test_names_that_are_taken_are_not_accepted_until_they_are_free(site):
 
 
 def test_versions_are_one_kind_and_unserved_ones_are_none(site):
-    served = [version("v1"), version("v2", storage=False), {**version("v3", storage=False), "served": False}]
+    served = [
+        version("v1"),
+        version("v2", storage=False),
+        {**version("v3", storage=False), "served": False},
+    ]
     install(site, definition(*served))
     newer = Resource("example.org", "v2", "widgets", "Widget")
     site.create(WIDGETS, "a", spec={"size": 1})
@@ -123,7 +146,16 @@ def test_versions_are_one_kind_and_unserved_ones_are_none(site):
 def test_a_changed_schema_holds_at_once_for_what_is_there_too(site):
     install(site)
     site.create(WIDGETS, "a", spec={"size": 1})
-    stricter = struct({"spec": struct({"size": {"type": "integer", "maximum": 0}, "more": {"type": "string", "default": "x"}})})
+    stricter = struct(
+        {
+            "spec": struct(
+                {
+                    "size": {"type": "integer", "maximum": 0},
+                    "more": {"type": "string", "default": "x"},
+                }
+            )
+        }
+    )
     site.patch(CRDS, NAME, {"spec": {"versions": [version(schema=stricter)]}})
     assert site.get(CRDS, NAME)["metadata"]["generation"] == 2
     with pytest.raises(Invalid):
@@ -152,13 +184,24 @@ def test_a_stored_version_stays_in_the_spec(site):
     install(site, definition(version("v1"), version("v2", storage=False)))
     site.patch(CRDS, NAME, {"spec": {"versions": [version("v1", storage=False), version("v2")]}})
     assert site.get(CRDS, NAME)["status"]["storedVersions"] == ["v1", "v2"]
-    with pytest.raises(Invalid, match=r"status.storedVersions\[0\]: Invalid value: \"v1\": missing from spec.versions"):
+    with pytest.raises(
+        Invalid,
+        match=r"status.storedVersions\[0\]: Invalid value: \"v1\": missing from spec.versions",
+    ):
         site.patch(CRDS, NAME, {"spec": {"versions": [version("v2")]}})
 
 
 def test_scale_and_selectable_fields_are_served(site):
     scale = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
-    install(site, definition(version(subresources={"status": {}, "scale": scale}, selectableFields=[{"jsonPath": ".spec.name"}])))
+    install(
+        site,
+        definition(
+            version(
+                subresources={"status": {}, "scale": scale},
+                selectableFields=[{"jsonPath": ".spec.name"}],
+            )
+        ),
+    )
     site.create(WIDGETS, "a", spec={"size": 3, "name": "x"})
     site.create(WIDGETS, "b", spec={"name": "y"})
     assert site.get(WIDGETS, "a", subresource="scale")["spec"] == {"replicas": 3}
@@ -177,7 +220,10 @@ def test_what_the_server_writes_itself_passes_no_admission(site):
 
     site.core.admission.add(Hook("status", validate=refuse, resources=[CRDS], subresources=None))
     install(site)
-    assert conditions(site) == [("NamesAccepted", "True", "NoConflicts"), ("Established", "True", "InitialNamesAccepted")]
+    assert conditions(site) == [
+        ("NamesAccepted", "True", "NoConflicts"),
+        ("Established", "True", "InitialNamesAccepted"),
+    ]
     site.delete(CRDS, NAME)
     with pytest.raises(NotFound):
         site.get(CRDS, NAME)

@@ -13,10 +13,24 @@ def struct(properties, **more):
 
 def version(name="v1", *, storage=True, schema=None, **more):
     structure = struct({"spec": SPEC}) if schema is None else schema
-    return {"name": name, "served": True, "storage": storage, "schema": {"openAPIV3Schema": structure}, **more}
+    return {
+        "name": name,
+        "served": True,
+        "storage": storage,
+        "schema": {"openAPIV3Schema": structure},
+        **more,
+    }
 
 
-def definition(*versions, plural="widgets", kind="Widget", group="example.org", scope="Namespaced", names=None, **spec):
+def definition(
+    *versions,
+    plural="widgets",
+    kind="Widget",
+    group="example.org",
+    scope="Namespaced",
+    names=None,
+    **spec,
+):
     return {
         "metadata": {"name": f"{plural}.{group}"},
         "spec": {

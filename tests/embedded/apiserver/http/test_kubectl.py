@@ -1,4 +1,6 @@
-"""kubectl against an embedded cluster: it finds what it expects of a server, and what waits goes on by the wall."""
+"""kubectl against an embedded cluster: it finds what it expects of a server, and what waits goes
+on by the wall.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ import pytest
 from pytest_kscen.clusters.controlplane import programs
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 
-pytestmark = pytest.mark.skipif(bool(programs.missing(("kubectl",))), reason=f"kubectl not found; build it with: {programs.BUILD}")
+pytestmark = pytest.mark.skipif(
+    bool(programs.missing(("kubectl",))),
+    reason=f"kubectl not found; build it with: {programs.BUILD}",
+)
 
 LABELS = {"app": "web"}
 WEB = {
@@ -21,7 +26,10 @@ WEB = {
     "spec": {
         "replicas": 2,
         "selector": {"matchLabels": LABELS},
-        "template": {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "c", "image": "pause"}]}},
+        "template": {
+            "metadata": {"labels": LABELS},
+            "spec": {"containers": [{"name": "c", "image": "pause"}]},
+        },
     },
 }
 WIDGETS = {
@@ -31,20 +39,40 @@ WIDGETS = {
     "spec": {
         "group": "example.com",
         "scope": "Namespaced",
-        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "shortNames": ["wd"]},
+        "names": {
+            "plural": "widgets",
+            "singular": "widget",
+            "kind": "Widget",
+            "shortNames": ["wd"],
+        },
         "versions": [
             {
                 "name": "v1",
                 "served": True,
                 "storage": True,
-                "subresources": {"scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}},
-                "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}],
+                "subresources": {
+                    "scale": {
+                        "specReplicasPath": ".spec.size",
+                        "statusReplicasPath": ".status.size",
+                    }
+                },
+                "additionalPrinterColumns": [
+                    {"name": "Size", "type": "integer", "jsonPath": ".spec.size"}
+                ],
                 "schema": {
                     "openAPIV3Schema": {
                         "type": "object",
                         "properties": {
-                            "spec": {"type": "object", "properties": {"size": {"type": "integer", "description": "how big it is"}}},
-                            "status": {"type": "object", "properties": {"size": {"type": "integer"}}},
+                            "spec": {
+                                "type": "object",
+                                "properties": {
+                                    "size": {"type": "integer", "description": "how big it is"}
+                                },
+                            },
+                            "status": {
+                                "type": "object",
+                                "properties": {"size": {"type": "integer"}},
+                            },
                         },
                     }
                 },
@@ -52,7 +80,12 @@ WIDGETS = {
         ],
     },
 }
-WIDGET = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 3}}
+WIDGET = {
+    "apiVersion": "example.com/v1",
+    "kind": "Widget",
+    "metadata": {"name": "w"},
+    "spec": {"size": 3},
+}
 
 
 @pytest.fixture(scope="module")
@@ -88,24 +121,39 @@ def kubectl(cluster, home):
 
 def test_a_deployment_from_its_cradle_to_its_grave(kubectl):
     assert kubectl("apply", "-f", "-", body=WEB) == "deployment.apps/web created\n"
-    assert "successfully rolled out" in kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    assert "successfully rolled out" in kubectl(
+        "rollout", "status", "deployment/web", "--timeout=30s"
+    )
     assert kubectl("apply", "-f", "-", body=WEB) == "deployment.apps/web unchanged\n"
     assert kubectl("get", "deploy", "web", "--no-headers").split()[:4] == ["web", "2/2", "2", "2"]
-    pods = [line.split()[:4] for line in kubectl("get", "pods", "-l", "app=web", "--no-headers").splitlines()]
+    pods = [
+        line.split()[:4]
+        for line in kubectl("get", "pods", "-l", "app=web", "--no-headers").splitlines()
+    ]
     assert [pod[1:] for pod in pods] == [["1/1", "Running", "0"]] * 2
     assert "Events:" in kubectl("describe", "deployment", "web")
 
     kubectl("scale", "deployment/web", "--replicas=3")
     kubectl("wait", "--for=jsonpath={.status.readyReplicas}=3", "deployment/web", "--timeout=30s")
     kubectl("patch", "deployment/web", "-p", '{"metadata":{"labels":{"strategic":"yes"}}}')
-    kubectl("patch", "deployment/web", "--type=merge", "-p", '{"metadata":{"labels":{"merge":"yes"}}}')
-    kubectl("patch", "deployment/web", "--type=json", "-p", '[{"op":"add","path":"/metadata/labels/json","value":"yes"}]')
+    kubectl(
+        "patch", "deployment/web", "--type=merge", "-p", '{"metadata":{"labels":{"merge":"yes"}}}'
+    )
+    kubectl(
+        "patch",
+        "deployment/web",
+        "--type=json",
+        "-p",
+        '[{"op":"add","path":"/metadata/labels/json","value":"yes"}]',
+    )
     kubectl("label", "deployment/web", "labelled=yes")
     kubectl("annotate", "deployment/web", "noted=yes")
     labels = json.loads(kubectl("get", "deployment", "web", "-o", "json"))["metadata"]["labels"]
     assert labels == dict.fromkeys(("strategic", "merge", "json", "labelled"), "yes")
 
-    assert kubectl("delete", "deployment/web").startswith('deployment.apps "web" deleted')  # older ones say no namespace
+    assert kubectl("delete", "deployment/web").startswith(
+        'deployment.apps "web" deleted'
+    )  # older ones say no namespace
     kubectl("wait", "--for=delete", "pods", "-l", "app=web", "--timeout=60s")
     assert kubectl("get", "pods", "-l", "app=web", "-o", "name") == ""
 
@@ -113,18 +161,38 @@ def test_a_deployment_from_its_cradle_to_its_grave(kubectl):
 def test_a_list_is_judged_and_applied(kubectl):
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "listed"}}
     of = {"apiVersion": "v1", "kind": "List"}
-    assert kubectl("apply", "-f", "-", body={**of, "items": [config_map]}) == "configmap/listed created\n"
-    refused = kubectl("apply", "-f", "-", body={**of, "items": [{**config_map, "dat": 1}]}, fails=True)
+    assert (
+        kubectl("apply", "-f", "-", body={**of, "items": [config_map]})
+        == "configmap/listed created\n"
+    )
+    refused = kubectl(
+        "apply", "-f", "-", body={**of, "items": [{**config_map, "dat": 1}]}, fails=True
+    )
     assert 'unknown field "dat" in io.k8s.api.core.v1.ConfigMap' in refused
 
 
 def test_server_side_apply_tells_who_owns_what(kubectl):
-    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owned"}, "data": {"a": "1"}}
+    config_map = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "owned"},
+        "data": {"a": "1"},
+    }
     kubectl("apply", "--server-side", "-f", "-", body=config_map)
     other = {**config_map, "data": {"a": "2"}}
-    refused = kubectl("apply", "--server-side", "--field-manager=other", "-f", "-", body=other, fails=True)
+    refused = kubectl(
+        "apply", "--server-side", "--field-manager=other", "-f", "-", body=other, fails=True
+    )
     assert 'conflict with "kubectl": .data.a' in refused
-    kubectl("apply", "--server-side", "--field-manager=other", "--force-conflicts", "-f", "-", body=other)
+    kubectl(
+        "apply",
+        "--server-side",
+        "--field-manager=other",
+        "--force-conflicts",
+        "-f",
+        "-",
+        body=other,
+    )
     assert kubectl("get", "configmap", "owned", "-o", "jsonpath={.data.a}") == "2"
 
 
@@ -160,10 +228,19 @@ def test_what_there_is(kubectl):
 
 
 def test_refusals(kubectl):
-    assert kubectl("get", "pod", "nope", fails=True) == 'Error from server (NotFound): pods "nope" not found\n'
+    assert (
+        kubectl("get", "pod", "nope", fails=True)
+        == 'Error from server (NotFound): pods "nope" not found\n'
+    )
     assert "the server doesn't have a resource type" in kubectl("get", "nopes", fails=True)
     bad = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "No_DNS"}}
-    assert "a lowercase RFC 1123 subdomain must consist of" in kubectl("apply", "-f", "-", body=bad, fails=True)
+    assert "a lowercase RFC 1123 subdomain must consist of" in kubectl(
+        "apply", "-f", "-", body=bad, fails=True
+    )
     assert 'strict decoding error: unknown field "datas"' in kubectl(
-        "apply", "-f", "-", body={"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "datas": {}}, fails=True
+        "apply",
+        "-f",
+        "-",
+        body={"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "datas": {}},
+        fails=True,
     )

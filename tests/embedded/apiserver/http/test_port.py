@@ -62,8 +62,16 @@ class Client:
         )
 
     def send(self, method, path, body=None, **headers):
-        headers = {"Authorization": f"Bearer {self.token}", **{name.replace("_", "-"): value for name, value in headers.items()}}
-        self.connection.request(method, path, body if isinstance(body, bytes) else json.dumps(body) if body else None, headers)
+        headers = {
+            "Authorization": f"Bearer {self.token}",
+            **{name.replace("_", "-"): value for name, value in headers.items()},
+        }
+        self.connection.request(
+            method,
+            path,
+            body if isinstance(body, bytes) else json.dumps(body) if body else None,
+            headers,
+        )
         return self.connection.getresponse()
 
     def ask(self, method, path, body=None, **headers):
@@ -198,7 +206,9 @@ def test_many_watches_at_once(port, watches):
     threads = threading.active_count()
     clients.append(Client(port))
     clients[-1].ask("POST", MAPS, config_map("c"))
-    assert {json.loads(stream.readline())["object"]["metadata"]["name"] for stream in streams} == {"c"}
+    assert {json.loads(stream.readline())["object"]["metadata"]["name"] for stream in streams} == {
+        "c"
+    }
     assert threading.active_count() == threads
     for client in clients:
         client.connection.close()

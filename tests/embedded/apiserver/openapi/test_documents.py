@@ -7,7 +7,10 @@ from pytest_kscen.objects.resources import Resource
 
 DEPLOYMENT = {"group": "apps", "version": "v1", "kind": "Deployment"}
 WIDGET = Resource("example.com", "v1", "widgets", "Widget")
-STRUCTURE = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
+STRUCTURE = {
+    "type": "object",
+    "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}},
+}
 
 
 @pytest.fixture
@@ -17,12 +20,18 @@ def kinds():
 
 def everything(part):
     yield part
-    for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+    for inner in (
+        part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    ):
         yield from everything(inner)
 
 
 def references(document):
-    return {part["$ref"] for part in everything(document) if isinstance(part, dict) and isinstance(part.get("$ref"), str)}
+    return {
+        part["$ref"]
+        for part in everything(document)
+        if isinstance(part, dict) and isinstance(part.get("$ref"), str)
+    }
 
 
 def test_the_index_leads_to_every_document(kinds):
@@ -39,7 +48,13 @@ def test_a_document_holds_all_it_refers_to_and_none_of_our_own_notes(kinds):
         document = v3(kinds, path)
         held = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
         assert references(document) <= held
-        assert not [key for part in everything(document) if isinstance(part, dict) for key in part if key.startswith("x-go-")]
+        assert not [
+            key
+            for part in everything(document)
+            if isinstance(part, dict)
+            for key in part
+            if key.startswith("x-go-")
+        ]
 
 
 def test_what_kubectl_looks_for_is_there(kinds):
@@ -51,7 +66,10 @@ def test_what_kubectl_looks_for_is_there(kinds):
     types = document["components"]["schemas"]
     assert types["io.k8s.api.apps.v1.Deployment"]["x-kubernetes-group-version-kind"] == [DEPLOYMENT]
     ports = types["io.k8s.api.core.v1.Container"]["properties"]["ports"]
-    assert (ports["x-kubernetes-patch-merge-key"], ports["x-kubernetes-patch-strategy"]) == ("containerPort", "merge")
+    assert (ports["x-kubernetes-patch-merge-key"], ports["x-kubernetes-patch-strategy"]) == (
+        "containerPort",
+        "merge",
+    )
 
 
 def test_a_custom_kind_has_a_document_whose_address_follows_its_schema(kinds):
@@ -75,4 +93,7 @@ def test_the_older_form_speaks_of_definitions_alone(kinds):
     document = v2(kinds)
     assert references(document) <= {f"#/definitions/{name}" for name in document["definitions"]}
     assert {"com.example.v1.Widget", "io.k8s.api.core.v1.Pod"} <= {*document["definitions"]}
-    assert document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"]["operationId"] == "patchCoreV1NamespacedPod"
+    assert (
+        document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"]["operationId"]
+        == "patchCoreV1NamespacedPod"
+    )

@@ -1,4 +1,6 @@
-"""One object on a desk, and several writers: what the verbs do to its managedFields, without the verbs."""
+"""One object on a desk, and several writers: what the verbs do to its managedFields, without the
+verbs.
+"""
 
 from __future__ import annotations
 
@@ -18,26 +20,45 @@ WIDGET_SCHEMA = {
             "properties": {
                 "replicas": {"type": "integer"},
                 "size": {"type": "string"},
-                "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+                "tags": {
+                    "type": "array",
+                    "x-kubernetes-list-type": "set",
+                    "items": {"type": "string"},
+                },
                 "parts": {
                     "type": "array",
                     "x-kubernetes-list-type": "map",
                     "x-kubernetes-list-map-keys": ["name"],
-                    "items": {"type": "object", "properties": {"name": {"type": "string"}, "v": {"type": "integer"}}},
+                    "items": {
+                        "type": "object",
+                        "properties": {"name": {"type": "string"}, "v": {"type": "integer"}},
+                    },
                 },
                 "plain": {"type": "array", "items": {"type": "string"}},
-                "whole": {"type": "object", "x-kubernetes-map-type": "atomic", "additionalProperties": {"type": "string"}},
+                "whole": {
+                    "type": "object",
+                    "x-kubernetes-map-type": "atomic",
+                    "additionalProperties": {"type": "string"},
+                },
                 "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
             },
         },
-        "status": {"type": "object", "properties": {"phase": {"type": "string"}, "ready": {"type": "integer"}}},
+        "status": {
+            "type": "object",
+            "properties": {"phase": {"type": "string"}, "ready": {"type": "integer"}},
+        },
     },
 }
 
 
 def widget_kind() -> Kind:
     resource = Resource("example.com", "v1", "widgets", "Widget")
-    return Kind(resource, subresources={"status": Subresource(("get", "patch", "update"))}, custom=True, structure=WIDGET_SCHEMA)
+    return Kind(
+        resource,
+        subresources={"status": Subresource(("get", "patch", "update"))},
+        custom=True,
+        structure=WIDGET_SCHEMA,
+    )
 
 
 def builtin(kind: str) -> Kind:
@@ -61,39 +82,86 @@ class Desk:
 
     def apply(self, manager: str, *, force: bool = False, subresource: str = "", **content):
         options = Options(field_manager=manager, force=force)
-        return self._write(Request("patch", self.kind.resource, "n", "w", subresource, self._body(content), options, APPLY_PATCH))
+        return self._write(
+            Request(
+                "patch",
+                self.kind.resource,
+                "n",
+                "w",
+                subresource,
+                self._body(content),
+                options,
+                APPLY_PATCH,
+            )
+        )
 
     def merge(self, manager: str, patch, *, subresource: str = ""):
         options = Options(field_manager=manager)
-        return self._write(Request("patch", self.kind.resource, "n", "w", subresource, patch, options, MERGE_PATCH))
+        return self._write(
+            Request("patch", self.kind.resource, "n", "w", subresource, patch, options, MERGE_PATCH)
+        )
 
     def create(self, manager: str, **content):
-        request = Request("create", self.kind.resource, "n", "", "", self._body(content), Options(field_manager=manager))
+        request = Request(
+            "create",
+            self.kind.resource,
+            "n",
+            "",
+            "",
+            self._body(content),
+            Options(field_manager=manager),
+        )
         return self._write(request)
 
     def put(self, manager: str, *, subresource: str = "", **content):
-        request = Request("update", self.kind.resource, "n", "w", subresource, self._body(content), Options(field_manager=manager))
+        request = Request(
+            "update",
+            self.kind.resource,
+            "n",
+            "w",
+            subresource,
+            self._body(content),
+            Options(field_manager=manager),
+        )
         return self._write(request)
 
     def owners(self, *, times: bool = False):
         """Each writer's set of fields (and time)."""
         entries = (self.live or {})["metadata"].get("managedFields", ())
         return {
-            "/".join(filter(None, (entry["manager"], entry["operation"], entry.get("subresource")))): (
-                (entry["fieldsV1"], entry.get("time")) if times else entry["fieldsV1"]
-            )
+            "/".join(
+                filter(None, (entry["manager"], entry["operation"], entry.get("subresource")))
+            ): ((entry["fieldsV1"], entry.get("time")) if times else entry["fieldsV1"])
             for entry in entries
         }
 
     def _body(self, content):
         metadata = {"name": "w", **content.pop("metadata", {})}
-        return {"apiVersion": self.kind.api_version, "kind": self.kind.resource.kind, "metadata": metadata, **content}
+        return {
+            "apiVersion": self.kind.api_version,
+            "kind": self.kind.resource.kind,
+            "metadata": metadata,
+            **content,
+        }
 
     def _write(self, request: Request):
         self.at += 1
-        body = patched(self.kind, self.live, request, self.at) if request.verb == "patch" else request.body
+        body = (
+            patched(self.kind, self.live, request, self.at)
+            if request.verb == "patch"
+            else request.body
+        )
         owners = body["metadata"].get("managedFields")
-        new = decoded({**body, "metadata": {name: value for name, value in body["metadata"].items() if name != "managedFields"}})
+        new = decoded(
+            {
+                **body,
+                "metadata": {
+                    name: value
+                    for name, value in body["metadata"].items()
+                    if name != "managedFields"
+                },
+            }
+        )
         new["metadata"]["uid"] = "u"
         if owners is not None:
             new["metadata"]["managedFields"] = owners
@@ -108,7 +176,9 @@ class Desk:
         live = self.live or {}
         status = new.pop("status", None) if subresource else live.get("status")
         if subresource:
-            owners = {name: value for name, value in new["metadata"].items() if name == "managedFields"}
+            owners = {
+                name: value for name, value in new["metadata"].items() if name == "managedFields"
+            }
             new = {**live, "metadata": {**live["metadata"], **owners}}
         new.pop("status", None)
         return new if status is None else {**new, "status": status}

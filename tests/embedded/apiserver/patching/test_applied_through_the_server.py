@@ -10,12 +10,24 @@ CONTAINER = {"name": "c", "image": "i"}
 
 
 def configuration(resource, name, **content):
-    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, **content}
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name},
+        **content,
+    }
 
 
-def apply(site, resource, name, manager="ann", *, subresource="", force=False, dry_run=False, **content):
+def apply(
+    site, resource, name, manager="ann", *, subresource="", force=False, dry_run=False, **content
+):
     body = configuration(resource, name, **content)
-    options = {"patch_type": APPLY_PATCH, "field_manager": manager, "force": force, "dry_run": dry_run}
+    options = {
+        "patch_type": APPLY_PATCH,
+        "field_manager": manager,
+        "force": force,
+        "dry_run": dry_run,
+    }
     return site.ask("patch", resource, name, body=body, subresource=subresource, **options)
 
 
@@ -53,7 +65,13 @@ def test_but_not_at_a_subresource_nor_by_any_other_patch(site):
 
 
 def test_metadata_that_is_null_is_none(site):
-    with pytest.raises(BadRequest, match=r"^the name of the object \(c based on URL\) was undeterminable: name must be provided$"):
+    with pytest.raises(
+        BadRequest,
+        match=(
+            r"^the name of the object \(c based on URL\) was undeterminable: name must be "
+            r"provided$"
+        ),
+    ):
         apply(site, CONFIG_MAPS, "c", metadata=None)
     made = apply(site, CONFIG_MAPS, "c", data={"a": "1"})
     assert apply(site, CONFIG_MAPS, "c", metadata=None, data={"a": "1"}) == made
@@ -78,20 +96,27 @@ def test_what_cannot_be_decoded_is_told_as_a_patch_is(site):
     site.create(CONFIG_MAPS, "c")
     with pytest.raises(Invalid) as refusal:
         site.patch(CONFIG_MAPS, "c", {"data": "x"})
-    assert refusal.value.message.startswith(' "" is invalid: patch: Invalid value: "{\\"apiVersion\\":\\"v1\\",\\"data\\":\\"x\\"')
+    assert refusal.value.message.startswith(
+        ' "" is invalid: patch: Invalid value: "{\\"apiVersion\\":\\"v1\\",\\"data\\":\\"x\\"'
+    )
     assert refusal.value.message.endswith(
-        "json: cannot unmarshal string into Go struct field ConfigMap.data of type map[string]string"
+        "json: cannot unmarshal string into Go struct field ConfigMap.data of type "
+        "map[string]string"
     )
     with pytest.raises(Invalid) as refusal:
         site.patch(CONFIG_MAPS, "c", {"data": "x"}, patch_type=STRATEGIC_PATCH)
-    assert refusal.value.message == ' "" is invalid: patch: Invalid value: "map[data:x]": cannot restore map from string'
+    assert (
+        refusal.value.message
+        == ' "" is invalid: patch: Invalid value: "map[data:x]": cannot restore map from string'
+    )
     with pytest.raises(ApiError) as refusal:
         apply(site, DEPLOYMENTS, "d", spec=deployment(replicas=1.5))
     gvk = "apps/v1, Kind=Deployment"
     assert (refusal.value.code, refusal.value.message) == (
         500,
         (
-            f"failed to convert new object (/d; {gvk}) to proper version: unable to convert unstructured object to {gvk}: "
+            f"failed to convert new object (/d; {gvk}) to proper version: unable to "
+            f"convert unstructured object to {gvk}: "
             "cannot convert float64 to int32"
         ),
     )
@@ -99,33 +124,60 @@ def test_what_cannot_be_decoded_is_told_as_a_patch_is(site):
 
 def test_a_patch_may_not_rename_or_move(site):
     site.create(CONFIG_MAPS, "c")
-    with pytest.raises(BadRequest, match=r"the name of the object \(d\) does not match the name on the URL \(c\)"):
+    with pytest.raises(
+        BadRequest, match=r"the name of the object \(d\) does not match the name on the URL \(c\)"
+    ):
         site.patch(CONFIG_MAPS, "c", {"metadata": {"name": "d"}})
-    with pytest.raises(BadRequest, match="the namespace of the provided object does not match the namespace sent on the request"):
+    with pytest.raises(
+        BadRequest,
+        match=(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        ),
+    ):
         site.patch(CONFIG_MAPS, "c", {"metadata": {"namespace": "elsewhere"}})
 
 
 def test_scaling_keeps_books_of_its_own(site):
     apply(site, DEPLOYMENTS, "d", spec=deployment(replicas=1))
-    site.patch(DEPLOYMENTS, "d", {"spec": {"replicas": 2}}, subresource="scale", field_manager="scaler")
+    site.patch(
+        DEPLOYMENTS, "d", {"spec": {"replicas": 2}}, subresource="scale", field_manager="scaler"
+    )
     made = site.get(DEPLOYMENTS, "d")
     assert owners(made) == {
         ("ann", "Apply", ""): (["f:selector", "f:template"], True),
         ("scaler", "Update", "scale"): (["f:replicas"], False),
     }
-    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d"}, "spec": {"replicas": 5}}
+    scale = {
+        "apiVersion": "autoscaling/v1",
+        "kind": "Scale",
+        "metadata": {"name": "d"},
+        "spec": {"replicas": 5},
+    }
     options = {"patch_type": APPLY_PATCH, "subresource": "scale", "field_manager": "bob"}
-    with pytest.raises(Conflict, match=r'"scaler" with subresource "scale" using autoscaling/v1: \.spec\.replicas'):
+    with pytest.raises(
+        Conflict, match=r'"scaler" with subresource "scale" using autoscaling/v1: \.spec\.replicas'
+    ):
         site.ask("patch", DEPLOYMENTS, "d", body=scale, **options)
     site.ask("patch", DEPLOYMENTS, "d", body=scale, force=True, **options)
-    assert list(owners(site.get(DEPLOYMENTS, "d"))) == [("bob", "Apply", "scale"), ("ann", "Apply", "")]
+    assert list(owners(site.get(DEPLOYMENTS, "d"))) == [
+        ("bob", "Apply", "scale"),
+        ("ann", "Apply", ""),
+    ]
 
 
 def test_the_record_survives_whoever_sends_an_object_back_and_goes_when_asked(site):
     made = site.create(CONFIG_MAPS, "c", data={"a": "1"})
-    plain = {**made, "metadata": {name: value for name, value in made["metadata"].items() if name != "managedFields"}}
+    plain = {
+        **made,
+        "metadata": {
+            name: value for name, value in made["metadata"].items() if name != "managedFields"
+        },
+    }
     sent_back = site.update(CONFIG_MAPS, {**plain, "data": {"a": "2"}}, field_manager="bob")
-    assert [entry["manager"] for entry in sent_back["metadata"]["managedFields"]] == ["bob", "unknown"]
+    assert [entry["manager"] for entry in sent_back["metadata"]["managedFields"]] == [
+        "bob",
+        "unknown",
+    ]
     stale = {**made, "metadata": {**made["metadata"], "resourceVersion": ""}, "data": {"a": "3"}}
     stale = site.update(CONFIG_MAPS, stale, field_manager="cat")
     assert [entry["manager"] for entry in stale["metadata"]["managedFields"]] == ["cat", "unknown"]

@@ -35,7 +35,9 @@ def test_sets_of_fields_are_sets(one, other):
     assert set(paths(union(one, other))) == mine | theirs
     assert set(paths(difference(one, other))) == mine - theirs
     assert set(paths(intersection(one, other))) == mine & theirs
-    assert set(paths(without(one, other))) == {p for p in mine if not any(p[:n] in theirs for n in range(1, len(p) + 1))}
+    assert set(paths(without(one, other))) == {
+        p for p in mine if not any(p[:n] in theirs for n in range(1, len(p) + 1))
+    }
     assert union(difference(one, other), intersection(one, other)) == one
 
 
@@ -51,7 +53,18 @@ def test_members_with_something_below_are_marked():
 
 
 def test_elements_are_written_in_kubernetes_order():
-    given_order = ["v:10", 'v:"a"', "i:2", 'k:{"port":443}', 'k:{"port":80}', "f:b", ".", "f:a", "v:9", "i:10"]
+    given_order = [
+        "v:10",
+        'v:"a"',
+        "i:2",
+        'k:{"port":443}',
+        'k:{"port":80}',
+        "f:b",
+        ".",
+        "f:a",
+        "v:9",
+        "i:10",
+    ]
     assert sorted(given_order, key=rank) == [
         ".", "f:a", "f:b", 'k:{"port":80}', 'k:{"port":443}', "v:9", "v:10", 'v:"a"', "i:2", "i:10",
     ]  # fmt: skip

@@ -24,17 +24,26 @@ specs = st.fixed_dictionaries(
         "size": st.sampled_from(["s", "l"]),
         "tags": st.lists(names, unique=True),
         "parts": st.lists(
-            st.fixed_dictionaries({"name": names}, optional={"v": st.integers(0, 2)}), unique_by=lambda part: part["name"]
+            st.fixed_dictionaries({"name": names}, optional={"v": st.integers(0, 2)}),
+            unique_by=lambda part: part["name"],
         ),
         "whole": st.dictionaries(names, names, max_size=2),
         "free": st.dictionaries(
-            names, st.recursive(st.integers(0, 1), lambda part: st.dictionaries(names, part, max_size=2)), max_size=2
+            names,
+            st.recursive(st.integers(0, 1), lambda part: st.dictionaries(names, part, max_size=2)),
+            max_size=2,
         ),
     },
 )
 labels = st.dictionaries(names, names, max_size=2)
 writes = st.lists(
-    st.tuples(st.sampled_from(["apply", "merge", "put"]), st.sampled_from(["ann", "bob"]), specs, labels, st.booleans()),
+    st.tuples(
+        st.sampled_from(["apply", "merge", "put"]),
+        st.sampled_from(["ann", "bob"]),
+        specs,
+        labels,
+        st.booleans(),
+    ),
     min_size=1,
     max_size=12,
 )
@@ -68,7 +77,10 @@ def is_open(obj):
 @settings(max_examples=60)
 @given(writes)
 def test_it_makes_no_difference_whether_anybody_looks(steps):
-    lazy, eager = play(steps), play(steps, look=lambda obj: len(obj["metadata"].get("managedFields", ())))
+    lazy, eager = (
+        play(steps),
+        play(steps, look=lambda obj: len(obj["metadata"].get("managedFields", ()))),
+    )
     assert lazy.live == eager.live
 
 
@@ -85,11 +97,18 @@ def test_to_note_what_differs_is_as_good_as_to_note_everything(steps):
 def test_what_fits_its_shape_no_longer_is_found_though_the_write_has_left_it_alone():
     desk = Desk(widget_kind())
     desk.create("ann", spec={"size": "s"})
-    sizes = {"spec": {"type": "object", "properties": {"size": {"type": "integer"}, "replicas": {"type": "integer"}}}}
+    sizes = {
+        "spec": {
+            "type": "object",
+            "properties": {"size": {"type": "integer"}, "replicas": {"type": "integer"}},
+        }
+    }
     desk.kind = replace(desk.kind, structure={"type": "object", "properties": sizes}, shape=None)
     for number in range(3):
         desk.merge("bob", {"spec": {"replicas": number}})
-    assert desk.owners() == {"ann/Update": {"f:spec": {".": {}, "f:size": {}}}}, "as Kubernetes does not record it either"
+    assert desk.owners() == {"ann/Update": {"f:spec": {".": {}, "f:size": {}}}}, (
+        "as Kubernetes does not record it either"
+    )
 
 
 def test_who_lasts_shares_what_others_have_too():
@@ -124,8 +143,14 @@ def test_who_owns_what(steps):
     sets = {writer: set(paths(fields)) for writer, fields in desk.owners().items()}
     plain = [fields for writer, fields in sets.items() if writer.endswith("Update")]
     assert sum(map(len, plain)) == len(set().union(*plain)), "one plain writer at most owns a field"
-    scalars = {("f:spec", f"f:{name}") for name in ("replicas", "size") if name in desk.live.get("spec", {})}
-    assert not sets or scalars <= set().union(*sets.values()), "what is there has an owner, once anybody is on record"
+    scalars = {
+        ("f:spec", f"f:{name}")
+        for name in ("replicas", "size")
+        if name in desk.live.get("spec", {})
+    }
+    assert not sets or scalars <= set().union(*sets.values()), (
+        "what is there has an owner, once anybody is on record"
+    )
 
 
 @settings(max_examples=60)
@@ -147,13 +172,26 @@ def test_a_plain_write_is_only_noted():
 def test_the_past_is_worked_out_now_and_then():
     desk = Desk(widget_kind())
     desk.create("ann", spec={"replicas": 0})
-    history = [desk.live, *(desk.merge("ann", {"spec": {"replicas": n}}) for n in range(1, 2 * LONGEST + 4))]
+    history = [
+        desk.live,
+        *(desk.merge("ann", {"spec": {"replicas": n}}) for n in range(1, 2 * LONGEST + 4)),
+    ]
     assert [is_open(obj) for obj in history] == [False] * 2 * LONGEST + [True] * 4
-    assert desk.owners(times=True) == {"ann/Update": ({"f:spec": {".": {}, "f:replicas": {}}}, "2026-01-01T00:02:12Z")}
+    assert desk.owners(times=True) == {
+        "ann/Update": ({"f:spec": {".": {}, "f:replicas": {}}}, "2026-01-01T00:02:12Z")
+    }
 
 
 lease_specs = st.fixed_dictionaries(
-    {"renewTime": st.sampled_from(["2026-01-01T00:00:01.000000Z", "2026-01-01T00:00:02.000000Z", "2026-01-01T00:00:03.000000Z"])},
+    {
+        "renewTime": st.sampled_from(
+            [
+                "2026-01-01T00:00:01.000000Z",
+                "2026-01-01T00:00:02.000000Z",
+                "2026-01-01T00:00:03.000000Z",
+            ]
+        )
+    },
     optional={"leaseDurationSeconds": st.integers(1, 3), "holderIdentity": names},
 )
 
@@ -170,7 +208,13 @@ def renewed(renewals, *, look):
 
 
 @settings(max_examples=100)
-@given(st.lists(st.tuples(st.sampled_from(["ann", "ann", "ann", "bob"]), lease_specs), min_size=4, max_size=LONGEST - 2))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["ann", "ann", "ann", "bob"]), lease_specs),
+        min_size=4,
+        max_size=LONGEST - 2,
+    )
+)
 def test_what_is_left_out_of_a_row_of_like_writes_makes_no_difference(renewals):
     lazy, eager = renewed(renewals, look=False), renewed(renewals, look=True)
     assert lazy[-1] == eager[-1]

@@ -18,7 +18,11 @@ def desk():
 
 
 def test_who_creates_owns_what_he_wrote(desk):
-    desk.create("ann", metadata={"labels": {"a": "b"}}, spec={"tags": ["x"], "parts": [{"name": "p", "v": 1}], "plain": ["1"]})
+    desk.create(
+        "ann",
+        metadata={"labels": {"a": "b"}},
+        spec={"tags": ["x"], "parts": [{"name": "p", "v": 1}], "plain": ["1"]},
+    )
     assert desk.live["metadata"]["managedFields"] == [
         {
             "manager": "ann",
@@ -42,9 +46,16 @@ def test_who_creates_owns_what_he_wrote(desk):
 def test_a_built_in_struct_is_nobodys_but_its_fields_are():
     desk = Desk(builtin("ConfigMap"))
     desk.create("ann", data={"a": "1"}, metadata={"labels": {"l": "1"}})
-    assert desk.owners() == {"ann/Update": {"f:data": {".": {}, "f:a": {}}, "f:metadata": {"f:labels": {".": {}, "f:l": {}}}}}
+    assert desk.owners() == {
+        "ann/Update": {
+            "f:data": {".": {}, "f:a": {}},
+            "f:metadata": {"f:labels": {".": {}, "f:l": {}}},
+        }
+    }
     desk = Desk(builtin("Service"))
-    desk.create("ann", spec={"ports": [{"port": 80, "protocol": "TCP"}, {"port": 443, "protocol": "UDP"}]})
+    desk.create(
+        "ann", spec={"ports": [{"port": 80, "protocol": "TCP"}, {"port": 443, "protocol": "UDP"}]}
+    )
     ports = desk.owners()["ann/Update"]["f:spec"]["f:ports"]
     assert list(ports) == [".", 'k:{"port":80,"protocol":"TCP"}', 'k:{"port":443,"protocol":"UDP"}']
 
@@ -77,7 +88,11 @@ def test_the_status_has_writers_of_its_own(desk):
     desk.create("ann", spec={"size": "s"}, status={"phase": "ignored"})
     desk.merge(
         "kubelet",
-        {"status": {"phase": "up"}, "spec": {"size": "ignored"}, "metadata": {"labels": {"no": "no"}}},
+        {
+            "status": {"phase": "up"},
+            "spec": {"size": "ignored"},
+            "metadata": {"labels": {"no": "no"}},
+        },
         subresource="status",
     )
     desk.apply("ann", subresource="status", status={"ready": 1}, spec={"size": "ignored"})
@@ -89,9 +104,17 @@ def test_the_status_has_writers_of_its_own(desk):
 
 
 def test_applying_creates_and_owns_only_what_it_names(desk):
-    desk.apply("ann", spec={"parts": [{"name": "p"}], "free": {"deep": {"er": [1, 2]}}, "whole": {"a": "1"}})
+    desk.apply(
+        "ann",
+        spec={"parts": [{"name": "p"}], "free": {"deep": {"er": [1, 2]}}, "whole": {"a": "1"}},
+    )
     desk.merge("bob", {"spec": {"size": "s"}})
-    assert desk.live["spec"] == {"parts": [{"name": "p"}], "free": {"deep": {"er": [1, 2]}}, "whole": {"a": "1"}, "size": "s"}
+    assert desk.live["spec"] == {
+        "parts": [{"name": "p"}],
+        "free": {"deep": {"er": [1, 2]}},
+        "whole": {"a": "1"},
+        "size": "s",
+    }
     assert desk.owners()["ann/Apply"] == {
         "f:spec": {
             "f:free": {"f:deep": {".": {}, "f:er": {}}},
@@ -102,7 +125,10 @@ def test_applying_creates_and_owns_only_what_it_names(desk):
 
 
 def test_what_an_applier_gives_up_goes_unless_somebody_else_owns_it(desk):
-    desk.apply("ann", spec={"size": "s", "tags": ["x", "y"], "parts": [{"name": "p", "v": 1}, {"name": "q"}]})
+    desk.apply(
+        "ann",
+        spec={"size": "s", "tags": ["x", "y"], "parts": [{"name": "p", "v": 1}, {"name": "q"}]},
+    )
     desk.apply("bob", spec={"tags": ["y"], "parts": [{"name": "q"}]})
     desk.apply("ann", spec={"size": "s"})
     assert desk.live["spec"] == {"size": "s", "tags": ["y"], "parts": [{"name": "q"}]}
@@ -114,14 +140,21 @@ def test_a_conflict_names_the_owners_and_their_fields(desk):
         desk.apply("bob", spec={"size": "l"})
     assert one.value.message == 'Apply failed with 1 conflict: conflict with "ann": .spec.size'
     assert one.value.status["details"] == {
-        "causes": [{"reason": "FieldManagerConflict", "message": 'conflict with "ann"', "field": ".spec.size"}]
+        "causes": [
+            {
+                "reason": "FieldManagerConflict",
+                "message": 'conflict with "ann"',
+                "field": ".spec.size",
+            }
+        ]
     }
     desk.merge("cat", {"spec": {"replicas": 3}})
     desk.merge("kubelet", {"status": {"phase": "up"}}, subresource="status")
     with pytest.raises(Conflict) as several:
         desk.apply("bob", spec={"size": "l", "parts": [{"name": "p", "v": 2}], "replicas": 4})
     assert several.value.message == (
-        'Apply failed with 3 conflicts: conflicts with "ann":\n- .spec.size\n- .spec.parts[name="p"].v\n'
+        'Apply failed with 3 conflicts: conflicts with "ann":\n- .spec.size\n- '
+        '.spec.parts[name="p"].v\n'
         'conflicts with "cat" using example.com/v1:\n- .spec.replicas'
     )
     with pytest.raises(Conflict, match='"kubelet" with subresource "status"'):
@@ -132,7 +165,10 @@ def test_force_takes_the_fields_over(desk):
     desk.apply("ann", spec={"size": "s", "replicas": 1})
     desk.apply("bob", spec={"size": "l"}, force=True)
     assert desk.live["spec"] == {"size": "l", "replicas": 1}
-    assert desk.owners() == {"ann/Apply": {"f:spec": {"f:replicas": {}}}, "bob/Apply": {"f:spec": {"f:size": {}}}}
+    assert desk.owners() == {
+        "ann/Apply": {"f:spec": {"f:replicas": {}}},
+        "bob/Apply": {"f:spec": {"f:size": {}}},
+    }
 
 
 def test_the_same_value_is_shared_and_a_first_apply_without_effect_has_no_time(desk):
@@ -167,11 +203,29 @@ def test_who_asks_for_it_clears_the_record_and_the_next_apply_starts_it_anew(des
 
 def test_a_record_that_makes_no_sense_is_not_taken(desk):
     desk.create("ann", spec={"size": "s"})
-    for nonsense in ([{"manager": "x"}], [{"operation": "Frob", "apiVersion": "v1", "fieldsType": "FieldsV1"}], "text"):
+    for nonsense in (
+        [{"manager": "x"}],
+        [{"operation": "Frob", "apiVersion": "v1", "fieldsType": "FieldsV1"}],
+        "text",
+    ):
         desk.merge("bob", {"metadata": {"managedFields": nonsense}})
         assert list(desk.owners()) == ["ann/Update"]
-    entry = {"manager": "eve", "operation": "Update", "apiVersion": "example.com/v1", "fieldsType": "FieldsV1"}
-    desk.merge("bob", {"metadata": {"managedFields": [{**entry, "fieldsV1": {"f:spec": {'k:{ "b":1, "a": 2 }': {}, "x:q": {}}}}]}})
+    entry = {
+        "manager": "eve",
+        "operation": "Update",
+        "apiVersion": "example.com/v1",
+        "fieldsType": "FieldsV1",
+    }
+    desk.merge(
+        "bob",
+        {
+            "metadata": {
+                "managedFields": [
+                    {**entry, "fieldsV1": {"f:spec": {'k:{ "b":1, "a": 2 }': {}, "x:q": {}}}}
+                ]
+            }
+        },
+    )
     assert desk.owners() == {"eve/Update": {"f:spec": {'k:{"a":2,"b":1}': {}}}}
 
 
@@ -190,14 +244,20 @@ def test_kubectl_takes_over_what_it_applied_on_the_client_side():
     desk = Desk(builtin("ConfigMap"))
     last = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"w"},"data":{"a":"1","b":"1"}}'
     annotation = "kubectl.kubernetes.io/last-applied-configuration"
-    desk.create("kubectl-client-side-apply", data={"a": "1", "b": "1"}, metadata={"annotations": {annotation: last}})
+    desk.create(
+        "kubectl-client-side-apply",
+        data={"a": "1", "b": "1"},
+        metadata={"annotations": {annotation: last}},
+    )
     desk.merge("eve", {"data": {"b": "2"}})
     with pytest.raises(Conflict, match=r'1 conflict: conflict with "eve" using v1: .data.b'):
         desk.apply("kubectl", data={"a": "3", "b": "3"})
     desk.apply("kubectl", data={"a": "3"})
     assert desk.live["data"] == {"a": "3", "b": "2"}
     said = desk.live["metadata"]["annotations"][annotation]
-    assert said == '{"apiVersion":"v1","data":{"a":"3"},"kind":"ConfigMap","metadata":{"name":"w"}}\n'
+    assert (
+        said == '{"apiVersion":"v1","data":{"a":"3"},"kind":"ConfigMap","metadata":{"name":"w"}}\n'
+    )
 
 
 @pytest.mark.parametrize(
@@ -207,7 +267,11 @@ def test_kubectl_takes_over_what_it_applied_on_the_client_side():
         ({"apiVersion": "v2"}, BadRequest, "invalid object type: /v2, Kind=Widget"),
         ({"metadata": {"managedFields": []}}, BadRequest, "metadata.managedFields must be nil"),
         ({"spec": {"foo": 1}}, ApiError, ": .spec.foo: field not declared in schema"),
-        ({"spec": {"size": 1}}, ApiError, ".spec.size: expected string, got &value.valueUnstructured{Value:1}"),
+        (
+            {"spec": {"size": 1}},
+            ApiError,
+            ".spec.size: expected string, got &value.valueUnstructured{Value:1}",
+        ),
         ({"spec": "x"}, ApiError, ".spec: expected map, got &{x}"),
         ({"spec": {"tags": ["a", "a"]}}, ApiError, '.spec.tags: duplicate entries for key [="a"]'),
         (
@@ -228,9 +292,12 @@ def test_the_writer_must_be_named_and_the_name_be_readable(desk):
     with pytest.raises(Invalid) as refusal:
         desk.apply("")
     assert refusal.value.message == (
-        'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
+        'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is '
+        "required for apply patch"
     )
-    with pytest.raises(Invalid, match=r'Invalid value: "a\\x00b": invalid character U\+0000 \(at position 1\)'):
+    with pytest.raises(
+        Invalid, match=r'Invalid value: "a\\x00b": invalid character U\+0000 \(at position 1\)'
+    ):
         desk.apply("a\0b")
     with pytest.raises(Invalid, match="Too long: may not be more than 128 bytes"):
         desk.apply("x" * 129)

@@ -36,7 +36,11 @@ LIVE = {
     "metadata": {"name": "p", "finalizers": ["x/a", "x/b"], "labels": {"l": "1"}},
     "spec": {
         "containers": [
-            {"name": "x", "image": "x", "ports": [{"containerPort": 80, "protocol": "TCP"}, {"containerPort": 81}]},
+            {
+                "name": "x",
+                "image": "x",
+                "ports": [{"containerPort": 80, "protocol": "TCP"}, {"containerPort": 81}],
+            },
             {"name": "y", "image": "y", "env": [{"name": "A", "value": "1"}]},
         ],
         "tolerations": [{"key": "q"}],
@@ -53,11 +57,20 @@ def after(patch, *, kind=POD, live=LIVE):
 
 
 def containers(*items, **more):
-    return [item["name"] for item in after({"spec": {"containers": list(items), **more}})["spec"]["containers"]]
+    return [
+        item["name"]
+        for item in after({"spec": {"containers": list(items), **more}})["spec"]["containers"]
+    ]
 
 
 def test_lists_merge_by_their_keys():
-    new = after({"spec": {"containers": [{"name": "y", "image": "z", "env": [{"name": "B", "value": "2"}]}]}})
+    new = after(
+        {
+            "spec": {
+                "containers": [{"name": "y", "image": "z", "env": [{"name": "B", "value": "2"}]}]
+            }
+        }
+    )
     assert new["spec"]["containers"][1] == {
         "name": "y",
         "image": "z",
@@ -72,7 +85,10 @@ def test_lists_without_a_strategy_are_replaced():
 
 
 def test_null_removes():
-    assert after({"metadata": {"labels": None}})["metadata"] == {"name": "p", "finalizers": ["x/a", "x/b"]}
+    assert after({"metadata": {"labels": None}})["metadata"] == {
+        "name": "p",
+        "finalizers": ["x/a", "x/b"],
+    }
     assert after({"metadata": {"labels": {"none": None}}}) == LIVE
 
 
@@ -91,7 +107,9 @@ def test_items_come_go_and_stand_where_the_patch_says(items, names):
 
 
 def test_an_order_may_be_asked_for():
-    assert after({"spec": {"$setElementOrder/containers": [{"name": "y"}, {"name": "x"}]}})["spec"]["containers"] == [
+    assert after({"spec": {"$setElementOrder/containers": [{"name": "y"}, {"name": "x"}]}})["spec"][
+        "containers"
+    ] == [
         LIVE["spec"]["containers"][1],
         LIVE["spec"]["containers"][0],
     ]
@@ -102,15 +120,23 @@ def test_an_order_may_be_asked_for():
 
 
 def test_primitive_lists_lose_what_they_are_told_to():
-    assert after({"metadata": {"$deleteFromPrimitiveList/finalizers": ["x/a"]}})["metadata"]["finalizers"] == ["x/b"]
-    assert after({"metadata": {"finalizers": ["x/c", "x/a"]}})["metadata"]["finalizers"] == ["x/c", "x/a", "x/b"]
+    assert after({"metadata": {"$deleteFromPrimitiveList/finalizers": ["x/a"]}})["metadata"][
+        "finalizers"
+    ] == ["x/b"]
+    assert after({"metadata": {"finalizers": ["x/c", "x/a"]}})["metadata"]["finalizers"] == [
+        "x/c",
+        "x/a",
+        "x/b",
+    ]
 
 
 def test_maps_are_replaced_deleted_or_keep_what_is_named():
     assert after({"spec": {"$patch": "replace", "containers": []}})["spec"] == {"containers": []}
     assert after({"metadata": {"labels": {"$patch": "delete"}}})["metadata"]["labels"] == {}
     volumes = [{"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/x"}}]
-    assert after({"spec": {"volumes": volumes}})["spec"]["volumes"] == [{"name": "v", "hostPath": {"path": "/x"}}]
+    assert after({"spec": {"volumes": volumes}})["spec"]["volumes"] == [
+        {"name": "v", "hostPath": {"path": "/x"}}
+    ]
     live = {"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}}
     patch = {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}
     assert after(patch, kind=DEPLOYMENT, live=live) == {"spec": {"strategy": {"type": "Recreate"}}}
@@ -119,14 +145,34 @@ def test_maps_are_replaced_deleted_or_keep_what_is_named():
 @pytest.mark.parametrize(
     ("spec", "error", "message"),
     [
-        ({"containers": [{"image": "z"}]}, ApiError, "map: map[image:z] does not contain declared merge key: name"),
-        ({"containers": [{"name": "y", "$patch": "frob"}]}, ApiError, "unknown patch type: frob in map: map[$patch:frob name:y]"),
-        ({"containers": [{"name": "y", "$patch": "merge"}]}, ApiError, "merging lists cannot yet be specified in the patch"),
+        (
+            {"containers": [{"image": "z"}]},
+            ApiError,
+            "map: map[image:z] does not contain declared merge key: name",
+        ),
+        (
+            {"containers": [{"name": "y", "$patch": "frob"}]},
+            ApiError,
+            "unknown patch type: frob in map: map[$patch:frob name:y]",
+        ),
+        (
+            {"containers": [{"name": "y", "$patch": "merge"}]},
+            ApiError,
+            "merging lists cannot yet be specified in the patch",
+        ),
         ({"$patch": "frob"}, ApiError, "unknown patch type: frob in map: map[$patch:frob]"),
-        ({"$setElementOrder/containers": "x"}, ApiError, "expected a []interface {}, but received a string"),
+        (
+            {"$setElementOrder/containers": "x"},
+            ApiError,
+            "expected a []interface {}, but received a string",
+        ),
         ({"$setElementOrder": []}, BadRequest, "invalid patch format of setElementOrder list"),
         ({"$deleteFromPrimitiveList": []}, BadRequest, "invalid patch format of primitive list"),
-        ({"$retainKeys": ["none"], "nodeName": "n"}, BadRequest, "invalid patch format of retainKeys"),
+        (
+            {"$retainKeys": ["none"], "nodeName": "n"},
+            BadRequest,
+            "invalid patch format of retainKeys",
+        ),
         (
             {"$setElementOrder/foo": [{"name": "x"}]},
             ApiError,
@@ -135,9 +181,16 @@ def test_maps_are_replaced_deleted_or_keep_what_is_named():
         (
             {"$setElementOrder/containers": [{"name": "y"}], "containers": [{"name": "n"}]},
             ApiError,
-            "The order in patch list:\n[map[name:n]]\n doesn't match $setElementOrder list:\n[map[name:y]]\n",
+            (
+                "The order in patch list:\n[map[name:n]]\n doesn't match $setElementOrder "
+                "list:\n[map[name:y]]\n"
+            ),
         ),
-        ({"tolerations": [{"key": "q"}], "volumes": ["x"]}, ApiError, "list element types are not identical: "),
+        (
+            {"tolerations": [{"key": "q"}], "volumes": ["x"]},
+            ApiError,
+            "list element types are not identical: ",
+        ),
     ],
 )
 def test_a_strategic_patch_that_makes_no_sense(spec, error, message):
@@ -156,14 +209,24 @@ def test_merged_lists_have_everything_once_and_in_both_orders(live, patch):
     found = [item["name"] for item in after(pods[1], live=pods[0])["spec"]["containers"]]
     assert sorted(found) == sorted({*live, *patch})
     assert [name for name in found if name in patch] == patch
-    assert [name for name in found if name not in patch] == [name for name in live if name not in patch]
-    assert after(pods[1], live={"spec": {"containers": [{"name": name} for name in found]}})["spec"]["containers"] == [
-        {"name": name} for name in found
+    assert [name for name in found if name not in patch] == [
+        name for name in live if name not in patch
     ]
+    assert after(pods[1], live={"spec": {"containers": [{"name": name} for name in found]}})[
+        "spec"
+    ]["containers"] == [{"name": name} for name in found]
 
 
 def asked(patch_type, body, *, kind=CONFIG_MAP, **options):
-    request = Request("patch", kind.resource, "n", "c", body=body, patch_type=patch_type, options=Options(**options))
+    request = Request(
+        "patch",
+        kind.resource,
+        "n",
+        "c",
+        body=body,
+        patch_type=patch_type,
+        options=Options(**options),
+    )
     old = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "1"}}
     return patched(kind, old, request, 0.0), request
 
@@ -175,40 +238,68 @@ def asked(patch_type, body, *, kind=CONFIG_MAP, **options):
             "text/plain",
             {},
             UnsupportedMediaType,
-            f"the body of the request was in an unknown format - accepted media types include: {', '.join(ALL)}",
+            (
+                "the body of the request was in an unknown format - accepted media types "
+                f"include: {', '.join(ALL)}"
+            ),
         ),
         (
             JSON_PATCH,
             {},
             BadRequest,
-            "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
+            (
+                "error decoding patch: json: cannot unmarshal object into Go value of type "
+                "[]handlers.jsonPatchOp"
+            ),
         ),
         (
             JSON_PATCH,
             [1],
             BadRequest,
-            "error decoding patch: json: cannot unmarshal number into Go value of type handlers.jsonPatchOp",
+            (
+                "error decoding patch: json: cannot unmarshal number into Go value of type "
+                "handlers.jsonPatchOp"
+            ),
         ),
         (
             JSON_PATCH,
             [{"op": "add", "path": 5}],
             BadRequest,
-            "error decoding patch: json: cannot unmarshal number into Go struct field jsonPatchOp.path of type string",
+            (
+                "error decoding patch: json: cannot unmarshal number into Go struct field "
+                "jsonPatchOp.path of type string"
+            ),
         ),
-        (JSON_PATCH, [{"op": "remove", "path": "/x"}], Invalid, "the server rejected our request due to an error in our request"),
+        (
+            JSON_PATCH,
+            [{"op": "remove", "path": "/x"}],
+            Invalid,
+            "the server rejected our request due to an error in our request",
+        ),
         (
             JSON_PATCH,
             [{"op": "test", "path": "/kind", "value": "ConfigMap"}] * 10_001,
             TooLarge,
-            "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001",
+            (
+                "Request entity too large: The allowed maximum operations in a JSON patch is "
+                "10000, got 10001"
+            ),
         ),
         (
             MERGE_PATCH,
             [1],
             BadRequest,
-            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
+            (
+                "error decoding patch: json: cannot unmarshal array into Go value of type "
+                "map[string]interface {}"
+            ),
         ),
-        (STRATEGIC_PATCH, "x", BadRequest, "json: cannot unmarshal string into Go value of type map[string]interface {}"),
+        (
+            STRATEGIC_PATCH,
+            "x",
+            BadRequest,
+            "json: cannot unmarshal string into Go value of type map[string]interface {}",
+        ),
     ],
 )
 def test_a_patch_that_cannot_be_read(patch_type, body, error, message):
@@ -221,7 +312,8 @@ def test_custom_kinds_take_no_strategic_patch():
     with pytest.raises(UnsupportedMediaType) as refusal:
         asked(STRATEGIC_PATCH, {}, kind=widget_kind())
     assert refusal.value.message.endswith(
-        "accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+        "accepted media types include: application/json-patch+json, "
+        "application/merge-patch+json, application/apply-patch+yaml"
     )
 
 
@@ -233,14 +325,20 @@ def test_force_is_for_applying():
 def test_a_stranger_in_a_json_patch_is_told_or_refused():
     body = [{"op": "test", "path": "/kind", "value": "ConfigMap", "zork": 1}]
     assert asked(JSON_PATCH, body)[1].warnings == ['json patch unknown field "[0].zork"']
-    with pytest.raises(Invalid, match=r'strict decoding error: json patch unknown field "\[0\].zork"'):
+    with pytest.raises(
+        Invalid, match=r'strict decoding error: json patch unknown field "\[0\].zork"'
+    ):
         asked(JSON_PATCH, body, field_validation="Strict")
 
 
 @pytest.mark.parametrize(
     ("patch_type", "why", "message"),
     [
-        (MERGE_PATCH, "json: oh", ' "" is invalid: patch: Invalid value: "{\\"a\\":1,\\"b\\":{}}": json: oh'),
+        (
+            MERGE_PATCH,
+            "json: oh",
+            ' "" is invalid: patch: Invalid value: "{\\"a\\":1,\\"b\\":{}}": json: oh',
+        ),
         (STRATEGIC_PATCH, "oh", ' "" is invalid: patch: Invalid value: "map[data:x]": oh'),
     ],
 )

@@ -19,7 +19,10 @@ def test_prose_is_dropped_and_lone_references_are_unwrapped():
         },
     }
     assert stripped(schema) == {
-        "properties": {"description": {"type": "string"}, "spec": {"default": {}, "$ref": "a.b.Spec"}},
+        "properties": {
+            "description": {"type": "string"},
+            "spec": {"default": {}, "$ref": "a.b.Spec"},
+        },
     }
 
 
@@ -27,14 +30,26 @@ def test_a_type_that_several_documents_have_is_kept_once_with_all_its_kinds():
     definitions = Definitions()
     for group in ("b", "a"):
         gvk = {"group": group, "version": "v1", "kind": "Options"}
-        definitions.add("meta.Options", {"type": "object", "x-kubernetes-group-version-kind": [gvk]})
-    definitions.add("apps.Thing", {"x-kubernetes-group-version-kind": [{"group": "apps", "version": "v1", "kind": "Thing"}]})
-    assert [kind["group"] for kind in definitions.by_package()["meta"]["Options"]["x-kubernetes-group-version-kind"]] == ["a", "b"]
+        definitions.add(
+            "meta.Options", {"type": "object", "x-kubernetes-group-version-kind": [gvk]}
+        )
+    definitions.add(
+        "apps.Thing",
+        {"x-kubernetes-group-version-kind": [{"group": "apps", "version": "v1", "kind": "Thing"}]},
+    )
+    assert [
+        kind["group"]
+        for kind in definitions.by_package()["meta"]["Options"]["x-kubernetes-group-version-kind"]
+    ] == ["a", "b"]
     assert definitions.by_kind() == {"apps/v1/Thing": "apps.Thing"}
 
 
 def test_discovery_becomes_rows():
-    part = {"subresource": "scale", "responseKind": {"group": "autoscaling", "version": "v1", "kind": "Scale"}, "verbs": ["get"]}
+    part = {
+        "subresource": "scale",
+        "responseKind": {"group": "autoscaling", "version": "v1", "kind": "Scale"},
+        "verbs": ["get"],
+    }
     entry = {
         "resource": "things",
         "singularResource": "thing",
@@ -50,7 +65,9 @@ def test_discovery_becomes_rows():
             "kind": "Thing",
             "namespaced": False,
             "verbs": ["get"],
-            "subresources": {"scale": {"verbs": ["get"], "kind": "Scale", "apiVersion": "autoscaling/v1"}},
+            "subresources": {
+                "scale": {"verbs": ["get"], "kind": "Scale", "apiVersion": "autoscaling/v1"}
+            },
         }
     }
 
@@ -58,7 +75,12 @@ def test_discovery_becomes_rows():
 def test_types_are_read_from_refusals():
     schemas = {
         "io.v1.Pod": {"properties": {"spec": {"$ref": "io.v1.Spec"}}},
-        "io.v1.Spec": {"properties": {"policy": {"type": "string"}, "names": {"type": "array", "items": {"type": "string"}}}},
+        "io.v1.Spec": {
+            "properties": {
+                "policy": {"type": "string"},
+                "names": {"type": "array", "items": {"type": "string"}},
+            }
+        },
     }
     answers = {
         "spec": "into Go struct field Pod.Inline.spec of type v1.Spec",
@@ -75,11 +97,18 @@ def test_types_are_read_from_refusals():
         return {"message": f"json: cannot unmarshal {words}"}
 
     places = probe_types(post, schemas, {"/pods": "io.v1.Pod"})
-    assert places == [Place("/pods", (), "io.v1.Pod", ()), Place("/pods", ("spec",), "io.v1.Spec", ("Inline.spec",))]
+    assert places == [
+        Place("/pods", (), "io.v1.Pod", ()),
+        Place("/pods", ("spec",), "io.v1.Spec", ("Inline.spec",)),
+    ]
     assert schemas["io.v1.Pod"]["properties"]["spec"]["x-go-path"] == "Inline.spec"
     assert schemas["io.v1.Spec"]["properties"] == {
         "policy": {"type": "string", "x-go-type": "v1.Policy"},
-        "names": {"type": "array", "items": {"type": "string", "x-go-type": "v1.Name"}, "x-go-type": "[]v1.Name"},
+        "names": {
+            "type": "array",
+            "items": {"type": "string", "x-go-type": "v1.Name"},
+            "x-go-type": "[]v1.Name",
+        },
     }
 
 
@@ -122,7 +151,11 @@ def test_the_command_line_names_its_commands(capsys):
     assert all(name in usage for name in COMMANDS)
     assert main(["--help"]) == 0
     help_text = subprocess.run(
-        [sys.executable, "-m", "pytest_kscen", "record-api", "--help"], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-m", "pytest_kscen", "record-api", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     assert "--kubeconfig" in help_text.stdout
 
@@ -136,5 +169,7 @@ began = time.perf_counter()
 pods.schema.decode({"spec": {"containers": [{"name": "c", "image": "i"}]}}, None, strictness="Strict", warnings=[])
 print(time.perf_counter() - began)
 """
-    spent = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60).stdout
+    spent = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
     assert float(spent) < 0.05

@@ -5,7 +5,9 @@ from pytest_kscen.objects.errors import Invalid
 
 
 class Judge:
-    """A server that is asked what it thinks of an object: what it makes of it, or what is wrong with it."""
+    """A server that is asked what it thinks of an object: what it makes of it, or what is wrong
+    with it.
+    """
 
     namespace = "rules"
 
@@ -35,7 +37,9 @@ def _causes(write):
     try:
         write()
     except Invalid as refusal:
-        told = (f"{cause['field']}: {cause['message']}" for cause in refusal.status["details"]["causes"])
+        told = (
+            f"{cause['field']}: {cause['message']}" for cause in refusal.status["details"]["causes"]
+        )
         return list(dict.fromkeys(told))
     return []
 

@@ -19,9 +19,16 @@ def test_a_namespace(judge):
 
 
 def test_a_namespaces_label_is_the_servers(judge):
-    given = {"metadata": {"name": "rules-x", "labels": {"kubernetes.io/metadata.name": "foo", "a": "b"}}}
-    assert judge.made(NAMESPACES, given)["metadata"]["labels"] == {"a": "b", "kubernetes.io/metadata.name": "rules-x"}
-    left = judge.changed(NAMESPACES, "rules-x", {"metadata": {"labels": None}})["metadata"]["labels"]
+    given = {
+        "metadata": {"name": "rules-x", "labels": {"kubernetes.io/metadata.name": "foo", "a": "b"}}
+    }
+    assert judge.made(NAMESPACES, given)["metadata"]["labels"] == {
+        "a": "b",
+        "kubernetes.io/metadata.name": "rules-x",
+    }
+    left = judge.changed(NAMESPACES, "rules-x", {"metadata": {"labels": None}})["metadata"][
+        "labels"
+    ]
     assert left == {"kubernetes.io/metadata.name": "rules-x"}
 
 
@@ -33,7 +40,12 @@ def test_a_namespaces_label_is_the_servers(judge):
         (
             "rules-x",
             {"spec": {"finalizers": ["x"]}},
-            ['spec.finalizers: Invalid value: "x": name is neither a standard finalizer name nor is it fully qualified'],
+            [
+                (
+                    'spec.finalizers: Invalid value: "x": name is neither a standard '
+                    "finalizer name nor is it fully qualified"
+                )
+            ],
         ),
     ],
 )
@@ -47,11 +59,21 @@ def test_namespaces(judge, name, content, wrong):
         ({"spec": {"podCIDR": "10.1.0.0/24", "unschedulable": True, "providerID": "a://b"}}, []),
         (
             {"spec": {"podCIDR": "x"}},
-            ['spec.podCIDRs[0]: Invalid value: "x": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)'],
+            [
+                (
+                    'spec.podCIDRs[0]: Invalid value: "x": must be a valid CIDR value, (e.g. '
+                    "10.9.8.0/24 or 2001:db8::/64)"
+                )
+            ],
         ),
         (
             {"spec": {"podCIDRs": ["10.1.0.0/24", "10.2.0.0/24"]}},
-            ['spec.podCIDRs: Invalid value: ["10.1.0.0/24","10.2.0.0/24"]: may specify no more than one CIDR for each IP family'],
+            [
+                (
+                    'spec.podCIDRs: Invalid value: ["10.1.0.0/24","10.2.0.0/24"]: may '
+                    "specify no more than one CIDR for each IP family"
+                )
+            ],
         ),
         (
             {"spec": {"taints": [{"key": "a b", "effect": "X", "value": "c d"}]}},
@@ -59,16 +81,25 @@ def test_namespaces(judge, name, content, wrong):
                 f'metadata.taints[0].key: Invalid value: "a b": {KEY}',
                 f'metadata.taints[0].value: Invalid value: "c d": {VALUE}',
                 (
-                    'metadata.taints[0].effect: Unsupported value: "X": supported values: "NoSchedule", '
+                    'metadata.taints[0].effect: Unsupported value: "X": supported '
+                    'values: "NoSchedule", '
                     '"PreferNoSchedule", "NoExecute"'
                 ),
             ],
         ),
         (
-            {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}, {"key": "a", "effect": "NoExecute", "value": "q"}]}},
+            {
+                "spec": {
+                    "taints": [
+                        {"key": "a", "effect": "NoExecute"},
+                        {"key": "a", "effect": "NoExecute", "value": "q"},
+                    ]
+                }
+            },
             [
                 (
-                    'metadata.taints[1]: Duplicate value: {"Key":"a","Value":"q","Effect":"NoExecute","TimeAdded":null}: '
+                    "metadata.taints[1]: Duplicate value: "
+                    '{"Key":"a","Value":"q","Effect":"NoExecute","TimeAdded":null}: '
                     "taints must be unique by key and effect pair"
                 )
             ],
@@ -106,10 +137,23 @@ def test_a_nodes_range_is_said_in_two_ways(judge, spec, filled):
     ("patch", "wrong"),
     [
         ({"unschedulable": True, "taints": [{"key": "a", "effect": "NoSchedule"}]}, []),
-        ({"providerID": "c://d"}, ['spec.providerID: Forbidden: node updates may not change providerID except from "" to valid']),
+        (
+            {"providerID": "c://d"},
+            [
+                (
+                    "spec.providerID: Forbidden: node updates may not change providerID "
+                    'except from "" to valid'
+                )
+            ],
+        ),
         (
             {"podCIDR": "10.2.0.0/24", "podCIDRs": ["10.2.0.0/24"]},
-            ['spec.podCIDRs: Forbidden: node updates may not change podCIDR except from "" to valid'],
+            [
+                (
+                    "spec.podCIDRs: Forbidden: node updates may not change podCIDR except "
+                    'from "" to valid'
+                )
+            ],
         ),
     ],
 )
@@ -122,7 +166,10 @@ def test_changes_of_a_node(judge, patch, wrong):
     ("patch", "wrong"),
     [
         ({"conditions": [{"type": "Ready", "status": "True"}], "capacity": {"cpu": "4"}}, []),
-        ({"allocatable": {"cpu": "-1"}}, ['status.allocatable.cpu: Invalid value: "-1": must be greater than or equal to 0']),
+        (
+            {"allocatable": {"cpu": "-1"}},
+            ['status.allocatable.cpu: Invalid value: "-1": must be greater than or equal to 0'],
+        ),
         (
             {"addresses": [{"type": "InternalIP", "address": "1.2.3.4"}] * 2},
             ['status.addresses[1]: Duplicate value: {"Type":"InternalIP","Address":"1.2.3.4"}'],
@@ -137,13 +184,32 @@ def test_a_nodes_status(judge, patch, wrong):
 @pytest.mark.parametrize(
     ("spec", "wrong"),
     [
-        ({"hard": {"pods": "3", "requests.cpu": "1", "count/deployments.apps": "3", "requests.example.com/gpu": "1"}}, []),
-        ({"hard": {"pods": "1.5"}}, ['spec.hard[pods]: Invalid value: "1500m": must be an integer']),
-        ({"hard": {"services": "-1"}}, ['spec.hard[services]: Invalid value: "-1": must be greater than or equal to 0']),
+        (
+            {
+                "hard": {
+                    "pods": "3",
+                    "requests.cpu": "1",
+                    "count/deployments.apps": "3",
+                    "requests.example.com/gpu": "1",
+                }
+            },
+            [],
+        ),
+        (
+            {"hard": {"pods": "1.5"}},
+            ['spec.hard[pods]: Invalid value: "1500m": must be an integer'],
+        ),
+        (
+            {"hard": {"services": "-1"}},
+            ['spec.hard[services]: Invalid value: "-1": must be greater than or equal to 0'],
+        ),
         (
             {"hard": {"foo": "1"}},
             [
-                'spec.hard[foo]: Invalid value: "foo": must be a standard resource type or fully qualified',
+                (
+                    'spec.hard[foo]: Invalid value: "foo": must be a standard resource type '
+                    "or fully qualified"
+                ),
                 'spec.hard[foo]: Invalid value: "foo": must be a standard resource for quota',
             ],
         ),
@@ -155,23 +221,38 @@ def test_a_nodes_status(judge, patch, wrong):
             {"scopes": ["X", "BestEffort", "NotBestEffort"]},
             [
                 'spec.scopes: Invalid value: ["X","BestEffort","NotBestEffort"]: unsupported scope',
-                'spec.scopes: Invalid value: ["X","BestEffort","NotBestEffort"]: conflicting scopes',
+                (
+                    'spec.scopes: Invalid value: ["X","BestEffort","NotBestEffort"]: '
+                    "conflicting scopes"
+                ),
             ],
         ),
         (
-            {"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In"}]}},
+            {
+                "scopeSelector": {
+                    "matchExpressions": [{"scopeName": "PriorityClass", "operator": "In"}]
+                }
+            },
             [
                 (
-                    "spec.scopeSelector.matchExpressions.values: Required value: must be at least one value when "
+                    "spec.scopeSelector.matchExpressions.values: Required value: must be "
+                    "at least one value when "
                     "`operator` is 'In' or 'NotIn' for scope selector"
                 )
             ],
         ),
         (
-            {"scopeSelector": {"matchExpressions": [{"scopeName": "BestEffort", "operator": "In", "values": ["a"]}]}},
+            {
+                "scopeSelector": {
+                    "matchExpressions": [
+                        {"scopeName": "BestEffort", "operator": "In", "values": ["a"]}
+                    ]
+                }
+            },
             [
                 (
-                    "spec.scopeSelector.matchExpressions.operator: Invalid value: \"In\": must be 'Exists' when scope is "
+                    "spec.scopeSelector.matchExpressions.operator: Invalid value: "
+                    "\"In\": must be 'Exists' when scope is "
                     "any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
                     "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
                     "ResourceQuotaScopeCrossNamespacePodAffinity"
@@ -195,10 +276,22 @@ def test_a_quotas_scopes_stay(judge):
     [
         (
             {"type": "Container", "max": {"cpu": "1000m"}},
-            [{"type": "Container", "max": {"cpu": "1"}, "default": {"cpu": "1"}, "defaultRequest": {"cpu": "1"}}],
+            [
+                {
+                    "type": "Container",
+                    "max": {"cpu": "1"},
+                    "default": {"cpu": "1"},
+                    "defaultRequest": {"cpu": "1"},
+                }
+            ],
         ),
         (
-            {"type": "Container", "max": {"cpu": "1", "memory": "1024Mi"}, "min": {"cpu": "100m"}, "default": {"cpu": "0.5"}},
+            {
+                "type": "Container",
+                "max": {"cpu": "1", "memory": "1024Mi"},
+                "min": {"cpu": "100m"},
+                "default": {"cpu": "0.5"},
+            },
             [
                 {
                     "type": "Container",
@@ -226,7 +319,15 @@ def test_limits_defaults(judge, limit, filled):
                 f'spec.limits[0].type: Invalid value: "": {KEY}',
             ],
         ),
-        ([{"type": "X"}], ['spec.limits[0].type: Invalid value: "X": must be a standard limit type or fully qualified']),
+        (
+            [{"type": "X"}],
+            [
+                (
+                    'spec.limits[0].type: Invalid value: "X": must be a standard limit type '
+                    "or fully qualified"
+                )
+            ],
+        ),
         (
             [{"type": "Pod", "default": {"cpu": "1"}}],
             ["spec.limits[0].default: Forbidden: may not be specified when `type` is 'Pod'"],
@@ -238,31 +339,60 @@ def test_limits_defaults(judge, limit, filled):
         (
             [{"type": "Container", "max": {"cpu": "1"}, "min": {"cpu": "2"}}],
             [
-                'spec.limits[0].min[cpu]: Invalid value: "2": min value 2 is greater than max value 1',
-                'spec.limits[0].defaultRequest[cpu]: Invalid value: "1": min value 2 is greater than default request value 1',
-                'spec.limits[0].default[cpu]: Invalid value: "2": min value 2 is greater than default value 1',
+                (
+                    'spec.limits[0].min[cpu]: Invalid value: "2": min value 2 is greater '
+                    "than max value 1"
+                ),
+                (
+                    'spec.limits[0].defaultRequest[cpu]: Invalid value: "1": min value 2 is '
+                    "greater than default request value 1"
+                ),
+                (
+                    'spec.limits[0].default[cpu]: Invalid value: "2": min value 2 is greater '
+                    "than default value 1"
+                ),
             ],
         ),
         (
-            [{"type": "Container", "max": {"cpu": "1"}, "default": {"cpu": "2"}, "defaultRequest": {"cpu": "3"}}],
             [
-                'spec.limits[0].defaultRequest[cpu]: Invalid value: "3": default request value 3 is greater than max value 1',
+                {
+                    "type": "Container",
+                    "max": {"cpu": "1"},
+                    "default": {"cpu": "2"},
+                    "defaultRequest": {"cpu": "3"},
+                }
+            ],
+            [
                 (
-                    'spec.limits[0].defaultRequest[cpu]: Invalid value: "3": default request value 3 is greater than '
+                    'spec.limits[0].defaultRequest[cpu]: Invalid value: "3": default request '
+                    "value 3 is greater than max value 1"
+                ),
+                (
+                    'spec.limits[0].defaultRequest[cpu]: Invalid value: "3": default '
+                    "request value 3 is greater than "
                     "default limit value 2"
                 ),
-                'spec.limits[0].default[cpu]: Invalid value: "1": default value 2 is greater than max value 1',
+                (
+                    'spec.limits[0].default[cpu]: Invalid value: "1": default value 2 is '
+                    "greater than max value 1"
+                ),
             ],
         ),
         (
             [{"type": "Container", "maxLimitRequestRatio": {"cpu": "0.5"}}],
-            ['spec.limits[0].maxLimitRequestRatio[cpu]: Invalid value: "500m": ratio 500m is less than 1'],
+            [
+                (
+                    'spec.limits[0].maxLimitRequestRatio[cpu]: Invalid value: "500m": ratio '
+                    "500m is less than 1"
+                )
+            ],
         ),
         (
             [{"type": "PersistentVolumeClaim"}],
             [
                 (
-                    "spec.limits[0].limits: Required value: either minimum or maximum storage value is required, but "
+                    "spec.limits[0].limits: Required value: either minimum or maximum "
+                    "storage value is required, but "
                     "neither was provided"
                 )
             ],

@@ -31,11 +31,15 @@ def named(**content):
                     "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk]: Invalid value: "
                     '"kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk'
                     "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk"
-                    'kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk": must be no more than 253 characters'
+                    'kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk": must be '
+                    "no more than 253 characters"
                 )
             ],
         ),
-        ({"data": {"a": "x" * (1024 * 1024 + 1)}}, ["[]: Too long: may not be more than 1048576 bytes"]),
+        (
+            {"data": {"a": "x" * (1024 * 1024 + 1)}},
+            ["[]: Too long: may not be more than 1048576 bytes"],
+        ),
     ],
     ids=range(7),
 )
@@ -57,7 +61,9 @@ def test_a_secret_is_opaque(judge):
 
 
 def test_string_data_becomes_data(judge):
-    made = judge.made(SECRETS, named(data={"a": "YQ==", "b": "Yg=="}, stringData={"a": "z", "c": ""}))
+    made = judge.made(
+        SECRETS, named(data={"a": "YQ==", "b": "Yg=="}, stringData={"a": "z", "c": ""})
+    )
     assert made["data"] == {"a": "eg==", "b": "Yg==", "c": ""}
     assert "stringData" not in made
 
@@ -71,17 +77,27 @@ def test_string_data_becomes_data(judge):
             {"type": DOCKER, "data": {".dockerconfigjson": "YQ=="}},
             [
                 (
-                    "data[.dockerconfigjson]: Invalid value: \"<secret contents redacted>\": invalid character 'a' looking "
+                    'data[.dockerconfigjson]: Invalid value: "<secret contents '
+                    "redacted>\": invalid character 'a' looking "
                     "for beginning of value"
                 )
             ],
         ),
         ({"type": DOCKER, "stringData": {".dockerconfigjson": "{}"}}, []),
-        ({"type": "kubernetes.io/basic-auth"}, ["data[username]: Required value", "data[password]: Required value"]),
+        (
+            {"type": "kubernetes.io/basic-auth"},
+            ["data[username]: Required value", "data[password]: Required value"],
+        ),
         ({"type": "kubernetes.io/basic-auth", "stringData": {"password": ""}}, []),
         ({"type": "kubernetes.io/ssh-auth"}, ["data[ssh-privatekey]: Required value"]),
-        ({"type": "kubernetes.io/tls"}, ["data[tls.crt]: Required value", "data[tls.key]: Required value"]),
-        ({"type": ACCOUNT}, ["metadata.annotations[kubernetes.io/service-account.name]: Required value"]),
+        (
+            {"type": "kubernetes.io/tls"},
+            ["data[tls.crt]: Required value", "data[tls.key]: Required value"],
+        ),
+        (
+            {"type": ACCOUNT},
+            ["metadata.annotations[kubernetes.io/service-account.name]: Required value"],
+        ),
         ({"type": "example.com/mine"}, []),
         ({"data": {"a": "YWFh" * 400000}}, ["data: Too long: may not be more than 1048576 bytes"]),
     ],
@@ -95,7 +111,10 @@ def test_secrets(judge, content, wrong):
     ("patch", "wrong"),
     [
         ({"data": {"a": "Yg=="}}, []),
-        ({"type": "example.com/mine"}, ['type: Invalid value: "example.com/mine": field is immutable']),
+        (
+            {"type": "example.com/mine"},
+            ['type: Invalid value: "example.com/mine": field is immutable'],
+        ),
         ({"immutable": True}, []),
     ],
 )

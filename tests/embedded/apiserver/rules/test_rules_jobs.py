@@ -15,7 +15,11 @@ def job(name="j", given=None, **spec):
 def cron_job(name="c", given=None, **spec):
     return {
         "metadata": {"name": name},
-        "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": given or {"template": template()}}, **spec},
+        "spec": {
+            "schedule": "* * * * *",
+            "jobTemplate": {"spec": given or {"template": template()}},
+            **spec,
+        },
     }
 
 
@@ -71,12 +75,23 @@ def cron_job(name="c", given=None, **spec):
             },
         ),
         (
-            {"podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}},
+            {
+                "podFailurePolicy": {
+                    "rules": [
+                        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+                    ]
+                }
+            },
             {
                 "parallelism": 1,
                 "completions": 1,
                 "podFailurePolicy": {
-                    "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
+                    "rules": [
+                        {
+                            "action": "Ignore",
+                            "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+                        }
+                    ]
                 },
                 "backoffLimit": 6,
                 "manualSelector": False,
@@ -89,7 +104,9 @@ def cron_job(name="c", given=None, **spec):
 )
 def test_defaults(judge, given, filled):
     made = judge.made(JOBS, job(**given))
-    assert {name: value for name, value in made["spec"].items() if name not in {"selector", "template"}} == filled
+    assert {
+        name: value for name, value in made["spec"].items() if name not in {"selector", "template"}
+    } == filled
     assert made["status"] == {}
 
 
@@ -110,13 +127,18 @@ def test_the_server_makes_selector_and_labels(judge):
 
 @pytest.mark.parametrize("own", [{"a": "b"}, {"c": "d"}])
 def test_a_jobs_own_labels_stay_even_if_they_are_its_templates_too(judge, own):
-    made = judge.made(JOBS, {**job(given=template({"a": "b"})), "metadata": {"name": "j", "labels": own}})
+    made = judge.made(
+        JOBS, {**job(given=template({"a": "b"})), "metadata": {"name": "j", "labels": own}}
+    )
     assert made["metadata"]["labels"] == own
     assert made["spec"]["template"]["metadata"]["labels"]["job-name"] == "j"
 
 
 def test_a_manual_selector_stays(judge):
-    made = judge.made(JOBS, job(given=template({"a": "b"}), manualSelector=True, selector={"matchLabels": {"a": "b"}}))
+    made = judge.made(
+        JOBS,
+        job(given=template({"a": "b"}), manualSelector=True, selector={"matchLabels": {"a": "b"}}),
+    )
     assert made["spec"]["selector"] == {"matchLabels": {"a": "b"}}
     assert made["spec"]["template"]["metadata"]["labels"] == {"a": "b"}
 
@@ -126,30 +148,63 @@ def test_a_manual_selector_stays(judge):
     [
         (
             job(given=template(restartPolicy="Always")),
-            ['spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"'],
+            [
+                (
+                    "spec.template.spec.restartPolicy: Required value: valid values: "
+                    '"OnFailure", "Never"'
+                )
+            ],
         ),
         (
             job(given=template(restartPolicy="X")),
             [
-                'spec.template.spec.restartPolicy: Unsupported value: "X": supported values: "Always", "OnFailure", "Never"',
-                'spec.template.spec.restartPolicy: Unsupported value: "X": supported values: "OnFailure", "Never"',
+                (
+                    'spec.template.spec.restartPolicy: Unsupported value: "X": supported '
+                    'values: "Always", "OnFailure", "Never"'
+                ),
+                (
+                    'spec.template.spec.restartPolicy: Unsupported value: "X": supported '
+                    'values: "OnFailure", "Never"'
+                ),
             ],
         ),
         (
-            job(completions=-1, parallelism=-1, backoffLimit=-1, activeDeadlineSeconds=-1, ttlSecondsAfterFinished=-1),
+            job(
+                completions=-1,
+                parallelism=-1,
+                backoffLimit=-1,
+                activeDeadlineSeconds=-1,
+                ttlSecondsAfterFinished=-1,
+            ),
             [
                 "spec.parallelism: Invalid value: -1: must be greater than or equal to 0",
                 "spec.completions: Invalid value: -1: must be greater than or equal to 0",
                 "spec.activeDeadlineSeconds: Invalid value: -1: must be greater than or equal to 0",
                 "spec.backoffLimit: Invalid value: -1: must be greater than or equal to 0",
-                "spec.ttlSecondsAfterFinished: Invalid value: -1: must be greater than or equal to 0",
+                (
+                    "spec.ttlSecondsAfterFinished: Invalid value: -1: must be greater than "
+                    "or equal to 0"
+                ),
             ],
         ),
         (job(completionMode="Indexed"), []),
-        (job(completionMode="X"), ['spec.completionMode: Unsupported value: "X": supported values: "NonIndexed", "Indexed"']),
+        (
+            job(completionMode="X"),
+            [
+                (
+                    'spec.completionMode: Unsupported value: "X": supported values: '
+                    '"NonIndexed", "Indexed"'
+                )
+            ],
+        ),
         (
             job("a.b", completionMode="Indexed", completions=3),
-            ['metadata.name: Invalid value: "a.b": will not able to create pod with invalid DNS label: a.b-2'],
+            [
+                (
+                    'metadata.name: Invalid value: "a.b": will not able to create pod with '
+                    "invalid DNS label: a.b-2"
+                )
+            ],
         ),
         (
             job(maxFailedIndexes=5),
@@ -162,61 +217,123 @@ def test_a_manual_selector_stays(judge):
             job(manualSelector=True),
             [
                 "spec.selector: Required value",
-                "spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`",
+                (
+                    "spec.template.metadata.labels: Invalid value: null: `selector` does not "
+                    "match template `labels`"
+                ),
             ],
         ),
         (
-            job(manualSelector=True, given=template({"a": "b"}), selector={"matchLabels": {"a": "c"}}),
-            ['spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match template `labels`'],
+            job(
+                manualSelector=True,
+                given=template({"a": "b"}),
+                selector={"matchLabels": {"a": "c"}},
+            ),
+            [
+                (
+                    'spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` '
+                    "does not match template `labels`"
+                )
+            ],
         ),
         (
             job(podFailurePolicy={"rules": [{}]}),
             [
-                'spec.podFailurePolicy.rules[0].action: Required value: valid values: ["Count" "FailIndex" "FailJob" "Ignore"]',
-                "spec.podFailurePolicy.rules[0]: Invalid value: specifying one of OnExitCodes and OnPodConditions is required",
+                (
+                    "spec.podFailurePolicy.rules[0].action: Required value: valid values: "
+                    '["Count" "FailIndex" "FailJob" "Ignore"]'
+                ),
+                (
+                    "spec.podFailurePolicy.rules[0]: Invalid value: specifying one of "
+                    "OnExitCodes and OnPodConditions is required"
+                ),
             ],
         ),
         (
-            job(podFailurePolicy={"rules": [{"action": "Count", "onExitCodes": {"operator": "In", "values": [2, 1, 1, 0]}}]}),
+            job(
+                podFailurePolicy={
+                    "rules": [
+                        {
+                            "action": "Count",
+                            "onExitCodes": {"operator": "In", "values": [2, 1, 1, 0]},
+                        }
+                    ]
+                }
+            ),
             [
                 "spec.podFailurePolicy.rules[0].onExitCodes.values[2]: Duplicate value: 1",
-                "spec.podFailurePolicy.rules[0].onExitCodes.values[3]: Invalid value: 0: must not be 0 for the In operator",
-                "spec.podFailurePolicy.rules[0].onExitCodes.values: Invalid value: [2,1,1,0]: must be ordered",
+                (
+                    "spec.podFailurePolicy.rules[0].onExitCodes.values[3]: Invalid value: 0: "
+                    "must not be 0 for the In operator"
+                ),
+                (
+                    "spec.podFailurePolicy.rules[0].onExitCodes.values: Invalid value: "
+                    "[2,1,1,0]: must be ordered"
+                ),
             ],
         ),
         (
-            job(podFailurePolicy={"rules": [{"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [1]}}]}),
-            ['spec.podFailurePolicy.rules[0].action: Invalid value: "FailIndex": requires the backoffLimitPerIndex to be set'],
+            job(
+                podFailurePolicy={
+                    "rules": [
+                        {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [1]}}
+                    ]
+                }
+            ),
+            [
+                (
+                    'spec.podFailurePolicy.rules[0].action: Invalid value: "FailIndex": '
+                    "requires the backoffLimitPerIndex to be set"
+                )
+            ],
         ),
         (
             job(completionMode="Indexed", completions=3, successPolicy={"rules": []}),
             [
                 (
-                    "spec.successPolicy.rules: Required value: at least one rules must be specified when the "
+                    "spec.successPolicy.rules: Required value: at least one rules must "
+                    "be specified when the "
                     "successPolicy is specified"
                 )
             ],
         ),
         (
             job(
-                completionMode="Indexed", completions=3, successPolicy={"rules": [{"succeededIndexes": "5"}, {"succeededCount": 9}]}
+                completionMode="Indexed",
+                completions=3,
+                successPolicy={"rules": [{"succeededIndexes": "5"}, {"succeededCount": 9}]},
             ),
             [
                 (
-                    'spec.successPolicy.rules[0].succeededIndexes: Invalid value: "5": error parsing succeededIndexes: '
+                    'spec.successPolicy.rules[0].succeededIndexes: Invalid value: "5": '
+                    "error parsing succeededIndexes: "
                     'too large index: "5"'
                 ),
                 (
-                    "spec.successPolicy.rules[1].succeededCount: Invalid value: 9: must be less than or equal to 3 (the "
+                    "spec.successPolicy.rules[1].succeededCount: Invalid value: 9: must "
+                    "be less than or equal to 3 (the "
                     "number of specified completions)"
                 ),
             ],
         ),
         (
             job(podReplacementPolicy="TerminatingOrFailed", podFailurePolicy={"rules": []}),
-            ['spec.podReplacementPolicy: Unsupported value: "TerminatingOrFailed": supported values: "Failed"'],
+            [
+                (
+                    'spec.podReplacementPolicy: Unsupported value: "TerminatingOrFailed": '
+                    'supported values: "Failed"'
+                )
+            ],
         ),
-        (job(managedBy="x"), ['spec.managedBy: Invalid value: "x": must be a domain-prefixed path (such as "acme.io/foo")']),
+        (
+            job(managedBy="x"),
+            [
+                (
+                    'spec.managedBy: Invalid value: "x": must be a domain-prefixed path '
+                    '(such as "acme.io/foo")'
+                )
+            ],
+        ),
     ],
 )
 def test_refused(judge, given, wrong):
@@ -229,7 +346,10 @@ def test_refused(judge, given, wrong):
         ({"parallelism": 3}, []),
         ({"suspend": True, "ttlSecondsAfterFinished": 3, "backoffLimit": 9}, []),
         ({"completions": 3}, ["spec.completions: Invalid value: 3: field is immutable"]),
-        ({"completionMode": "Indexed"}, ['spec.completionMode: Invalid value: "Indexed": field is immutable']),
+        (
+            {"completionMode": "Indexed"},
+            ['spec.completionMode: Invalid value: "Indexed": field is immutable'],
+        ),
         ({"podReplacementPolicy": "Failed"}, []),
         ({"managedBy": "a.b/c"}, ['spec.managedBy: Invalid value: "a.b/c": field is immutable']),
     ],
@@ -241,14 +361,19 @@ def test_changes(judge, patch, wrong):
 
 def test_a_template_stays(judge):
     judge.made(JOBS, job())
-    (wrong,) = judge.change(JOBS, "j", {"spec": {"template": {"spec": {"nodeSelector": {"a": "b"}}}}})
+    (wrong,) = judge.change(
+        JOBS, "j", {"spec": {"template": {"spec": {"nodeSelector": {"a": "b"}}}}}
+    )
     assert wrong.startswith("spec.template: Invalid value: ")
     assert wrong.endswith(": field is immutable")
 
 
 def test_a_suspended_job_is_still_placed(judge):
     judge.made(JOBS, job(suspend=True, completionMode="Indexed", completions=3))
-    assert judge.change(JOBS, "j", {"spec": {"template": {"spec": {"nodeSelector": {"a": "b"}}}}}) == []
+    assert (
+        judge.change(JOBS, "j", {"spec": {"template": {"spec": {"nodeSelector": {"a": "b"}}}}})
+        == []
+    )
     assert judge.change(JOBS, "j", {"spec": {"completions": 4, "parallelism": 4}}) == []
 
 
@@ -256,30 +381,48 @@ def test_a_suspended_job_is_still_placed(judge):
     ("status", "wrong"),
     [
         ({"active": -1}, ["status.active: Invalid value: -1: must be greater than or equal to 0"]),
-        ({"succeeded": 0}, ["status.succeeded: Invalid value: 0: cannot decrease the succeeded counter"]),
+        (
+            {"succeeded": 0},
+            ["status.succeeded: Invalid value: 0: cannot decrease the succeeded counter"],
+        ),
         (
             {"startTime": "2026-01-02T00:00:00Z"},
-            ['status.startTime: Invalid value: "2026-01-02T00:00:00Z": field is immutable for unsuspended job once set'],
+            [
+                (
+                    'status.startTime: Invalid value: "2026-01-02T00:00:00Z": field is '
+                    "immutable for unsuspended job once set"
+                )
+            ],
         ),
         (
             {"conditions": [{"type": "Complete", "status": "True"}]},
             [
-                "status.completionTime: Required value: completionTime is required for Complete jobs",
                 (
-                    "status.conditions: Invalid value: cannot set Complete=True condition without the "
+                    "status.completionTime: Required value: completionTime is required for "
+                    "Complete jobs"
+                ),
+                (
+                    "status.conditions: Invalid value: cannot set Complete=True "
+                    "condition without the "
                     "SuccessCriteriaMet=true condition"
                 ),
             ],
         ),
         (
             {"conditions": [{"type": "Failed", "status": "True"}]},
-            ["status.conditions: Invalid value: cannot set Failed=True condition without the FailureTarget=true condition"],
+            [
+                (
+                    "status.conditions: Invalid value: cannot set Failed=True condition "
+                    "without the FailureTarget=true condition"
+                )
+            ],
         ),
         (
             {"completionTime": "2026-01-02T00:00:00Z"},
             [
                 (
-                    'status.completionTime: Invalid value: "2026-01-02T00:00:00Z": cannot set completionTime when there '
+                    'status.completionTime: Invalid value: "2026-01-02T00:00:00Z": '
+                    "cannot set completionTime when there "
                     "is no Complete=True condition"
                 )
             ],
@@ -294,22 +437,34 @@ def test_a_suspended_job_is_still_placed(judge):
         (
             {"completedIndexes": "1"},
             [
-                'status.completedIndexes: Invalid value: "1": error parsing completedIndexes: too large index: "1"',
                 (
-                    'status.completedIndexes: Invalid value: "1": cannot set non-empty completedIndexes when non-indexed '
+                    'status.completedIndexes: Invalid value: "1": error parsing '
+                    'completedIndexes: too large index: "1"'
+                ),
+                (
+                    'status.completedIndexes: Invalid value: "1": cannot set non-empty '
+                    "completedIndexes when non-indexed "
                     "completion mode"
                 ),
             ],
         ),
-        ({"ready": 3, "active": 2}, ["status.ready: Invalid value: 3: cannot set more ready pods than active"]),
+        (
+            {"ready": 3, "active": 2},
+            ["status.ready: Invalid value: 3: cannot set more ready pods than active"],
+        ),
         (
             {
                 "active": 2,
                 "completionTime": "2025-01-01T00:00:00Z",
-                "conditions": [{"type": name, "status": "True"} for name in ("SuccessCriteriaMet", "Complete")],
+                "conditions": [
+                    {"type": name, "status": "True"} for name in ("SuccessCriteriaMet", "Complete")
+                ],
             },
             [
-                'status.completionTime: Invalid value: "2025-01-01T00:00:00Z": must be equal to or after `startTime`',
+                (
+                    'status.completionTime: Invalid value: "2025-01-01T00:00:00Z": must be '
+                    "equal to or after `startTime`"
+                ),
                 "status.active: Invalid value: 2: active>0 is invalid for finished job",
             ],
         ),
@@ -317,7 +472,9 @@ def test_a_suspended_job_is_still_placed(judge):
 )
 def test_status(judge, status, wrong):
     judge.made(JOBS, job())
-    judge.changed(JOBS, "j", {"status": {"startTime": "2026-01-01T00:00:00Z", "succeeded": 1}}, "status")
+    judge.changed(
+        JOBS, "j", {"status": {"startTime": "2026-01-01T00:00:00Z", "succeeded": 1}}, "status"
+    )
     assert judge.change(JOBS, "j", {"status": status}, "status") == wrong
 
 
@@ -332,7 +489,10 @@ def test_a_cron_jobs_defaults(judge):
         "failedJobsHistoryLimit": 1,
     }
     assert set(made["spec"]["jobTemplate"]["spec"]) == {"template"}
-    assert made["spec"]["jobTemplate"]["spec"]["template"]["spec"]["schedulerName"] == "default-scheduler"
+    assert (
+        made["spec"]["jobTemplate"]["spec"]["template"]["spec"]["schedulerName"]
+        == "default-scheduler"
+    )
 
 
 @pytest.mark.parametrize(
@@ -344,24 +504,84 @@ def test_a_cron_jobs_defaults(judge):
         ("@daily", []),
         ("@every 1h", []),
         ("", ["spec.schedule: Required value"]),
-        ("* * * *", ['spec.schedule: Invalid value: "* * * *": expected exactly 5 fields, found 4: [* * * *]']),
-        ("60 * * * *", ['spec.schedule: Invalid value: "60 * * * *": end of range (60) above maximum (59): 60']),
-        ("*/0 * * * *", ['spec.schedule: Invalid value: "*/0 * * * *": step of range should be a positive number: */0']),
-        ("5-1 * * * *", ['spec.schedule: Invalid value: "5-1 * * * *": beginning of range (5) beyond end of range (1): 5-1']),
-        ("1/2/3 * * * *", ['spec.schedule: Invalid value: "1/2/3 * * * *": too many slashes: 1/2/3']),
+        (
+            "* * * *",
+            [
+                (
+                    'spec.schedule: Invalid value: "* * * *": expected exactly 5 fields, '
+                    "found 4: [* * * *]"
+                )
+            ],
+        ),
+        (
+            "60 * * * *",
+            [
+                (
+                    'spec.schedule: Invalid value: "60 * * * *": end of range (60) above '
+                    "maximum (59): 60"
+                )
+            ],
+        ),
+        (
+            "*/0 * * * *",
+            [
+                (
+                    'spec.schedule: Invalid value: "*/0 * * * *": step of range should be a '
+                    "positive number: */0"
+                )
+            ],
+        ),
+        (
+            "5-1 * * * *",
+            [
+                (
+                    'spec.schedule: Invalid value: "5-1 * * * *": beginning of range (5) '
+                    "beyond end of range (1): 5-1"
+                )
+            ],
+        ),
+        (
+            "1/2/3 * * * *",
+            ['spec.schedule: Invalid value: "1/2/3 * * * *": too many slashes: 1/2/3'],
+        ),
         (
             "a * * * *",
-            ['spec.schedule: Invalid value: "a * * * *": failed to parse int from a: strconv.Atoi: parsing "a": invalid syntax'],
+            [
+                (
+                    'spec.schedule: Invalid value: "a * * * *": failed to parse int from a: '
+                    'strconv.Atoi: parsing "a": invalid syntax'
+                )
+            ],
         ),
-        ("* * 0 * *", ['spec.schedule: Invalid value: "* * 0 * *": beginning of range (0) below minimum (1): 0']),
-        ("* * * * 7", ['spec.schedule: Invalid value: "* * * * 7": end of range (7) above maximum (6): 7']),
+        (
+            "* * 0 * *",
+            [
+                (
+                    'spec.schedule: Invalid value: "* * 0 * *": beginning of range (0) below '
+                    "minimum (1): 0"
+                )
+            ],
+        ),
+        (
+            "* * * * 7",
+            ['spec.schedule: Invalid value: "* * * * 7": end of range (7) above maximum (6): 7'],
+        ),
         ("@foo", ['spec.schedule: Invalid value: "@foo": unrecognized descriptor: @foo']),
-        ("@every x", ['spec.schedule: Invalid value: "@every x": failed to parse duration @every x: time: invalid duration "x"']),
+        (
+            "@every x",
+            [
+                (
+                    'spec.schedule: Invalid value: "@every x": failed to parse duration '
+                    '@every x: time: invalid duration "x"'
+                )
+            ],
+        ),
         (
             "TZ=UTC * * * * *",
             [
                 (
-                    'spec.schedule: Invalid value: "TZ=UTC * * * * *": cannot use TZ or CRON_TZ in schedule, use '
+                    'spec.schedule: Invalid value: "TZ=UTC * * * * *": cannot use TZ or '
+                    "CRON_TZ in schedule, use "
                     "timeZone field instead"
                 )
             ],
@@ -379,43 +599,77 @@ def test_schedules(judge, schedule, wrong):
             cron_job("a" * 53),
             [
                 (
-                    'metadata.name: Invalid value: "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa": must be no '
+                    "metadata.name: Invalid value: "
+                    '"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa": must be no '
                     "more than 52 characters"
                 )
             ],
         ),
         (cron_job(timeZone="Etc/UTC"), []),
-        (cron_job(timeZone="Mars/Base"), ['spec.timeZone: Invalid value: "Mars/Base": unknown time zone Mars/Base']),
+        (
+            cron_job(timeZone="Mars/Base"),
+            ['spec.timeZone: Invalid value: "Mars/Base": unknown time zone Mars/Base'],
+        ),
         (
             cron_job(timeZone="local"),
             [
                 (
-                    'spec.timeZone: Invalid value: "local": timeZone must be an explicit time zone as defined in '
+                    'spec.timeZone: Invalid value: "local": timeZone must be an explicit '
+                    "time zone as defined in "
                     "https://www.iana.org/time-zones"
                 ),
                 'spec.timeZone: Invalid value: "local": unknown time zone local',
             ],
         ),
         (
-            cron_job(concurrencyPolicy="X", startingDeadlineSeconds=-1, successfulJobsHistoryLimit=-1),
+            cron_job(
+                concurrencyPolicy="X", startingDeadlineSeconds=-1, successfulJobsHistoryLimit=-1
+            ),
             [
-                "spec.startingDeadlineSeconds: Invalid value: -1: must be greater than or equal to 0",
-                'spec.concurrencyPolicy: Unsupported value: "X": supported values: "Allow", "Forbid", "Replace"',
-                "spec.successfulJobsHistoryLimit: Invalid value: -1: must be greater than or equal to 0",
+                (
+                    "spec.startingDeadlineSeconds: Invalid value: -1: must be greater than "
+                    "or equal to 0"
+                ),
+                (
+                    'spec.concurrencyPolicy: Unsupported value: "X": supported values: '
+                    '"Allow", "Forbid", "Replace"'
+                ),
+                (
+                    "spec.successfulJobsHistoryLimit: Invalid value: -1: must be greater "
+                    "than or equal to 0"
+                ),
             ],
         ),
         (
             cron_job(given={"template": template(restartPolicy="Always"), "completions": -1}),
             [
-                "spec.jobTemplate.spec.completions: Invalid value: -1: must be greater than or equal to 0",
-                'spec.jobTemplate.spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"',
+                (
+                    "spec.jobTemplate.spec.completions: Invalid value: -1: must be greater "
+                    "than or equal to 0"
+                ),
+                (
+                    "spec.jobTemplate.spec.template.spec.restartPolicy: Required value: "
+                    'valid values: "OnFailure", "Never"'
+                ),
             ],
         ),
         (
-            cron_job(given={"template": template(), "selector": {"matchLabels": {"a": "b"}}, "manualSelector": True}),
+            cron_job(
+                given={
+                    "template": template(),
+                    "selector": {"matchLabels": {"a": "b"}},
+                    "manualSelector": True,
+                }
+            ),
             [
-                'spec.jobTemplate.spec.selector: Invalid value: {"matchLabels":{"a":"b"}}: `selector` will be auto-generated',
-                'spec.jobTemplate.spec.manualSelector: Unsupported value: true: supported values: "nil", "false"',
+                (
+                    "spec.jobTemplate.spec.selector: Invalid value: "
+                    '{"matchLabels":{"a":"b"}}: `selector` will be auto-generated'
+                ),
+                (
+                    "spec.jobTemplate.spec.manualSelector: Unsupported value: true: "
+                    'supported values: "nil", "false"'
+                ),
             ],
         ),
     ],

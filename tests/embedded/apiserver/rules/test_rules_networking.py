@@ -32,30 +32,49 @@ def rule(path="/", kind="Prefix"):
             {"rules": [{"host": "A_"}, {"host": "1.2.3.4"}]},
             [
                 f'spec.rules[0].host: Invalid value: "A_": {SUBDOMAIN}',
-                'spec.rules[1].host: Invalid value: "1.2.3.4": must be a DNS name, not an IP address',
+                (
+                    'spec.rules[1].host: Invalid value: "1.2.3.4": must be a DNS name, not '
+                    "an IP address"
+                ),
             ],
         ),
         ({"rules": [{"http": {"paths": []}}]}, ["spec.rules[0].http.paths: Required value"]),
-        ({"rules": [rule("a")]}, ['spec.rules[0].http.paths[0].path: Invalid value: "a": must be an absolute path']),
-        ({"rules": [rule("", "Exact")]}, ['spec.rules[0].http.paths[0].path: Invalid value: "": must be an absolute path']),
+        (
+            {"rules": [rule("a")]},
+            ['spec.rules[0].http.paths[0].path: Invalid value: "a": must be an absolute path'],
+        ),
+        (
+            {"rules": [rule("", "Exact")]},
+            ['spec.rules[0].http.paths[0].path: Invalid value: "": must be an absolute path'],
+        ),
         (
             {"rules": [rule("//a"), rule("/a/../b"), rule("/a%2fb")]},
             [
                 "spec.rules[0].http.paths[0].path: Invalid value: \"//a\": must not contain '//'",
-                "spec.rules[1].http.paths[0].path: Invalid value: \"/a/../b\": must not contain '/../'",
-                "spec.rules[2].http.paths[0].path: Invalid value: \"/a%2fb\": must not contain '%2f'",
+                (
+                    'spec.rules[1].http.paths[0].path: Invalid value: "/a/../b": must not '
+                    "contain '/../'"
+                ),
+                (
+                    'spec.rules[2].http.paths[0].path: Invalid value: "/a%2fb": must not '
+                    "contain '%2f'"
+                ),
             ],
         ),
         (
             {"rules": [rule(kind="X")]},
             [
                 (
-                    'spec.rules[0].http.paths[0].pathType: Unsupported value: "X": supported values: "Exact", '
+                    'spec.rules[0].http.paths[0].pathType: Unsupported value: "X": '
+                    'supported values: "Exact", '
                     '"ImplementationSpecific", "Prefix"'
                 )
             ],
         ),
-        ({"defaultBackend": {}}, ['spec.defaultBackend: Invalid value: "": resource or service backend is required']),
+        (
+            {"defaultBackend": {}},
+            ['spec.defaultBackend: Invalid value: "": resource or service backend is required'],
+        ),
         (
             {"defaultBackend": {"service": {"name": "A", "port": {}}}},
             [
@@ -69,7 +88,12 @@ def rule(path="/", kind="Prefix"):
         ),
         (
             {"defaultBackend": {"service": {"name": "a", "port": {"number": 70000}}}},
-            ["spec.defaultBackend.service.port.number: Invalid value: 70000: must be between 1 and 65535, inclusive"],
+            [
+                (
+                    "spec.defaultBackend.service.port.number: Invalid value: 70000: must be "
+                    "between 1 and 65535, inclusive"
+                )
+            ],
         ),
         (
             {"defaultBackend": {"resource": {"kind": "", "name": "a/b"}}},
@@ -85,7 +109,10 @@ def rule(path="/", kind="Prefix"):
                 f'spec.tls[0].secretName: Invalid value: "A_": {SUBDOMAIN}',
             ],
         ),
-        ({"defaultBackend": BACKEND, "ingressClassName": "A_"}, [f'spec.ingressClassName: Invalid value: "A_": {SUBDOMAIN}']),
+        (
+            {"defaultBackend": BACKEND, "ingressClassName": "A_"},
+            [f'spec.ingressClassName: Invalid value: "A_": {SUBDOMAIN}'],
+        ),
     ],
 )
 def test_ingresses(judge, spec, wrong):
@@ -100,21 +127,32 @@ def test_ingresses(judge, spec, wrong):
             [{"ip": "x"}],
             [
                 (
-                    'status.loadBalancer.ingress[0].ip: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 '
+                    'status.loadBalancer.ingress[0].ip: Invalid value: "x": must be a '
+                    "valid IP address, (e.g. 10.9.8.7 "
                     "or 2001:db8::ffff)"
                 )
             ],
         ),
         (
             [{"hostname": "1.2.3.4"}],
-            ['status.loadBalancer.ingress[0].hostname: Invalid value: "1.2.3.4": must be a DNS name, not an IP address'],
+            [
+                (
+                    'status.loadBalancer.ingress[0].hostname: Invalid value: "1.2.3.4": must '
+                    "be a DNS name, not an IP address"
+                )
+            ],
         ),
         ([{"hostname": "a.b", "ports": [{"port": 0, "protocol": "X", "error": "a b"}]}], []),
     ],
 )
 def test_an_ingresss_status(judge, ingress, wrong):
     judge.made(INGRESSES, named(spec={"defaultBackend": BACKEND}))
-    assert judge.change(INGRESSES, "rules-x", {"status": {"loadBalancer": {"ingress": ingress}}}, "status") == wrong
+    assert (
+        judge.change(
+            INGRESSES, "rules-x", {"status": {"loadBalancer": {"ingress": ingress}}}, "status"
+        )
+        == wrong
+    )
 
 
 @pytest.mark.parametrize(
@@ -122,13 +160,24 @@ def test_an_ingresss_status(judge, ingress, wrong):
     [
         ({"controller": "a.b/c", "parameters": {"kind": "X", "name": "a"}}, []),
         ({}, ["spec.controller: Required value"]),
-        ({"controller": "a"}, ['spec.controller: Invalid value: "a": must be a domain-prefixed path (such as "acme.io/foo")']),
+        (
+            {"controller": "a"},
+            [
+                (
+                    'spec.controller: Invalid value: "a": must be a domain-prefixed path '
+                    '(such as "acme.io/foo")'
+                )
+            ],
+        ),
         (
             {"controller": "a.b/c", "parameters": {"kind": "X", "name": "a", "scope": "Namespace"}},
             ["spec.parameters.namespace: Required value: `parameters.scope` is set to 'Namespace'"],
         ),
         (
-            {"controller": "a.b/c", "parameters": {"kind": "X", "name": "a", "scope": "Cluster", "namespace": "q"}},
+            {
+                "controller": "a.b/c",
+                "parameters": {"kind": "X", "name": "a", "scope": "Cluster", "namespace": "q"},
+            },
             ["spec.parameters.namespace: Forbidden: `parameters.scope` is set to 'Cluster'"],
         ),
     ],
@@ -152,50 +201,111 @@ def test_an_ingress_classs_controller_stays(judge):
     ],
 )
 def test_a_network_policys_types(judge, spec, types):
-    assert judge.made(POLICIES, named(spec={"podSelector": {}, **spec}))["spec"]["policyTypes"] == types
+    assert (
+        judge.made(POLICIES, named(spec={"podSelector": {}, **spec}))["spec"]["policyTypes"]
+        == types
+    )
 
 
 @pytest.mark.parametrize(
     ("spec", "wrong"),
     [
-        ({"ingress": [{"from": [{"podSelector": {}, "namespaceSelector": {}}], "ports": [{"port": 80, "endPort": 90}]}]}, []),
-        ({"policyTypes": ["X"]}, ['spec.policyTypes[0]: Unsupported value: "X": supported values: "Ingress", "Egress"']),
+        (
+            {
+                "ingress": [
+                    {
+                        "from": [{"podSelector": {}, "namespaceSelector": {}}],
+                        "ports": [{"port": 80, "endPort": 90}],
+                    }
+                ]
+            },
+            [],
+        ),
+        (
+            {"policyTypes": ["X"]},
+            ['spec.policyTypes[0]: Unsupported value: "X": supported values: "Ingress", "Egress"'],
+        ),
         (
             {"policyTypes": ["Ingress", "Egress", "Ingress"]},
-            ['spec.policyTypes: Invalid value: ["Ingress","Egress","Ingress"]: may not specify more than two policyTypes'],
+            [
+                (
+                    'spec.policyTypes: Invalid value: ["Ingress","Egress","Ingress"]: may '
+                    "not specify more than two policyTypes"
+                )
+            ],
         ),
-        ({"ingress": [{"from": [{}]}]}, ["spec.ingress[0].from[0]: Required value: must specify a peer"]),
+        (
+            {"ingress": [{"from": [{}]}]},
+            ["spec.ingress[0].from[0]: Required value: must specify a peer"],
+        ),
         (
             {"ingress": [{"from": [{"ipBlock": {"cidr": "x", "except": ["y"]}}]}]},
             [
                 (
-                    'spec.ingress[0].from[0].ipBlock.cidr: Invalid value: "x": must be a valid CIDR value, (e.g. '
+                    'spec.ingress[0].from[0].ipBlock.cidr: Invalid value: "x": must be a '
+                    "valid CIDR value, (e.g. "
                     "10.9.8.0/24 or 2001:db8::/64)"
                 )
             ],
         ),
         (
-            {"ingress": [{"from": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["11.1.0.0/16"]}}]}]},
-            ['spec.ingress[0].from[0].ipBlock.except[0]: Invalid value: "11.1.0.0/16": must be a strict subset of `cidr`'],
+            {
+                "ingress": [
+                    {"from": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["11.1.0.0/16"]}}]}
+                ]
+            },
+            [
+                (
+                    "spec.ingress[0].from[0].ipBlock.except[0]: Invalid value: "
+                    '"11.1.0.0/16": must be a strict subset of `cidr`'
+                )
+            ],
         ),
         (
             {"ingress": [{"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}, "podSelector": {}}]}]},
             ["spec.ingress[0].from[0]: Forbidden: may not specify both ipBlock and another peer"],
         ),
         (
-            {"egress": [{"ports": [{"port": "A_"}, {"protocol": "X"}, {"port": 80, "endPort": 70}, {"endPort": 70}]}]},
+            {
+                "egress": [
+                    {
+                        "ports": [
+                            {"port": "A_"},
+                            {"protocol": "X"},
+                            {"port": 80, "endPort": 70},
+                            {"endPort": 70},
+                        ]
+                    }
+                ]
+            },
             [
                 (
-                    'spec.egress[0].ports[0].port: Invalid value: "A_": must contain only alpha-numeric characters (a-z, '
+                    'spec.egress[0].ports[0].port: Invalid value: "A_": must contain '
+                    "only alpha-numeric characters (a-z, "
                     "0-9), and hyphens (-)"
                 ),
-                'spec.egress[0].ports[0].port: Invalid value: "A_": must contain at least one letter (a-z)',
-                'spec.egress[0].ports[1].protocol: Unsupported value: "X": supported values: "TCP", "UDP", "SCTP"',
-                "spec.egress[0].ports[2].endPort: Invalid value: 80: must be greater than or equal to `port`",
-                "spec.egress[0].ports[3].endPort: Invalid value: 70: may not be specified when `port` is not specified",
+                (
+                    'spec.egress[0].ports[0].port: Invalid value: "A_": must contain at '
+                    "least one letter (a-z)"
+                ),
+                (
+                    'spec.egress[0].ports[1].protocol: Unsupported value: "X": supported '
+                    'values: "TCP", "UDP", "SCTP"'
+                ),
+                (
+                    "spec.egress[0].ports[2].endPort: Invalid value: 80: must be greater "
+                    "than or equal to `port`"
+                ),
+                (
+                    "spec.egress[0].ports[3].endPort: Invalid value: 70: may not be "
+                    "specified when `port` is not specified"
+                ),
             ],
         ),
-        ({"podSelector": {"matchLabels": {"a b": "c"}}}, [f'spec.podSelector.matchLabels: Invalid value: "a b": {KEY}']),
+        (
+            {"podSelector": {"matchLabels": {"a b": "c"}}},
+            [f'spec.podSelector.matchLabels: Invalid value: "a b": {KEY}'],
+        ),
     ],
 )
 def test_network_policies(judge, spec, wrong):
@@ -209,7 +319,12 @@ def test_network_policies(judge, spec, wrong):
         (
             "x",
             {"resource": "services", "name": "a"},
-            ['metadata.name: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)'],
+            [
+                (
+                    'metadata.name: Invalid value: "x": must be a valid IP address, (e.g. '
+                    "10.9.8.7 or 2001:db8::ffff)"
+                )
+            ],
         ),
         (
             "010.9.9.9",
@@ -229,7 +344,9 @@ def test_network_policies(judge, spec, wrong):
     ],
 )
 def test_ip_addresses(judge, name, parent, wrong):
-    assert judge.create(ADDRESSES, named(name, spec={"parentRef": parent} if parent else {})) == wrong
+    assert (
+        judge.create(ADDRESSES, named(name, spec={"parentRef": parent} if parent else {})) == wrong
+    )
 
 
 @pytest.mark.parametrize(
@@ -237,13 +354,30 @@ def test_ip_addresses(judge, name, parent, wrong):
     [
         (["10.5.0.0/24"], []),
         ([], ["spec.cidrs: Required value: at least one CIDR required"]),
-        (["x"], ['spec.cidrs[0]: Invalid value: "x": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)']),
-        (["10.5.0.1/24"], ['spec.cidrs[0]: Invalid value: "10.5.0.1/24": must not have bits set beyond the prefix length']),
+        (
+            ["x"],
+            [
+                (
+                    'spec.cidrs[0]: Invalid value: "x": must be a valid CIDR value, (e.g. '
+                    "10.9.8.0/24 or 2001:db8::/64)"
+                )
+            ],
+        ),
+        (
+            ["10.5.0.1/24"],
+            [
+                (
+                    'spec.cidrs[0]: Invalid value: "10.5.0.1/24": must not have bits set '
+                    "beyond the prefix length"
+                )
+            ],
+        ),
         (
             ["10.5.0.0/24", "10.6.0.0/24"],
             [
                 (
-                    'spec.cidrs: Invalid value: ["10.5.0.0/24","10.6.0.0/24"]: may specify no more than one IP for each '
+                    'spec.cidrs: Invalid value: ["10.5.0.0/24","10.6.0.0/24"]: may '
+                    "specify no more than one IP for each "
                     "IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
                 )
             ],
@@ -262,25 +396,40 @@ def test_service_ranges(judge, blocks, wrong):
         (
             {"addresses": [{"ip": "x"}], "ports": [{"port": 0}]},
             [
-                'subsets[0].addresses[0].ip: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)',
+                (
+                    'subsets[0].addresses[0].ip: Invalid value: "x": must be a valid IP '
+                    "address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+                ),
                 'subsets[0].addresses[0].ip: Invalid value: "x": must be a valid IP address',
-                "subsets[0].ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive",
+                (
+                    "subsets[0].ports[0].port: Invalid value: 0: must be between 1 and "
+                    "65535, inclusive"
+                ),
             ],
         ),
         (
             {"addresses": [{"ip": "127.0.0.1"}], "ports": [{"port": 80}, {"port": 81}]},
             [
-                'subsets[0].addresses[0].ip: Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)',
+                (
+                    'subsets[0].addresses[0].ip: Invalid value: "127.0.0.1": may not be in '
+                    "the loopback range (127.0.0.0/8, ::1/128)"
+                ),
                 "subsets[0].ports[0].name: Required value",
                 "subsets[0].ports[1].name: Required value",
             ],
         ),
         (
-            {"addresses": [{"ip": "1.2.3.4", "hostname": "A"}], "ports": [{"port": 80, "name": "A", "protocol": "X"}]},
+            {
+                "addresses": [{"ip": "1.2.3.4", "hostname": "A"}],
+                "ports": [{"port": 80, "name": "A", "protocol": "X"}],
+            },
             [
                 f'subsets[0].addresses[0].hostname: Invalid value: "A": {LABEL}',
                 f'subsets[0].ports[0].name: Invalid value: "A": {LABEL}',
-                'subsets[0].ports[0].protocol: Unsupported value: "X": supported values: "SCTP", "TCP", "UDP"',
+                (
+                    'subsets[0].ports[0].protocol: Unsupported value: "X": supported values: '
+                    '"SCTP", "TCP", "UDP"'
+                ),
             ],
         ),
     ],
@@ -293,18 +442,32 @@ def test_endpoints(judge, subset, wrong):
     ("content", "wrong"),
     [
         ({"endpoints": [{"addresses": ["1.2.3.4"]}], "ports": [{"port": 80}]}, []),
-        ({"addressType": "X"}, ['addressType: Unsupported value: "X": supported values: "FQDN", "IPv4", "IPv6"']),
-        ({"endpoints": [{"addresses": []}]}, ["endpoints[0].addresses: Required value: must contain at least 1 address"]),
+        (
+            {"addressType": "X"},
+            ['addressType: Unsupported value: "X": supported values: "FQDN", "IPv4", "IPv6"'],
+        ),
+        (
+            {"endpoints": [{"addresses": []}]},
+            ["endpoints[0].addresses: Required value: must contain at least 1 address"],
+        ),
         (
             {"endpoints": [{"addresses": ["x"]}, {"addresses": ["fd00::1"]}]},
             [
-                'endpoints[0].addresses[0]: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)',
+                (
+                    'endpoints[0].addresses[0]: Invalid value: "x": must be a valid IP '
+                    "address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+                ),
                 'endpoints[1].addresses: Invalid value: "fd00::1": must be an IPv4 address',
             ],
         ),
         (
             {"endpoints": [{"addresses": ["127.0.0.1"]}]},
-            ['endpoints[0].addresses[0]: Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)'],
+            [
+                (
+                    'endpoints[0].addresses[0]: Invalid value: "127.0.0.1": may not be in '
+                    "the loopback range (127.0.0.0/8, ::1/128)"
+                )
+            ],
         ),
         ({"endpoints": [{"addresses": ["1.2.3.4", "1.2.3.4"]}]}, []),
         (
@@ -319,13 +482,23 @@ def test_endpoints(judge, subset, wrong):
             ],
         ),
         (
-            {"endpoints": [{"addresses": ["1.2.3.4"], "hints": {"forZones": [{"name": "a"}, {"name": "a"}]}}]},
+            {
+                "endpoints": [
+                    {
+                        "addresses": ["1.2.3.4"],
+                        "hints": {"forZones": [{"name": "a"}, {"name": "a"}]},
+                    }
+                ]
+            },
             ['endpoints[0].hints.forZones[1].name: Duplicate value: "a"'],
         ),
     ],
 )
 def test_endpoint_slices(judge, content, wrong):
-    assert judge.create(ENDPOINT_SLICES, named(**{"addressType": "IPv4", "endpoints": [], **content})) == wrong
+    assert (
+        judge.create(ENDPOINT_SLICES, named(**{"addressType": "IPv4", "endpoints": [], **content}))
+        == wrong
+    )
 
 
 def test_a_slices_address_type_stays(judge):

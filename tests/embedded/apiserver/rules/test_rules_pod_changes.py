@@ -5,7 +5,8 @@ from pytest_kscen.objects.resources import PODS
 
 SUBDOMAIN, KEY = names.dns1123_subdomain("-")[0], names.label_key("-")[0]
 ALLOWED = (
-    "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "spec: Forbidden: pod updates may not change fields other than "
+    "`spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
@@ -14,7 +15,11 @@ STATUS = {"name": "c", "image": "", "imageID": "", "ready": False, "restartCount
 
 
 def pod(**spec):
-    given = {"automountServiceAccountToken": False, "serviceAccountName": "default", "containers": [{"name": "c", "image": "i"}]}
+    given = {
+        "automountServiceAccountToken": False,
+        "serviceAccountName": "default",
+        "containers": [{"name": "c", "image": "i"}],
+    }
     return {"metadata": {"name": "p"}, "spec": {**given, **spec}}
 
 
@@ -29,7 +34,12 @@ def container(**more):
         ({"containers": container(image="other")}, []),
         (
             {"containers": container(image=" x ")},
-            ['spec.containers[0].image: Invalid value: " x ": must not have leading or trailing whitespace'],
+            [
+                (
+                    'spec.containers[0].image: Invalid value: " x ": must not have leading '
+                    "or trailing whitespace"
+                )
+            ],
         ),
         (
             {"containers": [*container(), {"name": "d", "image": "x"}]},
@@ -39,14 +49,25 @@ def container(**more):
         (
             {"activeDeadlineSeconds": -5},
             [
-                "spec.activeDeadlineSeconds: Invalid value: -5: must be between 1 and 2147483647, inclusive",
-                "spec.activeDeadlineSeconds: Invalid value: -5: must be between 0 and 2147483647, inclusive",
+                (
+                    "spec.activeDeadlineSeconds: Invalid value: -5: must be between 1 and "
+                    "2147483647, inclusive"
+                ),
+                (
+                    "spec.activeDeadlineSeconds: Invalid value: -5: must be between 0 and "
+                    "2147483647, inclusive"
+                ),
             ],
         ),
         ({"tolerations": [TOLERATION, {"key": "b", "operator": "Exists"}]}, []),
         (
             {"tolerations": []},
-            ["spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds"],
+            [
+                (
+                    "spec.tolerations: Forbidden: existing toleration can not be modified "
+                    "except its tolerationSeconds"
+                )
+            ],
         ),
     ],
 )
@@ -80,11 +101,21 @@ def test_what_may_not(judge, patch):
         ({"activeDeadlineSeconds": 3}, []),
         (
             {"activeDeadlineSeconds": 6},
-            ["spec.activeDeadlineSeconds: Invalid value: 6: must be less than or equal to previous value"],
+            [
+                (
+                    "spec.activeDeadlineSeconds: Invalid value: 6: must be less than or "
+                    "equal to previous value"
+                )
+            ],
         ),
         (
             {"activeDeadlineSeconds": None},
-            ["spec.activeDeadlineSeconds: Invalid value: null: must not update from a positive integer to nil value"],
+            [
+                (
+                    "spec.activeDeadlineSeconds: Invalid value: null: must not update from a "
+                    "positive integer to nil value"
+                )
+            ],
         ),
     ],
 )
@@ -99,14 +130,20 @@ def test_a_deadline_only_comes_nearer(judge, patch, wrong):
         ({"schedulingGates": None}, []),
         (
             {"schedulingGates": [{"name": "h"}]},
-            ["spec.schedulingGates[0].name: Forbidden: only deletion is allowed, but found new scheduling gate 'h'"],
+            [
+                (
+                    "spec.schedulingGates[0].name: Forbidden: only deletion is allowed, but "
+                    "found new scheduling gate 'h'"
+                )
+            ],
         ),
         ({"nodeSelector": {"x": "y", "q": "z"}}, []),
         (
             {"nodeSelector": {"x": "z"}},
             [
                 (
-                    'spec.nodeSelector: Invalid value: {"x":"z"}: only additions to spec.nodeSelector are allowed (no '
+                    'spec.nodeSelector: Invalid value: {"x":"z"}: only additions to '
+                    "spec.nodeSelector are allowed (no "
                     "mutations or deletions)"
                 )
             ],
@@ -120,7 +157,9 @@ def test_a_gated_pod_is_still_placed(judge, patch, wrong):
 
 def test_the_status_is_for_its_own_subresource(judge):
     judge.made(PODS, pod())
-    assert judge.changed(PODS, "p", {"status": {"phase": "Running"}})["status"]["phase"] == "Pending"
+    assert (
+        judge.changed(PODS, "p", {"status": {"phase": "Running"}})["status"]["phase"] == "Pending"
+    )
 
 
 @pytest.mark.parametrize(
@@ -131,38 +170,70 @@ def test_the_status_is_for_its_own_subresource(judge):
             {"podIPs": [{"ip": "1.2.3.4"}, {"ip": "1.2.3.5"}]},
             [
                 (
-                    'status.podIPs: Invalid value: [{"IP":"1.2.3.4"},{"IP":"1.2.3.5"}]: may specify no more than one IP '
+                    'status.podIPs: Invalid value: [{"IP":"1.2.3.4"},{"IP":"1.2.3.5"}]: '
+                    "may specify no more than one IP "
                     "for each IP family"
                 )
             ],
         ),
-        ({"podIP": "x"}, ['status.podIPs[0]: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)']),
+        (
+            {"podIP": "x"},
+            [
+                (
+                    'status.podIPs[0]: Invalid value: "x": must be a valid IP address, (e.g. '
+                    "10.9.8.7 or 2001:db8::ffff)"
+                )
+            ],
+        ),
         (
             {"hostIP": "1.1.1.1", "hostIPs": [{"ip": "1.1.1.2"}]},
             ['status.hostIPs[0].ip: Invalid value: "1.1.1.2": must be equal to `hostIP`'],
         ),
-        ({"qosClass": "Guaranteed"}, ['status.qosClass: Invalid value: "Guaranteed": field is immutable']),
-        ({"conditions": [{"type": "a b", "status": "True"}]}, [f'status.conditions[0].Type: Invalid value: "a b": {KEY}']),
-        ({"nominatedNodeName": "A_"}, [f'status.nominatedNodeName: Invalid value: "A_": {SUBDOMAIN}']),
+        (
+            {"qosClass": "Guaranteed"},
+            ['status.qosClass: Invalid value: "Guaranteed": field is immutable'],
+        ),
+        (
+            {"conditions": [{"type": "a b", "status": "True"}]},
+            [f'status.conditions[0].Type: Invalid value: "a b": {KEY}'],
+        ),
+        (
+            {"nominatedNodeName": "A_"},
+            [f'status.nominatedNodeName: Invalid value: "A_": {SUBDOMAIN}'],
+        ),
         (
             {"resourceClaimStatuses": [{"name": "x"}]},
             [
                 (
-                    'status.resourceClaimStatuses[0].name: Invalid value: "x": must match the name of an entry in '
+                    'status.resourceClaimStatuses[0].name: Invalid value: "x": must '
+                    "match the name of an entry in "
                     "`spec.resourceClaims`"
                 )
             ],
         ),
-        ({"observedGeneration": -1}, ["status.observedGeneration: Invalid value: -1: must be a non-negative integer"]),
+        (
+            {"observedGeneration": -1},
+            ["status.observedGeneration: Invalid value: -1: must be a non-negative integer"],
+        ),
         (
             {"containerStatuses": [{**STATUS, "state": {"running": {}}}]},
-            ["status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state"],
+            [
+                (
+                    "status.containerStatuses[0].state: Forbidden: may not be transitioned "
+                    "to non-terminated state"
+                )
+            ],
         ),
     ],
 )
 def test_status(judge, status, wrong):
     judge.made(PODS, pod(restartPolicy="Never"))
-    judge.changed(PODS, "p", {"status": {"containerStatuses": [{**STATUS, "state": {"terminated": {"exitCode": 1}}}]}}, "status")
+    judge.changed(
+        PODS,
+        "p",
+        {"status": {"containerStatuses": [{**STATUS, "state": {"terminated": {"exitCode": 1}}}]}},
+        "status",
+    )
     assert judge.change(PODS, "p", {"status": status}, "status") == wrong
 
 
@@ -171,7 +242,10 @@ def test_status(judge, status, wrong):
     [
         ({"podIP": "1.2.3.4"}, {"podIP": "1.2.3.4", "podIPs": [{"ip": "1.2.3.4"}]}),
         ({"podIPs": [{"ip": "1.2.3.4"}]}, {"podIP": "1.2.3.4", "podIPs": [{"ip": "1.2.3.4"}]}),
-        ({"podIP": "1.2.3.4", "podIPs": [{"ip": "1.2.3.5"}]}, {"podIP": "1.2.3.4", "podIPs": [{"ip": "1.2.3.4"}]}),
+        (
+            {"podIP": "1.2.3.4", "podIPs": [{"ip": "1.2.3.5"}]},
+            {"podIP": "1.2.3.4", "podIPs": [{"ip": "1.2.3.4"}]},
+        ),
     ],
 )
 def test_one_address_is_the_first_of_all(judge, given, filled):
@@ -182,7 +256,11 @@ def test_one_address_is_the_first_of_all(judge, given, filled):
 
 def test_a_write_of_the_status_leaves_the_rest(judge):
     before = judge.made(PODS, pod())
-    patch = {"metadata": {"labels": {"a": "b"}}, "spec": {"nodeName": "n"}, "status": {"phase": "Running"}}
+    patch = {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"nodeName": "n"},
+        "status": {"phase": "Running"},
+    }
     after = judge.changed(PODS, "p", patch, "status")
     assert after["spec"] == before["spec"]
     assert after["metadata"]["labels"] == {"a": "b"}
@@ -193,22 +271,54 @@ def test_a_write_of_the_status_leaves_the_rest(judge):
     ("containers", "wrong"),
     [
         ([{"name": "e", "image": "x"}], []),
-        ([], ['spec.ephemeralContainers: Forbidden: existing ephemeral containers "e" may not be removed\n']),
-        ([{"name": "e", "image": "x"}, {"name": "c", "image": "x"}], ['spec.ephemeralContainers[1].name: Duplicate value: "c"']),
         (
-            [{"name": "e", "image": "x"}, {"name": "f", "image": "", "ports": [{"containerPort": 1}], "targetContainerName": "z"}],
+            [],
+            [
+                (
+                    'spec.ephemeralContainers: Forbidden: existing ephemeral containers "e" '
+                    "may not be removed\n"
+                )
+            ],
+        ),
+        (
+            [{"name": "e", "image": "x"}, {"name": "c", "image": "x"}],
+            ['spec.ephemeralContainers[1].name: Duplicate value: "c"'],
+        ),
+        (
+            [
+                {"name": "e", "image": "x"},
+                {
+                    "name": "f",
+                    "image": "",
+                    "ports": [{"containerPort": 1}],
+                    "targetContainerName": "z",
+                },
+            ],
             [
                 "spec.ephemeralContainers[1].image: Required value",
                 'spec.ephemeralContainers[1].targetContainerName: Not found: "z"',
-                "spec.ephemeralContainers[1].ports: Forbidden: cannot be set for an Ephemeral Container",
+                (
+                    "spec.ephemeralContainers[1].ports: Forbidden: cannot be set for an "
+                    "Ephemeral Container"
+                ),
             ],
         ),
     ],
 )
 def test_ephemeral_containers(judge, containers, wrong):
     judge.made(PODS, pod())
-    judge.changed(PODS, "p", {"spec": {"ephemeralContainers": [{"name": "e", "image": "x"}]}}, "ephemeralcontainers")
-    assert judge.change(PODS, "p", {"spec": {"ephemeralContainers": containers}}, "ephemeralcontainers") == wrong
+    judge.changed(
+        PODS,
+        "p",
+        {"spec": {"ephemeralContainers": [{"name": "e", "image": "x"}]}},
+        "ephemeralcontainers",
+    )
+    assert (
+        judge.change(
+            PODS, "p", {"spec": {"ephemeralContainers": containers}}, "ephemeralcontainers"
+        )
+        == wrong
+    )
 
 
 @pytest.mark.parametrize(
@@ -218,7 +328,12 @@ def test_ephemeral_containers(judge, containers, wrong):
         ({"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}, []),
         (
             {"requests": {"cpu": "3"}, "limits": {"cpu": "2"}},
-            ['spec.containers[0].resources.requests: Invalid value: "3": must be less than or equal to cpu limit of 2'],
+            [
+                (
+                    'spec.containers[0].resources.requests: Invalid value: "3": must be less '
+                    "than or equal to cpu limit of 2"
+                )
+            ],
         ),
         (
             {"requests": {"cpu": "1"}, "limits": {"example.com/x": "2"}},
@@ -227,14 +342,23 @@ def test_ephemeral_containers(judge, containers, wrong):
     ],
 )
 def test_resize(judge, resources, wrong):
-    judge.made(PODS, pod(containers=[{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]))
-    assert judge.change(PODS, "p", {"spec": {"containers": container(resources=resources)}}, "resize") == wrong
+    judge.made(
+        PODS, pod(containers=[{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}])
+    )
+    assert (
+        judge.change(PODS, "p", {"spec": {"containers": container(resources=resources)}}, "resize")
+        == wrong
+    )
 
 
 def test_only_resizing_changes_resources(judge):
-    judge.made(PODS, pod(containers=[{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]))
+    judge.made(
+        PODS, pod(containers=[{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}])
+    )
     patch = {"spec": {"containers": container(image="other", resources={"requests": {"cpu": "2"}})}}
     made = judge.changed(PODS, "p", patch, "resize")["spec"]["containers"][0]
     assert (made["image"], made["resources"]) == ("i", {"requests": {"cpu": "2"}})
-    (wrong,) = judge.change(PODS, "p", {"spec": {"containers": container(resources={"requests": {"cpu": "3"}})}})
+    (wrong,) = judge.change(
+        PODS, "p", {"spec": {"containers": container(resources={"requests": {"cpu": "3"}})}}
+    )
     assert wrong.startswith(ALLOWED)

@@ -6,7 +6,11 @@ QUIET = ("terminationMessagePath", "terminationMessagePolicy", "imagePullPolicy"
 
 
 def pod(metadata=None, **spec):
-    given = {"automountServiceAccountToken": False, "serviceAccountName": "default", "containers": [{"name": "c", "image": "i"}]}
+    given = {
+        "automountServiceAccountToken": False,
+        "serviceAccountName": "default",
+        "containers": [{"name": "c", "image": "i"}],
+    }
     return {"metadata": {"name": "p", **(metadata or {})}, "spec": {**given, **spec}}
 
 
@@ -17,7 +21,11 @@ def container(**more):
 def test_what_a_pod_says_when_nobody_said_it(judge):
     made = judge.made(PODS, pod())
     spec = made["spec"]
-    assert {name: spec[name] for name in spec if name not in {"tolerations", "priority", "preemptionPolicy"}} == {
+    assert {
+        name: spec[name]
+        for name in spec
+        if name not in {"tolerations", "priority", "preemptionPolicy"}
+    } == {
         "automountServiceAccountToken": False,
         "containers": [
             {
@@ -55,7 +63,10 @@ def test_what_a_pod_says_when_nobody_said_it(judge):
     ],
 )
 def test_an_image_is_pulled_by_its_tag(judge, image, policy):
-    assert judge.made(PODS, container(image=image))["spec"]["containers"][0]["imagePullPolicy"] == policy
+    assert (
+        judge.made(PODS, container(image=image))["spec"]["containers"][0]["imagePullPolicy"]
+        == policy
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,7 +110,12 @@ def test_an_image_is_pulled_by_its_tag(judge, image, policy):
             },
         ),
         (
-            {"lifecycle": {"preStop": {"httpGet": {"port": "http"}}, "postStart": {"sleep": {"seconds": 3}}}},
+            {
+                "lifecycle": {
+                    "preStop": {"httpGet": {"port": "http"}},
+                    "postStart": {"sleep": {"seconds": 3}},
+                }
+            },
             {
                 "lifecycle": {
                     "postStart": {"sleep": {"seconds": 3}},
@@ -109,18 +125,44 @@ def test_an_image_is_pulled_by_its_tag(judge, image, policy):
         ),
         ({"lifecycle": {"stopSignal": "SIGTERM"}}, {}),
         (
-            {"env": [{"name": "A", "value": ""}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]},
-            {"env": [{"name": "A"}, {"name": "B", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}}]},
+            {
+                "env": [
+                    {"name": "A", "value": ""},
+                    {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                ]
+            },
+            {
+                "env": [
+                    {"name": "A"},
+                    {
+                        "name": "B",
+                        "valueFrom": {
+                            "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}
+                        },
+                    },
+                ]
+            },
         ),
         (
             {"env": [{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}]},
-            {"env": [{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "0"}}}]},
+            {
+                "env": [
+                    {
+                        "name": "A",
+                        "valueFrom": {
+                            "resourceFieldRef": {"resource": "limits.cpu", "divisor": "0"}
+                        },
+                    }
+                ]
+            },
         ),
     ],
 )
 def test_a_containers_parts(judge, given, filled):
     made = judge.made(PODS, container(**given))["spec"]["containers"][0]
-    assert {name: value for name, value in made.items() if name not in {"name", "image", *QUIET}} == filled
+    assert {
+        name: value for name, value in made.items() if name not in {"name", "image", *QUIET}
+    } == filled
 
 
 @pytest.mark.parametrize(
@@ -128,15 +170,26 @@ def test_a_containers_parts(judge, given, filled):
     [
         ({}, {}, "BestEffort"),
         ({"requests": {"cpu": "0.1"}}, {"requests": {"cpu": "100m"}}, "Burstable"),
-        ({"requests": {"cpu": 1, "memory": "1024Mi"}}, {"requests": {"cpu": "1", "memory": "1Gi"}}, "Burstable"),
-        ({"limits": {"cpu": "1500m"}}, {"limits": {"cpu": "1500m"}, "requests": {"cpu": "1500m"}}, "Burstable"),
+        (
+            {"requests": {"cpu": 1, "memory": "1024Mi"}},
+            {"requests": {"cpu": "1", "memory": "1Gi"}},
+            "Burstable",
+        ),
+        (
+            {"limits": {"cpu": "1500m"}},
+            {"limits": {"cpu": "1500m"}, "requests": {"cpu": "1500m"}},
+            "Burstable",
+        ),
         (
             {"limits": {"cpu": "1", "memory": "1Gi"}},
             {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}},
             "Guaranteed",
         ),
         (
-            {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1000m", "memory": "1024Mi"}},
+            {
+                "limits": {"cpu": "1", "memory": "1Gi"},
+                "requests": {"cpu": "1000m", "memory": "1024Mi"},
+            },
             {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}},
             "Guaranteed",
         ),
@@ -165,7 +218,13 @@ def test_resources(judge, given, filled, quality):
     [
         (
             {"limits": {"cpu": "2", "memory": "1Gi"}},
-            ({"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "100m", "memory": "1Gi"}}, "Burstable"),
+            (
+                {
+                    "limits": {"cpu": "2", "memory": "1Gi"},
+                    "requests": {"cpu": "100m", "memory": "1Gi"},
+                },
+                "Burstable",
+            ),
         ),
         ({"requests": {"cpu": "2"}}, ({"requests": {"cpu": "2"}}, "Burstable")),
     ],
@@ -187,28 +246,48 @@ def test_resources_of_the_whole_pod(judge, given, filled):
             {"configMap": {"name": "m", "items": [{"key": "a", "path": "b"}], "defaultMode": 420}},
         ),
         (
-            {"downwardAPI": {"items": [{"path": "a", "fieldRef": {"fieldPath": "metadata.labels"}}]}},
             {
                 "downwardAPI": {
-                    "items": [{"path": "a", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.labels"}}],
+                    "items": [{"path": "a", "fieldRef": {"fieldPath": "metadata.labels"}}]
+                }
+            },
+            {
+                "downwardAPI": {
+                    "items": [
+                        {
+                            "path": "a",
+                            "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.labels"},
+                        }
+                    ],
                     "defaultMode": 420,
                 }
             },
         ),
         (
             {"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}},
-            {"projected": {"sources": [{"serviceAccountToken": {"expirationSeconds": 3600, "path": "t"}}], "defaultMode": 420}},
+            {
+                "projected": {
+                    "sources": [{"serviceAccountToken": {"expirationSeconds": 3600, "path": "t"}}],
+                    "defaultMode": 420,
+                }
+            },
         ),
         (
             {"projected": {"sources": [{"clusterTrustBundle": {"name": "b", "path": "p"}}]}},
             {"projected": {"sources": [{}], "defaultMode": 420}},
         ),
-        ({"persistentVolumeClaim": {"claimName": "c"}}, {"persistentVolumeClaim": {"claimName": "c"}}),
+        (
+            {"persistentVolumeClaim": {"claimName": "c"}},
+            {"persistentVolumeClaim": {"claimName": "c"}},
+        ),
         (
             {
                 "ephemeral": {
                     "volumeClaimTemplate": {
-                        "spec": {"resources": {"requests": {"storage": "1024Mi"}}, "accessModes": ["ReadWriteOnce"]}
+                        "spec": {
+                            "resources": {"requests": {"storage": "1024Mi"}},
+                            "accessModes": ["ReadWriteOnce"],
+                        }
                     }
                 }
             },
@@ -228,11 +307,26 @@ def test_resources_of_the_whole_pod(judge, given, filled):
         ({"image": {"reference": "a"}}, {"image": {"reference": "a", "pullPolicy": "Always"}}),
         (
             {"iscsi": {"targetPortal": "a", "iqn": "iqn.2001-04.com.example:a", "lun": 0}},
-            {"iscsi": {"targetPortal": "a", "iqn": "iqn.2001-04.com.example:a", "lun": 0, "iscsiInterface": "default"}},
+            {
+                "iscsi": {
+                    "targetPortal": "a",
+                    "iqn": "iqn.2001-04.com.example:a",
+                    "lun": 0,
+                    "iscsiInterface": "default",
+                }
+            },
         ),
         (
             {"rbd": {"monitors": ["m"], "image": "i"}},
-            {"rbd": {"monitors": ["m"], "image": "i", "pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"}},
+            {
+                "rbd": {
+                    "monitors": ["m"],
+                    "image": "i",
+                    "pool": "rbd",
+                    "user": "admin",
+                    "keyring": "/etc/ceph/keyring",
+                }
+            },
         ),
         (
             {"azureDisk": {"diskName": "d", "diskURI": "https://blob/a"}},
@@ -248,7 +342,14 @@ def test_resources_of_the_whole_pod(judge, given, filled):
             },
         ),
         (
-            {"scaleIO": {"gateway": "g", "system": "s", "secretRef": {"name": "n"}, "volumeName": "v"}},
+            {
+                "scaleIO": {
+                    "gateway": "g",
+                    "system": "s",
+                    "secretRef": {"name": "n"},
+                    "volumeName": "v",
+                }
+            },
             {
                 "scaleIO": {
                     "gateway": "g",
@@ -276,7 +377,11 @@ def test_volumes(judge, given, filled):
         ({"enableServiceLinks": False}, "enableServiceLinks", False),
         ({"shareProcessNamespace": False}, "shareProcessNamespace", False),
         ({"securityContext": {"fsGroup": 0}}, "securityContext", {"fsGroup": 0}),
-        ({"overhead": None, "dnsConfig": {"options": [{"name": "a"}]}}, "dnsConfig", {"options": [{"name": "a"}]}),
+        (
+            {"overhead": None, "dnsConfig": {"options": [{"name": "a"}]}},
+            "dnsConfig",
+            {"options": [{"name": "a"}]},
+        ),
     ],
 )
 def test_other_fields(judge, given, field, filled):
@@ -286,7 +391,9 @@ def test_other_fields(judge, given, field, filled):
 def test_on_the_hosts_network_ports_are_the_hosts(judge):
     given = [{"name": "c", "image": "i", "ports": [{"containerPort": 80}]}]
     made = judge.made(PODS, pod(hostNetwork=True, containers=given))
-    assert made["spec"]["containers"][0]["ports"] == [{"containerPort": 80, "hostPort": 80, "protocol": "TCP"}]
+    assert made["spec"]["containers"][0]["ports"] == [
+        {"containerPort": 80, "hostPort": 80, "protocol": "TCP"}
+    ]
 
 
 def test_a_gated_pod_is_born_unscheduled(judge):
@@ -308,11 +415,17 @@ def test_a_gated_pod_is_born_unscheduled(judge):
     [
         (
             {"matchLabelKeys": ["app"]},
-            {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "app", "operator": "In", "values": ["x"]}]},
+            {
+                "matchLabels": {"a": "b"},
+                "matchExpressions": [{"key": "app", "operator": "In", "values": ["x"]}],
+            },
         ),
         (
             {"mismatchLabelKeys": ["app"]},
-            {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["x"]}]},
+            {
+                "matchLabels": {"a": "b"},
+                "matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["x"]}],
+            },
         ),
         ({"matchLabelKeys": ["other"]}, {"matchLabels": {"a": "b"}}),
     ],
@@ -321,7 +434,9 @@ def test_label_keys_become_terms(judge, keys, joined):
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}, **keys}
     anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     made = judge.made(PODS, pod({"labels": {"app": "x"}}, affinity=anti))
-    terms = made["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    terms = made["spec"]["affinity"]["podAntiAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
     assert terms[0]["labelSelector"] == joined
 
 

@@ -15,7 +15,10 @@ PERCENT = names.percent("x")[0]
 RUNTIMES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 NEW_EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
 RBAC = "rbac.authorization.k8s.io"
-ROLES, BINDINGS = Resource(RBAC, "v1", "roles", "Role"), Resource(RBAC, "v1", "rolebindings", "RoleBinding")
+ROLES, BINDINGS = (
+    Resource(RBAC, "v1", "roles", "Role"),
+    Resource(RBAC, "v1", "rolebindings", "RoleBinding"),
+)
 CLUSTER_ROLES = Resource(RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)
 TIME = "2026-01-01T00:00:00.000000Z"
 ROLE = {"apiGroup": RBAC, "kind": "Role", "name": "a"}
@@ -39,13 +42,27 @@ def named(name="rules-x", **content):
                 )
             ],
         ),
-        ({"minAvailable": -1}, ["spec.minAvailable: Invalid value: -1: must be greater than or equal to 0"]),
-        ({"maxUnavailable": "150%"}, ['spec.maxUnavailable: Invalid value: "150%": must not be greater than 100%']),
+        (
+            {"minAvailable": -1},
+            ["spec.minAvailable: Invalid value: -1: must be greater than or equal to 0"],
+        ),
+        (
+            {"maxUnavailable": "150%"},
+            ['spec.maxUnavailable: Invalid value: "150%": must not be greater than 100%'],
+        ),
         ({"maxUnavailable": "x"}, [f'spec.maxUnavailable: Invalid value: "x": {PERCENT}']),
-        ({"selector": {"matchLabels": {"a b": "c"}}}, [f'spec.selector.matchLabels: Invalid value: "a b": {KEY}']),
+        (
+            {"selector": {"matchLabels": {"a b": "c"}}},
+            [f'spec.selector.matchLabels: Invalid value: "a b": {KEY}'],
+        ),
         (
             {"unhealthyPodEvictionPolicy": "X"},
-            ['spec.unhealthyPodEvictionPolicy: Unsupported value: "X": supported values: "AlwaysAllow", "IfHealthyBudget"'],
+            [
+                (
+                    'spec.unhealthyPodEvictionPolicy: Unsupported value: "X": supported '
+                    'values: "AlwaysAllow", "IfHealthyBudget"'
+                )
+            ],
         ),
     ],
 )
@@ -55,14 +72,22 @@ def test_budgets(judge, spec, wrong):
 
 def test_a_new_budgets_status(judge):
     made = judge.made(POD_DISRUPTION_BUDGETS, named(spec={"minAvailable": 1}))
-    assert made["status"] == {"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0}
+    assert made["status"] == {
+        "currentHealthy": 0,
+        "desiredHealthy": 0,
+        "disruptionsAllowed": 0,
+        "expectedPods": 0,
+    }
     assert made["metadata"]["generation"] == 1
 
 
 @pytest.mark.parametrize(
     ("status", "wrong"),
     [
-        ({"currentHealthy": 3, "desiredHealthy": 1, "disruptionsAllowed": 2, "expectedPods": 3}, []),
+        (
+            {"currentHealthy": 3, "desiredHealthy": 1, "disruptionsAllowed": 2, "expectedPods": 3},
+            [],
+        ),
         (
             {"currentHealthy": -3, "disruptionsAllowed": -2},
             [
@@ -73,12 +98,18 @@ def test_a_new_budgets_status(judge):
         (
             {"conditions": [{"type": "DisruptionAllowed", "status": "q", "reason": "a b"}]},
             [
-                'status.conditions[0].status: Unsupported value: "q": supported values: "False", "True", "Unknown"',
+                (
+                    'status.conditions[0].status: Unsupported value: "q": supported values: '
+                    '"False", "True", "Unknown"'
+                ),
                 "status.conditions[0].lastTransitionTime: Required value",
                 (
-                    'status.conditions[0].reason: Invalid value: "a b": a condition reason must start with alphabetic '
-                    "character, optionally followed by a string of alphanumeric characters or '_,:', and must end with "
-                    "an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or "
+                    'status.conditions[0].reason: Invalid value: "a b": a condition '
+                    "reason must start with alphabetic "
+                    "character, optionally followed by a string of alphanumeric "
+                    "characters or '_,:', and must end with "
+                    "an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  "
+                    "or 'MyName',  or "
                     "'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is "
                     "'[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')"
                 ),
@@ -95,13 +126,18 @@ def test_a_budgets_status(judge, status, wrong):
     ("name", "content", "wrong"),
     [
         ("rules-x", {"value": 3, "preemptionPolicy": "Never"}, []),
-        ("rules-x", {"value": 2_000_000_000}, ["value: Forbidden: maximum allowed value of a user defined priority is 1000000000"]),
+        (
+            "rules-x",
+            {"value": 2_000_000_000},
+            ["value: Forbidden: maximum allowed value of a user defined priority is 1000000000"],
+        ),
         (
             "system-mine",
             {"value": 3},
             [
                 (
-                    "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use "
+                    "metadata.name: Forbidden: priority class names with 'system-' "
+                    "prefix are reserved for system use "
                     "only. error: system-mine is not a known system priority class"
                 )
             ],
@@ -109,7 +145,12 @@ def test_a_budgets_status(judge, status, wrong):
         (
             "rules-x",
             {"value": 3, "preemptionPolicy": "X"},
-            ['preemptionPolicy: Unsupported value: "X": supported values: "PreemptLowerPriority", "Never"'],
+            [
+                (
+                    'preemptionPolicy: Unsupported value: "X": supported values: '
+                    '"PreemptLowerPriority", "Never"'
+                )
+            ],
         ),
     ],
 )
@@ -121,12 +162,17 @@ def test_priority_classes(judge, name, content, wrong):
     ("patch", "wrong"),
     [
         ({"value": 4}, ["value: Forbidden: may not be changed in an update."]),
-        ({"preemptionPolicy": "Never"}, ['preemptionPolicy: Invalid value: "Never": field is immutable']),
+        (
+            {"preemptionPolicy": "Never"},
+            ['preemptionPolicy: Invalid value: "Never": field is immutable'],
+        ),
         ({"description": "q"}, []),
     ],
 )
 def test_changes_of_a_priority_class(judge, patch, wrong):
-    assert judge.made(PRIORITY_CLASSES, named(value=3))["preemptionPolicy"] == "PreemptLowerPriority"
+    assert (
+        judge.made(PRIORITY_CLASSES, named(value=3))["preemptionPolicy"] == "PreemptLowerPriority"
+    )
     assert judge.change(PRIORITY_CLASSES, "rules-x", patch) == wrong
 
 
@@ -141,7 +187,10 @@ def test_changes_of_a_priority_class(judge, patch, wrong):
             ['overhead.limits[cpu]: Invalid value: "-1": must be greater than or equal to 0'],
         ),
         (
-            {"handler": "a", "scheduling": {"tolerations": [{"key": "a", "operator": "Exists"}] * 2}},
+            {
+                "handler": "a",
+                "scheduling": {"tolerations": [{"key": "a", "operator": "Exists"}] * 2},
+            },
             [
                 (
                     "scheduling.tolerations[1]: Duplicate value: "
@@ -163,20 +212,37 @@ def test_runtime_classes(judge, content, wrong):
             {},
             [
                 "rules[0].verbs: Required value: verbs must contain at least one value",
-                "rules[0].apiGroups: Required value: resource rules must supply at least one api group",
-                "rules[0].resources: Required value: resource rules must supply at least one resource",
+                (
+                    "rules[0].apiGroups: Required value: resource rules must supply at least "
+                    "one api group"
+                ),
+                (
+                    "rules[0].resources: Required value: resource rules must supply at least "
+                    "one resource"
+                ),
             ],
         ),
         (
             {"verbs": ["get"]},
             [
-                "rules[0].apiGroups: Required value: resource rules must supply at least one api group",
-                "rules[0].resources: Required value: resource rules must supply at least one resource",
+                (
+                    "rules[0].apiGroups: Required value: resource rules must supply at least "
+                    "one api group"
+                ),
+                (
+                    "rules[0].resources: Required value: resource rules must supply at least "
+                    "one resource"
+                ),
             ],
         ),
         (
             {"verbs": ["get"], "nonResourceURLs": ["/a"]},
-            ['rules[0].nonResourceURLs: Invalid value: ["/a"]: namespaced rules cannot apply to non-resource URLs'],
+            [
+                (
+                    'rules[0].nonResourceURLs: Invalid value: ["/a"]: namespaced rules '
+                    "cannot apply to non-resource URLs"
+                )
+            ],
         ),
     ],
 )
@@ -192,7 +258,8 @@ def test_roles(judge, rule, wrong):
             {"rules": [{"verbs": ["get"], "nonResourceURLs": ["/a"], "resources": ["a"]}]},
             [
                 (
-                    'rules[0].nonResourceURLs: Invalid value: ["/a"]: rules cannot apply to both regular resources and '
+                    'rules[0].nonResourceURLs: Invalid value: ["/a"]: rules cannot apply '
+                    "to both regular resources and "
                     "non-resource URLs"
                 )
             ],
@@ -201,7 +268,8 @@ def test_roles(judge, rule, wrong):
             {"aggregationRule": {}},
             [
                 (
-                    "aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if "
+                    "aggregationRule.clusterRoleSelectors: Required value: at least one "
+                    "clusterRoleSelector required if "
                     "aggregationRule is non-nil"
                 )
             ],
@@ -210,7 +278,10 @@ def test_roles(judge, rule, wrong):
             {"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a b": "c"}}]}},
             [
                 f'aggregationRule.clusterRoleSelectors[0].matchLabels: Invalid value: "a b": {KEY}',
-                "aggregationRule.clusterRoleSelectors[0]: Invalid value: null: invalid label selector.",
+                (
+                    "aggregationRule.clusterRoleSelectors[0]: Invalid value: null: invalid "
+                    "label selector."
+                ),
             ],
         ),
     ],
@@ -223,12 +294,21 @@ def test_cluster_roles(judge, content, wrong):
     ("role", "wrong"),
     [
         ({"kind": "ClusterRole", "name": "a"}, []),
-        ({"kind": "X", "name": "a"}, ['roleRef.kind: Unsupported value: "X": supported values: "Role", "ClusterRole"']),
-        ({"kind": "Role", "name": "a/b"}, ["roleRef.name: Invalid value: \"a/b\": may not contain '/'"]),
+        (
+            {"kind": "X", "name": "a"},
+            ['roleRef.kind: Unsupported value: "X": supported values: "Role", "ClusterRole"'],
+        ),
+        (
+            {"kind": "Role", "name": "a/b"},
+            ["roleRef.name: Invalid value: \"a/b\": may not contain '/'"],
+        ),
         (
             {"kind": "Role", "name": "", "apiGroup": "x"},
             [
-                'roleRef.apiGroup: Unsupported value: "x": supported values: "rbac.authorization.k8s.io"',
+                (
+                    'roleRef.apiGroup: Unsupported value: "x": supported values: '
+                    '"rbac.authorization.k8s.io"'
+                ),
                 "roleRef.name: Required value",
             ],
         ),
@@ -253,12 +333,20 @@ def test_what_is_bound(judge, role, wrong):
             {"kind": "User", "name": "", "apiGroup": "x"},
             [
                 "subjects[0].name: Required value",
-                'subjects[0].apiGroup: Unsupported value: "x": supported values: "rbac.authorization.k8s.io"',
+                (
+                    'subjects[0].apiGroup: Unsupported value: "x": supported values: '
+                    '"rbac.authorization.k8s.io"'
+                ),
             ],
         ),
         (
             {"kind": "X", "name": "a"},
-            ['subjects[0].kind: Unsupported value: "X": supported values: "ServiceAccount", "User", "Group"'],
+            [
+                (
+                    'subjects[0].kind: Unsupported value: "X": supported values: '
+                    '"ServiceAccount", "User", "Group"'
+                )
+            ],
         ),
     ],
 )
@@ -269,9 +357,18 @@ def test_who_is_bound(judge, subject, wrong):
 @pytest.mark.parametrize(
     ("subject", "filled"),
     [
-        ({"kind": "User", "name": "a"}, [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "a"}]),
-        ({"kind": "Group", "name": "a"}, [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "a"}]),
-        ({"kind": "ServiceAccount", "name": "a", "namespace": "b"}, [{"kind": "ServiceAccount", "name": "a", "namespace": "b"}]),
+        (
+            {"kind": "User", "name": "a"},
+            [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "a"}],
+        ),
+        (
+            {"kind": "Group", "name": "a"},
+            [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "a"}],
+        ),
+        (
+            {"kind": "ServiceAccount", "name": "a", "namespace": "b"},
+            [{"kind": "ServiceAccount", "name": "a", "namespace": "b"}],
+        ),
     ],
 )
 def test_a_subjects_group(judge, subject, filled):
@@ -283,7 +380,10 @@ def test_a_subjects_group(judge, subject, filled):
 def test_a_binding_is_for_one_role(judge):
     judge.made(BINDINGS, named(roleRef=ROLE))
     assert judge.change(BINDINGS, "rules-x", {"roleRef": {"name": "b"}}) == [
-        f'roleRef: Invalid value: {{"APIGroup":"{RBAC}","Kind":"Role","Name":"b"}}: cannot change roleRef'
+        (
+            f'roleRef: Invalid value: {{"APIGroup":"{RBAC}","Kind":"Role","Name":"b"}}: '
+            "cannot change roleRef"
+        )
     ]
 
 
@@ -293,7 +393,12 @@ def test_a_binding_is_for_one_role(judge):
         ({"reason": "R", "type": "Anything"}, []),
         (
             {"involvedObject": {"kind": "Pod", "name": "p", "namespace": "elsewhere"}},
-            ['involvedObject.namespace: Invalid value: "elsewhere": does not match event.namespace'],
+            [
+                (
+                    'involvedObject.namespace: Invalid value: "elsewhere": does not match '
+                    "event.namespace"
+                )
+            ],
         ),
         (
             {"involvedObject": {"kind": "Node", "name": "p"}},
@@ -311,7 +416,14 @@ def test_a_binding_is_for_one_role(judge):
             ],
         ),
         (
-            {"eventTime": TIME, "reportingComponent": "a b", "reportingInstance": "i", "action": "A", "reason": "R", "type": "X"},
+            {
+                "eventTime": TIME,
+                "reportingComponent": "a b",
+                "reportingInstance": "i",
+                "action": "A",
+                "reason": "R",
+                "type": "X",
+            },
             [f'reportingComponent: Invalid value: "a b": {KEY}'],
         ),
     ],
@@ -337,11 +449,17 @@ def test_events(judge, content, wrong):
         ),
         (
             {"type": "X", "note": "n" * 2000},
-            ['message: Invalid value: "": can have at most 1024 characters', 'type: Invalid value: "": has invalid value: X'],
+            [
+                'message: Invalid value: "": can have at most 1024 characters',
+                'type: Invalid value: "": has invalid value: X',
+            ],
         ),
         (
             {"series": {"count": 1}},
-            ['series.count: Invalid value: "": should be at least 2', "series.lastObservedTime: Required value"],
+            [
+                'series.count: Invalid value: "": should be at least 2',
+                "series.lastObservedTime: Required value",
+            ],
         ),
     ],
 )

@@ -48,7 +48,10 @@ def test_every_kind_with_rules_is_served():
     ],
 )
 def test_pods(judge, selector, names):
-    judge.made(PODS, named("a", spec={"containers": CONTAINERS, "nodeName": "n", "serviceAccountName": "robot"}))
+    judge.made(
+        PODS,
+        named("a", spec={"containers": CONTAINERS, "nodeName": "n", "serviceAccountName": "robot"}),
+    )
     other = {"restartPolicy": "Never", "schedulerName": "mine", "hostNetwork": True}
     judge.made(PODS, named("b", spec={"containers": CONTAINERS, **other}))
     judge.changed(PODS, "a", {"status": {"podIP": "1.2.3.4"}}, "status")
@@ -77,7 +80,11 @@ SERVICE = {"clusterIP": "10.0.0.9", "ports": [{"port": 1}]}
         (SERVICES, {"spec": SERVICE}, "spec.clusterIP=10.0.0.9,spec.type=ClusterIP"),
         (JOBS, {"spec": ENDING}, "status.successful=0"),
         (CONTROLLERS, {"spec": SELECTED}, "status.replicas=0"),
-        (EVENTS, TOLD, "involvedObject.kind=Pod,involvedObject.name=p,reason=R,type=Warning,source=k"),
+        (
+            EVENTS,
+            TOLD,
+            "involvedObject.kind=Pod,involvedObject.name=p,reason=R,type=Warning,source=k",
+        ),
     ],
 )
 def test_other_kinds(judge, resource, content, selector):

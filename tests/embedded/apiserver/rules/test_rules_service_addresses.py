@@ -13,7 +13,10 @@ def service(**spec):
 
 
 def test_addresses_are_given_out_once(judge):
-    made = [judge.made(SERVICES, {"metadata": {"name": f"s{n}"}, "spec": {"ports": PORTS}}) for n in range(254)]
+    made = [
+        judge.made(SERVICES, {"metadata": {"name": f"s{n}"}, "spec": {"ports": PORTS}})
+        for n in range(254)
+    ]
     given = {one["spec"]["clusterIP"] for one in made}
     assert given == {str(host) for host in CLUSTER_RANGE.hosts()}
     low = {f"10.0.0.{n}" for n in range(1, 17)}
@@ -22,9 +25,14 @@ def test_addresses_are_given_out_once(judge):
 
 def test_an_address_that_is_taken(judge):
     judge.made(SERVICES, service(ports=PORTS))
-    wrong = judge.create(SERVICES, {"metadata": {"name": "t"}, "spec": {"ports": PORTS, "clusterIP": "10.0.0.220"}})
+    wrong = judge.create(
+        SERVICES, {"metadata": {"name": "t"}, "spec": {"ports": PORTS, "clusterIP": "10.0.0.220"}}
+    )
     assert wrong == [
-        'spec.clusterIPs: Invalid value: ["10.0.0.220"]: failed to allocate IP 10.0.0.220: provided IP is already allocated'
+        (
+            'spec.clusterIPs: Invalid value: ["10.0.0.220"]: failed to allocate IP '
+            "10.0.0.220: provided IP is already allocated"
+        )
     ]
 
 
@@ -35,14 +43,25 @@ def test_an_address_that_was_given_back(judge):
 
 
 def test_node_ports(judge):
-    made = judge.made(SERVICES, service(type="NodePort", ports=[{"name": "a", "port": 80}, {"name": "b", "port": 81}]))
+    made = judge.made(
+        SERVICES,
+        service(type="NodePort", ports=[{"name": "a", "port": 80}, {"name": "b", "port": 81}]),
+    )
     first, second = (port["nodePort"] for port in made["spec"]["ports"])
     assert FIRST_PORT <= first <= LAST_PORT
     assert FIRST_PORT <= second <= LAST_PORT
     assert first != second
-    taken = {"metadata": {"name": "t"}, "spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": first}]}}
-    assert judge.create(SERVICES, taken) == [f"spec.ports[0].nodePort: Invalid value: {first}: provided port is already allocated"]
-    low = {"metadata": {"name": "t"}, "spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": 80}]}}
+    taken = {
+        "metadata": {"name": "t"},
+        "spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": first}]},
+    }
+    assert judge.create(SERVICES, taken) == [
+        f"spec.ports[0].nodePort: Invalid value: {first}: provided port is already allocated"
+    ]
+    low = {
+        "metadata": {"name": "t"},
+        "spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": 80}]},
+    }
     assert judge.create(SERVICES, low) == [
         (
             "spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. "

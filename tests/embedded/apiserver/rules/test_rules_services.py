@@ -28,7 +28,10 @@ def service(**spec):
             },
         ),
         (
-            {"ports": [{"port": 80, "targetPort": "http", "protocol": "UDP"}], "sessionAffinity": "ClientIP"},
+            {
+                "ports": [{"port": 80, "targetPort": "http", "protocol": "UDP"}],
+                "sessionAffinity": "ClientIP",
+            },
             {
                 "ports": [{"protocol": "UDP", "port": 80, "targetPort": "http"}],
                 "clusterIP": "10.0.0.220",
@@ -130,7 +133,12 @@ def service(**spec):
             },
         ),
         (
-            {"clusterIP": None, "type": "ExternalName", "externalName": "example.com", "ports": PORTS},
+            {
+                "clusterIP": None,
+                "type": "ExternalName",
+                "externalName": "example.com",
+                "ports": PORTS,
+            },
             {
                 "ports": [{"protocol": "TCP", "port": 80, "targetPort": 80}],
                 "type": "ExternalName",
@@ -151,7 +159,12 @@ def test_defaults(judge, given, filled):
         ({}, ["spec.ports: Required value"]),
         (
             {"ports": PORTS, "type": "X"},
-            ['spec.type: Unsupported value: "X": supported values: "ClusterIP", "ExternalName", "LoadBalancer", "NodePort"'],
+            [
+                (
+                    'spec.type: Unsupported value: "X": supported values: "ClusterIP", '
+                    '"ExternalName", "LoadBalancer", "NodePort"'
+                )
+            ],
         ),
         (
             {"type": "ExternalName", "externalName": "A_b"},
@@ -163,13 +176,19 @@ def test_defaults(judge, given, filled):
         ({"clusterIP": "", "type": "ExternalName"}, ["spec.externalName: Required value"]),
         (
             {"ports": PORTS, "clusterIP": "x"},
-            ['spec.clusterIPs[0]: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)'],
+            [
+                (
+                    'spec.clusterIPs[0]: Invalid value: "x": must be a valid IP address, '
+                    "(e.g. 10.9.8.7 or 2001:db8::ffff)"
+                )
+            ],
         ),
         (
             {"ports": PORTS, "clusterIP": "10.1.0.1"},
             [
                 (
-                    'spec.clusterIPs: Invalid value: ["10.1.0.1"]: failed to allocate IP 10.1.0.1: the provided IP '
+                    'spec.clusterIPs: Invalid value: ["10.1.0.1"]: failed to allocate IP '
+                    "10.1.0.1: the provided IP "
                     "(10.1.0.1) is not in the valid range. The range of valid IPs is 10.0.0.0/24"
                 )
             ],
@@ -178,14 +197,20 @@ def test_defaults(judge, given, filled):
             {"ports": PORTS, "clusterIP": "10.0.0.0"},
             [
                 (
-                    'spec.clusterIPs: Invalid value: ["10.0.0.0"]: failed to allocate IP 10.0.0.0: the provided IP '
+                    'spec.clusterIPs: Invalid value: ["10.0.0.0"]: failed to allocate IP '
+                    "10.0.0.0: the provided IP "
                     "(10.0.0.0) is not in the valid range. The range of valid IPs is 10.0.0.0/24"
                 )
             ],
         ),
         (
             {"ports": PORTS, "clusterIP": "fd00::1"},
-            ['spec.clusterIPs[0]: Invalid value: ["fd00::1"]: IPv6 is not configured on this cluster'],
+            [
+                (
+                    'spec.clusterIPs[0]: Invalid value: ["fd00::1"]: IPv6 is not configured '
+                    "on this cluster"
+                )
+            ],
         ),
         (
             {"ports": PORTS, "clusterIPs": ["10.0.0.221"]},
@@ -193,27 +218,53 @@ def test_defaults(judge, given, filled):
         ),
         (
             {"ports": PORTS, "clusterIPs": ["10.0.0.220", "10.0.0.221"]},
-            ['spec.clusterIPs: Invalid value: ["10.0.0.220","10.0.0.221"]: may specify no more than one IP for each IP family'],
+            [
+                (
+                    'spec.clusterIPs: Invalid value: ["10.0.0.220","10.0.0.221"]: may '
+                    "specify no more than one IP for each IP family"
+                )
+            ],
         ),
         (
             {"ports": PORTS, "clusterIP": "None", "type": "NodePort"},
-            ["spec.clusterIPs[0]: Invalid value: \"None\": may not be set to 'None' for NodePort services"],
+            [
+                (
+                    "spec.clusterIPs[0]: Invalid value: \"None\": may not be set to 'None' "
+                    "for NodePort services"
+                )
+            ],
         ),
         (
             {"ports": PORTS, "ipFamilies": ["IPv6"]},
-            ['spec.clusterIPs[0]: Invalid value: "10.0.0.220": expected an IPv6 value as indicated by `ipFamilies[0]`'],
+            [
+                (
+                    'spec.clusterIPs[0]: Invalid value: "10.0.0.220": expected an IPv6 value '
+                    "as indicated by `ipFamilies[0]`"
+                )
+            ],
         ),
-        ({"ports": PORTS, "ipFamilies": ["IPv4", "IPv4"]}, ['spec.ipFamilies[1]: Duplicate value: "IPv4"']),
+        (
+            {"ports": PORTS, "ipFamilies": ["IPv4", "IPv4"]},
+            ['spec.ipFamilies[1]: Duplicate value: "IPv4"'],
+        ),
         (
             {"ports": PORTS, "ipFamilyPolicy": "RequireDualStack"},
-            ['spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is not configured for dual-stack services'],
+            [
+                (
+                    'spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is '
+                    "not configured for dual-stack services"
+                )
+            ],
         ),
         (
             {"ports": [{"port": 0}, {"port": 81}]},
             [
                 "spec.ports[0].name: Required value",
                 "spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive",
-                "spec.ports[0].targetPort: Invalid value: 0: must be between 1 and 65535, inclusive",
+                (
+                    "spec.ports[0].targetPort: Invalid value: 0: must be between 1 and "
+                    "65535, inclusive"
+                ),
                 "spec.ports[1].name: Required value",
             ],
         ),
@@ -230,18 +281,27 @@ def test_defaults(judge, given, filled):
             {"ports": [{"port": 80, "name": "a"}, {"port": 81, "name": "a", "protocol": "X"}]},
             [
                 'spec.ports[1].name: Duplicate value: "a"',
-                'spec.ports[1].protocol: Unsupported value: "X": supported values: "SCTP", "TCP", "UDP"',
+                (
+                    'spec.ports[1].protocol: Unsupported value: "X": supported values: '
+                    '"SCTP", "TCP", "UDP"'
+                ),
             ],
         ),
         (
             {"ports": [{"port": 80, "targetPort": 70000, "appProtocol": "a/b/c"}]},
             [
-                "spec.ports[0].targetPort: Invalid value: 70000: must be between 1 and 65535, inclusive",
                 (
-                    'spec.ports[0].appProtocol: Invalid value: "a/b/c": a valid label key must consist of alphanumeric '
-                    "characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  "
+                    "spec.ports[0].targetPort: Invalid value: 70000: must be between 1 and "
+                    "65535, inclusive"
+                ),
+                (
+                    'spec.ports[0].appProtocol: Invalid value: "a/b/c": a valid label '
+                    "key must consist of alphanumeric "
+                    "characters, '-', '_' or '.', and must start and end with an "
+                    "alphanumeric character (e.g. 'MyName',  "
                     "or 'my.name',  or '123-abc', regex used for validation is "
-                    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. "
+                    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS "
+                    "subdomain prefix and '/' (e.g. "
                     "'example.com/MyName')"
                 ),
             ],
@@ -251,21 +311,42 @@ def test_defaults(judge, given, filled):
             ["spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"],
         ),
         (
-            {"ports": PORTS, "sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 0}}},
-            ["spec.sessionAffinityConfig.clientIP.timeoutSeconds: Invalid value: 0: must be greater than 0 and less than 86400"],
+            {
+                "ports": PORTS,
+                "sessionAffinity": "ClientIP",
+                "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 0}},
+            },
+            [
+                (
+                    "spec.sessionAffinityConfig.clientIP.timeoutSeconds: Invalid value: 0: "
+                    "must be greater than 0 and less than 86400"
+                )
+            ],
         ),
         (
             {"ports": PORTS, "externalTrafficPolicy": "Local", "internalTrafficPolicy": "X"},
             [
-                'spec.externalTrafficPolicy: Invalid value: "Local": may only be set for externally-accessible services',
-                'spec.internalTrafficPolicy: Unsupported value: "X": supported values: "Cluster", "Local"',
+                (
+                    'spec.externalTrafficPolicy: Invalid value: "Local": may only be set for '
+                    "externally-accessible services"
+                ),
+                (
+                    'spec.internalTrafficPolicy: Unsupported value: "X": supported values: '
+                    '"Cluster", "Local"'
+                ),
             ],
         ),
         (
             {"ports": PORTS, "externalIPs": ["x", "127.0.0.1", "0.0.0.0", "01.2.3.4"]},
             [
-                'spec.externalIPs[0]: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)',
-                'spec.externalIPs[1]: Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)',
+                (
+                    'spec.externalIPs[0]: Invalid value: "x": must be a valid IP address, '
+                    "(e.g. 10.9.8.7 or 2001:db8::ffff)"
+                ),
+                (
+                    'spec.externalIPs[1]: Invalid value: "127.0.0.1": may not be in the '
+                    "loopback range (127.0.0.0/8, ::1/128)"
+                ),
                 'spec.externalIPs[2]: Invalid value: "0.0.0.0": may not be unspecified (0.0.0.0)',
                 'spec.externalIPs[3]: Invalid value: "01.2.3.4": must not have leading 0s',
             ],
@@ -275,7 +356,8 @@ def test_defaults(judge, given, filled):
             [
                 "spec.loadBalancerClass: Forbidden: may only be used when `type` is 'LoadBalancer'",
                 (
-                    "spec.healthCheckNodePort: Invalid value: 31000: may only be set when `type` is 'LoadBalancer' and "
+                    "spec.healthCheckNodePort: Invalid value: 31000: may only be set "
+                    "when `type` is 'LoadBalancer' and "
                     "`externalTrafficPolicy` is 'Local'"
                 ),
             ],
@@ -284,7 +366,8 @@ def test_defaults(judge, given, filled):
             {"ports": PORTS, "type": "LoadBalancer", "loadBalancerSourceRanges": ["x"]},
             [
                 (
-                    'spec.LoadBalancerSourceRanges[0]: Invalid value: "x": must be a valid CIDR value, (e.g. 10.9.8.0/24 '
+                    'spec.LoadBalancerSourceRanges[0]: Invalid value: "x": must be a '
+                    "valid CIDR value, (e.g. 10.9.8.0/24 "
                     "or 2001:db8::/64)"
                 )
             ],
@@ -292,9 +375,13 @@ def test_defaults(judge, given, filled):
         (
             {"ports": PORTS, "allocateLoadBalancerNodePorts": True, "trafficDistribution": "X"},
             [
-                "spec.allocateLoadBalancerNodePorts: Forbidden: may only be used when `type` is 'LoadBalancer'",
                 (
-                    'spec.trafficDistribution: Unsupported value: "X": supported values: "PreferClose", '
+                    "spec.allocateLoadBalancerNodePorts: Forbidden: may only be used when "
+                    "`type` is 'LoadBalancer'"
+                ),
+                (
+                    'spec.trafficDistribution: Unsupported value: "X": supported values: '
+                    '"PreferClose", '
                     '"PreferSameZone", "PreferSameNode"'
                 ),
             ],
@@ -313,12 +400,21 @@ def test_refused(judge, given, wrong):
             {"clusterIP": "10.0.0.99"},
             ['spec.clusterIPs[0]: Invalid value: ["10.0.0.99"]: may not change once set'],
         ),
-        ({"ports": PORTS}, {"clusterIP": "None"}, ['spec.clusterIPs[0]: Invalid value: ["None"]: may not change once set']),
+        (
+            {"ports": PORTS},
+            {"clusterIP": "None"},
+            ['spec.clusterIPs[0]: Invalid value: ["None"]: may not change once set'],
+        ),
         ({"ports": PORTS}, {"clusterIP": None}, []),
         (
             {"ports": PORTS},
             {"ipFamilies": ["IPv6"]},
-            ['spec.clusterIPs[0]: Invalid value: "10.0.0.220": expected an IPv6 value as indicated by `ipFamilies[0]`'],
+            [
+                (
+                    'spec.clusterIPs[0]: Invalid value: "10.0.0.220": expected an IPv6 value '
+                    "as indicated by `ipFamilies[0]`"
+                )
+            ],
         ),
         ({"ports": PORTS}, {"ports": None}, ["spec.ports: Required value"]),
         ({"ports": PORTS}, {"type": "ExternalName"}, ["spec.externalName: Required value"]),
@@ -332,7 +428,10 @@ def test_refused(judge, given, wrong):
             {"clusterIP": "None", "ports": PORTS},
             {"clusterIP": "10.0.0.99"},
             [
-                'spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is not configured for dual-stack services',
+                (
+                    'spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is '
+                    "not configured for dual-stack services"
+                ),
                 'spec.ipFamilies[1]: Invalid value: "IPv6": not configured on this cluster',
             ],
         ),
@@ -435,30 +534,51 @@ def test_what_a_change_keeps_and_gives_back(judge, given, patch, filled):
             {"ip": "x", "hostname": "1.2.3.4"},
             [
                 (
-                    'status.loadBalancer.ingress[0].ip: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 '
+                    'status.loadBalancer.ingress[0].ip: Invalid value: "x": must be a '
+                    "valid IP address, (e.g. 10.9.8.7 "
                     "or 2001:db8::ffff)"
                 ),
-                'status.loadBalancer.ingress[0].hostname: Invalid value: "1.2.3.4": must be a DNS name, not an IP address',
+                (
+                    'status.loadBalancer.ingress[0].hostname: Invalid value: "1.2.3.4": must '
+                    "be a DNS name, not an IP address"
+                ),
             ],
         ),
         (
             "LoadBalancer",
             {"hostname": "a.b", "ipMode": "VIP"},
-            ["status.loadBalancer.ingress[0].ipMode: Forbidden: may not be specified when `ip` is not set"],
+            [
+                (
+                    "status.loadBalancer.ingress[0].ipMode: Forbidden: may not be specified "
+                    "when `ip` is not set"
+                )
+            ],
         ),
         (
             "ClusterIP",
             {"ip": "1.2.3.4"},
-            ["status.loadBalancer.ingress: Forbidden: may only be used when `spec.type` is 'LoadBalancer'"],
+            [
+                (
+                    "status.loadBalancer.ingress: Forbidden: may only be used when "
+                    "`spec.type` is 'LoadBalancer'"
+                )
+            ],
         ),
     ],
 )
 def test_status(judge, kind, status, wrong):
     judge.made(SERVICES, service(ports=PORTS, type=kind))
-    assert judge.change(SERVICES, "s", {"status": {"loadBalancer": {"ingress": [status]}}}, "status") == wrong
+    assert (
+        judge.change(SERVICES, "s", {"status": {"loadBalancer": {"ingress": [status]}}}, "status")
+        == wrong
+    )
 
 
 def test_a_change_of_the_type_ends_the_balancing(judge):
     judge.made(SERVICES, service(ports=PORTS, type="LoadBalancer"))
-    judge.changed(SERVICES, "s", {"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}, "status")
-    assert judge.changed(SERVICES, "s", {"spec": {"type": "ClusterIP"}})["status"] == {"loadBalancer": {}}
+    judge.changed(
+        SERVICES, "s", {"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}, "status"
+    )
+    assert judge.changed(SERVICES, "s", {"spec": {"type": "ClusterIP"}})["status"] == {
+        "loadBalancer": {}
+    }

@@ -11,9 +11,20 @@ from pytest_kscen.objects.resources import (
 SUBDOMAIN = names.dns1123_subdomain("-")[0]
 KEY = names.label_key("-")[0]
 DRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False)
-ATTACHMENTS = Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False)
-ON_A_NODE = {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}]}}
-STAYS = "spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+ATTACHMENTS = Resource(
+    "storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False
+)
+ON_A_NODE = {
+    "required": {
+        "nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}
+        ]
+    }
+}
+STAYS = (
+    "spec: Forbidden: spec is immutable after creation except resources.requests and "
+    "volumeAttributesClassName for bound claims"
+)
 
 
 def named(**content):
@@ -21,14 +32,22 @@ def named(**content):
 
 
 def claim(**spec):
-    given = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "rules-c"}
+    given = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+        "storageClassName": "rules-c",
+    }
     return named(spec={**given, **spec})
 
 
 def volume(**spec):
-    source = {} if spec.keys() & {"nfs", "csi", "local", "nothing"} else {"hostPath": {"path": "/a"}}
+    source = (
+        {} if spec.keys() & {"nfs", "csi", "local", "nothing"} else {"hostPath": {"path": "/a"}}
+    )
     rest = {name: value for name, value in spec.items() if name != "nothing"}
-    return named(spec={"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, **source, **rest})
+    return named(
+        spec={"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, **source, **rest}
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,7 +86,11 @@ def volume(**spec):
                     "storageClassName": "rules-c",
                     "volumeMode": "Filesystem",
                     "dataSource": {"apiGroup": None, "kind": "PersistentVolumeClaim", "name": "z"},
-                    "dataSourceRef": {"apiGroup": None, "kind": "PersistentVolumeClaim", "name": "z"},
+                    "dataSourceRef": {
+                        "apiGroup": None,
+                        "kind": "PersistentVolumeClaim",
+                        "name": "z",
+                    },
                 },
                 {"phase": "Pending"},
             ),
@@ -93,7 +116,11 @@ def volume(**spec):
                     "storageClassName": "rules-c",
                     "volumeMode": "Filesystem",
                     "dataSource": {"apiGroup": None, "kind": "PersistentVolumeClaim", "name": "z"},
-                    "dataSourceRef": {"apiGroup": None, "kind": "PersistentVolumeClaim", "name": "z"},
+                    "dataSourceRef": {
+                        "apiGroup": None,
+                        "kind": "PersistentVolumeClaim",
+                        "name": "z",
+                    },
                 },
                 {"phase": "Pending"},
             ),
@@ -108,12 +135,16 @@ def test_a_claims_defaults(judge, given, filled):
 @pytest.mark.parametrize(
     ("spec", "wrong"),
     [
-        ({"accessModes": []}, ["spec.accessModes: Required value: at least 1 access mode is required"]),
+        (
+            {"accessModes": []},
+            ["spec.accessModes: Required value: at least 1 access mode is required"],
+        ),
         (
             {"accessModes": ["X"]},
             [
                 (
-                    'spec.accessModes: Unsupported value: "X": supported values: "ReadOnlyMany", "ReadWriteMany", '
+                    'spec.accessModes: Unsupported value: "X": supported values: '
+                    '"ReadOnlyMany", "ReadWriteMany", '
                     '"ReadWriteOnce", "ReadWriteOncePod"'
                 )
             ],
@@ -123,11 +154,23 @@ def test_a_claims_defaults(judge, given, filled):
             ["spec.accessModes: Forbidden: may not use ReadWriteOncePod with other access modes"],
         ),
         ({"resources": {}}, ["spec.resources[storage]: Required value"]),
-        ({"resources": {"requests": {"storage": "0"}}}, ['spec.resources[storage]: Invalid value: "0": must be greater than zero']),
+        (
+            {"resources": {"requests": {"storage": "0"}}},
+            ['spec.resources[storage]: Invalid value: "0": must be greater than zero'],
+        ),
         ({"storageClassName": "A"}, [f'spec.storageClassName: Invalid value: "A": {SUBDOMAIN}']),
-        ({"volumeMode": "X"}, ['spec.volumeMode: Unsupported value: "X": supported values: "Block", "Filesystem"']),
-        ({"selector": {"matchLabels": {"a b": "c"}}}, [f'spec.selector.matchLabels: Invalid value: "a b": {KEY}']),
-        ({"volumeAttributesClassName": "A b"}, [f'spec.volumeAttributesClassName: Invalid value: "A b": {SUBDOMAIN}']),
+        (
+            {"volumeMode": "X"},
+            ['spec.volumeMode: Unsupported value: "X": supported values: "Block", "Filesystem"'],
+        ),
+        (
+            {"selector": {"matchLabels": {"a b": "c"}}},
+            [f'spec.selector.matchLabels: Invalid value: "a b": {KEY}'],
+        ),
+        (
+            {"volumeAttributesClassName": "A b"},
+            [f'spec.volumeAttributesClassName: Invalid value: "A b": {SUBDOMAIN}'],
+        ),
     ],
 )
 def test_claims(judge, spec, wrong):
@@ -162,14 +205,34 @@ def test_a_claim_is_bound_once(judge):
     ("size", "wrong"),
     [
         ("2Gi", []),
-        ("500Mi", ["spec.resources.requests.storage: Forbidden: field can not be less than status.capacity"]),
+        (
+            "500Mi",
+            [
+                (
+                    "spec.resources.requests.storage: Forbidden: field can not be less than "
+                    "status.capacity"
+                )
+            ],
+        ),
     ],
 )
 def test_a_bound_claim_grows(judge, size, wrong):
-    judge.made(STORAGE_CLASSES, {"metadata": {"name": "rules-c"}, "provisioner": "p", "allowVolumeExpansion": True})
+    judge.made(
+        STORAGE_CLASSES,
+        {"metadata": {"name": "rules-c"}, "provisioner": "p", "allowVolumeExpansion": True},
+    )
     judge.made(PERSISTENT_VOLUME_CLAIMS, claim(volumeName="v"))
-    judge.changed(PERSISTENT_VOLUME_CLAIMS, "rules-x", {"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}}, "status")
-    told = judge.change(PERSISTENT_VOLUME_CLAIMS, "rules-x", {"spec": {"resources": {"requests": {"storage": size}}}})
+    judge.changed(
+        PERSISTENT_VOLUME_CLAIMS,
+        "rules-x",
+        {"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}},
+        "status",
+    )
+    told = judge.change(
+        PERSISTENT_VOLUME_CLAIMS,
+        "rules-x",
+        {"spec": {"resources": {"requests": {"storage": size}}}},
+    )
     assert [line.split("\n")[0] for line in told] == wrong
 
 
@@ -177,7 +240,10 @@ def test_a_bound_claim_grows(judge, size, wrong):
     ("status", "wrong"),
     [
         ({"phase": "Bound", "capacity": {"storage": "1Gi"}}, []),
-        ({"capacity": {"storage": "-1"}}, ["status.capacity[storage]: Invalid value: -1: must be a valid resource quantity"]),
+        (
+            {"capacity": {"storage": "-1"}},
+            ["status.capacity[storage]: Invalid value: -1: must be a valid resource quantity"],
+        ),
         (
             {"allocatedResources": {"cpu": "1"}},
             ['status.allocatedResources: Unsupported value: "cpu": supported values: "storage"'],
@@ -186,8 +252,10 @@ def test_a_bound_claim_grows(judge, size, wrong):
             {"allocatedResourceStatuses": {"storage": "X"}},
             [
                 (
-                    'status.allocatedResourceStatuses: Unsupported value: "storage": supported values: '
-                    '"ControllerResizeInProgress", "ControllerResizeInfeasible", "NodeResizeInProgress", '
+                    'status.allocatedResourceStatuses: Unsupported value: "storage": '
+                    "supported values: "
+                    '"ControllerResizeInProgress", "ControllerResizeInfeasible", '
+                    '"NodeResizeInProgress", '
                     '"NodeResizeInfeasible", "NodeResizePending"'
                 )
             ],
@@ -227,31 +295,49 @@ def test_a_volumes_defaults(judge):
             {"nfs": {"server": "a", "path": "/b"}, "hostPath": {"path": "/a"}},
             ["spec.nfs: Forbidden: may not specify more than 1 volume type"],
         ),
-        ({"hostPath": {"path": "a/../b"}}, ["spec.hostPath.path: Invalid value: \"a/../b\": must not contain '..'"]),
+        (
+            {"hostPath": {"path": "a/../b"}},
+            ["spec.hostPath.path: Invalid value: \"a/../b\": must not contain '..'"],
+        ),
         ({"accessModes": []}, ["spec.accessModes: Required value"]),
         (
             {"capacity": {"cpu": "1", "storage": "0"}},
             [
-                'spec.capacity: Unsupported value: {"cpu":"1","storage":"0"}: supported values: "storage"',
+                (
+                    'spec.capacity: Unsupported value: {"cpu":"1","storage":"0"}: supported '
+                    'values: "storage"'
+                ),
                 'spec.capacity[storage]: Invalid value: "0": must be greater than zero',
             ],
         ),
         (
             {"persistentVolumeReclaimPolicy": "X", "volumeMode": "X", "storageClassName": "A"},
             [
-                'spec.persistentVolumeReclaimPolicy: Unsupported value: "X": supported values: "Delete", "Recycle", "Retain"',
+                (
+                    'spec.persistentVolumeReclaimPolicy: Unsupported value: "X": supported '
+                    'values: "Delete", "Recycle", "Retain"'
+                ),
                 f'spec.storageClassName: Invalid value: "A": {SUBDOMAIN}',
                 'spec.volumeMode: Unsupported value: "X": supported values: "Block", "Filesystem"',
             ],
         ),
-        ({"local": {"path": "/a"}}, ["spec.nodeAffinity: Required value: Local volume requires node affinity"]),
+        (
+            {"local": {"path": "/a"}},
+            ["spec.nodeAffinity: Required value: Local volume requires node affinity"],
+        ),
         (
             {"local": {"path": "../a"}, "nodeAffinity": ON_A_NODE},
             ["spec.local.path: Invalid value: \"../a\": must not contain '..'"],
         ),
-        ({"nodeAffinity": {}}, ["spec.nodeAffinity.required: Required value: must specify required node constraints"]),
+        (
+            {"nodeAffinity": {}},
+            ["spec.nodeAffinity.required: Required value: must specify required node constraints"],
+        ),
         ({"csi": {"driver": "a"}}, ["spec.csi.volumeHandle: Required value"]),
-        ({"csi": {"driver": "A_b", "volumeHandle": "h"}}, [f'spec.csi.driver: Invalid value: "A_b": {SUBDOMAIN}']),
+        (
+            {"csi": {"driver": "A_b", "volumeHandle": "h"}},
+            [f'spec.csi.driver: Invalid value: "A_b": {SUBDOMAIN}'],
+        ),
     ],
 )
 def test_volumes(judge, given, wrong):
@@ -267,7 +353,12 @@ def test_volumes(judge, given, wrong):
         ({"nodeAffinity": ON_A_NODE}, []),
         (
             {"hostPath": {"path": "/b"}},
-            ["spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation"],
+            [
+                (
+                    "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is "
+                    "immutable after creation"
+                )
+            ],
         ),
     ],
 )
@@ -291,12 +382,23 @@ def test_a_storage_classs_defaults(judge):
             {"provisioner": "a", "reclaimPolicy": "X", "volumeBindingMode": "X"},
             [
                 'reclaimPolicy: Unsupported value: "X": supported values: "Delete", "Retain"',
-                'volumeBindingMode: Unsupported value: "X": supported values: "Immediate", "WaitForFirstConsumer"',
+                (
+                    'volumeBindingMode: Unsupported value: "X": supported values: '
+                    '"Immediate", "WaitForFirstConsumer"'
+                ),
             ],
         ),
-        ({"provisioner": "a", "parameters": {"": "b"}}, ['parameters: Invalid value: "": field can not be empty.']),
         (
-            {"provisioner": "a", "allowedTopologies": [{"matchLabelExpressions": [{"key": "a", "values": ["x", "x"]}]}]},
+            {"provisioner": "a", "parameters": {"": "b"}},
+            ['parameters: Invalid value: "": field can not be empty.'],
+        ),
+        (
+            {
+                "provisioner": "a",
+                "allowedTopologies": [
+                    {"matchLabelExpressions": [{"key": "a", "values": ["x", "x"]}]}
+                ],
+            },
             ['allowedTopologies[0].matchLabelExpressions[0].values[1]: Duplicate value: "x"'],
         ),
     ],
@@ -310,7 +412,10 @@ def test_storage_classes(judge, content, wrong):
     [
         ({"parameters": {"a": "c"}}, ['parameters: Invalid value: {"a":"c"}: field is immutable']),
         ({"provisioner": "q"}, ['provisioner: Invalid value: "q": field is immutable']),
-        ({"reclaimPolicy": "Retain"}, ['reclaimPolicy: Invalid value: "Retain": field is immutable']),
+        (
+            {"reclaimPolicy": "Retain"},
+            ['reclaimPolicy: Invalid value: "Retain": field is immutable'],
+        ),
         (
             {"volumeBindingMode": "WaitForFirstConsumer"},
             ['volumeBindingMode: Invalid value: "WaitForFirstConsumer": field is immutable'],
@@ -342,14 +447,20 @@ def test_a_drivers_defaults(judge):
             {},
             [
                 "spec.attacher: Required value",
-                "spec.source: Required value: must specify exactly one of inlineVolumeSpec and persistentVolumeName",
+                (
+                    "spec.source: Required value: must specify exactly one of "
+                    "inlineVolumeSpec and persistentVolumeName"
+                ),
                 f'spec.nodeName: Invalid value: "": {SUBDOMAIN}',
             ],
         ),
         (
             {"attacher": "a.b", "nodeName": "A", "source": {}},
             [
-                "spec.source: Required value: must specify exactly one of inlineVolumeSpec and persistentVolumeName",
+                (
+                    "spec.source: Required value: must specify exactly one of "
+                    "inlineVolumeSpec and persistentVolumeName"
+                ),
                 f'spec.nodeName: Invalid value: "A": {SUBDOMAIN}',
             ],
         ),

@@ -19,7 +19,10 @@ PORTS = [{"port": 80}]
 
 
 def named(annotations=None, **content):
-    return {"metadata": {"name": "rules-x", **({"annotations": annotations} if annotations else {})}, **content}
+    return {
+        "metadata": {"name": "rules-x", **({"annotations": annotations} if annotations else {})},
+        **content,
+    }
 
 
 def container(**more):
@@ -37,13 +40,19 @@ def told(judge, resource, body):
         ({}, []),
         (
             {"nodeSelector": {"beta.kubernetes.io/os": "linux"}},
-            ['spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use "kubernetes.io/os" instead'],
+            [
+                (
+                    "spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use "
+                    '"kubernetes.io/os" instead'
+                )
+            ],
         ),
         (
             {"affinity": {"podAffinity": {REQUIRED: [{"topologyKey": "a"}]}}},
             [
                 (
-                    "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector: a null "
+                    "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector: "
+                    "a null "
                     "labelSelector results in matching no pod"
                 )
             ],
@@ -51,15 +60,23 @@ def told(judge, resource, body):
         (
             {
                 "topologySpreadConstraints": [
-                    {"maxSkew": 1, "topologyKey": "failure-domain.beta.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}
+                    {
+                        "maxSkew": 1,
+                        "topologyKey": "failure-domain.beta.kubernetes.io/zone",
+                        "whenUnsatisfiable": "DoNotSchedule",
+                    }
                 ]
             },
             [
                 (
-                    "spec.topologySpreadConstraints[0].topologyKey: failure-domain.beta.kubernetes.io/zone is deprecated "
+                    "spec.topologySpreadConstraints[0].topologyKey: "
+                    "failure-domain.beta.kubernetes.io/zone is deprecated "
                     'since v1.17; use "topology.kubernetes.io/zone" instead'
                 ),
-                "spec.topologySpreadConstraints[0].labelSelector: a null labelSelector results in matching no pod",
+                (
+                    "spec.topologySpreadConstraints[0].labelSelector: a null labelSelector "
+                    "results in matching no pod"
+                ),
             ],
         ),
         (
@@ -69,13 +86,22 @@ def told(judge, resource, body):
         (
             {
                 "volumes": [
-                    {"name": "v", "configMap": {"name": "m", "items": [{"key": "a", "path": "p"}, {"key": "b", "path": "p/q"}]}}
+                    {
+                        "name": "v",
+                        "configMap": {
+                            "name": "m",
+                            "items": [{"key": "a", "path": "p"}, {"key": "b", "path": "p/q"}],
+                        },
+                    }
                 ]
             },
             ['volume "v" (ConfigMap "m"): overlapping paths: "p/q" with "p"'],
         ),
         (
-            {"hostAliases": [{"ip": "1.2.3.4"}] * 2, "imagePullSecrets": [{"name": "a"}, {"name": "a"}, {}]},
+            {
+                "hostAliases": [{"ip": "1.2.3.4"}] * 2,
+                "imagePullSecrets": [{"name": "a"}, {"name": "a"}, {}],
+            },
             [
                 'spec.hostAliases[1].ip: duplicate ip "1.2.3.4"',
                 'spec.imagePullSecrets[1].name: duplicate name "a"',
@@ -84,33 +110,71 @@ def told(judge, resource, body):
         ),
         (
             {"containers": container(resources={"requests": {"memory": "100m"}})},
-            ['spec.containers[0].resources.requests[memory]: fractional byte value "100m" is invalid, must be an integer'],
+            [
+                (
+                    "spec.containers[0].resources.requests[memory]: fractional byte value "
+                    '"100m" is invalid, must be an integer'
+                )
+            ],
         ),
         (
             {
                 "containers": container(
-                    env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}, {"name": "A", "value": "$(A)3"}]
+                    env=[
+                        {"name": "A", "value": "1"},
+                        {"name": "A", "value": "2"},
+                        {"name": "A", "value": "$(A)3"},
+                    ]
                 )
             },
-            ['spec.containers[0].env[1]: hides previous definition of "A", which may be dropped when using apply'],
+            [
+                (
+                    'spec.containers[0].env[1]: hides previous definition of "A", which may '
+                    "be dropped when using apply"
+                )
+            ],
         ),
         (
-            {"containers": container(ports=[{"containerPort": 80}, {"containerPort": 80, "hostPort": 5}, {"containerPort": 80}])},
+            {
+                "containers": container(
+                    ports=[
+                        {"containerPort": 80},
+                        {"containerPort": 80, "hostPort": 5},
+                        {"containerPort": 80},
+                    ]
+                )
+            },
             [
-                "spec.containers[0].ports[1]: overlapping port definition with spec.containers[0].ports[0]",
-                "spec.containers[0].ports[2]: duplicate port definition with spec.containers[0].ports[0]",
-                "spec.containers[0].ports[2]: overlapping port definition with spec.containers[0].ports[1]",
+                (
+                    "spec.containers[0].ports[1]: overlapping port definition with "
+                    "spec.containers[0].ports[0]"
+                ),
+                (
+                    "spec.containers[0].ports[2]: duplicate port definition with "
+                    "spec.containers[0].ports[0]"
+                ),
+                (
+                    "spec.containers[0].ports[2]: overlapping port definition with "
+                    "spec.containers[0].ports[1]"
+                ),
             ],
         ),
     ],
 )
 def test_pods_and_templates(judge, spec, words):
     metadata = {"labels": {"a": "b"}}
-    given = {"automountServiceAccountToken": False, "serviceAccountName": "default", "containers": CONTAINERS, **spec}
+    given = {
+        "automountServiceAccountToken": False,
+        "serviceAccountName": "default",
+        "containers": CONTAINERS,
+        **spec,
+    }
     assert told(judge, PODS, named(spec=given)) == words
     template = {"metadata": metadata, "spec": given}
     workload = named(spec={"selector": {"matchLabels": {"a": "b"}}, "template": template})
-    in_a_template = [line if line.startswith("volume ") else f"spec.template.{line}" for line in words]
+    in_a_template = [
+        line if line.startswith("volume ") else f"spec.template.{line}" for line in words
+    ]
     fix = [line.replace(" with spec.", " with spec.template.spec.") for line in in_a_template]
     assert told(judge, DEPLOYMENTS, workload) == fix
 
@@ -120,8 +184,18 @@ def test_pods_and_templates(judge, spec, words):
     [
         (
             SERVICES,
-            named(spec={"clusterIP": "None", "sessionAffinity": "ClientIP", "externalIPs": ["1.2.3.4"], "ports": PORTS}),
-            ["spec.externalIPs is ignored for headless services", "spec.SessionAffinity is ignored for headless services"],
+            named(
+                spec={
+                    "clusterIP": "None",
+                    "sessionAffinity": "ClientIP",
+                    "externalIPs": ["1.2.3.4"],
+                    "ports": PORTS,
+                }
+            ),
+            [
+                "spec.externalIPs is ignored for headless services",
+                "spec.SessionAffinity is ignored for headless services",
+            ],
         ),
         (
             SERVICES,
@@ -139,9 +213,15 @@ def test_pods_and_templates(judge, spec, words):
         (
             INGRESSES,
             named(
-                {"kubernetes.io/ingress.class": "q"}, spec={"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}
+                {"kubernetes.io/ingress.class": "q"},
+                spec={"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}},
             ),
-            ["annotation \"kubernetes.io/ingress.class\" is deprecated, please use 'spec.ingressClassName' instead"],
+            [
+                (
+                    'annotation "kubernetes.io/ingress.class" is deprecated, please use '
+                    "'spec.ingressClassName' instead"
+                )
+            ],
         ),
         (
             RESOURCE_QUOTAS,
@@ -161,30 +241,50 @@ def test_pods_and_templates(judge, spec, words):
             ),
             [
                 (
-                    "metadata.annotations[volume.beta.kubernetes.io/storage-class]: deprecated since v1.8; use "
+                    "metadata.annotations[volume.beta.kubernetes.io/storage-class]: "
+                    "deprecated since v1.8; use "
                     '"storageClassName" attribute instead'
                 ),
                 (
-                    "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the "
+                    "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is "
+                    "deprecated. Instead, the "
                     "recommended approach is to use dynamic provisioning."
                 ),
             ],
         ),
         (
             PERSISTENT_VOLUME_CLAIMS,
-            named(spec={"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "0.5"}}}),
-            ['spec.resources.requests[storage]: fractional byte value "500m" is invalid, must be an integer'],
+            named(
+                spec={
+                    "accessModes": ["ReadWriteOnce"],
+                    "resources": {"requests": {"storage": "0.5"}},
+                }
+            ),
+            [
+                (
+                    'spec.resources.requests[storage]: fractional byte value "500m" is '
+                    "invalid, must be an integer"
+                )
+            ],
         ),
         (
             STATEFUL_SETS,
             named(
                 spec={
                     "selector": {"matchLabels": {"a": "b"}},
-                    "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": CONTAINERS}},
+                    "template": {
+                        "metadata": {"labels": {"a": "b"}},
+                        "spec": {"containers": CONTAINERS},
+                    },
                     "revisionHistoryLimit": -1,
                 }
             ),
-            ["spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"],
+            [
+                (
+                    "spec.revisionHistoryLimit: a negative value retains all historical "
+                    "revisions; a value >= 0 is recommended"
+                )
+            ],
         ),
     ],
 )
@@ -197,11 +297,18 @@ def test_a_name_that_is_no_hostname(judge):
     (word,) = told(judge, PODS, {"metadata": {"name": "a.b"}, "spec": given})
     assert word.startswith("metadata.name: this is used in the Pod's hostname")
     job = {"template": {"spec": {**given, "restartPolicy": "Never"}}}
-    (word,) = told(judge, CRON_JOBS, {"metadata": {"name": "a.b"}, "spec": {"schedule": "@daily", "jobTemplate": {"spec": job}}})
+    (word,) = told(
+        judge,
+        CRON_JOBS,
+        {"metadata": {"name": "a.b"}, "spec": {"schedule": "@daily", "jobTemplate": {"spec": job}}},
+    )
     assert word.startswith("metadata.name: this is used in Pod names and hostnames")
 
 
 def test_pods_are_warned_of_only_once(judge):
-    judge.made(PODS, named(spec={"containers": CONTAINERS, "nodeSelector": {"beta.kubernetes.io/os": "linux"}}))
+    judge.made(
+        PODS,
+        named(spec={"containers": CONTAINERS, "nodeSelector": {"beta.kubernetes.io/os": "linux"}}),
+    )
     judge.changed(PODS, "rules-x", {"metadata": {"labels": {"a": "b"}}})
     assert judge.warnings == []

@@ -6,9 +6,22 @@ from pytest_kscen.objects.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOK
 SUBDOMAIN = names.dns1123_subdomain("-")[0]
 KEY = names.label_key("-")[0]
 GROUP = "admissionregistration.k8s.io"
-POLICIES = Resource(GROUP, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False)
-BINDINGS = Resource(GROUP, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", namespaced=False)
-RULE = {"apiGroups": ["nobodys.example"], "apiVersions": ["v1"], "resources": ["foos"], "operations": ["CREATE"]}
+POLICIES = Resource(
+    GROUP, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False
+)
+BINDINGS = Resource(
+    GROUP,
+    "v1",
+    "validatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicyBinding",
+    namespaced=False,
+)
+RULE = {
+    "apiGroups": ["nobodys.example"],
+    "apiVersions": ["v1"],
+    "resources": ["foos"],
+    "operations": ["CREATE"],
+}
 HOOK = {
     "name": "a.b.c",
     "clientConfig": {"url": "https://127.0.0.1:9/x"},
@@ -81,7 +94,9 @@ def named(**content):
 )
 def test_defaults(judge, kind, filled):
     service = {"service": {"name": "a", "namespace": "b"}}
-    assert judge.made(kind, named(webhooks=[{**HOOK, "clientConfig": service}]))["webhooks"] == filled
+    assert (
+        judge.made(kind, named(webhooks=[{**HOOK, "clientConfig": service}]))["webhooks"] == filled
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,14 +105,23 @@ def test_defaults(judge, kind, filled):
         ({"failurePolicy": "Ignore", "matchPolicy": "Exact", "timeoutSeconds": 3}, []),
         (
             {"name": "a"},
-            ['webhooks[0].name: Invalid value: "a": should be a domain with at least three segments separated by dots'],
+            [
+                (
+                    'webhooks[0].name: Invalid value: "a": should be a domain with at least '
+                    "three segments separated by dots"
+                )
+            ],
         ),
-        ({"clientConfig": {}}, ["webhooks[0].clientConfig: Required value: exactly one of url or service is required"]),
+        (
+            {"clientConfig": {}},
+            ["webhooks[0].clientConfig: Required value: exactly one of url or service is required"],
+        ),
         (
             {"clientConfig": {"url": "http://x"}},
             [
                 (
-                    "webhooks[0].clientConfig.url: Invalid value: \"http\": 'https' is the only allowed URL scheme; "
+                    "webhooks[0].clientConfig.url: Invalid value: \"http\": 'https' is "
+                    "the only allowed URL scheme; "
                     "desired format: https://host[/path]"
                 )
             ],
@@ -105,41 +129,94 @@ def test_defaults(judge, kind, filled):
         (
             {"clientConfig": {"url": "https://u:p@x/?q#f"}},
             [
-                'webhooks[0].clientConfig.url: Invalid value: "u:p": user information is not permitted in the URL',
-                'webhooks[0].clientConfig.url: Invalid value: "f": fragments are not permitted in the URL',
-                'webhooks[0].clientConfig.url: Invalid value: "q": query parameters are not permitted in the URL',
+                (
+                    'webhooks[0].clientConfig.url: Invalid value: "u:p": user information is '
+                    "not permitted in the URL"
+                ),
+                (
+                    'webhooks[0].clientConfig.url: Invalid value: "f": fragments are not '
+                    "permitted in the URL"
+                ),
+                (
+                    'webhooks[0].clientConfig.url: Invalid value: "q": query parameters are '
+                    "not permitted in the URL"
+                ),
             ],
         ),
         (
-            {"clientConfig": {"service": {"name": "", "namespace": "", "path": "a//b", "port": 70000}}},
+            {
+                "clientConfig": {
+                    "service": {"name": "", "namespace": "", "path": "a//b", "port": 70000}
+                }
+            },
             [
                 "webhooks[0].clientConfig.service.name: Required value",
                 "webhooks[0].clientConfig.service.namespace: Required value",
                 (
-                    "webhooks[0].clientConfig.service.port: Invalid value: 70000: port is not valid: must be between 1 "
+                    "webhooks[0].clientConfig.service.port: Invalid value: 70000: port "
+                    "is not valid: must be between 1 "
                     "and 65535, inclusive"
                 ),
-                "webhooks[0].clientConfig.service.path: Invalid value: \"a//b\": must start with a '/'",
-                'webhooks[0].clientConfig.service.path: Invalid value: "a//b": segment[0] may not be empty',
-                'webhooks[0].clientConfig.service.path: Invalid value: "a//b": segment[1] may not be empty',
+                (
+                    'webhooks[0].clientConfig.service.path: Invalid value: "a//b": must '
+                    "start with a '/'"
+                ),
+                (
+                    'webhooks[0].clientConfig.service.path: Invalid value: "a//b": '
+                    "segment[0] may not be empty"
+                ),
+                (
+                    'webhooks[0].clientConfig.service.path: Invalid value: "a//b": '
+                    "segment[1] may not be empty"
+                ),
             ],
         ),
         (
             {"clientConfig": {"service": {"name": "a", "namespace": "b"}, "url": "https://x"}},
             ["webhooks[0].clientConfig: Required value: exactly one of url or service is required"],
         ),
-        ({"sideEffects": "Some"}, ['webhooks[0].sideEffects: Unsupported value: "Some": supported values: "None", "NoneOnDryRun"']),
-        ({"admissionReviewVersions": []}, ["webhooks[0].admissionReviewVersions: Required value: must specify one of v1, v1beta1"]),
+        (
+            {"sideEffects": "Some"},
+            [
+                (
+                    'webhooks[0].sideEffects: Unsupported value: "Some": supported values: '
+                    '"None", "NoneOnDryRun"'
+                )
+            ],
+        ),
+        (
+            {"admissionReviewVersions": []},
+            [
+                (
+                    "webhooks[0].admissionReviewVersions: Required value: must specify one "
+                    "of v1, v1beta1"
+                )
+            ],
+        ),
         (
             {"admissionReviewVersions": ["v3"]},
-            ['webhooks[0].admissionReviewVersions: Invalid value: ["v3"]: must include at least one of v1, v1beta1'],
+            [
+                (
+                    'webhooks[0].admissionReviewVersions: Invalid value: ["v3"]: must '
+                    "include at least one of v1, v1beta1"
+                )
+            ],
         ),
         (
             {"failurePolicy": "X", "matchPolicy": "X", "timeoutSeconds": 31},
             [
-                'webhooks[0].failurePolicy: Unsupported value: "X": supported values: "Fail", "Ignore"',
-                'webhooks[0].matchPolicy: Unsupported value: "X": supported values: "Equivalent", "Exact"',
-                "webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds",
+                (
+                    'webhooks[0].failurePolicy: Unsupported value: "X": supported values: '
+                    '"Fail", "Ignore"'
+                ),
+                (
+                    'webhooks[0].matchPolicy: Unsupported value: "X": supported values: '
+                    '"Equivalent", "Exact"'
+                ),
+                (
+                    "webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must "
+                    "be between 1 and 30 seconds"
+                ),
             ],
         ),
         (
@@ -156,17 +233,32 @@ def test_defaults(judge, kind, filled):
             ],
         ),
         (
-            {"rules": [{**RULE, "apiGroups": ["*", "a"], "resources": ["*", "a/*"], "operations": ["*", "CREATE"], "scope": "X"}]},
+            {
+                "rules": [
+                    {
+                        **RULE,
+                        "apiGroups": ["*", "a"],
+                        "resources": ["*", "a/*"],
+                        "operations": ["*", "CREATE"],
+                        "scope": "X",
+                    }
+                ]
+            },
             [
                 (
-                    'webhooks[0].rules[0].operations: Invalid value: ["*","CREATE"]: if \'*\' is present, must not specify '
+                    'webhooks[0].rules[0].operations: Invalid value: ["*","CREATE"]: if '
+                    "'*' is present, must not specify "
                     "other operations"
                 ),
                 (
-                    'webhooks[0].rules[0].apiGroups: Invalid value: ["*","a"]: if \'*\' is present, must not specify other '
+                    'webhooks[0].rules[0].apiGroups: Invalid value: ["*","a"]: if \'*\' '
+                    "is present, must not specify other "
                     "API groups"
                 ),
-                'webhooks[0].rules[0].scope: Unsupported value: "X": supported values: "*", "Cluster", "Namespaced"',
+                (
+                    'webhooks[0].rules[0].scope: Unsupported value: "X": supported values: '
+                    '"*", "Cluster", "Namespaced"'
+                ),
             ],
         ),
         (
@@ -183,17 +275,28 @@ def test_refused(judge, hook, wrong):
 
 
 def test_hooks_have_names_of_their_own(judge):
-    assert judge.create(MUTATING_WEBHOOKS, named(webhooks=[HOOK, HOOK])) == ['webhooks[1].name: Duplicate value: "a.b.c"']
+    assert judge.create(MUTATING_WEBHOOKS, named(webhooks=[HOOK, HOOK])) == [
+        'webhooks[1].name: Duplicate value: "a.b.c"'
+    ]
 
 
 def test_a_change_counts(judge):
     judge.made(VALIDATING_WEBHOOKS, named(webhooks=[HOOK]))
-    assert judge.changed(VALIDATING_WEBHOOKS, "rules-x", {"webhooks": []})["metadata"]["generation"] == 2
+    assert (
+        judge.changed(VALIDATING_WEBHOOKS, "rules-x", {"webhooks": []})["metadata"]["generation"]
+        == 2
+    )
 
 
 def test_a_policys_defaults(judge):
     made = judge.made(
-        POLICIES, named(spec={"validations": [{"expression": "true"}], "matchConstraints": {"resourceRules": [RULE]}})
+        POLICIES,
+        named(
+            spec={
+                "validations": [{"expression": "true"}],
+                "matchConstraints": {"resourceRules": [RULE]},
+            }
+        ),
     )
     assert made["spec"] == {
         "failurePolicy": "Fail",
@@ -210,19 +313,31 @@ def test_a_policys_defaults(judge):
 @pytest.mark.parametrize(
     ("spec", "wrong"),
     [
-        ({"failurePolicy": "X"}, ['spec.failurePolicy: Unsupported value: "X": supported values: "Fail", "Ignore"']),
+        (
+            {"failurePolicy": "X"},
+            ['spec.failurePolicy: Unsupported value: "X": supported values: "Fail", "Ignore"'],
+        ),
         (
             {"validations": []},
             [
-                "spec.validations: Required value: validations or auditAnnotations must contain at least one item",
-                "spec.auditAnnotations: Required value: validations or auditAnnotations must contain at least one item",
+                (
+                    "spec.validations: Required value: validations or auditAnnotations must "
+                    "contain at least one item"
+                ),
+                (
+                    "spec.auditAnnotations: Required value: validations or auditAnnotations "
+                    "must contain at least one item"
+                ),
             ],
         ),
         ({"matchConstraints": None}, ["spec.matchConstraints: Required value"]),
         (
             {"matchConstraints": {"resourceRules": [{}], "matchPolicy": "X"}},
             [
-                'spec.matchConstraints.matchPolicy: Unsupported value: "X": supported values: "Equivalent", "Exact"',
+                (
+                    'spec.matchConstraints.matchPolicy: Unsupported value: "X": supported '
+                    'values: "Equivalent", "Exact"'
+                ),
                 "spec.matchConstraints.resourceRules[0].operations: Required value",
                 "spec.matchConstraints.resourceRules[0].apiGroups: Required value",
                 "spec.matchConstraints.resourceRules[0].apiVersions: Required value",
@@ -232,7 +347,10 @@ def test_a_policys_defaults(judge):
         (
             {"paramKind": {"apiVersion": "a/b/c", "kind": ""}},
             [
-                'spec.paramKind.apiVersion: Invalid value: "a/b/c": unexpected GroupVersion string: a/b/c',
+                (
+                    'spec.paramKind.apiVersion: Invalid value: "a/b/c": unexpected '
+                    "GroupVersion string: a/b/c"
+                ),
                 "spec.paramKind.kind: Required value",
             ],
         ),
@@ -255,28 +373,46 @@ def test_policies(judge, spec, wrong):
         ({"policyName": "A_"}, [f'spec.policyName: Invalid value: "A_": {SUBDOMAIN}']),
         (
             {"validationActions": ["X"]},
-            ['spec.validationActions[0]: Unsupported value: "X": supported values: "Audit", "Deny", "Warn"'],
+            [
+                (
+                    'spec.validationActions[0]: Unsupported value: "X": supported values: '
+                    '"Audit", "Deny", "Warn"'
+                )
+            ],
         ),
         (
             {"validationActions": ["Deny", "Warn"]},
             [
                 (
-                    'spec.validationActions: Invalid value: ["Deny","Warn"]: must not contain both Deny and Warn '
-                    "(repeating the same validation failure information in the API response and headers serves no "
+                    'spec.validationActions: Invalid value: ["Deny","Warn"]: must not '
+                    "contain both Deny and Warn "
+                    "(repeating the same validation failure information in the API "
+                    "response and headers serves no "
                     "purpose)"
                 )
             ],
         ),
-        ({"validationActions": ["Deny", "Deny"]}, ['spec.validationActions[1]: Duplicate value: "Deny"']),
+        (
+            {"validationActions": ["Deny", "Deny"]},
+            ['spec.validationActions[1]: Duplicate value: "Deny"'],
+        ),
         (
             {"paramRef": {"name": "a", "selector": {}, "parameterNotFoundAction": "X"}},
             [
                 "spec.paramRef.name: Forbidden: name and selector are mutually exclusive",
                 "spec.paramRef.selector: Forbidden: name and selector are mutually exclusive",
-                'spec.paramRef.parameterNotFoundAction: Unsupported value: "X": supported values: "Deny", "Allow"',
+                (
+                    'spec.paramRef.parameterNotFoundAction: Unsupported value: "X": '
+                    'supported values: "Deny", "Allow"'
+                ),
             ],
         ),
     ],
 )
 def test_bindings(judge, spec, wrong):
-    assert judge.create(BINDINGS, named(spec={"policyName": "a", "validationActions": ["Deny"], **spec})) == wrong
+    assert (
+        judge.create(
+            BINDINGS, named(spec={"policyName": "a", "validationActions": ["Deny"], **spec})
+        )
+        == wrong
+    )

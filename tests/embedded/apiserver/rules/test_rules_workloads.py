@@ -15,15 +15,24 @@ PERCENT = names.percent("x")[0]
 CONTROLLERS = Resource("", "v1", "replicationcontrollers", "ReplicationController")
 KINDS = (DEPLOYMENTS, REPLICA_SETS, DAEMON_SETS, STATEFUL_SETS)
 SELECTOR = {"matchLabels": {"a": "b"}}
-CLAIM = {"metadata": {"name": "v"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1024Mi"}}}}
+CLAIM = {
+    "metadata": {"name": "v"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1024Mi"}}},
+}
 
 
 def template(**spec):
-    return {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}], **spec}}
+    return {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
+    }
 
 
 def workload(**spec):
-    return {"metadata": {"name": "w"}, "spec": {"selector": SELECTOR, "template": template(), **spec}}
+    return {
+        "metadata": {"name": "w"},
+        "spec": {"selector": SELECTOR, "template": template(), **spec},
+    }
 
 
 @pytest.mark.parametrize(
@@ -34,7 +43,10 @@ def workload(**spec):
             (
                 {
                     "replicas": 1,
-                    "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}},
+                    "strategy": {
+                        "type": "RollingUpdate",
+                        "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"},
+                    },
                     "revisionHistoryLimit": 10,
                     "progressDeadlineSeconds": 600,
                 },
@@ -47,10 +59,18 @@ def workload(**spec):
             DAEMON_SETS,
             (
                 {
-                    "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}},
+                    "updateStrategy": {
+                        "type": "RollingUpdate",
+                        "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0},
+                    },
                     "revisionHistoryLimit": 10,
                 },
-                {"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0},
+                {
+                    "currentNumberScheduled": 0,
+                    "numberMisscheduled": 0,
+                    "desiredNumberScheduled": 0,
+                    "numberReady": 0,
+                },
                 1,
             ),
         ),
@@ -63,7 +83,10 @@ def workload(**spec):
                     "podManagementPolicy": "OrderedReady",
                     "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
                     "revisionHistoryLimit": 10,
-                    "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
+                    "persistentVolumeClaimRetentionPolicy": {
+                        "whenDeleted": "Retain",
+                        "whenScaled": "Retain",
+                    },
                 },
                 {"replicas": 0, "availableReplicas": 0},
                 1,
@@ -74,14 +97,20 @@ def workload(**spec):
 )
 def test_defaults(judge, kind, filled):
     made = judge.made(kind, workload())
-    rest = {name: value for name, value in made["spec"].items() if name not in {"selector", "template"}}
+    rest = {
+        name: value for name, value in made["spec"].items() if name not in {"selector", "template"}
+    }
     assert (rest, made["status"], made["metadata"]["generation"]) == filled
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.plural)
 def test_a_template_gets_a_pods_defaults(judge, kind):
     spec = judge.made(kind, workload())["spec"]["template"]["spec"]
-    assert (spec["restartPolicy"], spec["schedulerName"], spec["containers"][0]["imagePullPolicy"]) == (
+    assert (
+        spec["restartPolicy"],
+        spec["schedulerName"],
+        spec["containers"][0]["imagePullPolicy"],
+    ) == (
         "Always",
         "default-scheduler",
         "Always",
@@ -91,7 +120,11 @@ def test_a_template_gets_a_pods_defaults(judge, kind):
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.plural)
 def test_only_a_stateful_sets_name_has_no_dots(judge, kind):
-    dots = ['metadata.name: Invalid value: "a.b": must not contain dots'] if kind is STATEFUL_SETS else []
+    dots = (
+        ['metadata.name: Invalid value: "a.b": must not contain dots']
+        if kind is STATEFUL_SETS
+        else []
+    )
     assert judge.create(kind, {**workload(), "metadata": {"name": "a.b"}}) == dots
 
 
@@ -103,14 +136,26 @@ def test_only_a_stateful_sets_name_has_no_dots(judge, kind):
             {"selector": None},
             [
                 "spec.selector: Required value",
-                'spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match template `labels`',
+                (
+                    'spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` '
+                    "does not match template `labels`"
+                ),
             ],
         ),
-        (DEPLOYMENTS, {"selector": {}}, ["spec.selector: Invalid value: {}: empty selector is invalid for deployment"]),
+        (
+            DEPLOYMENTS,
+            {"selector": {}},
+            ["spec.selector: Invalid value: {}: empty selector is invalid for deployment"],
+        ),
         (
             DEPLOYMENTS,
             {"selector": {"matchLabels": {"a": "c"}}},
-            ['spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match template `labels`'],
+            [
+                (
+                    'spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` '
+                    "does not match template `labels`"
+                )
+            ],
         ),
         (
             DEPLOYMENTS,
@@ -118,34 +163,61 @@ def test_only_a_stateful_sets_name_has_no_dots(judge, kind):
             [
                 f'spec.selector.matchLabels: Invalid value: "a b": {KEY}',
                 f'spec.selector.matchLabels: Invalid value: "c d": {VALUE}',
-                'spec.selector: Invalid value: {"matchLabels":{"a b":"c d"}}: invalid label selector',
+                (
+                    'spec.selector: Invalid value: {"matchLabels":{"a b":"c d"}}: invalid '
+                    "label selector"
+                ),
             ],
         ),
         (
             DEPLOYMENTS,
             {"selector": {"matchExpressions": [{"key": "a", "operator": "X"}]}},
             [
-                'spec.selector.matchExpressions[0].operator: Invalid value: "X": not a valid selector operator',
-                'spec.selector: Invalid value: {"matchExpressions":[{"key":"a","operator":"X"}]}: invalid label selector',
+                (
+                    'spec.selector.matchExpressions[0].operator: Invalid value: "X": not a '
+                    "valid selector operator"
+                ),
+                (
+                    "spec.selector: Invalid value: "
+                    '{"matchExpressions":[{"key":"a","operator":"X"}]}: invalid label '
+                    "selector"
+                ),
             ],
         ),
         (
             DEPLOYMENTS,
             {"selector": {"matchExpressions": [{"key": "a", "operator": "In"}]}},
             [
-                "spec.selector.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'",
-                'spec.selector: Invalid value: {"matchExpressions":[{"key":"a","operator":"In"}]}: invalid label selector',
+                (
+                    "spec.selector.matchExpressions[0].values: Required value: must be "
+                    "specified when `operator` is 'In' or 'NotIn'"
+                ),
+                (
+                    "spec.selector: Invalid value: "
+                    '{"matchExpressions":[{"key":"a","operator":"In"}]}: invalid label '
+                    "selector"
+                ),
             ],
         ),
         (
             DEPLOYMENTS,
             {"template": template(restartPolicy="Never", activeDeadlineSeconds=4)},
             [
-                'spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"',
-                "spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in ReplicaSet is not Supported",
+                (
+                    'spec.template.spec.restartPolicy: Unsupported value: "Never": supported '
+                    'values: "Always"'
+                ),
+                (
+                    "spec.template.spec.activeDeadlineSeconds: Forbidden: "
+                    "activeDeadlineSeconds in ReplicaSet is not Supported"
+                ),
             ],
         ),
-        (DEPLOYMENTS, {"template": template(containers=[])}, ["spec.template.spec.containers: Required value"]),
+        (
+            DEPLOYMENTS,
+            {"template": template(containers=[])},
+            ["spec.template.spec.containers: Required value"],
+        ),
         (
             DEPLOYMENTS,
             {"replicas": -1, "minReadySeconds": -1, "revisionHistoryLimit": -1},
@@ -158,14 +230,20 @@ def test_only_a_stateful_sets_name_has_no_dots(judge, kind):
         (
             DEPLOYMENTS,
             {"progressDeadlineSeconds": 5, "minReadySeconds": 5},
-            ["spec.progressDeadlineSeconds: Invalid value: 5: must be greater than minReadySeconds"],
+            [
+                (
+                    "spec.progressDeadlineSeconds: Invalid value: 5: must be greater than "
+                    "minReadySeconds"
+                )
+            ],
         ),
         (
             DEPLOYMENTS,
             {"strategy": {"type": "X"}},
             [
                 (
-                    'spec.strategy: Unsupported value: {"Type":"X","RollingUpdate":null}: supported values: "Recreate", '
+                    "spec.strategy: Unsupported value: "
+                    '{"Type":"X","RollingUpdate":null}: supported values: "Recreate", '
                     '"RollingUpdate"'
                 )
             ],
@@ -173,19 +251,32 @@ def test_only_a_stateful_sets_name_has_no_dots(judge, kind):
         (
             DEPLOYMENTS,
             {"strategy": {"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}},
-            ["spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'"],
+            [
+                (
+                    "spec.strategy.rollingUpdate: Forbidden: may not be specified when "
+                    "strategy `type` is 'Recreate'"
+                )
+            ],
         ),
         (
             DEPLOYMENTS,
             {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}},
-            ["spec.strategy.rollingUpdate.maxUnavailable: Invalid value: 0: may not be 0 when `maxSurge` is 0"],
+            [
+                (
+                    "spec.strategy.rollingUpdate.maxUnavailable: Invalid value: 0: may not "
+                    "be 0 when `maxSurge` is 0"
+                )
+            ],
         ),
         (
             DEPLOYMENTS,
             {"strategy": {"rollingUpdate": {"maxSurge": "x", "maxUnavailable": "200%"}}},
             [
                 f'spec.strategy.rollingUpdate.maxSurge: Invalid value: "x": {PERCENT}',
-                'spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "200%": must not be greater than 100%',
+                (
+                    'spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "200%": must '
+                    "not be greater than 100%"
+                ),
             ],
         ),
         (
@@ -193,16 +284,24 @@ def test_only_a_stateful_sets_name_has_no_dots(judge, kind):
             {"selector": {"matchLabels": {"a": "c"}}, "replicas": -1},
             [
                 "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
-                'spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match template `labels`',
+                (
+                    'spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` '
+                    "does not match template `labels`"
+                ),
             ],
         ),
-        (DAEMON_SETS, {"selector": {}}, ["spec.selector: Invalid value: {}: empty selector is invalid for daemonset"]),
+        (
+            DAEMON_SETS,
+            {"selector": {}},
+            ["spec.selector: Invalid value: {}: empty selector is invalid for daemonset"],
+        ),
         (
             DAEMON_SETS,
             {"updateStrategy": {"type": "X"}},
             [
                 (
-                    'spec.updateStrategy: Unsupported value: {"Type":"X","RollingUpdate":null}: supported values: '
+                    "spec.updateStrategy: Unsupported value: "
+                    '{"Type":"X","RollingUpdate":null}: supported values: '
                     '"RollingUpdate", "OnDelete"'
                 )
             ],
@@ -210,20 +309,34 @@ def test_only_a_stateful_sets_name_has_no_dots(judge, kind):
         (
             DAEMON_SETS,
             {"updateStrategy": {"rollingUpdate": {"maxSurge": 1}}},
-            ["spec.updateStrategy.rollingUpdate.maxSurge: Invalid value: 1: may not be set when maxUnavailable is non-zero"],
+            [
+                (
+                    "spec.updateStrategy.rollingUpdate.maxSurge: Invalid value: 1: may not "
+                    "be set when maxUnavailable is non-zero"
+                )
+            ],
         ),
         (
             DAEMON_SETS,
             {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 0}}},
-            ["spec.updateStrategy.rollingUpdate.maxUnavailable: Required value: cannot be 0 when maxSurge is 0"],
+            [
+                (
+                    "spec.updateStrategy.rollingUpdate.maxUnavailable: Required value: "
+                    "cannot be 0 when maxSurge is 0"
+                )
+            ],
         ),
         (
             STATEFUL_SETS,
             {"serviceName": "A", "podManagementPolicy": "X", "updateStrategy": {"type": "X"}},
             [
-                "spec.podManagementPolicy: Invalid value: \"X\": must be 'OrderedReady' or 'Parallel'",
                 (
-                    'spec.updateStrategy: Invalid value: {"Type":"X","RollingUpdate":null}: must be \'RollingUpdate\' or '
+                    "spec.podManagementPolicy: Invalid value: \"X\": must be 'OrderedReady' "
+                    "or 'Parallel'"
+                ),
+                (
+                    "spec.updateStrategy: Invalid value: "
+                    '{"Type":"X","RollingUpdate":null}: must be \'RollingUpdate\' or '
                     "'OnDelete'"
                 ),
                 f'spec.serviceName: Invalid value: "A": {LABEL}',
@@ -234,7 +347,8 @@ def test_only_a_stateful_sets_name_has_no_dots(judge, kind):
             {"updateStrategy": {"type": "OnDelete", "rollingUpdate": {}}},
             [
                 (
-                    'spec.updateStrategy.rollingUpdate: Invalid value: {"Partition":0,"MaxUnavailable":null}: only '
+                    "spec.updateStrategy.rollingUpdate: Invalid value: "
+                    '{"Partition":0,"MaxUnavailable":null}: only '
                     "allowed for updateStrategy 'RollingUpdate'"
                 )
             ],
@@ -242,7 +356,12 @@ def test_only_a_stateful_sets_name_has_no_dots(judge, kind):
         (
             STATEFUL_SETS,
             {"updateStrategy": {"rollingUpdate": {"partition": -1}}},
-            ["spec.updateStrategy.rollingUpdate.partition: Invalid value: -1: must be greater than or equal to 0"],
+            [
+                (
+                    "spec.updateStrategy.rollingUpdate.partition: Invalid value: -1: must be "
+                    "greater than or equal to 0"
+                )
+            ],
         ),
         (
             STATEFUL_SETS,
@@ -254,7 +373,8 @@ def test_only_a_stateful_sets_name_has_no_dots(judge, kind):
             {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "X"}},
             [
                 (
-                    'spec.persistentVolumeClaimRetentionPolicy.whenDeleted: Unsupported value: "X": supported values: '
+                    "spec.persistentVolumeClaimRetentionPolicy.whenDeleted: Unsupported "
+                    'value: "X": supported values: '
                     '"Retain", "Delete"'
                 )
             ],
@@ -263,7 +383,10 @@ def test_only_a_stateful_sets_name_has_no_dots(judge, kind):
             STATEFUL_SETS,
             {"volumeClaimTemplates": [{"metadata": {"name": "v"}, "spec": {}}]},
             [
-                "spec.volumeClaimTemplates[0].spec.accessModes: Required value: at least 1 access mode is required",
+                (
+                    "spec.volumeClaimTemplates[0].spec.accessModes: Required value: at least "
+                    "1 access mode is required"
+                ),
                 "spec.volumeClaimTemplates[0].spec.resources[storage]: Required value",
             ],
         ),
@@ -274,7 +397,9 @@ def test_refused(judge, kind, spec, wrong):
 
 
 def test_claims_are_volumes_of_the_template(judge):
-    mounted = template(containers=[{"name": "c", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}])
+    mounted = template(
+        containers=[{"name": "c", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]
+    )
     made = judge.made(STATEFUL_SETS, workload(template=mounted, volumeClaimTemplates=[CLAIM]))
     assert made["spec"]["volumeClaimTemplates"] == [
         {
@@ -299,13 +424,22 @@ def test_claims_are_volumes_of_the_template(judge):
             DEPLOYMENTS,
             {"selector": {"matchLabels": {"z": "y", "a": "c"}}},
             [
-                'spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match template `labels`',
-                'spec.selector: Invalid value: {"matchLabels":{"a":"c","z":"y"}}: field is immutable',
+                (
+                    'spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` '
+                    "does not match template `labels`"
+                ),
+                (
+                    'spec.selector: Invalid value: {"matchLabels":{"a":"c","z":"y"}}: field '
+                    "is immutable"
+                ),
             ],
         ),
         (
             DEPLOYMENTS,
-            {"selector": {"matchLabels": {"a": "c"}}, "template": {"metadata": {"labels": {"a": "c"}}}},
+            {
+                "selector": {"matchLabels": {"a": "c"}},
+                "template": {"metadata": {"labels": {"a": "c"}}},
+            },
             ['spec.selector: Invalid value: {"matchLabels":{"a":"c"}}: field is immutable'],
         ),
         (
@@ -313,29 +447,44 @@ def test_claims_are_volumes_of_the_template(judge):
             {"selector": None},
             [
                 "spec.selector: Required value",
-                'spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match template `labels`',
+                (
+                    'spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` '
+                    "does not match template `labels`"
+                ),
                 "spec.selector: Invalid value: null: field is immutable",
             ],
         ),
         (DEPLOYMENTS, {"template": {"spec": {"nodeName": "n"}}}, []),
         (
             REPLICA_SETS,
-            {"selector": {"matchLabels": {"a": "c"}}, "template": {"metadata": {"labels": {"a": "c"}}}},
+            {
+                "selector": {"matchLabels": {"a": "c"}},
+                "template": {"metadata": {"labels": {"a": "c"}}},
+            },
             ['spec.selector: Invalid value: {"matchLabels":{"a":"c"}}: field is immutable'],
         ),
         (
             DAEMON_SETS,
-            {"selector": {"matchLabels": {"a": "c"}}, "template": {"metadata": {"labels": {"a": "c"}}}},
+            {
+                "selector": {"matchLabels": {"a": "c"}},
+                "template": {"metadata": {"labels": {"a": "c"}}},
+            },
             ['spec.selector: Invalid value: {"matchLabels":{"a":"c"}}: field is immutable'],
         ),
-        (STATEFUL_SETS, {"replicas": 3, "template": {"spec": {"nodeName": "n"}}, "minReadySeconds": 3}, []),
+        (
+            STATEFUL_SETS,
+            {"replicas": 3, "template": {"spec": {"nodeName": "n"}}, "minReadySeconds": 3},
+            [],
+        ),
         (
             STATEFUL_SETS,
             {"serviceName": "q"},
             [
                 (
-                    "spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', "
-                    "'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
+                    "spec: Forbidden: updates to statefulset spec for fields other than "
+                    "'replicas', 'ordinals', "
+                    "'template', 'updateStrategy', 'revisionHistoryLimit', "
+                    "'persistentVolumeClaimRetentionPolicy' and "
                     "'minReadySeconds' are forbidden"
                 )
             ],
@@ -345,8 +494,10 @@ def test_claims_are_volumes_of_the_template(judge):
             {"podManagementPolicy": "Parallel"},
             [
                 (
-                    "spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', "
-                    "'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
+                    "spec: Forbidden: updates to statefulset spec for fields other than "
+                    "'replicas', 'ordinals', "
+                    "'template', 'updateStrategy', 'revisionHistoryLimit', "
+                    "'persistentVolumeClaimRetentionPolicy' and "
                     "'minReadySeconds' are forbidden"
                 )
             ],
@@ -379,7 +530,9 @@ def test_generations(judge, kind, patch, generation):
 def test_an_annotation_counts_a_daemon_sets_templates(judge):
     note = "deprecated.daemonset.template.generation"
     assert judge.made(DAEMON_SETS, workload())["metadata"]["annotations"] == {note: "1"}
-    assert judge.changed(DAEMON_SETS, "w", {"spec": {"minReadySeconds": 3}})["metadata"]["annotations"] == {note: "1"}
+    assert judge.changed(DAEMON_SETS, "w", {"spec": {"minReadySeconds": 3}})["metadata"][
+        "annotations"
+    ] == {note: "1"}
     patch = {"spec": {"template": {"metadata": {"annotations": {"x": "y"}}}}}
     assert judge.changed(DAEMON_SETS, "w", patch)["metadata"]["annotations"] == {note: "2"}
 
@@ -387,7 +540,11 @@ def test_an_annotation_counts_a_daemon_sets_templates(judge):
 @pytest.mark.parametrize(
     ("kind", "status", "wrong"),
     [
-        (DEPLOYMENTS, {"replicas": 2, "readyReplicas": 2, "availableReplicas": 2, "collisionCount": 3}, []),
+        (
+            DEPLOYMENTS,
+            {"replicas": 2, "readyReplicas": 2, "availableReplicas": 2, "collisionCount": 3},
+            [],
+        ),
         (
             DEPLOYMENTS,
             {"replicas": -1, "readyReplicas": 2, "availableReplicas": 3},
@@ -395,11 +552,18 @@ def test_an_annotation_counts_a_daemon_sets_templates(judge):
                 "status.replicas: Invalid value: -1: must be greater than or equal to 0",
                 "status.updatedReplicas: Invalid value: 0: cannot be greater than status.replicas",
                 "status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas",
-                "status.availableReplicas: Invalid value: 3: cannot be greater than status.replicas",
+                (
+                    "status.availableReplicas: Invalid value: 3: cannot be greater than "
+                    "status.replicas"
+                ),
                 "status.availableReplicas: Invalid value: 3: cannot be greater than readyReplicas",
             ],
         ),
-        (DEPLOYMENTS, {"collisionCount": 1}, ["status.collisionCount: Invalid value: 1: cannot be decremented"]),
+        (
+            DEPLOYMENTS,
+            {"collisionCount": 1},
+            ["status.collisionCount: Invalid value: 1: cannot be decremented"],
+        ),
         (
             REPLICA_SETS,
             {"replicas": 1, "readyReplicas": 2},
@@ -413,7 +577,11 @@ def test_an_annotation_counts_a_daemon_sets_templates(judge):
                 "status.currentReplicas: Invalid value: 2: cannot be greater than status.replicas",
             ],
         ),
-        (DAEMON_SETS, {"numberReady": -1}, ["status.numberReady: Invalid value: -1: must be greater than or equal to 0"]),
+        (
+            DAEMON_SETS,
+            {"numberReady": -1},
+            ["status.numberReady: Invalid value: -1: must be greater than or equal to 0"],
+        ),
     ],
 )
 def test_status(judge, kind, status, wrong):
@@ -425,16 +593,28 @@ def test_status(judge, kind, status, wrong):
 
 def test_a_deployments_status_is_written_without_its_labels(judge):
     judge.made(DEPLOYMENTS, workload())
-    patch = {"metadata": {"labels": {"x": "y"}, "annotations": {"x": "y"}}, "spec": {"replicas": 9}, "status": {"replicas": 1}}
+    patch = {
+        "metadata": {"labels": {"x": "y"}, "annotations": {"x": "y"}},
+        "spec": {"replicas": 9},
+        "status": {"replicas": 1},
+    }
     after = judge.changed(DEPLOYMENTS, "w", patch, "status")
-    assert (after["spec"]["replicas"], after["status"]["replicas"], after["metadata"]["generation"]) == (1, 1, 1)
+    assert (
+        after["spec"]["replicas"],
+        after["status"]["replicas"],
+        after["metadata"]["generation"],
+    ) == (1, 1, 1)
     assert "labels" not in after["metadata"]
     assert after["metadata"]["annotations"] == {"x": "y"}
 
 
 def test_a_replication_controller_borrows_from_its_template(judge):
     made = judge.made(CONTROLLERS, {"metadata": {"name": "r"}, "spec": {"template": template()}})
-    assert (made["metadata"]["labels"], made["spec"]["selector"], made["spec"]["replicas"]) == ({"a": "b"}, {"a": "b"}, 1)
+    assert (made["metadata"]["labels"], made["spec"]["selector"], made["spec"]["replicas"]) == (
+        {"a": "b"},
+        {"a": "b"},
+        1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -445,12 +625,20 @@ def test_a_replication_controller_borrows_from_its_template(judge):
             {"selector": {"a": "c"}, "template": template(), "replicas": -1},
             [
                 "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
-                'spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match template `labels`',
+                (
+                    'spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` '
+                    "does not match template `labels`"
+                ),
             ],
         ),
         (
             {"template": template(restartPolicy="Never")},
-            ['spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"'],
+            [
+                (
+                    'spec.template.spec.restartPolicy: Unsupported value: "Never": supported '
+                    'values: "Always"'
+                )
+            ],
         ),
     ],
 )
@@ -461,4 +649,6 @@ def test_replication_controllers_refused(judge, spec, wrong):
 def test_a_revision_keeps_its_data(judge):
     judge.made(CONTROLLER_REVISIONS, {"metadata": {"name": "r"}, "revision": 1, "data": {"a": 1}})
     assert judge.change(CONTROLLER_REVISIONS, "r", {"revision": 2}) == []
-    assert judge.change(CONTROLLER_REVISIONS, "r", {"data": {"a": 2}}) == ['data: Invalid value: {"a":2}: field is immutable']
+    assert judge.change(CONTROLLER_REVISIONS, "r", {"data": {"a": 2}}) == [
+        'data: Invalid value: {"a":2}: field is immutable'
+    ]

@@ -25,34 +25,75 @@ def container(**fields):
 # each pair was asked of a real kube-apiserver
 REFUSALS = [
     (CONFIG_MAP, {"data": {"a": 1}}, "number into Go struct field ConfigMap.data of type string"),
-    (CONFIG_MAP, {"data": [1]}, "array into Go struct field ConfigMap.data of type map[string]string"),
-    (CONFIG_MAP, {"metadata": "a"}, "string into Go struct field ConfigMap.metadata of type v1.ObjectMeta"),
-    (CONFIG_MAP, {"metadata": {"labels": {"x": True}}}, "bool into Go struct field ObjectMeta.metadata.labels of type string"),
+    (
+        CONFIG_MAP,
+        {"data": [1]},
+        "array into Go struct field ConfigMap.data of type map[string]string",
+    ),
+    (
+        CONFIG_MAP,
+        {"metadata": "a"},
+        "string into Go struct field ConfigMap.metadata of type v1.ObjectMeta",
+    ),
+    (
+        CONFIG_MAP,
+        {"metadata": {"labels": {"x": True}}},
+        "bool into Go struct field ObjectMeta.metadata.labels of type string",
+    ),
     (SECRET, {"data": {"a": 3}}, "number into Go struct field Secret.data of type []uint8"),
     (POD, {"spec": "a"}, "string into Go struct field Pod.spec of type v1.PodSpec"),
-    (POD, {"spec": {"containers": ["a"]}}, "string into Go struct field PodSpec.spec.containers of type v1.Container"),
-    (POD, {"spec": {"containers": {"a": 1}}}, "object into Go struct field PodSpec.spec.containers of type []v1.Container"),
-    (POD, {"spec": {"restartPolicy": 3}}, "number into Go struct field PodSpec.spec.restartPolicy of type v1.RestartPolicy"),
-    (POD, container(args=[3]), "number into Go struct field Container.spec.containers.args of type string"),
+    (
+        POD,
+        {"spec": {"containers": ["a"]}},
+        "string into Go struct field PodSpec.spec.containers of type v1.Container",
+    ),
+    (
+        POD,
+        {"spec": {"containers": {"a": 1}}},
+        "object into Go struct field PodSpec.spec.containers of type []v1.Container",
+    ),
+    (
+        POD,
+        {"spec": {"restartPolicy": 3}},
+        "number into Go struct field PodSpec.spec.restartPolicy of type v1.RestartPolicy",
+    ),
+    (
+        POD,
+        container(args=[3]),
+        "number into Go struct field Container.spec.containers.args of type string",
+    ),
     (
         POD,
         container(ports=[{"containerPort": 1.5}]),
-        "number 1.5 into Go struct field ContainerPort.spec.containers.ports.containerPort of type int32",
+        (
+            "number 1.5 into Go struct field "
+            "ContainerPort.spec.containers.ports.containerPort of type int32"
+        ),
     ),
     (
         POD,
         container(ports=[{"containerPort": 99999999999}]),
-        "number 99999999999 into Go struct field ContainerPort.spec.containers.ports.containerPort of type int32",
+        (
+            "number 99999999999 into Go struct field "
+            "ContainerPort.spec.containers.ports.containerPort of type int32"
+        ),
     ),
     (
         POD,
         container(livenessProbe={"httpGet": {"port": True}}),
-        "bool into Go struct field HTTPGetAction.spec.containers.livenessProbe.ProbeHandler.httpGet.port of type int32",
+        (
+            "bool into Go struct field "
+            "HTTPGetAction.spec.containers.livenessProbe.ProbeHandler.httpGet.port of type "
+            "int32"
+        ),
     ),
     (
         POD,
         container(resources={"limits": []}),
-        "array into Go struct field ResourceRequirements.spec.containers.resources.limits of type v1.ResourceList",
+        (
+            "array into Go struct field "
+            "ResourceRequirements.spec.containers.resources.limits of type v1.ResourceList"
+        ),
     ),
 ]
 
@@ -63,11 +104,14 @@ def test_a_wrong_type_is_refused_in_gos_words(schema, body, why):
         decoded(schema, body)
     assert refusal.value.why == f"json: cannot unmarshal {why}"
     kind = "Pod" if schema is POD else "Secret" if schema is SECRET else "ConfigMap"
-    assert refusal.value.message == f'{kind} in version "v1" {UNREADABLE} {kind}: {refusal.value.why}'
+    assert (
+        refusal.value.message == f'{kind} in version "v1" {UNREADABLE} {kind}: {refusal.value.why}'
+    )
 
 
 @pytest.mark.parametrize(
-    ("base64", "byte"), [("???", 0), ("YQ", 0), ("YQ=", 3), ("YWE=x", 4), ("Y=E=", 1), ("YQ=a", 2), ("YWJjY", 4)]
+    ("base64", "byte"),
+    [("???", 0), ("YQ", 0), ("YQ=", 3), ("YWE=x", 4), ("Y=E=", 1), ("YQ=a", 2), ("YWJjY", 4)],
 )
 def test_bad_base64_is_refused_at_its_byte(base64, byte):
     with pytest.raises(BadRequest, match=f"illegal base64 data at input byte {byte}$"):
@@ -85,7 +129,10 @@ LAYOUT = '"2006-01-02T15:04:05Z07:00"'
         ("2026-01-01T00:00:00Zx", '"2026-01-01T00:00:00Zx": extra text: "x"'),
         ("2026-02-30T00:00:00Z", '"2026-02-30T00:00:00Z": day out of range'),
         ("2026-01-01T25:00:00Z", '"2026-01-01T25:00:00Z": hour out of range'),
-        ("2026-01-01T00:00:00+01", f'"2026-01-01T00:00:00+01" as {LAYOUT}: cannot parse "+01" as "Z07:00"'),
+        (
+            "2026-01-01T00:00:00+01",
+            f'"2026-01-01T00:00:00+01" as {LAYOUT}: cannot parse "+01" as "Z07:00"',
+        ),
     ],
 )
 def test_a_bad_timestamp_is_refused(time, why):
@@ -100,7 +147,10 @@ def test_a_bad_quantity_is_refused(limit):
         decoded(POD, container(resources={"limits": {"cpu": limit}}))
 
 
-STRANGE = {"foo": 1, "spec": {"bar": 1, "containers": [{"name": "a", "x": 1}, {"name": "b", "resources": {"u": 1}}]}}
+STRANGE = {
+    "foo": 1,
+    "spec": {"bar": 1, "containers": [{"name": "a", "x": 1}, {"name": "b", "resources": {"u": 1}}]},
+}
 TOLD = ['unknown field "foo"', 'unknown field "spec.bar"', 'unknown field "spec.containers[0].x"']
 TOLD += ['unknown field "spec.containers[1].resources.u"']
 
@@ -109,7 +159,9 @@ def test_unknown_fields_are_dropped_told_or_refused():
     warnings = []
     dropped = POD.decode(STRANGE, None, strictness="Warn", warnings=warnings)
     assert warnings == TOLD
-    assert dropped == decoded(POD, {"spec": {"containers": [{"name": "a"}, {"name": "b", "resources": {}}]}})
+    assert dropped == decoded(
+        POD, {"spec": {"containers": [{"name": "a"}, {"name": "b", "resources": {}}]}}
+    )
     assert POD.decode(STRANGE, None, strictness="Ignore", warnings=warnings) == dropped
     assert warnings == TOLD
     with pytest.raises(BadRequest) as refusal:
@@ -118,14 +170,31 @@ def test_unknown_fields_are_dropped_told_or_refused():
 
 
 def test_what_go_leaves_out_is_left_out():
-    body = container(image="", env=[], tty=False, stdin=True, securityContext={"privileged": False, "capabilities": {}})
+    body = container(
+        image="",
+        env=[],
+        tty=False,
+        stdin=True,
+        securityContext={"privileged": False, "capabilities": {}},
+    )
     body["metadata"] = {"labels": {}, "name": "p", "annotations": None}
-    body["spec"] |= {"hostNetwork": False, "priority": 0, "nodeSelector": {}, "terminationGracePeriodSeconds": 0, "nodeName": ""}
+    body["spec"] |= {
+        "hostNetwork": False,
+        "priority": 0,
+        "nodeSelector": {},
+        "terminationGracePeriodSeconds": 0,
+        "nodeName": "",
+    }
     pod = decoded(POD, body)
     assert pod["metadata"] == {"name": "p"}
     assert pod["spec"] == {
         "containers": [
-            {"name": "c", "stdin": True, "securityContext": {"privileged": False, "capabilities": {}}, "resources": {}},
+            {
+                "name": "c",
+                "stdin": True,
+                "securityContext": {"privileged": False, "capabilities": {}},
+                "resources": {},
+            },
         ],
         "priority": 0,
         "terminationGracePeriodSeconds": 0,
@@ -133,7 +202,10 @@ def test_what_go_leaves_out_is_left_out():
 
 
 def test_what_go_prints_of_nothing_is_there():
-    assert decoded(BuiltinSchema("rbac.authorization.k8s.io", "v1", "ClusterRole"), {}) == {"metadata": {}, "rules": None}
+    assert decoded(BuiltinSchema("rbac.authorization.k8s.io", "v1", "ClusterRole"), {}) == {
+        "metadata": {},
+        "rules": None,
+    }
     service = decoded(BuiltinSchema("", "v1", "Service"), {"spec": {"ports": [{"port": 80}]}})
     assert service["spec"]["ports"] == [{"port": 80, "protocol": "TCP", "targetPort": 0}]
     assert service["status"] == {"loadBalancer": {}}
@@ -142,9 +214,9 @@ def test_what_go_prints_of_nothing_is_there():
 def test_null_stands_for_a_zero_in_lists_and_maps():
     assert decoded(CONFIG_MAP, {"data": {"a": None, "b": ""}})["data"] == {"a": "", "b": ""}
     assert decoded(POD, container(args=["a", None]))["spec"]["containers"][0]["args"] == ["a", ""]
-    assert decoded(POD, container(resources={"limits": {"cpu": None}}))["spec"]["containers"][0]["resources"]["limits"] == {
-        "cpu": "0"
-    }
+    assert decoded(POD, container(resources={"limits": {"cpu": None}}))["spec"]["containers"][0][
+        "resources"
+    ]["limits"] == {"cpu": "0"}
 
 
 @pytest.mark.parametrize(
@@ -164,7 +236,10 @@ LEASE = BuiltinSchema("coordination.k8s.io", "v1", "Lease")
 
 def test_a_microtime_has_six_digits():
     written = "2026-01-01T00:00:00.500000+01:00"
-    assert decoded(LEASE, {"spec": {"renewTime": written}})["spec"]["renewTime"] == "2025-12-31T23:00:00.500000Z"
+    assert (
+        decoded(LEASE, {"spec": {"renewTime": written}})["spec"]["renewTime"]
+        == "2025-12-31T23:00:00.500000Z"
+    )
 
 
 @pytest.mark.parametrize(
@@ -196,7 +271,10 @@ def test_unchanged_parts_are_the_old_objects_own_and_changed_ones_are_copies():
 
 
 def test_the_callers_object_is_left_alone_and_not_kept():
-    given = {"metadata": {"labels": {"a": "b"}, "ownerReferences": [{"name": "x"}]}, "data": {"a": "1"}}
+    given = {
+        "metadata": {"labels": {"a": "b"}, "ownerReferences": [{"name": "x"}]},
+        "data": {"a": "1"},
+    }
     before = deepcopy(given)
     new = decoded(CONFIG_MAP, given)
     given["data"]["a"] = given["metadata"]["labels"]["a"] = "changed"
@@ -205,9 +283,13 @@ def test_the_callers_object_is_left_alone_and_not_kept():
 
 
 json = st.recursive(
-    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "a", "1", "10m", "2026-01-01T00:00:00Z"]),
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.sampled_from(["", "a", "1", "10m", "2026-01-01T00:00:00Z"]),
     lambda inner: (
-        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["name", "spec", "containers", "x"]), inner, max_size=3)
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["name", "spec", "containers", "x"]), inner, max_size=3)
     ),
     max_leaves=6,
 )
@@ -220,25 +302,37 @@ def fitting(definition, depth=0):
     def value(schema):
         if "$ref" in schema:
             return json if depth > 3 else fitting(schema["$ref"], depth + 1)
-        plain = {"string": st.sampled_from(["", "a", "YWE="]), "integer": st.integers(-1, 2), "boolean": st.booleans()}
+        plain = {
+            "string": st.sampled_from(["", "a", "YWE="]),
+            "integer": st.integers(-1, 2),
+            "boolean": st.booleans(),
+        }
         if schema["type"] == "array":
             return st.lists(value(schema["items"]), max_size=2)
         if schema["type"] == "object":
-            return st.dictionaries(st.sampled_from(["", "a", "b"]), value(schema["additionalProperties"]), max_size=2)
+            return st.dictionaries(
+                st.sampled_from(["", "a", "b"]), value(schema["additionalProperties"]), max_size=2
+            )
         return plain.get(schema["type"], st.just(1))
 
     properties = recorded(definition).get("properties", {})
     if not properties:
         return st.sampled_from(["1", 1, "2026-01-01T00:00:00Z", {}])
     names = st.lists(st.sampled_from(sorted(properties)), max_size=3, unique=True)
-    return names.flatmap(lambda chosen: st.fixed_dictionaries({name: value(properties[name]) for name in chosen}))
+    return names.flatmap(
+        lambda chosen: st.fixed_dictionaries({name: value(properties[name]) for name in chosen})
+    )
 
 
 KINDS = ["Pod", "Service", "PersistentVolume", "Node", "Event"]
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from(KINDS).flatmap(lambda kind: st.tuples(st.just(kind), fitting(f"io.k8s.api.core.v1.{kind}"))))
+@given(
+    st.sampled_from(KINDS).flatmap(
+        lambda kind: st.tuples(st.just(kind), fitting(f"io.k8s.api.core.v1.{kind}"))
+    )
+)
 def test_decoding_twice_changes_nothing(drawn):
     kind, body = drawn
     schema = BuiltinSchema("", "v1", kind)

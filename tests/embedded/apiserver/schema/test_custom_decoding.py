@@ -30,7 +30,9 @@ FILLED = {"default": "dd", "inner": {"a": "x", "b": 3}}
 
 def decoded(spec, old=None, strictness="Warn", warnings=None):
     obj = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": spec}
-    return SCHEMA.decode(obj, old, strictness=strictness, warnings=[] if warnings is None else warnings)
+    return SCHEMA.decode(
+        obj, old, strictness=strictness, warnings=[] if warnings is None else warnings
+    )
 
 
 @pytest.mark.parametrize(
@@ -48,9 +50,15 @@ def decoded(spec, old=None, strictness="Warn", warnings=None):
         ({"open": {"x": 1, "known": {"a": "x", "b": 1}}}, {"open": {"x": 1, "known": {"a": "x"}}}),
         ({"any": {"a": None, "b": [1.0, 2.5, 10**20]}}, {"any": {"a": None, "b": [1, 2.5, 1e20]}}),
         ({"either": 1.0}, {"either": 1}),
-        ({"closed": {"apiVersion": "v1", "kind": "Pod", "foo": 1, "spec": {"a": "b", "c": 1}}}, {"closed": ...}),
+        (
+            {"closed": {"apiVersion": "v1", "kind": "Pod", "foo": 1, "spec": {"a": "b", "c": 1}}},
+            {"closed": ...},
+        ),
         ({"s": {"a": 1}}, {"s": {}}),
-        ({"embedded": {"metadata": {"labels": {}, "name": "x"}}}, {"embedded": {"metadata": {"name": "x"}}}),
+        (
+            {"embedded": {"metadata": {"labels": {}, "name": "x"}}},
+            {"embedded": {"metadata": {"name": "x"}}},
+        ),
     ],
 )
 def test_pruned_and_filled_in(given, kept):
@@ -59,7 +67,12 @@ def test_pruned_and_filled_in(given, kept):
     assert decoded(given)["spec"] == {**FILLED, **kept}
 
 
-STRANGE = {"unknown": 1, "objects": [{"a": "x", "z": 1}], "a.b": 1, "embedded": {"metadata": {"foo": 1}}}
+STRANGE = {
+    "unknown": 1,
+    "objects": [{"a": "x", "z": 1}],
+    "a.b": 1,
+    "embedded": {"metadata": {"foo": 1}},
+}
 TOLD = ["spec.a.b", "spec.objects[0].z", "spec.unknown", "spec.embedded.metadata.foo"]
 
 
@@ -70,7 +83,10 @@ def test_unknown_fields_are_told_in_kubernetes_order():
     assert warnings == words
     with pytest.raises(BadRequest) as refusal:
         decoded(STRANGE, strictness="Strict")
-    assert refusal.value.message == f'Thing in version "v1" cannot be handled as a Thing: strict decoding error: {", ".join(words)}'
+    assert refusal.value.message == (
+        'Thing in version "v1" cannot be handled as a Thing: strict decoding error: '
+        f"{', '.join(words)}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,7 +95,8 @@ def test_unknown_fields_are_told_in_kubernetes_order():
         (
             {"metadata": {"name": 1}},
             (
-                'spec.embedded.metadata: Invalid value: {"name":1}: json: cannot unmarshal number into Go struct field '
+                'spec.embedded.metadata: Invalid value: {"name":1}: json: cannot '
+                "unmarshal number into Go struct field "
                 "ObjectMeta.name of type string"
             ),
         ),
@@ -95,9 +112,14 @@ def test_embedded_resources_must_be_resources(embedded, why):
 def test_metadata_is_decoded_as_for_any_kind():
     with pytest.raises(BadRequest) as refusal:
         SCHEMA.decode({"metadata": {"name": 1}}, None, strictness="Warn", warnings=[])
-    assert refusal.value.why == "json: cannot unmarshal number into Go struct field ObjectMeta.name of type string"
+    assert (
+        refusal.value.why
+        == "json: cannot unmarshal number into Go struct field ObjectMeta.name of type string"
+    )
     warnings = []
-    new = SCHEMA.decode({"metadata": {"name": "a", "foo": 1}, "bar": 1}, None, strictness="Warn", warnings=warnings)
+    new = SCHEMA.decode(
+        {"metadata": {"name": "a", "foo": 1}, "bar": 1}, None, strictness="Warn", warnings=warnings
+    )
     assert new == {"metadata": {"name": "a"}}
     assert warnings == ['unknown field "metadata.foo"', 'unknown field "bar"']
 
@@ -117,7 +139,8 @@ def test_defaults_are_a_new_copy_each_time():
 json = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 2) | st.floats(-2, 2) | st.sampled_from(["", "a"]),
     lambda inner: (
-        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["a", "k", "spec", "metadata", "zz"]), inner, max_size=3)
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["a", "k", "spec", "metadata", "zz"]), inner, max_size=3)
     ),
     max_leaves=5,
 )

@@ -42,4 +42,9 @@ def test_formats(name, fitting, other):
 def test_a_format_means_something_only_for_its_types():
     assert known_format("string", "date-time") == "date-time"
     assert known_format("integer", "int32") == "int32"
-    assert known_format("integer", "date") == known_format("string", "foo") == known_format("object", "date") == ""
+    assert (
+        known_format("integer", "date")
+        == known_format("string", "foo")
+        == known_format("object", "date")
+        == ""
+    )

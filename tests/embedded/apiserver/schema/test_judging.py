@@ -40,7 +40,9 @@ SPEC = struct(
         "either": EITHER,
         "any": struct({"a": text(), "b": text()}, anyOf=[REQUIRED, {"required": ["b"]}]),
         "one": struct({"a": text(), "b": text()}, oneOf=[REQUIRED, {"required": ["b"]}]),
-        "all": struct({"a": text(), "b": text()}, allOf=[REQUIRED, {"properties": {"b": {"minLength": 3}}}]),
+        "all": struct(
+            {"a": text(), "b": text()}, allOf=[REQUIRED, {"properties": {"b": {"minLength": 3}}}]
+        ),
         "not": struct({"a": text()}, **{"not": REQUIRED}),
         "set": list_of(text(), **LIST_SET),
         "keyed": list_of(struct({"k": text(), "v": whole(maximum=5)}, required=["k"]), **LIST_MAP),
@@ -48,7 +50,9 @@ SPEC = struct(
         "nested": list_of(list_of(whole())),
     }
 )
-SCHEMA = CustomSchema("Thing", "v1", struct({"spec": SPEC, "status": struct({"phase": text(enum=["A", "B"])})}))
+SCHEMA = CustomSchema(
+    "Thing", "v1", struct({"spec": SPEC, "status": struct({"phase": text(enum=["A", "B"])})})
+)
 
 
 def told(causes):
@@ -60,7 +64,10 @@ def judged(spec, old=None):
 
 
 def mistyped(path, wanted, found):
-    return f'spec.{path}: Invalid value: "{found}": spec.{path} in body must be of type {wanted}: "{found}"'
+    return (
+        f'spec.{path}: Invalid value: "{found}": spec.{path} in body must be of type '
+        f'{wanted}: "{found}"'
+    )
 
 
 def invalid(path, value, why):
@@ -77,12 +84,21 @@ FAULTS = [
     ({"i": "a"}, [mistyped("i", "integer", "string")]),
     (
         {"i": 1.5},
-        [mistyped("i", "integer", "number"), f"{NOWHERE}Checked value must be of type integer (default format) in spec.i"],
+        [
+            mistyped("i", "integer", "number"),
+            f"{NOWHERE}Checked value must be of type integer (default format) in spec.i",
+        ],
     ),
     ({"n": 1}, []),
     ({"b": 0}, [mistyped("b", "boolean", "integer")]),
     ({"enum": "c"}, ['spec.enum: Unsupported value: "c": supported values: "a", "b"']),
-    ({"enum": 1}, [mistyped("enum", "string", "integer"), 'spec.enum: Unsupported value: 1: supported values: "a", "b"']),
+    (
+        {"enum": 1},
+        [
+            mistyped("enum", "string", "integer"),
+            'spec.enum: Unsupported value: 1: supported values: "a", "b"',
+        ],
+    ),
     ({"numbers": 3}, ['spec.numbers: Unsupported value: 3: supported values: "1", "2"']),
     ({"min": 0}, [invalid("min", 0, "should be greater than or equal to 1")]),
     ({"min": 6}, [invalid("min", 6, "should be less than or equal to 5")]),
@@ -95,23 +111,46 @@ FAULTS = [
     ({"items": ["a", "b", "c"]}, ["spec.items: Too many: 3: must have at most 2 items"]),
     ({"items": [1]}, [mistyped("items[0]", "string", "integer")]),
     ({"items": [None]}, [mistyped("items[0]", "string", "null")]),
-    ({"objects": [{"b": "x"}]}, [mistyped("objects[0].b", "integer", "string"), "spec.objects[0].a: Required value"]),
+    (
+        {"objects": [{"b": "x"}]},
+        [mistyped("objects[0].b", "integer", "string"), "spec.objects[0].a: Required value"],
+    ),
     ({"map": {}}, [invalid("map", 0, "should have at least 1 properties")]),
     ({"map": {"a": 1, "b": 2, "c": 3}}, ["spec.map: Too many: 3: must have at most 2 items"]),
     ({"map": {"a": "x"}}, [mistyped("map.a", "integer", "string")]),
     ({"third": 4}, [invalid("third", 4, "should be a multiple of 3")]),
     ({"half": 0.7}, [invalid("half", 0.7, "should be a multiple of 0.5")]),
-    ({"time": "x"}, ['spec.time: Invalid value: "x": spec.time in body must be of type date-time: "x"']),
-    ({"small": 2**40}, [f"{NOWHERE}Checked value must be of type integer with format int32 in spec.small"]),
+    (
+        {"time": "x"},
+        ['spec.time: Invalid value: "x": spec.time in body must be of type date-time: "x"'],
+    ),
+    (
+        {"small": 2**40},
+        [f"{NOWHERE}Checked value must be of type integer with format int32 in spec.small"],
+    ),
     ({"either": True}, [mistyped("either", "integer,string", "boolean")]),
-    ({"any": {}}, [f'{NOWHERE}"spec.any" must validate at least one schema (anyOf)', "spec.any.a: Required value"]),
+    (
+        {"any": {}},
+        [
+            f'{NOWHERE}"spec.any" must validate at least one schema (anyOf)',
+            "spec.any.a: Required value",
+        ],
+    ),
     (
         {"one": {}},
-        [f'{NOWHERE}"spec.one" must validate one and only one schema (oneOf). Found none valid', "spec.one.a: Required value"],
+        [
+            f'{NOWHERE}"spec.one" must validate one and only one schema (oneOf). Found none valid',
+            "spec.one.a: Required value",
+        ],
     ),
     (
         {"one": {"a": "", "b": ""}},
-        [f'{NOWHERE}"spec.one" must validate one and only one schema (oneOf). Found 2 valid alternatives'],
+        [
+            (
+                f'{NOWHERE}"spec.one" must validate one and only one schema (oneOf). Found 2 '
+                "valid alternatives"
+            )
+        ],
     ),
     (
         {"all": {"b": "a"}},
@@ -124,7 +163,10 @@ FAULTS = [
     ({"not": {"a": "x"}}, [f'{NOWHERE}"spec.not" must not validate the schema (not)']),
     ({"set": ["a", "b", "a", "a"]}, ['spec.set[2]: Duplicate value: "a"']),
     ({"keyed": [{"k": "a"}, {"k": "a"}]}, ['spec.keyed[1]: Duplicate value: {"k":"a"}']),
-    ({"embedded": {"x": 1}}, ["spec.embedded.apiVersion: Required value", "spec.embedded.kind: Required value"]),
+    (
+        {"embedded": {"x": 1}},
+        ["spec.embedded.apiVersion: Required value", "spec.embedded.kind: Required value"],
+    ),
     ({"nested": [[1, "x"]]}, [mistyped("nested[0][1]", "integer", "string")]),
 ]
 
@@ -155,18 +197,33 @@ def test_what_was_wrong_before_is_let_through(old, new, faults):
 def test_a_status_is_judged_alone_and_by_its_own_paths():
     old = {"spec": {"min": 9}, "status": {"phase": "A"}}
     new = {"spec": {"min": 8}, "status": {"phase": 5}}
-    words = 'status.phase: Invalid value: "integer": phase in body must be of type string: "integer"'
-    assert told(SCHEMA.validate(new, old, "status")) == [words, 'status.phase: Unsupported value: 5: supported values: "A", "B"']
+    words = (
+        'status.phase: Invalid value: "integer": phase in body must be of type string: "integer"'
+    )
+    assert told(SCHEMA.validate(new, old, "status")) == [
+        words,
+        'status.phase: Unsupported value: 5: supported values: "A", "B"',
+    ]
 
 
 def test_scale_paths_must_hold_numbers():
-    scale = {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n", "labelSelectorPath": ".status.s"}
+    scale = {
+        "specReplicasPath": ".spec.n",
+        "statusReplicasPath": ".status.n",
+        "labelSelectorPath": ".status.s",
+    }
     schema = CustomSchema("Thing", "v1", struct({"spec": PRESERVE, "status": PRESERVE}), scale)
     obj = {"spec": {"n": -1}, "status": {"n": "x", "s": 1}}
     assert told(schema.validate(obj, None)) == [
         ".spec.n: Invalid value: -1: should be a non-negative integer",
-        ".status.n: Invalid value: 0: .status.n accessor error: x is of the type string, expected int64",
-        '.status.s: Invalid value: "": .status.s accessor error: 1 is of the type int64, expected string',
+        (
+            ".status.n: Invalid value: 0: .status.n accessor error: x is of the type string, "
+            "expected int64"
+        ),
+        (
+            '.status.s: Invalid value: "": .status.s accessor error: 1 is of the type int64, '
+            "expected string"
+        ),
     ]
 
 
@@ -177,14 +234,25 @@ def test_an_update_is_never_judged_harder_than_a_creation(old, new):
 
 @pytest.mark.parametrize(("spec", "faults"), FAULTS)
 def test_they_are_told_again_when_much_was_in_order_before(spec, faults):
-    assert [judged({"s": "a", "keyed": [{"k": "a", "v": 1}]}), judged(spec), judged(spec)] == [[], faults, faults]
+    assert [judged({"s": "a", "keyed": [{"k": "a", "v": 1}]}), judged(spec), judged(spec)] == [
+        [],
+        faults,
+        faults,
+    ]
 
 
 def test_true_is_not_one_though_they_are_equal():
-    old = {"b": True, "i": 1, "nested": [[1, 2]], "embedded": {"apiVersion": "v1", "kind": "A", "n": 1}}
+    old = {
+        "b": True,
+        "i": 1,
+        "nested": [[1, 2]],
+        "embedded": {"apiVersion": "v1", "kind": "A", "n": 1},
+    }
     assert judged({**old, "b": 1}, old) == [mistyped("b", "boolean", "integer")]
     assert judged({**old, "i": True}, old) == [mistyped("i", "integer", "boolean")]
-    assert judged({**old, "nested": [[1, True]]}, old) == [mistyped("nested[0][1]", "integer", "boolean")]
+    assert judged({**old, "nested": [[1, True]]}, old) == [
+        mistyped("nested[0][1]", "integer", "boolean")
+    ]
 
 
 def test_what_is_forbidden_is_not_let_through_for_its_age():

@@ -24,20 +24,36 @@ def test_the_converter_has_words_of_its_own(mismatch, words):
     assert mismatch.converted() == words
 
 
-LEASE, SECRET = BuiltinSchema("coordination.k8s.io", "v1", "Lease"), BuiltinSchema("", "v1", "Secret")
+LEASE, SECRET = (
+    BuiltinSchema("coordination.k8s.io", "v1", "Lease"),
+    BuiltinSchema("", "v1", "Secret"),
+)
 
 
 @pytest.mark.parametrize(
     ("schema", "body", "is_json", "why"),
     [
-        (LEASE, {"spec": {"renewTime": 1}}, False, "json: cannot unmarshal number into Go value of type string"),
+        (
+            LEASE,
+            {"spec": {"renewTime": 1}},
+            False,
+            "json: cannot unmarshal number into Go value of type string",
+        ),
         (
             LEASE,
             {"spec": {"renewTime": 1}},
             True,
-            "json: cannot unmarshal number into Go struct field LeaseSpec.spec.renewTime of type string",
+            (
+                "json: cannot unmarshal number into Go struct field LeaseSpec.spec.renewTime "
+                "of type string"
+            ),
         ),
-        (SECRET, {"data": {"x": "?"}}, False, "error decoding from json: illegal base64 data at input byte 0"),
+        (
+            SECRET,
+            {"data": {"x": "?"}},
+            False,
+            "error decoding from json: illegal base64 data at input byte 0",
+        ),
         (SECRET, {"data": {"x": ["?"]}}, False, "unrecognized type: uint8"),
         (SECRET, {"data": {"x": "?"}, "immutable": {}}, False, "unrecognized type: bool"),
         (SECRET, {"data": {"x": "?"}, "type": 1}, True, "illegal base64 data at input byte 0"),
@@ -60,7 +76,9 @@ def test_of_several_faults_one_is_told(schema, body, is_json, why):
 
 
 def test_octets_may_be_numbers():
-    assert SECRET.decode({"data": {"x": [1, 255, None], "y": []}}, None, strictness="Warn", warnings=[])["data"] == {
+    assert SECRET.decode(
+        {"data": {"x": [1, 255, None], "y": []}}, None, strictness="Warn", warnings=[]
+    )["data"] == {
         "x": "Af8A",
         "y": "",
     }

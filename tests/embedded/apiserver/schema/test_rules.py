@@ -16,12 +16,16 @@ from schema_words import (
 from pytest_kscen.embedded.apiserver.schema.custom import CustomSchema
 
 REASONS = [
-    rule("has(self.a) || has(self.b)", message="a or b", reason="FieldValueRequired", fieldPath=".a"),
+    rule(
+        "has(self.a) || has(self.b)", message="a or b", reason="FieldValueRequired", fieldPath=".a"
+    ),
     rule("!has(self.b) || self.b != 'f'", reason="FieldValueForbidden"),
     rule("!has(self.b) || self.b != 'd'", reason="FieldValueDuplicate", fieldPath=".b"),
 ]
 GROWS = [
-    rule("!oldSelf.hasValue() || self > oldSelf.value()", optionalOldSelf=True, message="only grows"),
+    rule(
+        "!oldSelf.hasValue() || self > oldSelf.value()", optionalOldSelf=True, message="only grows"
+    ),
     rule("oldSelf.hasValue() || self == 1", optionalOldSelf=True, message="starts at 1"),
 ]
 SPEC = struct(
@@ -30,20 +34,34 @@ SPEC = struct(
         "i": whole(
             **{
                 RULES: [
-                    rule("self < 10", messageExpression="'too big: ' + (self > 20 ? 'much' : 'a bit')"),
+                    rule(
+                        "self < 10",
+                        messageExpression="'too big: ' + (self > 20 ? 'much' : 'a bit')",
+                    ),
                     rule("self >= oldSelf", message="may not shrink"),
                     rule("10 / self > 0", message="divides"),
                 ]
             }
         ),
-        "l": list_of(text(), **{RULES: [rule("self.all(x, x != 'z')", message="no z"), rule("self[3] != 'q'")]}),
+        "l": list_of(
+            text(),
+            **{RULES: [rule("self.all(x, x != 'z')", message="no z"), rule("self[3] != 'q'")]},
+        ),
         "m": map_of(whole(**{RULES: [rule("self != 7", message="not seven")]})),
         "o": struct({"a": text(), "b": text()}, **{RULES: REASONS}),
         "keyed": list_of(
-            struct({"k": text(), "v": whole(**{RULES: [rule("self == oldSelf", message="v is immutable")]})}, required=["k"]),
+            struct(
+                {
+                    "k": text(),
+                    "v": whole(**{RULES: [rule("self == oldSelf", message="v is immutable")]}),
+                },
+                required=["k"],
+            ),
             **LIST_MAP,
         ),
-        "set": list_of(text(), **LIST_SET, **{RULES: [rule("self == oldSelf", message="same set")]}),
+        "set": list_of(
+            text(), **LIST_SET, **{RULES: [rule("self == oldSelf", message="same set")]}
+        ),
         "either": {**EITHER, RULES: [rule("type(self) == int ? self > 0 : self.endsWith('%')")]},
         "grows": whole(**{RULES: GROWS}),
         "day": text(format="date", **{RULES: [rule("self.getFullYear() > 2000")]}),
@@ -51,10 +69,14 @@ SPEC = struct(
         "bytes": text(format="byte", **{RULES: [rule("self == b'abc'")]}),
     }
 )
-ROOT = struct({"spec": SPEC}, **{RULES: [rule("self.metadata.name.startsWith('a')", message="name starts with a")]})
+ROOT = struct(
+    {"spec": SPEC},
+    **{RULES: [rule("self.metadata.name.startsWith('a')", message="name starts with a")]},
+)
 SCHEMA = CustomSchema("Thing", "v1", ROOT)
 UNASKED = (
-    "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; "
+    "<nil>: Invalid value: null: some validation rules were not checked because the "
+    "object was invalid; "
     "correct the existing errors to complete validation"
 )
 
@@ -73,26 +95,52 @@ def asked(spec, old=None, name="aa"):
     [
         ({"s": "bad"}, ["spec.s: Invalid value: \"bad\": failed rule: self != 'bad'"]),
         ({"s": "longer"}, ['spec.s: Invalid value: "longer": too long']),
-        ({"i": 11}, ["spec.i: Invalid value: 11: too big: a bit", "spec.i: Invalid value: 11: divides"]),
+        (
+            {"i": 11},
+            ["spec.i: Invalid value: 11: too big: a bit", "spec.i: Invalid value: 11: divides"],
+        ),
         ({"i": 0}, ['spec.i: Invalid value: "integer": division by zero evaluating rule: divides']),
         (
             {"l": ["z"]},
             [
                 "spec.l: Invalid value: no z",
-                "spec.l: Invalid value: \"array\": index out of bounds: 3 evaluating rule: self[3] != 'q'",
+                (
+                    'spec.l: Invalid value: "array": index out of bounds: 3 evaluating '
+                    "rule: self[3] != 'q'"
+                ),
             ],
         ),
         ({"m": {"y": 7}}, ["spec.m[y]: Invalid value: 7: not seven"]),
         ({"o": {}}, ["spec.o.a: Required value: a or b"]),
         ({"o": {"b": "f"}}, ["spec.o: Forbidden: failed rule: !has(self.b) || self.b != 'f'"]),
         ({"o": {"b": "d"}}, ["spec.o.b: Duplicate value"]),
-        ({"either": 0}, ["spec.either: Invalid value: 0: failed rule: type(self) == int ? self > 0 : self.endsWith('%')"]),
+        (
+            {"either": 0},
+            [
+                (
+                    "spec.either: Invalid value: 0: failed rule: type(self) == int ? self > "
+                    "0 : self.endsWith('%')"
+                )
+            ],
+        ),
         ({"either": "5%"}, []),
         ({"grows": 2}, ["spec.grows: Invalid value: 2: starts at 1"]),
-        ({"day": "1999-01-01"}, ['spec.day: Invalid value: "1999-01-01": failed rule: self.getFullYear() > 2000']),
+        (
+            {"day": "1999-01-01"},
+            ['spec.day: Invalid value: "1999-01-01": failed rule: self.getFullYear() > 2000'],
+        ),
         ({"n": 1}, []),
         ({"bytes": "YWJj"}, []),
-        ({"s": 1, "l": ["z"]}, ['spec.s: Invalid value: "integer": spec.s in body must be of type string: "integer"', UNASKED]),
+        (
+            {"s": 1, "l": ["z"]},
+            [
+                (
+                    'spec.s: Invalid value: "integer": spec.s in body must be of type '
+                    'string: "integer"'
+                ),
+                UNASKED,
+            ],
+        ),
     ],
 )
 def test_rules_are_told_in_the_real_servers_words(spec, told):
@@ -109,7 +157,11 @@ def test_a_rule_at_the_root_sees_the_name():
         ({"i": 5}, {"i": 4}, ["spec.i: Invalid value: 4: may not shrink"]),
         ({"i": 5}, {"i": 6}, []),
         ({"keyed": [{"k": "a", "v": 1}]}, {"keyed": [{"k": "b", "v": 2}, {"k": "a", "v": 1}]}, []),
-        ({"keyed": [{"k": "a", "v": 1}]}, {"keyed": [{"k": "a", "v": 2}]}, ["spec.keyed[0].v: Invalid value: 2: v is immutable"]),
+        (
+            {"keyed": [{"k": "a", "v": 1}]},
+            {"keyed": [{"k": "a", "v": 2}]},
+            ["spec.keyed[0].v: Invalid value: 2: v is immutable"],
+        ),
         ({"set": ["a", "b"]}, {"set": ["b", "a"]}, []),
         ({"set": ["a", "b"]}, {"set": ["b", "c"]}, ["spec.set: Invalid value: same set"]),
         ({"grows": 1}, {"grows": 1}, ["spec.grows: Invalid value: 1: only grows"]),
@@ -122,10 +174,19 @@ def test_updates_are_compared_with_what_was_there(old, new, told):
 
 
 def test_what_is_let_through_because_it_stays_is_not_agreed_to():
-    schema = CustomSchema("Thing", "v1", struct({"spec": struct({"a": text(), "b": text()}, **{RULES: [rule("self.a == 'x'")]})}))
+    schema = CustomSchema(
+        "Thing",
+        "v1",
+        struct({"spec": struct({"a": text(), "b": text()}, **{RULES: [rule("self.a == 'x'")]})}),
+    )
 
     def told(new, old):
-        return [str(cause) for cause in schema.validate({"metadata": {"name": "a"}, "spec": new}, {"metadata": {}, "spec": old})]
+        return [
+            str(cause)
+            for cause in schema.validate(
+                {"metadata": {"name": "a"}, "spec": new}, {"metadata": {}, "spec": old}
+            )
+        ]
 
     bad = {"a": "y", "b": "1"}
     assert told({**bad}, bad) == []

@@ -1,4 +1,6 @@
-"""What is taken at a glance is what a closer look would make of it and say of it, whatever came before."""
+"""What is taken at a glance is what a closer look would make of it and say of it, whatever came
+before.
+"""
 
 import copy
 
@@ -25,15 +27,32 @@ CONTENT = {
         "number": {"type": "number", "maximum": 3},
         "truth": {"type": "boolean", "nullable": True},
         "either": {"x-kubernetes-int-or-string": True},
-        "filled": {"type": "object", "default": {"a": "x"}, "properties": {"a": TEXT, "b": {"type": "integer", "default": 1}}},
+        "filled": {
+            "type": "object",
+            "default": {"a": "x"},
+            "properties": {"a": TEXT, "b": {"type": "integer", "default": 1}},
+        },
         "texts": {"type": "array", "items": TEXT, "x-kubernetes-list-type": "set", "maxItems": 3},
         "lists": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}},
-        "map": {"type": "array", "items": ELEMENT, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"]},
+        "map": {
+            "type": "array",
+            "items": ELEMENT,
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["a"],
+        },
         "atoms": {"type": "array", "items": ELEMENT},
         "more": {"type": "object", "additionalProperties": ELEMENT, "minProperties": 1},
         "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-        "one": {"type": "object", "properties": {"a": TEXT, "b": TEXT}, "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
-        "whole": {"type": "object", "x-kubernetes-embedded-resource": True, "properties": {"a": TEXT}},
+        "one": {
+            "type": "object",
+            "properties": {"a": TEXT, "b": TEXT},
+            "oneOf": [{"required": ["a"]}, {"required": ["b"]}],
+        },
+        "whole": {
+            "type": "object",
+            "x-kubernetes-embedded-resource": True,
+            "properties": {"a": TEXT},
+        },
     },
 }
 ROOT = {
@@ -46,12 +65,19 @@ ROOT = {
     },
 }
 
-SCALARS = st.sampled_from([None, True, False, 0, 1, -1, 1.0, 1.5, 7, 1 << 70, "", "a", "b", "abc", "long", "v1"])
+SCALARS = st.sampled_from(
+    [None, True, False, 0, 1, -1, 1.0, 1.5, 7, 1 << 70, "", "a", "b", "abc", "long", "v1"]
+)
 NAMES = st.sampled_from(["a", "b", "c", "x", "apiVersion", "kind", "metadata"])
-VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3), max_leaves=6)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=6,
+)
 SHORT, WHOLE = st.sampled_from(["", "a", "b", "abc"]), st.sampled_from([0, 1, 1.0, 2])
 ELEMENTS = st.fixed_dictionaries(
-    {"a": SHORT}, optional={"b": WHOLE, "c": st.lists(st.fixed_dictionaries({"a": SHORT}), max_size=2)}
+    {"a": SHORT},
+    optional={"b": WHOLE, "c": st.lists(st.fixed_dictionaries({"a": SHORT}), max_size=2)},
 )
 FITTING = {
     "text": SHORT,
@@ -69,9 +95,17 @@ FITTING = {
     "whole": st.just({"apiVersion": "v1", "kind": "K", "a": "b"}),
 }
 WRONG = st.dictionaries(st.sampled_from([*FITTING, "stranger"]), VALUES, max_size=1)
-CONTENTS = st.builds(lambda right, wrong: {**right, **wrong}, st.fixed_dictionaries({}, optional=FITTING), st.just({}) | WRONG)
-METADATA = st.fixed_dictionaries({"name": st.sampled_from(["a", "abc"])}, optional={"labels": VALUES})
-OBJECTS = st.fixed_dictionaries({"apiVersion": st.just("g/v1"), "kind": st.just("K"), "metadata": METADATA, "spec": CONTENTS})
+CONTENTS = st.builds(
+    lambda right, wrong: {**right, **wrong},
+    st.fixed_dictionaries({}, optional=FITTING),
+    st.just({}) | WRONG,
+)
+METADATA = st.fixed_dictionaries(
+    {"name": st.sampled_from(["a", "abc"])}, optional={"labels": VALUES}
+)
+OBJECTS = st.fixed_dictionaries(
+    {"apiVersion": st.just("g/v1"), "kind": st.just("K"), "metadata": METADATA, "spec": CONTENTS}
+)
 STATUSES = st.builds(lambda obj, status: {**obj, "status": status}, OBJECTS, CONTENTS)
 
 
@@ -86,13 +120,19 @@ def said(schema, body, old, subresource):
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.lists(st.tuples(OBJECTS | STATUSES, st.sampled_from(["", "status"])), min_size=1, max_size=5))
+@given(
+    st.lists(st.tuples(OBJECTS | STATUSES, st.sampled_from(["", "status"])), min_size=1, max_size=5)
+)
 def test_a_glance_and_a_closer_look_say_the_same(writes):
     quick, slow = CustomSchema("K", "v1", ROOT), CustomSchema("K", "v1", ROOT)
     slow._take = None
     old = None
     for body, subresource in writes:
-        given_body = body if old is None else {**old, **{name: part for name, part in body.items() if name != "metadata"}}
+        given_body = (
+            body
+            if old is None
+            else {**old, **{name: part for name, part in body.items() if name != "metadata"}}
+        )
         before = copy.deepcopy(given_body)
         found, wanted = (said(schema, given_body, old, subresource) for schema in (quick, slow))
         assert repr(found) == repr(wanted)
@@ -125,15 +165,30 @@ def test_what_is_taken_is_nobody_elses():
     first = schema.decode(body, None, strictness="Warn", warnings=[])
     body["spec"]["atoms"][0]["a"] = body["spec"]["more"]["a"]["a"] = "y"
     second = schema.decode(body, None, strictness="Warn", warnings=[])
-    assert first["spec"] == {"atoms": [{"a": "x", "b": 7}], "more": {"a": {"a": "x", "b": 7}}, "filled": {"a": "x", "b": 1}}
-    assert second["spec"] == {"atoms": [{"a": "y", "b": 7}], "more": {"a": {"a": "y", "b": 7}}, "filled": {"a": "x", "b": 1}}
+    assert first["spec"] == {
+        "atoms": [{"a": "x", "b": 7}],
+        "more": {"a": {"a": "x", "b": 7}},
+        "filled": {"a": "x", "b": 1},
+    }
+    assert second["spec"] == {
+        "atoms": [{"a": "y", "b": 7}],
+        "more": {"a": {"a": "y", "b": 7}},
+        "filled": {"a": "x", "b": 1},
+    }
 
 
 def test_an_element_that_is_written_again_is_the_one_that_is_there():
     schema = CustomSchema("K", "v1", ROOT)
-    body = {"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "a"}, "spec": {"map": [{"a": "x"}, {"a": "y"}]}}
+    body = {
+        "apiVersion": "g/v1",
+        "kind": "K",
+        "metadata": {"name": "a"},
+        "spec": {"map": [{"a": "x"}, {"a": "y"}]},
+    }
     first = schema.decode(body, None, strictness="Warn", warnings=[])
-    second = schema.decode({**body, "spec": {"map": [{"a": "y"}, {"a": "x"}]}}, first, strictness="Warn", warnings=[])
+    second = schema.decode(
+        {**body, "spec": {"map": [{"a": "y"}, {"a": "x"}]}}, first, strictness="Warn", warnings=[]
+    )
     assert second["spec"]["map"][0] is first["spec"]["map"][1]
     assert second["spec"]["map"][1] is first["spec"]["map"][0]
 
@@ -144,5 +199,10 @@ def test_a_long_list_that_grows_is_looked_at_once():
     atoms = [{"a": f"{number:x}"} for number in range(2000)]
     first = schema.decode({**body, "spec": {"atoms": atoms}}, None, strictness="Warn", warnings=[])
     grown = [*first["spec"]["atoms"], {"a": "new"}]
-    second = schema.decode({**body, "spec": {"atoms": grown}}, first, strictness="Warn", warnings=[])
-    assert all(one is other for one, other in zip(first["spec"]["atoms"], second["spec"]["atoms"], strict=False))
+    second = schema.decode(
+        {**body, "spec": {"atoms": grown}}, first, strictness="Warn", warnings=[]
+    )
+    assert all(
+        one is other
+        for one, other in zip(first["spec"]["atoms"], second["spec"]["atoms"], strict=False)
+    )

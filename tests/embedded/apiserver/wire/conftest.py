@@ -41,7 +41,11 @@ class Client:
 
     def refusal(self, method, path, body=None, **headers):
         status, refused = self.ask(method, path, body, **headers)
-        assert (refused["kind"], refused["status"], refused["code"]) == ("Status", "Failure", status)
+        assert (refused["kind"], refused["status"], refused["code"]) == (
+            "Status",
+            "Failure",
+            status,
+        )
         return status, refused["message"]
 
     def frames(self, path, **headers):

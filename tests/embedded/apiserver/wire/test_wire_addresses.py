@@ -16,7 +16,10 @@ from pytest_kscen.embedded.apiserver.wire.requests import Address, address_of
         ("/api/v1/namespaces/n/status", Address("", "v1", "namespaces", "", "n", "status")),
         ("/api/v1/namespaces/n/finalize", Address("", "v1", "namespaces", "", "n", "finalize")),
         ("/apis/a.b/v1/namespaces/n/status", Address("a.b", "v1", "status", "n")),
-        ("/apis/apps/v1/namespaces/n/deployments/d/scale", Address("apps", "v1", "deployments", "n", "d", "scale")),
+        (
+            "/apis/apps/v1/namespaces/n/deployments/d/scale",
+            Address("apps", "v1", "deployments", "n", "d", "scale"),
+        ),
         ("/api/v1/watch/namespaces/n/pods/p", Address("", "v1", "pods", "n", "p", watched=True)),
         ("/api/v1/namespaces/n/configmaps/a%20b", Address("", "v1", "configmaps", "n", "a b")),
         ("/api/v1/namespaces/a%2Fb/pods", Address("", "v1", "b", "a", "pods")),

@@ -37,10 +37,13 @@ def test_malformed_json_in_the_words_of_go(text, why):
     assert why_malformed(text.encode()) == why
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])  # a busy machine says nothing of what is made here
+@settings(
+    suppress_health_check=[HealthCheck.too_slow]
+)  # a busy machine says nothing of what is made here
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     )
 )
 def test_what_is_json_is_not_malformed(value):
@@ -76,13 +79,18 @@ def test_yaml_as_kubernetes_reads_it(text, value):
 
 def test_yaml_keys_are_texts_and_only_the_first_document_counts():
     assert load_yaml(b"1: a\ntrue: b\n---\nc: d") == ({"1": "a", "true": "b"}, [])
-    assert load_yaml(b"a: {b: 1, b: 2}\na: 3")[1] == ['line 1: key "b" already set in map', 'line 2: key "a" already set in map']
+    assert load_yaml(b"a: {b: 1, b: 2}\na: 3")[1] == [
+        'line 1: key "b" already set in map',
+        'line 2: key "a" already set in map',
+    ]
     assert load_yaml(b"base: &x {a: 1}\nmore: {<<: *x, b: 2}")[0]["more"] == {"a": 1, "b": 2}
     assert load_yaml(b"") == (None, [])
 
 
 PARSE_ERROR = "couldn't get version/kind; json parse error: "
-TYPE_META = r'{ APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+TYPE_META = (
+    r'{ APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+)
 UNRECOGNIZED = "the object provided is unrecognized (must be of type ConfigMap): "
 
 
@@ -93,14 +101,25 @@ UNRECOGNIZED = "the object provided is unrecognized (must be of type ConfigMap):
         (
             "[]",
             "application/json",
-            f"{PARSE_ERROR}json: cannot unmarshal array into Go value of type struct {TYPE_META} (5b5d)",
+            (
+                f"{PARSE_ERROR}json: cannot unmarshal array into Go value of type struct "
+                f"{TYPE_META} (5b5d)"
+            ),
         ),
         (
             '{"kind":5}',
             "application/json",
-            PARSE_ERROR + 'json: cannot unmarshal number into Go struct field .kind of type string ({"kind":5})',
+            PARSE_ERROR
+            + (
+                "json: cannot unmarshal number into Go struct field .kind of type string "
+                '({"kind":5})'
+            ),
         ),
-        ("a: [1", "application/yaml", "yaml: line 1: did not find expected ',' or ']' (613a205b31)"),
+        (
+            "a: [1",
+            "application/yaml",
+            "yaml: line 1: did not find expected ',' or ']' (613a205b31)",
+        ),
         (
             '{"kind":"ConfigMap","apiVersion":"a/b/c"}',
             "application/json",
@@ -118,17 +137,27 @@ def test_an_empty_body(client):
     assert client.refusal("POST", MAPS, b"", content_type="application/yaml")[0] == 422
 
 
-@pytest.mark.parametrize("type_", ["text/plain", "application/cbor", "application/json;foo", "application/xml"])
+@pytest.mark.parametrize(
+    "type_", ["text/plain", "application/cbor", "application/json;foo", "application/xml"]
+)
 def test_bodies_in_other_formats(client, type_):
     status, message = client.refusal("POST", MAPS, "{}", content_type=type_)
     assert status == 415
-    assert message.startswith("the body of the request was in an unknown format - accepted media types include: application/json")
-    assert client.refusal("PATCH", f"{MAPS}/c", "{}", content_type="application/json") == (415, "415: Unsupported Media Type")
+    assert message.startswith(
+        "the body of the request was in an unknown format - accepted media types "
+        "include: application/json"
+    )
+    assert client.refusal("PATCH", f"{MAPS}/c", "{}", content_type="application/json") == (
+        415,
+        "415: Unsupported Media Type",
+    )
 
 
 def test_a_body_may_be_yaml_and_so_may_the_answer(client):
     body = "metadata:\n  name: c\ndata:\n  a: 'yes'\n"
-    answer = client.raw("POST", MAPS, body, content_type="application/yaml", accept="application/yaml")
+    answer = client.raw(
+        "POST", MAPS, body, content_type="application/yaml", accept="application/yaml"
+    )
     assert (answer.status, answer.headers["Content-Type"]) == (201, "application/yaml")
     assert load_yaml(answer.body)[0]["data"] == {"a": "yes"}
 
@@ -137,11 +166,17 @@ def test_doubles_are_warned_of_refused_or_ignored(client):
     body = '{"metadata":{"name":"c"},"data":{"a":"1","a":"2"}}'
     answer = client.raw("POST", f"{MAPS}?dryRun=All", body)
     assert answer.headers["Warning"] == r'299 - "duplicate field \"data.a\""'
-    assert "Warning" not in client.raw("POST", f"{MAPS}?dryRun=All&fieldValidation=Ignore", body).headers
+    assert (
+        "Warning"
+        not in client.raw("POST", f"{MAPS}?dryRun=All&fieldValidation=Ignore", body).headers
+    )
     status, message = client.refusal("POST", f"{MAPS}?fieldValidation=Strict", body)
     assert (status, message) == (
         400,
-        'ConfigMap in version "v1" cannot be handled as a ConfigMap: strict decoding error: duplicate field "data.a"',
+        (
+            'ConfigMap in version "v1" cannot be handled as a ConfigMap: strict decoding '
+            'error: duplicate field "data.a"'
+        ),
     )
     assert client.ask("GET", MAPS)[1]["items"] == []
 
@@ -156,13 +191,34 @@ def test_a_body_that_is_too_large(client):
     [
         ("merge", '{"a', "error decoding patch: unexpected end of JSON input"),
         ("merge", "null", "Invalid JSON Patch"),
-        ("merge", "[]", "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"),
-        ("strategic-merge", "5", "json: cannot unmarshal number into Go value of type map[string]interface {}"),
-        ("json", "{}", "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"),
+        (
+            "merge",
+            "[]",
+            (
+                "error decoding patch: json: cannot unmarshal array into Go value of type "
+                "map[string]interface {}"
+            ),
+        ),
+        (
+            "strategic-merge",
+            "5",
+            "json: cannot unmarshal number into Go value of type map[string]interface {}",
+        ),
+        (
+            "json",
+            "{}",
+            (
+                "error decoding patch: json: cannot unmarshal object into Go value of type "
+                "[]handlers.jsonPatchOp"
+            ),
+        ),
     ],
 )
 def test_patches_that_cannot_be_read(client, type_, body, message):
     content_type = f"application/{type_}-patch+json"
-    assert client.refusal("PATCH", f"{MAPS}/c", body, content_type=content_type) == (404, 'configmaps "c" not found')
+    assert client.refusal("PATCH", f"{MAPS}/c", body, content_type=content_type) == (
+        404,
+        'configmaps "c" not found',
+    )
     client.ask("POST", MAPS, {"metadata": {"name": "c"}})
     assert client.refusal("PATCH", f"{MAPS}/c", body, content_type=content_type) == (400, message)

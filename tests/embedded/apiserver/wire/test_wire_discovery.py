@@ -22,7 +22,11 @@ def widget(version):
 def test_group_by_group(client):
     assert client.ask("GET", "/api")[1]["versions"] == ["v1"]
     groups = client.ask("GET", "/apis")[1]["groups"]
-    assert [group["name"] for group in groups][:3] == ["apiregistration.k8s.io", "apps", "events.k8s.io"]
+    assert [group["name"] for group in groups][:3] == [
+        "apiregistration.k8s.io",
+        "apps",
+        "events.k8s.io",
+    ]
     scaling = client.ask("GET", "/apis/autoscaling")[1]
     assert [version["version"] for version in scaling["versions"]] == ["v2", "v1"]
     assert scaling["preferredVersion"] == {"groupVersion": "autoscaling/v2", "version": "v2"}
@@ -37,7 +41,16 @@ def test_the_resources_of_a_version(client):
         "singularName": "configmap",
         "namespaced": True,
         "kind": "ConfigMap",
-        "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+        "verbs": [
+            "create",
+            "delete",
+            "deletecollection",
+            "get",
+            "list",
+            "patch",
+            "update",
+            "watch",
+        ],
         "shortNames": ["cm"],
     }
     assert rows["pods/eviction"] == {
@@ -65,7 +78,14 @@ def test_a_definitions_kinds_are_served_newest_version_first(client):
     for version in ("v1beta1", "v2", "v1alpha1", "v1", "v10", "odd"):
         client.server.core.kinds.add(widget(version))
     group = client.ask("GET", "/apis/example.com")[1]
-    assert [version["version"] for version in group["versions"]] == ["v10", "v2", "v1", "v1beta1", "v1alpha1", "odd"]
+    assert [version["version"] for version in group["versions"]] == [
+        "v10",
+        "v2",
+        "v1",
+        "v1beta1",
+        "v1alpha1",
+        "odd",
+    ]
     last = client.ask("GET", "/apis", accept=AGGREGATED)[1]["items"][-1]
     assert last["metadata"] == {"name": "example.com"}
     assert last["versions"][0]["resources"] == [
@@ -90,7 +110,11 @@ def test_a_definitions_kinds_are_served_newest_version_first(client):
 
 def test_the_version_is_the_recorded_one_with_our_mark(client):
     version = client.ask("GET", "/version")[1]
-    assert (version["major"], version["minor"], version["gitVersion"]) == ("1", "36", "v1.36.4+kscen")
+    assert (version["major"], version["minor"], version["gitVersion"]) == (
+        "1",
+        "36",
+        "v1.36.4+kscen",
+    )
 
 
 def test_health(client):
@@ -120,8 +144,13 @@ def test_schemas_are_found_by_an_index_and_kept_by_their_hash(client):
     protobuf = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"
     assert client.raw("GET", "/openapi/v3/api/v1", accept=protobuf).status == 406
     assert client.ask("GET", "/openapi/v2")[1]["swagger"] == "2.0"
-    older = client.raw("GET", "/openapi/v2", accept="application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
-    assert older.headers["Content-Type"] == "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+    older = client.raw(
+        "GET", "/openapi/v2", accept="application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+    )
+    assert (
+        older.headers["Content-Type"]
+        == "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+    )
     assert older.body.startswith(b"\n\x032.0\x12")
     assert b"\n\x16io.k8s.api.core.v1.Pod" in older.body
     assert client.raw("GET", "/openapi/v4").body == b"404 page not found\n"

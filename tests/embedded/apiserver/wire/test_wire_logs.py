@@ -41,15 +41,24 @@ class Kubelet:
 @pytest.fixture
 def kubelet(client):
     client.server.core.logs = Kubelet()
-    spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}, {"name": "other", "image": "i"}]}
+    spec = {
+        "nodeName": "n",
+        "containers": [{"name": "c", "image": "i"}, {"name": "other", "image": "i"}],
+    }
     client.ask("POST", "/api/v1/namespaces/default/pods", {"metadata": {"name": "p"}, "spec": spec})
     return client.server.core.logs
 
 
 def test_a_log_is_text(client, kubelet):
-    assert client.refusal("GET", f"{POD}/log", accept="text/html")[1].startswith("406: Not Acceptable")
-    assert client.refusal("GET", f"{POD}/log", accept="text/plain")[1].startswith("only the following media types")
-    answer = client.raw("GET", f"{POD}/log?container=c&tailLines=1&unknown=x", accept="text/plain, */*")
+    assert client.refusal("GET", f"{POD}/log", accept="text/html")[1].startswith(
+        "406: Not Acceptable"
+    )
+    assert client.refusal("GET", f"{POD}/log", accept="text/plain")[1].startswith(
+        "only the following media types"
+    )
+    answer = client.raw(
+        "GET", f"{POD}/log?container=c&tailLines=1&unknown=x", accept="text/plain, */*"
+    )
     assert (answer.status, answer.headers) == (200, {"Content-Type": "text/plain; charset=utf-8"})
     assert answer.body == b"c {'container': 'c', 'tailLines': '1'}"
 
@@ -67,5 +76,8 @@ def test_a_log_that_is_followed_is_a_stream(client, kubelet):
 
 
 def test_what_cannot_be_followed_is_refused(client, kubelet):
-    assert client.refusal("GET", f"{POD}/log?follow=true&container=other") == (400, "it is not written yet")
+    assert client.refusal("GET", f"{POD}/log?follow=true&container=other") == (
+        400,
+        "it is not written yet",
+    )
     assert client.refusal("GET", f"{POD}x/log?follow=true")[0] == 404

@@ -27,7 +27,11 @@ MAPS = "/api/v1/namespaces/default/configmaps"
         ("application/vnd.kubernetes.protobuf,application/json", MANY, PLAIN),
         ("text/html, application/yaml", ONE, Media("application/yaml")),
         (TABLE, MANY, Media(transform="Table", group="meta.k8s.io", version="v1")),
-        (f"{TABLE},application/json", STREAM, Media(transform="Table", group="meta.k8s.io", version="v1")),
+        (
+            f"{TABLE},application/json",
+            STREAM,
+            Media(transform="Table", group="meta.k8s.io", version="v1"),
+        ),
         ("application/json;as=Table;g=meta.k8s.io;v=v9, application/json", ONE, PLAIN),
         (f"{TABLE}", VERSION, PLAIN),
         ("application/*", GROUPS, PLAIN),
@@ -41,19 +45,34 @@ def test_what_is_agreed_on(header, offer, media):
 @pytest.mark.parametrize(
     ("header", "offer", "message"),
     [
-        ("text/html", ONE, "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml"),
+        (
+            "text/html",
+            ONE,
+            "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml",
+        ),
         (
             "application/vnd.kubernetes.protobuf",
             MANY,
-            "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/json;stream=watch",
+            (
+                "406: Not Acceptable\n\nAvailable representations: application/json, "
+                "application/yaml, application/json;stream=watch"
+            ),
         ),
         (
             "application/json;as=Foo;g=meta.k8s.io;v=v1",
             ONE,
             "only the following media types are accepted: application/json, application/yaml",
         ),
-        ("application/yaml", STREAM, "only the following media types are accepted: application/json;stream=watch"),
-        ("application/yaml", VERSION, "406: Not Acceptable\n\nAvailable representations: application/json"),
+        (
+            "application/yaml",
+            STREAM,
+            "only the following media types are accepted: application/json;stream=watch",
+        ),
+        (
+            "application/yaml",
+            VERSION,
+            "406: Not Acceptable\n\nAvailable representations: application/json",
+        ),
     ],
 )
 def test_what_cannot_be_agreed_on(header, offer, message):
@@ -63,7 +82,9 @@ def test_what_cannot_be_agreed_on(header, offer, message):
 
 
 def test_a_refusal_has_the_form_that_was_asked_for(client):
-    assert client.raw("GET", f"{MAPS}/c", accept="application/yaml").body.startswith(b"apiVersion: v1\ncode: 404")
+    assert client.raw("GET", f"{MAPS}/c", accept="application/yaml").body.startswith(
+        b"apiVersion: v1\ncode: 404"
+    )
     assert for_refusal("text/html") == PLAIN
     assert client.refusal("GET", f"{MAPS}/c", accept=TABLE)[0] == 404
 
@@ -74,18 +95,31 @@ def test_metadata_alone(client):
     listed = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
     one = client.ask("GET", f"{MAPS}/c", accept=partial)[1]
     assert sorted(one) == ["apiVersion", "kind", "metadata"]
-    assert (one["kind"], one["apiVersion"], one["metadata"]["name"]) == ("PartialObjectMetadata", "meta.k8s.io/v1", "c")
+    assert (one["kind"], one["apiVersion"], one["metadata"]["name"]) == (
+        "PartialObjectMetadata",
+        "meta.k8s.io/v1",
+        "c",
+    )
     many = client.ask("GET", MAPS, accept=listed)[1]
-    assert (many["kind"], [item["kind"] for item in many["items"]]) == ("PartialObjectMetadataList", ["PartialObjectMetadata"])
+    assert (many["kind"], [item["kind"] for item in many["items"]]) == (
+        "PartialObjectMetadataList",
+        ["PartialObjectMetadata"],
+    )
     (event,) = client.frames(f"{MAPS}?watch=true&timeoutSeconds=1", accept=partial)
     assert (event["type"], event["object"]["kind"]) == ("ADDED", "PartialObjectMetadata")
     assert client.refusal("GET", MAPS, accept=partial) == (
         406,
-        "you requested PartialObjectMetadata, but the requested object is a list (*core.ConfigMapList)",
+        (
+            "you requested PartialObjectMetadata, but the requested object is a list "
+            "(*core.ConfigMapList)"
+        ),
     )
     assert client.refusal("GET", f"{MAPS}/c", accept=listed) == (
         406,
-        "you requested PartialObjectMetadataList, but the requested object is not a list (*core.ConfigMap)",
+        (
+            "you requested PartialObjectMetadataList, but the requested object is not a list "
+            "(*core.ConfigMap)"
+        ),
     )
 
 

@@ -14,7 +14,8 @@ from pytest_kscen.embedded.apiserver.wire.protobuf import BrokenProtobuf, decode
 MAPS = "/api/v1/namespaces/default/configmaps"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 FROM_KUBECTL = bytes.fromhex(
-    "6b3873000a0f0a0276311209436f6e6669674d6170121b0a110a016112001a0022002a0032003800420012060a0178120179" + "1a002200"
+    "6b3873000a0f0a0276311209436f6e6669674d6170121b0a110a016112001a0022002a0032003800420012060a0178120179"
+    "1a002200"
 )
 
 
@@ -41,7 +42,9 @@ def message(*fields):
 
 
 def envelope(api_version, kind, *fields):
-    return b"k8s\x00" + message((1, message((1, api_version), (2, kind))), (2, message(*fields)), (3, ""), (4, ""))
+    return b"k8s\x00" + message(
+        (1, message((1, api_version), (2, kind))), (2, message(*fields)), (3, ""), (4, "")
+    )
 
 
 NAMED = (1, message((1, "o"), (2, ""), (7, 0), (8, b""), (11, message((1, "app"), (2, "x")))))
@@ -49,7 +52,12 @@ METADATA = {"name": "o", "labels": {"app": "x"}}
 
 
 def test_what_kubectl_sends():
-    expected = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "y"}}
+    expected = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "a"},
+        "data": {"x": "y"},
+    }
     assert decoded(FROM_KUBECTL) == expected
 
 
@@ -63,7 +71,12 @@ def test_numbers_texts_and_what_is_either():
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": METADATA,
-        "spec": {"ports": [{"name": "a", "port": 80, "targetPort": 8080}, {"port": 81, "targetPort": "web"}]},
+        "spec": {
+            "ports": [
+                {"name": "a", "port": 80, "targetPort": 8080},
+                {"port": 81, "targetPort": "web"},
+            ]
+        },
     }
 
 
@@ -86,11 +99,15 @@ def test_embedded_types_are_not_seen_in_json():
 
 def test_times_bytes_and_raw_json():
     instant = message((1, 1767225600), (2, 123456000))
-    lease = decoded(envelope("coordination.k8s.io/v1", "Lease", NAMED, (2, message((1, "me"), (3, instant)))))
+    lease = decoded(
+        envelope("coordination.k8s.io/v1", "Lease", NAMED, (2, message((1, "me"), (3, instant))))
+    )
     assert lease["spec"] == {"holderIdentity": "me", "acquireTime": "2026-01-01T00:00:00.123456Z"}
     secret = decoded(envelope("v1", "Secret", NAMED, (2, message((1, "k"), (2, b"\xff\x00")))))
     assert secret["data"] == {"k": "/wA="}
-    revision = decoded(envelope("apps/v1", "ControllerRevision", NAMED, (2, message((1, b'{"a":[1]}'))), (3, 7)))
+    revision = decoded(
+        envelope("apps/v1", "ControllerRevision", NAMED, (2, message((1, b'{"a":[1]}'))), (3, 7))
+    )
     assert (revision["data"], revision["revision"]) == ({"a": [1]}, 7)
 
 
@@ -104,7 +121,11 @@ def test_schemas_of_definitions():
         (29, message((1, "p"), (2, message((8, message((1, b'"x"'))))))),
     )
     version = message((1, "v1"), (4, message((1, schema))))
-    crd = decoded(envelope("apiextensions.k8s.io/v1", "CustomResourceDefinition", NAMED, (2, message((7, version)))))
+    crd = decoded(
+        envelope(
+            "apiextensions.k8s.io/v1", "CustomResourceDefinition", NAMED, (2, message((7, version)))
+        )
+    )
     assert crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] == {
         "type": "object",
         "maximum": 5,
@@ -115,7 +136,9 @@ def test_schemas_of_definitions():
     }
 
 
-@pytest.mark.parametrize("body", [b"{}", b"k8s\x00\xff\xff", b"k8s\x00\x0a\x7f", b"k8s\x00" + message((1, 5))])
+@pytest.mark.parametrize(
+    "body", [b"{}", b"k8s\x00\xff\xff", b"k8s\x00\x0a\x7f", b"k8s\x00" + message((1, 5))]
+)
 def test_what_is_no_message(client, body):
     with pytest.raises(BrokenProtobuf):
         decoded(body)
@@ -123,7 +146,9 @@ def test_what_is_no_message(client, body):
 
 
 def test_a_body_in_protobuf_is_answered_in_json(client):
-    status, made = client.ask("POST", MAPS, FROM_KUBECTL, content_type=PROTOBUF, accept=f"{PROTOBUF},application/json")
+    status, made = client.ask(
+        "POST", MAPS, FROM_KUBECTL, content_type=PROTOBUF, accept=f"{PROTOBUF},application/json"
+    )
     assert (status, made["data"]) == (201, {"x": "y"})
     options = envelope("v1", "DeleteOptions", (1, 0), (5, "All"))
     assert client.ask("DELETE", f"{MAPS}/a", options, content_type=PROTOBUF)[0] == 200

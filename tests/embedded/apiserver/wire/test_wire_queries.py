@@ -23,10 +23,16 @@ def test_a_list_is_asked_for():
     query = Query(
         "labelSelector=a%3Db&fieldSelector=c%3Dd&limit=5&continue=x&resourceVersion=7&resourceVersionMatch=Exact&timeoutSeconds=9"
     )
-    with pytest.raises(ApiError, match="resourceVersionMatch is forbidden when continue is provided"):
+    with pytest.raises(
+        ApiError, match="resourceVersionMatch is forbidden when continue is provided"
+    ):
         list_options(query, watch=False)
-    query = Query("labelSelector=a%3Db&fieldSelector=c%3Dd&limit=5&resourceVersion=7&timeoutSeconds=9")
-    assert list_options(query, watch=False) == Options(labels="a=b", fields="c=d", limit=5, resource_version="7", timeout=9.0)
+    query = Query(
+        "labelSelector=a%3Db&fieldSelector=c%3Dd&limit=5&resourceVersion=7&timeoutSeconds=9"
+    )
+    assert list_options(query, watch=False) == Options(
+        labels="a=b", fields="c=d", limit=5, resource_version="7", timeout=9.0
+    )
 
 
 def test_a_watch_is_asked_for():
@@ -40,7 +46,9 @@ def test_an_old_style_watch_of_one():
     assert list_options(Query(""), watch=True, name="p").fields == "metadata.name=p"
 
 
-@pytest.mark.parametrize(("text", "value"), [("x", True), ("", True), ("0", False), ("FALSE", False), ("no", True)])
+@pytest.mark.parametrize(
+    ("text", "value"), [("x", True), ("", True), ("0", False), ("FALSE", False), ("no", True)]
+)
 def test_flags_are_read_as_go_does(text, value):
     assert Query(f"flag={text}").flag("flag") is value
     assert Query("").flag("flag") is None
@@ -48,23 +56,39 @@ def test_flags_are_read_as_go_does(text, value):
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("x", "invalid syntax"), ("", "invalid syntax"), ("1.5", "invalid syntax"), ("9" * 30, "value out of range")],
+    [
+        ("x", "invalid syntax"),
+        ("", "invalid syntax"),
+        ("1.5", "invalid syntax"),
+        ("9" * 30, "value out of range"),
+    ],
 )
 def test_numbers_that_are_none(text, why):
-    assert refusal(list_options, Query(f"limit={text}"), watch=False) == (400, f'strconv.ParseInt: parsing "{text}": {why}')
+    assert refusal(list_options, Query(f"limit={text}"), watch=False) == (
+        400,
+        f'strconv.ParseInt: parsing "{text}": {why}',
+    )
 
 
 @pytest.mark.parametrize(
     ("query", "watch", "message"),
     [
-        ("resourceVersionMatch=NotOlderThan", False, "resourceVersionMatch is forbidden unless resourceVersion is provided"),
+        (
+            "resourceVersionMatch=NotOlderThan",
+            False,
+            "resourceVersionMatch is forbidden unless resourceVersion is provided",
+        ),
         (
             "resourceVersionMatch=Exact&resourceVersion=0",
             False,
             'resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
         ),
         ("sendInitialEvents=false", False, "sendInitialEvents is forbidden for list"),
-        ("sendInitialEvents=true", True, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"),
+        (
+            "sendInitialEvents=true",
+            True,
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        ),
         (
             "resourceVersionMatch=NotOlderThan",
             True,
@@ -81,7 +105,9 @@ def test_lists_and_watches_that_make_no_sense(query, watch, message):
 
 def test_a_write_is_asked_for():
     query = Query("dryRun=All&fieldManager=me&fieldValidation=Strict")
-    assert write_options(query, "create") == Options(dry_run=True, field_manager="me", field_validation="Strict")
+    assert write_options(query, "create") == Options(
+        dry_run=True, field_manager="me", field_validation="Strict"
+    )
     assert write_options(Query("force=true&fieldManager=me"), "patch", APPLY_PATCH).force
     assert write_options(Query(""), "create") is DEFAULTS
 
@@ -93,38 +119,54 @@ def test_a_write_is_asked_for():
             "dryRun=Foo",
             "create",
             "",
-            'CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["Foo"]: supported values: "All"',
+            (
+                'CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: '
+                '["Foo"]: supported values: "All"'
+            ),
         ),
         (
             "fieldValidation=Foo",
             "update",
             "",
             INVALID.format("Update")
-            + 'fieldValidation: Unsupported value: "Foo": supported values: "", "Ignore", "Strict", "Warn"',
+            + (
+                'fieldValidation: Unsupported value: "Foo": supported values: "", "Ignore", '
+                '"Strict", "Warn"'
+            ),
         ),
         (
             f"fieldManager={'a' * 129}",
             "create",
             "",
-            'CreateOptions.meta.k8s.io "" is invalid: fieldManager: Too long: may not be more than 128 bytes',
+            (
+                'CreateOptions.meta.k8s.io "" is invalid: fieldManager: Too long: may not be '
+                "more than 128 bytes"
+            ),
         ),
         (
             "fieldManager=%01",
             "create",
             "",
-            INVALID.format("Create") + r'fieldManager: Invalid value: "\x01": invalid character U+0001 (at position 0)',
+            INVALID.format("Create")
+            + r'fieldManager: Invalid value: "\x01": invalid character U+0001 (at position 0)',
         ),
         (
             "force=false",
             "patch",
             MERGE_PATCH,
-            'PatchOptions.meta.k8s.io "" is invalid: force: Forbidden: may not be specified for non-apply patch',
+            (
+                'PatchOptions.meta.k8s.io "" is invalid: force: Forbidden: may not be '
+                "specified for non-apply patch"
+            ),
         ),
         (
             "",
             "patch",
             APPLY_PATCH,
-            'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch',
+            (
+                'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is '
+                "required for apply patch"
+            ),
         ),
     ],
 )
@@ -135,20 +177,39 @@ def test_writes_that_make_no_sense(query, verb, patch_type, message):
 def test_a_deletion_is_asked_for_by_query_or_by_body():
     query = Query("gracePeriodSeconds=5&propagationPolicy=Foreground")
     assert delete_options(query, None) == Options(grace_period=5, propagation="Foreground")
-    body = {"dryRun": ["All"], "preconditions": {"uid": "u", "resourceVersion": "3"}, "orphanDependents": True, "unknown": 1}
-    expected = Options(dry_run=True, precondition_uid="u", precondition_version="3", orphan_dependents=True)
+    body = {
+        "dryRun": ["All"],
+        "preconditions": {"uid": "u", "resourceVersion": "3"},
+        "orphanDependents": True,
+        "unknown": 1,
+    }
+    expected = Options(
+        dry_run=True, precondition_uid="u", precondition_version="3", orphan_dependents=True
+    )
     assert delete_options(query, body) == expected
 
 
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"kind": "Pod", "apiVersion": "v1"}, 'no kind "Pod" is registered for version "v1" in scheme "pkg/runtime/scheme.go:111"'),
+        (
+            {"kind": "Pod", "apiVersion": "v1"},
+            'no kind "Pod" is registered for version "v1" in scheme "pkg/runtime/scheme.go:111"',
+        ),
         (
             {"gracePeriodSeconds": "x"},
-            "json: cannot unmarshal string into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
+            (
+                "json: cannot unmarshal string into Go struct field "
+                "DeleteOptions.gracePeriodSeconds of type int64"
+            ),
         ),
-        ({"dryRun": "All"}, "json: cannot unmarshal string into Go struct field DeleteOptions.dryRun of type []string"),
+        (
+            {"dryRun": "All"},
+            (
+                "json: cannot unmarshal string into Go struct field DeleteOptions.dryRun of "
+                "type []string"
+            ),
+        ),
     ],
 )
 def test_deletions_that_cannot_be_read(body, message):
@@ -158,7 +219,10 @@ def test_deletions_that_cannot_be_read(body, message):
 def test_a_deletion_that_makes_no_sense():
     query = Query("propagationPolicy=Orphan&orphanDependents=true")
     why = 'Invalid value: "Orphan": orphanDependents and deletionPropagation cannot be both set'
-    assert refusal(delete_options, query, None) == (422, f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: {why}')
+    assert refusal(delete_options, query, None) == (
+        422,
+        f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: {why}',
+    )
 
 
 def test_a_collection_is_chosen_as_a_list_is():

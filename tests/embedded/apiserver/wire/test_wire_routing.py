@@ -34,7 +34,10 @@ def test_refused_routes(client, method, path, status, message):
     assert client.refusal(method, path) == (status, message)
 
 
-@pytest.mark.parametrize("path", ["/nope", "/apis/nope", "/apis/nope/v1/things", "//api/v1/pods", "/healthz/", "/healthz/nope"])
+@pytest.mark.parametrize(
+    "path",
+    ["/nope", "/apis/nope", "/apis/nope/v1/things", "//api/v1/pods", "/healthz/", "/healthz/nope"],
+)
 def test_where_nothing_is(client, path):
     answer = client.raw("GET", path)
     assert (answer.status, answer.headers, answer.body) == (
@@ -72,4 +75,7 @@ def test_a_connection_into_a_container_is_refused(client):
     assert client.refusal("POST", path) == (400, "Upgrade request required")
     status, message = client.refusal("POST", path, upgrade="SPDY/3.1")
     assert (status, message.endswith("its log can be read")) == (503, True)
-    assert client.refusal("GET", path.replace("=c", "=d"), upgrade="websocket")[1] == "container d is not valid for pod p"
+    assert (
+        client.refusal("GET", path.replace("=c", "=d"), upgrade="websocket")[1]
+        == "container d is not valid for pod p"
+    )

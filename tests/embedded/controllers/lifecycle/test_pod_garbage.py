@@ -22,7 +22,11 @@ def test_pods_of_a_node_that_is_gone(site):
 
 def test_where_nothing_could_be_garbage_nobody_looks(site, monkeypatch):
     looks, look = [], PodGarbage._surplus
-    monkeypatch.setattr(PodGarbage, "_surplus", lambda garbage: looks.append(site.runner.clock.now()) or look(garbage))
+    monkeypatch.setattr(
+        PodGarbage,
+        "_surplus",
+        lambda garbage: looks.append(site.runner.clock.now()) or look(garbage),
+    )
     began = site.runner.clock.now()
     site.create()
     site.advance(3600 + 5)
@@ -37,7 +41,9 @@ def test_a_node_that_comes_back_in_time_keeps_them(site):
     site.advance(5)
     site.runner.ask(site.api.delete(NODES, "node-1"))
     site.advance(30)
-    site.runner.ask(site.api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}}))
+    site.runner.ask(
+        site.api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}})
+    )
     site.advance(120)
     assert site.exists()
 
@@ -51,7 +57,13 @@ def test_pods_that_end_on_a_node_out_of_service(site):
     assert site.exists()
     conditions = [{**one, "status": "Unknown"} for one in site.node()["status"]["conditions"]]
     node = site.node()
-    site.call(site.api.update(NODES, {**node, "status": {**node["status"], "conditions": conditions}}, subresource="status"))
+    site.call(
+        site.api.update(
+            NODES,
+            {**node, "status": {**node["status"], "conditions": conditions}},
+            subresource="status",
+        )
+    )
     taint = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
     site.call(site.api.patch(NODES, "node-1", {"spec": {"taints": [taint]}}))
     site.advance(21)
@@ -60,7 +72,9 @@ def test_pods_that_end_on_a_node_out_of_service(site):
 
 def test_pods_that_never_had_a_node_and_have_a_finalizer_fail(site):
     site.create(node=None)
-    site.call(site.api.patch(PODS, "p", {"metadata": {"finalizers": ["example.com/hold"]}}, "default"))
+    site.call(
+        site.api.patch(PODS, "p", {"metadata": {"finalizers": ["example.com/hold"]}}, "default")
+    )
     site.delete()
     site.advance(21)
     assert site.status()["phase"] == "Failed"

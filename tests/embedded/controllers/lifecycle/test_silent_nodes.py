@@ -6,7 +6,12 @@ from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.resources import NODES, PODS
 
 FIVE_MINUTES = [
-    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    {
+        "key": f"node.kubernetes.io/{key}",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": 300,
+    }
     for key in ("not-ready", "unreachable")
 ]
 
@@ -81,13 +86,20 @@ class TestSilence:
         site.runner.ask(site.api.delete(NODES, "node-1"))
         site.advance(1)
         site.machines.add("mute").powered = False
-        site.runner.ask(site.api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "mute"}}))
+        site.runner.ask(
+            site.api.create(
+                NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "mute"}}
+            )
+        )
         assert site.until(lambda: condition(site.node("mute"), "Ready")) == 65
         assert condition(site.node("mute"), "Ready")["reason"] == "NodeStatusNeverUpdated"
 
     def test_nodes_are_greeted(self, site):
         site.advance(6)
-        assert ("RegisteredNode", "Node node-1 event: Registered Node node-1 in Controller") in site.events("node-1")
+        assert (
+            "RegisteredNode",
+            "Node node-1 event: Registered Node node-1 in Controller",
+        ) in site.events("node-1")
 
 
 class TestTaints:
@@ -101,7 +113,9 @@ class TestTaints:
 
     def test_those_of_others_stay(self, site):
         mine = {"key": "mine", "effect": "NoExecute"}
-        site.call(site.api.patch(NODES, "node-1", {"spec": {"taints": [mine], "unschedulable": True}}))
+        site.call(
+            site.api.patch(NODES, "node-1", {"spec": {"taints": [mine], "unschedulable": True}})
+        )
         site.advance(0)
         assert taints(site) == [("mine", "NoExecute"), ("unschedulable", "NoSchedule")]
 
@@ -148,9 +162,15 @@ class TestEviction:
         site.create()
         site.create("tolerant", tolerations=[{"key": "mine", "operator": "Exists"}])
         site.advance(2)
-        site.call(site.api.patch(NODES, "node-1", {"spec": {"taints": [{"key": "mine", "effect": "NoExecute"}]}}))
+        site.call(
+            site.api.patch(
+                NODES, "node-1", {"spec": {"taints": [{"key": "mine", "effect": "NoExecute"}]}}
+            )
+        )
         site.advance(1)
-        assert [pod["metadata"]["name"] for pod in site.call(site.api.list(PODS)).items] == ["tolerant"]
+        assert [pod["metadata"]["name"] for pod in site.call(site.api.list(PODS)).items] == [
+            "tolerant"
+        ]
 
 
 class TestManyAtOnce:
@@ -159,7 +179,9 @@ class TestManyAtOnce:
         for number in (1, 2):
             site.power_off(f"node-{number}")
         site.advance(56)
-        assert [("unreachable", "NoExecute") in taints(site, f"node-{number}") for number in (1, 2)] == [True, False]
+        assert [
+            ("unreachable", "NoExecute") in taints(site, f"node-{number}") for number in (1, 2)
+        ] == [True, False]
         site.advance(10)
         assert ("unreachable", "NoExecute") in taints(site, "node-2")
 
@@ -174,7 +196,9 @@ class TestManyAtOnce:
         for number in (1, 2, 3):
             site.power_off(f"node-{number}")
         site.advance(600)
-        assert [taints(site, f"node-{number}") for number in (1, 2, 3)] == [[("unreachable", "NoSchedule")]] * 3
+        assert [taints(site, f"node-{number}") for number in (1, 2, 3)] == [
+            [("unreachable", "NoSchedule")]
+        ] * 3
         site.power_on("node-1")
         site.advance(100)
         assert taints(site, "node-1") == []

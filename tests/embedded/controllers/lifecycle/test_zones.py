@@ -37,7 +37,15 @@ def test_how_fast_it_may_be_emptied(state, nodes, all_full, rate):
 
 def test_one_in_ten_seconds():
     limiter = Limiter()
-    assert [limiter.take(second) for second in (0, 5, 9, 10, 11, 30, 31)] == [True, False, False, True, False, True, False]
+    assert [limiter.take(second) for second in (0, 5, 9, 10, 11, 30, 31)] == [
+        True,
+        False,
+        False,
+        True,
+        False,
+        True,
+        False,
+    ]
 
 
 def test_a_new_rate_gives_no_second_chance():

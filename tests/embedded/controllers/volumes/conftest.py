@@ -28,8 +28,16 @@ class Storage:
     def __init__(self, api, runner, chance):
         self.api, self.runner = api, runner
         informers = Informers(api, runner.clock, chance)
-        runner_of = {"binder": PersistentVolumes, "provisioner": Provisioner, "protection": Protection, "e": EphemeralVolumes}
-        controllers = [(name, make(Bench.of(name, api, runner.clock, informers))) for name, make in runner_of.items()]
+        runner_of = {
+            "binder": PersistentVolumes,
+            "provisioner": Provisioner,
+            "protection": Protection,
+            "e": EphemeralVolumes,
+        }
+        controllers = [
+            (name, make(Bench.of(name, api, runner.clock, informers)))
+            for name, make in runner_of.items()
+        ]
         for name, actor in [("informers", informers), *controllers]:
             runner.start(actor.run(), name)
 
@@ -46,14 +54,35 @@ class Storage:
 
     def volume(self, name="pv", *, size="1Gi", modes=("ReadWriteOnce",), labels=None, **spec):
         metadata = {"name": name, "labels": labels or {}}
-        spec = {"capacity": {"storage": size}, "accessModes": list(modes), "hostPath": {"path": "/x"}, **spec}
+        spec = {
+            "capacity": {"storage": size},
+            "accessModes": list(modes),
+            "hostPath": {"path": "/x"},
+            **spec,
+        }
         spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
-        return self.create({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec})
+        return self.create(
+            {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec}
+        )
 
-    def claim(self, name="data", *, size="1Gi", modes=("ReadWriteOnce",), cls="", annotations=None, **spec):
+    def claim(
+        self, name="data", *, size="1Gi", modes=("ReadWriteOnce",), cls="", annotations=None, **spec
+    ):
         metadata = {"name": name, "namespace": "default", "annotations": annotations or {}}
-        spec = {"accessModes": list(modes), "resources": {"requests": {"storage": size}}, "storageClassName": cls, **spec}
-        return self.create({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec})
+        spec = {
+            "accessModes": list(modes),
+            "resources": {"requests": {"storage": size}},
+            "storageClassName": cls,
+            **spec,
+        }
+        return self.create(
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": metadata,
+                "spec": spec,
+            }
+        )
 
     def pod(self, name="p", **spec):
         metadata = {"name": name, "namespace": "default"}
@@ -89,7 +118,11 @@ class Storage:
 
     def events(self, name):
         events = self.runner.ask(self.api.list(EVENTS)).items
-        return [(event["reason"], event["message"]) for event in events if event["involvedObject"]["name"] == name]
+        return [
+            (event["reason"], event["message"])
+            for event in events
+            if event["involvedObject"]["name"] == name
+        ]
 
 
 @pytest.fixture

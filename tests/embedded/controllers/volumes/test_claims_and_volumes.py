@@ -10,7 +10,10 @@ class TestFinding:
         assert storage.events("data")[0][0] == "FailedBinding"
         storage.volume()
         assert storage.bound() == ("Bound", "pv")
-        volume, bound = storage.get("PersistentVolume", "pv"), storage.get("PersistentVolumeClaim", "data")
+        volume, bound = (
+            storage.get("PersistentVolume", "pv"),
+            storage.get("PersistentVolumeClaim", "data"),
+        )
         assert volume["status"]["phase"] == "Bound"
         assert volume["spec"]["claimRef"]["uid"] == claim["metadata"]["uid"]
         assert bound["status"]["capacity"] == {"storage": "1Gi"}
@@ -69,14 +72,18 @@ class TestByName:
         storage.volume(size="1Gi")
         storage.claim(size="2Gi", volumeName="pv")
         assert storage.bound()[0] == "Pending"
-        assert storage.events("data") == [("VolumeMismatch", 'Cannot bind to requested volume "pv": requested PV is too small')]
+        assert storage.events("data") == [
+            ("VolumeMismatch", 'Cannot bind to requested volume "pv": requested PV is too small')
+        ]
 
     def test_that_is_another_claims(self, storage):
         storage.volume()
         storage.claim("other")
         storage.claim(volumeName="pv")
         assert storage.bound()[0] == "Pending"
-        assert storage.events("data") == [("FailedBinding", 'volume "pv" already bound to a different claim.')]
+        assert storage.events("data") == [
+            ("FailedBinding", 'volume "pv" already bound to a different claim.')
+        ]
 
     def test_a_volume_that_names_its_claim(self, storage):
         storage.volume(claimRef={"namespace": "default", "name": "data"})
@@ -94,7 +101,10 @@ class TestLoss:
         storage.delete("PersistentVolume", "pv")
         storage.patch("PersistentVolume", "pv", {"metadata": {"finalizers": None}})
         assert storage.bound() == ("Lost", "pv")
-        assert ("ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!") in storage.events("data")
+        assert (
+            "ClaimLost",
+            "Bound claim has lost its PersistentVolume. Data on the volume is lost!",
+        ) in storage.events("data")
 
     def test_a_volume_whose_claim_is_gone_is_released_and_kept(self, storage):
         storage.volume()
@@ -124,17 +134,30 @@ class TestProvisioning:
         assert storage.bound() == ("Bound", name)
         spec = storage.get("PersistentVolume", name)["spec"]
         assert spec["capacity"] == {"storage": "3Gi"}
-        assert (spec["storageClassName"], spec["persistentVolumeReclaimPolicy"]) == ("fast", "Delete")
+        assert (spec["storageClassName"], spec["persistentVolumeReclaimPolicy"]) == (
+            "fast",
+            "Delete",
+        )
         assert spec["csi"] == {"driver": "kscen.io.disk", "volumeHandle": name}
-        assert storage.events("data")[-1] == ("ProvisioningSucceeded", f"Successfully provisioned volume {name}")
+        assert storage.events("data")[-1] == (
+            "ProvisioningSucceeded",
+            f"Successfully provisioned volume {name}",
+        )
 
     def test_when_a_node_is_chosen(self, storage):
         storage.class_()
         storage.claim(cls="fast")
         storage.advance(60)
         assert storage.bound() == ("Pending", None)
-        assert storage.events("data")[0] == ("WaitForFirstConsumer", "waiting for first consumer to be created before binding")
-        storage.patch("PersistentVolumeClaim", "data", {"metadata": {"annotations": {SELECTED_NODE: "node-1"}}})
+        assert storage.events("data")[0] == (
+            "WaitForFirstConsumer",
+            "waiting for first consumer to be created before binding",
+        )
+        storage.patch(
+            "PersistentVolumeClaim",
+            "data",
+            {"metadata": {"annotations": {SELECTED_NODE: "node-1"}}},
+        )
         storage.advance(1.1)
         assert storage.bound()[0] == "Bound"
 
@@ -150,7 +173,9 @@ class TestProvisioning:
 
     def test_a_class_that_comes_later(self, storage):
         storage.claim(cls="fast")
-        assert storage.events("data") == [("ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found')]
+        assert storage.events("data") == [
+            ("ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found')
+        ]
         storage.class_(mode="Immediate")
         storage.advance(1.1)
         assert storage.bound()[0] == "Bound"
@@ -158,11 +183,20 @@ class TestProvisioning:
     def test_the_class_of_somebody_else(self, storage):
         mine = storage.class_(mode="Immediate")
         metadata = {"name": "theirs"}
-        storage.create({**{key: mine[key] for key in ("apiVersion", "kind")}, "metadata": metadata, "provisioner": "example.com/x"})
+        storage.create(
+            {
+                **{key: mine[key] for key in ("apiVersion", "kind")},
+                "metadata": metadata,
+                "provisioner": "example.com/x",
+            }
+        )
         storage.claim(cls="theirs")
         storage.advance(60)
         claim = storage.get("PersistentVolumeClaim", "data")
-        assert claim["metadata"]["annotations"]["volume.kubernetes.io/storage-provisioner"] == "example.com/x"
+        assert (
+            claim["metadata"]["annotations"]["volume.kubernetes.io/storage-provisioner"]
+            == "example.com/x"
+        )
         assert storage.events("data")[-1][0] == "ExternalProvisioning"
 
 
@@ -188,10 +222,20 @@ class TestProtection:
 class TestEphemeral:
     def test_a_claim_of_the_pods_own(self, storage):
         storage.class_(mode="Immediate")
-        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "fast"}
-        pod = storage.pod(volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}])
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "storageClassName": "fast",
+        }
+        pod = storage.pod(
+            volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]
+        )
         claim = storage.get("PersistentVolumeClaim", "p-scratch")
         owner = claim["metadata"]["ownerReferences"][0]
-        assert (owner["kind"], owner["uid"], owner["controller"]) == ("Pod", pod["metadata"]["uid"], True)
+        assert (owner["kind"], owner["uid"], owner["controller"]) == (
+            "Pod",
+            pod["metadata"]["uid"],
+            True,
+        )
         storage.advance(1.1)
         assert storage.bound("p-scratch")[0] == "Bound"

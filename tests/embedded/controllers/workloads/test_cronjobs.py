@@ -12,7 +12,9 @@ def appoint(world):
     def appoint(schedule="* * * * *", **spec):
         pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "app"}]}
         template = {"metadata": {"labels": {"a": "b"}}, "spec": {"template": {"spec": pod}}}
-        return world.create(CRON_JOBS, "tick", {"schedule": schedule, "jobTemplate": template, **spec})
+        return world.create(
+            CRON_JOBS, "tick", {"schedule": schedule, "jobTemplate": template, **spec}
+        )
 
     return appoint
 
@@ -34,7 +36,9 @@ def test_a_job_at_every_appointed_minute(world, appoint, lives):
     [job] = world.list(JOBS)
     assert job["metadata"]["name"] == f"tick-{MINUTE + 1}"
     assert job["metadata"]["labels"]["a"] == "b"
-    assert job["metadata"]["annotations"] == {"batch.kubernetes.io/cronjob-scheduled-timestamp": "2026-01-01T00:01:00Z"}
+    assert job["metadata"]["annotations"] == {
+        "batch.kubernetes.io/cronjob-scheduled-timestamp": "2026-01-01T00:01:00Z"
+    }
     status = world.status(CRON_JOBS, "tick")
     assert [reference["name"] for reference in status["active"]] == [f"tick-{MINUTE + 1}"]
     assert status["lastScheduleTime"] == "2026-01-01T00:01:00Z"
@@ -61,7 +65,10 @@ def test_forbid_skips_what_would_run_beside_another(world, appoint, lives):
     appoint(concurrencyPolicy="Forbid")
     world.advance(125)
     assert world.names(JOBS) == [f"tick-{MINUTE + 1}"]
-    assert "Not starting job because prior execution is running and concurrency policy is Forbid" in world.events("tick")
+    assert (
+        "Not starting job because prior execution is running and concurrency policy is Forbid"
+        in world.events("tick")
+    )
     world.advance(30)
     assert world.names(JOBS) == [f"tick-{MINUTE + 1}", f"tick-{MINUTE + 2}"]
 
@@ -89,7 +96,10 @@ def test_suspended_it_rests_and_then_makes_up_for_the_last_time_only(world, appo
     world.patch(CRON_JOBS, "tick", {"spec": {"suspend": False}})
     assert world.names(JOBS) == [f"tick-{MINUTE + 150}"]
     assert world.events("tick", "TooManyMissedTimes") == [
-        "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
+        (
+            "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or "
+            "check clock skew"
+        )
     ]
 
 

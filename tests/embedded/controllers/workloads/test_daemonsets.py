@@ -16,13 +16,17 @@ def nodes(world):
 @pytest.fixture
 def serve(world, template, nodes):
     def serve(**spec):
-        return world.create(DAEMON_SETS, "agent", {"selector": SELECTOR, "template": template(), **spec})
+        return world.create(
+            DAEMON_SETS, "agent", {"selector": SELECTOR, "template": template(), **spec}
+        )
 
     return serve
 
 
 def placed(world):
-    return sorted(node_of(pod) for pod in world.pods() if not pod["metadata"].get("deletionTimestamp"))
+    return sorted(
+        node_of(pod) for pod in world.pods() if not pod["metadata"].get("deletionTimestamp")
+    )
 
 
 def images(world):
@@ -51,10 +55,15 @@ def test_every_node_gets_one(world, serve):
 def test_a_daemon_is_bound_to_its_node_and_tolerates_its_troubles(world, serve):
     serve()
     pod = world.pods()[0]
-    required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    required = pod["spec"]["affinity"]["nodeAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
     fields = [{"key": "metadata.name", "operator": "In", "values": [node_of(pod)]}]
     assert required == {"nodeSelectorTerms": [{"matchFields": fields}]}
-    ours = [(row["key"].removeprefix("node.kubernetes.io/"), row["effect"]) for row in pod["spec"]["tolerations"]]
+    ours = [
+        (row["key"].removeprefix("node.kubernetes.io/"), row["effect"])
+        for row in pod["spec"]["tolerations"]
+    ]
     assert ours[:6] == [
         ("not-ready", "NoExecute"),
         ("unreachable", "NoExecute"),
@@ -128,7 +137,12 @@ def test_several_at_a_time_if_they_may_be_missing(world, serve, template):
 
 
 def test_a_surge_brings_the_new_pod_before_the_old_one_goes(world, serve, template):
-    serve(updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}})
+    serve(
+        updateStrategy={
+            "type": "RollingUpdate",
+            "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
+        }
+    )
     world.advance(1)
     world.patch(DAEMON_SETS, "agent", {"spec": {"template": template("app:2")}})
     assert len(images(world)) == 4

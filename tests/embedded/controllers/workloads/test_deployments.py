@@ -9,13 +9,20 @@ SELECTOR = {"matchLabels": {"app": "web"}}
 @pytest.fixture
 def deploy(world, template):
     def deploy(replicas=2, **spec):
-        return world.create(DEPLOYMENTS, "web", {"replicas": replicas, "selector": SELECTOR, "template": template(), **spec})
+        return world.create(
+            DEPLOYMENTS,
+            "web",
+            {"replicas": replicas, "selector": SELECTOR, "template": template(), **spec},
+        )
 
     return deploy
 
 
 def sizes(world):
-    return {row["spec"]["template"]["spec"]["containers"][0]["image"]: row["spec"]["replicas"] for row in world.list(REPLICA_SETS)}
+    return {
+        row["spec"]["template"]["spec"]["containers"][0]["image"]: row["spec"]["replicas"]
+        for row in world.list(REPLICA_SETS)
+    }
 
 
 def roll(world, template, image, **spec):
@@ -31,7 +38,10 @@ def test_pods_come_and_are_counted(world, deploy):
     }
     world.advance(1)
     status = world.status(DEPLOYMENTS, "web")
-    counts = {name: status.get(name) for name in ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")}
+    counts = {
+        name: status.get(name)
+        for name in ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
+    }
     assert counts == dict.fromkeys(counts, 2)
     assert status["terminatingReplicas"] == 0
     assert world.conditions(DEPLOYMENTS, "web") == {
@@ -71,7 +81,9 @@ def test_a_rolling_update_keeps_within_its_margins(world, deploy, template):
         world.advance(0.5)
     assert (most, least) == (5, 3)
     assert sizes(world) == {"app": 0, "app:2": 4}
-    old, new = (world.names(REPLICA_SETS, labels=f"pod-template-hash={row}") for row in hashes(world))
+    old, new = (
+        world.names(REPLICA_SETS, labels=f"pod-template-hash={row}") for row in hashes(world)
+    )
     assert world.events("web", "ScalingReplicaSet")[1:] == [
         f"Scaled up replica set {new[0]} from 0 to 1",
         f"Scaled down replica set {old[0]} from 4 to 3",
@@ -107,14 +119,19 @@ def test_a_broken_rollout_exceeds_its_deadline_and_is_rolled_back(world, deploy,
     world.advance(29)
     assert world.conditions(DEPLOYMENTS, "web")["Progressing"] == ("True", "ReplicaSetUpdated")
     world.advance(1)
-    assert world.conditions(DEPLOYMENTS, "web")["Progressing"] == ("False", "ProgressDeadlineExceeded")
+    assert world.conditions(DEPLOYMENTS, "web")["Progressing"] == (
+        "False",
+        "ProgressDeadlineExceeded",
+    )
     assert world.status(DEPLOYMENTS, "web")["availableReplicas"] == 2
     world.hands.boot = 1.0
     roll(world, template, "app")
     world.advance(5)
     assert sizes(world) == {"app": 2, "broken": 0}
     assert world.conditions(DEPLOYMENTS, "web")["Progressing"] == ("True", "NewReplicaSetAvailable")
-    back = next(row for row in world.list(REPLICA_SETS) if row["spec"]["replicas"])["metadata"]["annotations"]
+    back = next(row for row in world.list(REPLICA_SETS) if row["spec"]["replicas"])["metadata"][
+        "annotations"
+    ]
     assert back["deployment.kubernetes.io/revision"] == "3"
     assert back["deployment.kubernetes.io/revision-history"] == "1"
 
@@ -133,7 +150,10 @@ def test_a_paused_deployment_is_scaled_but_not_rolled(world, deploy, template):
 
 
 def test_a_change_of_size_during_a_rollout_is_shared_in_proportion(world, deploy, template):
-    deploy(10, strategy={"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}})
+    deploy(
+        10,
+        strategy={"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}},
+    )
     world.advance(1)
     world.hands.boot = None
     roll(world, template, "app:2")
@@ -172,7 +192,16 @@ def test_a_refusal_of_pods_shows_on_the_deployment_until_it_is_over(world, deplo
     monkeypatch.setattr(world.api, "create", refuse)
     deploy(2)
     world.advance(1)
-    assert tries == [0, 0, 0.005, 0.025, 0.065, 0.145, 0.305, 0.625]  # that it has told of its failure brings it back once
+    assert tries == [
+        0,
+        0,
+        0.005,
+        0.025,
+        0.065,
+        0.145,
+        0.305,
+        0.625,
+    ]  # that it has told of its failure brings it back once
     assert world.conditions(DEPLOYMENTS, "web")["ReplicaFailure"] == ("True", "FailedCreate")
     [name] = world.names(REPLICA_SETS)
     assert world.events(name) == ["Error creating: pods is forbidden: no"]

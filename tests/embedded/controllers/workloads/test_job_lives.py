@@ -10,7 +10,9 @@ TRACKING = "batch.kubernetes.io/job-tracking"
 @pytest.fixture
 def job(world):
     def job(name="j", restart="Never", **spec):
-        template = {"spec": {"restartPolicy": restart, "containers": [{"name": "c", "image": "app"}]}}
+        template = {
+            "spec": {"restartPolicy": restart, "containers": [{"name": "c", "image": "app"}]}
+        }
         return world.create(JOBS, name, {"template": template, **spec})
 
     return job
@@ -22,7 +24,11 @@ def lives(world):
 
     def lives(codes=0):
         def life(pod):
-            code = codes.get(pod["metadata"]["labels"].get(INDEX), 0) if isinstance(codes, dict) else codes
+            code = (
+                codes.get(pod["metadata"]["labels"].get(INDEX), 0)
+                if isinstance(codes, dict)
+                else codes
+            )
             return None if code is None else (5, code)
 
         world.hands.life = life
@@ -56,7 +62,10 @@ def test_it_completes_when_enough_pods_have_succeeded(world, job, lives):
     assert len(world.names(PODS)) == 2
     world.advance(14)
     status = world.status(JOBS, "j")
-    assert ends(world) == [("SuccessCriteriaMet", "CompletionsReached"), ("Complete", "CompletionsReached")]
+    assert ends(world) == [
+        ("SuccessCriteriaMet", "CompletionsReached"),
+        ("Complete", "CompletionsReached"),
+    ]
     assert (status["succeeded"], status["startTime"], status["completionTime"]) == (
         3,
         "2026-01-01T00:00:00Z",
@@ -73,7 +82,10 @@ def test_each_pod_is_written_down_released_and_counted(world, job, lives, histor
     assert [pod["metadata"]["finalizers"] for pod in world.pods()] == [[TRACKING]]
     uid = world.pods()[0]["metadata"]["uid"]
     world.advance(10)
-    booked = [(when, status.get("uncountedTerminatedPods"), status.get("succeeded", 0)) for when, status in history]
+    booked = [
+        (when, status.get("uncountedTerminatedPods"), status.get("succeeded", 0))
+        for when, status in history
+    ]
     assert booked[-2:] == [(7, {"succeeded": [uid]}, 0), (7, {}, 1)]
 
 
@@ -95,8 +107,15 @@ def test_failures_are_retried_later_and_later_and_not_for_ever(world, job, lives
     job(backoffLimit=2)
     world.advance(100)
     made = [pod["metadata"]["creationTimestamp"][-3:-1] for pod in world.pods()]
-    assert sorted(made) == ["00", "16", "42"]  # each lives for six seconds; then ten, then twenty seconds of waiting
-    assert ends(world) == [("FailureTarget", "BackoffLimitExceeded"), ("Failed", "BackoffLimitExceeded")]
+    assert sorted(made) == [
+        "00",
+        "16",
+        "42",
+    ]  # each lives for six seconds; then ten, then twenty seconds of waiting
+    assert ends(world) == [
+        ("FailureTarget", "BackoffLimitExceeded"),
+        ("Failed", "BackoffLimitExceeded"),
+    ]
     assert world.status(JOBS, "j")["failed"] == 3
     assert world.events("j")[-1] == "Job has reached the specified backoff limit"
 
@@ -130,7 +149,10 @@ def test_the_end_waits_for_the_last_pod_to_go(world, job):
     assert ends(world) == [("FailureTarget", "BackoffLimitExceeded")]
     assert world.status(JOBS, "j")["terminating"] == 1
     world.advance(6)
-    assert ends(world) == [("FailureTarget", "BackoffLimitExceeded"), ("Failed", "BackoffLimitExceeded")]
+    assert ends(world) == [
+        ("FailureTarget", "BackoffLimitExceeded"),
+        ("Failed", "BackoffLimitExceeded"),
+    ]
     assert world.status(JOBS, "j")["failed"] == 2
 
 
@@ -195,9 +217,16 @@ def test_an_index_may_fail_alone(world, job, lives):
     )
     world.advance(60)
     status = world.status(JOBS, "j")
-    assert (status["completedIndexes"], status["failedIndexes"], status["failed"]) == ("1", "0,2", 3)
+    assert (status["completedIndexes"], status["failedIndexes"], status["failed"]) == (
+        "1",
+        "0,2",
+        3,
+    )
     assert ends(world)[-1] == ("Failed", "FailedIndexes")
-    counts = [pod["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"] for pod in world.pods()]
+    counts = [
+        pod["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"]
+        for pod in world.pods()
+    ]
     assert sorted(counts) == ["0", "0", "0", "1"]
 
 
@@ -211,23 +240,35 @@ def test_too_many_failed_indexes_end_it(world, job, lives):
 
 def test_a_policy_can_fail_the_job_at_once(world, job, lives):
     lives(99)
-    rules = [{"action": "FailJob", "onExitCodes": {"containerName": "c", "operator": "In", "values": [99]}}]
+    rules = [
+        {
+            "action": "FailJob",
+            "onExitCodes": {"containerName": "c", "operator": "In", "values": [99]},
+        }
+    ]
     job(podFailurePolicy={"rules": rules})
     [name] = world.names(PODS)
     world.advance(8)
     assert ends(world)[-1] == ("Failed", "PodFailurePolicy")
-    message = f"Container c for pod default/{name} failed with exit code 99 matching FailJob rule at index 0"
+    message = (
+        f"Container c for pod default/{name} failed with exit code 99 matching FailJob rule "
+        "at index 0"
+    )
     assert world.events("j")[-1] == message
 
 
 def test_a_policy_can_look_away(world, job):
-    rules = [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
+    rules = [
+        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    ]
     job(backoffLimit=0, podFailurePolicy={"rules": rules})
     world.advance(1)
     pod = world.pods()[0]
     conditions = [{"type": "DisruptionTarget", "status": "True"}]
     patch = {"status": {"phase": "Failed", "conditions": conditions}}
-    world.ask(world.api.patch(PODS, pod["metadata"]["name"], patch, "default", subresource="status"))
+    world.ask(
+        world.api.patch(PODS, pod["metadata"]["name"], patch, "default", subresource="status")
+    )
     world.advance(15)
     assert "failed" not in world.status(JOBS, "j")
     assert world.status(JOBS, "j")["active"] == 1
@@ -294,7 +335,10 @@ def test_less_parallelism_sends_pods_home_uncounted(world, job):
     assert "failed" not in world.status(JOBS, "j")
 
 
-@pytest.mark.parametrize(("text", "numbers"), [("", []), ("3", [3]), ("0,1", [0, 1]), ("0-2,5,7-9", [0, 1, 2, 5, 7, 8, 9])])
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [("", []), ("3", [3]), ("0,1", [0, 1]), ("0-2,5,7-9", [0, 1, 2, 5, 7, 8, 9])],
+)
 def test_sets_of_indexes(text, numbers):
     assert job_state.parse_indexes(text) == numbers
     assert job_state.format_indexes(numbers) == text

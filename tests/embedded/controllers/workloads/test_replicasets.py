@@ -9,7 +9,11 @@ SELECTOR = {"matchLabels": {"app": "web"}}
 @pytest.fixture
 def replicate(world, template):
     def replicate(replicas=3, name="rs", **spec):
-        return world.create(REPLICA_SETS, name, {"replicas": replicas, "selector": SELECTOR, "template": template(), **spec})
+        return world.create(
+            REPLICA_SETS,
+            name,
+            {"replicas": replicas, "selector": SELECTOR, "template": template(), **spec},
+        )
 
     return replicate
 
@@ -74,9 +78,16 @@ def test_pods_are_available_after_they_have_been_ready_for_long_enough(world, re
 
 
 def test_orphans_that_match_are_adopted(world, replicate):
-    world.create(PODS, "lone", {"containers": [{"name": "c", "image": "app"}]}, metadata={"labels": {"app": "web"}})
+    world.create(
+        PODS,
+        "lone",
+        {"containers": [{"name": "c", "image": "app"}]},
+        metadata={"labels": {"app": "web"}},
+    )
     owner = replicate(2)
-    assert world.get(PODS, "lone")["metadata"]["ownerReferences"][0]["uid"] == owner["metadata"]["uid"]
+    assert (
+        world.get(PODS, "lone")["metadata"]["ownerReferences"][0]["uid"] == owner["metadata"]["uid"]
+    )
     assert len(world.names(PODS)) == 2
 
 
@@ -92,7 +103,12 @@ def test_a_pod_that_no_longer_matches_is_released_and_replaced(world, replicate)
 def test_two_sets_do_not_fight_over_an_orphan(world, replicate):
     replicate(0, "one")
     replicate(0, "two")
-    world.create(PODS, "lone", {"containers": [{"name": "c", "image": "app"}]}, metadata={"labels": {"app": "web"}})
+    world.create(
+        PODS,
+        "lone",
+        {"containers": [{"name": "c", "image": "app"}]},
+        metadata={"labels": {"app": "web"}},
+    )
     world.advance(5)
     assert world.names(PODS) == []
     assert sorted(world.events("one") + world.events("two")) == ["Deleted pod: lone"]
@@ -113,13 +129,23 @@ NOW = 1_000_000.0
 
 
 def pod(uid, *, node="n", phase="Running", ready=None, cost=None, restarts=0, created=100_000):
-    stamp = lambda seconds: f"1970-01-{1 + int(seconds) // 86400:02}T{int(seconds) % 86400 // 3600:02}:00:00Z"  # noqa: E731
-    condition = [{"type": "Ready", "status": "True", "lastTransitionTime": stamp(ready)}] if ready is not None else []
+    stamp = lambda seconds: (  # noqa: E731
+        f"1970-01-{1 + int(seconds) // 86400:02}T{int(seconds) % 86400 // 3600:02}:00:00Z"
+    )
+    condition = (
+        [{"type": "Ready", "status": "True", "lastTransitionTime": stamp(ready)}]
+        if ready is not None
+        else []
+    )
     annotations = {"controller.kubernetes.io/pod-deletion-cost": cost} if cost else {}
     return {
         "metadata": {"uid": uid, "creationTimestamp": stamp(created), "annotations": annotations},
         "spec": {"nodeName": node} if node else {},
-        "status": {"phase": phase, "conditions": condition, "containerStatuses": [{"restartCount": restarts}]},
+        "status": {
+            "phase": phase,
+            "conditions": condition,
+            "containerStatuses": [{"restartCount": restarts}],
+        },
     }
 
 
@@ -137,7 +163,18 @@ def pod(uid, *, node="n", phase="Running", ready=None, cost=None, restarts=0, cr
         (pod("b", ready=0, created=990_000), pod("a", ready=0)),
         (pod("a", ready=0), pod("b", ready=0)),
     ],
-    ids=["unplaced", "pending", "unknown", "unready", "cheap", "crowded", "newly ready", "restarted", "young", "by uid"],
+    ids=[
+        "unplaced",
+        "pending",
+        "unknown",
+        "unready",
+        "cheap",
+        "crowded",
+        "newly ready",
+        "restarted",
+        "young",
+        "by uid",
+    ],
 )
 def test_which_pod_goes_first(gone, kept):
     assert first_to_go([kept, gone], {"crowded": 2, "empty": 1, "n": 2}, NOW) == [gone, kept]

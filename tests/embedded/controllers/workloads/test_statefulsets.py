@@ -8,13 +8,24 @@ from pytest_kscen.objects.resources import (
 )
 
 SELECTOR = {"matchLabels": {"app": "web"}}
-CLAIMS = [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}]
+CLAIMS = [
+    {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+]
 
 
 @pytest.fixture
 def state(world, template):
     def state(replicas=3, **spec):
-        body = {"replicas": replicas, "serviceName": "db", "selector": SELECTOR, "template": template(), **spec}
+        body = {
+            "replicas": replicas,
+            "serviceName": "db",
+            "selector": SELECTOR,
+            "template": template(),
+            **spec,
+        }
         return world.create(STATEFUL_SETS, "db", body)
 
     return state
@@ -60,7 +71,9 @@ def test_a_pod_knows_who_it_is(world, state):
         "statefulset.kubernetes.io/pod-name": "db-7",
     }
     assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("db-7", "db")
-    assert {"name": "data", "persistentVolumeClaim": {"claimName": "data-db-7"}} in pod["spec"]["volumes"]
+    assert {"name": "data", "persistentVolumeClaim": {"claimName": "data-db-7"}} in pod["spec"][
+        "volumes"
+    ]
     assert world.events("db") == [
         "Create Claim data-db-7 Pod db-7 in StatefulSet db success",
         "Create Pod db-7 in StatefulSet db successful",
@@ -87,7 +100,9 @@ def test_it_shrinks_from_the_end(world, state):
     world.advance(3)
     world.hands.takedown = 5.0
     world.patch(STATEFUL_SETS, "db", {"spec": {"replicas": 1}})
-    deleting = [pod["metadata"]["name"] for pod in world.pods() if pod["metadata"].get("deletionTimestamp")]
+    deleting = [
+        pod["metadata"]["name"] for pod in world.pods() if pod["metadata"].get("deletionTimestamp")
+    ]
     assert deleting == ["db-2"]
     world.advance(5)
     assert world.names(PODS) == ["db-0", "db-1"]
@@ -200,7 +215,9 @@ def test_claims_go_with_their_pod_or_their_set_if_the_policy_says_so(world, stat
 
 def _alive(world, claim):
     """Nobody protects claims here, so one that is deleted is gone or marked."""
-    found = [row for row in world.list(PERSISTENT_VOLUME_CLAIMS) if row["metadata"]["name"] == claim]
+    found = [
+        row for row in world.list(PERSISTENT_VOLUME_CLAIMS) if row["metadata"]["name"] == claim
+    ]
     return bool(found) and "deletionTimestamp" not in found[0]["metadata"]
 
 

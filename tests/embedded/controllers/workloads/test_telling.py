@@ -57,6 +57,8 @@ def test_old_sets_beyond_the_history_go_when_a_rollout_is_complete(world, templa
     spec = {"replicas": 1, "revisionHistoryLimit": 0, "selector": SELECTOR}
     world.create(DEPLOYMENTS, "web", {**spec, "template": template()})
     world.advance(5)
-    world.patch(DEPLOYMENTS, "web", {"spec": {"template": {"metadata": {"annotations": {"again": "1"}}}}})
+    world.patch(
+        DEPLOYMENTS, "web", {"spec": {"template": {"metadata": {"annotations": {"again": "1"}}}}}
+    )
     world.advance(10)
     assert len(world.names(REPLICA_SETS)) == 1

@@ -13,7 +13,10 @@ from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, NAMESPACES, 
 from pytest_kscen.objects.virtualization import VM_LABEL
 
 NS = "vms"
-DENY_B = {"ingress": [{"fromEndpoints": [{}]}], "ingressDeny": [{"fromEndpoints": [{"matchLabels": {VM_LABEL: "b"}}]}]}
+DENY_B = {
+    "ingress": [{"fromEndpoints": [{}]}],
+    "ingressDeny": [{"fromEndpoints": [{"matchLabels": {VM_LABEL: "b"}}]}],
+}
 
 
 class Parent:
@@ -22,7 +25,11 @@ class Parent:
     def __init__(self, api, runner):
         self.api, self.runner = api, runner
         runner.call(define(api, runner.clock))
-        runner.call(api.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NS}}))
+        runner.call(
+            api.create(
+                NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NS}}
+            )
+        )
         machines = Machines(Chance("network").stream("machines"))
         self.uids = {}
         for name in "abc":
@@ -40,14 +47,27 @@ class Parent:
         self.changes += 1
 
     def pod(self, machine, *, name=None, namespace=NS, **labels):
-        metadata = {"name": name or machine, "namespace": namespace, "labels": {VM_LABEL: machine, **labels}}
+        metadata = {
+            "name": name or machine,
+            "namespace": namespace,
+            "labels": {VM_LABEL: machine, **labels},
+        }
         spec = {"containers": [{"name": "c", "image": "x"}]}
-        return self.runner.call(self.api.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
+        return self.runner.call(
+            self.api.create(
+                PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+            )
+        )
 
     def cut(self, name="cut", machine="a", **spec):
         body = {"endpointSelector": {"matchLabels": {VM_LABEL: machine}}, **(spec or DENY_B)}
         resource = CILIUM_NETWORK_POLICIES
-        obj = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name, "namespace": NS}, "spec": body}
+        obj = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"name": name, "namespace": NS},
+            "spec": body,
+        }
         return self.runner.call(self.api.create(resource, obj))
 
     def mend(self, name="cut"):
@@ -114,7 +134,9 @@ def test_namespaces_are_known_by_their_labels(parent):
     parent.cut(ingress=[{"fromEndpoints": [peers]}])
     parent.runner.advance(2)
     assert not parent.passes("b", "a")
-    parent.runner.call(parent.api.patch(NAMESPACES, NS, {"metadata": {"labels": {"team": "storage"}}}))
+    parent.runner.call(
+        parent.api.patch(NAMESPACES, NS, {"metadata": {"labels": {"team": "storage"}}})
+    )
     parent.runner.advance(2)
     assert parent.passes("b", "a")
 
@@ -136,7 +158,9 @@ def test_decisions_are_kept_until_something_changes(parent, monkeypatch):
         parent.passes("b", "a")
     assert len(asked) == 1
     pod = parent.runner.call(parent.api.get(PODS, "b", NS))
-    parent.runner.call(parent.api.update(PODS, {**pod, "status": {"phase": "Running"}}, subresource="status"))
+    parent.runner.call(
+        parent.api.update(PODS, {**pod, "status": {"phase": "Running"}}, subresource="status")
+    )
     parent.runner.advance(2)
     parent.passes("b", "a")
     assert len(asked) == 1

@@ -1,4 +1,6 @@
-"""The very text of the Jobs on simulated kubelets: the rule goes in, loses packets, comes out; the link is loaded."""
+"""The very text of the Jobs on simulated kubelets: the rule goes in, loses packets, comes out;
+the link is loaded.
+"""
 
 import pytest
 
@@ -38,7 +40,14 @@ def job(site):
     def run(name, script, *, node="node-1", host=True, image="krpsh/iperf3:0.1.0", **security):
         container = {"image": image, "command": ["/bin/sh", "-c"], "args": [script]}
         container["securityContext"] = security or {"privileged": True}
-        site.create(name, node=node, hostNetwork=host, restartPolicy="Never", terminationGracePeriodSeconds=1, container=container)
+        site.create(
+            name,
+            node=node,
+            hostNetwork=host,
+            restartPolicy="Never",
+            terminationGracePeriodSeconds=1,
+            container=container,
+        )
 
     return run
 
@@ -53,7 +62,9 @@ def loss(site, source, target, **flow):
 
 def rules(site, node="node-1"):
     tables = site.hosts.firewalls.of(site.machines[node])
-    return [entry.rule for chain, _, entries in tables.chains() if chain == "INPUT" for entry in entries]
+    return [
+        entry.rule for chain, _, entries in tables.chains() if chain == "INPUT" for entry in entries
+    ]
 
 
 def ended(site, name):
@@ -147,7 +158,10 @@ def test_the_link_is_loaded_both_ways_for_as_long_as_the_script_says(site, job):
     for source, target in ("node-1", "node-2"), ("node-2", "node-1"):
         assert passage(site, source, target).load == 0.9
         assert passage(site, source, target).delay == pytest.approx(0.018)
-    assert (passage(site, "node-1", "node-3").load, passage(site, "node-3", "node-2").load) == (0.9, 0.9)
+    assert (passage(site, "node-1", "node-3").load, passage(site, "node-3", "node-2").load) == (
+        0.9,
+        0.9,
+    )
     site.advance(30)
     assert (ended(site, "one"), ended(site, "other")) == (0, 0)
     assert passage(site, "node-1", "node-2").load == 0
@@ -181,7 +195,11 @@ def test_a_server_ends_with_its_container_and_its_client_is_told(site, job):
 
 def test_losses_slow_the_load_down(site, job):
     job("server", "iperf3 -s", node="node-2")
-    job("drop", f"iptables -A INPUT -s {A} -m statistic --mode random --probability 0.01 -j DROP", node="node-2")
+    job(
+        "drop",
+        f"iptables -A INPUT -s {A} -m statistic --mode random --probability 0.01 -j DROP",
+        node="node-2",
+    )
     site.advance(5)
     job("client", f"iperf3 -c {B} -t 10 -i 0")
     site.advance(30)
@@ -193,8 +211,14 @@ def test_losses_slow_the_load_down(site, job):
     [
         ("-c 172.18.0.99", "iperf3: error - unable to connect to server: No route to host\n"),
         ("-c 172.18.0.3", "iperf3: error - unable to connect to server: Connection timed out\n"),
-        ("-s -c 172.18.0.3", "sh: iperf3: parameter error - must either be a client (-c) or server (-s)\n"),
-        ("-c 172.18.0.3 -u", "sh: iperf3: -u is not understood here (-s, -D, -c, -t, -i, -p are)\n"),
+        (
+            "-s -c 172.18.0.3",
+            "sh: iperf3: parameter error - must either be a client (-c) or server (-s)\n",
+        ),
+        (
+            "-c 172.18.0.3 -u",
+            "sh: iperf3: -u is not understood here (-s, -D, -c, -t, -i, -p are)\n",
+        ),
     ],
 )
 def test_what_a_client_is_told(site, job, words, why):

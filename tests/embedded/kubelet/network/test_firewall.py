@@ -94,7 +94,11 @@ def test_rules_are_asked_in_order(rules, policy, share):
         ("-A INPUT -s nowhere -j DROP", 2, "host/network `nowhere' not found"),
         ("-A INPUT -p tcp --dport http -j DROP", 2, "invalid port/service `http' specified"),
         ("-A INPUT -p blue -j DROP", 2, 'unknown protocol "blue" specified'),
-        ("-A INPUT -m statistic --mode random --probability 5 -j DROP", 2, "out of range 0.00 to 1.00"),
+        (
+            "-A INPUT -m statistic --mode random --probability 5 -j DROP",
+            2,
+            "out of range 0.00 to 1.00",
+        ),
         ("-A INPUT -m statistic --mode often", 2, "Bad mode `often'"),
         ("-A INPUT -m conntrack", 2, "Couldn't load match `conntrack'"),
         ("-A INPUT -j LOG", 2, "Couldn't load target `LOG'"),
@@ -231,13 +235,24 @@ def test_a_machine_of_the_same_name_is_another(link):
     assert not link.passage("b", "a").blocked
 
 
-ADDRESSES = st.sampled_from(["", "-s 10.0.0.1", "! -s 10.0.0.0/30", "-d 10.0.0.2", "-s 10.0.0.9 -d 10.0.0.2"])
+ADDRESSES = st.sampled_from(
+    ["", "-s 10.0.0.1", "! -s 10.0.0.0/30", "-d 10.0.0.2", "-s 10.0.0.9 -d 10.0.0.2"]
+)
 PORTS = st.sampled_from(
-    ["", "-p tcp", "! -p udp", "-p tcp -m tcp --dport 7000:7999", "-p tcp -m multiport ! --dports 1,7000", "-p udp --sport 53"]
+    [
+        "",
+        "-p tcp",
+        "! -p udp",
+        "-p tcp -m tcp --dport 7000:7999",
+        "-p tcp -m multiport ! --dports 1,7000",
+        "-p udp --sport 53",
+    ]
 )
 CHANCES = st.one_of(
     st.just(""),
-    st.integers(0, 10**6).map(lambda share: f"-m statistic --mode random --probability {share / 10**6:.6f}"),
+    st.integers(0, 10**6).map(
+        lambda share: f"-m statistic --mode random --probability {share / 10**6:.6f}"
+    ),
     st.integers(1, 9).map(lambda every: f"-m statistic --mode nth --every {every} --packet 0"),
 )
 TARGETS = st.sampled_from(["", "-j DROP", "-j ACCEPT", "-j REJECT"])

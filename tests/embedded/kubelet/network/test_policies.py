@@ -33,11 +33,16 @@ def named(*names):
 
 
 def policy(name="a", **spec):
-    return {"metadata": {"name": "p", "namespace": NS}, "spec": {"endpointSelector": named(name), **spec}}
+    return {
+        "metadata": {"name": "p", "namespace": NS},
+        "spec": {"endpointSelector": named(name), **spec},
+    }
 
 
 def lets(source, target, *objs, protocol="TCP", port=7000):
-    return may_pass([one for obj in objs for one in policies_of(obj)], source, target, protocol, port)
+    return may_pass(
+        [one for obj in objs for one in policies_of(obj)], source, target, protocol, port
+    )
 
 
 def tcp(port, **more):
@@ -56,8 +61,14 @@ def labelled(key, value):
 INGRESS = {
     "no policy": ({}, B, True),
     "no list is no rule": ({"ingress": []}, B, True),
-    "the policy selects somebody else": ({"endpointSelector": named("c"), "ingress": [{}]}, B, True),
-    "an empty selector selects all of the namespace": ({"endpointSelector": {}, "ingress": [{}]}, B, False),
+    (
+"the policy selects somebody "
+"else"
+): ({"endpointSelector": named("c"), "ingress": [{}]}, B, True),
+    (
+"an empty selector selects all "
+"of the namespace"
+): ({"endpointSelector": {}, "ingress": [{}]}, B, False),
     "an empty rule lets nobody in": ({"ingress": [{}]}, B, False),
     "an empty peer is all of the namespace": ({"ingress": [peers({})]}, B, True),
     "and of no other": ({"ingress": [peers({})]}, OTHER, False),
@@ -98,7 +109,10 @@ INGRESS = {
     "and exceptions": ({"ingress": [{"fromCIDRSet": [{"cidr": "192.0.0.0/16", "except": ["192.0.2.0/24"]}]}]}, WORLD, False),
     "networks are not for pods": ({"ingress": [{"fromCIDR": ["0.0.0.0/0"]}]}, B, False),
     "deny wins over allow": ({"ingress": [peers({})], "ingressDeny": [peers(named("b"))]}, B, False),
-    "whom it does not deny is let in": ({"ingress": [peers({})], "ingressDeny": [peers(named("b"))]}, C, True),
+    (
+"whom it does not deny is let "
+"in"
+): ({"ingress": [peers({})], "ingressDeny": [peers(named("b"))]}, C, True),
     "a denial alone closes the rest": ({"ingressDeny": [peers(named("b"))]}, C, False),
     "an empty denial denies nobody more": ({"ingress": [peers({})], "ingressDeny": [{}]}, B, True),
     "unless default-deny is off": (
@@ -118,8 +132,18 @@ def test_ingress(spec, peer, passes):
     assert lets(peer, A, policy(**spec)) is passes
 
 
-TURNED = {"ingress": "egress", "ingressDeny": "egressDeny", "fromEndpoints": "toEndpoints", "fromEntities": "toEntities"}
-TURNED |= {"fromCIDR": "toCIDR", "fromCIDRSet": "toCIDRSet", "egress": "ingress", "toEndpoints": "fromEndpoints"}
+TURNED = {
+    "ingress": "egress",
+    "ingressDeny": "egressDeny",
+    "fromEndpoints": "toEndpoints",
+    "fromEntities": "toEntities",
+}
+TURNED |= {
+    "fromCIDR": "toCIDR",
+    "fromCIDRSet": "toCIDRSet",
+    "egress": "ingress",
+    "toEndpoints": "fromEndpoints",
+}
 
 
 def turned(part):
@@ -151,9 +175,15 @@ def test_protocols(given_, flow, matches):
     assert lets(B, A, policy(ingress=[{"toPorts": [{"ports": [ports]}]}]), protocol=flow) is matches
 
 
-@pytest.mark.parametrize(("rule", "tcp_", "icmp"), [(peers({}), True, True), ({"icmps": [{"fields": [{"type": 8}]}]}, False, True)])
+@pytest.mark.parametrize(
+    ("rule", "tcp_", "icmp"),
+    [(peers({}), True, True), ({"icmps": [{"fields": [{"type": 8}]}]}, False, True)],
+)
 def test_icmp(rule, tcp_, icmp):
-    assert (lets(B, A, policy(ingress=[rule])), lets(B, A, policy(ingress=[rule]), protocol="ICMP")) == (tcp_, icmp)
+    assert (
+        lets(B, A, policy(ingress=[rule])),
+        lets(B, A, policy(ingress=[rule]), protocol="ICMP"),
+    ) == (tcp_, icmp)
 
 
 def test_both_ends_must_let_it():
@@ -169,7 +199,11 @@ def test_policies_of_other_namespaces_select_nobody_here():
 
 
 def test_what_one_policy_allows_another_does_not_close_but_may_deny():
-    closed, opened, denied = policy(ingress=[{}]), policy(ingress=[peers(named("b"))]), policy(ingressDeny=[peers(named("b"))])
+    closed, opened, denied = (
+        policy(ingress=[{}]),
+        policy(ingress=[peers(named("b"))]),
+        policy(ingressDeny=[peers(named("b"))]),
+    )
     assert not lets(B, A, closed)
     assert lets(B, A, closed, opened)
     assert not lets(B, A, closed, opened, denied)
@@ -206,12 +240,19 @@ def test_policies_as_they_are_written_by_hand(number, flow, passes):
 
 def test_a_single_list_of_all_machines_isolates_everybody():
     every = ["a", "b", "c"]
-    obj = {"metadata": {"namespace": NS}, "spec": {"endpointSelector": named(*every), "ingressDeny": [peers(named(*every))]}}
+    obj = {
+        "metadata": {"namespace": NS},
+        "spec": {"endpointSelector": named(*every), "ingressDeny": [peers(named(*every))]},
+    }
     assert not any(lets(one, other, obj) for one in (A, B, C) for other in (A, B, C))
 
 
 def test_two_sides_are_cut_by_one_policy_with_two_selectors():
-    rules = {"ingress": [peers({})], "ingressDeny": [peers(named("c", "d"))], "egress": [{"toEndpoints": [{}]}]}
+    rules = {
+        "ingress": [peers({})],
+        "ingressDeny": [peers(named("c", "d"))],
+        "egress": [{"toEndpoints": [{}]}],
+    }
     rules["egressDeny"] = [{"toEndpoints": [named("c", "d")]}]
     obj = {"metadata": {"namespace": NS}, "spec": {"endpointSelector": named("a", "b"), **rules}}
     side = {"a": 0, "b": 0, "c": 1, "d": 1}
@@ -228,7 +269,8 @@ RULES = st.fixed_dictionaries(
         "fromEndpoints": st.lists(SELECTORS, max_size=2),
         "toPorts": st.lists(PORTS, max_size=2).map(
             lambda ports: [
-                {"ports": [{"port": str(first), "endPort": last, "protocol": protocol}]} for first, last, protocol in ports
+                {"ports": [{"port": str(first), "endPort": last, "protocol": protocol}]}
+                for first, last, protocol in ports
             ]
         ),
     },
@@ -244,7 +286,10 @@ FLOWS = st.tuples(NAMES.map(vm), NAMES.map(vm), st.sampled_from(["TCP", "UDP"]),
 @given(OBJS, SPECS, FLOWS)
 def test_one_more_denial_never_opens_anything(objs, spec, flow):
     source, target, protocol, port = flow
-    denial = {"metadata": {"namespace": NS}, "spec": {key: value for key, value in spec.items() if key != "ingress"}}
+    denial = {
+        "metadata": {"namespace": NS},
+        "spec": {key: value for key, value in spec.items() if key != "ingress"},
+    }
     if not lets(source, target, *objs, protocol=protocol, port=port):
         assert not lets(source, target, *objs, denial, protocol=protocol, port=port)
 
@@ -252,7 +297,10 @@ def test_one_more_denial_never_opens_anything(objs, spec, flow):
 @given(OBJS, SPECS, FLOWS)
 def test_one_more_allowance_closes_only_what_no_rule_allows(objs, spec, flow):
     source, target, protocol, port = flow
-    allowance = {"metadata": {"namespace": NS}, "spec": {**spec, "ingressDeny": [], "enableDefaultDeny": {"ingress": False}}}
+    allowance = {
+        "metadata": {"namespace": NS},
+        "spec": {**spec, "ingressDeny": [], "enableDefaultDeny": {"ingress": False}},
+    }
     if lets(source, target, *objs, protocol=protocol, port=port):
         assert lets(source, target, *objs, allowance, protocol=protocol, port=port)
 

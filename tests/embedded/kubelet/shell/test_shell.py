@@ -58,9 +58,15 @@ UNDERSTOOD = [
     ("echo a:b:c | cut -d: -f1,3; echo a:b | awk -F: '{print $NF NR}'", "a:c\nb1\n"),
     ("printf '10\\n9\\n9\\n' | sort -n -u | tail -1", "10\n"),
     ("echo aXbX | sed s/X/-/ | sed 's/^\\(a\\)/[&]/'", "[a]-bX\n"),
-    ("printf 'ab\\nb\\n' | grep -c b; echo abc | grep -o b; echo ab | grep -v b || echo none", "2\nb\nnone\n"),
+    (
+        "printf 'ab\\nb\\n' | grep -c b; echo abc | grep -o b; echo ab | grep -v b || echo none",
+        "2\nb\nnone\n",
+    ),
     ("echo a+b | grep -F a+ | grep a+b | grep -E 'a\\+b|c' | grep -x -e a+b", "a+b\n"),
-    ("if echo x | grep -q x; then echo found; fi; ! echo x | grep -q y && echo not", "found\nnot\n"),
+    (
+        "if echo x | grep -q x; then echo found; fi; ! echo x | grep -q y && echo not",
+        "found\nnot\n",
+    ),
     ('n=$(echo "a b" | wc -w); echo "<$n>" $((n + 1))', "<2> 3\n"),
     ('echo $(echo a; echo b) "$(echo a; echo b)" `echo c`', "a b a\nb c\n"),
     ('echo "$(echo "$(echo "x  y")" | grep ")" || echo "in (it)")"', "in (it)\n"),
@@ -117,7 +123,8 @@ def test_exit_codes(sh, script, code):
 
 @pytest.mark.skipif(not shutil.which("dash"), reason="dash, the shell of Debian, is not installed")
 @pytest.mark.parametrize(
-    ("script", "text"), [row for row in UNDERSTOOD if not re.search("date|echo -e|cat /x|>&2|timeout", row[0])]
+    ("script", "text"),
+    [row for row in UNDERSTOOD if not re.search("date|echo -e|cat /x|>&2|timeout", row[0])],
 )
 def test_a_real_shell_says_the_same(script, text):
     done = subprocess.run(["dash", "-c", script], capture_output=True, text=True, check=False)
@@ -127,7 +134,9 @@ def test_a_real_shell_says_the_same(script, text):
 @pytest.mark.skipif(not shutil.which("dash"), reason="dash, the shell of Debian, is not installed")
 @pytest.mark.parametrize(("script", "code"), [row for row in CODES if "timeout" not in row[0]])
 def test_a_real_shell_ends_the_same(script, code):
-    assert subprocess.run(["dash", "-c", script], capture_output=True, check=False).returncode == code
+    assert (
+        subprocess.run(["dash", "-c", script], capture_output=True, check=False).returncode == code
+    )
 
 
 @pytest.mark.parametrize(
@@ -154,10 +163,16 @@ def test_time(sh, script, seconds):
         ("true\necho $(date", "sh: a substitution that begins with $( does not end"),
         ("echo $(curl x)", "sh: curl: not found (understood are "),
         ("echo a | ", "sh: 'the end' is out of place"),
-        ("echo a | awk '{sum += $1}'", "sh: awk: {sum += $1} is not understood here (one rule that prints fields is)"),
+        (
+            "echo a | awk '{sum += $1}'",
+            "sh: awk: {sum += $1} is not understood here (one rule that prints fields is)",
+        ),
         ("echo a | sed 2d", "sh: sed: 2d is not understood here (s/…/…/ is)"),
         ("echo a | grep -r a", "sh: grep: -r is not understood here"),
-        ("timeout -s KILL 5 true", "sh: timeout: -s KILL 5 true is not understood here (a duration and a program are)"),
+        (
+            "timeout -s KILL 5 true",
+            "sh: timeout: -s KILL 5 true is not understood here (a duration and a program are)",
+        ),
         ("sleep 5 &", "sh: line 1: a background job (&) is not understood here"),
         ("echo a > /tmp/file", "sh: line 1: a redirection (>) is not understood here"),
         ("cat <<END", "sh: line 1: a here-document (<<) is not understood here"),
@@ -177,7 +192,11 @@ def test_what_is_not_understood_is_said(sh, script, message):
 
 
 def test_files_and_arguments(sh):
-    run = sh('cat /etc/a; echo "$1-$2" $#; for x in "$@"; do echo $x; done', files={"/etc/a": "A\n"}, arguments=("p", "q r"))
+    run = sh(
+        'cat /etc/a; echo "$1-$2" $#; for x in "$@"; do echo $x; done',
+        files={"/etc/a": "A\n"},
+        arguments=("p", "q r"),
+    )
     assert run.text == "A\np-q r 2\np\nq r\n"
     assert sh("cat /nowhere").text == "cat: can't open '/nowhere': No such file or directory\n"
 

@@ -60,12 +60,32 @@ class KernelYard:
             self.do(verb, *args)
         return str(refusal.value)
 
-    def bring(self, node, nodes, volume="v", *, quorum=0, redundancy=1, size=100 * MEBI, diskless="", primaries=1, rule="votes"):
+    def bring(
+        self,
+        node,
+        nodes,
+        volume="v",
+        *,
+        quorum=0,
+        redundancy=1,
+        size=100 * MEBI,
+        diskless="",
+        primaries=1,
+        rule="votes",
+    ):
         """Bring it up on a node that knows these."""
-        peers = {name: Peer(self.names.index(name), 7000 + self.names.index(name), name not in diskless) for name in nodes}
+        peers = {
+            name: Peer(self.names.index(name), 7000 + self.names.index(name), name not in diskless)
+            for name in nodes
+        }
         me = peers.pop(node)
         options = {"two_primaries": primaries > 1, "peers": peers, "quorum_rule": QuorumRule(rule)}
-        self.do("up", node, volume, Config(me.node_id, me.port, me.diskful, size, quorum, redundancy, **options))
+        self.do(
+            "up",
+            node,
+            volume,
+            Config(me.node_id, me.port, me.diskful, size, quorum, redundancy, **options),
+        )
 
     def spread(self, nodes, volume="v", *, quorum=None, **options):
         """Bring it up on these nodes."""
@@ -82,7 +102,9 @@ class KernelYard:
         self.told.clear()
 
     def is_whole(self, nodes, volume="v"):
-        return all(self.disk(node, volume) in (Disk.UP_TO_DATE, Disk.DISKLESS) for node in nodes) and all(
+        return all(
+            self.disk(node, volume) in (Disk.UP_TO_DATE, Disk.DISKLESS) for node in nodes
+        ) and all(
             (link.state, link.out_of_sync) == (State.CONNECTED, 0)
             for node in nodes
             for link in self.status(node, volume).connections.values()

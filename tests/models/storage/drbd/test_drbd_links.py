@@ -140,7 +140,11 @@ def test_over_a_long_time_links_drop_as_often_as_stated(build):
         yard.form("ab", f"v{number}")
     yard.spoil("a", "b", Passage(loss=0.1))
     drops = []
-    yard.drbd.on_change(lambda node, volume: drops.append(volume) if yard.state("a", "b", volume) == "Connecting" else None)
+    yard.drbd.on_change(
+        lambda node, volume: (
+            drops.append(volume) if yard.state("a", "b", volume) == "Connecting" else None
+        )
+    )
     yard.advance(10_000)
     per_ping = len(drops) / 2 / 30 / 1000
     assert per_ping == pytest.approx((1 - 0.9**2) ** 2, rel=0.1)

@@ -10,7 +10,10 @@ VOTES, TIE_BREAK = QuorumRule
 
 def config(disks, others, quorum, redundancy, rule, *, diskful=True):
     total = disks + others - 1
-    peers = {f"node-{number}": Peer(number, 7000, number <= disks - diskful) for number in range(1, total + 1)}
+    peers = {
+        f"node-{number}": Peer(number, 7000, number <= disks - diskful)
+        for number in range(1, total + 1)
+    }
     return Config(0, 7000, diskful, 2**20, quorum, redundancy, peers=peers, quorum_rule=rule)
 
 
@@ -18,7 +21,8 @@ def sight(disks, others, *, fresh, stale=0, diskless=0, quorate=0):
     return Sight(fresh, stale, diskless, quorate)
 
 
-# replicas with disks, without, quorum, redundancy | seen: UpToDate, others with disks, without | may it go on?
+# replicas with disks, without, quorum, redundancy | seen: UpToDate, others with disks, without |
+# may it go on?
 BY_VOTES = [
     (1, 0, 0, 1, 1, 0, 0, True),
     (1, 0, 0, 1, 0, 1, 0, True),  # none is asked for, whatever it is

@@ -25,7 +25,9 @@ def test_a_new_replica_gets_everything_and_the_progress_shows(yard):
     assert yard.link("a", "b").percent_in_sync == pytest.approx(25)
     assert yard.link("b", "a").out_of_sync == pytest.approx(750 * MEBI)
     assert yard.when(synced(yard, "b")) == 7.5
-    assert yard.link("a", "b") == yard.link("b", "a").__class__("Connected", "Secondary", "UpToDate", "Established", 100.0, 0)
+    assert yard.link("a", "b") == yard.link("b", "a").__class__(
+        "Connected", "Secondary", "UpToDate", "Established", 100.0, 0
+    )
     assert yard.drbd.pending == 0
 
 
@@ -210,7 +212,9 @@ def test_who_does_not_hear_a_suspended_primary_is_not_brought_up_to_date_by_othe
     yard.do("primary", "d", "v")
     yard.cut(("a", "b"), ("c", "d"))
     yard.advance(8)
-    assert yard.status("d").suspended  # it would go on as soon as c were up to date, and overtake it
+    assert yard.status(
+        "d"
+    ).suspended  # it would go on as soon as c were up to date, and overtake it
     assert (yard.disk("c"), yard.link("c", "a").replication) == ("Outdated", "Established")
     yard.mend(("c", "d"))
     yard.advance(52)
@@ -224,7 +228,10 @@ def test_a_new_disk_that_its_writer_has_not_seen_is_not_brought_up_to_date_by_ot
     yard.do("primary", "a", "v")
     yard.cut(("a", "c"))
     yard.bring("c", "abc", quorum=2, size=MEBI)
-    assert (yard.disk("c"), yard.link("c", "b").replication) == ("Inconsistent", "Established")  # nothing waits for its answer
+    assert (yard.disk("c"), yard.link("c", "b").replication) == (
+        "Inconsistent",
+        "Established",
+    )  # nothing waits for its answer
     yard.mend(("a", "c"))
     yard.advance(1)
     assert yard.disk("c") == "UpToDate"
@@ -269,5 +276,11 @@ def test_a_new_disk_is_not_initialised_beside_data_that_is_there(yard):
     yard.bring("b", "abc", quorum=3)
     yard.bring("a", "abc", quorum=3)
     yard.advance(2)
-    assert (yard.disk("a"), yard.disk("b"), yard.state("a", "b")) == ("Inconsistent", "Consistent", "Connected")
-    assert yard.refused("initialize", "a", "v") == "v: a peer that a is connected to has data already"
+    assert (yard.disk("a"), yard.disk("b"), yard.state("a", "b")) == (
+        "Inconsistent",
+        "Consistent",
+        "Connected",
+    )
+    assert (
+        yard.refused("initialize", "a", "v") == "v: a peer that a is connected to has data already"
+    )

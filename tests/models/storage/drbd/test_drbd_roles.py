@@ -43,7 +43,9 @@ def test_nobody_is_promoted_past_one_that_does_not_answer(yard):
 
 def test_without_data_nobody_is_promoted(yard):
     yard.spread("a")
-    assert yard.refused("primary", "a", "v").endswith("no UpToDate data here or with a connected peer")
+    assert yard.refused("primary", "a", "v").endswith(
+        "no UpToDate data here or with a connected peer"
+    )
     yard.do("initialize", "a", "v")
     yard.do("primary", "a", "v")
 
@@ -80,7 +82,11 @@ def test_whoever_froze_while_another_took_over_is_demoted_and_resynced(yard):
     yard.advance(10)
     yard.do("primary", "b", "v")
     yard.advance(30)
-    assert (yard.status("a").role, yard.status("a").suspended, yard.disk("a")) == ("Primary", True, "Outdated")
+    assert (yard.status("a").role, yard.status("a").suspended, yard.disk("a")) == (
+        "Primary",
+        True,
+        "Outdated",
+    )
     yard.mend(("a", "b"), ("a", "c"))
     yard.advance(50.1)
     assert (yard.status("a").role, yard.link("a", "b").replication) == ("Secondary", "SyncTarget")
@@ -106,7 +112,11 @@ def test_a_tie_break_keeps_the_one_that_had_quorum(yard):
     yard.do("primary", "a", "v")
     yard.cut(("b", "a"), ("b", "c"))
     yard.advance(10)
-    assert (yard.status("a").quorum, yard.status("b").quorum, yard.status("c").quorum) == (True, False, True)
+    assert (yard.status("a").quorum, yard.status("b").quorum, yard.status("c").quorum) == (
+        True,
+        False,
+        True,
+    )
     yard.machines.power_off("a")
     yard.advance(10)
     yard.machines.power_on("a")

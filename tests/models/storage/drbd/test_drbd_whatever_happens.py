@@ -1,4 +1,6 @@
-"""Whatever happens to machines, network and roles: no data is lost, nobody writes apart, and everything heals."""
+"""Whatever happens to machines, network and roles: no data is lost, nobody writes apart, and
+everything heals.
+"""
 
 import itertools
 
@@ -28,7 +30,11 @@ ADVANCES = st.sampled_from([0.5, 3.0, 7.0, 12.0, 30.0, 61.0])
 
 
 class Storage(RuleBasedStateMachine):
-    """One volume. Data are tokens: whoever is connected to the writer gets each, whoever is brought up to date gets all."""
+    """One volume.
+
+    Data are tokens: whoever is connected to the writer gets each, whoever is brought up to date
+    gets all.
+    """
 
     def __init__(self):
         super().__init__()
@@ -45,9 +51,16 @@ class Storage(RuleBasedStateMachine):
         finally:
             self.runner.close()
 
-    @initialize(layout=st.sampled_from(LAYOUTS), primaries=st.sampled_from([1, 1, 2]), seed=st.integers(0, 9))
+    @initialize(
+        layout=st.sampled_from(LAYOUTS),
+        primaries=st.sampled_from([1, 1, 2]),
+        seed=st.integers(0, 9),
+    )
     def begin(self, layout, primaries, seed):
-        self.nodes, self.options = layout[0], {**layout[1], "primaries": primaries, "size": 500 * MEBI}
+        self.nodes, self.options = (
+            layout[0],
+            {**layout[1], "primaries": primaries, "size": 500 * MEBI},
+        )
         self.disks = [node for node in self.nodes if node not in layout[1].get("diskless", "")]
         self.yard = KernelYard(self.runner, self.nodes, FIGURES, seed)
         self.yard.form(self.nodes, **self.options)
@@ -68,7 +81,9 @@ class Storage(RuleBasedStateMachine):
 
     @rule(one=NODES)
     def reach(self, one):
-        self.yard.mend(*[(self.node(one), other) for other in self.nodes if other != self.node(one)])
+        self.yard.mend(
+            *[(self.node(one), other) for other in self.nodes if other != self.node(one)]
+        )
 
     @rule(one=NODES, other=NODES, loss=st.sampled_from([0.05, 0.6, 1.0]))
     def lose(self, one, other, loss):
@@ -106,7 +121,9 @@ class Storage(RuleBasedStateMachine):
     def replace(self, one):
         """A replica is made anew, while others have the data."""
         node = self.node(one)
-        if self.yard.machines[node].powered and any(self.disk(other) == Disk.UP_TO_DATE for other in self.nodes if other != node):
+        if self.yard.machines[node].powered and any(
+            self.disk(other) == Disk.UP_TO_DATE for other in self.nodes if other != node
+        ):
             self.yard.do("down", node, "v", wipe=True)
             self.has[node] = set()
             self.come(one)
@@ -139,7 +156,11 @@ class Storage(RuleBasedStateMachine):
             return
         token = len(self.acknowledged)
         self.acknowledged.add(token)
-        connected = [node for node, link in self.yard.status(writer).connections.items() if link.state == "Connected"]
+        connected = [
+            node
+            for node, link in self.yard.status(writer).connections.items()
+            if link.state == "Connected"
+        ]
         for node in (writer, *connected):
             if self.disk(node) not in (None, Disk.DISKLESS):
                 self.has[node].add(token)
@@ -156,12 +177,19 @@ class Storage(RuleBasedStateMachine):
     def nobody_writes_apart(self):
         writers = self.writers()
         if self.has and self.options["quorum"] > 1:
-            assert all(self.hear_of_each_other(one, other) for one, other in itertools.combinations(writers, 2))
+            assert all(
+                self.hear_of_each_other(one, other)
+                for one, other in itertools.combinations(writers, 2)
+            )
 
     @invariant()
     def nobody_writes_without_enough_others(self):
         for writer in self.writers():
-            seen = [link.peer_disk for link in self.yard.status(writer).connections.values() if link.state == "Connected"]
+            seen = [
+                link.peer_disk
+                for link in self.yard.status(writer).connections.values()
+                if link.state == "Connected"
+            ]
             disks = [self.disk(writer), *seen]
             assert disks.count(Disk.UP_TO_DATE) >= self.options.get("redundancy", 1)
             assert len(disks) >= self.options["quorum"]
@@ -216,7 +244,10 @@ class Storage(RuleBasedStateMachine):
         status = self.yard.status(node)
         if status is None:
             return None
-        links = {peer: (link.state, link.peer_role, link.peer_disk, link.replication) for peer, link in status.connections.items()}
+        links = {
+            peer: (link.state, link.peer_role, link.peer_disk, link.replication)
+            for peer, link in status.connections.items()
+        }
         return status.role, status.disk_state, status.size, status.quorum, status.suspended, links
 
     def hear(self, node, volume):
@@ -224,25 +255,43 @@ class Storage(RuleBasedStateMachine):
         if face == self.seen[node]:
             self.broken.append((self.yard.now, node))
         before, self.seen[node] = self.seen[node], face
-        source = next((peer for peer, link in face[5].items() if link[3] == "SyncTarget"), None) if face else None
+        source = (
+            next((peer for peer, link in face[5].items() if link[3] == "SyncTarget"), None)
+            if face
+            else None
+        )
         was = self.sources.pop(node, None)
         if source:
             self.sources[node] = source
         if face and was and face[1] == Disk.UP_TO_DATE and before[1] == Disk.INCONSISTENT:
-            self.has[node] = set(self.acknowledged & self.has[was] if self.disk(was) == Disk.UP_TO_DATE else self.acknowledged)
+            self.has[node] = set(
+                self.acknowledged & self.has[was]
+                if self.disk(was) == Disk.UP_TO_DATE
+                else self.acknowledged
+            )
 
     def writers(self):
         statuses = {node: self.yard.status(node) for node in self.nodes} if self.has else {}
-        return [node for node, status in statuses.items() if status and status.role == Role.PRIMARY and not status.suspended]
+        return [
+            node
+            for node, status in statuses.items()
+            if status and status.role == Role.PRIMARY and not status.suspended
+        ]
 
     def writer(self):
-        """Who gets its writes acknowledged: the first, if all answer whom it believes to be connected to."""
+        """Who gets its writes acknowledged: the first, if all answer whom it believes to be
+        connected to.
+        """
         writers = [node for node in self.writers() if self.is_answered(node)]
         return writers[0] if len(self.writers()) == 1 and writers else None
 
     def is_answered(self, node):
         links = self.yard.status(node).connections
-        connected = [peer for peer, link in links.items() if link.state == "Connected" and link.peer_disk != Disk.DISKLESS]
+        connected = [
+            peer
+            for peer, link in links.items()
+            if link.state == "Connected" and link.peer_disk != Disk.DISKLESS
+        ]
         return all(self.passes(node, peer) and self.yard.status(peer) for peer in connected)
 
     def passes(self, one, other):
@@ -261,6 +310,10 @@ class Storage(RuleBasedStateMachine):
 
 
 Storage.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=60,
+    stateful_step_count=40,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
 )
 test_whatever_happens = Storage.TestCase

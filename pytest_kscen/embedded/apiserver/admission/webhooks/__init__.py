@@ -1,4 +1,7 @@
-"""Webhooks: real HTTPS servers that a cluster's configurations name. Time stands still while they think."""
+"""Webhooks: real HTTPS servers that a cluster's configurations name.
+
+Time stands still while they think.
+"""
 
 from pytest_kscen.embedded.apiserver.admission.webhooks.dispatch import Webhooks
 

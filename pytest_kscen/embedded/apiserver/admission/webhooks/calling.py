@@ -1,4 +1,6 @@
-"""One call of a webhook: HTTPS, in a thread, with a deadline on the wall clock; what goes wrong is told in Go's words."""
+"""One call of a webhook: HTTPS, in a thread, with a deadline on the wall clock; what goes wrong
+is told in Go's words.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +40,15 @@ BY_CODE = {
     422: "the server rejected our request due to an error in our request",
     429: "the server has received too many requests and has asked us to try again later",
     503: "the server is currently unable to handle the request",
-    504: "the server was unable to return a response in the time allotted, but may still be processing the request",
+    504: (
+        "the server was unable to return a response in the time allotted, but may still be "
+        "processing the request"
+    ),
 }
-STRUCT = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+STRUCT = (
+    r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string '
+    r'"json:\"kind,omitempty\"" }'
+)
 JSON_NAMES = {list: "array", str: "string", int: "number", float: "number", bool: "bool"}
 
 
@@ -52,7 +60,19 @@ def call(address: Address, review: bytes, seconds: int) -> dict[str, Any]:
         raise CallError(_refused(code, kind, body))
     if not body:
         raise CallError(f"0-length response with status code: {code} and content type: {kind}")
-    return _decoded(body)
+    try:
+        answer = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        answer = body.decode(errors="replace").strip()
+        if answer[:1] in set('{["'):
+            raise CallError(f"couldn't get version/kind; json parse error: {error.msg}") from None
+    if isinstance(answer, dict):
+        return answer
+    found = JSON_NAMES.get(type(answer), "null")
+    raise CallError(
+        f"couldn't get version/kind; json parse error: json: cannot unmarshal {found} "
+        f"into Go value of type {STRUCT}"
+    )
 
 
 def _posted(address: Address, url: str, review: bytes, seconds: int) -> tuple[int, str, bytes]:
@@ -86,7 +106,9 @@ class _Connection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         super().connect()
-        self.sock = _context(self._address.ca_bundle).wrap_socket(self.sock, server_hostname=self._address.server_name)
+        self.sock = _context(self._address.ca_bundle).wrap_socket(
+            self.sock, server_hostname=self._address.server_name
+        )
 
     def hang_up(self) -> None:
         """From another thread: whatever it waits for, the time is over."""
@@ -117,7 +139,9 @@ def _why(error: Exception, address: Address) -> str:
         return f"tls: failed to verify certificate: x509: {_unverified(error, address)}"
     if isinstance(error, ConnectionRefusedError):
         return f"dial tcp {address.host}:{address.port}: connect: connection refused"
-    if isinstance(error, http.client.RemoteDisconnected | ssl.SSLEOFError | http.client.IncompleteRead):
+    if isinstance(
+        error, http.client.RemoteDisconnected | ssl.SSLEOFError | http.client.IncompleteRead
+    ):
         return "EOF"
     if isinstance(error, ConnectionResetError):
         return f"read tcp {address.host}:{address.port}: read: connection reset by peer"
@@ -132,14 +156,19 @@ def _unverified(error: ssl.SSLCertVerificationError, address: Address) -> str:
     if error.verify_code == OTHER_NAME:
         return f"certificate is not valid for any names, but wanted to match {address.server_name}"
     if error.verify_code == OTHER_ADDRESS:
-        return f"cannot validate certificate for {address.server_name} because it doesn't contain any IP SANs"
+        return (
+            f"cannot validate certificate for {address.server_name} because it doesn't "
+            "contain any IP SANs"
+        )
     if error.verify_code in {EXPIRED, NOT_YET}:
         return "certificate has expired or is not yet valid"
     return error.verify_message
 
 
 def _refused(code: int, kind: str, body: bytes) -> str:
-    """What client-go says of an answer that is no success: its Status' message, or a text for its code."""
+    """What client-go says of an answer that is no success: its Status' message, or a text for
+    its code.
+    """
     try:
         status = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -149,17 +178,7 @@ def _refused(code: int, kind: str, body: bytes) -> str:
     if code in BY_CODE:
         return BY_CODE[code]
     said = body.decode(errors="replace").strip() if kind.startswith("text/") else ""
-    return f"an error on the server ({orjson.dumps(said or 'unknown').decode()}) has prevented the request from succeeding"
-
-
-def _decoded(body: bytes) -> dict[str, Any]:
-    try:
-        answer = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        answer = body.decode(errors="replace").strip()
-        if answer[:1] in set('{["'):
-            raise CallError(f"couldn't get version/kind; json parse error: {error.msg}") from None
-    if isinstance(answer, dict):
-        return answer
-    found = JSON_NAMES.get(type(answer), "null")
-    raise CallError(f"couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type {STRUCT}")
+    return (
+        f"an error on the server ({orjson.dumps(said or 'unknown').decode()}) has prevented "
+        "the request from succeeding"
+    )

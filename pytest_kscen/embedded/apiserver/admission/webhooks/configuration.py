@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.apiserver.kinds import Kind
     from pytest_kscen.embedded.apiserver.store import Shelf, Store
     from pytest_kscen.objects.resources import Obj, Resource
-    Place = tuple[str, str, str, str, str]
 
+    Place = tuple[str, str, str, str, str]
 
 
 # matchConditions: CEL on the object, the old object and the request, asked before a webhook is.
@@ -40,7 +40,11 @@ class Conditions:
         if not self._expressions:
             return True
         request = admission_request(review, kind, "")
-        variables = {"object": request.pop("object"), "oldObject": request.pop("oldObject"), "request": request}
+        variables = {
+            "object": request.pop("object"),
+            "oldObject": request.pop("oldObject"),
+            "request": request,
+        }
         wrong = []
         for expression in self._expressions:
             try:
@@ -61,11 +65,11 @@ def _compiled(expression: str) -> Program:
     return compile_expression(expression, dict.fromkeys(VARIABLES, DYN))
 
 
-
 GROUP = "admissionregistration.k8s.io"
 EXEMPT = {
     "mutatingadmissionpolicies", "mutatingadmissionpolicybindings", "mutatingwebhookconfigurations",
-    "validatingadmissionpolicies", "validatingadmissionpolicybindings", "validatingwebhookconfigurations",
+    "validatingadmissionpolicies", "validatingadmissionpolicybindings",
+    "validatingwebhookconfigurations",
 }  # fmt: skip
 
 
@@ -88,31 +92,51 @@ class Webhook:
         self._objects: Obj = spec.get("objectSelector") or {}
 
     def kind_for(self, review: Review) -> Kind | None:
-        """The version of the kind that a rule asks for: the request's if there is one, else another that says the same."""
+        """The version of the kind that a rule asks for: the request's if there is one, else
+        another that says the same.
+        """
         kind = review.core.kind_of(review.request)
         if self._has_rule(kind.resource, review):
             return kind
-        others = [] if self.exact else [other for other in review.core.kinds if other.home == kind.home and other is not kind]
+        others = (
+            []
+            if self.exact
+            else [
+                other
+                for other in review.core.kinds
+                if other.home == kind.home and other is not kind
+            ]
+        )
         return next((other for other in others if self._has_rule(other.resource, review)), None)
 
     def _has_rule(self, resource: Resource, review: Review) -> bool:
         return any(_applies(rule, resource, review) for rule in self._rules)
 
     def selects(self, review: Review) -> bool:
-        if self._namespaces and review.namespace and not matches_selector(self._namespaces, _labels_around(review)):
+        if (
+            self._namespaces
+            and review.namespace
+            and not matches_selector(self._namespaces, _labels_around(review))
+        ):
             return False
         labels = [obj["metadata"].get("labels") for obj in (review.new, review.old) if obj]
         return not self._objects or any(matches_selector(self._objects, each) for each in labels)
 
 
 def _applies(rule: Obj, resource: Resource, review: Review) -> bool:
-    scope, inside = rule.get("scope", "*"), bool(review.namespace) and resource.plural != "namespaces"
+    scope, inside = (
+        rule.get("scope", "*"),
+        bool(review.namespace) and resource.plural != "namespaces",
+    )
     return (
         scope in {"*", "Namespaced" if inside else "Cluster"}
         and _listed(rule, "operations", review.operation)
         and _listed(rule, "apiGroups", resource.group)
         and _listed(rule, "apiVersions", resource.version)
-        and any(_names(each, resource.plural, review.request.subresource) for each in rule.get("resources") or ())
+        and any(
+            _names(each, resource.plural, review.request.subresource)
+            for each in rule.get("resources") or ()
+        )
     )
 
 
@@ -172,19 +196,31 @@ class Configured:
         resource = request.resource
         if resource.group == GROUP and resource.plural in EXEMPT:
             return ()
-        place = (resource.group, resource.version, resource.plural, request.subresource, review.operation)
+        place = (
+            resource.group,
+            resource.version,
+            resource.plural,
+            request.subresource,
+            review.operation,
+        )
         found = self._concerned.get(place)
         if found is None:
-            found = self._concerned[place] = [each for each in self._webhooks if each.kind_for(review)]
+            found = self._concerned[place] = [
+                each for each in self._webhooks if each.kind_for(review)
+            ]
         return found
 
     def _read(self, store: Store) -> None:
         configurations = store.all(GROUP, self._plural)
-        self._webhooks = [Webhook(spec) for each in configurations for spec in each.get("webhooks") or ()]
+        self._webhooks = [
+            Webhook(spec) for each in configurations for spec in each.get("webhooks") or ()
+        ]
         self._concerned.clear()
 
     def calls(self, review: Review) -> Iterator[Call]:
-        """Those to ask, in order; each is decided when its turn comes, for the one before may have changed the object."""
+        """Those to ask, in order; each is decided when its turn comes, for the one before may
+        have changed the object.
+        """
         for webhook in self.concerned(review):
             if call := to_call(webhook, review):
                 yield call
@@ -207,7 +243,9 @@ STAND_IN = "kscen.io/address"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a webhook is: what the URL says, who is connected to, and whose certificate that must show."""
+    """Where a webhook is: what the URL says, who is connected to, and whose certificate that
+    must show.
+    """
 
     url: str
     host: str
@@ -225,10 +263,7 @@ class Address:
 def address_of(webhook: Webhook, store: Store) -> Address:
     if "url" in webhook.client:
         return Address.of_url(webhook.client["url"], webhook.ca_bundle)
-    return _of_service(webhook.client["service"], webhook, store)
-
-
-def _of_service(reference: Obj, webhook: Webhook, store: Store) -> Address:
+    reference = webhook.client["service"]
     name, namespace, port = reference["name"], reference["namespace"], reference.get("port") or 443
     server_name = f"{name}.{namespace}.svc"
     url = f"https://{server_name}:{port}/{(reference.get('path') or '').lstrip('/')}"
@@ -239,6 +274,9 @@ def _of_service(reference: Obj, webhook: Webhook, store: Store) -> Address:
     stand_in = str((service["metadata"].get("annotations") or {}).get(STAND_IN, ""))
     host, _, own_port = stand_in.rpartition(":")
     if not host or not own_port.isdecimal():
-        how = f"annotate the service with {STAND_IN}=HOST:PORT of a server on this machine, or use clientConfig.url"
+        how = (
+            f"annotate the service with {STAND_IN}=HOST:PORT of a server on this machine, or "
+            "use clientConfig.url"
+        )
         raise CallError(f'{asked}: nothing listens behind the simulated service "{name}": {how}')
     return Address(url, host.strip("[]"), int(own_port), server_name, webhook.ca_bundle)

@@ -1,8 +1,8 @@
-"""Asking the webhooks of a cluster: first one after another to change a write, then all at once to judge it.
+"""Asking the webhooks of a cluster: first one after another to change a write, then all at once to
+judge it.
 
-One that cannot be asked refuses the write, or is passed over if its configuration says so. When one has changed the
-object, the gates look at it again, and so do those asked before that want to.
-"""
+One that cannot be asked refuses the write, or is passed over if its configuration says so. When one
+has changed the object, the gates look at it again, and so do those asked before that want to."""
 
 from __future__ import annotations
 
@@ -74,7 +74,9 @@ class Webhooks:
 
     async def validate(self, review: Review) -> None:
         calls = list(self._validating.calls(review))
-        asked: list[Any] = await asyncio.gather(*(_ask(each, review, mutating=False) for each in calls), return_exceptions=True)
+        asked: list[Any] = await asyncio.gather(
+            *(_ask(each, review, mutating=False) for each in calls), return_exceptions=True
+        )
         for outcome in asked:
             if isinstance(outcome, Verdict):
                 review.request.warnings.extend(outcome.warnings)
@@ -115,11 +117,18 @@ def _patched(each: Call, review: Review, new: Obj, operations: list[Obj]) -> Obj
         raise internal(str(error)) from None
     if not is_whole:
         return body
-    lenient = replace(review.request, options=replace(review.request.options, field_validation="Ignore"), warnings=[])
+    lenient = replace(
+        review.request,
+        options=replace(review.request.options, field_validation="Ignore"),
+        warnings=[],
+    )
     try:
         return decode(kind, lenient, body, new)
     except BadRequest as error:
-        raise internal(error.message.partition(" cannot be handled as a ")[2].partition(": ")[2] or error.message) from None
+        raise internal(
+            error.message.partition(" cannot be handled as a ")[2].partition(": ")[2]
+            or error.message
+        ) from None
 
 
 async def _ask(each: Call, review: Review, *, mutating: bool) -> Verdict | None:
@@ -132,7 +141,9 @@ async def _ask(each: Call, review: Review, *, mutating: bool) -> Verdict | None:
         version = version_for(webhook.versions)
         address = address_of(webhook, review.core.store)
         body = encoded(admission_request(review, each.kind, uid), version)
-        answer = await asyncio.get_running_loop().run_in_executor(None, _called, address, body, webhook.timeout)
+        answer = await asyncio.get_running_loop().run_in_executor(
+            None, _called, address, body, webhook.timeout
+        )
         return verdict_of(answer, Question(webhook.name, uid, version, mutating))
     except CallError as error:
         if not webhook.fails_open:

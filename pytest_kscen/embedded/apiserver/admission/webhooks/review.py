@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 GROUP, V1, BETA = "admission.k8s.io", "v1", "v1beta1"
 KIND = "AdmissionReview"
 LEAST_REFUSAL = 400
@@ -52,15 +50,33 @@ class Verdict:
 
 
 def verdict_of(answer: Obj, question: Question) -> Verdict:
-    """A CallError says what is wrong with an answer that cannot be taken. The older version is hardly looked at."""
-    _refuse_unknown_kind(answer)
+    """A CallError says what is wrong with an answer that cannot be taken.
+
+    The older version is hardly looked at.
+    """
+    version, kind = answer.get("apiVersion"), answer.get("kind")
+    known = version in {f"{GROUP}/{V1}", f"{GROUP}/{BETA}"} and kind == KIND
+    if version and not known:
+        scheme = "pkg/runtime/scheme.go:111"
+        raise CallError(
+            f'failed to call webhook: no kind "{kind or ""}" is registered for version '
+            f'"{version}" in scheme "{scheme}"'
+        )
     response = answer.get("response")
     if response is None:
         raise _invalid("webhook response was absent")
     _refuse_other_types(response)
     patch, patch_type = _decoded(response.get("patch") or ""), response.get("patchType")
     if question.version == V1:
-        _refuse_other_question(answer, response, question)
+        uid = response.get("uid", "")
+        if uid != question.uid:
+            raise _invalid(f"expected response.uid={quoted(question.uid)}, got {quoted(uid)}")
+        stated = answer.get("apiVersion", ""), answer.get("kind", "")
+        if stated != (f"{GROUP}/{V1}", KIND):
+            wanted = f"{GROUP}/{V1}, Kind={KIND}"
+            raise _invalid(
+                f"expected webhook response of {wanted}, got {stated[0] or '/'}, Kind={stated[1]}"
+            )
         _refuse_odd_patch(patch, patch_type, mutating=question.mutating)
     verdict = Verdict(warnings=list(response.get("warnings") or ()))
     if not response.get("allowed"):
@@ -72,33 +88,33 @@ def verdict_of(answer: Obj, question: Question) -> Verdict:
     return verdict
 
 
-def _refuse_other_question(answer: Obj, response: Obj, question: Question) -> None:
-    uid = response.get("uid", "")
-    if uid != question.uid:
-        raise _invalid(f"expected response.uid={quoted(question.uid)}, got {quoted(uid)}")
-    stated = answer.get("apiVersion", ""), answer.get("kind", "")
-    if stated != (f"{GROUP}/{V1}", KIND):
-        wanted = f"{GROUP}/{V1}, Kind={KIND}"
-        raise _invalid(f"expected webhook response of {wanted}, got {stated[0] or '/'}, Kind={stated[1]}")
-
-
 def _invalid(why: str) -> CallError:
     return CallError(f"received invalid webhook response: {why}")
 
 
-def _refuse_unknown_kind(answer: Obj) -> None:
-    version, kind = answer.get("apiVersion"), answer.get("kind")
-    known = version in {f"{GROUP}/{V1}", f"{GROUP}/{BETA}"} and kind == KIND
-    if version and not known:
-        scheme = "pkg/runtime/scheme.go:111"
-        raise CallError(
-            f'failed to call webhook: no kind "{kind or ""}" is registered for version "{version}" in scheme "{scheme}"'
-        )
-
-
-TYPES = {"allowed": bool, "uid": str, "patch": str, "patchType": str, "status": dict, "warnings": list}
-GO_TYPES = {"allowed": "bool", "uid": "types.UID", "patch": "[]uint8", "patchType": "v1.PatchType", "warnings": "[]string"}
-JSON_NAMES = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}
+TYPES = {
+    "allowed": bool,
+    "uid": str,
+    "patch": str,
+    "patchType": str,
+    "status": dict,
+    "warnings": list,
+}
+GO_TYPES = {
+    "allowed": "bool",
+    "uid": "types.UID",
+    "patch": "[]uint8",
+    "patchType": "v1.PatchType",
+    "warnings": "[]string",
+}
+JSON_NAMES = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    bool: "bool",
+    int: "number",
+    float: "number",
+}
 
 
 def _refuse_other_types(response: Any) -> None:
@@ -109,8 +125,14 @@ def _refuse_other_types(response: Any) -> None:
     for name, wanted in TYPES.items():
         value = response.get(name)
         if value is not None and not isinstance(value, wanted):
-            target = f"Go struct field AdmissionResponse.response.{name} of type {GO_TYPES.get(name, 'v1.Status')}"
-            raise CallError(f"failed to call webhook: json: cannot unmarshal {JSON_NAMES[type(value)]} into {target}")
+            target = (
+                f"Go struct field AdmissionResponse.response.{name} of type "
+                f"{GO_TYPES.get(name, 'v1.Status')}"
+            )
+            raise CallError(
+                "failed to call webhook: json: cannot unmarshal "
+                f"{JSON_NAMES[type(value)]} into {target}"
+            )
 
 
 def _decoded(patch: str) -> bytes:
@@ -118,8 +140,13 @@ def _decoded(patch: str) -> bytes:
         return base64.b64decode(patch, validate=True)
     except binascii.Error:
         alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
-        place = next((place for place, character in enumerate(patch) if character not in alphabet), len(patch))
-        raise CallError(f"failed to call webhook: illegal base64 data at input byte {place}") from None
+        place = next(
+            (place for place, character in enumerate(patch) if character not in alphabet),
+            len(patch),
+        )
+        raise CallError(
+            f"failed to call webhook: illegal base64 data at input byte {place}"
+        ) from None
 
 
 def _refuse_odd_patch(patch: bytes, patch_type: str | None, *, mutating: bool) -> None:
@@ -141,8 +168,15 @@ def _operations(patch: bytes) -> list[Obj]:
     except orjson.JSONDecodeError as error:
         raise CallError(f"received undecodable patch in webhook response: {error.msg}") from None
     if not isinstance(operations, list) or not all(isinstance(each, dict) for each in operations):
-        odd = operations if not isinstance(operations, list) else next(each for each in operations if not isinstance(each, dict))
-        found, target = JSON_NAMES.get(type(odd), "null"), "Patch" if odd is operations else "Operation"
+        odd = (
+            operations
+            if not isinstance(operations, list)
+            else next(each for each in operations if not isinstance(each, dict))
+        )
+        found, target = (
+            JSON_NAMES.get(type(odd), "null"),
+            "Patch" if odd is operations else "Operation",
+        )
         why = f"json: cannot unmarshal {found} into Go value of type jsonpatch.{target}"
         raise CallError(f"received undecodable patch in webhook response: {why}")
     return operations
@@ -175,7 +209,10 @@ def admission_request(review: Review, kind: Kind, uid: str) -> Obj:
     """The `request` of a review, for a webhook that wants this version of the object."""
     request = review.request
     asked, told = request.resource, kind.resource
-    obj, old = (kind.shown(each) if each and _is_whole(review) else each for each in (review.new, review.old))
+    obj, old = (
+        kind.shown(each) if each and _is_whole(review) else each
+        for each in (review.new, review.old)
+    )
     stated = _kind_of(obj or old or {}, kind.api_version)
     given = _kind_of(review.obj, asked.api_version)
     sub = {"subResource": request.subresource} if request.subresource else {}
@@ -185,7 +222,11 @@ def admission_request(review: Review, kind: Kind, uid: str) -> Obj:
         "resource": {"group": told.group, "version": told.version, "resource": told.plural},
         **sub,
         "requestKind": given,
-        "requestResource": {"group": asked.group, "version": asked.version, "resource": asked.plural},
+        "requestResource": {
+            "group": asked.group,
+            "version": asked.version,
+            "resource": asked.plural,
+        },
         **({"requestSubResource": request.subresource} if sub else {}),
         **({"name": review.name} if review.name else {}),
         **({"namespace": review.namespace} if review.namespace else {}),
@@ -199,7 +240,9 @@ def admission_request(review: Review, kind: Kind, uid: str) -> Obj:
 
 
 def _is_whole(review: Review) -> bool:
-    """Whether it is about an object of the request's kind, not one of another kind at a subresource."""
+    """Whether it is about an object of the request's kind, not one of another kind at a
+    subresource.
+    """
     return str(review.obj.get("kind")) == review.request.resource.kind
 
 
@@ -225,7 +268,17 @@ def _options(operation: str, options: Options) -> Obj | None:
     if options.dry_run:
         found["dryRun"] = ["All"]
     if operation == DELETE:
-        return found | _of_deletion(options)
+        conditions = {
+            "uid": options.precondition_uid,
+            "resourceVersion": options.precondition_version,
+        }
+        given = {
+            "gracePeriodSeconds": options.grace_period,
+            "preconditions": {name: value for name, value in conditions.items() if value} or None,
+            "orphanDependents": options.orphan_dependents,
+            "propagationPolicy": options.propagation or None,
+        }
+        return found | {name: value for name, value in given.items() if value is not None}
     if options.field_manager:
         found["fieldManager"] = options.field_manager
     if options.field_validation != "Warn":
@@ -233,23 +286,15 @@ def _options(operation: str, options: Options) -> Obj | None:
     return found
 
 
-def _of_deletion(options: Options) -> Obj:
-    conditions = {"uid": options.precondition_uid, "resourceVersion": options.precondition_version}
-    given = {
-        "gracePeriodSeconds": options.grace_period,
-        "preconditions": {name: value for name, value in conditions.items() if value} or None,
-        "orphanDependents": options.orphan_dependents,
-        "propagationPolicy": options.propagation or None,
-    }
-    return {name: value for name, value in given.items() if value is not None}
-
-
 def version_for(listed: Iterable[str]) -> str:
     """The first version that a webhook lists and we know."""
     found = next((version for version in listed if version in {V1, BETA}), "")
     if not found:
         known = f"({V1}, {BETA})"
-        raise CallError(f"could not create admission objects: webhook does not accept known AdmissionReview versions {known}")
+        raise CallError(
+            "could not create admission objects: webhook does not accept known "
+            f"AdmissionReview versions {known}"
+        )
     return found
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 TOLERATIONS = "scheduler.alpha.kubernetes.io/tolerations"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
@@ -47,7 +45,9 @@ def specific(path: str, given: Mapping[str, str] | None, spec: Obj) -> Causes:
     if given.get(TOLERATIONS):
         yield from _tolerations(path, given[TOLERATIONS])
     if DELETION_COST in given and not _is_cost(given[DELETION_COST]):
-        yield Cause.invalid(f"{path}[{DELETION_COST}]", given[DELETION_COST], "must be a 32bit integer")
+        yield Cause.invalid(
+            f"{path}[{DELETION_COST}]", given[DELETION_COST], "must be a 32bit integer"
+        )
     for name, value in given.items():
         if name == SECCOMP_POD or name.startswith(SECCOMP_CONTAINER):
             yield from _seccomp(f"{path}.{name}", value)
@@ -74,18 +74,30 @@ def profile_of(note: str) -> Obj | None:
     """The AppArmor profile that an annotation stands for."""
     if note.startswith("localhost/"):
         name = note.removeprefix("localhost/")
-        return {"type": "Localhost", "localhostProfile": name} if 0 < len(name.strip()) <= LONGEST_PROFILE else None
-    return {"runtime/default": {"type": "RuntimeDefault"}, "unconfined": {"type": "Unconfined"}}.get(note)
+        return (
+            {"type": "Localhost", "localhostProfile": name}
+            if 0 < len(name.strip()) <= LONGEST_PROFILE
+            else None
+        )
+    return {
+        "runtime/default": {"type": "RuntimeDefault"},
+        "unconfined": {"type": "Unconfined"},
+    }.get(note)
 
 
 def follow_app_armor(pod: Obj) -> None:
     """A new pod's annotations become the fields that they stand for."""
-    spec, noted = pod["spec"], [name for name in pod["metadata"]["annotations"] if name.startswith(APP_ARMOR)]
+    spec, noted = (
+        pod["spec"],
+        [name for name in pod["metadata"]["annotations"] if name.startswith(APP_ARMOR)],
+    )
     if noted and spec.get("os", {}).get("name") != "windows":
         whole = (spec.get("securityContext") or {}).get("appArmorProfile")
         for _, container in every_container(spec):
             own = container.get("securityContext", {})
-            profile = profile_of(pod["metadata"]["annotations"].get(APP_ARMOR + container.get("name", ""), ""))
+            profile = profile_of(
+                pod["metadata"]["annotations"].get(APP_ARMOR + container.get("name", ""), "")
+            )
             if profile and profile != whole and "appArmorProfile" not in own:
                 container["securityContext"] = {**own, "appArmorProfile": profile}
 
@@ -100,7 +112,9 @@ def _seccomp(path: str, profile: str) -> Causes:
 def _app_armor(path: str, container: str, profile: str, spec: Obj) -> Causes:
     if container not in [one.get("name") for _, one in every_container(spec)]:
         yield Cause.invalid(path, container, "container not found")
-    if profile not in {"", "runtime/default", "unconfined"} and not profile.startswith("localhost/"):
+    if profile not in {"", "runtime/default", "unconfined"} and not profile.startswith(
+        "localhost/"
+    ):
         yield Cause.invalid(path, profile, f'invalid AppArmor profile name: "{profile}"')
 
 
@@ -110,25 +124,44 @@ def agree(path: str, given: Mapping[str, str] | None, spec: Obj) -> Causes:
         return
     whole = spec.get("securityContext") or {}
     if "seccompProfile" in whole and SECCOMP_POD in given:
-        yield from _same(f"{path}.securityContext.seccompProfile", "seccomp", given[SECCOMP_POD], whole["seccompProfile"], _SECCOMP)
+        yield from _same(
+            f"{path}.securityContext.seccompProfile",
+            "seccomp",
+            given[SECCOMP_POD],
+            whole["seccompProfile"],
+            _SECCOMP,
+        )
     for where, container in every_container(spec):
         own, name = container.get("securityContext") or {}, container.get("name", "")
         if "seccompProfile" in own and SECCOMP_CONTAINER + name in given:
-            here, note = f"{path}.{where}.securityContext.seccompProfile", given[SECCOMP_CONTAINER + name]
+            here, note = (
+                f"{path}.{where}.securityContext.seccompProfile",
+                given[SECCOMP_CONTAINER + name],
+            )
             yield from _same(here, "seccomp", note, own["seccompProfile"], _SECCOMP)
     if spec.get("os", {}).get("name") != "windows":
         for where, container in every_container(spec):
-            own, name = {**whole, **(container.get("securityContext") or {})}, container.get("name", "")
+            own, name = (
+                {**whole, **(container.get("securityContext") or {})},
+                container.get("name", ""),
+            )
             if "appArmorProfile" in own and APP_ARMOR + name in given:
-                here, note = f"{path}.{where}.securityContext.appArmorProfile", given[APP_ARMOR + name]
+                here, note = (
+                    f"{path}.{where}.securityContext.appArmorProfile",
+                    given[APP_ARMOR + name],
+                )
                 yield from _same(here, "apparmor", note, own["appArmorProfile"], _APP_ARMOR)
 
 
-def _same(path: str, what: str, note: str, field: Obj, known: Mapping[str, tuple[str, ...]]) -> Causes:
+def _same(
+    path: str, what: str, note: str, field: Obj, known: Mapping[str, tuple[str, ...]]
+) -> Causes:
     kind = field.get("type", "")
     if kind == "Localhost" and note.startswith("localhost/"):
         if note.removeprefix("localhost/") != field.get("localhostProfile"):
-            yield Cause.forbidden(f"{path}.localhostProfile", f"{what} profile in annotation and field must match")
+            yield Cause.forbidden(
+                f"{path}.localhostProfile", f"{what} profile in annotation and field must match"
+            )
     elif kind == "Localhost" or (kind in known and note not in known[kind]):
         yield Cause.forbidden(f"{path}.type", f"{what} type in annotation and field must match")
 
@@ -164,7 +197,9 @@ def template(path: str, given: Obj) -> Causes:
     yield from pod_spec(f"{path}.spec", spec)
     yield from agree(f"{path}.spec", metadata.get("annotations"), spec)
     if spec.get("ephemeralContainers"):
-        yield Cause.forbidden(f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template")
+        yield Cause.forbidden(
+            f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template"
+        )
 
 
 def selected(path: str, given: Obj, selector: Obj | None) -> Causes:
@@ -180,4 +215,7 @@ def restarts_always(path: str, given: Obj, owner: str) -> Causes:
     if policy != "Always":
         yield Cause.unsupported(f"{path}.spec.restartPolicy", policy, ("Always",))
     if "activeDeadlineSeconds" in given["spec"]:
-        yield Cause.forbidden(f"{path}.spec.activeDeadlineSeconds", f"activeDeadlineSeconds in {owner} is not Supported")
+        yield Cause.forbidden(
+            f"{path}.spec.activeDeadlineSeconds",
+            f"activeDeadlineSeconds in {owner} is not Supported",
+        )

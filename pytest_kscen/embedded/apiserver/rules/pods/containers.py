@@ -1,4 +1,6 @@
-"""The containers of a pod: what all of them need, and what sets init, ordinary and ephemeral ones apart."""
+"""The containers of a pod: what all of them need, and what sets init, ordinary and ephemeral
+ones apart.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,17 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # What the kubelet does to ask or to tell a container: probes and lifecycle hooks, each by one
 # handler.
 
 
-TIMES = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
+TIMES = (
+    "initialDelaySeconds",
+    "timeoutSeconds",
+    "periodSeconds",
+    "successThreshold",
+    "failureThreshold",
+)
 
 
 def probes(path: str, container: Obj, grace: int | None) -> Causes:
@@ -53,12 +60,20 @@ def _probe(path: str, kind: str, probe: Obj, grace: int | None) -> Causes:
     yield from none_negative(path, probe, TIMES)
     seconds = probe.get("terminationGracePeriodSeconds")
     if seconds is not None and seconds <= 0:
-        yield Cause.invalid(f"{path}.terminationGracePeriodSeconds", seconds, "must be greater than 0")
+        yield Cause.invalid(
+            f"{path}.terminationGracePeriodSeconds", seconds, "must be greater than 0"
+        )
     if kind == "readinessProbe":
         if seconds is not None:
-            yield Cause.invalid(f"{path}.terminationGracePeriodSeconds", seconds, "must not be set for readinessProbes")
+            yield Cause.invalid(
+                f"{path}.terminationGracePeriodSeconds",
+                seconds,
+                "must not be set for readinessProbes",
+            )
     elif probe.get("successThreshold", 0) != 1:
-        yield Cause.invalid(f"{path}.successThreshold", probe.get("successThreshold", 0), "must be 1")
+        yield Cause.invalid(
+            f"{path}.successThreshold", probe.get("successThreshold", 0), "must be 1"
+        )
 
 
 def lifecycle(path: str, given: Obj, grace: int | None) -> Causes:
@@ -104,8 +119,13 @@ def _sleep(path: str, given: Obj, grace: int | None) -> Causes:
         yield Cause.invalid(path, seconds, why)
 
 
-HANDLERS = {"exec": _execute, "httpGet": _get, "tcpSocket": _connect, "grpc": _connect, "sleep": _sleep}
-
+HANDLERS = {
+    "exec": _execute,
+    "httpGet": _get,
+    "tcpSocket": _connect,
+    "grpc": _connect,
+    "sleep": _sleep,
+}
 
 
 MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
@@ -114,9 +134,27 @@ RESIZE_POLICIES = ("NotRequired", "RestartContainer")
 RESTART_ACTIONS = ("Restart", "RestartAllContainers")
 MOST_RESTART_RULES = 20
 MOST_EXIT_CODES = 255
-PLAIN = frozenset({"name", "image", "command", "args", "imagePullPolicy", "terminationMessagePath", "terminationMessagePolicy"})
+PLAIN = frozenset(
+    {
+        "name",
+        "image",
+        "command",
+        "args",
+        "imagePullPolicy",
+        "terminationMessagePath",
+        "terminationMessagePolicy",
+    }
+)
 NOT_IN_INIT = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
-NOT_IN_EPHEMERAL = ("ports", "resources", *NOT_IN_INIT[1:], "lifecycle", "resizePolicy", "restartPolicy", "restartPolicyRules")
+NOT_IN_EPHEMERAL = (
+    "ports",
+    "resources",
+    *NOT_IN_INIT[1:],
+    "lifecycle",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
+)
 _SIDECARS_ONLY = "may not be set for init containers without restartPolicy=Always"
 _NOT_EPHEMERAL = "cannot be set for an Ephemeral Container"
 
@@ -144,25 +182,29 @@ def containers(path: str, given: Sequence[Obj], around: Surroundings) -> Causes:
             yield Cause.duplicate(f"{here}.name", container.get("name", ""))
         seen.add(container.get("name", ""))
         if not container.keys() <= PLAIN:
-            yield from _running(here, container, around)
+            # What belongs to containers that stay.
+            if "lifecycle" in container:
+                yield from lifecycle(f"{here}.lifecycle", container["lifecycle"], around.grace)
+            yield from probes(here, container, around.grace)
+            if "restartPolicy" in container or "restartPolicyRules" in container:
+                yield from _restarting(here, container)
     yield from host_ports(path, given)
 
 
-def _running(path: str, container: Obj, around: Surroundings) -> Causes:
-    """What belongs to containers that stay."""
-    if "lifecycle" in container:
-        yield from lifecycle(f"{path}.lifecycle", container["lifecycle"], around.grace)
-    yield from probes(path, container, around.grace)
-    if "restartPolicy" in container or "restartPolicyRules" in container:
-        yield from _restarting(path, container)
-
-
-def init_containers(path: str, given: Sequence[Obj], ordinary: Sequence[Obj], around: Surroundings) -> Causes:
+def init_containers(
+    path: str, given: Sequence[Obj], ordinary: Sequence[Obj], around: Surroundings
+) -> Causes:
     seen = {container.get("name", "") for container in ordinary}
     for place, container in enumerate(given):
         here, name = f"{path}[{place}]", container.get("name", "")
         yield from _common(here, container, around)
-        yield from _restarting_init(here, container)
+        # Without a policy of its own the rules are not even looked at.
+        if "restartPolicy" in container:
+            yield from _restarting(here, container)
+        elif container.get("restartPolicyRules"):
+            yield Cause.required(
+                f"{here}.restartPolicy", "must specify restartPolicy when restart rules are used"
+            )
         if name in seen:
             yield Cause.duplicate(f"{here}.name", name)
         elif name:
@@ -184,11 +226,17 @@ def _runs_once(path: str, container: Obj) -> Causes:
     for place, policy in enumerate(container.get("resizePolicy") or ()):
         if policy.get("restartPolicy") == "RestartContainer":
             why = "must not be set to 'RestartContainer' for non-sidecar initContainers"
-            yield Cause.invalid(f"{path}.resizePolicy[{place}].restartPolicy", "RestartContainer", why)
+            yield Cause.invalid(
+                f"{path}.resizePolicy[{place}].restartPolicy", "RestartContainer", why
+            )
 
 
 def ephemeral_containers(path: str, spec: Obj, around: Surroundings) -> Causes:
-    others = {container.get("name", "") for kind in ("containers", "initContainers") for container in spec.get(kind) or ()}
+    others = {
+        container.get("name", "")
+        for kind in ("containers", "initContainers")
+        for container in spec.get(kind) or ()
+    }
     seen = set(others)
     for place, container in enumerate(spec["ephemeralContainers"]):
         here, name = f"{path}[{place}]", container.get("name", "")
@@ -240,32 +288,38 @@ def _further(path: str, container: Obj, around: Surroundings) -> Causes:
     if "volumeMounts" in container or "volumeDevices" in container:
         yield from mounted(path, container, around.volumes)
     if container.get("imagePullPolicy") not in PULL_POLICIES:
-        yield from required_one_of(f"{path}.imagePullPolicy", container.get("imagePullPolicy"), PULL_POLICIES)
+        yield from required_one_of(
+            f"{path}.imagePullPolicy", container.get("imagePullPolicy"), PULL_POLICIES
+        )
     if container.get("resources"):
         yield from requirements(f"{path}.resources", container["resources"], around.claims)
     if "resizePolicy" in container:
-        yield from _resizing(f"{path}.resizePolicy", container["resizePolicy"], around.restart_policy)
+        yield from _resizing(
+            f"{path}.resizePolicy", container["resizePolicy"], around.restart_policy
+        )
     if "securityContext" in container:
-        yield from container_context(f"{path}.securityContext", container["securityContext"], host_users=around.host_users)
+        yield from container_context(
+            f"{path}.securityContext", container["securityContext"], host_users=around.host_users
+        )
 
 
 def _ports(path: str, given: Sequence[Obj]) -> Causes:
     seen: set[str] = set()
-    for place, port in enumerate(given):
-        here, name = f"{path}[{place}]", port.get("name", "")
+    for place, entry in enumerate(given):
+        here, name = f"{path}[{place}]", entry.get("name", "")
         if name and names.port_name(name):
             yield from named(f"{here}.name", name, names.port_name)
         elif name in seen:
             yield Cause.duplicate(f"{here}.name", name)
         elif name:
             seen.add(name)
-        if port.get("containerPort"):
-            yield from port_number(f"{here}.containerPort", port["containerPort"])
+        if entry.get("containerPort"):
+            yield from port_number(f"{here}.containerPort", entry["containerPort"])
         else:
             yield Cause.required(f"{here}.containerPort")
-        if "hostPort" in port:
-            yield from port_number(f"{here}.hostPort", port["hostPort"])
-        yield from required_one_of(f"{here}.protocol", port.get("protocol"), PROTOCOLS)
+        if "hostPort" in entry:
+            yield from port_number(f"{here}.hostPort", entry["hostPort"])
+        yield from required_one_of(f"{here}.protocol", entry.get("protocol"), PROTOCOLS)
 
 
 LISTS: dict[str, Validator] = {"ports": _ports, "env": variables, "envFrom": everything_of}
@@ -275,9 +329,9 @@ def host_ports(path: str, given: Sequence[Obj]) -> Causes:
     """No two containers take the same port of the host."""
     taken: set[str] = set()
     for place, container in enumerate(given):
-        for number, port in enumerate(container.get("ports") or ()):
-            if "hostPort" in port:
-                key = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{port['hostPort']}"
+        for number, entry in enumerate(container.get("ports") or ()):
+            if "hostPort" in entry:
+                key = f"{entry.get('protocol', '')}/{entry.get('hostIP', '')}/{entry['hostPort']}"
                 if key in taken:
                     yield Cause.duplicate(f"{path}[{place}].ports[{number}].hostPort", key)
                 taken.add(key)
@@ -293,15 +347,9 @@ def _resizing(path: str, given: Sequence[Obj], restart_policy: str) -> Causes:
         yield from required_one_of(path, resource, COMPUTE)
         yield from required_one_of(path, restart, RESIZE_POLICIES)
         if restart_policy == "Never" and restart != "NotRequired":
-            yield Cause.invalid(path, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
-
-
-def _restarting_init(path: str, container: Obj) -> Causes:
-    """Without a policy of its own the rules are not even looked at."""
-    if "restartPolicy" in container:
-        yield from _restarting(path, container)
-    elif container.get("restartPolicyRules"):
-        yield Cause.required(f"{path}.restartPolicy", "must specify restartPolicy when restart rules are used")
+            yield Cause.invalid(
+                path, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
+            )
 
 
 def _restarting(path: str, container: Obj) -> Causes:
@@ -310,7 +358,9 @@ def _restarting(path: str, container: Obj) -> Causes:
     if "restartPolicy" in container:
         yield from one_of(f"{path}.restartPolicy", container["restartPolicy"], RESTART_POLICIES)
     elif rules:
-        yield Cause.required(f"{path}.restartPolicy", "must specify restartPolicy when restart rules are used")
+        yield Cause.required(
+            f"{path}.restartPolicy", "must specify restartPolicy when restart rules are used"
+        )
     if len(rules) > MOST_RESTART_RULES:
         yield Cause.too_many(f"{path}.restartPolicyRules", len(rules), MOST_RESTART_RULES)
     for place, rule in enumerate(rules):
@@ -318,8 +368,12 @@ def _restarting(path: str, container: Obj) -> Causes:
         yield from one_of(f"{here}.action", rule.get("action", ""), RESTART_ACTIONS)
         if "exitCodes" in rule:
             codes = rule["exitCodes"]
-            yield from one_of(f"{here}.exitCodes.operator", codes.get("operator", ""), ("In", "NotIn"))
+            yield from one_of(
+                f"{here}.exitCodes.operator", codes.get("operator", ""), ("In", "NotIn")
+            )
             if len(codes.get("values") or ()) > MOST_EXIT_CODES:
-                yield Cause.too_many(f"{here}.exitCodes.values", len(codes["values"]), MOST_EXIT_CODES)
+                yield Cause.too_many(
+                    f"{here}.exitCodes.values", len(codes["values"]), MOST_EXIT_CODES
+                )
         else:
             yield Cause.required(f"{here}.exitCodes", "must be specified")

@@ -1,4 +1,7 @@
-"""What a pod's spec says when nobody said it. Templates get all but what belongs to a real pod alone."""
+"""What a pod's spec says when nobody said it.
+
+Templates get all but what belongs to a real pod alone.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
 # Image references, read only as far as the default pull policy needs it: is the tag `latest`?
 
 
@@ -23,20 +25,23 @@ _HOST = r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)"
 _DOMAIN = rf"(?:{_HOST}(?:\.{_HOST})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
 _TAG = r":(?P<tag>\w[\w.-]{0,127})"
 _DIGEST = r"@(?P<digest>[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})"
-_REFERENCE = re.compile(rf"(?P<name>(?:{_DOMAIN}/)?{_PART}(?:/{_PART})*)(?:{_TAG})?(?:{_DIGEST})?", re.ASCII)
+_REFERENCE = re.compile(
+    rf"(?P<name>(?:{_DOMAIN}/)?{_PART}(?:/{_PART})*)(?:{_TAG})?(?:{_DIGEST})?", re.ASCII
+)
 _IDENTIFIER = re.compile("[a-f0-9]{64}")
 _LONGEST_NAME = 255
 
 
 @functools.lru_cache(maxsize=4096)
 def pull_policy(reference: str) -> str:
-    """What `imagePullPolicy` is when nobody says: Always for the latest image, also when that is only implied."""
+    """What `imagePullPolicy` is when nobody says: Always for the latest image, also when that is
+    only implied.
+    """
     found = _REFERENCE.fullmatch(reference)
     if found is None or _IDENTIFIER.fullmatch(reference) or len(found["name"]) > _LONGEST_NAME:
         return "IfNotPresent"
     latest = found["tag"] == "latest" or not (found["tag"] or found["digest"])
     return "Always" if latest else "IfNotPresent"
-
 
 
 SPEC = {
@@ -59,7 +64,9 @@ SOURCES: dict[str, dict[str, Any]] = {
     "hostPath": {"type": ""},
 }
 RETIRED = frozenset(
-    f"pod.{stage}.kubernetes.io/{what}" for stage in ("alpha", "beta") for what in ("init-containers", "init-container-statuses")
+    f"pod.{stage}.kubernetes.io/{what}"
+    for stage in ("alpha", "beta")
+    for what in ("init-containers", "init-container-statuses")
 )
 
 
@@ -70,7 +77,16 @@ def default_pod(pod: Obj) -> None:
     for name in ("containers", "initContainers"):
         for container in spec.get(name) or ():
             if container.get("resources"):
-                _requests_from_limits(container["resources"])
+                resources = container["resources"]
+                limits = resources.get("limits")
+                if not limits:
+                    continue
+                requests = resources.get("requests") or {}
+                missing = {
+                    name: quantity for name, quantity in limits.items() if name not in requests
+                }
+                if missing:
+                    resources["requests"] = {**requests, **missing}
     if "resources" in spec:
         default_pod_level(spec)
     if spec.get("hostNetwork"):
@@ -116,7 +132,9 @@ def without_retired(metadata: Obj) -> None:
     """Annotations that once stood for init containers are dropped."""
     notes = metadata.get("annotations")
     if notes and not RETIRED.isdisjoint(notes):
-        metadata["annotations"] = {name: value for name, value in notes.items() if name not in RETIRED}
+        metadata["annotations"] = {
+            name: value for name, value in notes.items() if name not in RETIRED
+        }
 
 
 def _container(container: Obj) -> None:
@@ -168,18 +186,11 @@ def _projection(source: Obj) -> None:
         fill(source["serviceAccountToken"], {"expirationSeconds": 3600})
 
 
-def _requests_from_limits(resources: Obj) -> None:
-    limits = resources.get("limits")
-    if not limits:
-        return
-    requests = resources.get("requests") or {}
-    missing = {name: quantity for name, quantity in limits.items() if name not in requests}
-    if missing:
-        resources["requests"] = {**requests, **missing}
-
-
 def _host_ports(spec: Obj) -> None:
-    """On the host's network a container's ports are the host's. Containers may be an old pod's: they are made anew."""
+    """On the host's network a container's ports are the host's.
+
+    Containers may be an old pod's: they are made anew.
+    """
     for name in ("containers", "initContainers"):
         if spec.get(name):
             spec[name] = [_with_host_ports(container) for container in spec[name]]
@@ -188,7 +199,10 @@ def _host_ports(spec: Obj) -> None:
 def _with_host_ports(container: Obj) -> Obj:
     if all("hostPort" in port for port in container.get("ports") or ()):
         return container
-    ports = [{**port, "hostPort": port.get("hostPort", port["containerPort"])} for port in container["ports"]]
+    ports = [
+        {**port, "hostPort": port.get("hostPort", port["containerPort"])}
+        for port in container["ports"]
+    ]
     return {**container, "ports": ports}
 
 

@@ -1,4 +1,6 @@
-"""A container's variables, and where their values come from; volumes show the same fields of a pod as files."""
+"""A container's variables, and where their values come from; volumes show the same fields of a
+pod as files.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,25 @@ if TYPE_CHECKING:
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 FIELDS = (
-    *("metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName"),
+    *(
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.uid",
+        "spec.nodeName",
+        "spec.serviceAccountName",
+    ),
     *("status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"),
 )
 KNOWN_FIELDS = frozenset(
-    {*FIELDS, "metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName", "status.phase", "spec.host"}
+    {
+        *FIELDS,
+        "metadata.annotations",
+        "metadata.labels",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "status.phase",
+        "spec.host",
+    }
 )
 RESOURCES = (
     *("limits.cpu", "limits.ephemeral-storage", "limits.memory"),
@@ -34,7 +50,10 @@ DIVISORS = {
     "ephemeral-storage": (SIZES, "local ephemeral storage"),
     "hugepages": (SIZES, "hugepages"),
 }
-_SOURCES = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+_SOURCES = (
+    "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` "
+    "or `fileKeyRef`"
+)
 
 
 def variables(path: str, given: Sequence[Obj]) -> Causes:
@@ -111,7 +130,11 @@ def _known_field(path: str, version: str, field: str, allowed: Sequence[str]) ->
 def _subscripted(field: str) -> tuple[str, str | None]:
     """`metadata.labels['a']` as its two parts."""
     base, opening, key = field.partition("['")
-    return (base, key.removesuffix("']")) if opening and base and field.endswith("']") else (field, None)
+    return (
+        (base, key.removesuffix("']"))
+        if opening and base and field.endswith("']")
+        else (field, None)
+    )
 
 
 def container_resource(path: str, given: Obj, *, in_volume: bool = False) -> Causes:

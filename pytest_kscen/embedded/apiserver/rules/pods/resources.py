@@ -1,4 +1,6 @@
-"""What a pod's containers ask for: names, amounts, sums over the pod, and the quality of service that follows."""
+"""What a pod's containers ask for: names, amounts, sums over the pod, and the quality of service
+that follows.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,12 @@ _COUNTED = frozenset(
     }
 )
 _AMOUNTS = frozenset({*CONTAINER_RESOURCES, "storage"})
-STANDARD = _COUNTED | _AMOUNTS | {f"{kind}.{name}" for kind in ("requests", "limits") for name in _AMOUNTS} - {"limits.storage"}
+STANDARD = (
+    _COUNTED
+    | _AMOUNTS
+    | {f"{kind}.{name}" for kind in ("requests", "limits") for name in _AMOUNTS}
+    - {"limits.storage"}
+)
 
 
 def is_native(name: str) -> bool:
@@ -31,7 +38,11 @@ def is_native(name: str) -> bool:
 
 
 def is_extended(name: str) -> bool:
-    return not is_native(name) and not name.startswith("requests.") and not names.label_key(f"requests.{name}")
+    return (
+        not is_native(name)
+        and not name.startswith("requests.")
+        and not names.label_key(f"requests.{name}")
+    )
 
 
 def is_overcommitted(name: str) -> bool:
@@ -48,7 +59,12 @@ def resource_name(path: str, name: str) -> Causes:
     wrong = names.label_key(name)
     for words in wrong:
         yield Cause.invalid(path, name, words)
-    if not wrong and "/" not in name and name not in STANDARD and not name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}")):
+    if (
+        not wrong
+        and "/" not in name
+        and name not in STANDARD
+        and not name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}"))
+    ):
         yield Cause.invalid(path, name, "must be a standard resource type or fully qualified")
 
 
@@ -78,7 +94,10 @@ def amount(path: str, name: str, quantity: Any) -> Causes:
 
 
 def requirements(
-    path: str, given: Obj, claims: frozenset[str], check: Callable[[str, str], Causes] = container_resource_name
+    path: str,
+    given: Obj,
+    claims: frozenset[str],
+    check: Callable[[str, str], Causes] = container_resource_name,
 ) -> Causes:
     """ResourceRequirements of a container, or with another check of names of a whole pod."""
     limits, requests = given.get("limits") or {}, given.get("requests") or {}
@@ -86,16 +105,37 @@ def requirements(
         yield from _one(f"{path}.limits[{name}]", name, quantity, check)
     for name, quantity in requests.items():
         yield from _one(f"{path}.requests[{name}]", name, quantity, check, huge=False)
-        yield from _under_limit(path, name, quantity, limits.get(name))
+        limit = limits.get(name)
+        if limit is None:
+            if not is_overcommitted(name):
+                yield Cause.required(
+                    f"{path}.limits", "Limit must be set for non overcommitable resources"
+                )
+        else:
+            order = quantities.compare(quantity, limit)
+            if order and not is_overcommitted(name):
+                yield Cause.invalid(
+                    f"{path}.requests", quantity, f"must be equal to {name} limit of {limit}"
+                )
+            elif order > 0:
+                yield Cause.invalid(
+                    f"{path}.requests",
+                    quantity,
+                    f"must be less than or equal to {name} limit of {limit}",
+                )
         yield from _huge_page(f"{path}.requests[{name}]", name, quantity)
     asked = {**limits, **requests}
-    if any(name.startswith(HUGE_PAGES) for name in asked) and not any(name in asked for name in COMPUTE):
+    if any(name.startswith(HUGE_PAGES) for name in asked) and not any(
+        name in asked for name in COMPUTE
+    ):
         yield Cause.forbidden(path, "HugePages require cpu or memory")
     if given.get("claims"):
         yield from _claims(f"{path}.claims", given["claims"], claims)
 
 
-def _one(path: str, name: str, quantity: Any, check: Callable[[str, str], Causes], *, huge: bool = True) -> Causes:
+def _one(
+    path: str, name: str, quantity: Any, check: Callable[[str, str], Causes], *, huge: bool = True
+) -> Causes:
     if name not in COMPUTE:
         yield from check(path, name)
     yield from amount(path, name, quantity)
@@ -109,20 +149,14 @@ def _huge_page(path: str, name: str, quantity: Any) -> Causes:
             size = quantities.parse(name.removeprefix(HUGE_PAGES))
         except ValueError:
             size = quantities.Quantity(0)
-        if size.nanos <= 0 or size.nanos % quantities.NANO or quantities.parse(quantity).value % size.value:
-            yield Cause.invalid(path, quantity, f"{quantity} is not positive integer multiple of {name}")
-
-
-def _under_limit(path: str, name: str, request: Any, limit: Any) -> Causes:
-    if limit is None:
-        if not is_overcommitted(name):
-            yield Cause.required(f"{path}.limits", "Limit must be set for non overcommitable resources")
-        return
-    order = quantities.compare(request, limit)
-    if order and not is_overcommitted(name):
-        yield Cause.invalid(f"{path}.requests", request, f"must be equal to {name} limit of {limit}")
-    elif order > 0:
-        yield Cause.invalid(f"{path}.requests", request, f"must be less than or equal to {name} limit of {limit}")
+        if (
+            size.nanos <= 0
+            or size.nanos % quantities.NANO
+            or quantities.parse(quantity).value % size.value
+        ):
+            yield Cause.invalid(
+                path, quantity, f"{quantity} is not positive integer multiple of {name}"
+            )
 
 
 def _claims(path: str, given: list[Obj], known: frozenset[str]) -> Causes:
@@ -168,7 +202,11 @@ def _consistent(path: str, spec: Obj) -> Causes:
             why = f"must be greater than or equal to aggregate container requests of {total}"
             yield Cause.invalid(f"{path}.requests[{name}]", requests[name], why)
     for name, total in aggregate(spec, "limits").items():
-        if name.startswith(HUGE_PAGES) and name in limits and quantities.compare(total, limits[name]) > 0:
+        if (
+            name.startswith(HUGE_PAGES)
+            and name in limits
+            and quantities.compare(total, limits[name]) > 0
+        ):
             why = f"must be greater than or equal to aggregate container limits of {total}"
             yield Cause.invalid(f"{path}.limits[{name}]", limits[name], why)
     for place, container in enumerate(spec.get("containers") or ()):
@@ -179,7 +217,9 @@ def _consistent(path: str, spec: Obj) -> Causes:
 
 
 def aggregate(spec: Obj, kind: str) -> dict[str, str]:
-    """What all containers take together: sidecars run beside the others, plain init containers before them."""
+    """What all containers take together: sidecars run beside the others, plain init containers
+    before them.
+    """
     total: dict[str, str] = {}
     for container in spec.get("containers") or ():
         _add(total, container, kind)
@@ -260,4 +300,8 @@ def _compute(given: Obj, kind: str) -> dict[str, int]:
 
 
 def _total(amounts: list[dict[str, int]]) -> dict[str, int]:
-    return {name: sum(one.get(name, 0) for one in amounts) for name in COMPUTE if any(name in one for one in amounts)}
+    return {
+        name: sum(one.get(name, 0) for one in amounts)
+        for name in COMPUTE
+        if any(name in one for one in amounts)
+    }

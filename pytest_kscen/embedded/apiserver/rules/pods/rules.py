@@ -23,13 +23,11 @@ from pytest_kscen.embedded.apiserver.rules.pods.status import validate_status
 from pytest_kscen.objects.errors import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from pytest_kscen.embedded.apiserver.core import Core
     from pytest_kscen.embedded.apiserver.rules.checks import Causes
     from pytest_kscen.objects.resources import Obj
-
-
 
 
 GATED = {
@@ -39,7 +37,9 @@ GATED = {
     "message": "Scheduling is blocked due to non-empty scheduling gates",
 }
 SIZES = frozenset({"resources", "resizePolicy"})
-SERVED_BY_NOBODY = frozenset({"clusterTrustBundle", "podCertificate"})  # projections behind features that are off
+SERVED_BY_NOBODY = frozenset(
+    {"clusterTrustBundle", "podCertificate"}
+)  # projections behind features that are off
 
 
 def create(pod: Obj, core: Core) -> None:
@@ -54,9 +54,19 @@ def create(pod: Obj, core: Core) -> None:
         follow_app_armor(pod)
     own = pod["metadata"].get("labels") or {}
     if "affinity" in spec:
-        _join_affinity(spec, own)
+        # `matchLabelKeys` become terms of the selector, with the pod's own values.
+        joined = dict(spec["affinity"])
+        for kind in ("podAffinity", "podAntiAffinity"):
+            if kind in joined:
+                joined[kind] = {
+                    name: [_joined_term(term, own) for term in terms]
+                    for name, terms in joined[kind].items()
+                }
+        spec["affinity"] = joined
     if "topologySpreadConstraints" in spec:
-        spec["topologySpreadConstraints"] = [_joined(one, own) for one in spec["topologySpreadConstraints"]]
+        spec["topologySpreadConstraints"] = [
+            _joined(one, own) for one in spec["topologySpreadConstraints"]
+        ]
 
 
 def update(new: Obj, old: Obj, _core: Core) -> None:
@@ -67,7 +77,9 @@ def update(new: Obj, old: Obj, _core: Core) -> None:
 
 
 def status(new: Obj, old: Obj, _core: Core) -> None:
-    """The kubelet's part: it may also write metadata, but not whose the pod is, nor that it is going."""
+    """The kubelet's part: it may also write metadata, but not whose the pod is, nor that it is
+    going.
+    """
     metadata, given = dict(new["metadata"]), dict(new.get("status") or {})
     metadata.pop("deletionTimestamp", None)
     metadata.pop("ownerReferences", None)
@@ -96,7 +108,11 @@ def _with_generations(conditions: list[Obj], before: list[Obj]) -> list[Obj]:
     for one in conditions:
         generations = known.get(one.get("type", ""))
         generation = generations.pop(0) if generations else 0
-        kept.append({**one, "observedGeneration": generation} if generation and "observedGeneration" not in one else one)
+        kept.append(
+            {**one, "observedGeneration": generation}
+            if generation and "observedGeneration" not in one
+            else one
+        )
     return kept
 
 
@@ -114,8 +130,15 @@ def resize(new: Obj, old: Obj, _core: Core) -> None:
         if len(given) != len(before):
             return
         if given:
-            same = all(one.get("name") == other.get("name") for one, other in zip(given, before, strict=True))
-            spec[name] = [_resized(one, other) for one, other in zip(given, before, strict=True)] if same else given
+            same = all(
+                one.get("name") == other.get("name")
+                for one, other in zip(given, before, strict=True)
+            )
+            spec[name] = (
+                [_resized(one, other) for one, other in zip(given, before, strict=True)]
+                if same
+                else given
+            )
     spec.pop("resources", None)
     if "resources" in new["spec"]:
         spec["resources"] = new["spec"]["resources"]
@@ -128,7 +151,11 @@ def _resized(new: Obj, old: Obj) -> Obj:
 
 
 def _part(new: Obj, old: Obj, spec: Obj) -> None:
-    given = {name: new["metadata"][name] for name in ("resourceVersion", "managedFields") if name in new["metadata"]}
+    given = {
+        name: new["metadata"][name]
+        for name in ("resourceVersion", "managedFields")
+        if name in new["metadata"]
+    }
     new.clear()
     new.update({**old, "metadata": {**old["metadata"], **given}, "spec": spec})
 
@@ -137,23 +164,45 @@ def drop_disabled(pod: Obj) -> None:
     """Fields of features that are off by default are not kept; works on templates too."""
     spec = pod["spec"]
     if "volumes" in spec and any(source.keys() & SERVED_BY_NOBODY for source in _projections(spec)):
-        pod["spec"] = spec = {**spec, "volumes": [_without_projections(volume) for volume in spec["volumes"]]}
-    hooks = [one["lifecycle"] for name in CONTAINER_LISTS for one in spec.get(name) or () if "lifecycle" in one]
+        pod["spec"] = spec = {
+            **spec,
+            "volumes": [_without_projections(volume) for volume in spec["volumes"]],
+        }
+    hooks = [
+        one["lifecycle"]
+        for name in CONTAINER_LISTS
+        for one in spec.get(name) or ()
+        if "lifecycle" in one
+    ]
     if any("stopSignal" in one for one in hooks):
-        pod["spec"] = spec = _each_container(spec, _without_stop_signal)
+        pod["spec"] = spec = {
+            **spec,
+            **{
+                name: [_without_stop_signal(one) for one in spec[name]]
+                for name in CONTAINER_LISTS
+                if spec.get(name)
+            },
+        }
     if "schedulingGroup" in spec:
         pod["spec"] = {name: value for name, value in spec.items() if name != "schedulingGroup"}
 
 
 def _projections(spec: Obj) -> list[Obj]:
-    return [source for volume in spec.get("volumes") or () for source in volume.get("projected", {}).get("sources") or ()]
+    return [
+        source
+        for volume in spec.get("volumes") or ()
+        for source in volume.get("projected", {}).get("sources") or ()
+    ]
 
 
 def _without_projections(volume: Obj) -> Obj:
     if "projected" not in volume:
         return volume
     given = volume["projected"].get("sources") or ()
-    kept = [{name: value for name, value in source.items() if name not in SERVED_BY_NOBODY} for source in given]
+    kept = [
+        {name: value for name, value in source.items() if name not in SERVED_BY_NOBODY}
+        for source in given
+    ]
     return {**volume, "projected": {**volume["projected"], "sources": kept}}
 
 
@@ -165,19 +214,6 @@ def _without_stop_signal(container: Obj) -> Obj:
     return {**rest, "lifecycle": hooks} if hooks else rest
 
 
-def _each_container(spec: Obj, change: Callable[[Obj], Obj]) -> Obj:
-    return {**spec, **{name: [change(one) for one in spec[name]] for name in CONTAINER_LISTS if spec.get(name)}}
-
-
-def _join_affinity(spec: Obj, own: Mapping[str, str]) -> None:
-    """`matchLabelKeys` become terms of the selector, with the pod's own values."""
-    joined = dict(spec["affinity"])
-    for kind in ("podAffinity", "podAntiAffinity"):
-        if kind in joined:
-            joined[kind] = {name: [_joined_term(term, own) for term in terms] for name, terms in joined[kind].items()}
-    spec["affinity"] = joined
-
-
 def _joined_term(term: Obj, own: Mapping[str, str]) -> Obj:
     if "podAffinityTerm" in term:
         return {**term, "podAffinityTerm": _joined(term["podAffinityTerm"], own)}
@@ -187,15 +223,24 @@ def _joined_term(term: Obj, own: Mapping[str, str]) -> Obj:
 def _joined(term: Obj, own: Mapping[str, str]) -> Obj:
     keys = [(key, "In") for key in term.get("matchLabelKeys") or ()]
     keys += [(key, "NotIn") for key in term.get("mismatchLabelKeys") or ()]
-    parts: list[dict[str, Any]] = [{"key": key, "operator": operator, "values": [own[key]]} for key, operator in keys if key in own]
+    parts: list[dict[str, Any]] = [
+        {"key": key, "operator": operator, "values": [own[key]]}
+        for key, operator in keys
+        if key in own
+    ]
     if not parts or "labelSelector" not in term:
         return term
     selector = term["labelSelector"]
-    return {**term, "labelSelector": {**selector, "matchExpressions": [*(selector.get("matchExpressions") or ()), *parts]}}
+    return {
+        **term,
+        "labelSelector": {
+            **selector,
+            "matchExpressions": [*(selector.get("matchExpressions") or ()), *parts],
+        },
+    }
 
 
 # The rules of Pod and PodTemplate, put together.
-
 
 
 def validate(pod: Obj) -> Causes:
@@ -204,7 +249,9 @@ def validate(pod: Obj) -> Causes:
     if spec.get("ephemeralContainers"):
         yield Cause.forbidden("spec.ephemeralContainers", "cannot be set on create")
     if spec.get("schedulingGates") and spec.get("nodeName"):
-        yield Cause.forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
+        yield Cause.forbidden(
+            "spec.nodeName", "cannot be set until all schedulingGates have been cleared"
+        )
     if "annotations" in metadata:
         yield from notes.agree("spec", metadata["annotations"], spec)
 
@@ -214,18 +261,16 @@ def _metadata_and_spec(metadata: Obj, spec: Obj) -> Causes:
         yield from notes.specific("metadata.annotations", metadata["annotations"], spec)
     yield from pod_spec("spec", spec, metadata)
     if "volumes" in spec and not spec.get("serviceAccountName"):
-        yield from _tokens_of_nobody(spec)
+        for place, volume in enumerate(spec["volumes"]):
+            for number, source in enumerate(volume.get("projected", {}).get("sources") or ()):
+                if "serviceAccountToken" in source:
+                    path = f"spec.volumes[{place}].projected.sources[{number}].serviceAccountToken"
+                    yield Cause.forbidden(
+                        path, "must not be specified when serviceAccountName is not set"
+                    )
     for kind in ("containers", "initContainers"):
         if spec.get(kind):
             yield from trimmed_images(f"spec.{kind}", spec[kind])
-
-
-def _tokens_of_nobody(spec: Obj) -> Causes:
-    for place, volume in enumerate(spec["volumes"]):
-        for number, source in enumerate(volume.get("projected", {}).get("sources") or ()):
-            if "serviceAccountToken" in source:
-                path = f"spec.volumes[{place}].projected.sources[{number}].serviceAccountToken"
-                yield Cause.forbidden(path, "must not be specified when serviceAccountName is not set")
 
 
 def validate_update(new: Obj, old: Obj) -> Causes:
@@ -247,7 +292,9 @@ def validate_ephemeral(new: Obj, old: Obj) -> Causes:
         if after is None:
             yield Cause.forbidden("spec.ephemeralContainers", f"{words} removed\n")
         elif after != before:
-            yield Cause.forbidden("spec.ephemeralContainers", f"{words} changed\n{difference(before, after)}")
+            yield Cause.forbidden(
+                "spec.ephemeralContainers", f"{words} changed\n{difference(before, after)}"
+            )
 
 
 def validate_resize(new: Obj, old: Obj) -> Causes:

@@ -24,16 +24,23 @@ if TYPE_CHECKING:
 TAINTED = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 SPREADS = ("DoNotSchedule", "ScheduleAnyway")
-REQUIRED, PREFERRED = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
+REQUIRED, PREFERRED = (
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "preferredDuringSchedulingIgnoredDuringExecution",
+)
 _NO_OPERATOR = "not a valid selector operator"
-_EVERY_KEY = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+_EVERY_KEY = (
+    'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+)
 HIGHEST_WEIGHT = 100
 
 
 def node_selector(path: str, given: Obj) -> Causes:
     terms = given.get("nodeSelectorTerms")
     if not terms:
-        yield Cause.required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")
+        yield Cause.required(
+            f"{path}.nodeSelectorTerms", "must have at least one node selector term"
+        )
     for place, term in enumerate(terms or ()):
         yield from node_term(f"{path}.nodeSelectorTerms[{place}]", term)
 
@@ -49,13 +56,20 @@ def _by_label(path: str, part: Obj, *, values: bool) -> Causes:
     operator, given = part.get("operator", ""), part.get("values") or ()
     if operator in {"In", "NotIn"}:
         if not given:
-            yield Cause.required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+            yield Cause.required(
+                f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"
+            )
     elif operator in {"Exists", "DoesNotExist"}:
         if given:
-            yield Cause.forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+            yield Cause.forbidden(
+                f"{path}.values",
+                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+            )
     elif operator in {"Gt", "Lt"}:
         if len(given) != 1:
-            yield Cause.required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
+            yield Cause.required(
+                f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'"
+            )
     else:
         yield Cause.invalid(f"{path}.operator", operator, _NO_OPERATOR)
     yield from named(f"{path}.key", part.get("key", ""), names.label_key)
@@ -125,7 +139,9 @@ def _matched_keys(path: str, term: Obj) -> Causes:
     shunned = term.get("mismatchLabelKeys") or ()
     for field, keys in (("matchLabelKeys", chosen), ("mismatchLabelKeys", shunned)):
         if keys and given is None:
-            yield Cause.forbidden(f"{path}.{field}", "must not be specified when labelSelector is not set")
+            yield Cause.forbidden(
+                f"{path}.{field}", "must not be specified when labelSelector is not set"
+            )
         elif keys:
             for place, key in enumerate(keys):
                 yield from named(f"{path}.{field}[{place}]", key, names.label_key)
@@ -144,15 +160,22 @@ def _matched_keys(path: str, term: Obj) -> Causes:
 
 def spread(path: str, given: Sequence[Obj]) -> Causes:
     for place, one in enumerate(given):
-        here, key, action = f"{path}[{place}]", one.get("topologyKey", ""), one.get("whenUnsatisfiable", "")
+        here, key, action = (
+            f"{path}[{place}]",
+            one.get("topologyKey", ""),
+            one.get("whenUnsatisfiable", ""),
+        )
         yield from positive(f"{here}.maxSkew", one.get("maxSkew", 0))
         if not key:
             yield Cause.required(f"{here}.topologyKey", "can not be empty")
         yield from one_of(f"{here}.whenUnsatisfiable", action, SPREADS)
         if any(
-            key == other.get("topologyKey", "") and action == other.get("whenUnsatisfiable", "") for other in given[place + 1 :]
+            key == other.get("topologyKey", "") and action == other.get("whenUnsatisfiable", "")
+            for other in given[place + 1 :]
         ):
-            yield Cause.duplicate(f"{here}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
+            yield Cause.duplicate(
+                f"{here}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}"
+            )
         if "minDomains" in one:
             yield from positive(f"{here}.minDomains", one["minDomains"])
             if action != "DoNotSchedule":
@@ -209,5 +232,9 @@ def taints(path: str, given: Sequence[Obj]) -> Causes:
             yield Cause.required(f"{here}.effect")
         if (key, effect) in seen:
             words = Cause.duplicate(here, internal(TAINT, taint)).message
-            yield Cause(here, f"{words}: taints must be unique by key and effect pair", "FieldValueDuplicate")
+            yield Cause(
+                here,
+                f"{words}: taints must be unique by key and effect pair",
+                "FieldValueDuplicate",
+            )
         seen.add((key, effect))

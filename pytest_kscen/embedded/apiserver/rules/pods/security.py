@@ -1,4 +1,6 @@
-"""Who a pod and its containers may be on their machine; what Linux and Windows do not have in common."""
+"""Who a pod and its containers may be on their machine; what Linux and Windows do not have in
+common.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ _NETWORK_SYSCTLS = ("net.",)
 _IPC_SYSCTLS = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _NETBIOS = re.compile(r'[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}')
-_DNS = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*")
+_DNS = re.compile(
+    r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*"
+)
 _USER_CHARACTERS = re.compile(r'["/\\:;|=,+*?<>@\[\]]')
 _NOT_ON_WINDOWS = "cannot be set for a windows pod"
 _NOT_ON_LINUX = "windows options cannot be set for a linux pod"
@@ -55,7 +59,14 @@ LINUX_OF_PODS = {
     "seLinuxChangePolicy": "securityContext.seLinuxChangePolicy",
 }
 LINUX_OF_CONTAINERS = (
-    *("appArmorProfile", "seLinuxOptions", "seccompProfile", "capabilities", "readOnlyRootFilesystem", "privileged"),
+    *(
+        "appArmorProfile",
+        "seLinuxOptions",
+        "seccompProfile",
+        "capabilities",
+        "readOnlyRootFilesystem",
+        "privileged",
+    ),
     *("allowPrivilegeEscalation", "procMount", "runAsUser", "runAsGroup"),
 )
 
@@ -73,12 +84,22 @@ def pod_context(path: str, spec: Obj) -> Causes:
     if given:
         yield from _sysctls(f"{here}.sysctls", given.get("sysctls") or (), spec)
         if "fsGroupChangePolicy" in given:
-            yield from one_of(f"{here}.fsGroupChangePolicy", given["fsGroupChangePolicy"], ("Always", "OnRootMismatch"))
+            yield from one_of(
+                f"{here}.fsGroupChangePolicy",
+                given["fsGroupChangePolicy"],
+                ("Always", "OnRootMismatch"),
+            )
         yield from _profiles(here, given)
         if "supplementalGroupsPolicy" in given:
-            yield from one_of(f"{here}.supplementalGroupsPolicy", given["supplementalGroupsPolicy"], ("Merge", "Strict"))
+            yield from one_of(
+                f"{here}.supplementalGroupsPolicy",
+                given["supplementalGroupsPolicy"],
+                ("Merge", "Strict"),
+            )
         if "seLinuxChangePolicy" in given:
-            yield from one_of(f"{here}.seLinuxChangePolicy", given["seLinuxChangePolicy"], ("Recursive",))
+            yield from one_of(
+                f"{here}.seLinuxChangePolicy", given["seLinuxChangePolicy"], ("Recursive",)
+            )
 
 
 def _sysctls(path: str, given: Sequence[Obj], spec: Obj) -> Causes:
@@ -88,7 +109,11 @@ def _sysctls(path: str, given: Sequence[Obj], spec: Obj) -> Causes:
         if not name:
             yield Cause.required(here)
         elif len(name) > LONGEST_SYSCTL or not _IS_SYSCTL(name):
-            yield Cause.invalid(here, name, f"must have at most {LONGEST_SYSCTL} characters and match regex {_SYSCTL}")
+            yield Cause.invalid(
+                here,
+                name,
+                f"must have at most {LONGEST_SYSCTL} characters and match regex {_SYSCTL}",
+            )
         elif name in seen:
             yield Cause.duplicate(here, name)
         plain = name.replace("/", ".")
@@ -114,7 +139,9 @@ def container_context(path: str, given: Obj, *, host_users: bool) -> Causes:
     if "procMount" in given:
         yield from one_of(f"{path}.procMount", given["procMount"], ("Default", "Unmasked"))
         if host_users and given["procMount"] == "Unmasked":
-            yield Cause.invalid(f"{path}.procMount", "Unmasked", "`hostUsers` must be false to use `Unmasked`")
+            yield Cause.invalid(
+                f"{path}.procMount", "Unmasked", "`hostUsers` must be false to use `Unmasked`"
+            )
     if "seccompProfile" in given:
         yield from _seccomp(f"{path}.seccompProfile", given["seccompProfile"])
     if given.get("allowPrivilegeEscalation") is False:
@@ -122,9 +149,14 @@ def container_context(path: str, given: Obj, *, host_users: bool) -> Causes:
             why = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
             yield Cause.invalid(path, given, why)
         if "CAP_SYS_ADMIN" in (given.get("capabilities", {}).get("add") or ()):
-            why = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
+            why = (
+                "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` "
+                "CAP_SYS_ADMIN"
+            )
             yield Cause.invalid(path, given, why)
-    yield from _profiles(path, {name: value for name, value in given.items() if name != "seccompProfile"})
+    yield from _profiles(
+        path, {name: value for name, value in given.items() if name != "seccompProfile"}
+    )
 
 
 def _seccomp(path: str, given: Obj) -> Causes:
@@ -140,16 +172,22 @@ def _seccomp(path: str, given: Obj) -> Causes:
     elif "localhostProfile" in given:
         yield from relative(f"{path}.localhostProfile", given["localhostProfile"])
     else:
-        yield Cause.required(f"{path}.localhostProfile", "must be set when seccomp type is Localhost")
+        yield Cause.required(
+            f"{path}.localhostProfile", "must be set when seccomp type is Localhost"
+        )
 
 
 def app_armor(path: str, given: Obj) -> Causes:
     kind, profile = given.get("type", ""), given.get("localhostProfile")
     if kind == "Localhost":
         if profile is None or not profile:
-            yield Cause.required(f"{path}.localhostProfile", "must be set when AppArmor type is Localhost")
+            yield Cause.required(
+                f"{path}.localhostProfile", "must be set when AppArmor type is Localhost"
+            )
         elif profile.strip() != profile:
-            yield Cause.invalid(f"{path}.localhostProfile", profile, "must not be padded with whitespace")
+            yield Cause.invalid(
+                f"{path}.localhostProfile", profile, "must not be padded with whitespace"
+            )
         if profile and len(profile) > LONGEST_PROFILE:
             yield Cause.too_long(f"{path}.localhostProfile", LONGEST_PROFILE)
     elif not kind:
@@ -157,21 +195,33 @@ def app_armor(path: str, given: Obj) -> Causes:
     else:
         yield from one_of(f"{path}.type", kind, PROFILES)
         if kind in PROFILES and profile is not None:
-            yield Cause.invalid(f"{path}.localhostProfile", profile, "can only be set when AppArmor type is Localhost")
+            yield Cause.invalid(
+                f"{path}.localhostProfile",
+                profile,
+                "can only be set when AppArmor type is Localhost",
+            )
 
 
 def _windows(path: str, given: Obj) -> Causes:
     if "gmsaCredentialSpecName" in given:
-        yield from named(f"{path}.gmsaCredentialSpecName", given["gmsaCredentialSpecName"], names.dns1123_subdomain)
+        yield from named(
+            f"{path}.gmsaCredentialSpecName",
+            given["gmsaCredentialSpecName"],
+            names.dns1123_subdomain,
+        )
     if "gmsaCredentialSpec" in given:
         size, here = len(given["gmsaCredentialSpec"]), f"{path}.gmsaCredentialSpec"
         if not size:
             yield Cause.invalid(here, "", "gmsaCredentialSpec cannot be an empty string")
         elif size > 64 * 1024:
-            yield Cause.invalid(here, given["gmsaCredentialSpec"], "gmsaCredentialSpec size must be under 64 KiB")
+            yield Cause.invalid(
+                here, given["gmsaCredentialSpec"], "gmsaCredentialSpec size must be under 64 KiB"
+            )
     if "runAsUserName" in given:
         for words in _windows_user(given["runAsUserName"]):
-            yield Cause.invalid(f"{path}.runAsUserName", given["runAsUserName"], f"runAsUserName{words}")
+            yield Cause.invalid(
+                f"{path}.runAsUserName", given["runAsUserName"], f"runAsUserName{words}"
+            )
 
 
 def _windows_user(name: str) -> Iterator[str]:
@@ -188,9 +238,12 @@ def _windows_user(name: str) -> Iterator[str]:
             (len(domain) >= 256, "'s Domain length must be under 256 characters"),  # noqa: PLR2004
             (before and not (_NETBIOS.fullmatch(domain) or _DNS.fullmatch(domain)), _NO_DOMAIN),
             (not user, "'s User cannot be empty"),
-            (len(user) > 104, "'s User length must not be longer than 104 characters"),  # noqa: PLR2004
+            (len(user) > 104, ("'s User length must not be longer than 104 characters")),  # noqa: PLR2004
             (user and not user.strip(". "), "'s User cannot contain only periods or spaces"),
-            (_USER_CHARACTERS.search(user), "'s User cannot contain the following characters: \"/\\:;|=,+*?<>@[]"),
+            (
+                _USER_CHARACTERS.search(user),
+                "'s User cannot contain the following characters: \"/\\:;|=,+*?<>@[]",
+            ),
         )
         yield from (words for wrong, words in tests if wrong)
 
@@ -208,7 +261,11 @@ def every_container(spec: Obj) -> Iterator[tuple[str, Obj]]:
 def host_users(path: str, spec: Obj) -> Causes:
     """What cannot be the host's when its users are not."""
     if spec.get("hostUsers") is False:
-        for field, shown in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
+        for field, shown in (
+            ("hostNetwork", "hostNetwork"),
+            ("hostPID", "HostPID"),
+            ("hostIPC", "HostIPC"),
+        ):
             if spec.get(field):
                 yield Cause.forbidden(f"{path}.{shown}", "when `hostUsers` is false")
         for where, container in every_container(spec):
@@ -220,14 +277,25 @@ def host_process(path: str, spec: Obj) -> Causes:
     """Windows' host processes: all containers or none."""
     whole = spec.get("securityContext", {}).get("windowsOptions", {}).get("hostProcess")
     visited = list(every_container(spec))
-    own = [container.get("securityContext", {}).get("windowsOptions", {}).get("hostProcess") for _, container in visited]
+    own = [
+        container.get("securityContext", {}).get("windowsOptions", {}).get("hostProcess")
+        for _, container in visited
+    ]
     for (where, _), one in zip(visited, own, strict=True):
         if None not in {whole, one} and whole != one:
-            why = f"pod hostProcess value must be identical if both are specified, was {str(whole).lower()}"
-            yield Cause.invalid(f"{path}.{where}.securityContext.windowsOptions.hostProcess", one, why)
+            why = (
+                "pod hostProcess value must be identical if both are specified, was "
+                f"{str(whole).lower()}"
+            )
+            yield Cause.invalid(
+                f"{path}.{where}.securityContext.windowsOptions.hostProcess", one, why
+            )
     count = sum(bool(whole if one is None else one) for one in own)
     if count and count != len(own):
-        why = "If pod contains any hostProcess containers then all containers must be HostProcess containers"
+        why = (
+            "If pod contains any hostProcess containers then all containers must be "
+            "HostProcess containers"
+        )
         yield Cause.invalid(path, "", why)
     if count and not spec.get("hostNetwork"):
         why = "hostNetwork must be true if pod contains any hostProcess containers"
@@ -241,17 +309,15 @@ def operating_system(path: str, spec: Obj) -> Causes:
     elif system == "windows":
         yield from _on_windows(path, spec)
     elif system == "linux":
-        yield from _on_linux(path, spec)
+        if "windowsOptions" in (spec.get("securityContext") or {}):
+            yield Cause.forbidden(f"{path}.securityContext.windowsOptions", _NOT_ON_LINUX)
+        for where, container in every_container(spec):
+            if "windowsOptions" in container.get("securityContext", {}):
+                yield Cause.forbidden(
+                    f"{path}.{where}.securityContext.windowsOptions", _NOT_ON_LINUX
+                )
     else:
         yield Cause.unsupported(f"{path}.os", system, ("linux", "windows"))
-
-
-def _on_linux(path: str, spec: Obj) -> Causes:
-    if "windowsOptions" in (spec.get("securityContext") or {}):
-        yield Cause.forbidden(f"{path}.securityContext.windowsOptions", _NOT_ON_LINUX)
-    for where, container in every_container(spec):
-        if "windowsOptions" in container.get("securityContext", {}):
-            yield Cause.forbidden(f"{path}.{where}.securityContext.windowsOptions", _NOT_ON_LINUX)
 
 
 def _on_windows(path: str, spec: Obj) -> Causes:

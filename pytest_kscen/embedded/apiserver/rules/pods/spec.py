@@ -1,4 +1,7 @@
-"""A pod's spec, judged part by part in the real server's order. What is absent costs nothing to judge."""
+"""A pod's spec, judged part by part in the real server's order.
+
+What is absent costs nothing to judge.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,9 @@ def pod_spec(path: str, spec: Obj, pod: Obj | None = None) -> Causes:
 
 
 def _optional(path: str, spec: Obj) -> Causes:
-    told = {name for kind in CONTAINER_LISTS for container in spec.get(kind) or () for name in container}
+    told = {
+        name for kind in CONTAINER_LISTS for container in spec.get(kind) or () for name in container
+    }
     if "securityContext" in told:
         yield from security.host_process(path, spec)
     for field, judge in OPTIONAL.items():
@@ -84,22 +89,25 @@ def _lists(path: str, spec: Obj, pod: Obj | None) -> Causes:
         yield from volumes(f"{path}.volumes", spec["volumes"], name, sound, is_pod=pod is not None)
     if "resourceClaims" in spec:
         yield from _resource_claims(f"{path}.resourceClaims", spec["resourceClaims"], pod)
-    yield from _containers(path, spec, _surroundings(spec, sound))
-
-
-def _surroundings(spec: Obj, volumes: dict[str, Obj]) -> Surroundings:
     claims = NOTHING
     if "resourceClaims" in spec:
         claims = frozenset(claim.get("name", "") for claim in spec["resourceClaims"] or ()) - {""}
-    grace, host_users = spec.get("terminationGracePeriodSeconds"), spec.get("hostUsers") is not False
-    return Surroundings(volumes, claims, grace, spec.get("restartPolicy", ""), host_users)
+    grace, host_users = (
+        spec.get("terminationGracePeriodSeconds"),
+        spec.get("hostUsers") is not False,
+    )
+    yield from _containers(
+        path, spec, Surroundings(sound, claims, grace, spec.get("restartPolicy", ""), host_users)
+    )
 
 
 def _containers(path: str, spec: Obj, around: Surroundings) -> Causes:
     ordinary = spec.get("containers") or ()
     yield from containers(f"{path}.containers", ordinary, around)
     if "initContainers" in spec:
-        yield from init_containers(f"{path}.initContainers", spec["initContainers"], ordinary, around)
+        yield from init_containers(
+            f"{path}.initContainers", spec["initContainers"], ordinary, around
+        )
     if "ephemeralContainers" in spec:
         yield from ephemeral_containers(f"{path}.ephemeralContainers", spec, around)
     if "resources" in spec:
@@ -108,7 +116,9 @@ def _containers(path: str, spec: Obj, around: Surroundings) -> Causes:
 
 def _resource_claims(path: str, given: Sequence[Obj], pod: Obj | None) -> Causes:
     if pod and MIRROR in (pod.get("annotations") or ()):
-        yield from (Cause.forbidden("", "static pods do not support resource claims") for _ in given)
+        yield from (
+            Cause.forbidden("", "static pods do not support resource claims") for _ in given
+        )
         return
     seen: set[str] = set()
     for place, claim in enumerate(given):
@@ -120,9 +130,13 @@ def _resource_claims(path: str, given: Sequence[Obj], pod: Obj | None) -> Causes
         else:
             yield from named(f"{here}.name", name, names.dns1123_label)
         seen.add(name)
-        sources = [field for field in ("resourceClaimName", "resourceClaimTemplateName") if field in claim]
+        sources = [
+            field for field in ("resourceClaimName", "resourceClaimTemplateName") if field in claim
+        ]
         if len(sources) > 1:
-            why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            why = (
+                "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            )
             yield Cause.invalid(here, internal(CLAIM, claim), why)
         if not sources:
             why = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
@@ -145,7 +159,10 @@ def _dns(path: str, given: Obj | None, policy: str | None) -> Causes:
     if policy == "None" and given is None:
         yield Cause.required(path, "must provide `dnsConfig` when `dnsPolicy` is None")
     elif policy == "None" and not servers:
-        yield Cause.required(f"{path}.nameservers", "must provide at least one DNS nameserver when `dnsPolicy` is None")
+        yield Cause.required(
+            f"{path}.nameservers",
+            "must provide at least one DNS nameserver when `dnsPolicy` is None",
+        )
     elif given:
         yield from _nameservers(f"{path}.nameservers", servers)
         yield from _searches(f"{path}.searches", given.get("searches") or ())
@@ -156,7 +173,9 @@ def _dns(path: str, given: Obj | None, policy: str | None) -> Causes:
 
 def _nameservers(path: str, servers: Sequence[str]) -> Causes:
     if len(servers) > MOST_NAMESERVERS:
-        yield Cause.invalid(path, servers, f"must not have more than {MOST_NAMESERVERS} nameservers")
+        yield Cause.invalid(
+            path, servers, f"must not have more than {MOST_NAMESERVERS} nameservers"
+        )
     for place, server in enumerate(servers):
         yield from address(f"{path}[{place}]", server)
 
@@ -165,7 +184,10 @@ def _searches(path: str, searches: Sequence[str]) -> Causes:
     if len(searches) > MOST_SEARCHES:
         yield Cause.invalid(path, searches, f"must not have more than {MOST_SEARCHES} search paths")
     if len(" ".join(searches)) > LONGEST_SEARCHES:
-        why = f"must not have more than {LONGEST_SEARCHES} characters (including spaces) in the search list"
+        why = (
+            f"must not have more than {LONGEST_SEARCHES} characters (including spaces) in the "
+            "search list"
+        )
         yield Cause.invalid(path, searches, why)
     for place, search in enumerate(searches):
         if search != ".":
@@ -174,7 +196,9 @@ def _searches(path: str, searches: Sequence[str]) -> Causes:
 
 def _readiness(path: str, given: Sequence[Obj]) -> Causes:
     for place, gate in enumerate(given):
-        yield from named(f"{path}[{place}].conditionType", gate.get("conditionType", ""), names.label_key)
+        yield from named(
+            f"{path}[{place}].conditionType", gate.get("conditionType", ""), names.label_key
+        )
 
 
 def _gates(path: str, given: Sequence[Obj]) -> Causes:
@@ -201,7 +225,9 @@ def _host_aliases(path: str, given: Sequence[Obj]) -> Causes:
     for place, alias in enumerate(given):
         yield from address(f"{path}[{place}].ip", alias.get("ip", ""))
         for number, hostname in enumerate(alias.get("hostnames") or ()):
-            yield from named(f"{path}[{place}].hostnames[{number}]", hostname, names.dns1123_subdomain)
+            yield from named(
+                f"{path}[{place}].hostnames[{number}]", hostname, names.dns1123_subdomain
+            )
 
 
 def _known_files(path: str, spec: Obj) -> Causes:
@@ -210,8 +236,18 @@ def _known_files(path: str, spec: Obj) -> Causes:
         for place, variable in enumerate(container.get("env") or ()):
             reference = variable.get("valueFrom", {}).get("fileKeyRef")
             if reference is not None:
-                here, name = f"{path}.{where}.env[{place}].valueFrom.fileKeyRef.volumeName", reference.get("volumeName", "")
-                volume = next((one for one in reversed(spec.get("volumes") or ()) if one.get("name", "") == name), None)
+                here, name = (
+                    f"{path}.{where}.env[{place}].valueFrom.fileKeyRef.volumeName",
+                    reference.get("volumeName", ""),
+                )
+                volume = next(
+                    (
+                        one
+                        for one in reversed(spec.get("volumes") or ())
+                        if one.get("name", "") == name
+                    ),
+                    None,
+                )
                 if volume is None:
                     yield Cause.not_found(here, name)
                 elif "emptyDir" not in volume:
@@ -237,15 +273,21 @@ OPTIONAL: dict[str, Validator] = {
     "hostnameOverride": _hostname,
     "serviceAccountName": _called("serviceAccountName", names.dns1123_subdomain),
     "nodeName": _called("nodeName", names.dns1123_subdomain),
-    "activeDeadlineSeconds": _member("activeDeadlineSeconds", lambda path, given: within(path, given, 1, LARGEST_INT32)),
+    "activeDeadlineSeconds": _member(
+        "activeDeadlineSeconds", lambda path, given: within(path, given, 1, LARGEST_INT32)
+    ),
     "hostname": _called("hostname", names.dns1123_label),
     "subdomain": _called("subdomain", names.dns1123_label),
     "tolerations": _member("tolerations", scheduling.tolerations),
     "hostAliases": _member("hostAliases", _host_aliases),
     "priorityClassName": _called("priorityClassName", names.dns1123_subdomain),
     "runtimeClassName": _called("runtimeClassName", names.dns1123_subdomain),
-    "preemptionPolicy": _member("preemptionPolicy", lambda path, given: required_one_of(path, given, PREEMPTION_POLICIES)),
-    "overhead": _member("overhead", lambda path, given: requirements(path, {"limits": given}, NOTHING)),
+    "preemptionPolicy": _member(
+        "preemptionPolicy", lambda path, given: required_one_of(path, given, PREEMPTION_POLICIES)
+    ),
+    "overhead": _member(
+        "overhead", lambda path, given: requirements(path, {"limits": given}, NOTHING)
+    ),
     "os": security.operating_system,
 }
 """What most pods do not have, in the order in which it is judged."""

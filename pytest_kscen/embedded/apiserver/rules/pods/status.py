@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
     from pytest_kscen.objects.resources import Obj
 
-USUAL_CONDITIONS = frozenset({"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"})
+USUAL_CONDITIONS = frozenset(
+    {"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"}
+)
 RESTARTED = "may not be transitioned to non-terminated state"
 HEALTHS = ("Healthy", "Unhealthy", "Unknown")
 LISTS = {"containerStatuses": "containers", "initContainerStatuses": "initContainers"}
@@ -49,9 +51,15 @@ def validate_status(new: Obj, old: Obj) -> Causes:
 def _conditions(status: Obj, _before: Obj, _spec: Obj) -> Causes:
     for place, one in enumerate(status.get("conditions") or ()):
         if one.get("observedGeneration", 0) < 0:
-            yield Cause.invalid(f"status.conditions[{place}].observedGeneration", one["observedGeneration"], NOT_NEGATIVE)
+            yield Cause.invalid(
+                f"status.conditions[{place}].observedGeneration",
+                one["observedGeneration"],
+                NOT_NEGATIVE,
+            )
         if one.get("type") not in USUAL_CONDITIONS:
-            yield from named(f"status.conditions[{place}].Type", one.get("type", ""), names.label_key)
+            yield from named(
+                f"status.conditions[{place}].Type", one.get("type", ""), names.label_key
+            )
 
 
 def _nomination(status: Obj, _before: Obj, spec: Obj) -> Causes:
@@ -80,22 +88,33 @@ def _initial(status: Obj, before: Obj, spec: Obj) -> Causes:
 
 
 def _ephemeral(status: Obj, before: Obj, _spec: Obj) -> Causes:
-    return _ended_stay(f"status.{EPHEMERAL}", status.get(EPHEMERAL) or (), before.get(EPHEMERAL) or ())
+    return _ended_stay(
+        f"status.{EPHEMERAL}", status.get(EPHEMERAL) or (), before.get(EPHEMERAL) or ()
+    )
 
 
 def _restarts(name: str, status: Obj, before: Obj, spec: Obj) -> Causes:
     """A container that has ended stays so, unless its restart policy brings it back."""
     old = [one.get("state", {}).get("terminated") for one in before.get(name) or ()]
-    if not any(old) or any(_restarts_all(one) for kind in LISTS.values() for one in spec.get(kind) or ()):
+    if not any(old) or any(
+        _restarts_all(one) for kind in LISTS.values() for one in spec.get(kind) or ()
+    ):
         return
     containers = {one.get("name"): one for one in spec.get(LISTS[name]) or ()}
     for place, (ended, one) in enumerate(zip(old, before[name], strict=True)):
-        if ended and _lives_again(status.get(name) or (), one) and not _comes_back(containers.get(one.get("name")), spec, ended):
+        if (
+            ended
+            and _lives_again(status.get(name) or (), one)
+            and not _comes_back(containers.get(one.get("name")), spec, ended)
+        ):
             yield Cause.forbidden(f"status.{name}[{place}].state", RESTARTED)
 
 
 def _restarts_all(container: Obj) -> bool:
-    return any(rule.get("action") == "RestartAllContainers" for rule in container.get("restartPolicyRules") or ())
+    return any(
+        rule.get("action") == "RestartAllContainers"
+        for rule in container.get("restartPolicyRules") or ()
+    )
 
 
 def _lives_again(new: Sequence[Obj], before: Obj) -> bool:
@@ -126,12 +145,16 @@ def _claims(status: Obj, _before: Obj, spec: Obj) -> Causes:
     for place, one in enumerate(status.get("resourceClaimStatuses") or ()):
         here, name = f"status.resourceClaimStatuses[{place}]", one.get("name", "")
         if name not in known:
-            yield Cause.invalid(f"{here}.name", name, "must match the name of an entry in `spec.resourceClaims`")
+            yield Cause.invalid(
+                f"{here}.name", name, "must match the name of an entry in `spec.resourceClaims`"
+            )
         if name in seen:
             yield Cause.duplicate(f"{here}.name", name)
         seen.add(name)
         if "resourceClaimName" in one:
-            yield from named(f"{here}.resourceClaimName", one["resourceClaimName"], names.dns1123_subdomain)
+            yield from named(
+                f"{here}.resourceClaimName", one["resourceClaimName"], names.dns1123_subdomain
+            )
 
 
 def _ips(path: str, given: Sequence[Obj], before: Sequence[Obj]) -> Causes:
@@ -142,10 +165,17 @@ def _ips(path: str, given: Sequence[Obj], before: Sequence[Obj]) -> Causes:
     unreadable = [place for place, ip in enumerate(listed) if addresses.parse(ip) is None]
     if len(listed) > 1 and unreadable:
         place = unreadable[0]
-        why = f"Internal error: failed to check for dual stack with error:invalid IP[{place}]: {listed[place]}"
+        why = (
+            f"Internal error: failed to check for dual stack with error:invalid IP[{place}]: "
+            f"{listed[place]}"
+        )
         yield Cause(path, why, "InternalError")
     if len(families) > 1 and sorted(families) != ["IPv4", "IPv6"]:
-        yield Cause.invalid(path, [internal(POD_IP, one) for one in given], "may specify no more than one IP for each IP family")
+        yield Cause.invalid(
+            path,
+            [internal(POD_IP, one) for one in given],
+            "may specify no more than one IP for each IP family",
+        )
 
 
 def _pod_ips(status: Obj, before: Obj, _spec: Obj) -> Causes:
@@ -156,7 +186,9 @@ def _host_ip(status: Obj, _before: Obj, _spec: Obj) -> Causes:
     """The first of the host's addresses is its address."""
     given = status.get("hostIPs") or ()
     if given and given[0].get("ip", "") != status.get("hostIP", ""):
-        yield Cause.invalid("status.hostIPs[0].ip", given[0].get("ip", ""), "must be equal to `hostIP`")
+        yield Cause.invalid(
+            "status.hostIPs[0].ip", given[0].get("ip", ""), "must be equal to `hostIP`"
+        )
 
 
 def _host_ips(status: Obj, before: Obj, spec: Obj) -> Causes:
@@ -188,12 +220,18 @@ def _container(path: str, given: Obj, spec: Obj, kind: str | None) -> Causes:
         for field in ("uid", "gid"):
             yield from within(f"{path}.user.linux.{field}", user.get(field, 0), 0, LARGEST_INT32)
         for place, group in enumerate(user.get("supplementalGroups") or ()):
-            yield from within(f"{path}.user.linux.supplementalGroups[{place}]", group, 0, LARGEST_INT32)
+            yield from within(
+                f"{path}.user.linux.supplementalGroups[{place}]", group, 0, LARGEST_INT32
+            )
     allocated = given.get("allocatedResourcesStatus") or ()
     if allocated and kind is None:
-        yield Cause.forbidden(f"{path}.allocatedResourcesStatus", "must not be specified in container status")
+        yield Cause.forbidden(
+            f"{path}.allocatedResourcesStatus", "must not be specified in container status"
+        )
     elif allocated:
-        own = next((one for one in spec.get(str(kind)) or () if one.get("name") == given.get("name")), None)
+        own = next(
+            (one for one in spec.get(str(kind)) or () if one.get("name") == given.get("name")), None
+        )
         for place, one in enumerate(allocated):
             yield from _allocated(f"{path}.allocatedResourcesStatus[{place}]", one, own)
 
@@ -202,17 +240,26 @@ def _allocated(path: str, given: Obj, container: Obj | None) -> Causes:
     name = given.get("name", "")
     if container is not None:
         asked = container.get("resources") or {}
-        claims = ["claim:" + "/".join(filter(None, (c.get("name"), c.get("request")))) for c in asked.get("claims") or ()]
+        claims = [
+            "claim:" + "/".join(filter(None, (c.get("name"), c.get("request"))))
+            for c in asked.get("claims") or ()
+        ]
         if name.startswith("claim:") and name not in claims:
             why = "must match one of the container's resource claims in a format"
             form = "'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty"
             yield Cause.invalid(f"{path}.name", name, f"{why} {form}")
         elif not name.startswith("claim:") and name not in (asked.get("requests") or ()):
-            yield Cause.invalid(f"{path}.name", name, "must match one of the container's resource requests")
+            yield Cause.invalid(
+                f"{path}.name", name, "must match one of the container's resource requests"
+            )
     seen: list[Any] = []
     for place, one in enumerate(given.get("resources") or ()):
         if one.get("health", "") not in HEALTHS:
-            yield Cause.unsupported(f"{path}.resources[{place}].health", one.get("health", ""), HEALTHS)
+            yield Cause.unsupported(
+                f"{path}.resources[{place}].health", one.get("health", ""), HEALTHS
+            )
         if one.get("resourceID", "") in seen:
-            yield Cause.duplicate(f"{path}.resources[{place}].resourceID", one.get("resourceID", ""))
+            yield Cause.duplicate(
+                f"{path}.resources[{place}].resourceID", one.get("resourceID", "")
+            )
         seen.append(one.get("resourceID", ""))

@@ -1,4 +1,6 @@
-"""What may change of a pod that is there: its images, a deadline, more tolerations, fewer gates; little else."""
+"""What may change of a pod that is there: its images, a deadline, more tolerations, fewer gates;
+little else.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_kscen.objects.resources import Obj
-
-
 
 
 CHANGEABLE = (
@@ -58,7 +58,23 @@ def spec_changes(new: Obj, old: Obj) -> Causes:
     allowed = _as_if_allowed(spec, before)
     if before.get("schedulingGates"):
         yield from _while_gated(spec, before)
-        allowed = _placed_as_before(allowed, before)
+        placed = {
+            name: value
+            for name, value in allowed.items()
+            if name not in {"nodeSelector", "affinity"}
+        }
+        if "nodeSelector" in before:
+            placed["nodeSelector"] = before["nodeSelector"]
+        affinity = {
+            name: value
+            for name, value in allowed.get("affinity", {}).items()
+            if name != "nodeAffinity"
+        }
+        if "nodeAffinity" in before.get("affinity", {}):
+            affinity["nodeAffinity"] = before["affinity"]["nodeAffinity"]
+        if affinity or before.get("affinity") == {}:
+            placed["affinity"] = affinity
+        allowed = placed
     if allowed != before:
         words = f"pod updates may not change fields other than {','.join(CHANGEABLE)}\n"
         yield Cause.forbidden("spec", words + difference(before, allowed))
@@ -80,7 +96,10 @@ def _tolerations(new: Sequence[Obj], old: Sequence[Obj]) -> Causes:
     kept = [_untimed(one) for one in new]
     for one in old:
         if _untimed(one) not in kept:
-            yield Cause.forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
+            yield Cause.forbidden(
+                "spec.tolerations",
+                "existing toleration can not be modified except its tolerationSeconds",
+            )
 
 
 def _untimed(toleration: Obj) -> Obj:
@@ -91,7 +110,9 @@ def _gates(new: Sequence[Obj], old: Sequence[Obj]) -> Causes:
     before = [gate.get("name") for gate in old]
     for place, gate in enumerate(new):
         if gate.get("name") not in before:
-            why = f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'"
+            why = (
+                f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'"
+            )
             yield Cause.forbidden(f"spec.schedulingGates[{place}].name", why)
 
 
@@ -101,7 +122,10 @@ def _as_if_allowed(spec: Obj, before: Obj) -> Obj:
     for name in ("containers", "initContainers"):
         if name in spec:
             pairs = zip(spec[name], before[name], strict=True)
-            allowed[name] = [{**one, **({"image": other["image"]} if "image" in other else {})} for one, other in pairs]
+            allowed[name] = [
+                {**one, **({"image": other["image"]} if "image" in other else {})}
+                for one, other in pairs
+            ]
     for name in ("activeDeadlineSeconds", "schedulingGates", "tolerations"):
         allowed.pop(name, None)
         if name in before:
@@ -139,18 +163,6 @@ def _only_more(term: Obj, before: Obj) -> bool:
     )
 
 
-def _placed_as_before(spec: Obj, before: Obj) -> Obj:
-    placed = {name: value for name, value in spec.items() if name not in {"nodeSelector", "affinity"}}
-    if "nodeSelector" in before:
-        placed["nodeSelector"] = before["nodeSelector"]
-    affinity = {name: value for name, value in spec.get("affinity", {}).items() if name != "nodeAffinity"}
-    if "nodeAffinity" in before.get("affinity", {}):
-        affinity["nodeAffinity"] = before["affinity"]["nodeAffinity"]
-    if affinity or before.get("affinity") == {}:
-        placed["affinity"] = affinity
-    return placed
-
-
 # A pod in its place takes more or less cpu and memory, and stays what it is otherwise.
 
 
@@ -170,21 +182,23 @@ def changes(new: Obj, old: Obj) -> Causes:
     if status.get("qosClass", qos_class(before)) != qos_class(spec):
         shown = (new.get("status") or {}).get("qosClass", "")
         yield Cause.invalid("spec", shown, "Pod QOS Class may not change as a result of resizing")
-    if not _is_supported(status):
+    running = [
+        one for one in status.get("containerStatuses") or () if "running" in one.get("state", {})
+    ]
+    if not (not running or "resources" in running[0]):
         yield Cause.forbidden("spec", "Pod running on node without support for resize")
     yield from _whole(spec.get("resources"), before.get("resources"))
     moved = list(_moved(spec, before))
     yield from moved
     if not moved:
         for kind in ("initContainers", "containers"):
-            for place, (one, other) in enumerate(zip(spec.get(kind) or (), before.get(kind) or (), strict=True)):
-                yield from _not_removed(f"spec.{kind}[{place}].resources", one.get("resources"), other.get("resources"))
+            for place, (one, other) in enumerate(
+                zip(spec.get(kind) or (), before.get(kind) or (), strict=True)
+            ):
+                yield from _not_removed(
+                    f"spec.{kind}[{place}].resources", one.get("resources"), other.get("resources")
+                )
         yield from _nothing_else(spec, before)
-
-
-def _is_supported(status: Obj) -> bool:
-    running = [one for one in status.get("containerStatuses") or () if "running" in one.get("state", {})]
-    return not running or "resources" in running[0]
 
 
 def _whole(new: Obj | None, old: Obj | None) -> Causes:
@@ -193,7 +207,9 @@ def _whole(new: Obj | None, old: Obj | None) -> Causes:
     elif old is not None and new is not None:
         for kind, words in (("requests", "requests"), ("limits", "limits")):
             if not (old.get(kind) or {}).keys() <= (new.get(kind) or {}).keys():
-                yield Cause.forbidden(f"spec.resources.{kind}", f"pod-level resource {words} cannot be removed")
+                yield Cause.forbidden(
+                    f"spec.resources.{kind}", f"pod-level resource {words} cannot be removed"
+                )
     if _fixed(new) != _fixed(old):
         yield Cause.forbidden("spec", "only cpu and memory resources are mutable at pod-level")
 
@@ -206,7 +222,10 @@ def _moved(spec: Obj, before: Obj) -> Causes:
             continue
         for place, (one, other) in enumerate(zip(given, earlier, strict=True)):
             if one.get("name") != other.get("name"):
-                yield Cause.forbidden(f"spec.{kind}[{place}].name", f"{kind} may not be renamed or reordered on resize")
+                yield Cause.forbidden(
+                    f"spec.{kind}[{place}].name",
+                    f"{kind} may not be renamed or reordered on resize",
+                )
 
 
 def _not_removed(path: str, new: Obj | None, old: Obj | None) -> Causes:
@@ -216,16 +235,25 @@ def _not_removed(path: str, new: Obj | None, old: Obj | None) -> Causes:
 
 
 def _nothing_else(spec: Obj, before: Obj) -> Causes:
-    for one, other in zip(spec.get("containers") or (), before.get("containers") or (), strict=True):
+    for one, other in zip(
+        spec.get("containers") or (), before.get("containers") or (), strict=True
+    ):
         if _fixed_container(one) != _fixed_container(other):
             yield Cause.forbidden("spec", ONLY)
-    for place, (one, other) in enumerate(zip(spec.get("initContainers") or (), before.get("initContainers") or (), strict=True)):
+    for place, (one, other) in enumerate(
+        zip(spec.get("initContainers") or (), before.get("initContainers") or (), strict=True)
+    ):
         path = f"spec.initContainers[{place}]"
         if _fixed_container(one) != _fixed_container(other):
-            yield Cause.forbidden(path, "only cpu and memory resources for init or sidecar containers are mutable")
+            yield Cause.forbidden(
+                path, "only cpu and memory resources for init or sidecar containers are mutable"
+            )
         policies = [policy.get("restartPolicy") for policy in one.get("resizePolicy") or ()]
         if one != other and one.get("restartPolicy") != "Always" and "RestartContainer" in policies:
-            why = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized"
+            why = (
+                "non-sidecar init containers with a resize policy of RestartContainer cannot "
+                "be resized"
+            )
             yield Cause.forbidden(path, why)
 
 
@@ -237,6 +265,10 @@ def _fixed(resources: Obj | None) -> Obj:
     """What of resources cannot be changed in place."""
     listed = resources or {}
     return {
-        kind: {name: quantity for name, quantity in (listed.get(kind) or {}).items() if name not in COMPUTE}
+        kind: {
+            name: quantity
+            for name, quantity in (listed.get(kind) or {}).items()
+            if name not in COMPUTE
+        }
         for kind in ("requests", "limits")
     }

@@ -1,4 +1,7 @@
-"""A pod's volumes: each has a name of its own and one source. Containers may mount those that are in order."""
+"""A pod's volumes: each has a name of its own and one source.
+
+Containers may mount those that are in order.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +25,27 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
-FILE_FIELDS = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
+FILE_FIELDS = (
+    "metadata.annotations",
+    "metadata.labels",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+)
 LEAST_TOKEN_SECONDS = 600
 
 
-def volumes(path: str, given: list[Obj], pod: str, sound: dict[str, Obj], *, is_pod: bool) -> Causes:
+def volumes(
+    path: str, given: list[Obj], pod: str, sound: dict[str, Obj], *, is_pod: bool
+) -> Causes:
     """All volumes of the pod of this name; those in order are put into `sound`."""
     made = {f"{pod}-{volume.get('name', '')}" for volume in given if pod and "ephemeral" in volume}
     for place, volume in enumerate(given):
         here, name = f"{path}[{place}]", volume.get("name", "")
-        wrong = [*_source(here, volume, pod, is_pod=is_pod), *required_name(f"{here}.name", name, names.dns1123_label)]
+        wrong = [
+            *_source(here, volume, pod, is_pod=is_pod),
+            *required_name(f"{here}.name", name, names.dns1123_label),
+        ]
         if name in sound:
             wrong.append(Cause.duplicate(f"{here}.name", name))
         yield from wrong
@@ -59,7 +71,9 @@ def _source(path: str, volume: Obj, pod: str, *, is_pod: bool) -> Causes:
 
 def _empty(path: str, given: Obj) -> Causes:
     if "sizeLimit" in given and quantities.nanos(given["sizeLimit"]) < 0:
-        yield Cause.forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")
+        yield Cause.forbidden(
+            f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity"
+        )
 
 
 def _git(path: str, given: Obj) -> Causes:
@@ -102,9 +116,15 @@ def _downward_file(path: str, file: Obj) -> Causes:
     if "fieldRef" in file:
         yield from object_field(f"{path}.fieldRef", file["fieldRef"], FILE_FIELDS)
         if "resourceFieldRef" in file:
-            yield Cause.invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
+            yield Cause.invalid(
+                path,
+                "resource",
+                "fieldRef and resourceFieldRef can not be specified simultaneously",
+            )
     elif "resourceFieldRef" in file:
-        yield from container_resource(f"{path}.resourceFieldRef", file["resourceFieldRef"], in_volume=True)
+        yield from container_resource(
+            f"{path}.resourceFieldRef", file["resourceFieldRef"], in_volume=True
+        )
     else:
         yield Cause.required(path, "one of fieldRef and resourceFieldRef is required")
     yield from sources.file_mode(f"{path}.mode", file.get("mode"))
@@ -144,9 +164,15 @@ def _not_taken(path: str, file: str, shown: str, taken: set[str]) -> Causes:
 def _token(path: str, here: str, given: Obj, _: set[str]) -> Causes:
     seconds = given.get("expirationSeconds", 0)
     if seconds < LEAST_TOKEN_SECONDS:
-        yield Cause.invalid(f"{here}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
+        yield Cause.invalid(
+            f"{here}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"
+        )
     if seconds > 1 << 32:
-        yield Cause.invalid(f"{here}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")
+        yield Cause.invalid(
+            f"{here}.expirationSeconds",
+            seconds,
+            "may not specify a duration larger than 2^32 seconds",
+        )
     if given.get("path"):
         yield from sources.relative_and_free(f"{path}.path", given["path"])
     else:
@@ -226,12 +252,36 @@ def mounted(path: str, container: Obj, volumes: dict[str, Obj]) -> Causes:
     if "volumeMounts" in container:
         yield from _mounts(path, container, volumes)
     if "volumeDevices" in container:
-        yield from _devices(path, container, volumes)
+        named: set[str] = set()
+        placed: set[str] = set()
+        mounted = {
+            mount.get("name", ""): mount.get("mountPath", "")
+            for mount in container.get("volumeMounts") or ()
+        }
+        for place, device in enumerate(container["volumeDevices"]):
+            here, name, where = (
+                f"{path}.volumeDevices[{place}]",
+                device.get("name", ""),
+                device.get("devicePath", ""),
+            )
+            yield from _device_name(f"{here}.name", name, named, volumes)
+            yield from _device_path(f"{here}.devicePath", where, placed)
+            if name in mounted:
+                yield Cause.invalid(f"{here}.name", name, "must not already exist in volumeMounts")
+            if where in mounted.values():
+                yield Cause.invalid(
+                    f"{here}.devicePath", where, "must not already exist as a path in volumeMounts"
+                )
+            if name:
+                named.add(name)
 
 
 def _mounts(path: str, container: Obj, volumes: dict[str, Obj]) -> Causes:
     base, seen = f"{path}.volumeMounts", set()
-    raw = {device.get("name", ""): device.get("devicePath", "") for device in container.get("volumeDevices") or ()}
+    raw = {
+        device.get("name", ""): device.get("devicePath", "")
+        for device in container.get("volumeDevices") or ()
+    }
     for place, mount in enumerate(container["volumeMounts"]):
         here, name, where = f"{base}[{place}]", mount.get("name", ""), mount.get("mountPath", "")
         if not name:
@@ -246,7 +296,9 @@ def _mounts(path: str, container: Obj, volumes: dict[str, Obj]) -> Causes:
         if name in raw:
             yield Cause.invalid(f"{here}.name", name, "must not already exist in volumeDevices")
         if where in raw.values():
-            yield Cause.invalid(f"{here}.mountPath", where, "must not already exist as a path in volumeDevices")
+            yield Cause.invalid(
+                f"{here}.mountPath", where, "must not already exist as a path in volumeDevices"
+            )
         if len(mount) > 2:  # noqa: PLR2004 -- more than a name and a path
             yield from _details(base, here, mount, container)
 
@@ -257,41 +309,28 @@ def _details(base: str, here: str, mount: Obj, container: Obj) -> Causes:
         yield from relative(f"{base}.subPath", inner)
     if expression:
         if inner:
-            yield Cause.invalid(f"{here}.subPathExpr", expression, "subPathExpr and subPath are mutually exclusive")
+            yield Cause.invalid(
+                f"{here}.subPathExpr", expression, "subPathExpr and subPath are mutually exclusive"
+            )
         yield from relative(f"{base}.subPathExpr", expression)
     propagation = mount.get("mountPropagation")
     if propagation is not None:
         yield from one_of(f"{base}.mountPropagation", propagation, PROPAGATIONS)
-        if propagation == "Bidirectional" and not container.get("securityContext", {}).get("privileged"):
+        if propagation == "Bidirectional" and not container.get("securityContext", {}).get(
+            "privileged"
+        ):
             why = "Bidirectional mount propagation is available only to privileged containers"
             yield Cause.forbidden(f"{base}.mountPropagation", why)
     if "recursiveReadOnly" in mount:
-        yield from _recursion(f"{base}.recursiveReadOnly", mount)
-
-
-def _recursion(path: str, mount: Obj) -> Causes:
-    yield from one_of(path, mount["recursiveReadOnly"], RECURSIONS)
-    if mount["recursiveReadOnly"] in {"Enabled", "IfPossible"}:
-        if not mount.get("readOnly"):
-            yield Cause.forbidden(path, "may only be specified when readOnly is true")
-        if mount.get("mountPropagation", "None") != "None":
-            yield Cause.forbidden(path, "may only be specified when mountPropagation is None or not specified")
-
-
-def _devices(path: str, container: Obj, volumes: dict[str, Obj]) -> Causes:
-    named: set[str] = set()
-    placed: set[str] = set()
-    mounted = {mount.get("name", ""): mount.get("mountPath", "") for mount in container.get("volumeMounts") or ()}
-    for place, device in enumerate(container["volumeDevices"]):
-        here, name, where = f"{path}.volumeDevices[{place}]", device.get("name", ""), device.get("devicePath", "")
-        yield from _device_name(f"{here}.name", name, named, volumes)
-        yield from _device_path(f"{here}.devicePath", where, placed)
-        if name in mounted:
-            yield Cause.invalid(f"{here}.name", name, "must not already exist in volumeMounts")
-        if where in mounted.values():
-            yield Cause.invalid(f"{here}.devicePath", where, "must not already exist as a path in volumeMounts")
-        if name:
-            named.add(name)
+        path = f"{base}.recursiveReadOnly"
+        yield from one_of(path, mount["recursiveReadOnly"], RECURSIONS)
+        if mount["recursiveReadOnly"] in {"Enabled", "IfPossible"}:
+            if not mount.get("readOnly"):
+                yield Cause.forbidden(path, "may only be specified when readOnly is true")
+            if mount.get("mountPropagation", "None") != "None":
+                yield Cause.forbidden(
+                    path, "may only be specified when mountPropagation is None or not specified"
+                )
 
 
 def _device_name(path: str, name: str, named: set[str], volumes: dict[str, Obj]) -> Causes:
@@ -302,7 +341,11 @@ def _device_name(path: str, name: str, named: set[str], volumes: dict[str, Obj])
     if name not in volumes:
         yield Cause.not_found(path, name)
     elif not {"persistentVolumeClaim", "ephemeral"} & volumes[name].keys():
-        yield Cause.invalid(path, name, "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode")
+        yield Cause.invalid(
+            path,
+            name,
+            "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode",
+        )
 
 
 def _device_path(path: str, where: str, placed: set[str]) -> Causes:

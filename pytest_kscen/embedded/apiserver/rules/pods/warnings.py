@@ -1,4 +1,6 @@
-"""What is allowed in a pod and still seldom meant: old ways to say things, and things said twice."""
+"""What is allowed in a pod and still seldom meant: old ways to say things, and things said
+twice.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pytest_kscen.objects.resources import Obj
-    Words: TypeAlias = Iterator[str]
 
+    Words: TypeAlias = Iterator[str]
 
 
 # Files of a volume that would lie on top of each other.
 
 
-File: TypeAlias = tuple[str, str]  # its path, and where it comes from if the volume has several sources
+File: TypeAlias = tuple[
+    str, str
+]  # its path, and where it comes from if the volume has several sources
 
 
 def overlapping_files(volumes: Sequence[Obj]) -> Iterator[str]:
@@ -35,18 +39,26 @@ def overlapping_files(volumes: Sequence[Obj]) -> Iterator[str]:
         for kind, title in SOURCES.items():
             if kind in volume:
                 files = [(path, "") for path in _paths(volume[kind])]
-                yield from (f"volume {name} ({title(volume[kind])}): overlapping paths: {words}" for words in _overlaps(files))
+                yield from (
+                    f"volume {name} ({title(volume[kind])}): overlapping paths: {words}"
+                    for words in _overlaps(files)
+                )
         if "projected" in volume:
             sources = volume["projected"].get("sources") or ()
             if not all(sources):
                 yield f"volume {name} (Projected) has no sources provided"
             files = [file for source in sources for file in _projected(source)]
-            yield from (f"volume {name} (Projected): overlapping paths: {words}" for words in _overlaps(files))
+            yield from (
+                f"volume {name} (Projected): overlapping paths: {words}"
+                for words in _overlaps(files)
+            )
 
 
 SOURCES: dict[str, Callable[[Obj], str]] = {
     "configMap": lambda source: f"ConfigMap {quoted(source.get('name', ''))}",
-    "secret": lambda source: f"Secret {quoted(str(source.get('secretName', source.get('name', ''))))}",
+    "secret": lambda source: (
+        f"Secret {quoted(str(source.get('secretName', source.get('name', ''))))}"
+    ),
     "downwardAPI": lambda _: "DownwardAPI",
 }
 
@@ -67,7 +79,11 @@ def _overlaps(files: Sequence[File]) -> Iterator[str]:
     plain = [(path.rstrip("/"), source) for path, source in files]
     for place, (path, source) in enumerate(plain):
         for other, its_source in plain[:place]:
-            if path and other and (f"{other}/".startswith(f"{path}/") or f"{path}/".startswith(f"{other}/")):
+            if (
+                path
+                and other
+                and (f"{other}/".startswith(f"{path}/") or f"{path}/".startswith(f"{other}/"))
+            ):
                 yield f"{_shown(path, source)} with {_shown(other, its_source)}"
 
 
@@ -75,18 +91,29 @@ def _shown(path: str, source: str) -> str:
     return f"{quoted(path)} ({source})" if source else quoted(path)
 
 
-
 OLD_LABELS = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
     "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
-    "failure-domain.beta.kubernetes.io/region": 'deprecated since v1.17; use "topology.kubernetes.io/region" instead',
-    "failure-domain.beta.kubernetes.io/zone": 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
-    "beta.kubernetes.io/instance-type": 'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead',
+    "failure-domain.beta.kubernetes.io/region": (
+        'deprecated since v1.17; use "topology.kubernetes.io/region" instead'
+    ),
+    "failure-domain.beta.kubernetes.io/zone": (
+        'deprecated since v1.17; use "topology.kubernetes.io/zone" instead'
+    ),
+    "beta.kubernetes.io/instance-type": (
+        'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead'
+    ),
 }
 OLD_ANNOTATIONS = {
-    "scheduler.alpha.kubernetes.io/critical-pod": 'non-functional in v1.16+; use the "priorityClassName" field instead',
-    "security.alpha.kubernetes.io/sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
-    "security.alpha.kubernetes.io/unsafe-sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
+    "scheduler.alpha.kubernetes.io/critical-pod": (
+        'non-functional in v1.16+; use the "priorityClassName" field instead'
+    ),
+    "security.alpha.kubernetes.io/sysctls": (
+        'non-functional in v1.11+; use the "sysctls" field instead'
+    ),
+    "security.alpha.kubernetes.io/unsafe-sysctls": (
+        'non-functional in v1.11+; use the "sysctls" field instead'
+    ),
 }
 OLD_VOLUMES = {
     "photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+",
@@ -102,13 +129,31 @@ OLD_VOLUMES = {
 SHOWN = {"storageos": "storageOS"}
 PLAIN = frozenset(
     {
-        *("containers", "restartPolicy", "dnsPolicy", "securityContext", "terminationGracePeriodSeconds", "schedulerName"),
-        *("enableServiceLinks", "serviceAccountName", "serviceAccount", "tolerations", "priority", "preemptionPolicy", "nodeName"),
+        *(
+            "containers",
+            "restartPolicy",
+            "dnsPolicy",
+            "securityContext",
+            "terminationGracePeriodSeconds",
+            "schedulerName",
+        ),
+        *(
+            "enableServiceLinks",
+            "serviceAccountName",
+            "serviceAccount",
+            "tolerations",
+            "priority",
+            "preemptionPolicy",
+            "nodeName",
+        ),
     }
 )  # nothing to warn of but what is in the containers
 SUSPICIOUS = frozenset({"env", "ports", "resources"})
 BYTES = ("memory", "ephemeral-storage")
-_HOSTNAME = "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended"
+_HOSTNAME = (
+    "metadata.name: this is used in the Pod's hostname, which can result in surprising "
+    "behavior; a DNS label is recommended"
+)
 _NOBODY = "a null labelSelector results in matching no pod"
 
 
@@ -127,7 +172,10 @@ def of_template(path: str, template: Obj) -> Words:
 def fractional_bytes(path: str, listed: Obj | None, among: Sequence[str]) -> Words:
     for name in among:
         if listed and name in listed and quantities.parse(listed[name]).milli % 1000:
-            yield f"{path}[{name}]: fractional byte value {quoted(listed[name])} is invalid, must be an integer"
+            yield (
+                f"{path}[{name}]: fractional byte value {quoted(listed[name])} is invalid, "
+                "must be an integer"
+            )
 
 
 def old_label(path: str, key: str, *, named: bool = True) -> Words:
@@ -146,31 +194,65 @@ def old_terms(path: str, term: Obj, *, judged: bool) -> Words:
 
 
 def _of(path: str, metadata: Obj, spec: Obj) -> Words:
-    if spec.keys() <= PLAIN and "annotations" not in metadata and spec.get("terminationGracePeriodSeconds", 0) >= 0:
+    if (
+        spec.keys() <= PLAIN
+        and "annotations" not in metadata
+        and spec.get("terminationGracePeriodSeconds", 0) >= 0
+    ):
         if any(not container.keys().isdisjoint(SUSPICIOUS) for container in spec["containers"]):
             yield from _containers(f"{path}spec", spec)
         return
     notes = metadata.get("annotations") or {}
     yield from _places(f"{path}spec", spec)
-    yield from (f"{path}metadata.annotations[{name}]: {words}" for name, words in OLD_ANNOTATIONS.items() if name in notes)
+    yield from (
+        f"{path}metadata.annotations[{name}]: {words}"
+        for name, words in OLD_ANNOTATIONS.items()
+        if name in notes
+    )
     yield from _volumes(f"{path}spec.volumes", spec.get("volumes") or ())
     yield from _twice(f"{path}spec", spec)
     yield from fractional_bytes(f"{path}spec.overhead", spec.get("overhead"), BYTES)
-    yield from _old_profiles(path, notes, spec)
+    # Annotations that have become fields.
+    whole = spec.get("securityContext") or {}
+    here, seccomp = (
+        f"{path}metadata.annotations",
+        'non-functional in v1.27+; use the "seccompProfile" field instead',
+    )
+    if SECCOMP_POD in notes and "seccompProfile" not in whole:
+        yield f"{here}[{SECCOMP_POD}]: {seccomp}"
+    for _, container in every_container(spec):
+        own, name = container.get("securityContext", {}), container.get("name", "")
+        if SECCOMP_CONTAINER + name in notes and "seccompProfile" not in own:
+            yield f"{here}[{SECCOMP_CONTAINER}{name}]: {seccomp}"
+        if APP_ARMOR + name in notes and _is_old_profile(
+            profile_of(notes[APP_ARMOR + name]), whole, own, followed=not path
+        ):
+            yield (
+                f"{here}[{APP_ARMOR}{name}]: deprecated since v1.30; use the "
+                '"appArmorProfile" field instead'
+            )
     yield from _containers(f"{path}spec", spec)
     if spec.get("terminationGracePeriodSeconds", 0) < 0:
-        yield f"{path}spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1"
+        yield (
+            f"{path}spec.terminationGracePeriodSeconds: must be >= 0; negative values are "
+            "invalid and will be treated as 1"
+        )
     yield from _nobodies(f"{path}spec.affinity", spec.get("affinity") or {})
 
 
 def _places(path: str, spec: Obj) -> Words:
     for key in spec.get("nodeSelector") or ():
         yield from old_label(f"{path}.nodeSelector[{key}]", key, named=False)
-    affinity, here = spec.get("affinity", {}).get("nodeAffinity", {}), f"{path}.affinity.nodeAffinity"
+    affinity, here = (
+        spec.get("affinity", {}).get("nodeAffinity", {}),
+        f"{path}.affinity.nodeAffinity",
+    )
     for place, term in enumerate(affinity.get(REQUIRED, {}).get("nodeSelectorTerms") or ()):
         yield from old_terms(f"{here}.{REQUIRED}.nodeSelectorTerms[{place}]", term, judged=False)
     for place, weighted in enumerate(affinity.get(PREFERRED) or ()):
-        yield from old_terms(f"{here}.{PREFERRED}[{place}].preference", weighted.get("preference", {}), judged=True)
+        yield from old_terms(
+            f"{here}.{PREFERRED}[{place}].preference", weighted.get("preference", {}), judged=True
+        )
     for place, one in enumerate(spec.get("topologySpreadConstraints") or ()):
         here = f"{path}.topologySpreadConstraints[{place}]"
         yield from old_label(f"{here}.topologyKey", one.get("topologyKey", ""))
@@ -191,7 +273,9 @@ def _volumes(path: str, volumes: Sequence[Obj]) -> Words:
 
 def of_claim(path: str, spec: Obj) -> Words:
     for kind in ("requests", "limits"):
-        yield from fractional_bytes(f"{path}.resources.{kind}", spec.get("resources", {}).get(kind), ("storage",))
+        yield from fractional_bytes(
+            f"{path}.resources.{kind}", spec.get("resources", {}).get(kind), ("storage",)
+        )
 
 
 def _twice(path: str, spec: Obj) -> Words:
@@ -203,20 +287,6 @@ def _twice(path: str, spec: Obj) -> Words:
     for place, one in enumerate(spec.get("imagePullSecrets") or ()):
         if not one.get("name"):
             yield f'{path}.imagePullSecrets[{place}].name: invalid empty name ""'
-
-
-def _old_profiles(path: str, notes: Obj, spec: Obj) -> Words:
-    """Annotations that have become fields."""
-    whole = spec.get("securityContext") or {}
-    here, seccomp = f"{path}metadata.annotations", 'non-functional in v1.27+; use the "seccompProfile" field instead'
-    if SECCOMP_POD in notes and "seccompProfile" not in whole:
-        yield f"{here}[{SECCOMP_POD}]: {seccomp}"
-    for _, container in every_container(spec):
-        own, name = container.get("securityContext", {}), container.get("name", "")
-        if SECCOMP_CONTAINER + name in notes and "seccompProfile" not in own:
-            yield f"{here}[{SECCOMP_CONTAINER}{name}]: {seccomp}"
-        if APP_ARMOR + name in notes and _is_old_profile(profile_of(notes[APP_ARMOR + name]), whole, own, followed=not path):
-            yield f'{here}[{APP_ARMOR}{name}]: deprecated since v1.30; use the "appArmorProfile" field instead'
 
 
 def _is_old_profile(noted: Obj | None, whole: Obj, own: Obj, *, followed: bool) -> bool:
@@ -236,7 +306,10 @@ def _containers(path: str, spec: Obj) -> Words:
                 given = container.get("resources", {}).get(kind)
                 yield from fractional_bytes(f"{here}.resources.{kind}", given, (name,))
         yield from _hidden(f"{here}.env", container.get("env") or ())
-        ports += [(f"{here}.ports[{place}]", port) for place, port in enumerate(container.get("ports") or ())]
+        ports += [
+            (f"{here}.ports[{place}]", port)
+            for place, port in enumerate(container.get("ports") or ())
+        ]
     if len(ports) > 1:
         yield from _ports(ports)
 
@@ -247,15 +320,22 @@ def _hidden(path: str, variables: Sequence[Obj]) -> Words:
     for place, variable in enumerate(variables):
         name, value = variable.get("name", ""), variable.get("value", "")
         reference = f"$({name})"
-        if name in seen and ("valueFrom" in variable or value == reference or reference not in value):
-            yield f"{path}[{place}]: hides previous definition of {quoted(name)}, which may be dropped when using apply"
+        if name in seen and (
+            "valueFrom" in variable or value == reference or reference not in value
+        ):
+            yield (
+                f"{path}[{place}]: hides previous definition of {quoted(name)}, which may be "
+                "dropped when using apply"
+            )
         seen.add(name)
 
 
 def _ports(ports: Sequence[tuple[str, Obj]]) -> Words:
     for place, (path, port) in enumerate(ports):
         for other, one in ports[:place]:
-            if all(port.get(field) == one.get(field) for field in ("containerPort", "protocol")) and (words := _clash(port, one)):
+            if all(
+                port.get(field) == one.get(field) for field in ("containerPort", "protocol")
+            ) and (words := _clash(port, one)):
                 yield f"{path}: {words} port definition with {other}"
     first: dict[str, str] = {}
     for path, port in ports:
@@ -272,7 +352,11 @@ def _clash(port: Obj, other: Obj) -> str:
         return "duplicate"
     if not number or not its_number:
         return "overlapping"
-    return "dangerously ambiguous" if number == its_number and bool(address) != bool(its_address) else ""
+    return (
+        "dangerously ambiguous"
+        if number == its_number and bool(address) != bool(its_address)
+        else ""
+    )
 
 
 def _nobodies(path: str, affinity: Obj) -> Words:

@@ -1,4 +1,6 @@
-"""Printer columns of nodes, namespaces, events and other core kinds, and of RBAC, webhooks, policies and API services."""
+"""Printer columns of nodes, namespaces, events and other core kinds, and of RBAC, webhooks,
+policies and API services.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 ROLE_PREFIX, ROLE = "node-role.kubernetes.io/", "kubernetes.io/role"
 UNKNOWN = "<unknown>"
 
@@ -43,7 +43,9 @@ def _node_status(node: Obj) -> str:
 
 def _roles(node: Obj) -> str:
     labels = node["metadata"].get("labels") or {}
-    roles = {name.removeprefix(ROLE_PREFIX) for name in labels if name.startswith(ROLE_PREFIX)} | {labels.get(ROLE, "")}
+    roles = {name.removeprefix(ROLE_PREFIX) for name in labels if name.startswith(ROLE_PREFIX)} | {
+        labels.get(ROLE, "")
+    }
     return ",".join(sorted(roles - {""})) or NONE
 
 
@@ -93,7 +95,13 @@ def _subobject(event: Obj) -> str:
 
 
 def _source(event: Obj) -> str:
-    component = _either(event, "source.component", "deprecatedSource.component", "reportingComponent", "reportingController")
+    component = _either(
+        event,
+        "source.component",
+        "deprecatedSource.component",
+        "reportingComponent",
+        "reportingController",
+    )
     host = _either(event, "source.host", "deprecatedSource.host", "reportingInstance")
     return ", ".join(filter(None, (component or "", host)))
 
@@ -128,7 +136,9 @@ def _quota(*, limits: bool) -> Cell:
 
 
 def _health(component: Obj, part: str) -> str:
-    healthy: Obj = next((entry for entry in component.get("conditions") or () if entry["type"] == "Healthy"), {})
+    healthy: Obj = next(
+        (entry for entry in component.get("conditions") or () if entry["type"] == "Healthy"), {}
+    )
     if part != "status":
         return str(healthy.get(part, ""))
     return {"True": "Healthy", None: "Unknown"}.get(healthy.get("status"), "Unhealthy")
@@ -153,7 +163,12 @@ CLUSTER_TABLES = {
     ("", "configmaps"): (NAME, Column("Data", count("data", "binaryData")), AGE),
     ("", "secrets"): (NAME, Column("Type", text("type")), Column("Data", count("data")), AGE),
     ("", "serviceaccounts"): (NAME, AGE),
-    ("", "resourcequotas"): (NAME, Column("Request", _quota(limits=False)), Column("Limit", _quota(limits=True)), AGE),
+    ("", "resourcequotas"): (
+        NAME,
+        Column("Request", _quota(limits=False)),
+        Column("Limit", _quota(limits=True)),
+        AGE,
+    ),
     ("", "componentstatuses"): (
         NAME,
         Column("Status", whole(lambda component: _health(component, "status"))),
@@ -168,7 +183,6 @@ CLUSTER_TABLES = {
 # Columns of what lets in, judges and keeps order at the door.
 
 
-
 def _role(binding: Obj) -> str:
     return f"{binding['roleRef']['kind']}/{binding['roleRef']['name']}"
 
@@ -177,7 +191,9 @@ def _subjects(kind: str) -> Cell:
     def cell(binding: Obj, _: float) -> str:
         found = [subject for subject in binding.get("subjects") or () if subject["kind"] == kind]
         spaced = kind == "ServiceAccount"
-        return ", ".join(f"{subject.get('namespace', '')}/" * spaced + subject["name"] for subject in found)
+        return ", ".join(
+            f"{subject.get('namespace', '')}/" * spaced + subject["name"] for subject in found
+        )
 
     return cell
 
@@ -230,7 +246,12 @@ BINDING = (
     wide("ServiceAccounts", _subjects("ServiceAccount")),
 )
 WEBHOOKS = (NAME, integer("Webhooks", count("webhooks")), AGE)
-POLICY_BINDING = (NAME, Column("PolicyName", text("spec.policyName")), Column("ParamRef", whole(_parameter)), AGE)
+POLICY_BINDING = (
+    NAME,
+    Column("PolicyName", text("spec.policyName")),
+    Column("ParamRef", whole(_parameter)),
+    AGE,
+)
 QUEUING = "spec.limited.limitResponse.queuing"
 
 ACCESS_TABLES = {

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-
 # Durations as people read them in a table: two or three figures and no more.
 
 
@@ -34,7 +33,8 @@ def duration(seconds: float) -> str:
     whole = max(whole, 0)
     for below, unit, part in STEPS:
         if whole < below:
-            return _written(whole, unit, part)
+            rest = whole % unit // part if part else 0
+            return f"{whole // unit}{LETTERS[unit]}" + (f"{rest}{LETTERS[part]}" if rest else "")
     return f"{whole // YEAR}y"
 
 
@@ -49,12 +49,6 @@ STEPS = (
     (8 * YEAR, YEAR, DAY),
 )
 LETTERS = {1: "s", MINUTE: "m", HOUR: "h", DAY: "d", YEAR: "y"}
-
-
-def _written(whole: int, unit: int, part: int) -> str:
-    rest = whole % unit // part if part else 0
-    return f"{whole // unit}{LETTERS[unit]}" + (f"{rest}{LETTERS[part]}" if rest else "")
-
 
 
 Cell: TypeAlias = Callable[[Obj, float], Any]
@@ -180,7 +174,12 @@ def named_default(annotation: str) -> Column:
 
 
 SHOWN = 3  # entries of a list before it is cut
-MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
+MODES = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
 
 
 def containers(path: str = "spec.template.spec.containers") -> tuple[Column, Column]:
@@ -219,7 +218,12 @@ def written_selector(selector: Obj) -> str:
     parts = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
     for part in selector.get("matchExpressions") or ():
         key, values = part["key"], ",".join(sorted(part.get("values") or ()))
-        forms = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": key, "DoesNotExist": f"!{key}"}
+        forms = {
+            "In": f"{key} in ({values})",
+            "NotIn": f"{key} notin ({values})",
+            "Exists": key,
+            "DoesNotExist": f"!{key}",
+        }
         parts.append((key, forms.get(part["operator"], "<error>")))
     return ",".join(written for _, written in sorted(parts, key=lambda part: part[0]))
 
@@ -241,7 +245,9 @@ def access_modes(path: str) -> Cell:
 def load_balancer(obj: Obj) -> str:
     """The addresses under which something is reached from outside."""
     ingress = field_at(obj, "status.loadBalancer.ingress") or ()
-    return ",".join(sorted({entry.get("ip") or entry.get("hostname") or "" for entry in ingress} - {""}))
+    return ",".join(
+        sorted({entry.get("ip") or entry.get("hostname") or "" for entry in ingress} - {""})
+    )
 
 
 def condition(obj: Obj, type_: str) -> Any:

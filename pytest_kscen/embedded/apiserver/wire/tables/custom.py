@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from pytest_kscen.embedded.apiserver.wire.tables.columns import Cell
     from pytest_kscen.objects.resources import Obj
-    Step = Callable[[Any], Iterator[Any]]
 
+    Step = Callable[[Any], Iterator[Any]]
 
 
 # The part of kubectl's JSONPath that printer columns use: names, indexes, slices, `*`, `..` and
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _TOKEN = re.compile(
     r"""\.\.(?P<deep>[\w\-]+|\*)
-      | \.?\[\?\(@(?P<left>[^)=!<>]*?)\s*(?:(?P<operator>==|!=|<=|>=|<|>)\s*(?P<right>"[^"]*"|'[^']*'|[^)]+?))?\s*\)\]
+      | \.?\[\?\(@(?P<left>[^)=!<>]*?)\s*(?:(?P<operator>==|!=|<=|>=|<|>)
+        \s*(?P<right>"[^"]*"|'[^']*'|[^)]+?))?\s*\)\]
       | \.?\[(?P<quote>['"])(?P<quoted>.*?)(?P=quote)\]
       | \.?\[(?P<index>-?\d+)\]
       | \.?\[(?P<slice>-?\d*:-?\d*(?::-?\d+)?)\]
@@ -46,13 +47,18 @@ _COMPARED: dict[str, Callable[[Any, Any], bool]] = {
 
 @lru_cache(maxsize=1024)
 def compiled(path: str) -> tuple[Step, ...]:
-    """The steps of a path such as `.status.conditions[?(@.type=="Ready")].status`; a ValueError if it is none."""
+    """The steps of a path such as `.status.conditions[?(@.type=="Ready")].status`; a ValueError
+    if it is none.
+    """
     steps: list[Step] = []
     rest = path.strip().removeprefix("{").removesuffix("}")
     while rest:
         token = _TOKEN.match(rest)
         if not token or not token[0]:
-            raise ValueError(f"{path!r} is no JSONPath that a column can have: it cannot be read from {rest!r} on")
+            raise ValueError(
+                f"{path!r} is no JSONPath that a column can have: it cannot be read from "
+                f"{rest!r} on"
+            )
         if step := _step(token):
             steps.append(step)
         rest = rest[token.end() :]
@@ -81,21 +87,28 @@ def _step(token: re.Match[str]) -> Step | None:
     if parts["left"] is not None:
         return _filter(parts["left"], parts["operator"], parts["right"])
     if parts["index"] or parts["slice"]:
-        return _items(parts["index"] or parts["slice"])
+        # An index, or bounds with colons between them.
+        text = parts["index"] or parts["slice"]
+        if ":" in text:
+            chosen = slice(*(int(bound) if bound else None for bound in text.split(":")))
+        else:
+            chosen = slice(int(text), int(text) + 1 or None)
+        return lambda value: iter(value[chosen] if isinstance(value, list) else ())
     if parts["every"] or parts["star"]:
         return _children
     if parts["deep"]:
-        return _deep(parts["deep"])
-    return _member(parts["quoted"] if parts["quoted"] is not None else re.sub(r"\\(.)", r"\1", parts["name"]))
+        name = parts["deep"]
+        member = _children if name == "*" else _member(name)
 
+        def step(value: Any) -> Iterator[Any]:
+            yield from member(value)
+            for child in _children(value):
+                yield from step(child)
 
-def _items(text: str) -> Step:
-    """An index, or bounds with colons between them."""
-    if ":" in text:
-        chosen = slice(*(int(bound) if bound else None for bound in text.split(":")))
-    else:
-        chosen = slice(int(text), int(text) + 1 or None)
-    return lambda value: iter(value[chosen] if isinstance(value, list) else ())
+        return step
+    return _member(
+        parts["quoted"] if parts["quoted"] is not None else re.sub(r"\\(.)", r"\1", parts["name"])
+    )
 
 
 def _member(name: str) -> Step:
@@ -111,17 +124,6 @@ def _children(value: Any) -> Iterator[Any]:
         yield from value.values()
     elif isinstance(value, list):
         yield from value
-
-
-def _deep(name: str) -> Step:
-    member = _children if name == "*" else _member(name)
-
-    def step(value: Any) -> Iterator[Any]:
-        yield from member(value)
-        for child in _children(value):
-            yield from step(child)
-
-    return step
 
 
 def _filter(left: str, operator: str | None, right: str | None) -> Step:
@@ -151,13 +153,14 @@ def _literal(text: str) -> Any:
         return text
 
 
-
 BY_DEFAULT = ({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},)
 
 
 def custom_columns(definition: Obj, version: str) -> tuple[Column, ...]:
     """The columns of one version."""
-    served: Obj = next((entry for entry in definition["spec"]["versions"] if entry["name"] == version), {})
+    served: Obj = next(
+        (entry for entry in definition["spec"]["versions"] if entry["name"] == version), {}
+    )
     given: Sequence[Obj] = served.get("additionalPrinterColumns") or BY_DEFAULT
     return (NAME, *map(_column, given))
 
@@ -170,7 +173,8 @@ def _column(given: Obj) -> Column:
         given["type"],
         given.get("format", ""),
         wide=bool(given.get("priority")),
-        description=given.get("description") or f"Custom resource definition column (in JSONPath format): {path}",
+        description=given.get("description")
+        or f"Custom resource definition column (in JSONPath format): {path}",
     )
 
 

@@ -62,7 +62,12 @@ def _endpoints(endpoints: Obj) -> str:
     ]
     if not endpoints.get("subsets"):
         return NONE
-    return cut([ip if port is None else f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}" for ip, port in addresses])
+    return cut(
+        [
+            ip if port is None else f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+            for ip, port in addresses
+        ]
+    )
 
 
 def _slice_ports(endpoint_slice: Obj) -> str:
@@ -72,7 +77,10 @@ def _slice_ports(endpoint_slice: Obj) -> str:
 
 def _slice_endpoints(endpoint_slice: Obj) -> str:
     endpoints = endpoint_slice.get("endpoints") or ()
-    return cut([address for endpoint in endpoints for address in endpoint.get("addresses") or ()]) or UNSET
+    return (
+        cut([address for endpoint in endpoints for address in endpoint.get("addresses") or ()])
+        or UNSET
+    )
 
 
 def _hosts(ingress: Obj) -> str:
@@ -125,7 +133,9 @@ TABLES = {
         Column("Class", text("spec.ingressClassName", NONE)),
         Column("Hosts", whole(_hosts)),
         Column("Address", whole(load_balancer)),
-        Column("Ports", whole(lambda ingress: "80, 443" if field_at(ingress, "spec.tls") else "80")),
+        Column(
+            "Ports", whole(lambda ingress: "80, 443" if field_at(ingress, "spec.tls") else "80")
+        ),
         AGE,
     ),
     ("networking.k8s.io", "ingressclasses"): (
@@ -134,7 +144,11 @@ TABLES = {
         Column("Parameters", whole(_parameters)),
         AGE,
     ),
-    ("networking.k8s.io", "networkpolicies"): (NAME, Column("Pod-Selector", selector("spec.podSelector")), AGE),
+    ("networking.k8s.io", "networkpolicies"): (
+        NAME,
+        Column("Pod-Selector", selector("spec.podSelector")),
+        AGE,
+    ),
     ("networking.k8s.io", "ipaddresses"): (NAME, Column("ParentRef", whole(_parent))),
     ("networking.k8s.io", "servicecidrs"): (NAME, Column("CIDRs", joined("spec.cidrs")), AGE),
 }

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
 SHOWN = 2
 UNKNOWN = "<unknown>"
 PARTS = {
@@ -39,9 +37,16 @@ PARTS = {
 def targets(scaler: Obj) -> str:
     spec, status = scaler.get("spec") or {}, scaler.get("status") or {}
     if "targetCPUUtilizationPercentage" in spec:  # autoscaling/v1
-        return _percent("cpu", status.get("currentCPUUtilizationPercentage"), spec["targetCPUUtilizationPercentage"])
+        return _percent(
+            "cpu",
+            status.get("currentCPUUtilizationPercentage"),
+            spec["targetCPUUtilizationPercentage"],
+        )
     metrics, current = spec.get("metrics") or [], status.get("currentMetrics") or []
-    shown = [_metric(metric, current[place] if place < len(current) else {}) for place, metric in enumerate(metrics[:SHOWN])]
+    shown = [
+        _metric(metric, current[place] if place < len(current) else {})
+        for place, metric in enumerate(metrics[:SHOWN])
+    ]
     more = f" + {len(metrics) - SHOWN} more..." if len(metrics) > SHOWN else ""
     return ", ".join(shown) + more or NONE
 
@@ -70,7 +75,6 @@ def _percent(name: str, stands: int | None, aim: int | None) -> str:
 
 
 # Columns of what limits, ranks, scales and hands out devices.
-
 
 
 def _claim_state(claim: Obj) -> str:
@@ -103,7 +107,10 @@ TABLES = {
     ),
     ("autoscaling", "horizontalpodautoscalers"): (
         NAME,
-        Column("Reference", whole(lambda scaler: "{kind}/{name}".format(**scaler["spec"]["scaleTargetRef"]))),
+        Column(
+            "Reference",
+            whole(lambda scaler: "{kind}/{name}".format(**scaler["spec"]["scaleTargetRef"])),
+        ),
         Column("Targets", whole(targets)),
         Column("MinPods", whole(lambda scaler: str(scaler["spec"].get("minReplicas", UNSET)))),
         Column("MaxPods", number("spec.maxReplicas")),

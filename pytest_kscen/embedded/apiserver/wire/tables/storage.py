@@ -30,7 +30,11 @@ CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
 
 def _phase(obj: Obj) -> str:
-    return "Terminating" if obj["metadata"].get("deletionTimestamp") else field_at(obj, "status.phase") or ""
+    return (
+        "Terminating"
+        if obj["metadata"].get("deletionTimestamp")
+        else field_at(obj, "status.phase") or ""
+    )
 
 
 def _claim(volume: Obj) -> str:
@@ -45,11 +49,17 @@ def _class(obj: Obj) -> str:
 
 def _claimed(claim: Obj) -> str:
     """A claim's size is that of its volume, once it has one."""
-    return str(field_at(claim, "status.capacity.storage") or "0") if field_at(claim, "spec.volumeName") else ""
+    return (
+        str(field_at(claim, "status.capacity.storage") or "0")
+        if field_at(claim, "spec.volumeName")
+        else ""
+    )
 
 
 def _claimed_modes(claim: Obj) -> str:
-    return access_modes("status.accessModes")(claim, 0) if field_at(claim, "spec.volumeName") else ""
+    return (
+        access_modes("status.accessModes")(claim, 0) if field_at(claim, "spec.volumeName") else ""
+    )
 
 
 def _audiences(driver: Obj) -> str:
@@ -98,7 +108,11 @@ TABLES = {
         boolean("Attached", flag("status.attached")),
         AGE,
     ),
-    ("storage.k8s.io", "volumeattributesclasses"): (NAME, Column("DriverName", text("driverName")), AGE),
+    ("storage.k8s.io", "volumeattributesclasses"): (
+        NAME,
+        Column("DriverName", text("driverName")),
+        AGE,
+    ),
     ("storage.k8s.io", "csinodes"): (NAME, integer("Drivers", count("spec.drivers")), AGE),
     ("storage.k8s.io", "csidrivers"): (
         NAME,

@@ -1,4 +1,6 @@
-"""A Table: its columns, and a row for each object, which tells as much of the object as the client wants."""
+"""A Table: its columns, and a row for each object, which tells as much of the object as the
+client wants.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ BUILT_IN: dict[tuple[str, str], tuple[Column, ...]] = {
     **policies.TABLES,
     **access.ACCESS_TABLES,
 }
-TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"  # of no concern to who does not ask for a DaemonSet
+TEMPLATE_GENERATION = (
+    "deprecated.daemonset.template.generation"  # of no concern to who does not ask for a DaemonSet
+)
 INCLUDED = ("", "Metadata", "Object", "None")
 
 
@@ -43,10 +47,18 @@ def partial(obj: Obj, version: str = "v1") -> Obj:
     """An object's metadata and nothing else."""
     metadata = obj.get("metadata") or {}
     if TEMPLATE_GENERATION in (metadata.get("annotations") or {}):
-        left = {name: value for name, value in metadata["annotations"].items() if name != TEMPLATE_GENERATION}
+        left = {
+            name: value
+            for name, value in metadata["annotations"].items()
+            if name != TEMPLATE_GENERATION
+        }
         rest = {name: part for name, part in metadata.items() if name != "annotations"}
         metadata = {**rest, "annotations": left} if left else rest
-    return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": metadata}
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": metadata,
+    }
 
 
 def _version_of(obj: Obj) -> Obj:
@@ -65,18 +77,28 @@ class Printer:
 
     def __post_init__(self) -> None:
         if self.included not in INCLUDED:
-            why = f"includeObject: Invalid value: \"{self.included}\": must be 'Metadata', 'Object', 'None', or empty"
+            why = (
+                f"includeObject: Invalid value: \"{self.included}\": must be 'Metadata', "
+                "'Object', 'None', or empty"
+            )
             raise BadRequest(f"Unable to convert to Table as requested: {why}")
 
     def of_list(self, listing: Obj) -> Obj:
         rows = [self._row(item) for item in listing["items"]]
-        return self._table(listing["metadata"], rows, [column.definition() for column in self.columns])
+        return self._table(
+            listing["metadata"], rows, [column.definition() for column in self.columns]
+        )
 
     def of_one(self, obj: Obj) -> Obj:
-        return self._table(_version_of(obj), [self._row(obj)], [column.definition() for column in self.columns])
+        return self._table(
+            _version_of(obj), [self._row(obj)], [column.definition() for column in self.columns]
+        )
 
     def of_event(self, type_: str, obj: Obj, *, first: bool) -> Obj:
-        """A table of one row, of which only a watch's first is headed. A bookmark's cells say nothing."""
+        """A table of one row, of which only a watch's first is headed.
+
+        A bookmark's cells say nothing.
+        """
         definitions = [column.definition() for column in self.columns] if first else None
         if type_ != "BOOKMARK":
             return self._table(_version_of(obj), [self._row(obj)], definitions)

@@ -35,10 +35,14 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-
-
-JOB_STATES = (("Complete", "Complete"), ("Failed", "Failed"), ("", "Terminating"), ("Suspended", "Suspended"),
-              ("FailureTarget", "FailureTarget"), ("SuccessCriteriaMet", "SuccessCriteriaMet"))  # fmt: skip
+JOB_STATES = (
+    ("Complete", "Complete"),
+    ("Failed", "Failed"),
+    ("", "Terminating"),
+    ("Suspended", "Suspended"),
+    ("FailureTarget", "FailureTarget"),
+    ("SuccessCriteriaMet", "SuccessCriteriaMet"),
+)
 
 
 def _ready(obj: Obj) -> str:
@@ -48,7 +52,11 @@ def _ready(obj: Obj) -> str:
 def _job_status(job: Obj) -> str:
     """The first of its states that holds; the deletion mark stands among the conditions."""
     for type_, state in JOB_STATES:
-        holds = condition(job, type_).get("status") == "True" if type_ else job["metadata"].get("deletionTimestamp")
+        holds = (
+            condition(job, type_).get("status") == "True"
+            if type_
+            else job["metadata"].get("deletionTimestamp")
+        )
         if holds:
             return state
     return "Running"
@@ -177,15 +185,32 @@ class Summary:
 def summary_of(pod: Obj) -> Summary:
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     inits = spec.get("initContainers") or ()
-    sidecars = [container["name"] for container in inits if container.get("restartPolicy") == "Always"]
-    summary = Summary(_first_reason(pod, status), total=len(spec.get("containers") or ()) + len(sidecars))
-    initializing = _look_at_inits(summary, status.get("initContainerStatuses") or (), sidecars, len(inits))
+    sidecars = [
+        container["name"] for container in inits if container.get("restartPolicy") == "Always"
+    ]
+    summary = Summary(
+        _first_reason(pod, status), total=len(spec.get("containers") or ()) + len(sidecars)
+    )
+    initializing = _look_at_inits(
+        summary, status.get("initContainerStatuses") or (), sidecars, len(inits)
+    )
     if not initializing or condition(pod, "Initialized").get("status") == "True":
         _look_at_containers(summary, status.get("containerStatuses") or ())
         if summary.reason == "Completed":
-            summary.reason = _completed(summary, is_ready=condition(pod, "Ready").get("status") == "True")
+            # One container has completed: what of the others?
+            is_ready = condition(pod, "Ready").get("status") == "True"
+            if summary.running and is_ready:
+                summary.reason = "Running"
+            elif summary.errors:
+                summary.reason = summary.errors[-1]
+            else:
+                summary.reason = "NotReady" if summary.running else "Completed"
     if pod["metadata"].get("deletionTimestamp"):
-        summary.reason = _ending(summary.reason, status)
+        reason = summary.reason
+        if status.get("reason") == "NodeLost":
+            summary.reason = "Unknown"
+        else:
+            summary.reason = reason if status.get("phase") in FINISHED else "Terminating"
     return summary
 
 
@@ -195,7 +220,9 @@ def _first_reason(pod: Obj, status: Obj) -> str:
     return str(status.get("reason") or status.get("phase") or "")
 
 
-def _look_at_inits(summary: Summary, statuses: Iterable[Obj], sidecars: list[str], count: int) -> bool:
+def _look_at_inits(
+    summary: Summary, statuses: Iterable[Obj], sidecars: list[str], count: int
+) -> bool:
     """Whether the pod is still initializing, or has failed to."""
     for position, status in enumerate(statuses):
         is_sidecar = status["name"] in sidecars
@@ -246,22 +273,11 @@ def _count_restarts(summary: Summary, status: Obj, *, is_sidecar: bool) -> None:
 def _why_ended(ended: Obj) -> str:
     if ended.get("reason"):
         return str(ended["reason"])
-    return f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode', 0)}"
-
-
-def _completed(summary: Summary, *, is_ready: bool) -> str:
-    """One container has completed: what of the others?"""
-    if summary.running and is_ready:
-        return "Running"
-    if summary.errors:
-        return summary.errors[-1]
-    return "NotReady" if summary.running else "Completed"
-
-
-def _ending(reason: str, status: Obj) -> str:
-    if status.get("reason") == "NodeLost":
-        return "Unknown"
-    return reason if status.get("phase") in FINISHED else "Terminating"
+    return (
+        f"Signal:{ended['signal']}"
+        if ended.get("signal")
+        else f"ExitCode:{ended.get('exitCode', 0)}"
+    )
 
 
 def _pod_ready(pod: Obj) -> str:
@@ -271,13 +287,19 @@ def _pod_ready(pod: Obj) -> str:
 
 def _restarts(pod: Obj, now: float) -> str:
     summary = summary_of(pod)
-    when = f" ({age(summary.last_restart, now)} ago)" if summary.restarts and summary.last_restart else ""
+    when = (
+        f" ({age(summary.last_restart, now)} ago)"
+        if summary.restarts and summary.last_restart
+        else ""
+    )
     return f"{summary.restarts}{when}"
 
 
 def _readiness_gates(pod: Obj) -> str:
     gates = field_at(pod, "spec.readinessGates") or ()
-    passed = [gate for gate in gates if condition(pod, gate["conditionType"]).get("status") == "True"]
+    passed = [
+        gate for gate in gates if condition(pod, gate["conditionType"]).get("status") == "True"
+    ]
     return f"{len(passed)}/{len(gates)}" if gates else NONE
 
 
@@ -299,8 +321,18 @@ POD_COLUMNS = (
 )
 
 POD_ROW_CONDITIONS = {
-    "Succeeded": {"type": "Completed", "status": "True", "reason": "Succeeded", "message": "The pod has completed successfully."},
-    "Failed": {"type": "Completed", "status": "True", "reason": "Failed", "message": "The pod failed."},
+    "Succeeded": {
+        "type": "Completed",
+        "status": "True",
+        "reason": "Succeeded",
+        "message": "The pod has completed successfully.",
+    },
+    "Failed": {
+        "type": "Completed",
+        "status": "True",
+        "reason": "Failed",
+        "message": "The pod failed.",
+    },
 }
 
 

@@ -11,15 +11,26 @@ CONTAINERS = [{"name": "a", "image": "x"}, {"name": "b", "image": "y"}]
 TEMPLATE = {"spec": {"containers": CONTAINERS, "nodeSelector": {"k": "v"}}}
 SELECTOR = {"matchLabels": {"a": "b"}}
 HOST = {"http": {"paths": []}}
-CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
+CPU = {
+    "type": "Resource",
+    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
+}
 MEMORY = {"type": "Resource", "resource": {"name": "memory", "target": {"averageValue": "100Mi"}}}
-EXTERNAL = {"type": "External", "external": {"metric": {"name": "x"}, "target": {"type": "Value", "value": "5"}}}
+EXTERNAL = {
+    "type": "External",
+    "external": {"metric": {"name": "x"}, "target": {"type": "Value", "value": "5"}},
+}
 TARGET = {"kind": "Deployment", "name": "d"}
 
 
 def cells(group, plural, obj, **metadata):
-    obj = {"metadata": {"name": "o", "creationTimestamp": "2026-01-01T00:00:00Z", **metadata}, **obj}
-    return Printer(columns_of(Resource(group, "v1", plural, "Kind")), NOW).of_one(obj)["rows"][0]["cells"]
+    obj = {
+        "metadata": {"name": "o", "creationTimestamp": "2026-01-01T00:00:00Z", **metadata},
+        **obj,
+    }
+    return Printer(columns_of(Resource(group, "v1", plural, "Kind")), NOW).of_one(obj)["rows"][0][
+        "cells"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -37,7 +48,10 @@ def cells(group, plural, obj, **metadata):
         (
             "apps",
             "replicasets",
-            {"spec": {"replicas": 3, "selector": SELECTOR, "template": TEMPLATE}, "status": {"replicas": 3, "readyReplicas": 2}},
+            {
+                "spec": {"replicas": 3, "selector": SELECTOR, "template": TEMPLATE},
+                "status": {"replicas": 3, "readyReplicas": 2},
+            },
             ["o", 3, 3, 2, "60m", "a,b", "x,y", "a=b"],
         ),
         (
@@ -51,14 +65,21 @@ def cells(group, plural, obj, **metadata):
             "daemonsets",
             {
                 "spec": {"selector": SELECTOR, "template": TEMPLATE},
-                "status": {"desiredNumberScheduled": 3, "currentNumberScheduled": 2, "numberReady": 1},
+                "status": {
+                    "desiredNumberScheduled": 3,
+                    "currentNumberScheduled": 2,
+                    "numberReady": 1,
+                },
             },
             ["o", 3, 2, 1, 0, 0, "k=v", "60m", "a,b", "x,y", "a=b"],
         ),
         (
             "batch",
             "jobs",
-            {"spec": {"completions": 3, "template": TEMPLATE}, "status": {"startTime": "2026-01-01T00:55:00Z", "succeeded": 1}},
+            {
+                "spec": {"completions": 3, "template": TEMPLATE},
+                "status": {"startTime": "2026-01-01T00:55:00Z", "succeeded": 1},
+            },
             ["o", "Running", "1/3", "5m", "60m", "a,b", "x,y", "<none>"],
         ),
         (
@@ -78,7 +99,11 @@ def cells(group, plural, obj, **metadata):
             "batch",
             "cronjobs",
             {
-                "spec": {"schedule": "* * * * *", "suspend": True, "jobTemplate": {"spec": {"template": TEMPLATE}}},
+                "spec": {
+                    "schedule": "* * * * *",
+                    "suspend": True,
+                    "jobTemplate": {"spec": {"template": TEMPLATE}},
+                },
                 "status": {"lastScheduleTime": "2026-01-01T00:50:00Z", "active": [{}]},
             },
             ["o", "* * * * *", "<none>", "True", 1, "10m", "60m", "a,b", "x,y", "<none>"],
@@ -99,7 +124,11 @@ def cells(group, plural, obj, **metadata):
             "",
             "services",
             {
-                "spec": {"type": "LoadBalancer", "externalIPs": ["9.9.9.9"], "selector": {"b": "x", "a": "y"}},
+                "spec": {
+                    "type": "LoadBalancer",
+                    "externalIPs": ["9.9.9.9"],
+                    "selector": {"b": "x", "a": "y"},
+                },
                 "status": {"loadBalancer": {"ingress": [{"ip": "5.5.5.5"}, {"hostname": "h"}]}},
             },
             ["o", "LoadBalancer", "<none>", "5.5.5.5,h,9.9.9.9", "<none>", "60m", "a=y,b=x"],
@@ -115,7 +144,10 @@ def cells(group, plural, obj, **metadata):
             "endpoints",
             {
                 "subsets": [
-                    {"addresses": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}], "ports": [{"port": 80}, {"port": 90}]},
+                    {
+                        "addresses": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}],
+                        "ports": [{"port": 80}, {"port": 90}],
+                    },
                     {"addresses": [{"ip": "fd00::1"}]},
                 ]
             },
@@ -125,17 +157,36 @@ def cells(group, plural, obj, **metadata):
         (
             "discovery.k8s.io",
             "endpointslices",
-            {"addressType": "IPv4", "ports": [{"port": 80}, {"name": "b"}], "endpoints": [{"addresses": ["1.1.1.1"]}]},
+            {
+                "addressType": "IPv4",
+                "ports": [{"port": 80}, {"name": "b"}],
+                "endpoints": [{"addresses": ["1.1.1.1"]}],
+            },
             ["o", "IPv4", "80,b", "1.1.1.1", "60m"],
         ),
-        ("discovery.k8s.io", "endpointslices", {"addressType": "IPv4"}, ["o", "IPv4", "<unset>", "<unset>", "60m"]),
+        (
+            "discovery.k8s.io",
+            "endpointslices",
+            {"addressType": "IPv4"},
+            ["o", "IPv4", "<unset>", "<unset>", "60m"],
+        ),
         (
             "networking.k8s.io",
             "ingresses",
-            {"spec": {"rules": [{"host": "a"}, {"host": "b"}, {"host": "c"}, {"host": "d"}], "tls": [{}]}},
+            {
+                "spec": {
+                    "rules": [{"host": "a"}, {"host": "b"}, {"host": "c"}, {"host": "d"}],
+                    "tls": [{}],
+                }
+            },
             ["o", "<none>", "a,b,c + 1 more...", "", "80, 443", "60m"],
         ),
-        ("networking.k8s.io", "ingresses", {"spec": {"rules": [HOST]}}, ["o", "<none>", "*", "", "80", "60m"]),
+        (
+            "networking.k8s.io",
+            "ingresses",
+            {"spec": {"rules": [HOST]}},
+            ["o", "<none>", "*", "", "80", "60m"],
+        ),
         (
             "networking.k8s.io",
             "networkpolicies",
@@ -159,7 +210,11 @@ def cells(group, plural, obj, **metadata):
             "persistentvolumeclaims",
             {
                 "spec": {"volumeName": "v", "storageClassName": "s", "volumeMode": "Block"},
-                "status": {"phase": "Bound", "capacity": {"storage": "2Gi"}, "accessModes": ["ReadWriteMany", "ReadWriteOnce"]},
+                "status": {
+                    "phase": "Bound",
+                    "capacity": {"storage": "2Gi"},
+                    "accessModes": ["ReadWriteMany", "ReadWriteOnce"],
+                },
             },
             ["o", "Bound", "v", "2Gi", "RWO,RWX", "s", "<unset>", "60m", "Block"],
         ),
@@ -183,7 +238,12 @@ def cells(group, plural, obj, **metadata):
             },
             ["o", "1Gi", "ROX", "Retain", "Bound", "n/c", "", "<unset>", "", "60m", "<unset>"],
         ),
-        ("storage.k8s.io", "storageclasses", {"provisioner": "x/y"}, ["o", "x/y", "Delete", "Immediate", False, "60m"]),
+        (
+            "storage.k8s.io",
+            "storageclasses",
+            {"provisioner": "x/y"},
+            ["o", "x/y", "Delete", "Immediate", False, "60m"],
+        ),
         (
             "",
             "nodes",
@@ -192,10 +252,25 @@ def cells(group, plural, obj, **metadata):
                 "status": {
                     "conditions": [{"type": "Ready", "status": "Unknown"}],
                     "addresses": [{"type": "InternalIP", "address": "1.1.1.1"}],
-                    "nodeInfo": {"kubeletVersion": "v1", "kernelVersion": "6", "architecture": "amd64"},
+                    "nodeInfo": {
+                        "kubeletVersion": "v1",
+                        "kernelVersion": "6",
+                        "architecture": "amd64",
+                    },
                 },
             },
-            ["o", "NotReady,SchedulingDisabled", "<none>", "60m", "v1", "1.1.1.1", "<none>", "<unknown>", "6 (amd64)", "<unknown>"],
+            [
+                "o",
+                "NotReady,SchedulingDisabled",
+                "<none>",
+                "60m",
+                "v1",
+                "1.1.1.1",
+                "<none>",
+                "<unknown>",
+                "6 (amd64)",
+                "<unknown>",
+            ],
         ),
         (
             "",
@@ -234,13 +309,31 @@ def cells(group, plural, obj, **metadata):
             "autoscaling",
             "horizontalpodautoscalers",
             {
-                "spec": {"scaleTargetRef": TARGET, "maxReplicas": 5, "minReplicas": 1, "metrics": [CPU, MEMORY, EXTERNAL]},
+                "spec": {
+                    "scaleTargetRef": TARGET,
+                    "maxReplicas": 5,
+                    "minReplicas": 1,
+                    "metrics": [CPU, MEMORY, EXTERNAL],
+                },
                 "status": {
                     "currentReplicas": 2,
-                    "currentMetrics": [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 40}}}],
+                    "currentMetrics": [
+                        {
+                            "type": "Resource",
+                            "resource": {"name": "cpu", "current": {"averageUtilization": 40}},
+                        }
+                    ],
                 },
             },
-            ["o", "Deployment/d", "cpu: 40%/80%, memory: <unknown>/100Mi + 1 more...", "1", 5, 2, "60m"],
+            [
+                "o",
+                "Deployment/d",
+                "cpu: 40%/80%, memory: <unknown>/100Mi + 1 more...",
+                "1",
+                5,
+                2,
+                "60m",
+            ],
         ),
         (
             "rbac.authorization.k8s.io",
@@ -273,16 +366,37 @@ def test_an_object_in_one_line(group, plural, obj, expected):
 def test_names_that_tell_more():
     default = {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
     assert cells("storage.k8s.io", "storageclasses", {}, **default)[0] == "o (default)"
-    roles = {"labels": {"node-role.kubernetes.io/b": "", "node-role.kubernetes.io/a": "", "kubernetes.io/role": "c"}}
+    roles = {
+        "labels": {
+            "node-role.kubernetes.io/b": "",
+            "node-role.kubernetes.io/a": "",
+            "kubernetes.io/role": "c",
+        }
+    }
     assert cells("", "nodes", {}, **roles)[:3] == ["o", "Unknown", "a,b,c"]
-    owner = {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "t", "controller": True}]}
-    assert cells("apps", "controllerrevisions", {"revision": 4}, **owner) == ["o", "statefulset.apps/t", 4, "60m"]
+    owner = {
+        "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "t", "controller": True}
+        ]
+    }
+    assert cells("apps", "controllerrevisions", {"revision": 4}, **owner) == [
+        "o",
+        "statefulset.apps/t",
+        4,
+        "60m",
+    ]
 
 
-@pytest.mark.parametrize("path", [path for path, row in resources().items() if "list" in row["verbs"]])
+@pytest.mark.parametrize(
+    "path", [path for path, row in resources().items() if "list" in row["verbs"]]
+)
 def test_a_bare_object_of_any_kind_can_be_shown(path):
     group, version, plural = path.split("/")
     columns = columns_of(Resource(group, version, plural, "Kind"))
-    bare = {"metadata": {"name": "o"}, "spec": {"scaleTargetRef": TARGET}, "roleRef": {"kind": "Role", "name": "r"}}
+    bare = {
+        "metadata": {"name": "o"},
+        "spec": {"scaleTargetRef": TARGET},
+        "roleRef": {"kind": "Role", "name": "r"},
+    }
     row = Printer(columns, NOW).of_one(bare)["rows"][0]
     assert len(row["cells"]) == len(columns)

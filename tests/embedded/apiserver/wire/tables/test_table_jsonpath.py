@@ -3,8 +3,15 @@ import pytest
 from pytest_kscen.embedded.apiserver.wire.tables.custom import compiled, found, shown
 
 OBJ = {
-    "spec": {"replicas": 3, "a-b": 1, "dot.ted": 2, "list": [{"n": "x", "v": 1}, {"n": "y", "v": 5}, {"n": "z"}]},
-    "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Other", "status": "False"}]},
+    "spec": {
+        "replicas": 3,
+        "a-b": 1,
+        "dot.ted": 2,
+        "list": [{"n": "x", "v": 1}, {"n": "y", "v": 5}, {"n": "z"}],
+    },
+    "status": {
+        "conditions": [{"type": "Ready", "status": "True"}, {"type": "Other", "status": "False"}]
+    },
 }
 
 
@@ -44,7 +51,14 @@ def test_what_is_no_path():
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [("a", "a"), (True, "true"), (1.5, "1.5"), ([{"a": "é"}], '[{"a":"é"}]'), ({"a": None}, '{"a":null}')]
+    ("value", "text"),
+    [
+        ("a", "a"),
+        (True, "true"),
+        (1.5, "1.5"),
+        ([{"a": "é"}], '[{"a":"é"}]'),
+        ({"a": None}, '{"a":null}'),
+    ],
 )
 def test_how_values_are_shown(value, text):
     assert shown(value) == text

@@ -49,7 +49,10 @@ INITS = {"initContainers": [{"name": "i"}, {"name": "j"}]}
 SIDECAR = {"initContainers": [{"name": "i", "restartPolicy": "Always"}]}
 SIDECAR_AND_INIT = {"initContainers": [{"name": "i", "restartPolicy": "Always"}, {"name": "j"}]}
 GATED = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
-BOTH = (status("a", RUNNING, ready=True), status("b", RUNNING, ready=True, restarts=3, last=AGO_100S))
+BOTH = (
+    status("a", RUNNING, ready=True),
+    status("b", RUNNING, ready=True, restarts=3, last=AGO_100S),
+)
 
 
 @pytest.mark.parametrize(
@@ -58,28 +61,63 @@ BOTH = (status("a", RUNNING, ready=True), status("b", RUNNING, ready=True, resta
         (pod("Pending"), ("0/2", "Pending", "0")),
         (pod("Running", *BOTH, conditions=[READY]), ("2/2", "Running", "3 (100s ago)")),
         (
-            pod("Running", status("a", RUNNING, ready=True), status("b", waiting("CrashLoopBackOff"), restarts=5, last=AGO_50M)),
+            pod(
+                "Running",
+                status("a", RUNNING, ready=True),
+                status("b", waiting("CrashLoopBackOff"), restarts=5, last=AGO_50M),
+            ),
             ("1/2", "CrashLoopBackOff", "5 (50m ago)"),
         ),
-        (pod("Succeeded", status("a", ended(0, "Completed")), status("b", ended(0, "Completed"))), ("0/2", "Completed", "0")),
         (
-            pod("Running", status("a", ended(0, "Completed")), status("b", RUNNING, ready=True), conditions=[READY]),
+            pod(
+                "Succeeded", status("a", ended(0, "Completed")), status("b", ended(0, "Completed"))
+            ),
+            ("0/2", "Completed", "0"),
+        ),
+        (
+            pod(
+                "Running",
+                status("a", ended(0, "Completed")),
+                status("b", RUNNING, ready=True),
+                conditions=[READY],
+            ),
             ("1/2", "Running", "0"),
         ),
         (
-            pod("Running", status("a", ended(0, "Completed")), status("b", RUNNING, ready=True), conditions=[UNREADY]),
+            pod(
+                "Running",
+                status("a", ended(0, "Completed")),
+                status("b", RUNNING, ready=True),
+                conditions=[UNREADY],
+            ),
             ("1/2", "NotReady", "0"),
         ),
-        (pod("Running", status("a", ended(0, "Completed")), status("b", ended(2, "Error"))), ("0/2", "Error", "0")),
+        (
+            pod("Running", status("a", ended(0, "Completed")), status("b", ended(2, "Error"))),
+            ("0/2", "Error", "0"),
+        ),
         (pod("Failed", reason="Evicted"), ("0/2", "Evicted", "0")),
-        (pod("Failed", status("a", ended(0, signal=9)), status("b", ended(7))), ("0/2", "Signal:9", "0")),
+        (
+            pod("Failed", status("a", ended(0, signal=9)), status("b", ended(7))),
+            ("0/2", "Signal:9", "0"),
+        ),
         (pod("Pending", inits=[status("i", RUNNING)], spec=INITS), ("0/2", "Init:0/2", "0")),
         (
-            pod("Pending", inits=[status("i", ended(0)), status("j", waiting("ErrImagePull"), restarts=2)], spec=INITS),
+            pod(
+                "Pending",
+                inits=[status("i", ended(0)), status("j", waiting("ErrImagePull"), restarts=2)],
+                spec=INITS,
+            ),
             ("0/2", "Init:ErrImagePull", "2"),
         ),
-        (pod("Pending", inits=[status("i", ended(0)), status("j", ended(1))], spec=INITS), ("0/2", "Init:ExitCode:1", "0")),
-        (pod("Pending", inits=[status("i", ended(1, "Error"))], spec=INITS), ("0/2", "Init:Error", "0")),
+        (
+            pod("Pending", inits=[status("i", ended(0)), status("j", ended(1))], spec=INITS),
+            ("0/2", "Init:ExitCode:1", "0"),
+        ),
+        (
+            pod("Pending", inits=[status("i", ended(1, "Error"))], spec=INITS),
+            ("0/2", "Init:Error", "0"),
+        ),
         (
             pod(
                 "Running",
@@ -111,13 +149,31 @@ def test_a_pod_in_one_line(pod, cells):
 
 
 def test_what_is_shown_when_wide():
-    gates = {"readinessGates": [{"conditionType": "x/y"}, {"conditionType": "x/z"}], "nodeName": "n"}
-    one = pod("Running", conditions=[{"type": "x/y", "status": "True"}], spec=gates, podIPs=[{"ip": "10.0.0.1"}])
-    assert Printer(POD_COLUMNS, NOW).of_one(one)["rows"][0]["cells"][5:] == ["10.0.0.1", "n", "<none>", "1/2"]
-    assert Printer(POD_COLUMNS, NOW).of_one(pod("Running"))["rows"][0]["cells"][5:] == ["<none>"] * 4
+    gates = {
+        "readinessGates": [{"conditionType": "x/y"}, {"conditionType": "x/z"}],
+        "nodeName": "n",
+    }
+    one = pod(
+        "Running",
+        conditions=[{"type": "x/y", "status": "True"}],
+        spec=gates,
+        podIPs=[{"ip": "10.0.0.1"}],
+    )
+    assert Printer(POD_COLUMNS, NOW).of_one(one)["rows"][0]["cells"][5:] == [
+        "10.0.0.1",
+        "n",
+        "<none>",
+        "1/2",
+    ]
+    assert (
+        Printer(POD_COLUMNS, NOW).of_one(pod("Running"))["rows"][0]["cells"][5:] == ["<none>"] * 4
+    )
 
 
 def test_a_row_tells_that_a_pod_is_over():
     assert conditions(pod("Running")) == []
     assert conditions(pod("Succeeded"))[0]["type"] == "Completed"
-    assert Printer(POD_COLUMNS, NOW).of_one(pod("Failed"))["rows"][0]["conditions"][0]["reason"] == "Failed"
+    assert (
+        Printer(POD_COLUMNS, NOW).of_one(pod("Failed"))["rows"][0]["conditions"][0]["reason"]
+        == "Failed"
+    )

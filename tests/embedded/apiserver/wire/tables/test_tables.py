@@ -9,16 +9,32 @@ DEFINITION = {
     "spec": {
         "group": "example.com",
         "scope": "Namespaced",
-        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+        "names": {
+            "plural": "widgets",
+            "singular": "widget",
+            "kind": "Widget",
+            "listKind": "WidgetList",
+        },
         "versions": [
             {
                 "name": "v1",
                 "served": True,
                 "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                    }
+                },
                 "additionalPrinterColumns": [
                     {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
-                    {"name": "When", "type": "date", "jsonPath": ".spec.when", "priority": 1, "description": "when it was"},
+                    {
+                        "name": "When",
+                        "type": "date",
+                        "jsonPath": ".spec.when",
+                        "priority": 1,
+                        "description": "when it was",
+                    },
                 ],
             }
         ],
@@ -44,20 +60,34 @@ def test_a_list_as_a_table(client):
     table = client.ask("GET", MAPS, accept=TABLE)[1]
     assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1")
     assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Data", "Age"]
-    assert table["columnDefinitions"][0] == {"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0}
+    assert table["columnDefinitions"][0] == {
+        "name": "Name",
+        "type": "string",
+        "format": "name",
+        "description": "",
+        "priority": 0,
+    }
     (row,) = table["rows"]
     assert row["cells"] == ["c", 1, "90s"]
-    assert (row["object"]["kind"], row["object"]["metadata"]["name"]) == ("PartialObjectMetadata", "c")
+    assert (row["object"]["kind"], row["object"]["metadata"]["name"]) == (
+        "PartialObjectMetadata",
+        "c",
+    )
 
 
 def test_how_much_of_the_object_a_row_tells(client):
     client.ask("POST", MAPS, {"metadata": {"name": "c"}, "data": {"a": "1"}})
     whole = client.ask("GET", f"{MAPS}/c?includeObject=Object", accept=TABLE)[1]["rows"][0]
     assert whole["object"]["data"] == {"a": "1"}
-    assert "object" not in client.ask("GET", f"{MAPS}/c?includeObject=None", accept=TABLE)[1]["rows"][0]
+    assert (
+        "object"
+        not in client.ask("GET", f"{MAPS}/c?includeObject=None", accept=TABLE)[1]["rows"][0]
+    )
     status, message = client.refusal("GET", f"{MAPS}?includeObject=Foo", accept=TABLE)
     assert status == 400
-    assert message.endswith("includeObject: Invalid value: \"Foo\": must be 'Metadata', 'Object', 'None', or empty")
+    assert message.endswith(
+        "includeObject: Invalid value: \"Foo\": must be 'Metadata', 'Object', 'None', or empty"
+    )
 
 
 def test_a_watch_as_tables_of_which_the_first_is_headed(client):
@@ -66,8 +96,16 @@ def test_a_watch_as_tables_of_which_the_first_is_headed(client):
     path = f"{MAPS}?watch=1&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
     events = client.frames(path, accept=TABLE)
     assert [event["type"] for event in events[:3]] == ["ADDED", "ADDED", "BOOKMARK"]
-    assert [event["object"]["columnDefinitions"] is None for event in events[:3]] == [False, True, True]
-    assert [event["object"]["rows"][0]["cells"] for event in events[:3]] == [["a", 0, "0s"], ["b", 0, "0s"], ["", "", ""]]
+    assert [event["object"]["columnDefinitions"] is None for event in events[:3]] == [
+        False,
+        True,
+        True,
+    ]
+    assert [event["object"]["rows"][0]["cells"] for event in events[:3]] == [
+        ["a", 0, "0s"],
+        ["b", 0, "0s"],
+        ["", "", ""],
+    ]
     annotations = events[2]["object"]["rows"][0]["object"]["metadata"]["annotations"]
     assert annotations == {"k8s.io/initial-events-end": "true"}
 
@@ -78,12 +116,17 @@ def test_a_definitions_columns(client):
     widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
     client.ask("POST", widgets, {**widget, "spec": {"size": 3, "when": "2025-12-31T23:00:00Z"}})
     table = client.ask("GET", widgets, accept=TABLE)[1]
-    assert [(each["name"], each["type"], each["priority"]) for each in table["columnDefinitions"]] == [
+    assert [
+        (each["name"], each["type"], each["priority"]) for each in table["columnDefinitions"]
+    ] == [
         ("Name", "string", 0),
         ("Size", "integer", 0),
         ("When", "date", 1),
     ]
-    assert table["columnDefinitions"][1]["description"] == "Custom resource definition column (in JSONPath format): .spec.size"
+    assert (
+        table["columnDefinitions"][1]["description"]
+        == "Custom resource definition column (in JSONPath format): .spec.size"
+    )
     assert table["rows"][0]["cells"] == ["w", 3, "60m"]
 
 
@@ -99,7 +142,9 @@ def test_cells_have_their_columns_type_or_nothing():
         column("integer", ".b"),
     ]
     assert cells(columns(*given), obj) == ["o", "x", None, "<invalid>", True, None]
-    assert cells(columns(column("string", ".l"), column("integer", ".l[*]"), column("string", ".no")), obj) == [
+    assert cells(
+        columns(column("string", ".l"), column("integer", ".l[*]"), column("string", ".no")), obj
+    ) == [
         "o",
         '[{"a":1},2]',
         None,
