@@ -13,7 +13,7 @@ from measuring import Row, Stopwatch, report
 
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
-from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.objects.chaos_mesh import KINDS, SHIPPED
 from pytest_kscen.run.workflows import bring_chaos_mesh
 from pytest_kscen.workflow.schedules import Schedules
@@ -40,7 +40,7 @@ def scheduled(line, seconds):
     journal.follow(
         lambda entry: spawned.append(entry.at) if entry.what == "schedule-spawned" else None
     )
-    stage = Stage(cluster.api, runner.clock, cluster.chance, journal, "run")
+    stage = RunContext(cluster.api, runner.clock, cluster.chance, journal, "run")
     runner.start(Schedules(stage.actor("schedules"), SHIPPED).run(), "schedules")
     spec = {"schedule": line, "type": "PodChaos", "podChaos": CHAOS, "historyLimit": KEPT}
     metadata = {"name": "tick", "namespace": "default"}

@@ -26,7 +26,7 @@ from pytest_kscen.clusters.controlplane import starting as layout
 from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
 from pytest_kscen.embedded.apiserver.kinds import Kinds
 from pytest_kscen.embedded.apiserver.server import ApiServer
-from pytest_kscen.embedded.controller import Bench
+from pytest_kscen.embedded.controller import ControllerContext
 from pytest_kscen.embedded.scheduler import Scheduler
 from pytest_kscen.embedded.scheduler.result_annotations import Annotating
 from pytest_kscen.kube.in_process import InProcessApi
@@ -145,7 +145,7 @@ def ours(load, *, annotated=False):
         runner.call(api.create(NAMESPACES, {"metadata": {"name": name}}))
     runner.call(fill(api, load))
     informers = Informers(api, runner.clock, chance)
-    bench = Bench.of("default-scheduler", api, runner.clock, informers)
+    bench = ControllerContext.of("default-scheduler", api, runner.clock, informers)
     scheduler = Scheduler(
         bench, chance.stream("scheduler"), sink=Annotating(bench) if annotated else None
     )

@@ -23,7 +23,7 @@ from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
 from pytest_kscen.embedded.apiserver.kinds import Kinds
 from pytest_kscen.embedded.apiserver.server import ApiServer
 from pytest_kscen.journal import Journal
-from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.kube.in_process import InProcessApi
 from pytest_kscen.models.chaos_mesh.installation import install
 from pytest_kscen.objects.chaos_mesh import OVER, SHIPPED, SUCCEED
@@ -103,7 +103,7 @@ def drive(load):
     runner.call(install(api, runner.clock))
     journal, heard = Journal(runner.clock), Heard()
     journal.follow(heard)
-    actor = Stage(
+    actor = RunContext(
         lambda agent: InProcessApi(server, agent=agent), runner.clock, chance, journal, "run"
     ).actor("workflow-engine")
     runner.start(WorkflowManager(actor).run(), "workflow-engine")

@@ -15,7 +15,7 @@ import sys
 from measuring import Row, Stopwatch, control_plane, report
 
 from pytest_kscen.journal import Journal
-from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.objects.chaos_mesh import OVER, SHIPPED
 from pytest_kscen.objects.resources import CONFIG_MAPS
 from pytest_kscen.run.workflows import family_on
@@ -140,7 +140,7 @@ def drive_some(cluster, stage, prefix, load):
 def main(count=100, templates=100):
     with control_plane(nodes=6) as cluster:
         rate = write_rate(cluster)
-        stage = Stage(
+        stage = RunContext(
             cluster.api,
             cluster.runner.clock,
             cluster.chance,

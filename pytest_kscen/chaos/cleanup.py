@@ -14,7 +14,7 @@ import logging
 import re
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.chaos.clients import MARK, NAMESPACE, TYPE, Hands, order, remove, swept
+from pytest_kscen.chaos.clients import MARK, NAMESPACE, TYPE, ClusterClients, order, remove, swept
 from pytest_kscen.chaos.vm_reboter import is_our_stop, take_back
 from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.kube.waiting import wait_for
@@ -27,7 +27,7 @@ from pytest_kscen.objects.virtualization import FINISHED, VIRTUAL_MACHINE_OPERAT
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
-    from pytest_kscen.kube.actor import Actor, Stage
+    from pytest_kscen.kube.actor import Actor, RunContext
     from pytest_kscen.objects.resources import Obj, Resource
 
 NAME = "chaos-cleaner"
@@ -39,33 +39,33 @@ BEFORE, AFTER = "clear away before the run", "clear chaos away"
 COMMENT = re.compile(r'--comment "([^"]+)"|COMMENT="(?:/\* )?([^"*]+?)(?: \*/)?"')
 
 
-async def clear_before(stage: Stage, *, everything: bool = True) -> None:
+async def clear_before(context: RunContext, *, everything: bool = True) -> None:
     """Nothing of an earlier run may pass for an effect of this one; `everything` goes only on
     clusters that are ours.
 
     A machine that an operation of an earlier run has stopped is started again.
     """
-    hands = Hands.of(stage, NAME)
-    if hands.parent and stage.parent:
-        everywhere = "" if stage.parent.owned else hands.namespace
-        of_parent = _anything if everything and stage.parent.owned else is_of_chaos
+    hands = ClusterClients.of(context, NAME)
+    if hands.parent and context.parent:
+        everywhere = "" if context.parent.owned else hands.namespace
+        of_parent = _anything if everything and context.parent.owned else is_of_chaos
         await _clear(hands.parent, BEFORE, CILIUM_NETWORK_POLICIES, everywhere, of_parent)
         undo = functools.partial(take_back, hands)
         await _clear(
             hands.parent, BEFORE, VIRTUAL_MACHINE_OPERATIONS, hands.namespace, _is_past, undo=undo
         )
-    everywhere = "" if stage.owned else NAMESPACE
-    of_nested = _is_not_spared if everything and stage.owned else is_of_chaos
+    everywhere = "" if context.owned else NAMESPACE
+    of_nested = _is_not_spared if everything and context.owned else is_of_chaos
     jobs = await _clear(hands.nested, BEFORE, JOBS, everywhere, of_nested)
     await _sweep(hands.nested, jobs)
 
 
-async def clear_after(stage: Stage) -> None:
+async def clear_after(context: RunContext) -> None:
     """Whatever still carries this run's label, although each incident has undone its own."""
-    hands = Hands.of(stage, NAME)
+    hands = ClusterClients.of(context, NAME)
 
     def is_ours(obj: Obj) -> bool:
-        return _labels(obj).get(RUN_LABEL) == stage.run_id
+        return _labels(obj).get(RUN_LABEL) == context.run_id
 
     async def clear_jobs() -> None:
         await _sweep(hands.nested, await _clear(hands.nested, AFTER, JOBS, NAMESPACE, is_ours))

@@ -19,7 +19,7 @@ from pytest_kscen.objects.virtualization import STOPPED, VIRTUAL_MACHINES, phase
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytest_kscen.kube.actor import Actor, Stage
+    from pytest_kscen.kube.actor import Actor, RunContext
     from pytest_kscen.objects.resources import Obj, Resource
 
 
@@ -33,7 +33,7 @@ class Impossible(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
+class ClusterClients:
     """One actor in the tested cluster and in its parent."""
 
     nested: Actor
@@ -46,15 +46,15 @@ class Hands:
     """Those of the run's volumes."""
 
     @classmethod
-    def of(cls, stage: Stage, name: str) -> Hands:
-        if stage.parent is None:
-            return cls(stage.actor(name), None, "", keys=stage.keys)
+    def of(cls, context: RunContext, name: str) -> ClusterClients:
+        if context.parent is None:
+            return cls(context.actor(name), None, "", keys=context.keys)
         return cls(
-            stage.actor(name),
-            stage.in_parent(name),
-            stage.parent.namespace,
-            stage.parent.machines,
-            stage.keys,
+            context.actor(name),
+            context.in_parent(name),
+            context.parent.namespace,
+            context.parent.machines,
+            context.keys,
         )
 
     @property

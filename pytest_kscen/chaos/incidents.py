@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from pytest_kscen.chaos.clients import INCIDENT, TYPE, Hands, Impossible, make_way
+from pytest_kscen.chaos.clients import INCIDENT, TYPE, ClusterClients, Impossible, make_way
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.chaos.troubles import NOWHERE
 from pytest_kscen.kube.retrying import may_be_done
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pytest_kscen.chaos.troubles import Reach
     from pytest_kscen.clock import Signal
     from pytest_kscen.journal import Journal
-    from pytest_kscen.kube.actor import Actor, Stage
+    from pytest_kscen.kube.actor import Actor, RunContext
     from pytest_kscen.objects.resources import Obj, Resource
 
 
@@ -116,7 +116,7 @@ class Fault(Protocol):
     def passes(self) -> bool:
         """Whether it is over by itself: undoing it is then to wait for that."""
 
-    async def aim(self, hands: Hands) -> Fault:
+    async def aim(self, hands: ClusterClients) -> Fault:
         """The same fault with what only the cluster knows; `Impossible` says what is missing."""
 
     async def inject(self, incident: Incident) -> None:
@@ -131,7 +131,7 @@ class Incident:
     """A fault that is on, or was. Times are seconds since the run began."""
 
     fault: Fault
-    hands: Hands
+    hands: ClusterClients
     journal: Journal
     observer: Observer
     id: str
@@ -280,12 +280,12 @@ class Incident:
             pause = min(pause * 2, LONGEST_PAUSE)
 
 
-async def cause(stage: Stage, fault: Fault, *, by: str = "chaos") -> Incident:
+async def cause(context: RunContext, fault: Fault, *, by: str = "chaos") -> Incident:
     """Do this to the cluster; what comes back is on until its `end`."""
-    hands = Hands.of(stage, by)
+    hands = ClusterClients.of(context, by)
     aimed = await fault.aim(hands)
     name = f"{aimed.variant}-{hands.nested.chance.suffix(8)}"
-    incident = Incident(aimed, hands, stage.journal, Observer.of(stage), name)
+    incident = Incident(aimed, hands, context.journal, Observer.of(context), name)
     await incident.begin()
     return incident
 
@@ -325,20 +325,20 @@ class Recurring(Protocol):
 
 
 async def recur(
-    stage: Stage,
+    context: RunContext,
     stop: Signal,
     profile: Recurring,
     kind: str,
-    draw: Callable[[Hands, float], Awaitable[Fault]],
+    draw: Callable[[ClusterClients, float], Awaitable[Fault]],
 ) -> None:
     """One incident after the other. `draw` says which, given how long it will last."""
-    hands = Hands.of(stage, stage.one_more(kind))
+    hands = ClusterClients.of(context, context.one_more(kind))
     actor = hands.nested
-    async with Observer.of(stage).held():
+    async with Observer.of(context).held():
         while not await stop.within(actor.chance.between(*profile.period)):
             seconds = actor.chance.between(*profile.incident)
             try:
-                incident = await cause(stage, await draw(hands, seconds), by=actor.name)
+                incident = await cause(context, await draw(hands, seconds), by=actor.name)
             except PASSING as error:
                 skipped(actor, profile.profile, error)
                 continue

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from pytest_kscen.chaos.clients import NODE_A, NODE_B, Hands, Impossible, remove
+from pytest_kscen.chaos.clients import NODE_A, NODE_B, ClusterClients, Impossible, remove
 from pytest_kscen.chaos.incidents import drawn, recur, valid_times, valid_variants
 from pytest_kscen.chaos.troubles import LINK, VOLUME, Reach, links_of
 from pytest_kscen.objects.arguments import is_whole
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_kscen.chaos.incidents import Incident
     from pytest_kscen.chaos.troubles import Link
     from pytest_kscen.clock import Signal
-    from pytest_kscen.kube.actor import Stage
+    from pytest_kscen.kube.actor import RunContext
     from pytest_kscen.objects.resources import Obj
 
 
@@ -109,7 +109,7 @@ class Block:
     def reach(self) -> Reach:
         return Reach((LINK, VOLUME), self.side_a, self.side_b, self.volume)
 
-    async def aim(self, hands: Hands) -> Block:
+    async def aim(self, hands: ClusterClients) -> Block:
         await hands.must_have([*self.side_a, *self.side_b])
         if self.variant == DRBD and not self.ports_a:
             # As its link is found.
@@ -217,10 +217,10 @@ class NetworkBlock:
         """Whether all that it does is done to a volume's link."""
         return set(self.variants) == {DRBD}
 
-    async def run(self, stage: Stage, stop: Signal) -> None:
-        await recur(stage, stop, self, "chaos-network-blocker", self._draw)
+    async def run(self, context: RunContext, stop: Signal) -> None:
+        await recur(context, stop, self, "chaos-network-blocker", self._draw)
 
-    async def _draw(self, hands: Hands, _: float) -> Block:
+    async def _draw(self, hands: ClusterClients, _: float) -> Block:
         chance = hands.nested.chance
         machines = chance.shuffled(list(await hands.machines()))
         variant = drawn(chance, self.variants, WEIGHTS)

@@ -14,7 +14,7 @@ from pytest_kscen.chaos.clients import (
     MARK,
     NODE_A,
     NODE_B,
-    Hands,
+    ClusterClients,
     Impossible,
     add_rule,
     completes,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chaos.incidents import Incident
     from pytest_kscen.clock import Signal
-    from pytest_kscen.kube.actor import Stage
+    from pytest_kscen.kube.actor import RunContext
     from pytest_kscen.objects.resources import Obj
 
 
@@ -85,7 +85,7 @@ def ends(pair: tuple[str, str], addresses: tuple[str, str]) -> Iterator[End]:
     yield End("b", pair[1], pair[0], addresses[0])
 
 
-async def addresses_of(hands: Hands, pair: tuple[str, str]) -> tuple[str, str]:
+async def addresses_of(hands: ClusterClients, pair: tuple[str, str]) -> tuple[str, str]:
     machines = await hands.must_run(pair)
     found = [str((machines[name].get("status") or {}).get("ipAddress") or "") for name in pair]
     for name, address in zip(pair, found, strict=True):
@@ -94,7 +94,7 @@ async def addresses_of(hands: Hands, pair: tuple[str, str]) -> tuple[str, str]:
     return found[0], found[1]
 
 
-async def is_off(hands: Hands, name: str) -> bool:
+async def is_off(hands: ClusterClients, name: str) -> bool:
     """A machine without power has forgotten its rules."""
     machine = (await hands.machines()).get(name)
     return machine is None or phase_of(machine) == STOPPED
@@ -115,7 +115,7 @@ class Losses(WorseLink):
 
     variant: ClassVar[str] = "losses"
 
-    async def aim(self, hands: Hands) -> Losses:
+    async def aim(self, hands: ClusterClients) -> Losses:
         return dataclasses.replace(self, addresses=await addresses_of(hands, self.pair))
 
     async def inject(self, incident: Incident) -> None:
@@ -208,7 +208,7 @@ class Latency(WorseLink):
 
     variant: ClassVar[str] = "latency"
 
-    async def aim(self, hands: Hands) -> Latency:
+    async def aim(self, hands: ClusterClients) -> Latency:
         return dataclasses.replace(self, addresses=await addresses_of(hands, self.pair))
 
     async def inject(self, incident: Incident) -> None:
@@ -275,10 +275,10 @@ class NetworkDegrade:
     def needs_machines(self) -> int:
         return PAIR
 
-    async def run(self, stage: Stage, stop: Signal) -> None:
-        await recur(stage, stop, self, "chaos-network-degrader", self._draw)
+    async def run(self, context: RunContext, stop: Signal) -> None:
+        await recur(context, stop, self, "chaos-network-degrader", self._draw)
 
-    async def _draw(self, hands: Hands, seconds: float) -> Losses | Latency:
+    async def _draw(self, hands: ClusterClients, seconds: float) -> Losses | Latency:
         chance = hands.nested.chance
         machines = chance.shuffled(list(await hands.machines()))
         if len(machines) < PAIR:

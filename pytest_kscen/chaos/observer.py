@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chaos.incidents import Incident
     from pytest_kscen.chaos.troubles import Aspect, Due, Key, Reach
-    from pytest_kscen.kube.actor import Stage
+    from pytest_kscen.kube.actor import RunContext
     from pytest_kscen.kube.informer import Ears
     from pytest_kscen.objects.resources import Obj
 
@@ -73,9 +73,9 @@ class Watched(Suspect):
 class Observer:
     """Watches while somebody holds it, or an incident is not recovered from."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self._actor = stage.actor(NAME)
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._actor = context.actor(NAME)
         self._watched: dict[str, Watched] = {}
         self._recoveries: dict[str, asyncio.Task[None]] = {}
         self._holders = 0
@@ -84,17 +84,17 @@ class Observer:
         self._look_anew()
 
     @classmethod
-    def of(cls, stage: Stage) -> Observer:
+    def of(cls, context: RunContext) -> Observer:
         """The run's one observer."""
-        if NAME not in stage.shared:
-            stage.shared[NAME] = cls(stage)
-        observer: Observer = stage.shared[NAME]
+        if NAME not in context.shared:
+            context.shared[NAME] = cls(context)
+        observer: Observer = context.shared[NAME]
         return observer
 
     @classmethod
-    def is_in(cls, stage: Stage) -> bool:
+    def is_in(cls, context: RunContext) -> bool:
         """Whether the run has had to do with it."""
-        return NAME in stage.shared
+        return NAME in context.shared
 
     @contextlib.asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
@@ -114,7 +114,7 @@ class Observer:
             raise
         self._seen.set()
         watched = Watched(
-            incident.fault.reach, self._stage.journal.now, asked=True, incident=incident
+            incident.fault.reach, self._context.journal.now, asked=True, incident=incident
         )
         self._watched[incident.id] = watched
 
@@ -123,19 +123,19 @@ class Observer:
         watched = self._watched[incident.id]
         watched.reaches(reach)
         if watched.asked:
-            watched.asked, watched.since = False, self._stage.journal.now
+            watched.asked, watched.since = False, self._context.journal.now
             for each in self._watched.values():
                 if each.shaken or each.maybe:
                     each.changed.set()
 
     def acts(self, incident: Incident) -> None:
         """Whoever does it for us has said that it is done."""
-        self._watched[incident.id].acts(self._stage.journal.now)
+        self._watched[incident.id].acts(self._context.journal.now)
 
     def ended(self, incident: Incident) -> None:
         """The incident is undone: see how long its traces stay."""
         watched = self._watched[incident.id]
-        watched.until = watched.calm_since = self._stage.journal.now
+        watched.until = watched.calm_since = self._context.journal.now
         watched.mingled = list(dict.fromkeys(watched.left.values()))
         if watched.in_trouble:
             watched.went.clear()
@@ -192,7 +192,7 @@ class Observer:
             self._look_anew()
 
     async def _look(self) -> None:
-        shared, machines = SharedInformers.of_run(self._stage), self._machines()
+        shared, machines = SharedInformers.of_run(self._context), self._machines()
         async with shared.heard() as ears, asyncio.TaskGroup() as looking:
             replicas, volumes, nodes = map(
                 shared.of, (REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES, NODES)
@@ -221,7 +221,7 @@ class Observer:
             self._follow(
                 ears,
                 volumes,
-                self._stage.health.read,
+                self._context.health.read,
                 lambda volume, health: troubles.of_volume(volume, health, seats_of(volume)),
             )
             self._follow(ears, nodes, troubles.readiness, troubles.of_node)
@@ -234,18 +234,18 @@ class Observer:
 
     def _machines(self) -> list[Informer]:
         """The picture of the parent cluster's, if there is one."""
-        if self._stage.parent is None:
+        if self._context.parent is None:
             return []
         actor, jitter = (
-            self._stage.in_parent(NAME),
-            self._stage.chance.stream(f"{NAME} of {VIRTUAL_MACHINES.qualified}"),
+            self._context.in_parent(NAME),
+            self._context.chance.stream(f"{NAME} of {VIRTUAL_MACHINES.qualified}"),
         )
         return [
             Informer(
                 actor.api,
                 actor.clock,
                 VIRTUAL_MACHINES,
-                self._stage.parent.namespace,
+                self._context.parent.namespace,
                 jitter=jitter,
             )
         ]
@@ -298,14 +298,14 @@ class Observer:
         if self._due is not None and any(
             each.reach.covers(due.ends[0]) for each in self._watched.values()
         ):
-            self._due.put_nowait((self._stage.journal.now, due))
+            self._due.put_nowait((self._context.journal.now, due))
 
     async def _see_what_does_not_come(self, replicas: Informer) -> None:
         await replicas.synced()
         self._due = asyncio.Queue()
         while True:
             since, due = await self._due.get()
-            await self._actor.clock.sleep(max(0.0, since + NOTICING - self._stage.journal.now))
+            await self._actor.clock.sleep(max(0.0, since + NOTICING - self._context.journal.now))
             if self._troubles.is_still_due(due) and not any(
                 _goes(replicas.get(end.key[1])) for end in due.ends
             ):
@@ -315,7 +315,7 @@ class Observer:
     # --- whose trouble it is ---
 
     def _began(self, trouble: Aspect) -> None:
-        now = self._stage.journal.now if trouble.due is None else trouble.due + NOTICING
+        now = self._context.journal.now if trouble.due is None else trouble.due + NOTICING
         owner, others = whose(trouble, self._watched.values(), now)
         if owner:
             self._belongs(trouble, owner, now)
@@ -337,7 +337,7 @@ class Observer:
         """This link is not made: whoever keeps it from being made has done as well what its
         volume suffers since it was due.
         """
-        (link, _), now = due.ends, self._stage.journal.now
+        (link, _), now = due.ends, self._context.journal.now
         for began, trouble in [*self._unowned.values()]:
             if trouble.volume == link.volume and began >= since:
                 owner, _ = whose(
@@ -357,7 +357,7 @@ class Observer:
         self._unowned.pop(trouble.key, None)
         for watched in self._watched.values():
             if watched.is_rid_of(trouble):
-                watched.calm_since = self._stage.journal.now
+                watched.calm_since = self._context.journal.now
                 watched.changed.set()
 
     def _went(self, trouble: Aspect) -> None:

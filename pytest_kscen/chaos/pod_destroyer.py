@@ -7,7 +7,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from pytest_kscen.chaos.clients import Hands, Impossible
+from pytest_kscen.chaos.clients import ClusterClients, Impossible
 from pytest_kscen.chaos.incidents import PASSING, cause, ended, skipped
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.chaos.troubles import VOLUME, Reach
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chaos.incidents import Incident
     from pytest_kscen.clock import Signal
-    from pytest_kscen.kube.actor import Stage
+    from pytest_kscen.kube.actor import RunContext
     from pytest_kscen.objects.resources import Obj
 
 
@@ -67,7 +67,7 @@ class Destruction:
         }
         return sorted(serving - {""})
 
-    async def aim(self, hands: Hands) -> Destruction:
+    async def aim(self, hands: ClusterClients) -> Destruction:
         pods = (await hands.nested.api.list(PODS, self.namespace, labels=self.label)).items
         staying = [pod for pod in pods if not _goes(pod)]
         if len(staying) < self.least:
@@ -225,20 +225,20 @@ class PodDestroy:
     def needs_machines(self) -> int:
         return 0
 
-    async def run(self, stage: Stage, stop: Signal) -> None:
+    async def run(self, context: RunContext, stop: Signal) -> None:
         async with asyncio.TaskGroup() as destroyers:
             for label in self.labels:
-                name = stage.one_more(f"pod-destroyer/{label}")
-                destroyers.create_task(self._destroy(stage, stop, label, name), name=name)
+                name = context.one_more(f"pod-destroyer/{label}")
+                destroyers.create_task(self._destroy(context, stop, label, name), name=name)
 
-    async def _destroy(self, stage: Stage, stop: Signal, label: str, name: str) -> None:
-        actor = stage.actor(name)
+    async def _destroy(self, context: RunContext, stop: Signal, label: str, name: str) -> None:
+        actor = context.actor(name)
         at_once = self.pods or AT_ONCE.get(label, OTHERS_AT_ONCE)
-        async with Observer.of(stage).held(), asyncio.TaskGroup() as recoveries:
+        async with Observer.of(context).held(), asyncio.TaskGroup() as recoveries:
             while not await stop.within(actor.chance.between(*self.period)):
                 fault = Destruction(label, actor.chance.whole(*at_once), self.namespace)
                 try:
-                    incident = await cause(stage, fault, by=name)
+                    incident = await cause(context, fault, by=name)
                 except PASSING as error:
                     skipped(actor, self.profile, error)
                 else:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_kscen.clock import Signal
-    from pytest_kscen.kube.actor import Stage
+    from pytest_kscen.kube.actor import RunContext
 
 
 class Profile(Protocol):
@@ -33,7 +33,7 @@ class Profile(Protocol):
         either.
         """
 
-    async def run(self, stage: Stage, stop: Signal) -> None:
+    async def run(self, context: RunContext, stop: Signal) -> None:
         """Cause incidents until the signal; then undo what is on and return."""
 
 

@@ -16,7 +16,7 @@ from pytest_kscen.objects.virtualization import RUNNING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from pytest_kscen.chaos.clients import Hands
+    from pytest_kscen.chaos.clients import ClusterClients
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.objects.storage import Observed
 
@@ -38,7 +38,7 @@ class Link:
     ports: tuple[int, int]
 
 
-async def links_of(hands: Hands, node: str) -> list[Link]:
+async def links_of(hands: ClusterClients, node: str) -> list[Link]:
     """The links that have an end on this node, in the order of their volumes' keys: that of the
     names is a salt's.
     """

@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pytest_kscen.chaos.clients import Hands, Impossible, put, remove
+from pytest_kscen.chaos.clients import ClusterClients, Impossible, put, remove
 from pytest_kscen.chaos.incidents import PASSING, cause, ended, skipped
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.chaos.troubles import LINK, MACHINE, NODE, VOLUME, Power, Reach
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pytest_kscen.chance import Stream
     from pytest_kscen.chaos.incidents import Incident
     from pytest_kscen.clock import Signal
-    from pytest_kscen.kube.actor import Actor, Stage
+    from pytest_kscen.kube.actor import Actor, RunContext
     from pytest_kscen.objects.resources import Obj, Resource
 
 
@@ -87,7 +87,7 @@ class Reboot(PowerCut):
     variant: ClassVar[str] = "vm-reboot"
     passes: ClassVar[bool] = True
 
-    async def aim(self, hands: Hands) -> Reboot:
+    async def aim(self, hands: ClusterClients) -> Reboot:
         await hands.must_run([self.vm])
         return dataclasses.replace(self, boot=_boot_of(await _node(hands, self.vm)))
 
@@ -116,7 +116,7 @@ class Stop(PowerCut):
     variant: ClassVar[str] = "vm-stop"
     passes: ClassVar[bool] = False
 
-    async def aim(self, hands: Hands) -> Stop:
+    async def aim(self, hands: ClusterClients) -> Stop:
         await hands.must_run([self.vm])
         return dataclasses.replace(self, boot=_boot_of(await _node(hands, self.vm)))
 
@@ -149,7 +149,7 @@ def is_our_stop(operation: Obj) -> bool:
     )
 
 
-async def take_back(hands: Hands, past: Obj) -> None:
+async def take_back(hands: ClusterClients, past: Obj) -> None:
     """Start the machine that an operation of a run has stopped which could not start it again."""
     if not is_our_stop(past) or past["spec"]["virtualMachineName"] not in await hands.machines():
         return
@@ -259,7 +259,7 @@ async def _back(incident: Incident, vm: str, boot: str) -> None:
     )
 
 
-async def _comes_to(hands: Hands, vm: str, *phases: str) -> str:
+async def _comes_to(hands: ClusterClients, vm: str, *phases: str) -> str:
     """The first of these phases that the machine is seen in, or that it is gone."""
     actor = hands.in_parent
     return await wait_for(
@@ -271,7 +271,7 @@ async def _comes_to(hands: Hands, vm: str, *phases: str) -> str:
     )
 
 
-async def _node(hands: Hands, name: str) -> Obj | None:
+async def _node(hands: ClusterClients, name: str) -> Obj | None:
     try:
         return await hands.nested.api.get(NODES, name)
     except NotFound:
@@ -318,15 +318,15 @@ class VmReboot:
     def needs_machines(self) -> int:
         return 1
 
-    async def run(self, stage: Stage, stop: Signal) -> None:
-        hands = Hands.of(stage, stage.one_more(NAME))
+    async def run(self, context: RunContext, stop: Signal) -> None:
+        hands = ClusterClients.of(context, context.one_more(NAME))
         if self.is_hasty:
             hands.nested.log(
                 logging.WARNING,
                 "restarts more often than every five minutes, as asked",
                 period=self.period,
             )
-        async with Observer.of(stage).held(), asyncio.TaskGroup() as returns:
+        async with Observer.of(context).held(), asyncio.TaskGroup() as returns:
             while not await stop.within(self.pause(hands.nested.chance)):
                 try:
                     machines = hands.nested.chance.shuffled(list(await hands.machines()))
@@ -348,7 +348,7 @@ class VmReboot:
                             f"{machines[0]} has operations that are not finished: "
                             f"{', '.join(unfinished)}"
                         )
-                    incident = await cause(stage, Reboot(machines[0]), by=hands.nested.name)
+                    incident = await cause(context, Reboot(machines[0]), by=hands.nested.name)
                 except PASSING as error:
                     skipped(hands.nested, self.profile, error)
                 else:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chance import Chance
     from pytest_kscen.clock import Runner
-    from pytest_kscen.kube.actor import Parent
+    from pytest_kscen.kube.actor import ParentCluster
     from pytest_kscen.kube.api import Api
 
 
@@ -82,7 +82,9 @@ class Cluster(Protocol):
     def may_be_shaken(self) -> bool:
         """Whether an earlier run may have left chaos in its parent, which is then to be opened."""
 
-    def parent(self, *, kubeconfig: pathlib.Path | None = None, namespace: str = "") -> Parent:
+    def parent(
+        self, *, kubeconfig: pathlib.Path | None = None, namespace: str = ""
+    ) -> ParentCluster:
         """The cluster in which this one's nodes are virtual machines, opened when it is first asked
         for.
 
@@ -110,13 +112,15 @@ class TimedCluster(Generic[R]):
     parent_kubeconfig: pathlib.Path | None = None
     vm_namespace: str = ""
     theatre: Any = None
-    _parent: Parent | None = None
+    _parent: ParentCluster | None = None
 
     @property
     def may_be_shaken(self) -> bool:
         return not self.owned or self._parent is not None
 
-    def parent(self, *, kubeconfig: pathlib.Path | None = None, namespace: str = "") -> Parent:
+    def parent(
+        self, *, kubeconfig: pathlib.Path | None = None, namespace: str = ""
+    ) -> ParentCluster:
         if self._parent is None:
             self._parent = self._open_parent(
                 kubeconfig or self.parent_kubeconfig, namespace or self.vm_namespace
@@ -128,7 +132,7 @@ class TimedCluster(Generic[R]):
             )
         return self._parent
 
-    def _open_parent(self, kubeconfig: pathlib.Path | None, namespace: str) -> Parent:
+    def _open_parent(self, kubeconfig: pathlib.Path | None, namespace: str) -> ParentCluster:
         raise NotImplementedError
 
     @property

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.apiserver.admission import Admission
     from pytest_kscen.embedded.apiserver.http import Port
     from pytest_kscen.embedded.apiserver.wire import Wire
-    from pytest_kscen.kube.actor import Parent
+    from pytest_kscen.kube.actor import ParentCluster
     from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Obj
 
@@ -107,7 +107,7 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
         for machine in self.site.machines:
             await wait_for(api, clock, NODES, machine.name, condition=_ready, timeout=BOOT)
 
-    def _open_parent(self, _: pathlib.Path | None, namespace: str) -> Parent:
+    def _open_parent(self, _: pathlib.Path | None, namespace: str) -> ParentCluster:
         """A second API server in the same time, with nodes of its own; this cluster's machines
         are virtual ones there.
         """

@@ -21,7 +21,7 @@ import yaml
 from pytest_kscen.chance import Chance, draw_seed
 from pytest_kscen.clock import WallRunner
 from pytest_kscen.clusters.cluster import ClusterRefused, TimedCluster
-from pytest_kscen.kube.actor import Parent
+from pytest_kscen.kube.actor import ParentCluster
 from pytest_kscen.kube.remote import Connection, RemoteApi, access_of, configuration_of
 from pytest_kscen.objects.errors import ApiError, Forbidden, NotFound
 from pytest_kscen.objects.resources import NODES
@@ -227,7 +227,7 @@ class LiveCluster(TimedCluster[WallRunner]):
         configuration.client_session_kwargs = {"trust_env": False}
         return ApiClient(configuration)
 
-    def _open_parent(self, kubeconfig: pathlib.Path | None, namespace: str) -> Parent:
+    def _open_parent(self, kubeconfig: pathlib.Path | None, namespace: str) -> ParentCluster:
 
         self._given_parent = GivenParent(self, kubeconfig, namespace)
         return self._given_parent.as_parent
@@ -396,7 +396,7 @@ class GivenParent(KubeconfigCluster):
         except BaseException:
             self.runner.call(self._put_away())
             raise
-        self.as_parent = Parent(self.api, namespace, owned=False, machines=found)
+        self.as_parent = ParentCluster(self.api, namespace, owned=False, machines=found)
 
     async def _look_at(self, nested: Api, namespace: str) -> frozenset[str]:
         """The virtual machines that are nodes of the tested cluster; others are somebody else's,

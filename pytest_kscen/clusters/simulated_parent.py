@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.chance import Chance
 from pytest_kscen.embedded.kubelet.machines import PARENT_HOSTS
 from pytest_kscen.embedded.kubelet.nodes import Site
-from pytest_kscen.kube.actor import Parent
+from pytest_kscen.kube.actor import ParentCluster
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.models.virtualization.assembly import actors, define, make_machines
 from pytest_kscen.models.virtualization.objects import TAINT
@@ -85,7 +85,7 @@ def virtualize(
     host: Site,
     nested: Site,
     namespace: str,
-) -> Parent:
+) -> ParentCluster:
     """Let the nested site's machines be virtual ones, on a host whose nodes are there.
 
     They run on as they are.
@@ -95,4 +95,4 @@ def virtualize(
     for name, life in actors(api_for, clock, chance, host=host, nested=nested, namespace=namespace):
         runner.start(life, name)
     runner.call(make_machines(api, clock, namespace, _guests_in(nested)))
-    return Parent(api_for, namespace, owned=True)
+    return ParentCluster(api_for, namespace, owned=True)

@@ -19,8 +19,8 @@ from pytest_kscen.objects.arguments import seconds_of_text
 from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.run.plan import Terms
 from pytest_kscen.run.preflight import PreflightRefused
-from pytest_kscen.run.scenarios import Theatre
-from pytest_kscen.scenario.participants import Register
+from pytest_kscen.run.scenarios import ScenarioPlayer
+from pytest_kscen.scenario.participants import ControllerRegister
 from pytest_kscen.scenario.waiting import PATIENCE
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _waiter(path: str) -> ControllerWaiter:
             f"--waiter {path}: there is no such waiter, as in my_module:WAITER: {error}"
         ) from None
     made = found() if isinstance(found, type) else found
-    Register().add(made)
+    ControllerRegister().add(made)
     return made  # type: ignore[no-any-return]  # the register would have refused another
 
 
@@ -117,9 +117,9 @@ def open_theatre(
     terms: Terms,
     journal: pathlib.Path | None = None,
     waiters: Sequence[ControllerWaiter] = (),
-) -> Theatre:
+) -> ScenarioPlayer:
     """For Scenarios of anybody: what becomes of them is told as it happens."""
-    theatre = Theatre.of(cluster, terms)
+    theatre = ScenarioPlayer.of(cluster, terms)
     for waiter in waiters:
         theatre.controller.register.add(waiter)
     theatre.journals.to = Journal(cluster.runner.clock, journal)

@@ -14,7 +14,7 @@ from pytest_kscen.clock import Signal
 from pytest_kscen.clusters.cluster import ClusterRefused
 from pytest_kscen.clusters.kubeconfig import COMMAND_FLAGS, KubeconfigCluster
 from pytest_kscen.journal import Journal
-from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.kube.leases import LeaseLost
 from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.run.context import heard
@@ -154,7 +154,7 @@ def _begin(
     journal.follow(_tell)
     if chosen.traces:
         journal.follow(Tracing(tracer_to(chosen.traces), runner.clock).take)
-    stage = Stage(
+    context = RunContext(
         cluster.api,
         runner.clock,
         cluster.chance,
@@ -166,7 +166,7 @@ def _begin(
     if not has_definitions(cluster):
         print(NO_CHAOS, file=sys.stderr, flush=True)
     engine = functools.partial(
-        drive, stage, family, concurrency=chosen.concurrency, per_second=chosen.rate
+        drive, context, family, concurrency=chosen.concurrency, per_second=chosen.rate
     )
     runner.call(leading.begin(engine))
     if chosen.metrics is not None:

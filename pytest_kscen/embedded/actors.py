@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.embedded.controller import Bench
+from pytest_kscen.embedded.controller import ControllerContext
 from pytest_kscen.embedded.controllers.claim_lifecycle import EphemeralVolumes, Protection
 from pytest_kscen.embedded.controllers.disruption_budgets import DisruptionBudgets
 from pytest_kscen.embedded.controllers.endpoints import Endpoints, EndpointSlices
@@ -50,10 +50,10 @@ if TYPE_CHECKING:
 SCHEDULER = "default-scheduler"
 IN_SCENARIOS = {SCHEDULER: "kube-scheduler"}
 """Who goes by another name there than in the API."""
-EVERYWHERE: dict[str, Callable[[Bench], Runnable]] = {
+EVERYWHERE: dict[str, Callable[[ControllerContext], Runnable]] = {
     "provisioner": Provisioner,
 }
-CONTROLLERS: dict[str, Callable[[Bench], Runnable]] = {
+CONTROLLERS: dict[str, Callable[[ControllerContext], Runnable]] = {
     "node-controller": NodeLifecycle,
     "taint-eviction-controller": TaintEviction,
     "pod-garbage-collector-controller": PodGarbage,
@@ -99,17 +99,17 @@ def actors(
     def gate(name: str) -> Callable[[], Awaitable[None]]:
         return site.gates.of(IN_SCENARIOS.get(name, name))
 
-    def bench(name: str) -> Bench:
-        return Bench.of(name, api_for(name), clock, informers).behind(gate(name))
+    def context(name: str) -> ControllerContext:
+        return ControllerContext.of(name, api_for(name), clock, informers).behind(gate(name))
 
     cast: dict[str, Runnable] = {
         "informers": informers,
-        "kubelet": Kubelets(bench("kubelet"), site),
+        "kubelet": Kubelets(context("kubelet"), site),
     }
     controllers = {**EVERYWHERE, **(CONTROLLERS if role == "embedded" else {})}
     if role == "embedded":
         cast[SCHEDULER] = site.scheduler = Scheduler(
-            bench(SCHEDULER), chance.stream(SCHEDULER), gate=gate(SCHEDULER)
+            context(SCHEDULER), chance.stream(SCHEDULER), gate=gate(SCHEDULER)
         )
-    cast |= {name: make(bench(name)) for name, make in controllers.items()}
+    cast |= {name: make(context(name)) for name, make in controllers.items()}
     return [(name, actor.run()) for name, actor in cast.items()]

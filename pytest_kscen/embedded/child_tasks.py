@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Never
 
 
-class Brood:
+class ChildTasks:
     """Tasks in the order in which they were born."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pytest_kscen.clock import timestamp_of
 from pytest_kscen.kube.cache import Ref
-from pytest_kscen.kube.events import Recorder
+from pytest_kscen.kube.events import EventRecorder
 from pytest_kscen.kube.informer import OwnWrites
 from pytest_kscen.objects.errors import ApiError, Conflict, NotFound, conflict
 
@@ -136,22 +136,24 @@ def follow(controller: Controller[Ref], informer: Informer) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class ControllerContext:
     """One controller's place."""
 
     name: str
     api: OwnWrites
     clock: Clock
     informers: Informers
-    recorder: Recorder
+    recorder: EventRecorder
     gate: Callable[[], Awaitable[None]] | None = None
     """Awaited before each loop: a Scenario may want this controller to stand still."""
 
     @classmethod
-    def of(cls, name: str, api: Api, clock: Clock, informers: Informers) -> Bench:
-        return cls(name, OwnWrites(api, informers), clock, informers, Recorder(api, clock, name))
+    def of(cls, name: str, api: Api, clock: Clock, informers: Informers) -> ControllerContext:
+        return cls(
+            name, OwnWrites(api, informers), clock, informers, EventRecorder(api, clock, name)
+        )
 
-    def behind(self, gate: Callable[[], Awaitable[None]]) -> Bench:
+    def behind(self, gate: Callable[[], Awaitable[None]]) -> ControllerContext:
         """The same place, held there."""
         return replace(self, gate=gate)
 
@@ -199,26 +201,28 @@ class Bench:
 # no news, and needs no look.
 
 
-class Telling:
+class StatusWriter:
     """Brings every owner of one kind to its controller, and again at each change but this
     controller's own words.
     """
 
-    def __init__(self, bench: Bench, controller: Controller[Ref], owners: Resource) -> None:
-        self._bench = bench
+    def __init__(
+        self, context: ControllerContext, controller: Controller[Ref], owners: Resource
+    ) -> None:
+        self._context = context
         self._controller = controller
         self._owners = owners
         self._told: dict[Ref, str] = {}
         """The version of each owner in which it says what it was told to say, until that is
         seen.
         """
-        bench.informers.of(owners).on_change(self._changed)
+        context.informers.of(owners).on_change(self._changed)
 
     async def tell(self, owner: Obj, status: Obj, *, failed: bool = False) -> Obj:
         """Write the status that follows from a look; what is told of one that failed brings the
         owner back, as in Kubernetes.
         """
-        told = await self._bench.write_status(self._owners, owner, status)
+        told = await self._context.write_status(self._owners, owner, status)
         if not failed:
             self._told[Ref.of(told)] = told["metadata"]["resourceVersion"]
         return told

@@ -12,7 +12,7 @@ from pytest_kscen.objects.selectors import matches_selector
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.objects.resources import Obj
 
 
@@ -134,14 +134,14 @@ def _rank(volume: Obj) -> tuple[int, int, str]:
 # Tying a volume and a claim together: four writes, each left out when it is done already.
 
 
-async def bind(bench: Bench, volume: Obj, claim: Obj) -> None:
+async def bind(context: ControllerContext, volume: Obj, claim: Obj) -> None:
     """The volume takes the claim, then the claim the volume; whoever is interrupted goes on
     where it stopped.
     """
-    volume = await _bind_volume(bench, volume, claim)
-    await set_volume_phase(bench, volume, "Bound")
-    claim = await _bind_claim(bench, volume, claim)
-    await set_claim_phase(bench, claim, "Bound", volume)
+    volume = await _bind_volume(context, volume, claim)
+    await set_volume_phase(context, volume, "Bound")
+    claim = await _bind_claim(context, volume, claim)
+    await set_claim_phase(context, claim, "Bound", volume)
 
 
 def reference_to(claim: Obj) -> Obj:
@@ -178,12 +178,12 @@ def bound_to(volume: Obj, claim: Obj) -> Obj:
     )
 
 
-async def _bind_volume(bench: Bench, volume: Obj, claim: Obj) -> Obj:
+async def _bind_volume(context: ControllerContext, volume: Obj, claim: Obj) -> Obj:
     bound = bound_to(volume, claim)
-    return volume if bound is volume else await bench.api.update(PERSISTENT_VOLUMES, bound)
+    return volume if bound is volume else await context.api.update(PERSISTENT_VOLUMES, bound)
 
 
-async def _bind_claim(bench: Bench, volume: Obj, claim: Obj) -> Obj:
+async def _bind_claim(context: ControllerContext, volume: Obj, claim: Obj) -> Obj:
     name = volume["metadata"]["name"]
     bound = claim
     if claim["spec"].get("volumeName") != name:
@@ -192,24 +192,28 @@ async def _bind_claim(bench: Bench, volume: Obj, claim: Obj) -> Obj:
         )
     if BIND_COMPLETED not in annotations_of(bound):
         bound = _annotated(bound, BIND_COMPLETED)
-    return claim if bound is claim else await bench.api.update(PERSISTENT_VOLUME_CLAIMS, bound)
+    return claim if bound is claim else await context.api.update(PERSISTENT_VOLUME_CLAIMS, bound)
 
 
-async def set_volume_phase(bench: Bench, volume: Obj, phase: str, message: str = "") -> Obj:
+async def set_volume_phase(
+    context: ControllerContext, volume: Obj, phase: str, message: str = ""
+) -> Obj:
     status = volume.get("status") or {}
     if status.get("phase") == phase:
         return volume
     new = {
         "phase": phase,
-        "lastPhaseTransitionTime": bench.timestamp(),
+        "lastPhaseTransitionTime": context.timestamp(),
         **({"message": message} if message else {}),
     }
-    return await bench.api.update(
+    return await context.api.update(
         PERSISTENT_VOLUMES, {**volume, "status": new}, subresource="status"
     )
 
 
-async def set_claim_phase(bench: Bench, claim: Obj, phase: str, volume: Obj | None = None) -> Obj:
+async def set_claim_phase(
+    context: ControllerContext, claim: Obj, phase: str, volume: Obj | None = None
+) -> Obj:
     """A bound claim has the volume's modes and size; another has none."""
     old = claim.get("status") or {}
     status = {
@@ -223,7 +227,7 @@ async def set_claim_phase(bench: Bench, claim: Obj, phase: str, volume: Obj | No
         status |= {"accessModes": spec["accessModes"], "capacity": capacity or spec["capacity"]}
     if status == old:
         return claim
-    return await bench.api.update(
+    return await context.api.update(
         PERSISTENT_VOLUME_CLAIMS, {**claim, "status": status}, subresource="status"
     )
 

@@ -4,26 +4,26 @@ Checks read nothing else.
 """
 
 from pytest_kscen.journal.journal import (
+    ActorJournal,
     Entry,
     Journal,
     JournalDamaged,
     JournalLost,
+    JournalSwitch,
     JournalTaken,
-    Relay,
-    Witness,
     is_being_written,
     read,
     stored,
 )
 
 __all__ = [
+    "ActorJournal",
     "Entry",
     "Journal",
     "JournalDamaged",
     "JournalLost",
+    "JournalSwitch",
     "JournalTaken",
-    "Relay",
-    "Witness",
     "is_being_written",
     "read",
     "stored",

@@ -170,8 +170,8 @@ class Journal:
         """Seconds since the run began."""
         return self._clock.now() - self._began
 
-    def witness(self, who: str) -> Witness:
-        return Witness(self, who)
+    def witness(self, who: str) -> ActorJournal:
+        return ActorJournal(self, who)
 
     def write(self, who: str, what: str, data: dict[str, Any]) -> None:
         if self._is_lost:
@@ -272,12 +272,12 @@ class Journal:
         self._file.close()
 
 
-class Witness:
+class ActorJournal:
     """One actor's pen."""
 
     __slots__ = ("_journal", "who")
 
-    def __init__(self, journal: Journal | Relay, who: str) -> None:
+    def __init__(self, journal: Journal | JournalSwitch, who: str) -> None:
         self._journal = journal
         self.who = who
 
@@ -290,9 +290,9 @@ class Witness:
     def note(self, what: str, **data: Any) -> None:
         self._journal.write(self.who, what, data)
 
-    def called(self, name: str) -> Witness:
+    def called(self, name: str) -> ActorJournal:
         """A pen for a part of this actor."""
-        return Witness(self._journal, f"{self.who}/{name}")
+        return ActorJournal(self._journal, f"{self.who}/{name}")
 
 
 def _opened(path: pathlib.Path) -> BinaryIO:
@@ -418,7 +418,7 @@ def _entry(line: bytes) -> Entry:
 # without one, nobody keeps it.
 
 
-class Relay:
+class JournalSwitch:
     """Where a `Journal` is written to."""
 
     def __init__(self) -> None:
@@ -428,8 +428,8 @@ class Relay:
     def now(self) -> float | None:
         return None if self.to is None else self.to.now
 
-    def witness(self, who: str) -> Witness:
-        return Witness(self, who)
+    def witness(self, who: str) -> ActorJournal:
+        return ActorJournal(self, who)
 
     def write(self, who: str, what: str, data: dict[str, Any]) -> None:
         if self.to is not None:

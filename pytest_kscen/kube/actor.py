@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chance import Chance, Stream
     from pytest_kscen.clock import Clock
-    from pytest_kscen.journal import Journal, Witness
+    from pytest_kscen.journal import ActorJournal, Journal
     from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.objects.storage import HealthSource
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class RecordingApi(ForwardingApi):
     """Reads pass through; writes are witnessed."""
 
-    def __init__(self, api: Api, witness: Witness) -> None:
+    def __init__(self, api: Api, witness: ActorJournal) -> None:
         super().__init__(api)
         self._witness = witness
 
@@ -154,7 +154,7 @@ RECORDS_OWN = frozenset([*vars(logging.makeLogRecord({})), "message", "asctime"]
 
 
 @dataclass(slots=True)
-class Deed:
+class OngoingAction:
     """An action under way."""
 
     clock: Clock
@@ -180,7 +180,7 @@ class Actor:
     api: Api
     clock: Clock
     chance: Stream
-    witness: Witness
+    witness: ActorJournal
     labels: dict[str, str]
     """What every object that the actor makes must carry: the run's id."""
 
@@ -219,14 +219,14 @@ class Actor:
         )
 
     @contextlib.asynccontextmanager
-    async def doing(self, action: str, **particulars: Any) -> AsyncIterator[Deed]:
+    async def doing(self, action: str, **particulars: Any) -> AsyncIterator[OngoingAction]:
         """Log and note that an action begins, how it ended (and why it was stopped, if that is
         told), and how long it took.
         """
         began = self.clock.now()
         self.note("began", action=action, **particulars)
         self.log(logging.INFO, "begins", action=action, **particulars)
-        result, level, deed = "", logging.INFO, Deed(self.clock)
+        result, level, deed = "", logging.INFO, OngoingAction(self.clock)
         doubt: dict[str, bool] = {}
         try:
             yield deed
@@ -247,7 +247,7 @@ class Actor:
 
 
 @dataclass(frozen=True, slots=True)
-class Parent:
+class ParentCluster:
     """The cluster in which the tested one's nodes are virtual machines, and the namespace of
     those.
     """
@@ -261,7 +261,7 @@ class Parent:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class RunContext:
     """Where actors of one run get their hands."""
 
     api_for: Callable[[str], Api]
@@ -271,7 +271,7 @@ class Stage:
     run_id: str
     owned: bool = True
     """Whether the tested cluster is ours, and we may delete what we find in it."""
-    parent: Parent | None = None
+    parent: ParentCluster | None = None
     health: HealthSource = DEFAULT_HEALTH
     """Where a volume says how it is."""
     shared: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -313,7 +313,7 @@ class Stage:
         self,
         name: str,
         api_for: Callable[[str], Api],
-        witness: Witness,
+        witness: ActorJournal,
         *,
         key: str,
         passing: bool = False,

@@ -94,7 +94,7 @@ class Index:
                 del self._known[ref]
 
 
-class Picture:
+class ObjectCache:
     """Changed by whoever follows the resource, read by everybody else."""
 
     def __init__(self, resource: Resource) -> None:

@@ -257,7 +257,7 @@ class _Writer:
                 return
 
 
-class Recorder:
+class EventRecorder:
     """What a controller reports with: `recorder.normal(pod, "Started", "Container started")`."""
 
     def __init__(
@@ -273,9 +273,9 @@ class Recorder:
         self._source = {"component": component, **({"host": host} if host else {})}
         self._api = api
 
-    def on(self, host: str) -> Recorder:
+    def on(self, host: str) -> EventRecorder:
         """The same recorder, reporting from this machine."""
-        return Recorder(
+        return EventRecorder(
             self._api, self._writer.clock, self._writer.component, host, writer=self._writer
         )
 

@@ -11,7 +11,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.kube.api import MERGE_PATCH, ForwardingApi, Handing
-from pytest_kscen.kube.cache import Picture, Ref, is_newer
+from pytest_kscen.kube.cache import ObjectCache, Ref, is_newer
 from pytest_kscen.objects.errors import ApiError, error_of
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chance import Chance, Stream
     from pytest_kscen.clock import Clock
-    from pytest_kscen.kube.actor import Stage
+    from pytest_kscen.kube.actor import RunContext
     from pytest_kscen.kube.api import Api, Event, Listing
     from pytest_kscen.kube.cache import Handler
     from pytest_kscen.objects.resources import Obj, Resource
@@ -53,7 +53,7 @@ class Backoff:
         self._last_failure = self._clock.now()
 
 
-class Informer(Picture):
+class Informer(ObjectCache):
     """A picture, and the life that keeps it."""
 
     def __init__(
@@ -252,12 +252,12 @@ class SharedInformers(Informers):
     _life: asyncio.Task[None] | None = None
 
     @classmethod
-    def of_run(cls, stage: Stage) -> SharedInformers:
+    def of_run(cls, context: RunContext) -> SharedInformers:
         """The tested cluster's."""
-        if NAME not in stage.shared:
-            actor = stage.actor(NAME)
-            stage.shared[NAME] = cls(actor.api, actor.clock, stage.chance)
-        informers: SharedInformers = stage.shared[NAME]
+        if NAME not in context.shared:
+            actor = context.actor(NAME)
+            context.shared[NAME] = cls(actor.api, actor.clock, context.chance)
+        informers: SharedInformers = context.shared[NAME]
         return informers
 
     def look(self) -> asyncio.Task[None]:

@@ -105,7 +105,7 @@ class Growth:
 
 
 @dataclass(frozen=True, slots=True)
-class Destiny:
+class VolumePlan:
     """One volume's. Whoever has no period (or growth) here does not act on the volume."""
 
     name: str
@@ -130,9 +130,9 @@ class Destiny:
     """
 
 
-def draw(chance: Stream, churn: Churn) -> Destiny:
+def draw(chance: Stream, churn: Churn) -> VolumePlan:
     name, key = drawn_name(chance)
-    return Destiny(
+    return VolumePlan(
         name=name,
         storage_class=chance.choice(churn.storage_classes),
         size=churn.size,

@@ -16,9 +16,9 @@ from pytest_kscen.objects.storage import DISKFUL, REPLICATED_VOLUME_ATTACHMENTS,
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 
-    from pytest_kscen.kube.actor import Actor, Deed, Stage
+    from pytest_kscen.kube.actor import Actor, OngoingAction, RunContext
     from pytest_kscen.megatest.churn import Seconds
-    from pytest_kscen.megatest.view import Season, View
+    from pytest_kscen.megatest.view import RunPhases, View
     from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.objects.storage import HealthSource
 
@@ -32,29 +32,29 @@ class Subject:
     """One volume under test."""
 
     name: str
-    stage: Stage
-    season: Season
+    context: RunContext
+    season: RunPhases
     view: View
     key: str = ""
     """What its actors' chance goes by, whatever it is called; without one, its name."""
 
     def actor(self, role: str) -> Actor:
-        return self.stage.actor(
+        return self.context.actor(
             f"{role}/{self.name}", key=f"{role}/{self.key or self.name}", passing=True
         )
 
     @contextlib.contextmanager
     def key_known(self) -> Iterator[None]:
         """To those who draw one of the volumes."""
-        self.stage.keys[self.name] = self.key or self.name
+        self.context.keys[self.name] = self.key or self.name
         try:
             yield
         finally:
-            self.stage.keys.pop(self.name, None)
+            self.context.keys.pop(self.name, None)
 
     @property
     def health(self) -> HealthSource:
-        return self.stage.health
+        return self.context.health
 
     @property
     def volume(self) -> Obj | None:
@@ -69,7 +69,7 @@ class Subject:
 
 
 @contextlib.asynccontextmanager
-async def attempt(actor: Actor, action: str, **particulars: Any) -> AsyncIterator[Deed]:
+async def attempt(actor: Actor, action: str, **particulars: Any) -> AsyncIterator[OngoingAction]:
     """Do it.
 
     A refusal or a time-out is logged and noted as the result, and whoever tried goes on.
@@ -101,7 +101,7 @@ def unless_hindered(hindrance: Callable[[], str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def asking(deed: Deed) -> Iterator[None]:
+def asking(deed: OngoingAction) -> Iterator[None]:
     """Of what the API has not taken yet the storage has not heard."""
     with unless_hindered(lambda: "the API has not taken it"):
         yield

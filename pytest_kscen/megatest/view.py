@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
     from typing import Self
 
-    from pytest_kscen.kube.actor import Stage
+    from pytest_kscen.kube.actor import RunContext
     from pytest_kscen.objects.resources import Obj
 
     Listener = Callable[[], None]
@@ -40,10 +40,10 @@ EVERYTHING = VOLUME, REPLICA, ATTACHMENT = "volume", "replica", "attachment"
 class View:
     """Entered by everybody who looks; the first begins it, the last ends it."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, context: RunContext) -> None:
         self._listeners: dict[str, dict[Listener, tuple[str, ...]]] = {}
         self._awaited: dict[asyncio.Future[Any], None] = {}
-        self._informers = SharedInformers.of_run(stage)
+        self._informers = SharedInformers.of_run(context)
         self._nodes = self._informers.of(NODES)
         self._volumes = self._informers.of(REPLICATED_VOLUMES)
         self._replicas = self._informers.of(REPLICATED_VOLUME_REPLICAS)
@@ -190,7 +190,7 @@ def _shelf(part: Obj) -> tuple[str]:
 
 
 @dataclass(slots=True)
-class Season:
+class RunPhases:
     """What every volume listens to."""
 
     frozen: Signal = field(default_factory=Signal)
@@ -222,10 +222,10 @@ class Season:
         """Until when one that is not ready has the time for it, at least."""
         return max(self.awaited.get(volume, 0.0), self.lacking.get(volume, 0.0))
 
-    def view(self, stage: Stage) -> View:
+    def view(self, context: RunContext) -> View:
         """To be entered: it is kept while somebody looks."""
         if self._view is None:
-            self._view = View(stage)
+            self._view = View(context)
         return self._view
 
 

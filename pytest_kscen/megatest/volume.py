@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
     from typing import Any, Never
 
-    from pytest_kscen.kube.actor import Actor, Stage
-    from pytest_kscen.megatest.churn import Churn, Destiny
-    from pytest_kscen.megatest.view import Season
+    from pytest_kscen.kube.actor import Actor, RunContext
+    from pytest_kscen.megatest.churn import Churn, VolumePlan
+    from pytest_kscen.megatest.view import RunPhases
     from pytest_kscen.objects.resources import Obj
 
     Life = Callable[[], Coroutine[Any, Any, None]]
@@ -63,9 +63,9 @@ AT_LAST, SOON = (
 MOST_ATTACHMENTS = 2
 
 
-async def live(stage: Stage, season: Season, destiny: Destiny) -> None:
+async def live(context: RunContext, season: RunPhases, destiny: VolumePlan) -> None:
     """One volume's life, if it can be made."""
-    rv = Subject(destiny.name, stage, season, season.view(stage), destiny.key)
+    rv = Subject(destiny.name, context, season, season.view(context), destiny.key)
     async with rv.view:
         try:
             life = await unless(season.abandoned, make(rv, destiny))
@@ -75,7 +75,7 @@ async def live(stage: Stage, season: Season, destiny: Destiny) -> None:
             await life()
 
 
-async def make(rv: Subject, destiny: Destiny) -> Life:
+async def make(rv: Subject, destiny: VolumePlan) -> Life:
     """Make the volume.
 
     What comes back is the rest of its life; when the season is abandoned, the volume stays behind.
@@ -100,7 +100,7 @@ async def make(rv: Subject, destiny: Destiny) -> Life:
             # others made.
             with contextlib.suppress(*REFUSALS):
                 found = (await actor.api.get(REPLICATED_VOLUMES, rv.name))["metadata"]
-                if (found.get("labels") or {}).get(RUN_LABEL) == rv.stage.run_id:
+                if (found.get("labels") or {}).get(RUN_LABEL) == rv.context.run_id:
                     await actor.api.delete(
                         REPLICATED_VOLUMES, rv.name, precondition_uid=found["uid"]
                     )
@@ -115,7 +115,7 @@ async def make(rv: Subject, destiny: Destiny) -> Life:
 
 
 async def _life(
-    rv: Subject, actor: Actor, destiny: Destiny, nodes: Sequence[str], version: str
+    rv: Subject, actor: Actor, destiny: VolumePlan, nodes: Sequence[str], version: str
 ) -> None:
     with rv.key_known(), placement_noted(rv, actor):
         # The uids of the attachments.
@@ -147,7 +147,7 @@ async def _life(
         await sweep_replicas(rv)
 
 
-def _shakers(rv: Subject, destiny: Destiny) -> Iterator[tuple[str, Coroutine[Any, Any, Never]]]:
+def _shakers(rv: Subject, destiny: VolumePlan) -> Iterator[tuple[str, Coroutine[Any, Any, Never]]]:
     """Those who act on the volume for as long as it is there."""
     if destiny.growth:
         yield "volume-resizer", resize(rv, destiny.growth)
@@ -160,7 +160,7 @@ def _shakers(rv: Subject, destiny: Destiny) -> Iterator[tuple[str, Coroutine[Any
         yield "volume-replica-creator", create_replicas(rv, destiny.replica_creator_period)
 
 
-def _spec(rv: Subject, destiny: Destiny) -> Obj:
+def _spec(rv: Subject, destiny: VolumePlan) -> Obj:
     spec: Obj = {"size": destiny.size, "replicatedStorageClassName": destiny.storage_class}
     if (
         rv.health.is_of_newer_storage
@@ -169,7 +169,7 @@ def _spec(rv: Subject, destiny: Destiny) -> Obj:
     return spec
 
 
-async def _until_its_end(rv: Subject, actor: Actor, destiny: Destiny) -> None:
+async def _until_its_end(rv: Subject, actor: Actor, destiny: VolumePlan) -> None:
     """Its end is its lifetime's, or the run's. A run that is frozen starts no checker any more.
 
     Churn gives up one that does not become ready; whoever made one by hand has it until the run is
@@ -196,7 +196,7 @@ async def _checked(rv: Subject, actor: Actor) -> None:
         actor.log(logging.ERROR, "the checker crashed", volume=rv.name, error=repr(error))
 
 
-async def _becomes_ready(rv: Subject, actor: Actor, destiny: Destiny) -> bool:
+async def _becomes_ready(rv: Subject, actor: Actor, destiny: VolumePlan) -> bool:
     def ready() -> bool:
         return rv.health.is_ready(rv.volume)
 
@@ -249,11 +249,11 @@ async def _delete(rv: Subject, actor: Actor, version: str, began: float) -> None
     await rv.view.lost(rv.name, version, timeout=left if left > 0 else PATIENCE)
 
 
-async def clear_volumes(stage: Stage) -> None:
+async def clear_volumes(context: RunContext) -> None:
     """Delete what nobody is left to delete: attachments, volumes and replicas with this run's
     label.
     """
-    actor = stage.actor("volume-main")
+    actor = context.actor("volume-main")
     for resource in (REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUMES, REPLICATED_VOLUME_REPLICAS):
         async with attempt(actor, "clear away", resource=resource.qualified):
             for left in await actor.own(resource):
@@ -271,23 +271,27 @@ async def clear_volumes(stage: Stage) -> None:
 POD_DESTROYER = PodDestroy()
 
 
-async def multivolume(stage: Stage, churn: Churn, season: Season) -> None:
-    async with season.view(stage), asyncio.TaskGroup() as together:
+async def multivolume(context: RunContext, churn: Churn, season: RunPhases) -> None:
+    async with season.view(context), asyncio.TaskGroup() as together:
         if churn.pod_destroyer:
             season.shakers.append(
-                together.create_task(POD_DESTROYER.run(stage, season.frozen), name="pod-destroyer")
+                together.create_task(
+                    POD_DESTROYER.run(context, season.frozen), name="pod-destroyer"
+                )
             )
-        await unless(season.frozen, _steps(stage, churn, season, together))
+        await unless(season.frozen, _steps(context, churn, season, together))
 
 
-async def _steps(stage: Stage, churn: Churn, season: Season, volumes: asyncio.TaskGroup) -> Never:
-    actor, running = stage.actor("multivolume"), season.running
+async def _steps(
+    context: RunContext, churn: Churn, season: RunPhases, volumes: asyncio.TaskGroup
+) -> Never:
+    actor, running = context.actor("multivolume"), season.running
     while True:
         if len(running) < churn.max_volumes:
             for _ in range(_step(actor, churn, len(running))):
                 destiny = draw(actor.chance, churn)
                 running[destiny.name] = None
-                task = volumes.create_task(live(stage, season, destiny), name=destiny.name)
+                task = volumes.create_task(live(context, season, destiny), name=destiny.name)
                 task.add_done_callback(partial(_is_over, running))
         await actor.clock.sleep(actor.chance.between(*churn.step_period))
 

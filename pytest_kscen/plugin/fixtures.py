@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.clusters.kind import KindWish
     from pytest_kscen.journal import Journal
-    from pytest_kscen.kube.actor import Parent
+    from pytest_kscen.kube.actor import ParentCluster
     from pytest_kscen.plugin.option_values import Option
     from pytest_kscen.plugin.options import Settings
     from pytest_kscen.run.context import Run
     from pytest_kscen.run.runner import ScenarioRunner
-    from pytest_kscen.run.workflows import Workflow
+    from pytest_kscen.run.workflows import WorkflowHandle
 
 
 # What a test is called so that no other is, and what to type for it.
@@ -167,7 +167,7 @@ def scenario_runner(request: pytest.FixtureRequest, cluster: Cluster) -> Iterato
 
 
 @pytest.fixture
-def workflow(request: pytest.FixtureRequest, scenario_runner: ScenarioRunner) -> Workflow:
+def workflow(request: pytest.FixtureRequest, scenario_runner: ScenarioRunner) -> WorkflowHandle:
     """The workflow of @pytest.mark.workflow(file), played to its end."""
     from pytest_kscen.run.workflows import play_to_end
 
@@ -273,7 +273,7 @@ def _asks(item: pytest.Item, *options: Option) -> None:
     item.stash.setdefault(ASKED, []).extend(option.flag for option in options)
 
 
-def _parent(item: pytest.Item, cluster: Cluster, settings: Settings) -> Parent | None:
+def _parent(item: pytest.Item, cluster: Cluster, settings: Settings) -> ParentCluster | None:
     """The parent cluster; a real cluster of which nobody has said that it has one has none."""
     _asks(item, PARENT_KUBECONFIG, VM_NAMESPACE)
     kubeconfig, namespace = settings.parent_kubeconfig, settings.vm_namespace

@@ -16,7 +16,7 @@ from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_kscen.kube.actor import Actor, Stage
+    from pytest_kscen.kube.actor import Actor, RunContext
     from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Resource
 
@@ -65,31 +65,31 @@ class Look:
     """Why a resource could not be looked into, for good or this time."""
 
 
-async def leftovers(stage: Stage, actor: Actor, patience: float) -> list[str]:
+async def leftovers(context: RunContext, actor: Actor, patience: float) -> list[str]:
     """The names of what is still there, after waiting for what is on its way.
 
     Where nobody could look is noted.
     """
-    end = stage.clock.now() + patience
-    look = await _look(stage, Look())
-    while (look.there or look.failed) and stage.clock.now() < end:
-        await stage.clock.sleep(LOOK_AGAIN)
-        look = await _look(stage, Look(look.empty))
+    end = context.clock.now() + patience
+    look = await _look(context, Look())
+    while (look.there or look.failed) and context.clock.now() < end:
+        await context.clock.sleep(LOOK_AGAIN)
+        look = await _look(context, Look(look.empty))
     for resource, why in (look.forbidden | look.failed).items():
         actor.note("not-looked-into", resource=resource, why=why)
     return list(look.there.values())
 
 
-async def _look(stage: Stage, look: Look) -> Look:
+async def _look(context: RunContext, look: Look) -> Look:
     """Without anybody's patience: a server that is away for good would exhaust it for each of
     its resources.
     """
-    if stage.parent:
+    if context.parent:
         for resource in IN_PARENT:
             await _labelled(
-                stage, look, stage.parent.api_for("run"), resource, stage.parent.namespace
+                context, look, context.parent.api_for("run"), resource, context.parent.namespace
             )
-    api = stage.api_for("run")
+    api = context.api_for("run")
     try:
         resources = await api.resources()
     except (ApiError, OSError) as error:
@@ -98,18 +98,18 @@ async def _look(stage: Stage, look: Look) -> Look:
     with unwarned():
         for resource in resources:
             if resource.plural != EVENTS.plural:
-                await _labelled(stage, look, api, resource)
+                await _labelled(context, look, api, resource)
     return look
 
 
 async def _labelled(
-    stage: Stage, look: Look, api: Api, resource: Resource, namespace: str = ""
+    context: RunContext, look: Look, api: Api, resource: Resource, namespace: str = ""
 ) -> None:
     place = (resource.qualified, namespace)
     if place in look.empty:
         return
     try:
-        items = (await api.list(resource, namespace, labels=f"{RUN_LABEL}={stage.run_id}")).items
+        items = (await api.list(resource, namespace, labels=f"{RUN_LABEL}={context.run_id}")).items
     except (MethodNotAllowed, NotFound):
         return
     except Forbidden as error:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 from pytest_kscen.clock import ActorCrashedError
 from pytest_kscen.journal import Journal
 from pytest_kscen.judge.outcome import Outcome, judge
-from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.arguments import seconds_of
 from pytest_kscen.objects.conditions import is_available
@@ -22,7 +22,7 @@ from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.storage import HEALTH_SOURCES
 from pytest_kscen.run.lifecycle import Life
 from pytest_kscen.run.manual import ChaosByHand, VolumesByHand
-from pytest_kscen.run.workflows import Workflow, Workflows
+from pytest_kscen.run.workflows import WorkflowHandle, Workflows
 
 if TYPE_CHECKING:
     import pathlib
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pytest_kscen.clusters.cluster import Cluster
-    from pytest_kscen.kube.actor import Actor, Parent
+    from pytest_kscen.kube.actor import Actor, ParentCluster
     from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.run.plan import Plan
-    from pytest_kscen.run.workflows import Scheduled
+    from pytest_kscen.run.workflows import ScheduleHandle
 
 
 # What a test applies to the cluster: it carries the run's label, is waited for if that is
@@ -206,7 +206,7 @@ class Run:
         self,
         cluster: Cluster,
         plan: Plan,
-        parent: Parent | None = None,
+        parent: ParentCluster | None = None,
         keep: Callable[[Journal], object] = lambda _: None,
         say: Callable[[str], object] = lambda _: None,
     ) -> None:
@@ -219,7 +219,7 @@ class Run:
         self.journal = Journal(cluster.runner.clock)
         self._keep = keep
         self._say = say
-        self.stage = Stage(
+        self.context = RunContext(
             cluster.api,
             cluster.runner.clock,
             cluster.chance,
@@ -231,8 +231,8 @@ class Run:
         )
         self.chaos = ChaosByHand(self)
         self.volumes = VolumesByHand(self)
-        self.life = Life(self.stage, plan)
-        self._applied = Applied(self.stage.actor("run"))
+        self.life = Life(self.context, plan)
+        self._applied = Applied(self.context.actor("run"))
         self.workflows = Workflows(self)
         self.life.companions += [self._applied, self.workflows]
         self.signals = contextlib.ExitStack()
@@ -291,13 +291,13 @@ class Run:
         *,
         name: str = "",
         parameters: Mapping[str, Any] | None = None,
-    ) -> Workflow:
+    ) -> WorkflowHandle:
         """Put a Chaos Mesh Workflow on, an object or the file that it is in, and go on beside
         it.
         """
         return self.workflows.put_on(workflow, name, parameters or {})
 
-    def schedule(self, schedule: Obj) -> Scheduled:
+    def schedule(self, schedule: Obj) -> ScheduleHandle:
         """Apply a Schedule or a CronWorkflow, and have it kept; it is gone after the run."""
         scheduled = self.workflows.schedule(schedule)
         self.apply(schedule)

@@ -15,7 +15,7 @@ from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.kube.leases import LASTS, Lease, signature
 from pytest_kscen.kube.retrying import RetryingApi
 from pytest_kscen.kube.waiting import Unseen, wait_for
-from pytest_kscen.megatest.view import Season, unless
+from pytest_kscen.megatest.view import RunPhases, unless
 from pytest_kscen.megatest.volume import clear_volumes, multivolume
 from pytest_kscen.objects.errors import Forbidden, NotFound
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pytest_kscen.chaos.incidents import Incident
     from pytest_kscen.clock import ActorCrashedError
     from pytest_kscen.journal import JournalLost
-    from pytest_kscen.kube.actor import Actor, Stage
+    from pytest_kscen.kube.actor import Actor, RunContext
     from pytest_kscen.kube.api import Api
     from pytest_kscen.run.plan import Plan
 
@@ -46,11 +46,11 @@ HEALING = 300.0  # seconds of cluster time
 ASKED_AGAIN = 10.0  # seconds after which a refused look is told as one
 
 
-async def late(stage: Stage, awaits: Callable[[str], float]) -> list[str] | None:
+async def late(context: RunContext, awaits: Callable[[str], float]) -> list[str] | None:
     """The volumes that did not make it; None if none is known to be late, and at one nobody
     could look to the end.
     """
-    actor = stage.actor("run")
+    actor = context.actor("run")
     staying = [
         one["metadata"]["name"]
         for one in await actor.own(REPLICATED_VOLUMES)
@@ -58,7 +58,9 @@ async def late(stage: Stage, awaits: Callable[[str], float]) -> list[str] | None
     ]
     async with asyncio.TaskGroup() as waiting:
         healed = [
-            waiting.create_task(_heals(stage, actor, name, awaits(name)), name=f"healing of {name}")
+            waiting.create_task(
+                _heals(context, actor, name, awaits(name)), name=f"healing of {name}"
+            )
             for name in staying
         ]
     found = {name: heals.result() for name, heals in zip(staying, healed, strict=True)}
@@ -66,7 +68,7 @@ async def late(stage: Stage, awaits: Callable[[str], float]) -> list[str] | None
     return known if known or None not in found.values() else None
 
 
-async def _heals(stage: Stage, actor: Actor, name: str, until: float) -> bool | None:
+async def _heals(context: RunContext, actor: Actor, name: str, until: float) -> bool | None:
     """One that goes meanwhile is waited for no more; whether it should have gone is judged by
     who deleted it.
     """
@@ -76,7 +78,7 @@ async def _heals(stage: Stage, actor: Actor, name: str, until: float) -> bool | 
             actor.clock,
             REPLICATED_VOLUMES,
             name,
-            condition=lambda volume: volume is None or stage.health.is_ready(volume),
+            condition=lambda volume: volume is None or context.health.is_ready(volume),
             timeout=max(HEALING, until - actor.clock.now()),
         )
     except Unseen as unseen:
@@ -112,14 +114,14 @@ FORBIDDEN = (
 NOWHERE = "{where} has no namespace {namespace}: see --vm-namespace"
 
 
-class Tenure:
+class ChaosLease:
     """One run's, from when it is claimed until it is given back."""
 
-    def __init__(self, stage: Stage, begin: Begin) -> None:
+    def __init__(self, context: RunContext, begin: Begin) -> None:
         """`begin` has a coroutine live beside the run, which hears if that crashes: when a Lease
         is lost.
         """
-        self._stage = stage
+        self._context = context
         self._begin = begin
         self._over = Signal()
         self._kept: list[asyncio.Task[None]] = []
@@ -128,18 +130,18 @@ class Tenure:
         """It is ours, or was, or a PreflightRefused says whose it is; or the word comes first."""
         if self._kept:
             return
-        if not self._stage.owned:
-            await self._claim(self._stage.api_for(NAME), NAMESPACE, "the tested cluster", word)
-        parent = self._stage.parent
+        if not self._context.owned:
+            await self._claim(self._context.api_for(NAME), NAMESPACE, "the tested cluster", word)
+        parent = self._context.parent
         if parent and not parent.owned:
             await self._claim(parent.api_for(NAME), parent.namespace, "the parent cluster", word)
 
     async def _claim(self, api: Api, namespace: str, where: str, word: Signal) -> None:
-        clock, who = self._stage.clock, signature(f"run {self._stage.run_id}")
-        patient = RetryingApi(api, clock, self._stage.chance.stream(f"lease of {where}"))
+        clock, who = self._context.clock, signature(f"run {self._context.run_id}")
+        patient = RetryingApi(api, clock, self._context.chance.stream(f"lease of {where}"))
         lease = Lease(patient, clock, NAME, namespace, who)
         try:
-            async with self._stage.actor(NAME).doing("claim the Lease", where=where) as claim:
+            async with self._context.actor(NAME).doing("claim the Lease", where=where) as claim:
                 if holder := await lease.claim(word):  # which may wait for one who was killed
                     claim.result = "stopped"
                 if holder and not word.given:
@@ -176,20 +178,20 @@ class Companion(Protocol):
 class Life:
     """One run's actors."""
 
-    def __init__(self, stage: Stage, plan: Plan) -> None:
-        self.stage = stage
-        self.season = Season()
+    def __init__(self, context: RunContext, plan: Plan) -> None:
+        self.context = context
+        self.season = RunPhases()
         self.by_hand: list[Incident] = []
         self._plan = plan
-        self._director = stage.actor("run")
+        self._director = context.actor("run")
         self.is_stopped = False
         self._calm, self._word = Signal(), Signal()
         self._crash: Exception | None = None
         self._chaos: list[asyncio.Task[Any]] = []
         self._others: list[asyncio.Task[Any]] = []
         self.companions: list[Companion] = []
-        self._tenure = Tenure(stage, self.begin_beside)
-        stage.journal.when_lost = self._hear_of_journal
+        self._tenure = ChaosLease(context, self.begin_beside)
+        context.journal.when_lost = self._hear_of_journal
 
     def stop(self) -> None:
         """End before the time."""
@@ -209,21 +211,21 @@ class Life:
 
     async def begin(self, duration: float | None, let_in: Callable[[], object]) -> None:
         """`let_in` hears that nothing refuses the run, before it does more than to hold a Lease."""
-        watched = list(self.stage.health.conditions)
+        watched = list(self.context.health.conditions)
         declared = {
             "churn": self._plan.churn is not None,
             "chaos": self._plan.declared,
             "conditions": watched,
         }
-        label = f"{RUN_LABEL}={self.stage.run_id}"
+        label = f"{RUN_LABEL}={self.context.run_id}"
         self._director.note(
-            "run-started", seed=self.stage.chance.seed, duration=duration, label=label, **declared
+            "run-started", seed=self.context.chance.seed, duration=duration, label=label, **declared
         )
-        await preflight(self.stage, self._plan)
-        if not self.stage.owned:
-            await warn_of_strangers(self.stage)
+        await preflight(self.context, self._plan)
+        if not self.context.owned:
+            await warn_of_strangers(self.context)
         may_shake = (
-            self._plan.declared or self.stage.parent
+            self._plan.declared or self.context.parent
         )  # one that a test conducts may cause faults of which no plan tells
         if may_shake:
             await self.claim()
@@ -231,11 +233,11 @@ class Life:
         if not self.goes_on:
             return
         if may_shake:
-            await clear_before(self.stage, everything=bool(self._plan.chaos))
+            await clear_before(self.context, everything=bool(self._plan.chaos))
         if self._plan.churn:
-            self.start(multivolume(self.stage, self._plan.churn, self.season), "multivolume")
+            self.start(multivolume(self.context, self._plan.churn, self.season), "multivolume")
         for profile in self._plan.chaos:
-            self._chaos.append(self._begun(profile.run(self.stage, self._calm), profile.profile))
+            self._chaos.append(self._begun(profile.run(self.context, self._calm), profile.profile))
 
     async def claim(self) -> None:
         """Whoever does chaos does so alone."""
@@ -335,22 +337,22 @@ class Life:
 
     async def _judge_liveness(self) -> None:
         """Whoever hurries does not wait for it, and it stays unknown."""
-        found = await unless(self.season.abandoned, late(self.stage, self.season.awaits))
+        found = await unless(self.season.abandoned, late(self.context, self.season.awaits))
         if found is not None:
             self._director.note("liveness", late=found)
 
     async def _clear(self) -> None:
-        if self._plan.declared or self.stage.parent or Observer.is_in(self.stage):
-            await unless(self.season.abandoned, Observer.of(self.stage).settle())
-            await self._try("clearing chaos away", clear_after(self.stage))
+        if self._plan.declared or self.context.parent or Observer.is_in(self.context):
+            await unless(self.season.abandoned, Observer.of(self.context).settle())
+            await self._try("clearing chaos away", clear_after(self.context))
         for companion in reversed(self.companions):
             await self._try(f"clearing {companion} away", companion.clear())
         if self._crash and not self.season.abandoned.given:
-            await self._try("clearing volumes away", clear_volumes(self.stage))
+            await self._try("clearing volumes away", clear_volumes(self.context))
         await self._try("looking for leftovers", self._look_for_leftovers())
 
     async def _look_for_leftovers(self) -> None:
         found = await leftovers(
-            self.stage, self._director, HURRIED if self.season.abandoned.given else PATIENCE
+            self.context, self._director, HURRIED if self.season.abandoned.given else PATIENCE
         )
         self._director.note("leftovers", objects=found)

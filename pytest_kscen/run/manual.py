@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.chaos import manual_faults
 from pytest_kscen.chaos.incidents import PASSING, cause
 from pytest_kscen.judge.incidents import learn
-from pytest_kscen.megatest.churn import Churn, Destiny, drawn_name
+from pytest_kscen.megatest.churn import Churn, VolumePlan, drawn_name
 from pytest_kscen.megatest.health import shortcomings
 from pytest_kscen.megatest.subject import Subject, nodes_of
 from pytest_kscen.megatest.view import unless
@@ -37,10 +37,10 @@ PATIENCE = 60.0  # seconds within which the API has to show a volume that was ma
 LONGEST_NAME = 120  # of a volume, by the storage's definition: its replicas' names are longer
 
 
-class Volume:
+class VolumeHandle:
     """One volume, as the API shows it now."""
 
-    def __init__(self, destiny: Destiny, rv: Subject) -> None:
+    def __init__(self, destiny: VolumePlan, rv: Subject) -> None:
         self._rv = rv
         self._destiny = destiny
         self._view = rv.view
@@ -112,7 +112,7 @@ class VolumesByHand:
 
     def create(
         self, storage_class: str, *, attach: int = 0, size: str = "100Mi", name: str = ""
-    ) -> Volume:
+    ) -> VolumeHandle:
         """Make a volume and attach it to so many nodes, 2 at most; it is there when this returns,
         and ready later.
 
@@ -135,14 +135,16 @@ class VolumesByHand:
             raise ValueError(f"name={name!r}: this run has made a volume of this name")
         Churn(size=size)
         self._run.call(self._look_up(storage_class))
-        drawn, key = drawn_name(self._run.stage.chance.stream("volumes by hand"))
-        destiny = Destiny(name or drawn, storage_class, size, attachments=attach, key=name or key)
+        drawn, key = drawn_name(self._run.context.chance.stream("volumes by hand"))
+        destiny = VolumePlan(
+            name or drawn, storage_class, size, attachments=attach, key=name or key
+        )
         return self._run.do(self._begin(destiny))
 
     async def _look_up(self, storage_class: str) -> None:
         try:
             there = (
-                await self._run.stage.actor("by-hand").api.list(REPLICATED_STORAGE_CLASSES)
+                await self._run.context.actor("by-hand").api.list(REPLICATED_STORAGE_CLASSES)
             ).items
         except NotFound:
             raise ValueError(
@@ -155,9 +157,9 @@ class VolumesByHand:
                 f"{', '.join(names) or 'none'}"
             )
 
-    async def _begin(self, destiny: Destiny) -> Volume:
-        stage, season, name = self._run.stage, self._run.life.season, destiny.name
-        rv = Subject(name, stage, season, season.view(stage), destiny.key)
+    async def _begin(self, destiny: VolumePlan) -> VolumeHandle:
+        context, season, name = self._run.context, self._run.life.season, destiny.name
+        rv = Subject(name, context, season, season.view(context), destiny.key)
         async with rv.view:
             life = await unless(season.abandoned, make(rv, destiny))
             if life is None:
@@ -172,7 +174,7 @@ class VolumesByHand:
                 timeout=PATIENCE,
                 awaited=f"the volume {name} was not there",
             )
-        return Volume(destiny, rv)
+        return VolumeHandle(destiny, rv)
 
 
 # Faults that a test states itself: within a `with` block, or by a plain statement, which lasts
@@ -233,10 +235,12 @@ class ChaosByHand:
         """No TCP between two machines, or none to these ports."""
         return self._cause(manual_faults.network_block(a, b, ports=ports))
 
-    def drbd_block(self, a: str, b: str, volume: str | Volume) -> Held:
+    def drbd_block(self, a: str, b: str, volume: str | VolumeHandle) -> Held:
         """One volume's replication between two machines is cut."""
         return self._cause(
-            manual_faults.drbd_block(a, b, volume.name if isinstance(volume, Volume) else volume)
+            manual_faults.drbd_block(
+                a, b, volume.name if isinstance(volume, VolumeHandle) else volume
+            )
         )
 
     def split_brain(self, group_a: Iterable[str], group_b: Iterable[str]) -> Held:
@@ -284,7 +288,7 @@ class ChaosByHand:
         return Held(incident, self._known[incident.id], self._run)
 
     async def _caused(self, fault: Fault) -> Incident:
-        incident = await cause(self._run.stage, fault, by=BY_HAND)
+        incident = await cause(self._run.context, fault, by=BY_HAND)
         self._run.life.by_hand.append(incident)
         if fault.passes:
             self._run.life.start(_over(incident), f"end of {incident.id}")

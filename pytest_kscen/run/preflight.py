@@ -33,7 +33,7 @@ from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS, VIRT
 
 if TYPE_CHECKING:
     from pytest_kscen.chaos.profiles import Profile
-    from pytest_kscen.kube.actor import Parent, Stage
+    from pytest_kscen.kube.actor import ParentCluster, RunContext
     from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.run.plan import Plan
@@ -95,9 +95,9 @@ class _Look:
         return None
 
 
-async def preflight(stage: Stage, plan: Plan) -> None:
+async def preflight(context: RunContext, plan: Plan) -> None:
     """Pass, or raise a PreflightRefused that lists everything that is wrong."""
-    tested = _Look(stage.actor("preflight").api, "the tested cluster")
+    tested = _Look(context.actor("preflight").api, "the tested cluster")
     complaints = tested.complaints
     if plan.churn:
         await _storage(tested, plan)
@@ -105,17 +105,17 @@ async def preflight(stage: Stage, plan: Plan) -> None:
         if isinstance(profile, PodDestroy):
             await _pods(tested, profile)
     acting = [profile for profile in plan.chaos if profile.needs_machines()]
-    if acting and stage.parent is None:
+    if acting and context.parent is None:
         names = ", ".join(dict.fromkeys(profile.profile for profile in acting))
         complaints.append(
             f"{names}: there is no parent cluster: give --parent-kubeconfig and --vm-namespace"
         )
-    if stage.parent:
-        parent = _Look(stage.in_parent("preflight").api, "the parent cluster", complaints)
-        await _made_in_parent(parent, acting, stage.parent)
+    if context.parent:
+        parent = _Look(context.in_parent("preflight").api, "the parent cluster", complaints)
+        await _made_in_parent(parent, acting, context.parent)
         if acting:
-            await _machines(parent, tested, acting, stage.parent)
-    if (plan.declared or stage.parent) and not stage.owned:
+            await _machines(parent, tested, acting, context.parent)
+    if (plan.declared or context.parent) and not context.owned:
         await tested.list(
             JOBS, MAY_BE, NAMESPACE, limit=1
         )  # of which earlier runs may have left some
@@ -123,7 +123,7 @@ async def preflight(stage: Stage, plan: Plan) -> None:
         raise PreflightRefused("\n".join(complaints))
 
 
-async def _made_in_parent(parent: _Look, acting: list[Profile], named: Parent) -> None:
+async def _made_in_parent(parent: _Look, acting: list[Profile], named: ParentCluster) -> None:
     """What the run makes has to be known there; what others may have left in somebody's has to
     be found, if it is known.
     """
@@ -250,7 +250,9 @@ def _status_schema(definition: Obj) -> Obj:
     return {}
 
 
-async def _machines(parent: _Look, tested: _Look, acting: list[Profile], named: Parent) -> None:
+async def _machines(
+    parent: _Look, tested: _Look, acting: list[Profile], named: ParentCluster
+) -> None:
     namespace = named.namespace
     machines = await parent.list(VIRTUAL_MACHINES, NO_VIRTUALIZATION, namespace)
     nodes = await tested.list(NODES, NO_NODES, labels=NODE_LABEL)
@@ -311,10 +313,10 @@ class StrangersWarning(UserWarning):
     """What is on the cluster beside this run's may change what comes of it."""
 
 
-async def warn_of_strangers(stage: Stage) -> None:
+async def warn_of_strangers(context: RunContext) -> None:
     """Whoever may not see them has been told so if the run needs it."""
     try:
-        found = (await stage.actor("run").api.list(REPLICATED_VOLUMES, labels=RUN_LABEL)).items
+        found = (await context.actor("run").api.list(REPLICATED_VOLUMES, labels=RUN_LABEL)).items
     except ApiError:
         return
     runs = Counter(one["metadata"]["labels"][RUN_LABEL] for one in found)

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.judge.outcome import Outcome
-    from pytest_kscen.kube.actor import Parent
+    from pytest_kscen.kube.actor import ParentCluster
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.run.plan import Plan
-    from pytest_kscen.run.scenarios import Played, Theatre
-    from pytest_kscen.scenario.participants import Register
+    from pytest_kscen.run.scenarios import ScenarioHandle, ScenarioPlayer
+    from pytest_kscen.scenario.participants import ControllerRegister
 
 
 # Simulated machines come with a simulated storage. On a cluster that was handed to us the real
@@ -72,7 +72,7 @@ class ScenarioRunner:
         *,
         default_duration: float | None = None,
         terms: Terms = TERMS,
-        parent: Callable[[], Parent | None] = lambda: None,
+        parent: Callable[[], ParentCluster | None] = lambda: None,
         keep: Callable[[int], Callable[[Journal], object]] = lambda _: lambda _: None,
         tell: Callable[[Run], None] = lambda _: None,
         say: Callable[[str], object] = lambda _: None,
@@ -92,7 +92,7 @@ class ScenarioRunner:
         self._say = say
         self._on: Run | None = None
         self._terms = terms
-        self.played: list[Played] = []
+        self.played: list[ScenarioHandle] = []
         self.left_open = False
         """Whether a run's length was left to the settings."""
 
@@ -119,7 +119,7 @@ class ScenarioRunner:
         *,
         name: str = "",
         scheduler: Obj | pathlib.Path | str | None = None,
-    ) -> Played:
+    ) -> ScenarioHandle:
         """Play a Scenario, an object or the file that it is in, until it is over, or has nothing
         left to do.
 
@@ -138,7 +138,7 @@ class ScenarioRunner:
         *,
         disabled: Sequence[str] = (),
         scheduler: Obj | pathlib.Path | str | None = None,
-    ) -> Played:
+    ) -> ScenarioHandle:
         """A Scenario to which operations are added while it is on; of the other controllers
         these do nothing, or "*".
         """
@@ -157,13 +157,13 @@ class ScenarioRunner:
         return self._put_on(scenario_of(empty, scheduler=scheduler))
 
     @property
-    def controllers(self) -> Register:
+    def controllers(self) -> ControllerRegister:
         """What scenarios on this cluster know of its controllers: `add` a waiter for one of your
         own.
         """
         return self.theatre.controller.register
 
-    def _put_on(self, scenario: Obj) -> Played:
+    def _put_on(self, scenario: Obj) -> ScenarioHandle:
         self.played.append(self.theatre.put_on(scenario, self._new_journal))
         return self.played[-1]
 
@@ -176,12 +176,12 @@ class ScenarioRunner:
         return self._keep(len(self.runs) + len(self.played) + 1)
 
     @property
-    def theatre(self) -> Theatre:
+    def theatre(self) -> ScenarioPlayer:
         """Where the cluster's scenarios are played, opened when it is first asked for."""
         self._check_whereabouts()
-        from pytest_kscen.run.scenarios import Theatre
+        from pytest_kscen.run.scenarios import ScenarioPlayer
 
-        return Theatre.of(self.cluster, self._terms)
+        return ScenarioPlayer.of(self.cluster, self._terms)
 
     def __enter__(self) -> Run:
         return self._begin(None, needs_parent=True)

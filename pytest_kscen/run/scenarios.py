@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 
-from pytest_kscen.journal import Relay
-from pytest_kscen.kube.actor import Stage
+from pytest_kscen.journal import JournalSwitch
+from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.kube.api import JSON_PATCH
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.errors import BadRequest, Invalid, NotFound
@@ -19,7 +19,7 @@ from pytest_kscen.scenario.analysis.result import Result
 from pytest_kscen.scenario.cluster_setup import install
 from pytest_kscen.scenario.controller import ScenarioController
 from pytest_kscen.scenario.files import ScenarioRefused, with_ids
-from pytest_kscen.scenario.participants import Register
+from pytest_kscen.scenario.participants import ControllerRegister
 from pytest_kscen.scenario.progress import Strategy
 from pytest_kscen.scenario.writes import NAME
 
@@ -43,7 +43,7 @@ STILL = 10.0  # seconds of cluster time after which one that is Paused goes on n
 
 
 @dataclass(eq=False)
-class Played:
+class ScenarioHandle:
     """One scenario."""
 
     cluster: Cluster
@@ -260,25 +260,25 @@ GONE = 60.0  # seconds that an earlier Scenario of the same name has to go
 
 
 @dataclass(eq=False)
-class Theatre:
+class ScenarioPlayer:
     """Where a cluster's scenarios are played."""
 
     cluster: Cluster
     controller: ScenarioController
-    journals: Relay
+    journals: JournalSwitch
     gate_url: str = ""
     """Where a controller in any language asks, its name behind it, whether it may go on."""
-    played: list[Played] = field(default_factory=list)
+    played: list[ScenarioHandle] = field(default_factory=list)
 
     @classmethod
-    def of(cls, cluster: Cluster, terms: Terms) -> Theatre:
+    def of(cls, cluster: Cluster, terms: Terms) -> ScenarioPlayer:
         """The cluster's; whoever asks first opens it, on these terms."""
         if cluster.theatre is None:
             cluster.theatre = cls.open(cluster, terms)
         return cluster.theatre  # type: ignore[no-any-return]  # it was put there here
 
     @classmethod
-    def open(cls, cluster: Cluster, terms: Terms) -> Theatre:
+    def open(cls, cluster: Cluster, terms: Terms) -> ScenarioPlayer:
         """Bring definition, controller, gates and admission to the cluster."""
         if not cluster.owned and not terms.disposable:
             raise PreflightRefused(
@@ -291,9 +291,9 @@ class Theatre:
                 f"scenarios are not played on {cluster.backend} clusters yet: there are "
                 f"{', '.join(STAGES)}"
             )
-        runner, journals, chance = cluster.runner, Relay(), cluster.chance
+        runner, journals, chance = cluster.runner, JournalSwitch(), cluster.chance
         strategy = Strategy.of(terms.results)
-        stage = Stage(
+        context = RunContext(
             cluster.api,
             runner.clock,
             chance,
@@ -301,14 +301,14 @@ class Theatre:
             chance.stream("scenarios").suffix(8),
         )
         controller = ScenarioController(
-            stage.actor(NAME), Register(), strategy=strategy, patience=terms.patience
+            context.actor(NAME), ControllerRegister(), strategy=strategy, patience=terms.patience
         )
         runner.call(install(cluster.api(NAME), runner.clock))
         gate_url = STAGES[cluster.backend](cluster, controller)
         runner.start(controller.run(), NAME)
         return cls(cluster, controller, journals, gate_url)
 
-    def put_on(self, scenario: Obj, keep: Callable[[], Journal]) -> Played:
+    def put_on(self, scenario: Obj, keep: Callable[[], Journal]) -> ScenarioHandle:
         """`keep` opens its journal, when nothing speaks against it any more."""
         name = scenario["metadata"]["name"]
         # An earlier one is over by then; of the same name, it goes.
@@ -328,7 +328,7 @@ class Theatre:
         except (Invalid, BadRequest) as error:
             why = with_ids(error.message, scenario["spec"].get("operations") or ())
             raise ScenarioRefused(f"the API server refuses the Scenario {name!r}: {why}") from None
-        self.played.append(Played(self.cluster, journal, name))
+        self.played.append(ScenarioHandle(self.cluster, journal, name))
         return self.played[-1]
 
     async def _remove_earlier(self, name: str) -> None:
@@ -353,7 +353,7 @@ class Theatre:
             timeout=GONE,
         )
 
-    def end(self, played: Played, why: str) -> None:
+    def end(self, played: ScenarioHandle, why: str) -> None:
         """If it is not over, it has failed; if it has not begun, it never was."""
         if self._is_past(played):
             return
@@ -364,7 +364,7 @@ class Theatre:
         else:
             self.cluster.runner.call(self.cluster.api(NAME).delete(SCENARIOS, played.name))
 
-    def _is_past(self, played: Played) -> bool:
+    def _is_past(self, played: ScenarioHandle) -> bool:
         """It is over, or somebody has deleted it."""
         try:
             return played.is_over

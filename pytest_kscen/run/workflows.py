@@ -38,7 +38,7 @@ SPAWNED = "schedule-spawned"
 """The note that tells of it."""
 
 
-class Scheduled:
+class ScheduleHandle:
     """One Schedule, or CronWorkflow."""
 
     def __init__(self, name: str, namespace: str, look: Callable[[], Obj]) -> None:
@@ -47,7 +47,7 @@ class Scheduled:
         self._look = look
         self.spawned: list[str] = []
         """The names of all that it has made, chaos or workflows, in order."""
-        self.workflows: list[Workflow] = []
+        self.workflows: list[WorkflowHandle] = []
         """Of the workflows among it, what has become of each."""
 
     @property
@@ -56,7 +56,7 @@ class Scheduled:
         return self._look()
 
     @property
-    def failed(self) -> list[Workflow]:
+    def failed(self) -> list[WorkflowHandle]:
         """The workflows that have failed; whoever asks has looked at all of them."""
         return [workflow for workflow in self.workflows if workflow.phase == FAILED]
 
@@ -139,10 +139,10 @@ GONE_WITHIN = 600.0
 """Seconds that workflows, and the chaos of theirs, have to go."""
 
 
-class Workflow:
+class WorkflowHandle:
     """One that a test has put on: what it asks is answered from the journal."""
 
-    def __init__(self, name: str, namespace: str, look: Callable[[Workflow], Obj]) -> None:
+    def __init__(self, name: str, namespace: str, look: Callable[[WorkflowHandle], Obj]) -> None:
         self.name = name
         self.namespace = namespace
         self._look = look
@@ -210,10 +210,10 @@ class Workflows:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._handles: dict[tuple[str, str], Workflow] = {}
-        self._schedules: dict[tuple[str, str, str], Scheduled] = {}
+        self._handles: dict[tuple[str, str], WorkflowHandle] = {}
+        self._schedules: dict[tuple[str, str, str], ScheduleHandle] = {}
         """By their kinds too: there may be a Schedule and a CronWorkflow of one name."""
-        self._spawned: dict[tuple[str, str], Workflow] = {}
+        self._spawned: dict[tuple[str, str], WorkflowHandle] = {}
         """By those."""
         self._driven: dict[tuple[str, str], None] = {}
         """All that are on, however they have come to the cluster."""
@@ -227,12 +227,9 @@ class Workflows:
 
     def put_on(
         self, workflow: Obj | pathlib.Path | str, name: str, parameters: Mapping[str, Any]
-    ) -> Workflow:
+    ) -> WorkflowHandle:
         """Have it driven from now on, by another name than its own if one is given."""
-        from pytest_kscen.workflow.files import (  # with all that judges one; most runs have none
-            WorkflowRefused,
-            workflow_of,
-        )
+        from pytest_kscen.workflow.files import WorkflowRefused, workflow_of
 
         self._run.must_be_on()
         obj = workflow_of(workflow, parameters)
@@ -253,12 +250,12 @@ class Workflows:
                 f"there is a workflow {key[1]!r} in this run already: put it on by "
                 f"another name, as in {again}"
             )
-        handle = self._handles[key] = Workflow(key[1], key[0], self._look)
+        handle = self._handles[key] = WorkflowHandle(key[1], key[0], self._look)
         self._run.do(actor.api.create(resource, made))
         return handle
 
     @property
-    def overlooked(self) -> list[Workflow]:
+    def overlooked(self) -> list[WorkflowHandle]:
         """Those that failed without anybody's asking."""
         return [
             handle
@@ -287,7 +284,7 @@ class Workflows:
             self._leading = leading
             self._engine = self._run.call(self._begin(leading.live(), ENGINE))
 
-    def schedule(self, schedule: Obj) -> Scheduled:
+    def schedule(self, schedule: Obj) -> ScheduleHandle:
         """Have it kept from now on, and applied by whoever asks."""
         self.drive()
         metadata, where = schedule["metadata"], (schedule["apiVersion"], schedule["kind"])
@@ -298,7 +295,7 @@ class Workflows:
 
         key = (schedule["kind"], namespace, name)
         return self._schedules.setdefault(
-            key, Scheduled(name, namespace, lambda: self._run.call(look()))
+            key, ScheduleHandle(name, namespace, lambda: self._run.call(look()))
         )
 
     def _open(self) -> Actor:
@@ -307,9 +304,9 @@ class Workflows:
 
             self.claim()
             self._family = family_on(self._run.cluster)
-            self._actor = self._run.stage.actor("workflows")
+            self._actor = self._run.context.actor("workflows")
             self._run.journal.follow(self._hear)
-            engine = functools.partial(drive, self._run.stage, self._family)
+            engine = functools.partial(drive, self._run.context, self._family)
             if self._leading:
                 self._run.call(self._leading.begin(engine))
             else:
@@ -319,7 +316,7 @@ class Workflows:
     async def _begin(self, engine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         return self._run.life.begin_beside(engine, name)
 
-    def _look(self, handle: Workflow) -> Obj:
+    def _look(self, handle: WorkflowHandle) -> Obj:
         return self._run.call(self._api.get(self._family.workflows, handle.name, handle.namespace))
 
     def _hear(self, entry: Entry) -> None:
@@ -339,10 +336,10 @@ class Workflows:
             if scheduled := self._schedules.get((data["by"], data["namespace"], data["schedule"])):
                 self._take_in(scheduled, data["object"], data["kind"])
 
-    def _take_in(self, scheduled: Scheduled, name: str, kind: str) -> None:
+    def _take_in(self, scheduled: ScheduleHandle, name: str, kind: str) -> None:
         scheduled.spawned.append(name)
         if kind == self._family.workflows.kind:
-            handle = self._spawned[scheduled.namespace, name] = Workflow(
+            handle = self._spawned[scheduled.namespace, name] = WorkflowHandle(
                 name, scheduled.namespace, self._look
             )
             handle.was_ended = self._is_healed
@@ -404,7 +401,7 @@ class Workflows:
         namespace, name = key
         where = (self._family.workflows, name, namespace)
         await wait_for(
-            self._api, self._run.stage.clock, *where, condition=condition, timeout=GONE_WITHIN
+            self._api, self._run.context.clock, *where, condition=condition, timeout=GONE_WITHIN
         )
 
     @property
@@ -425,7 +422,7 @@ class Unfinished(TimeoutError):
 
 def play_to_end(
     runner: ScenarioRunner, workflow: Obj, cast: Sequence[Obj] = (), *, within: str = "1h"
-) -> Workflow:
+) -> WorkflowHandle:
     """`cast` is there, and available, before it begins.
 
     What is odd about it was told when it was read.

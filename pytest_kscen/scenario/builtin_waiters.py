@@ -28,7 +28,7 @@ from pytest_kscen.scenario.waiting import Waiter
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 
-    from pytest_kscen.kube.cache import Index, Picture
+    from pytest_kscen.kube.cache import Index, ObjectCache
     from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.scenario.waiting import ControllerWaiter
 
@@ -60,14 +60,14 @@ class SchedulerWaiter:
     def resources(self) -> Sequence[Resource]:
         return PODS, NODES
 
-    def unfinished(self, cluster: Mapping[Resource, Picture]) -> Iterator[str]:
+    def unfinished(self, cluster: Mapping[Resource, ObjectCache]) -> Iterator[str]:
         for pod in self._own(
             cluster[PODS].index("was not looked at, by its scheduler", _not_looked_at)
         ):
             if words := self.doing(pod):
                 yield f"Pod {pod['metadata']['namespace']}/{pod['metadata']['name']} {words}"
 
-    def quiet(self, cluster: Mapping[Resource, Picture]) -> float:
+    def quiet(self, cluster: Mapping[Resource, ObjectCache]) -> float:
         waits = any(self._own(cluster[PODS].index("wants a node, by its scheduler", _wanting)))
         return self.back_off if waits else 0.0
 
@@ -231,7 +231,7 @@ def _pod_kubelet(pod: Obj) -> str:
     return "is starting"
 
 
-def _while_probes_may_pass(cluster: Mapping[Resource, Picture]) -> float:
+def _while_probes_may_pass(cluster: Mapping[Resource, ObjectCache]) -> float:
     """A pod that is not ready may become so until its probes have been made often enough."""
     unready = cluster[PODS].index(
         "is not ready yet", lambda pod: [True] if _is_unready(pod) else []

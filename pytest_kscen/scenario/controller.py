@@ -19,7 +19,7 @@ from pytest_kscen.objects.scenarios import FAILED, ON, PENDING, SCENARIOS, phase
 from pytest_kscen.scenario.builtin_waiters import WHERE_SERVED
 from pytest_kscen.scenario.execution import Play
 from pytest_kscen.scenario.models import ScenarioSpec, configuration_of, read
-from pytest_kscen.scenario.participants import Register, Troupe
+from pytest_kscen.scenario.participants import ControllerRegister, Troupe
 from pytest_kscen.scenario.progress import Progress, Strategy
 from pytest_kscen.scenario.waiting import PATIENCE, Convergence
 
@@ -42,7 +42,7 @@ class ScenarioController:
     def __init__(
         self,
         actor: Actor,
-        register: Register,
+        register: ControllerRegister,
         *,
         strategy: Strategy = Strategy.AT_MOVING_NEXT_STEP,
         settle: float = SETTLE,

@@ -34,7 +34,7 @@ _BEYOND_US = (
 
 
 @dataclass
-class Register:
+class ControllerRegister:
     """The waiters of one cluster's controllers: ours, and those that users have added."""
 
     waiters: dict[str, ControllerWaiter] = field(
@@ -104,12 +104,12 @@ class Register:
 class Troupe:
     """Those of one scenario."""
 
-    register: Register
+    register: ControllerRegister
     simulated: list[str]
     disabled: list[str]
 
     @classmethod
-    def of(cls, register: Register, spec: ScenarioSpec) -> Troupe:
+    def of(cls, register: ControllerRegister, spec: ScenarioSpec) -> Troupe:
         disabled = spec.controllers.before.disabled if spec.controllers.before else []
         return cls(
             register,

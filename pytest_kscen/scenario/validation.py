@@ -15,7 +15,7 @@ from pytest_kscen.scenario.expectations import Expectations
 from pytest_kscen.scenario.files import read_from_file
 from pytest_kscen.scenario.models import ScenarioSpec, read
 from pytest_kscen.scenario.operations import faults
-from pytest_kscen.scenario.participants import BY_CLOCK, Register, Troupe
+from pytest_kscen.scenario.participants import BY_CLOCK, ControllerRegister, Troupe
 from pytest_kscen.scenario.waiting import Waiter
 from pytest_kscen.scenario.writes import WITHOUT_WAITER
 
@@ -97,14 +97,14 @@ def _spec_of(document: Document) -> ScenarioSpec:
     )
 
 
-def _known() -> Register:
-    register = Register()
+def _known() -> ControllerRegister:
+    register = ControllerRegister()
     for waiter in WHERE_SERVED:
         register.add(waiter, replace=True)
     return register
 
 
-def _strangers(spec: ScenarioSpec, register: Register) -> list[str]:
+def _strangers(spec: ScenarioSpec, register: ControllerRegister) -> list[str]:
     """Controllers that may be somebody's own."""
     chosen = [*spec.controllers.simulated.enabled]
     if before := spec.controllers.before:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.clock import Clock
     from pytest_kscen.kube.api import Api
-    from pytest_kscen.kube.cache import Picture, Ref
+    from pytest_kscen.kube.cache import ObjectCache, Ref
     from pytest_kscen.kube.informer import Informers
     from pytest_kscen.objects.resources import Obj, Resource
 
@@ -46,12 +46,12 @@ class ControllerWaiter(Protocol):
     def resources(self) -> Sequence[Resource]:
         """What it reacts to, and what it makes."""
 
-    def unfinished(self, cluster: Mapping[Resource, Picture]) -> Iterable[str]:
+    def unfinished(self, cluster: Mapping[Resource, ObjectCache]) -> Iterable[str]:
         """What it is still to do, in words; nothing if it can do no more with the cluster as it
         is.
         """
 
-    def quiet(self, cluster: Mapping[Resource, Picture]) -> float:
+    def quiet(self, cluster: Mapping[Resource, ObjectCache]) -> float:
         """Seconds in which nothing may change until one can be sure."""
 
     async def is_idle(self) -> bool:
@@ -69,20 +69,20 @@ class Waiter:
 
     name: str
     rules: dict[Resource, Callable[[Obj], str]]
-    calm: Callable[[Mapping[Resource, Picture]], float] = lambda _: 0.0
+    calm: Callable[[Mapping[Resource, ObjectCache]], float] = lambda _: 0.0
     idle: Callable[[], Awaitable[bool]] | None = None
 
     @property
     def resources(self) -> Sequence[Resource]:
         return tuple(self.rules)
 
-    def unfinished(self, cluster: Mapping[Resource, Picture]) -> Iterator[str]:
+    def unfinished(self, cluster: Mapping[Resource, ObjectCache]) -> Iterator[str]:
         for resource, rule in self.rules.items():
             index = cluster[resource].index(self, functools.partial(_found_by, rule))
             for obj in index.of(True):
                 yield f"{resource.kind} {_name(obj)} {rule(obj)}"
 
-    def quiet(self, cluster: Mapping[Resource, Picture]) -> float:
+    def quiet(self, cluster: Mapping[Resource, ObjectCache]) -> float:
         return self.calm(cluster)
 
     async def is_idle(self) -> bool:
@@ -138,7 +138,7 @@ class Convergence:
     _changes: int = 0
     _latest: deque[Obj] = field(default_factory=lambda: deque(maxlen=TOLD))
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _seen: dict[Resource, Picture] = field(default_factory=dict)
+    _seen: dict[Resource, ObjectCache] = field(default_factory=dict)
     _expected: list[Expected] = field(default_factory=list)
     _at_work: list[str] = field(default_factory=list)
     """Who has said last that it is not idle."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.clock import epoch_of, timestamp_of
-from pytest_kscen.kube.events import Recorder, reference_to
+from pytest_kscen.kube.events import EventRecorder, reference_to
 from pytest_kscen.kube.informer import Informer
 from pytest_kscen.objects.chaos_mesh import CRON_WORKFLOWS, KINDS, MANAGED_BY, PAUSE, SHIPPED
 from pytest_kscen.objects.cron import FEW, Cron, CronError
@@ -160,7 +160,7 @@ class Schedules:
 
     def __init__(self, actor: Actor, family: Family = SHIPPED) -> None:
         self.actor = actor
-        self.recorder = Recorder(actor.api, actor.clock, COMPONENT)
+        self.recorder = EventRecorder(actor.api, actor.clock, COMPONENT)
         self._family = family
         self._followers: dict[str, Follower] = {}
         """By the uids of what they follow."""

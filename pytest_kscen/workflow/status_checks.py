@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import epoch_of, timestamp_of
-from pytest_kscen.kube.events import Recorder
+from pytest_kscen.kube.events import EventRecorder
 from pytest_kscen.kube.informer import Informer
 from pytest_kscen.objects.arguments import seconds_of_text
 from pytest_kscen.objects.conditions import is_true, set_condition
@@ -148,7 +148,7 @@ class StatusChecks:
     def __init__(self, actor: Actor, family: Family) -> None:
         self._actor = actor
         self._resource = family.status_checks
-        self._recorder = Recorder(actor.api, actor.clock, COMPONENT)
+        self._recorder = EventRecorder(actor.api, actor.clock, COMPONENT)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         """By the uids of those that are there."""
 

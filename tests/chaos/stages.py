@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.chaos.incidents import cause
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
-from pytest_kscen.kube.actor import Parent, Stage
+from pytest_kscen.kube.actor import ParentCluster, RunContext
 from pytest_kscen.objects.resources import (
     CILIUM_NETWORK_POLICIES,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -42,8 +42,8 @@ class Staged:
         self.cluster = cluster
         self.runner = cluster.runner
         self.journal = Journal(cluster.runner.clock)
-        parent = Parent(cluster.api, VMS, owned)
-        self.stage = Stage(
+        parent = ParentCluster(cluster.api, VMS, owned)
+        self.stage = RunContext(
             cluster.api, cluster.runner.clock, cluster.chance, self.journal, "run-1", owned, parent
         )
         self.api: Api = cluster.api("test")

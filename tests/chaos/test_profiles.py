@@ -10,7 +10,7 @@ from stages import VMS, staged
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.chaos import manual_faults
-from pytest_kscen.chaos.clients import Hands, Impossible
+from pytest_kscen.chaos.clients import ClusterClients, Impossible
 from pytest_kscen.chaos.incidents import cause, drawn
 from pytest_kscen.chaos.network_blocker import WEIGHTS, NetworkBlock
 from pytest_kscen.chaos.network_degrader import WEIGHTS as DEGRADING
@@ -59,7 +59,7 @@ def test_fewer_variants_keep_their_proportions():
 
 
 def draws(world, profile, count=40):
-    hands = Hands.of(world.stage, "test")
+    hands = ClusterClients.of(world.stage, "test")
     return [world.call(profile._draw(hands, 30)) for _ in range(count)]
 
 

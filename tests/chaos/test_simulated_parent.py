@@ -22,7 +22,7 @@ from pytest_kscen.clock import Signal
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.embedded.kubelet.network.flows import Flow
 from pytest_kscen.journal import Journal
-from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.objects.resources import JOBS
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS
 
@@ -35,7 +35,7 @@ class World:
         self.runner = self.cluster.runner
         self.parent = self.cluster.parent()
         self.journal = Journal(self.runner.clock)
-        self.stage = Stage(
+        self.stage = RunContext(
             self.cluster.api,
             self.runner.clock,
             self.cluster.chance,

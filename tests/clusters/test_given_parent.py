@@ -9,13 +9,13 @@ import logging
 import pytest
 import yaml
 
-from pytest_kscen.chaos.clients import Hands
+from pytest_kscen.chaos.clients import ClusterClients
 from pytest_kscen.chaos.network_blocker import NetworkBlock
 from pytest_kscen.clusters import open_cluster
 from pytest_kscen.clusters.cluster import ClusterRefused
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
-from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.models.virtualization.objects import virtual_machine
 from pytest_kscen.objects.resources import NAMESPACES
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
@@ -113,7 +113,7 @@ def test_machines_that_are_no_nodes_are_left_alone_and_named(world, cluster, cap
         "virtual machines in others that are no nodes of the tested cluster are left alone: bastion"
     ]
     with contextlib.closing(Journal(cluster.runner.clock)) as journal:
-        stage = Stage(
+        stage = RunContext(
             cluster.api,
             cluster.runner.clock,
             cluster.chance,
@@ -122,7 +122,7 @@ def test_machines_that_are_no_nodes_are_left_alone_and_named(world, cluster, cap
             owned=False,
             parent=parent,
         )
-        assert list(cluster.runner.call(Hands.of(stage, "test").machines())) == ["node-1"]
+        assert list(cluster.runner.call(ClusterClients.of(stage, "test").machines())) == ["node-1"]
         with pytest.raises(PreflightRefused) as refused:
             cluster.runner.call(preflight(stage, Plan(chaos=(NetworkBlock(),))))
     assert (

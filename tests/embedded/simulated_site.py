@@ -6,7 +6,7 @@ from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
 from pytest_kscen.embedded.apiserver.kinds import Kinds
 from pytest_kscen.embedded.apiserver.server import ApiServer
-from pytest_kscen.embedded.controller import Bench
+from pytest_kscen.embedded.controller import ControllerContext
 from pytest_kscen.embedded.kubelet.nodes import Kubelets
 from pytest_kscen.embedded.kubelet.nodes import Site as BuiltSite
 from pytest_kscen.kube.in_process import InProcessApi
@@ -48,9 +48,9 @@ class Site:
         self.machines, self.images, self.logs = site.machines, site.images, site.logs
         self.network, self.hosts = site.network, site.hosts
         informers = Informers(api, self.clock, chance)
-        self.kubelets = Kubelets(Bench.of("kubelet", api, self.clock, informers), site)
+        self.kubelets = Kubelets(ControllerContext.of("kubelet", api, self.clock, informers), site)
         others = [
-            (name, make(Bench.of(name, api, self.clock, informers)))
+            (name, make(ControllerContext.of(name, api, self.clock, informers)))
             for name, make in controllers.items()
         ]
         for name, actor in [("informers", informers), ("kubelets", self.kubelets), *others]:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from pytest_kscen.clock import VirtualRunner
-from pytest_kscen.embedded.child_tasks import Brood
+from pytest_kscen.embedded.child_tasks import ChildTasks
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ async def crash(word):
 
 def test_the_first_crash_is_raised_by_the_watch_and_ends_the_others(runner):
     async def parent():
-        brood = Brood()
+        brood = ChildTasks()
         other = brood.start(asyncio.Event().wait(), "other")
         brood.start(crash("first"), "first")
         brood.start(crash("second"), "second")
@@ -37,7 +37,7 @@ def test_the_first_crash_is_raised_by_the_watch_and_ends_the_others(runner):
 
 def test_a_crash_before_the_watch_is_raised_when_it_begins(runner):
     async def parent():
-        brood = Brood()
+        brood = ChildTasks()
         other = brood.start(asyncio.Event().wait(), "other")
         brood.start(crash("first"), "first")
         brood.start(crash("second"), "second")

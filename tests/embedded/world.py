@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_kscen.clock import timestamp_of
 from pytest_kscen.embedded.actors import CONTROLLERS
-from pytest_kscen.embedded.controller import Bench
+from pytest_kscen.embedded.controller import ControllerContext
 from pytest_kscen.embedded.controllers.workloads.daemonset_plan import node_of
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.objects.errors import Conflict, NotFound
@@ -108,7 +108,8 @@ class World:
         self.api, self.runner = api, runner
         informers = Informers(api, runner.clock, chance)
         cast = {
-            name: CONTROLLERS[name](Bench.of(name, api, runner.clock, informers)) for name in OURS
+            name: CONTROLLERS[name](ControllerContext.of(name, api, runner.clock, informers))
+            for name in OURS
         }
         self.hands = Hands(self)
         for name, actor in {"informers": informers, **cast, "hands": self.hands}.items():

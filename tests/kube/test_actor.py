@@ -11,7 +11,7 @@ import pytest
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.journal import Journal
-from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.actor import RunContext
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def journal(runner):
 
 @pytest.fixture
 def stage(runner, journal):
-    return Stage(lambda agent: None, runner.clock, Chance("actor"), journal, "run1")
+    return RunContext(lambda agent: None, runner.clock, Chance("actor"), journal, "run1")
 
 
 def told(journal):

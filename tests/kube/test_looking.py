@@ -9,7 +9,7 @@ import pytest
 from pytest_kscen.chance import Chance
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
-from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.kube.informer import SharedInformers
 from pytest_kscen.objects.resources import CONFIG_MAPS
 
@@ -25,7 +25,7 @@ def cluster():
 def shared(cluster):
     clock = cluster.runner.clock
     journal = Journal(clock)
-    stage = Stage(cluster.api, clock, Chance(0), journal, "run-1")
+    stage = RunContext(cluster.api, clock, Chance(0), journal, "run-1")
     shared = SharedInformers.of_run(stage)
     assert SharedInformers.of_run(stage) is shared
     yield shared

@@ -6,9 +6,9 @@ import pytest
 
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
-from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.megatest.churn import Churn
-from pytest_kscen.megatest.view import Season
+from pytest_kscen.megatest.view import RunPhases
 from pytest_kscen.megatest.volume import multivolume
 from pytest_kscen.objects.storage import (
     HEALTH_SOURCES,
@@ -27,9 +27,9 @@ from pytest_kscen.run.runner import bring_storage
 def test_five_minutes(generation, shakers):
     cluster = EmbeddedCluster("actors")
     bring_storage(cluster, generation)
-    runner, season = cluster.runner, Season()
+    runner, season = cluster.runner, RunPhases()
     journal = Journal(runner.clock)
-    stage = Stage(
+    stage = RunContext(
         cluster.api,
         runner.clock,
         cluster.chance,

@@ -7,12 +7,12 @@ from __future__ import annotations
 import pytest
 
 from pytest_kscen.kube.api import ForwardingApi
-from pytest_kscen.megatest.churn import Destiny
+from pytest_kscen.megatest.churn import VolumePlan
 from pytest_kscen.megatest.volume import live
 from pytest_kscen.objects.errors import Forbidden, ServiceUnavailable
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS
 
-DESTINY = Destiny("v", "none", "8Mi", 10.0, replica_creator_period=(6.0, 6.0))
+DESTINY = VolumePlan("v", "none", "8Mi", 10.0, replica_creator_period=(6.0, 6.0))
 LOOK, DELETE = "look for replicas that were left", "delete a replica that was left"
 
 

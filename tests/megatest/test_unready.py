@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pytest_kscen.megatest.churn import Destiny
+from pytest_kscen.megatest.churn import VolumePlan
 from pytest_kscen.megatest.volume import live
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
 
-DESTINY = Destiny("v", "none", "8Mi", 100.0, 600.0)
+DESTINY = VolumePlan("v", "none", "8Mi", 100.0, 600.0)
 
 
 def says(world, status, message):

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from pytest_kscen.kube.api import ForwardingApi
-from pytest_kscen.megatest.churn import Destiny, Growth
+from pytest_kscen.megatest.churn import Growth, VolumePlan
 from pytest_kscen.megatest.volume import live
 from pytest_kscen.objects.errors import InternalError
 from pytest_kscen.objects.storage import (
@@ -17,7 +17,7 @@ from pytest_kscen.objects.storage import (
     REPLICATED_VOLUMES,
 )
 
-DESTINY = Destiny("v", "availability", "8Mi", lifetime=100.0, patience=600.0)
+DESTINY = VolumePlan("v", "availability", "8Mi", lifetime=100.0, patience=600.0)
 
 
 def test_a_quiet_life(world):
@@ -48,7 +48,9 @@ def test_a_quiet_life(world):
 
 
 def test_the_volume_is_as_its_destiny_says_and_carries_the_runs_label(world):
-    world.start(live(world.stage, world.season, Destiny("v", "none", "12Mi", 100.0, attachments=2)))
+    world.start(
+        live(world.stage, world.season, VolumePlan("v", "none", "12Mi", 100.0, attachments=2))
+    )
     world.advance(1)
     volume = world.ask(world.api.get(REPLICATED_VOLUMES, "v"))
     assert volume["spec"] == {"size": "12Mi", "replicatedStorageClassName": "none"}
@@ -72,7 +74,9 @@ def test_newer_storage_is_told_that_two_nodes_may_attach(world):
 
 
 def test_initial_attachments_are_gone_before_the_volume_is_deleted(world):
-    world.start(live(world.stage, world.season, Destiny("v", "none", "8Mi", 100.0, attachments=2)))
+    world.start(
+        live(world.stage, world.season, VolumePlan("v", "none", "8Mi", 100.0, attachments=2))
+    )
     world.advance(200)
     assert world.deeds("detach everywhere", "delete the volume") == [
         (104, "detach everywhere", "done", 1),
@@ -82,7 +86,9 @@ def test_initial_attachments_are_gone_before_the_volume_is_deleted(world):
 
 
 def test_initial_attachments_are_told_when_they_are_there(world):
-    world.start(live(world.stage, world.season, Destiny("v", "none", "8Mi", 100.0, attachments=2)))
+    world.start(
+        live(world.stage, world.season, VolumePlan("v", "none", "8Mi", 100.0, attachments=2))
+    )
     world.advance(100)
     asked = [
         data["node"] for _, _, data in world.notes("began") if data["action"] == "attach at first"
@@ -93,7 +99,7 @@ def test_initial_attachments_are_told_when_they_are_there(world):
 
 
 def test_shakers_go_on_while_the_volume_is_being_deleted_and_end_with_it(world):
-    shaken = Destiny(
+    shaken = VolumePlan(
         "v",
         "none",
         "8Mi",
@@ -129,7 +135,7 @@ def test_a_volume_is_awaited_until_it_is_ready(world):
 
 def test_whoever_has_no_limit_is_waited_for_until_the_run_is_over(world):
     world.storage.forms = False
-    world.start(live(world.stage, world.season, Destiny("v", "none", "8Mi")))
+    world.start(live(world.stage, world.season, VolumePlan("v", "none", "8Mi")))
     world.advance(7200)
     world.season.frozen.give()
     world.advance(100)
@@ -157,7 +163,7 @@ def test_the_runs_end_is_a_waiting_volumes_end(world):
 
 
 def test_a_frozen_run_stops_the_checker_at_once_and_keeps_the_volume_until_it_is_over(world):
-    destiny = Destiny(
+    destiny = VolumePlan(
         "v",
         "none",
         "8Mi",
@@ -187,7 +193,7 @@ def test_a_volume_that_is_ready_after_the_freeze_is_not_checked(world):
 
 
 def test_an_abandoned_volume_stays_behind(world):
-    destiny = Destiny(
+    destiny = VolumePlan(
         "v",
         "none",
         "8Mi",

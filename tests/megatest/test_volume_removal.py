@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from pytest_kscen.kube.api import ForwardingApi
-from pytest_kscen.megatest.churn import Destiny
+from pytest_kscen.megatest.churn import VolumePlan
 from pytest_kscen.megatest.volume import live
 from pytest_kscen.objects.errors import Forbidden
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
 
-DESTINY = Destiny("v", "availability", "8Mi", lifetime=100.0)
+DESTINY = VolumePlan("v", "availability", "8Mi", lifetime=100.0)
 
 
 class Refusing(ForwardingApi):

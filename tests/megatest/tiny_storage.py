@@ -14,11 +14,11 @@ from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
 from pytest_kscen.embedded.apiserver.kinds import Kinds
 from pytest_kscen.embedded.apiserver.server import ApiServer
 from pytest_kscen.journal import Journal
-from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.kube.in_process import InProcessApi
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.megatest.subject import Subject
-from pytest_kscen.megatest.view import Season
+from pytest_kscen.megatest.view import RunPhases
 from pytest_kscen.objects.errors import AlreadyExists, Invalid, NotFound
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES
 from pytest_kscen.objects.storage import (
@@ -213,9 +213,9 @@ class World:
         self.runner.advance(0)
         self.journal = Journal(self.runner.clock)
         self.began = self.runner.clock.now()
-        self.season = Season()
+        self.season = RunPhases()
         self.wrap = wrap
-        self.stage = Stage(self._api_for, self.runner.clock, self.chance, self.journal, "run1")
+        self.stage = RunContext(self._api_for, self.runner.clock, self.chance, self.journal, "run1")
 
     def _api_for(self, agent):
         return self.wrap(InProcessApi(self.server, agent=agent), self)

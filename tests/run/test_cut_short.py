@@ -201,7 +201,7 @@ def test_a_volume_whose_actor_crashes_goes_with_all_others(cluster, runner_of, m
         await rv.stage.clock.sleep(120)
         raise KeyError("spec")
 
-    monkeypatch.setattr("pytest_kscen.megatest.volume.attach_and_detach", cycle)
+    monkeypatch.setattr("pytest_kscen.megatest.actors.attach_and_detach", cycle)
     runner = runner_of(Plan(Churn(max_volumes=3, step=(3, 3))))
     with pytest.raises(ExceptionGroup), runner as run:
         run.until(lambda: False, timeout="3h")
@@ -272,13 +272,14 @@ def test_a_second_ctrl_c_leaves_volumes_and_names_them(cluster, runner_of):
         outcome.incidents
     )
     assert (
-        objects(cluster, CILIUM_NETWORK_POLICIES, runner.runs[0].stage.parent.api_for("test")) == []
+        objects(cluster, CILIUM_NETWORK_POLICIES, runner.runs[0].context.parent.api_for("test"))
+        == []
     )
 
 
 def test_who_is_in_a_hurry_waits_for_no_recovery(cluster, runner_of, monkeypatch):
     async def settle(self):
-        await self._stage.clock.sleep(300)
+        await self._context.clock.sleep(300)
 
     monkeypatch.setattr(Observer, "settle", settle)
     press(cluster, 100, 120)

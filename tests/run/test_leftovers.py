@@ -15,7 +15,7 @@ from pytest_kscen.chaos.incidents import cause
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
 from pytest_kscen.journal import Journal
-from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.kube.api import ForwardingApi
 from pytest_kscen.objects.errors import Forbidden, ServiceUnavailable
 from pytest_kscen.objects.resources import ENDPOINTS
@@ -60,7 +60,9 @@ def cluster():
 @pytest.fixture
 def stage(cluster):
     journal, parent = Journal(cluster.runner.clock), cluster.parent()
-    yield Stage(cluster.api, cluster.runner.clock, cluster.chance, journal, "run-1", parent=parent)
+    yield RunContext(
+        cluster.api, cluster.runner.clock, cluster.chance, journal, "run-1", parent=parent
+    )
     journal.close()
 
 
@@ -103,7 +105,7 @@ def test_that_a_resource_is_deprecated_is_told_to_who_asks_for_it_alone(cluster,
     """The embedded server warns as a real one does."""
     with contextlib.closing(KubeconfigCluster(cluster.kubeconfig)) as theirs:
         journal = Journal(theirs.runner.clock)
-        stage = Stage(theirs.api, theirs.runner.clock, theirs.chance, journal, "run-1")
+        stage = RunContext(theirs.api, theirs.runner.clock, theirs.chance, journal, "run-1")
 
         async def beside_another(*others):
             await asyncio.gather(leftovers(stage, stage.actor("run"), 0), *others)

@@ -13,7 +13,7 @@ from pytest_kscen.chaos.network_blocker import NetworkBlock
 from pytest_kscen.chaos.pod_destroyer import PodDestroy
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
-from pytest_kscen.kube.actor import Parent, Stage
+from pytest_kscen.kube.actor import ParentCluster, RunContext
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.resources import (
     CILIUM_NETWORK_POLICIES,
@@ -88,9 +88,9 @@ async def bring_machines(api, *names):
 
 def complaints(cluster, plan, *, parent=True):
     """The lines of the refusal; none if there is none."""
-    over = Parent(cluster.api, "default", owned=True) if parent else None
+    over = ParentCluster(cluster.api, "default", owned=True) if parent else None
     with contextlib.closing(Journal(cluster.runner.clock)) as journal:
-        stage = Stage(
+        stage = RunContext(
             cluster.api, cluster.runner.clock, cluster.chance, journal, "run", parent=over
         )
         try:

@@ -307,7 +307,7 @@ def test_a_checker_that_crashes_makes_the_verdict_unknown(play, monkeypatch):
     async def crashes(*_):
         raise KeyError("lost")
 
-    monkeypatch.setattr("pytest_kscen.megatest.volume.check", crashes)
+    monkeypatch.setattr("pytest_kscen.megatest.health.check", crashes)
     outcome, _ = play(ALONE, "5m")
     (volume,) = outcome.volumes
     assert (outcome.verdict, volume.verdict) == ("unknown", "unknown")

@@ -250,7 +250,7 @@ def test_a_run_that_cannot_begin_gives_the_lease_back(world, monkeypatch):
     async def refused(*_, **__):
         raise ApiError("not today")
 
-    monkeypatch.setattr("pytest_kscen.run.lifecycle.clear_before", refused)
+    monkeypatch.setattr("pytest_kscen.chaos.cleanup.clear_before", refused)
     with pytest.raises(ApiError, match="not today"), world.runner():
         """It does not come so far."""
     assert world.holder == ""
@@ -270,7 +270,7 @@ def test_a_run_that_breaks_off_while_it_begins_gives_the_lease_back(world, monke
     async def lost(stage, **_):
         stage.journal.when_lost(JournalLost("no room"))
 
-    monkeypatch.setattr("pytest_kscen.run.lifecycle.clear_before", lost)
+    monkeypatch.setattr("pytest_kscen.chaos.cleanup.clear_before", lost)
     with pytest.raises(JournalLost, match="no room"), runner:
         """It does not come so far."""
     assert world.holder == ""

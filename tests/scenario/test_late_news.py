@@ -4,7 +4,7 @@ may be far behind.
 
 import pytest
 
-from pytest_kscen.kube.cache import Picture, Ref
+from pytest_kscen.kube.cache import ObjectCache, Ref
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.scenario.waiting import ASKED, NEWS, Convergence
 from tests.scenario.objects import pod
@@ -12,7 +12,7 @@ from tests.scenario.objects import pod
 REF = Ref("default", "p")
 
 
-class Behind(Picture):
+class Behind(ObjectCache):
     """One that shows what it is told to."""
 
     async def synced(self):

@@ -4,15 +4,15 @@ what it leaves when one is over.
 
 import pytest
 
-from pytest_kscen.journal import Relay
-from pytest_kscen.kube.actor import Stage
+from pytest_kscen.journal import JournalSwitch
+from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.kube.retrying import RetryingApi
 from pytest_kscen.objects.errors import InternalError
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.scenarios import SCENARIOS, phase_of
 from pytest_kscen.scenario.cluster_setup import install
 from pytest_kscen.scenario.controller import ScenarioController
-from pytest_kscen.scenario.participants import Register
+from pytest_kscen.scenario.participants import ControllerRegister
 from pytest_kscen.scenario.webhooks import HELD, HeldPods, gates_of
 from pytest_kscen.scenario.writes import NAME
 from tests.scenario.objects import create, done, node, pod, scenario
@@ -42,8 +42,10 @@ def cluster(runner):
 
 def controller_on(cluster, api_for=None):
     clock = cluster.runner.clock
-    actor = Stage(api_for or cluster.api, clock, cluster.chance, Relay(), "x").actor(NAME)
-    return ScenarioController(actor, Register())
+    actor = RunContext(api_for or cluster.api, clock, cluster.chance, JournalSwitch(), "x").actor(
+        NAME
+    )
+    return ScenarioController(actor, ControllerRegister())
 
 
 def live(cluster, name="test"):

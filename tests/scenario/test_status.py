@@ -7,8 +7,8 @@ import dataclasses
 
 import pytest
 
-from pytest_kscen.journal import Relay
-from pytest_kscen.kube.actor import Stage
+from pytest_kscen.journal import JournalSwitch
+from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.objects.errors import TooLarge
 from pytest_kscen.objects.resources import CONFIG_MAPS
@@ -23,7 +23,7 @@ from pytest_kscen.objects.scenarios import (
 from pytest_kscen.scenario.cluster_setup import install
 from pytest_kscen.scenario.execution import Play
 from pytest_kscen.scenario.models import ScenarioSpec, read
-from pytest_kscen.scenario.participants import Register, Troupe
+from pytest_kscen.scenario.participants import ControllerRegister, Troupe
 from pytest_kscen.scenario.progress import Progress
 from pytest_kscen.scenario.waiting import Convergence
 from pytest_kscen.scenario.writes import CREATE, NAME, Write
@@ -57,7 +57,7 @@ def progress_on(cluster, **wire):
     api, clock, call = cluster.api(NAME), cluster.runner.clock, cluster.runner.call
     uid = call(api.create(SCENARIOS, scenario(done(1))))["metadata"]["uid"]
     call(api.patch(SCENARIOS, "test", {"status": {"phase": PENDING}}, subresource="status"))
-    actor = Stage(cluster.api, clock, cluster.chance, Relay(), "x").actor(NAME)
+    actor = RunContext(cluster.api, clock, cluster.chance, JournalSwitch(), "x").actor(NAME)
     return Progress(
         "test", uid, dataclasses.replace(actor, api=Wire(api, clock, **wire)), "of today"
     )
@@ -135,7 +135,7 @@ def test_each_of_several_writes_at_once_is_told_of_its_own_step(cluster):
     )
     api = cluster.api(NAME)
     seen = Convergence(api, Informers(api, clock), clock, 0.1)
-    play = Play(progress, seen, Troupe.of(Register(), spec), spec, 600, _begun=True)
+    play = Play(progress, seen, Troupe.of(ControllerRegister(), spec), spec, 600, _begun=True)
 
     async def several():
         await progress.at(RUNNING)

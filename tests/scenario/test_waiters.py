@@ -5,7 +5,7 @@ import pytest
 from pytest_kscen.models.storage.generations import DEFAULT, GENERATIONS
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES, STORAGE_CLASSES
 from pytest_kscen.scenario.builtin_waiters import REPLICATED_STORAGE, WAITERS
-from pytest_kscen.scenario.participants import Register
+from pytest_kscen.scenario.participants import ControllerRegister
 from pytest_kscen.scenario.waiting import Waiter
 from tests.scenario.objects import create, done, node, pod, scenario
 
@@ -136,11 +136,11 @@ class Partial:
 )
 def test_what_is_no_waiter_is_not_added(waiter, why):
     with pytest.raises(ValueError, match=why):
-        Register().add(waiter)
+        ControllerRegister().add(waiter)
 
 
 def test_ones_own_waiter_may_be_added_again_and_one_of_ours_replaced():
-    register, own, other = Register(), Waiter("painter", {}), Waiter("kubelet", {})
+    register, own, other = ControllerRegister(), Waiter("painter", {}), Waiter("kubelet", {})
     register.add(Waiter("painter", {}))
     register.add(own)
     register.add(other, replace=True)

@@ -14,7 +14,7 @@ from theatre import partition, suspend, task, template
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.embedded.apiserver.admission import Hook
 from pytest_kscen.journal import Journal
-from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.objects.arguments import seconds_of_text
 from pytest_kscen.objects.chaos_mesh import (
     ABORT,
@@ -291,7 +291,9 @@ class Forest:
 
     def actor(self, name="workflow-engine"):
         clock, chance = self.runner.clock, self.cluster.chance
-        return Stage(self.cluster.api, clock, chance, self.journal, "run").actor(name, passing=True)
+        return RunContext(self.cluster.api, clock, chance, self.journal, "run").actor(
+            name, passing=True
+        )
 
     def start(self, actor=None):
         async def begin():

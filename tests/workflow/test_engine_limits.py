@@ -9,7 +9,7 @@ import asyncio
 import pytest
 from theatre import Theatre, partition, suspend, task, template
 
-from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.kube.in_process import InProcessApi
 from pytest_kscen.objects.chaos_mesh import KINDS, SHIPPED
 from pytest_kscen.objects.errors import NotFound
@@ -32,7 +32,7 @@ class Played(Theatre):
 
     def __init__(self):
         super().__init__("limits")
-        self.stage = Stage(
+        self.stage = RunContext(
             lambda agent: InProcessApi(self.server, agent=agent),
             self.clock,
             self.chance,

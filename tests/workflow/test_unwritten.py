@@ -10,7 +10,7 @@ import pytest
 from test_engine_mistakes import Through
 from theatre import Theatre, partition, suspend, template
 
-from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.kube.in_process import InProcessApi
 from pytest_kscen.objects.chaos_mesh import FAILED, KINDS, RUNNING, SHIPPED, SUCCEED, phase_of
 from pytest_kscen.objects.errors import Forbidden, InternalError
@@ -67,7 +67,7 @@ class Guarding(Theatre):
 
     def restart(self):
         self.stop()
-        stage = Stage(
+        stage = RunContext(
             lambda agent: Guarded(InProcessApi(self.server, agent=agent), self.guard),
             self.clock,
             self.chance,

@@ -11,7 +11,7 @@ from pytest_kscen.embedded.apiserver.kinds import Kinds
 from pytest_kscen.embedded.apiserver.server import ApiServer
 from pytest_kscen.embedded.kubelet.logs import Logs
 from pytest_kscen.journal import Journal
-from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.kube.in_process import InProcessApi
 from pytest_kscen.models.chaos_mesh.installation import install
 from pytest_kscen.objects.chaos_mesh import SHIPPED
@@ -33,7 +33,7 @@ class Theatre:
         return self.runner.call(coroutine)
 
     def actor(self, name="workflow-engine"):
-        return Stage(
+        return RunContext(
             lambda agent: InProcessApi(self.server, agent=agent),
             self.clock,
             self.chance,

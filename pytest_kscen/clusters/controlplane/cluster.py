@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.clock import Clock
     from pytest_kscen.clusters.controlplane.starting import Layout, Processes
-    from pytest_kscen.kube.actor import Parent
+    from pytest_kscen.kube.actor import ParentCluster
     from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Obj
 
@@ -318,7 +318,7 @@ class ControlPlaneCluster(LiveCluster):
             >= nodes
         )
 
-    def _open_parent(self, _: pathlib.Path | None, namespace: str) -> Parent:
+    def _open_parent(self, _: pathlib.Path | None, namespace: str) -> ParentCluster:
         """The same API server in a second role: nodes that are kept for virtual machines, and a
         namespace of these.
         """

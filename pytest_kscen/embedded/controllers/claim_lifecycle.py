@@ -14,7 +14,7 @@ from pytest_kscen.objects.errors import AlreadyExists
 from pytest_kscen.objects.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 
 if TYPE_CHECKING:
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.objects.resources import Obj, Resource
 
 
@@ -24,14 +24,14 @@ OF_CLAIMS, OF_VOLUMES = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protec
 class Protection:
     """Both controllers."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._claims = bench.informers.of(PERSISTENT_VOLUME_CLAIMS)
-        self._volumes = bench.informers.of(PERSISTENT_VOLUMES)
-        self._pods = bench.informers.of(PODS)
-        self._pods_by_claim = pods_by_claim(bench.informers)
-        self._claim_queue = bench.controller(self._look_at_claim, self._claims, self._pods)
-        self._volume_queue = bench.controller(self._look_at_volume, self._volumes)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._claims = context.informers.of(PERSISTENT_VOLUME_CLAIMS)
+        self._volumes = context.informers.of(PERSISTENT_VOLUMES)
+        self._pods = context.informers.of(PODS)
+        self._pods_by_claim = pods_by_claim(context.informers)
+        self._claim_queue = context.controller(self._look_at_claim, self._claims, self._pods)
+        self._volume_queue = context.controller(self._look_at_volume, self._volumes)
         follow(self._claim_queue, self._claims)
         follow(self._volume_queue, self._volumes)
         self._pods.on_change(self._pod_changed)
@@ -65,7 +65,7 @@ class Protection:
         else:
             wanted = finalizers if in_use else [name for name in finalizers if name != finalizer]
         if wanted != finalizers:
-            await self._bench.api.update(
+            await self._context.api.update(
                 resource, {**obj, "metadata": {**metadata, "finalizers": wanted}}
             )
 
@@ -80,10 +80,10 @@ def is_over(pod: Obj) -> bool:
 class EphemeralVolumes:
     """The controller."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._pods = bench.informers.of(PODS)
-        self._controller = bench.controller(self._make, self._pods)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._pods = context.informers.of(PODS)
+        self._controller = context.controller(self._make, self._pods)
         self._pods.on_change(self._pod_changed)
 
     def _pod_changed(self, new: Obj | None, _: Obj | None) -> None:
@@ -100,7 +100,7 @@ class EphemeralVolumes:
         for volume in pod["spec"].get("volumes") or ():
             if "ephemeral" in volume:
                 try:
-                    await self._bench.api.create(PERSISTENT_VOLUME_CLAIMS, claim_for(pod, volume))
+                    await self._context.api.create(PERSISTENT_VOLUME_CLAIMS, claim_for(pod, volume))
                 except AlreadyExists:
                     continue
 

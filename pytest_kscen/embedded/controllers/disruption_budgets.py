@@ -25,7 +25,7 @@ from pytest_kscen.objects.resources import (
 from pytest_kscen.objects.selectors import matches_selector
 
 if TYPE_CHECKING:
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.objects.resources import Obj
 
 
@@ -138,14 +138,18 @@ class UnscalableError(Exception):
 class DisruptionBudgets:
     """The controller."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._budgets, pods = bench.informers.of(POD_DISRUPTION_BUDGETS), bench.informers.of(PODS)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._budgets, pods = (
+            context.informers.of(POD_DISRUPTION_BUDGETS),
+            context.informers.of(PODS),
+        )
         self._scalables = {
-            row.kind: bench.informers.of(row) for row in (REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS)
+            row.kind: context.informers.of(row)
+            for row in (REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS)
         }
         self._by_namespace, self._selection = namespaced(self._budgets), Selection(pods)
-        self._controller = bench.controller(
+        self._controller = context.controller(
             self._reconcile, self._budgets, pods, *self._scalables.values()
         )
         follow(self._controller, self._budgets)
@@ -173,13 +177,13 @@ class DisruptionBudgets:
         selector = budget["spec"].get("selector")
         pods = self._selection.of(selector, ref.namespace) if selector is not None else []
         if not pods:
-            self._bench.recorder.normal(budget, "NoPods", "No matching pods found")
-        evicted, overdue = still_evicted(budget, pods, self._bench.now())
+            self._context.recorder.normal(budget, "NoPods", "No matching pods found")
+        evicted, overdue = still_evicted(budget, pods, self._context.now())
         for pod in overdue:
             message = (
                 f"Pod was expected by PDB {ref.namespace}/{ref.name} to be deleted but it wasn't"
             )
-            self._bench.recorder.warning(pod, "NotDeleted", message)
+            self._context.recorder.warning(pod, "NotDeleted", message)
         try:
             owners = await self._size_of_owners(budget, pods) if counts_owners(budget) else 0
         except UnscalableError as error:
@@ -188,21 +192,21 @@ class DisruptionBudgets:
         wanted = need(budget, len(pods), owners)
         current = healthy(pods, evicted)
         await self._write(
-            budget, status_of(budget, wanted, current, evicted, self._bench.timestamp())
+            budget, status_of(budget, wanted, current, evicted, self._context.timestamp())
         )
         return min(
-            (epoch_of(since) + PATIENCE - self._bench.now() for since in evicted.values()),
+            (epoch_of(since) + PATIENCE - self._context.now() for since in evicted.values()),
             default=None,
         )
 
     async def _fail(self, budget: Obj, why: str) -> None:
         message = f"Failed to calculate the number of expected pods: {why}"
-        self._bench.recorder.warning(budget, "CalculateExpectedPodCountFailed", message)
-        await self._write(budget, failed(budget, why, self._bench.timestamp()))
+        self._context.recorder.warning(budget, "CalculateExpectedPodCountFailed", message)
+        await self._write(budget, failed(budget, why, self._context.timestamp()))
 
     async def _write(self, budget: Obj, status: Obj) -> None:
         if status != budget.get("status"):
-            await self._bench.api.update(
+            await self._context.api.update(
                 POD_DISRUPTION_BUDGETS, {**budget, "status": status}, subresource="status"
             )
 
@@ -231,7 +235,7 @@ class DisruptionBudgets:
                 f"Values:[{' '.join(part.get('values') or ())}],}},"
                 for part in selector.get("matchExpressions") or ()
             )
-            self._bench.recorder.warning(
+            self._context.recorder.warning(
                 budget,
                 "UnmanagedPods",
                 UNMANAGED.format(
@@ -247,13 +251,13 @@ class DisruptionBudgets:
         picture = self._scalables.get(reference["kind"])
         if picture is None or picture.resource.api_version != reference["apiVersion"]:
             try:
-                resource = await self._bench.api.resource_of(
+                resource = await self._context.api.resource_of(
                     reference["apiVersion"], reference["kind"]
                 )
             except NotFound as error:
                 raise UnscalableError(error.message) from error
             try:
-                scale = await self._bench.api.get(
+                scale = await self._context.api.get(
                     resource, reference["name"], namespace, subresource="scale"
                 )
             except (NotFound, MethodNotAllowed) as error:

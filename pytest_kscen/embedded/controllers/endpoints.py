@@ -27,7 +27,7 @@ from pytest_kscen.objects.resources import ENDPOINT_SLICES, ENDPOINTS, NODES, PO
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
 
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.kube.informer import Informer
     from pytest_kscen.objects.resources import Obj
 
@@ -166,12 +166,14 @@ TRIGGERED = "endpoints.kubernetes.io/last-change-trigger-time"
 class Endpoints:
     """Keeps the Endpoints of each Service that selects pods."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._services, pods = bench.informers.of(SERVICES), bench.informers.of(PODS)
-        self._endpoints = bench.informers.of(ENDPOINTS)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._services, pods = context.informers.of(SERVICES), context.informers.of(PODS)
+        self._endpoints = context.informers.of(ENDPOINTS)
         self._selection = Selection(pods)
-        self._controller = bench.controller(self._reconcile, self._services, pods, self._endpoints)
+        self._controller = context.controller(
+            self._reconcile, self._services, pods, self._endpoints
+        )
         follow_services(self._controller.enqueue, self._services, pods)
 
     async def run(self) -> None:
@@ -181,7 +183,7 @@ class Endpoints:
         service, there = self._services.objects.get(ref), self._endpoints.objects.get(ref)
         if service is None:
             if there:
-                await _unless_gone(self._bench.api.delete(ENDPOINTS, ref.name, ref.namespace))
+                await _unless_gone(self._context.api.delete(ENDPOINTS, ref.name, ref.namespace))
         elif service["spec"].get("selector"):
             pods = self._selection.of({"matchLabels": service["spec"]["selector"]}, ref.namespace)
             await self._write(service, there, backends_of(service, pods, families_of(service)[0]))
@@ -193,9 +195,9 @@ class Endpoints:
         if there is None:
             about = {"name": service["metadata"]["name"], "labels": labels}
             made = {"metadata": {**about, "annotations": truncated}, "subsets": wanted}
-            marked = _triggered(made, has_news=True, now=self._bench.timestamp())
+            marked = _triggered(made, has_news=True, now=self._context.timestamp())
             await _unless_gone(
-                self._bench.api.create(ENDPOINTS, marked, service["metadata"]["namespace"])
+                self._context.api.create(ENDPOINTS, marked, service["metadata"]["namespace"])
             )
         elif (there.get("subsets") or []) != wanted or there["metadata"].get("labels") != labels:
             annotations = {**(there["metadata"].get("annotations") or {}), **truncated}
@@ -203,8 +205,8 @@ class Endpoints:
             has_news = _has_news(addresses_of(wanted), addresses_of(there.get("subsets") or ()))
             changed = {**there, "metadata": metadata, "subsets": wanted}
             await _unless_gone(
-                self._bench.api.update(
-                    ENDPOINTS, _triggered(changed, has_news=has_news, now=self._bench.timestamp())
+                self._context.api.update(
+                    ENDPOINTS, _triggered(changed, has_news=has_news, now=self._context.timestamp())
                 )
             )
 
@@ -212,12 +214,15 @@ class Endpoints:
 class EndpointSlices:
     """Keeps the EndpointSlices of each Service that selects pods."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._services, pods = bench.informers.of(SERVICES), bench.informers.of(PODS)
-        self._slices, self._nodes = bench.informers.of(ENDPOINT_SLICES), bench.informers.of(NODES)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._services, pods = context.informers.of(SERVICES), context.informers.of(PODS)
+        self._slices, self._nodes = (
+            context.informers.of(ENDPOINT_SLICES),
+            context.informers.of(NODES),
+        )
         self._slices_of, self._selection = controlled(self._slices), Selection(pods)
-        self._controller = bench.controller(
+        self._controller = context.controller(
             self._reconcile, self._services, pods, self._slices, self._nodes
         )
         follow_services(self._controller.enqueue, self._services, pods)
@@ -273,22 +278,24 @@ class EndpointSlices:
         }
 
     async def _write(self, changes: endpoint_slices.Changes) -> None:
-        now = self._bench.timestamp()
+        now = self._context.timestamp()
         for one in changes.create:
             marked = _triggered(one, has_news=True, now=now)
             await _unless_gone(
-                self._bench.api.create(ENDPOINT_SLICES, marked, one["metadata"]["namespace"])
+                self._context.api.create(ENDPOINT_SLICES, marked, one["metadata"]["namespace"])
             )
         for one in changes.update:
             before = self._slices.objects.get(Ref.of(one)) or {}
             has_news = _has_news(one.get("endpoints") or (), before.get("endpoints") or ())
             await _unless_gone(
-                self._bench.api.update(ENDPOINT_SLICES, _triggered(one, has_news=has_news, now=now))
+                self._context.api.update(
+                    ENDPOINT_SLICES, _triggered(one, has_news=has_news, now=now)
+                )
             )
         for one in changes.delete:
             metadata = one["metadata"]
             await _unless_gone(
-                self._bench.api.delete(ENDPOINT_SLICES, metadata["name"], metadata["namespace"])
+                self._context.api.delete(ENDPOINT_SLICES, metadata["name"], metadata["namespace"])
             )
 
 

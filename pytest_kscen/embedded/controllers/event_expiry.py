@@ -15,7 +15,7 @@ from pytest_kscen.objects.resources import EVENTS
 if TYPE_CHECKING:
     from typing import Never
 
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.objects.resources import Obj
 
 LIFE, EVERY = 3600.0, 600.0
@@ -24,9 +24,9 @@ LIFE, EVERY = 3600.0, 600.0
 class EventAging:
     """The actor."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._api = bench.api.plain
-        self._clock = bench.clock
+    def __init__(self, context: ControllerContext) -> None:
+        self._api = context.api.plain
+        self._clock = context.clock
         self._oldest = ""
         """When the first of those that are left was told: what has come since is younger."""
 

@@ -17,7 +17,7 @@ from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS
 if TYPE_CHECKING:
     from typing import Any
 
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.kube.cache import Handler
     from pytest_kscen.objects.resources import Obj, Resource
 
@@ -116,8 +116,8 @@ class State(enum.Enum):
 class Owners:
     """Looks owners up."""
 
-    def __init__(self, bench: Bench, family: Family) -> None:
-        self._bench = bench
+    def __init__(self, context: ControllerContext, family: Family) -> None:
+        self._context = context
         self._family = family
         self._puzzling: dict[Place, None] = {}
         self._gone: collections.OrderedDict[tuple[str, str], None] = collections.OrderedDict()
@@ -149,7 +149,7 @@ class Owners:
         ) in self._gone:
             return State.GONE
         try:
-            resource = await self._bench.api.resource_of(owner["apiVersion"], owner["kind"])
+            resource = await self._context.api.resource_of(owner["apiVersion"], owner["kind"])
         except NotFound:
             self._puzzling[dependent] = None
             return State.UNKNOWN
@@ -165,12 +165,12 @@ class Owners:
 
     async def _find(self, resource: Resource, ref: Ref, uid: str) -> Obj | None:
         """In the picture; but that somebody is not there is asked of the API itself."""
-        informer = self._bench.informers.known(resource)
+        informer = self._context.informers.known(resource)
         seen = informer.objects.get(ref) if informer else None
         if seen and seen["metadata"]["uid"] == uid:
             return seen
         try:
-            found = await self._bench.api.get(resource, ref.name, ref.namespace)
+            found = await self._context.api.get(resource, ref.name, ref.namespace)
         except NotFound:
             return None
         return found if found["metadata"]["uid"] == uid else None
@@ -186,7 +186,7 @@ class Owners:
                 f"{ref.name}, uid: {owner['uid']}]"
             )
             message = f'ownerRef {named} does not exist in namespace "{ref.namespace}"'
-            self._bench.recorder.warning(obj, "OwnerRefInvalidNamespace", message)
+            self._context.recorder.warning(obj, "OwnerRefInvalidNamespace", message)
 
     @staticmethod
     def _ref(owner: Obj, resource: Resource, dependent: Place) -> Ref:
@@ -213,27 +213,27 @@ EVERYTHING = Place(CUSTOM_RESOURCE_DEFINITIONS, Ref("", ""))
 class GarbageCollector:
     """The controller."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
         self._family = Family()
-        self._owners = Owners(bench, self._family)
+        self._owners = Owners(context, self._family)
         self._followed: dict[Resource, Handler] = {}
-        self._controller = bench.controller(self._reconcile)
-        self._definitions = bench.informers.of(CUSTOM_RESOURCE_DEFINITIONS)
+        self._controller = context.controller(self._reconcile)
+        self._definitions = context.informers.of(CUSTOM_RESOURCE_DEFINITIONS)
 
     async def run(self) -> None:
         await self._follow_all()
         for resource in self._followed:
-            await self._bench.informers.of(resource).synced()
+            await self._context.informers.of(resource).synced()
         self._definitions.on_change(lambda *_: self._controller.enqueue(EVERYTHING))
         await self._controller.run()
 
     async def _follow_all(self) -> None:
-        served = [row for row in await self._bench.api.resources() if row.plural != EVENTS.plural]
+        served = [row for row in await self._context.api.resources() if row.plural != EVENTS.plural]
         for resource in served:
             if resource not in self._followed:
                 handler = self._followed[resource] = functools.partial(self._see, resource)
-                self._bench.informers.of(resource).on_change(handler)
+                self._context.informers.of(resource).on_change(handler)
         for resource in [resource for resource in self._followed if resource not in served]:
             self._forget(resource)
         for place in self._owners.take_puzzling():
@@ -241,11 +241,11 @@ class GarbageCollector:
 
     def _forget(self, resource: Resource) -> None:
         """The resource is served no longer, so all of it is gone."""
-        handler, informer = self._followed.pop(resource), self._bench.informers.of(resource)
+        handler, informer = self._followed.pop(resource), self._context.informers.of(resource)
         informer.off_change(handler)
         for obj in informer:
             handler(None, obj)
-        self._bench.informers.drop(resource)
+        self._context.informers.drop(resource)
 
     # --- what makes whom be judged ---
 
@@ -283,7 +283,7 @@ class GarbageCollector:
             self._controller.enqueue(place)
 
     def _picture(self, place: Place) -> Obj | None:
-        return self._bench.informers.of(place.resource).objects.get(place.ref)
+        return self._context.informers.of(place.resource).objects.get(place.ref)
 
     # --- judging ---
 
@@ -292,7 +292,7 @@ class GarbageCollector:
             await self._follow_all()
             return
         try:
-            obj = await self._bench.api.get(place.resource, place.ref.name, place.ref.namespace)
+            obj = await self._context.api.get(place.resource, place.ref.name, place.ref.namespace)
             if is_deleting(obj, ORPHAN):
                 uid = obj["metadata"]["uid"]
                 for dependent in self._family.dependents_of(uid):
@@ -362,7 +362,7 @@ class GarbageCollector:
             **({"resourceVersion": metadata["resourceVersion"]} if at_version else {}),
         }
         try:
-            await self._bench.api.patch(
+            await self._context.api.patch(
                 place.resource,
                 place.ref.name,
                 {"metadata": {**known, **change}},
@@ -377,7 +377,7 @@ class GarbageCollector:
 
     async def _delete(self, place: Place, obj: Obj, policy: str) -> None:
         uid = obj["metadata"]["uid"]
-        await self._bench.api.delete(
+        await self._context.api.delete(
             place.resource,
             place.ref.name,
             place.ref.namespace,

@@ -19,7 +19,7 @@ from pytest_kscen.objects.errors import AlreadyExists, ApiError, MethodNotAllowe
 from pytest_kscen.objects.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICE_ACCOUNTS
 
 if TYPE_CHECKING:
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.objects.resources import Obj, Resource
 
 
@@ -98,10 +98,10 @@ class Leftovers:
 class Namespaces:
     """The controller."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._namespaces = bench.informers.of(NAMESPACES)
-        self._controller = bench.controller(self._reconcile, self._namespaces)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._namespaces = context.informers.of(NAMESPACES)
+        self._controller = context.controller(self._reconcile, self._namespaces)
         self._namespaces.on_change(self._changed)
 
     async def run(self) -> None:
@@ -120,7 +120,7 @@ class Namespaces:
         left = Leftovers()
         pods_need = await self._empty_of_pods(ref.name)
         if not pods_need:
-            for resource in await self._bench.api.resources():
+            for resource in await self._context.api.resources():
                 if resource.namespaced:
                     await self._empty(resource, ref.name, left)
         namespace = await self._tell(namespace, left)
@@ -135,8 +135,8 @@ class Namespaces:
 
     async def _empty_of_pods(self, name: str) -> float:
         """Delete the pods; the longest that one of those that are left may take."""
-        await self._bench.api.delete_collection(PODS, name, propagation="Background")
-        pods = (await self._bench.api.list(PODS, name)).items
+        await self._context.api.delete_collection(PODS, name, propagation="Background")
+        pods = (await self._context.api.list(PODS, name)).items
         needs = (
             pod["spec"].get("terminationGracePeriodSeconds") or 0
             for pod in pods
@@ -147,13 +147,13 @@ class Namespaces:
     async def _empty(self, resource: Resource, name: str, left: Leftovers) -> None:
         try:
             try:
-                await self._bench.api.delete_collection(resource, name, propagation="Background")
+                await self._context.api.delete_collection(resource, name, propagation="Background")
             except MethodNotAllowed:
-                for item in (await self._bench.api.list(resource, name)).items:
-                    await self._bench.api.delete(
+                for item in (await self._context.api.list(resource, name)).items:
+                    await self._context.api.delete(
                         resource, item["metadata"]["name"], name, propagation="Background"
                     )
-            left.add(resource, (await self._bench.api.list(resource, name)).items)
+            left.add(resource, (await self._context.api.list(resource, name)).items)
         except NotFound:  # it is served no longer
             return
         except ApiError as error:
@@ -162,7 +162,7 @@ class Namespaces:
     async def _tell(self, namespace: Obj, left: Leftovers) -> Obj:
         before = namespace.get("status") or {}
         conditions = list(before.get("conditions") or ())
-        troubles, now = left.troubles(), self._bench.timestamp()
+        troubles, now = left.troubles(), self._context.timestamp()
         for type_, fine in FINE.items():
             reason, message = troubles.get(type_, fine)
             words = {
@@ -175,7 +175,7 @@ class Namespaces:
         status = {**before, "phase": "Terminating", "conditions": conditions}
         if status == before:
             return namespace
-        return await self._bench.api.update(
+        return await self._context.api.update(
             NAMESPACES, {**namespace, "status": status}, subresource="status"
         )
 
@@ -183,7 +183,7 @@ class Namespaces:
         finalizers = [name for name in namespace["spec"]["finalizers"] if name != FINALIZER]
         finalized = {**namespace, "spec": {**namespace["spec"], "finalizers": finalizers}}
         try:
-            await self._bench.api.update(NAMESPACES, finalized, subresource="finalize")
+            await self._context.api.update(NAMESPACES, finalized, subresource="finalize")
         except NotFound:
             return
 
@@ -215,14 +215,14 @@ ROOT_CERTIFICATES = {
 class Birthright:
     """Keeps one object in every namespace; what somebody changes of its data is put back."""
 
-    def __init__(self, bench: Bench, resource: Resource, wanted: Obj) -> None:
-        self._bench = bench
+    def __init__(self, context: ControllerContext, resource: Resource, wanted: Obj) -> None:
+        self._context = context
         self._resource = resource
         self._wanted = wanted
         self._name = wanted["metadata"]["name"]
-        self._namespaces = bench.informers.of(NAMESPACES)
-        self._objects = bench.informers.of(resource)
-        self._controller = bench.controller(self._reconcile, self._namespaces, self._objects)
+        self._namespaces = context.informers.of(NAMESPACES)
+        self._objects = context.informers.of(resource)
+        self._controller = context.controller(self._reconcile, self._namespaces, self._objects)
         follow(self._controller, self._namespaces)
         self._objects.on_change(self._changed)
 
@@ -241,9 +241,9 @@ class Birthright:
         there = self._objects.get(self._name, ref.name)
         try:
             if there is None:
-                await self._bench.api.create(self._resource, self._wanted, ref.name)
+                await self._context.api.create(self._resource, self._wanted, ref.name)
             elif "data" in self._wanted and there.get("data") != self._wanted["data"]:
-                await self._bench.api.update(
+                await self._context.api.update(
                     self._resource, {**there, "data": self._wanted["data"]}
                 )
         except (AlreadyExists, NotFound):
@@ -253,11 +253,11 @@ class Birthright:
                 raise
 
 
-def service_accounts(bench: Bench) -> Birthright:
+def service_accounts(context: ControllerContext) -> Birthright:
     """The account that pods run as unless they name another."""
-    return Birthright(bench, SERVICE_ACCOUNTS, DEFAULT_ACCOUNT)
+    return Birthright(context, SERVICE_ACCOUNTS, DEFAULT_ACCOUNT)
 
 
-def root_certificates(bench: Bench) -> Birthright:
+def root_certificates(context: ControllerContext) -> Birthright:
     """What every pod's token volume mounts."""
-    return Birthright(bench, CONFIG_MAPS, ROOT_CERTIFICATES)
+    return Birthright(context, CONFIG_MAPS, ROOT_CERTIFICATES)

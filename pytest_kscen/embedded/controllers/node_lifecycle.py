@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Never
 
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.objects.resources import Obj
 
 
@@ -112,9 +112,9 @@ DRIVES_AWAY = {"False": not_executed(NOT_READY), "Unknown": not_executed(UNREACH
 class Driver:
     """Gives and takes the taints that execute."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._nodes = bench.informers.of(NODES)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._nodes = context.informers.of(NODES)
         self._troubled: dict[str, None] = {}
         self._limiters: dict[str, Limiter] = {}
         self._all_are_down = False
@@ -137,7 +137,7 @@ class Driver:
             counts.setdefault(zone_of(node), [0, 0])[ready_status(node) != "True"] += 1
         states = {zone: state_of(*numbers) for zone, numbers in counts.items()}
         self._all_are_down = all(state is State.FULL for state in states.values())
-        now = self._bench.now()
+        now = self._context.now()
         for zone, state in states.items():
             limiter = self._limiters.setdefault(zone, Limiter(since=now))
             limiter.set(rate_of(state, sum(counts[zone]), all_full=self._all_are_down), now)
@@ -151,10 +151,10 @@ class Driver:
         return were_down and not self._all_are_down
 
     async def _drive_away_or_welcome(self, name: str) -> None:
-        node = await self._bench.api.get(NODES, name)
+        node = await self._context.api.get(NODES, name)
         taint = DRIVES_AWAY.get(ready_status(node))
         if taint is None or self._all_are_down:
-            await swap(self._bench, node, [], list(DRIVES_AWAY.values()))
+            await swap(self._context, node, [], list(DRIVES_AWAY.values()))
             if taint is None:
                 self.forget(name)
             return
@@ -162,16 +162,18 @@ class Driver:
         if has(node, taint):
             return
         if any(has(node, other) for other in others) or self._limiters[zone_of(node)].take(
-            self._bench.now()
+            self._context.now()
         ):
-            await swap(self._bench, node, [taint], others)
+            await swap(self._context, node, [taint], others)
 
 
-async def swap(bench: Bench, node: Obj, add: Sequence[Obj], remove: Sequence[Obj]) -> None:
+async def swap(
+    context: ControllerContext, node: Obj, add: Sequence[Obj], remove: Sequence[Obj]
+) -> None:
     """Write the node with these taints and without those."""
-    new = swapped(node, add, remove, bench.timestamp())
+    new = swapped(node, add, remove, context.timestamp())
     if new is not None:
-        await bench.api.update(NODES, new)
+        await context.api.update(NODES, new)
 
 
 def ready_status(node: Obj) -> str:
@@ -189,18 +191,18 @@ TYPES = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 class NodeLifecycle:
     """The controller."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._nodes = bench.informers.of(NODES)
-        self._leases = bench.informers.of(LEASES)
-        self._pods_by_node = pods_by_node(bench.informers)
-        self._tainting = bench.controller(self._taint, self._nodes)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._nodes = context.informers.of(NODES)
+        self._leases = context.informers.of(LEASES)
+        self._pods_by_node = pods_by_node(context.informers)
+        self._tainting = context.controller(self._taint, self._nodes)
         self._heard: dict[str, float] = {}
         """When each node was heard last, the longest silence first."""
         self._silent: dict[str, None] = {}
         self._new: dict[str, None] = {}
         self._some = asyncio.Event()
-        self._driver = Driver(bench)
+        self._driver = Driver(context)
         self._nodes.on_change(self._node_changed)
         self._leases.on_change(self._lease_changed)
 
@@ -223,10 +225,12 @@ class NodeLifecycle:
             self._new[name] = None
             self._hear(
                 name,
-                self._bench.now() if heartbeat else epoch_of(new["metadata"]["creationTimestamp"]),
+                self._context.now()
+                if heartbeat
+                else epoch_of(new["metadata"]["creationTimestamp"]),
             )
         elif heartbeat != _heartbeat(old):
-            self._hear(name, self._bench.now())
+            self._hear(name, self._context.now())
         self._driver.see(new)
         if old is None or _told(new) != _told(old):
             self._tainting.enqueue(Ref("", name))
@@ -239,7 +243,7 @@ class NodeLifecycle:
         ):
             return
         if old is None or new["spec"].get("renewTime") != old["spec"].get("renewTime"):
-            self._hear(new["metadata"]["name"], self._bench.now())
+            self._hear(new["metadata"]["name"], self._context.now())
 
     def _hear(self, name: str, when: float) -> None:
         self._heard.pop(name, None)
@@ -251,7 +255,7 @@ class NodeLifecycle:
         for memory in (self._heard, self._silent, self._new):
             memory.pop(name, None)
         self._driver.forget(name)
-        self._bench.recorder.normal(
+        self._context.recorder.normal(
             node, "RemovingNode", f"Node {name} event: Removing Node {name} from Controller"
         )
 
@@ -262,7 +266,7 @@ class NodeLifecycle:
         if node is not None:
             wanted, there = not_scheduled(node), of_controller(node)
             gone = [taint for taint in there if not any(same(taint, one) for one in wanted)]
-            await swap(self._bench, node, wanted, gone)
+            await swap(self._context, node, wanted, gone)
 
     # --- watching over all ---
 
@@ -274,42 +278,42 @@ class NodeLifecycle:
             for name in self._overdue():
                 with contextlib.suppress(ApiError, OSError):  # once more at the next look
                     # The node's conditions are Unknown, and its pods are not ready.
-                    node = await self._bench.api.get(NODES, name)
+                    node = await self._context.api.get(NODES, name)
                     was_ready = ready_status(node) == "True"
                     status = {
                         **(node.get("status") or {}),
-                        "conditions": _unknown(node, self._bench.timestamp()),
+                        "conditions": _unknown(node, self._context.timestamp()),
                     }
                     if status != node.get("status"):
-                        await self._bench.api.update(
+                        await self._context.api.update(
                             NODES, {**node, "status": status}, subresource="status"
                         )
                     self._silent[name] = None
                     if was_ready:
-                        self._bench.recorder.normal(
+                        self._context.recorder.normal(
                             node, "NodeNotReady", f"Node {name} status is now: NodeNotReady"
                         )
                         await self._mark_pods(name)
-            await self._bench.api.caught_up()
+            await self._context.api.caught_up()
             if await self._driver.look():
                 for name in list(self._heard):
                     self._hear(
-                        name, self._bench.now()
+                        name, self._context.now()
                     )  # the silence of the others may have had the same cause
             # Where there is no node there is nothing to look at; the looks keep their beat all
             # the same.
-            last = self._bench.now()
+            last = self._context.now()
             if not self._nodes.objects:
                 self._some.clear()
                 await self._some.wait()
-            waited = self._bench.now() - last
-            await self._bench.clock.sleep(EVERY - waited % EVERY, background=True)
+            waited = self._context.now() - last
+            await self._context.clock.sleep(EVERY - waited % EVERY, background=True)
 
     async def _greet(self) -> None:
         for name in list(self._new):
             del self._new[name]
             if node := self._nodes.get(name):
-                self._bench.recorder.normal(
+                self._context.recorder.normal(
                     node,
                     "RegisteredNode",
                     f"Node {name} event: Registered Node {name} in Controller",
@@ -317,7 +321,7 @@ class NodeLifecycle:
 
     def _overdue(self) -> list[str]:
         """Nodes that were not heard for too long, and are not known for it yet."""
-        now, found = self._bench.now(), []
+        now, found = self._context.now(), []
         for name, heard in self._heard.items():
             if now <= heard + GRACE:
                 break
@@ -336,18 +340,18 @@ class NodeLifecycle:
             if ready is None or ready["status"] == "False":
                 continue
             conditions = [
-                {**one, "status": "False", "lastTransitionTime": self._bench.timestamp()}
+                {**one, "status": "False", "lastTransitionTime": self._context.timestamp()}
                 if one is ready
                 else one
                 for one in pod["status"]["conditions"]
             ]
             try:
-                await self._bench.write_status(
+                await self._context.write_status(
                     PODS, pod, {**pod["status"], "conditions": conditions}
                 )
             except NotFound:
                 continue
-            self._bench.recorder.warning(pod, "NodeNotReady", "Node is not ready")
+            self._context.recorder.warning(pod, "NodeNotReady", "Node is not ready")
 
 
 def _told(node: Obj) -> tuple[Any, ...]:

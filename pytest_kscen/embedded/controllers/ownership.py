@@ -14,7 +14,7 @@ from pytest_kscen.objects.selectors import matches_selector
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.kube.cache import Index
     from pytest_kscen.kube.informer import Informer
     from pytest_kscen.objects.resources import Obj, Resource
@@ -147,17 +147,17 @@ class Claims:
 
     def __init__(
         self,
-        bench: Bench,
+        context: ControllerContext,
         owners: Resource,
         dependents: Resource,
         *,
         finalizers: tuple[str, ...] = (),
     ) -> None:
-        self._bench = bench
+        self._context = context
         self._owners = owners
         self._dependents = dependents
         self._finalizers = finalizers
-        self._index = controlled(bench.informers.of(dependents))
+        self._index = controlled(context.informers.of(dependents))
 
     async def of(
         self, owner: Obj, *, adoptable: Callable[[Obj], bool] = lambda _: True
@@ -196,7 +196,9 @@ class Claims:
         """Asked of the API itself: an owner that is being deleted must adopt nothing."""
         metadata = owner["metadata"]
         try:
-            live = await self._bench.api.get(self._owners, metadata["name"], metadata["namespace"])
+            live = await self._context.api.get(
+                self._owners, metadata["name"], metadata["namespace"]
+            )
         except NotFound:
             return False
         return live["metadata"]["uid"] == metadata["uid"] and not live["metadata"].get(
@@ -214,7 +216,9 @@ class Claims:
         patch = {"metadata": {"uid": metadata["uid"], **change}}
         place = (metadata["name"], patch, metadata["namespace"])
         try:
-            return await self._bench.api.patch(self._dependents, *place, patch_type=STRATEGIC_PATCH)
+            return await self._context.api.patch(
+                self._dependents, *place, patch_type=STRATEGIC_PATCH
+            )
         except (
             NotFound,
             Conflict,

@@ -36,7 +36,7 @@ from pytest_kscen.objects.resources import (
 )
 
 if TYPE_CHECKING:
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.objects.resources import Obj
 
 WAITING = "waiting for first consumer to be created before binding"
@@ -48,17 +48,17 @@ MISBOUND = "Two claims are bound to the same volume, this one is bound incorrect
 class PersistentVolumes:
     """The controller: one queue of claims, one of volumes."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._claims = bench.informers.of(PERSISTENT_VOLUME_CLAIMS)
-        self._volumes = bench.informers.of(PERSISTENT_VOLUMES)
-        self._classes = bench.informers.of(STORAGE_CLASSES)
-        self._volumes_by_class = volumes_by_class(bench.informers)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._claims = context.informers.of(PERSISTENT_VOLUME_CLAIMS)
+        self._volumes = context.informers.of(PERSISTENT_VOLUMES)
+        self._classes = context.informers.of(STORAGE_CLASSES)
+        self._volumes_by_class = volumes_by_class(context.informers)
         self._pending = self._claims.index("pending of class", _class_of_pending)
         pictures = (self._claims, self._volumes, self._classes)
         self._claims_by_volume = self._claims.index("volume", _volume_of)
-        self._claim_queue = bench.controller(self._sync_claim, *pictures)
-        self._volume_queue = bench.controller(self._sync_volume, *pictures)
+        self._claim_queue = context.controller(self._sync_claim, *pictures)
+        self._volume_queue = context.controller(self._sync_volume, *pictures)
         self._claims.on_change(self._claim_changed)
         self._volumes.on_change(self._volume_changed)
         self._classes.on_change(self._class_changed)
@@ -111,22 +111,22 @@ class PersistentVolumes:
             delayed = delays(storage_class) and SELECTED_NODE not in annotations_of(claim)
             volume = best_match(claim, self._volumes_by_class.of(class_of(claim)), delayed=delayed)
             if volume is not None:
-                await bind(self._bench, volume, claim)
+                await bind(self._context, volume, claim)
                 return
             if delayed:
-                self._bench.recorder.normal(claim, "WaitForFirstConsumer", WAITING)
+                self._context.recorder.normal(claim, "WaitForFirstConsumer", WAITING)
             elif class_of(claim):
                 await self._have_provisioned(claim, storage_class)
                 return
             else:
-                self._bench.recorder.normal(claim, "FailedBinding", NO_CLASS)
-            await set_claim_phase(self._bench, claim, "Pending")
+                self._context.recorder.normal(claim, "FailedBinding", NO_CLASS)
+            await set_claim_phase(self._context, claim, "Pending")
 
     async def _have_provisioned(self, claim: Obj, storage_class: Obj | None) -> None:
         """Ask the class's provisioner, which works on its own."""
         if storage_class is None:
             name = class_of(claim)
-            self._bench.recorder.warning(
+            self._context.recorder.warning(
                 claim, "ProvisioningFailed", f'storageclass.storage.k8s.io "{name}" not found'
             )
             return
@@ -137,7 +137,7 @@ class PersistentVolumes:
             annotations = {PROVISIONER: provisioner, PROVISIONER_BETA: provisioner}
             metadata = claim["metadata"]
             patch = {"metadata": {"annotations": annotations}}
-            await self._bench.api.patch(
+            await self._context.api.patch(
                 PERSISTENT_VOLUME_CLAIMS, metadata["name"], patch, metadata["namespace"]
             )
         words = (
@@ -147,28 +147,28 @@ class PersistentVolumes:
             "provisioner is running and "
             "correctly registered."
         )
-        self._bench.recorder.normal(claim, "ExternalProvisioning", words)
+        self._context.recorder.normal(claim, "ExternalProvisioning", words)
 
     async def _take(self, claim: Obj, volume: Obj | None) -> None:
         """A claim that asks for one volume."""
         if volume is None:
-            await set_claim_phase(self._bench, claim, "Pending")
+            await set_claim_phase(self._context, claim, "Pending")
         elif is_meant_for(volume, claim):
-            await bind(self._bench, volume, claim)
+            await bind(self._context, volume, claim)
         elif volume["spec"].get("claimRef"):
             name = volume["metadata"]["name"]
-            self._bench.recorder.warning(
+            self._context.recorder.warning(
                 claim, "FailedBinding", f'volume "{name}" already bound to a different claim.'
             )
-            await set_claim_phase(self._bench, claim, "Pending")
+            await set_claim_phase(self._context, claim, "Pending")
         elif why := mismatch(volume, claim):
             name = volume["metadata"]["name"]
-            self._bench.recorder.warning(
+            self._context.recorder.warning(
                 claim, "VolumeMismatch", f'Cannot bind to requested volume "{name}": {why}'
             )
-            await set_claim_phase(self._bench, claim, "Pending")
+            await set_claim_phase(self._context, claim, "Pending")
         else:
-            await bind(self._bench, volume, claim)
+            await bind(self._context, volume, claim)
 
     async def _keep(self, claim: Obj) -> None:
         """A claim that was bound: still, or lost."""
@@ -176,14 +176,14 @@ class PersistentVolumes:
         if volume is None:
             await self._lose(claim, "ClaimLost", LOST)
         elif not volume["spec"].get("claimRef") or is_meant_for(volume, claim):
-            await bind(self._bench, volume, claim)
+            await bind(self._context, volume, claim)
         else:
             await self._lose(claim, "ClaimMisbound", MISBOUND)
 
     async def _lose(self, claim: Obj, reason: str, message: str) -> None:
         if (claim.get("status") or {}).get("phase") != "Lost":
-            self._bench.recorder.warning(claim, reason, message)
-            await set_claim_phase(self._bench, claim, "Lost")
+            self._context.recorder.warning(claim, reason, message)
+            await set_claim_phase(self._context, claim, "Lost")
 
     # --- volumes ---
 
@@ -193,7 +193,7 @@ class PersistentVolumes:
             return
         reference = volume["spec"].get("claimRef")
         if not reference or not reference.get("uid"):
-            await set_volume_phase(self._bench, volume, "Available")
+            await set_volume_phase(self._context, volume, "Available")
             return
         claim = await self._claim_of(reference)
         if claim is None:
@@ -201,7 +201,7 @@ class PersistentVolumes:
         elif not claim["spec"].get("volumeName"):
             self._claim_queue.enqueue(Ref.of(claim))
         elif claim["spec"]["volumeName"] == ref.name:
-            await set_volume_phase(self._bench, volume, "Bound")
+            await set_volume_phase(self._context, volume, "Bound")
         else:
             # Its claim has another volume: one that was made for the claim goes, another is
             # free again.
@@ -212,15 +212,15 @@ class PersistentVolumes:
                 await self._release(volume)
                 return
             spec = {name: value for name, value in volume["spec"].items() if name != "claimRef"}
-            volume = await self._bench.api.update(PERSISTENT_VOLUMES, {**volume, "spec": spec})
-            await set_volume_phase(self._bench, volume, "Available")
+            volume = await self._context.api.update(PERSISTENT_VOLUMES, {**volume, "spec": spec})
+            await set_volume_phase(self._context, volume, "Available")
 
     async def _claim_of(self, reference: Obj) -> Obj | None:
         """The claim that a volume refers to, unless another has taken its name."""
         claim = self._claims.get(reference["name"], reference["namespace"])
         if claim is None or claim["metadata"]["uid"] != reference["uid"]:
             try:
-                claim = await self._bench.api.get(
+                claim = await self._context.api.get(
                     PERSISTENT_VOLUME_CLAIMS, reference["name"], reference["namespace"]
                 )
             except NotFound:
@@ -233,15 +233,15 @@ class PersistentVolumes:
         A provisioner that made it deletes it; nobody else's is ours to delete.
         """
         if (volume.get("status") or {}).get("phase") not in {"Released", "Failed"}:
-            volume = await set_volume_phase(self._bench, volume, "Released")
+            volume = await set_volume_phase(self._context, volume, "Released")
         policy = volume["spec"].get("persistentVolumeReclaimPolicy", "Retain")
         if policy == "Delete" and PROVISIONED_BY not in annotations_of(volume):
             words = (
                 "error getting deleter volume plugin for volume: no deletable volume plugin matched"
             )
             if (volume.get("status") or {}).get("phase") != "Failed":
-                self._bench.recorder.warning(volume, "VolumeFailedDelete", words)
-                await set_volume_phase(self._bench, volume, "Failed", words)
+                self._context.recorder.warning(volume, "VolumeFailedDelete", words)
+                await set_volume_phase(self._context, volume, "Failed", words)
 
 
 def _class_of_pending(claim: Obj) -> list[str]:

@@ -11,7 +11,7 @@ from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.resources import PODS
 
 if TYPE_CHECKING:
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.objects.resources import Obj, Resource
 
 
@@ -21,19 +21,19 @@ TERMINATING = "NamespaceTerminating"
 class Pods:
     """A controller's hands."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
 
     async def create(self, owner: Obj, pod: Obj) -> Obj:
         try:
-            made = await self._bench.api.create(PODS, pod, owner["metadata"]["namespace"])
+            made = await self._context.api.create(PODS, pod, owner["metadata"]["namespace"])
         except ApiError as error:
             if not in_terminating_namespace(error):
-                self._bench.recorder.warning(
+                self._context.recorder.warning(
                     owner, "FailedCreate", f"Error creating: {error.message}"
                 )
             raise
-        self._bench.recorder.normal(
+        self._context.recorder.normal(
             owner, "SuccessfulCreate", f"Created pod: {made['metadata']['name']}"
         )
         return made
@@ -41,15 +41,17 @@ class Pods:
     async def delete(self, owner: Obj, pod: Obj) -> None:
         name = pod["metadata"]["name"]
         try:
-            await self._bench.api.delete(
+            await self._context.api.delete(
                 PODS, name, pod["metadata"]["namespace"], precondition_uid=pod["metadata"]["uid"]
             )
         except NotFound:
             return
         except ApiError as error:
-            self._bench.recorder.warning(owner, "FailedDelete", f"Error deleting: {error.message}")
+            self._context.recorder.warning(
+                owner, "FailedDelete", f"Error deleting: {error.message}"
+            )
             raise
-        self._bench.recorder.normal(owner, "SuccessfulDelete", f"Deleted pod: {name}")
+        self._context.recorder.normal(owner, "SuccessfulDelete", f"Deleted pod: {name}")
 
 
 def in_terminating_namespace(error: ApiError) -> bool:

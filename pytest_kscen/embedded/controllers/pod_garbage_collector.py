@@ -19,7 +19,7 @@ from pytest_kscen.objects.resources import NODES, PODS
 if TYPE_CHECKING:
     from typing import Never
 
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.objects.resources import Obj
 
 EVERY, QUARANTINE = 20.0, 40.0
@@ -36,11 +36,11 @@ ORPHANED = {
 class PodGarbage:
     """The controller."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._nodes = bench.informers.of(NODES)
-        self._pods = bench.informers.of(PODS)
-        self._pods_by_node = pods_by_node(bench.informers)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._nodes = context.informers.of(NODES)
+        self._pods = context.informers.of(PODS)
+        self._pods_by_node = pods_by_node(context.informers)
         self._missing: dict[str, float | None] = {}
         """Nodes that are not there though pods are on them, and until when they may come back."""
         self._ending: dict[Ref, None] = {}
@@ -65,12 +65,12 @@ class PodGarbage:
                     continue  # it is found again at the next look
             # Where there is nothing that could be garbage there is nothing to look at; the
             # looks keep their beat all the same.
-            last = self._bench.now()
+            last = self._context.now()
             if not self._is_suspicious():
                 self._some.clear()
                 await self._some.wait()
-            waited = self._bench.now() - last
-            await self._bench.clock.sleep(EVERY - waited % EVERY, background=True)
+            waited = self._context.now() - last
+            await self._context.clock.sleep(EVERY - waited % EVERY, background=True)
 
     def _is_suspicious(self) -> bool:
         return bool(self._missing or self._ending or len(self._finished) > KEPT)
@@ -134,7 +134,7 @@ class PodGarbage:
 
     async def _orphans(self) -> list[tuple[Obj, Obj | None]]:
         """Pods of nodes that have been away for longer than the quarantine."""
-        now = self._bench.now()
+        now = self._context.now()
         found: list[tuple[Obj, Obj | None]] = []
         for name, due in list(self._missing.items()):
             if self._nodes.get(name):
@@ -148,7 +148,7 @@ class PodGarbage:
 
     async def _exists(self, name: str) -> bool:
         try:
-            await self._bench.api.get(NODES, name)
+            await self._context.api.get(NODES, name)
         except NotFound:
             return False
         return True
@@ -163,7 +163,7 @@ class PodGarbage:
             conditions = status.get("conditions") or []
             if why:
                 conditions = set_condition(
-                    conditions, {**why, "observedGeneration": generation}, self._bench.timestamp()
+                    conditions, {**why, "observedGeneration": generation}, self._context.timestamp()
                 )
             failed = {
                 **status,
@@ -171,8 +171,10 @@ class PodGarbage:
                 "observedGeneration": generation,
                 "conditions": conditions,
             }
-            await self._bench.write_status(PODS, pod, failed)
-        await self._bench.api.delete(PODS, metadata["name"], metadata["namespace"], grace_period=0)
+            await self._context.write_status(PODS, pod, failed)
+        await self._context.api.delete(
+            PODS, metadata["name"], metadata["namespace"], grace_period=0
+        )
 
 
 def _was_evicted(pod: Obj) -> bool:

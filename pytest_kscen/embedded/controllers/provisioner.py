@@ -29,7 +29,7 @@ from pytest_kscen.objects.resources import (
 )
 
 if TYPE_CHECKING:
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.kube.cache import Ref
     from pytest_kscen.objects.resources import Obj
 
@@ -42,15 +42,15 @@ FINALIZER = "external-provisioner.volume.kubernetes.io/finalizer"
 class Provisioner:
     """The controller."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._claims = bench.informers.of(PERSISTENT_VOLUME_CLAIMS)
-        self._volumes = bench.informers.of(PERSISTENT_VOLUMES)
-        self._classes = bench.informers.of(STORAGE_CLASSES)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._claims = context.informers.of(PERSISTENT_VOLUME_CLAIMS)
+        self._volumes = context.informers.of(PERSISTENT_VOLUMES)
+        self._classes = context.informers.of(STORAGE_CLASSES)
         self._due: dict[str, float] = {}
         pictures = (self._claims, self._volumes, self._classes)
-        self._claim_queue = bench.controller(self._provision, *pictures)
-        self._volume_queue = bench.controller(self._reclaim, *pictures)
+        self._claim_queue = context.controller(self._provision, *pictures)
+        self._volume_queue = context.controller(self._reclaim, *pictures)
         follow(self._claim_queue, self._claims)
         follow(self._volume_queue, self._volumes)
 
@@ -70,11 +70,11 @@ class Provisioner:
             return wait
         volume = volume_for(claim, storage_class)
         try:
-            await self._bench.api.create(PERSISTENT_VOLUMES, volume)
+            await self._context.api.create(PERSISTENT_VOLUMES, volume)
         except AlreadyExists:
             return None
         words = f"Successfully provisioned volume {volume['metadata']['name']}"
-        self._bench.recorder.normal(claim, "ProvisioningSucceeded", words)
+        self._context.recorder.normal(claim, "ProvisioningSucceeded", words)
         return None
 
     async def _reclaim(self, ref: Ref) -> float | None:
@@ -84,19 +84,19 @@ class Provisioner:
         if wait := self._still(volume["metadata"]["uid"]):
             return wait
         if not volume["metadata"].get("deletionTimestamp"):
-            await self._bench.api.delete(PERSISTENT_VOLUMES, ref.name)
-        live = await self._bench.api.get(PERSISTENT_VOLUMES, ref.name)
+            await self._context.api.delete(PERSISTENT_VOLUMES, ref.name)
+        live = await self._context.api.get(PERSISTENT_VOLUMES, ref.name)
         finalizers = [
             name for name in live["metadata"].get("finalizers") or () if name != FINALIZER
         ]
-        await self._bench.api.update(
+        await self._context.api.update(
             PERSISTENT_VOLUMES, {**live, "metadata": {**live["metadata"], "finalizers": finalizers}}
         )
         return None
 
     def _still(self, uid: str) -> float:
         """How long the work on this object still takes; nothing, once, when it is done."""
-        now = self._bench.now()
+        now = self._context.now()
         left = self._due.setdefault(uid, now + TAKES) - now
         if left > 0:
             return left

@@ -19,7 +19,7 @@ from pytest_kscen.objects.resources import PODS, RESOURCE_QUOTAS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.kube.informer import Informer
     from pytest_kscen.objects.resources import Obj, Resource
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 class ResourceQuotas:
     """The controller."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._quotas = bench.informers.of(RESOURCE_QUOTAS)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._quotas = context.informers.of(RESOURCE_QUOTAS)
         self._by_namespace = namespaced(self._quotas)
         self._followed: dict[Resource, Informer] = {}
-        self._controller = bench.controller(self._reconcile, self._quotas)
+        self._controller = context.controller(self._reconcile, self._quotas)
         self._quotas.on_change(self._quota_changed)
 
     async def run(self) -> None:
@@ -57,16 +57,16 @@ class ResourceQuotas:
         amounts: dict[str, str] = {}
         for resource in [
             each
-            for each in await self._bench.api.resources()
+            for each in await self._context.api.resources()
             if measured(quota, meter_of(each.group, each.plural))
         ]:
             if resource not in self._followed:
-                self._followed[resource] = self._bench.informers.of(resource)
+                self._followed[resource] = self._context.informers.of(resource)
                 self._followed[resource].on_change(self._object_changed)
             await self._followed[resource].synced()
             objects = namespaced(self._followed[resource]).of(ref.namespace)
             meter = meter_of(resource.group, resource.plural)
-            amounts |= used(quota, meter, objects, self._bench.now())
+            amounts |= used(quota, meter, objects, self._context.now())
         await self._tell(quota, amounts)
         return min(self._ends(ref.namespace), default=None)
 
@@ -79,7 +79,7 @@ class ResourceQuotas:
             return
         new = {**quota, "status": {"hard": hard, "used": listed}}
         try:
-            await self._bench.api.update(RESOURCE_QUOTAS, new, subresource="status")
+            await self._context.api.update(RESOURCE_QUOTAS, new, subresource="status")
         except NotFound:
             return
 
@@ -92,7 +92,9 @@ class ResourceQuotas:
                 metadata.get("deletionGracePeriodSeconds"),
             )
             if gone and grace is not None and metadata.get("namespace") == namespace:
-                left = datetime.datetime.fromisoformat(gone).timestamp() + grace - self._bench.now()
+                left = (
+                    datetime.datetime.fromisoformat(gone).timestamp() + grace - self._context.now()
+                )
                 if left >= 0:
                     yield left + 1
 

@@ -16,7 +16,7 @@ from pytest_kscen.objects.resources import NODES, PODS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.objects.resources import Obj
 
 
@@ -31,12 +31,12 @@ TARGET = {
 class TaintEviction:
     """The controller."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._nodes = bench.informers.of(NODES)
-        self._pods = bench.informers.of(PODS)
-        self._pods_by_node = pods_by_node(bench.informers)
-        self._controller = bench.controller(self._look, self._nodes, self._pods)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._nodes = context.informers.of(NODES)
+        self._pods = context.informers.of(PODS)
+        self._pods_by_node = pods_by_node(context.informers)
+        self._controller = context.controller(self._look, self._nodes, self._pods)
         self._sentences: dict[Ref, float] = {}
         """When each pod is to go, from when that was first so."""
         self._nodes.on_change(self._node_changed)
@@ -67,12 +67,12 @@ class TaintEviction:
         if pod is None or node is None:
             self._sentences.pop(ref, None)
             return None
-        now = self._bench.now()
+        now = self._context.now()
         patience = patience_with(_executing(node), pod["spec"].get("tolerations") or ())
         if patience is None:
             if self._sentences.pop(ref, None) is not None:
                 words = f"Cancelling deletion of Pod {ref.namespace}/{ref.name}"
-                self._bench.recorder.normal(pod, "TaintManagerEviction", words)
+                self._context.recorder.normal(pod, "TaintManagerEviction", words)
             return None
         due = self._sentences.setdefault(ref, now + patience) if patience else now
         if due > now:
@@ -85,13 +85,13 @@ class TaintEviction:
         if pod["metadata"].get("deletionTimestamp"):
             return
         words = f"Marking for deletion Pod {ref.namespace}/{ref.name}"
-        self._bench.recorder.normal(pod, "TaintManagerEviction", words)
+        self._context.recorder.normal(pod, "TaintManagerEviction", words)
         target = {**TARGET, "observedGeneration": pod["metadata"].get("generation", 1)}
         status = pod.get("status") or {}
-        conditions = set_condition(status.get("conditions"), target, self._bench.timestamp())
+        conditions = set_condition(status.get("conditions"), target, self._context.timestamp())
         try:
-            await self._bench.write_status(PODS, pod, {**status, "conditions": conditions})
-            await self._bench.api.delete(PODS, ref.name, ref.namespace)
+            await self._context.write_status(PODS, pod, {**status, "conditions": conditions})
+            await self._context.api.delete(PODS, ref.name, ref.namespace)
         except NotFound:
             return
 

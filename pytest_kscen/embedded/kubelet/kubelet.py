@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from pytest_kscen.clock import Clock
-    from pytest_kscen.embedded.child_tasks import Brood
+    from pytest_kscen.embedded.child_tasks import ChildTasks
     from pytest_kscen.embedded.kubelet.images import Images
     from pytest_kscen.embedded.kubelet.logs import Logs
     from pytest_kscen.embedded.kubelet.machines import Machine
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.volumes import Mounter
     from pytest_kscen.embedded.pod_resources import Amounts, Demand
     from pytest_kscen.kube.api import Api
-    from pytest_kscen.kube.events import Recorder
+    from pytest_kscen.kube.events import EventRecorder
     from pytest_kscen.objects.resources import Obj
 
 
@@ -407,9 +407,9 @@ class Tools:
 
     api: Api
     clock: Clock
-    recorder: Recorder
+    recorder: EventRecorder
     images: Images
     logs: Logs
     mounter: Mounter
-    brood: Brood
+    brood: ChildTasks
     hosts: Hosts

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from pytest_kscen.clock import Clock
-    from pytest_kscen.embedded.child_tasks import Brood
+    from pytest_kscen.embedded.child_tasks import ChildTasks
     from pytest_kscen.embedded.kubelet.machines import Machine
     from pytest_kscen.objects.resources import Obj
 
@@ -132,7 +132,7 @@ class Beating(Protocol):
 class Heartbeats:
     """Groups of hearts by the phase in which they beat."""
 
-    def __init__(self, clock: Clock, brood: Brood) -> None:
+    def __init__(self, clock: Clock, brood: ChildTasks) -> None:
         self._clock = clock
         self._brood = brood
         self._groups: dict[float, dict[Beating, None]] = {}

@@ -10,7 +10,7 @@ import collections
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.child_tasks import Brood
+from pytest_kscen.embedded.child_tasks import ChildTasks
 from pytest_kscen.embedded.indexes import pods_by_node
 from pytest_kscen.embedded.kubelet.images import Images
 from pytest_kscen.embedded.kubelet.kubelet import Kubelet, Tools, may_pass
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chance import Chance
     from pytest_kscen.clock import Clock
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.embedded.kubelet.machines import Machine
     from pytest_kscen.embedded.kubelet.pod import PodLife
     from pytest_kscen.embedded.scheduler import Scheduler
@@ -47,16 +47,16 @@ AGAIN = 1.0  # seconds until a kubelet that was refused tries again
 class Kubelets:
     """The actor. Machines that exist when it begins register themselves."""
 
-    def __init__(self, bench: Bench, site: Site) -> None:
+    def __init__(self, context: ControllerContext, site: Site) -> None:
         site.kubelets = self
         self._machines = site.machines
-        self._brood = Brood()
-        self._heartbeats = Heartbeats(bench.clock, self._brood)
-        mounter = Mounter(bench.api.plain, bench.clock, bench.informers)
+        self._brood = ChildTasks()
+        self._heartbeats = Heartbeats(context.clock, self._brood)
+        mounter = Mounter(context.api.plain, context.clock, context.informers)
         self._tools = Tools(
-            bench.api.plain,
-            bench.clock,
-            bench.recorder,
+            context.api.plain,
+            context.clock,
+            context.recorder,
             site.images,
             site.logs,
             mounter,
@@ -64,9 +64,9 @@ class Kubelets:
             site.hosts,
         )
         self._kubelets: dict[str, Kubelet] = {}
-        self._nodes = bench.informers.of(NODES)
-        self._pods = bench.informers.of(PODS)
-        self._pods_by_node = pods_by_node(bench.informers)
+        self._nodes = context.informers.of(NODES)
+        self._pods = context.informers.of(PODS)
+        self._pods_by_node = pods_by_node(context.informers)
         self._gates = site.gates
         self._held: collections.deque[
             tuple[Callable[[Obj | None, Obj | None], None], Obj | None, Obj | None]

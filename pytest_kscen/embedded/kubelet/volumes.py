@@ -24,7 +24,7 @@ from pytest_kscen.objects.resources import (
 if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
     from pytest_kscen.kube.api import Api
-    from pytest_kscen.kube.events import Recorder
+    from pytest_kscen.kube.events import EventRecorder
     from pytest_kscen.kube.informer import Informers
     from pytest_kscen.objects.resources import Obj
 
@@ -78,14 +78,18 @@ class Mounter:
         self._waiting: dict[Ref, list[asyncio.Future[None]]] = {}
         self._claims.on_change(lambda new, _: self._wake(new))
 
-    async def mounted(self, pod: Obj, recorder: Recorder, allocatable: Obj) -> dict[str, Content]:
+    async def mounted(
+        self, pod: Obj, recorder: EventRecorder, allocatable: Obj
+    ) -> dict[str, Content]:
         """The contents of all volumes of a pod, as soon as all are there."""
         found: dict[str, Content] = {}
         for volume in pod["spec"].get("volumes") or ():
             found[volume["name"]] = await self._insist(pod, volume, recorder, allocatable)
         return found
 
-    async def _insist(self, pod: Obj, volume: Obj, recorder: Recorder, allocatable: Obj) -> Content:
+    async def _insist(
+        self, pod: Obj, volume: Obj, recorder: EventRecorder, allocatable: Obj
+    ) -> Content:
         delay = MOUNT_FIRST
         while True:
             try:
@@ -108,7 +112,7 @@ class Mounter:
                 await self._clock.sleep(delay)
                 delay = min(delay * 2, MOUNT_LONGEST)
 
-    async def _bound(self, pod: Obj, volume: str, claim: Ref, recorder: Recorder) -> None:
+    async def _bound(self, pod: Obj, volume: str, claim: Ref, recorder: EventRecorder) -> None:
         while why := self._unbound(claim):
             where = f"error processing PVC {claim.namespace}/{claim.name}: {why}"
             unmounted = (

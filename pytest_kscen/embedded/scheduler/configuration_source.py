@@ -17,7 +17,7 @@ from pytest_kscen.objects.resources import CONFIG_MAPS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.embedded.scheduler.framework.configuration import Configuration
     from pytest_kscen.embedded.scheduler.registry import Registry
     from pytest_kscen.objects.resources import Obj
@@ -34,7 +34,7 @@ class Source:
 
     def __init__(
         self,
-        bench: Bench,
+        context: ControllerContext,
         registry: Registry,
         default: Configuration,
         apply: Callable[[Configuration], None],
@@ -42,11 +42,11 @@ class Source:
         self.good = default
         """The last one that was not refused."""
         self._wrong = ""
-        self._bench = bench
+        self._context = context
         self._registry = registry
         self._default = default
         self._apply = apply
-        self._maps = bench.informers.of(CONFIG_MAPS)
+        self._maps = context.informers.of(CONFIG_MAPS)
         self._maps.on_change(self._changed)
 
     async def synced(self) -> None:
@@ -55,7 +55,7 @@ class Source:
     async def latest(self) -> Configuration:
         """As the ConfigMap has it at this moment; a ValueError says what is wrong with it."""
         try:
-            live = await self._bench.api.get(CONFIG_MAPS, WHERE.name, WHERE.namespace)
+            live = await self._context.api.get(CONFIG_MAPS, WHERE.name, WHERE.namespace)
             await self._maps.reached(live["metadata"]["resourceVersion"])
         except NotFound:
             if shown := self._maps.objects.get(WHERE):
@@ -78,14 +78,12 @@ class Source:
         except ValueError as error:
             self._wrong = str(error)
             words = f"the configuration is refused, the last good one stays: {error}"
-            self._bench.recorder.warning(one, "InvalidConfiguration", words)
+            self._context.recorder.warning(one, "InvalidConfiguration", words)
             logger.warning("%s/%s: %s", WHERE.namespace, WHERE.name, words)
 
     def read(self, written: str) -> Configuration:
         """A KubeSchedulerConfiguration; a ValueError says what is wrong with it."""
-        from pytest_kscen.embedded.scheduler.configuration_loading import (
-            read,  # few clusters have one
-        )
+        from pytest_kscen.embedded.scheduler.configuration_loading import read
 
         return read(written, self._registry)
 

@@ -119,7 +119,7 @@ class Following:
         self._waiting = handle.waiting
         self._nominated = handle.nominated
         self.profiles = profiles
-        self._informers = handle.bench.informers
+        self._informers = handle.context.informers
         self._followed = {one: self._informers.of(one) for one in (PODS, NODES)}
         self._read: dict[Resource, Informer] = {}
         self._followed[NODES].on_change(self._node_changed)

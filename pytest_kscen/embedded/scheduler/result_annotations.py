@@ -16,7 +16,7 @@ from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.scenarios import RESULTS
 
 if TYPE_CHECKING:
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.embedded.scheduler.framework.attempt import Attempt
 
 HISTORY, NOTE = f"{RESULTS}result-history", f"{RESULTS}result-cut"
@@ -113,9 +113,9 @@ def _json(value: Any) -> str:
 class Annotating:
     """A sink that writes."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._pods = bench.informers.of(PODS)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._pods = context.informers.of(PODS)
 
     async def record(self, attempt: Attempt) -> None:
         metadata = attempt.pod["metadata"]
@@ -127,13 +127,13 @@ class Annotating:
         new = with_history(told(attempt), old)
         gone = {key: None for key in old if key.startswith(RESULTS) and key not in new}
         try:
-            await self._bench.api.patch(
+            await self._context.api.patch(
                 PODS, name, {"metadata": {"annotations": {**gone, **new}}}, namespace
             )
         except NotFound:
             return
         except (ApiError, OSError) as error:
-            self._bench.recorder.warning(
+            self._context.recorder.warning(
                 live,
                 "ResultNotWritten",
                 f"the results of the attempt are not in annotations: {error}",
@@ -141,6 +141,6 @@ class Annotating:
 
     async def _live(self, name: str, namespace: str) -> Any:
         try:
-            return await self._bench.api.get(PODS, name, namespace)
+            return await self._context.api.get(PODS, name, namespace)
         except (ApiError, OSError):
             return None

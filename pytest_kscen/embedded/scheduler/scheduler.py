@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.child_tasks import Brood
+from pytest_kscen.embedded.child_tasks import ChildTasks
 from pytest_kscen.embedded.scheduler.configuration_source import Source
 from pytest_kscen.embedded.scheduler.event_handlers import Following
 from pytest_kscen.embedded.scheduler.framework.configuration import (
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from typing import Never
 
     from pytest_kscen.chance import Stream
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.embedded.scheduler.framework.attempt import Sink
     from pytest_kscen.embedded.scheduler.framework.extender import Extender
     from pytest_kscen.objects.resources import Obj
@@ -53,7 +53,7 @@ class Scheduler:
 
     def __init__(
         self,
-        bench: Bench,
+        context: ControllerContext,
         chance: Stream,
         *,
         gate: Callable[[], Awaitable[None]] = _open,
@@ -63,18 +63,18 @@ class Scheduler:
     ) -> None:
         self.gate = gate
         self.registry = registry or Registry()
-        self._bench = bench
+        self._context = context
         self._profiles: dict[str, Profile] = {}
         nominated = Nominated()
         self._handle = Handle(
-            bench=bench,
+            context=context,
             chance=chance,
             ties=Ties(chance),
             snapshot=Snapshot(),
             nominated=nominated,
             waiting=WaitingPods(),
-            queue=Queue(bench.now, nominated),
-            brood=Brood(),
+            queue=Queue(context.now, nominated),
+            brood=ChildTasks(),
         )
         self.queue = self._handle.queue
         self.queue.in_vain = lambda: self._handle.snapshot.is_empty
@@ -86,7 +86,7 @@ class Scheduler:
         self._busy = False
         default = configuration or Configuration()
         self.configure(default)
-        self._source = Source(bench, self.registry, default, self.configure)
+        self._source = Source(context, self.registry, default, self.configure)
 
     def configure(self, configuration: Configuration) -> None:
         """Work by this configuration from the next attempt on; a ValueError says what is wrong
@@ -143,14 +143,16 @@ class Scheduler:
         """A sink that writes each attempt's results into its pod's annotations, in the
         scheduler's name.
         """
-        return Annotating(self._bench)
+        return Annotating(self._context)
 
     async def run(self) -> Never:
         await self._following.synced()
         await self._source.synced()
         self._handle.brood.start(self._work(), NAME, background=True)
         self._handle.brood.start(
-            self.queue.look_through(self._bench.clock.sleep), f"{NAME}'s leftovers", background=True
+            self.queue.look_through(self._context.clock.sleep),
+            f"{NAME}'s leftovers",
+            background=True,
         )
         await self._handle.brood.watch()
 

@@ -43,10 +43,10 @@ class Failing:
     """Tells."""
 
     def __init__(self, handle: Handle) -> None:
-        self._bench = handle.bench
+        self._context = handle.context
         self._queue = handle.queue
         self._nominated = handle.nominated
-        self._pods = handle.bench.informers.of(PODS)
+        self._pods = handle.context.informers.of(PODS)
 
     async def tell(
         self, queued: QueuedPod, words: str, nomination: Nomination | None, *, unschedulable: bool
@@ -67,7 +67,7 @@ class Failing:
             self._nominated.add(queued.pod, node)
         else:
             self._nominated.remove(pod.uid)
-        self._bench.recorder.did(
+        self._context.recorder.did(
             live, "FailedScheduling", noted(words), action="Scheduling", kind="Warning"
         )
         reason = "Unschedulable" if unschedulable else "SchedulerError"
@@ -90,7 +90,7 @@ class Failing:
         self._nominated.expected.add(pod.uid)
         status = {**(live.get("status") or {}), "nominatedNodeName": node}
         with contextlib.suppress(ApiError, OSError):  # it is only said
-            await self._bench.write_status(PODS, live, status)
+            await self._context.write_status(PODS, live, status)
 
     async def _write(self, pod: Obj, reason: str, words: str, node: str) -> None:
         new = {
@@ -109,12 +109,12 @@ class Failing:
             return
         status = {
             **status,
-            "conditions": set_condition(status.get("conditions"), new, self._bench.timestamp()),
+            "conditions": set_condition(status.get("conditions"), new, self._context.timestamp()),
         }
         status.pop("nominatedNodeName", None)
         if node:
             status["nominatedNodeName"] = node
-        await self._bench.write_status(PODS, pod, status)
+        await self._context.write_status(PODS, pod, status)
 
 
 CLEAR = Nomination("")
@@ -127,7 +127,7 @@ class Attempting:
     def __init__(self, handle: Handle) -> None:
         self.sink: Sink | None = None
         self.percentage = 0
-        self._bench = handle.bench
+        self._context = handle.context
         self._ties = handle.ties
         self._snapshot = handle.snapshot
         self._queue = handle.queue
@@ -145,13 +145,13 @@ class Attempting:
         pod = queued.pod
         if pod.obj["metadata"].get("deletionTimestamp"):
             words = f"skip schedule deleting pod: {pod.namespace}/{pod.name}"
-            self._bench.recorder.did(
+            self._context.recorder.did(
                 pod.obj, "FailedScheduling", words, action="Scheduling", kind="Warning"
             )
             self._queue.done(pod.uid)
             return
         attempt = (
-            Attempt(pod.obj, profile.name, queued.attempts, self._bench.now())
+            Attempt(pod.obj, profile.name, queued.attempts, self._context.now())
             if self.sink
             else None
         )
@@ -358,7 +358,7 @@ class Attempting:
             await self._unbind(this, node, status)
             return
         words = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
-        self._bench.recorder.did(pod.obj, "Scheduled", words, action="Binding")
+        self._context.recorder.did(pod.obj, "Scheduled", words, action="Binding")
         profile.post_bind(state, pod, node)
         if state.attempt is not None and self.sink is not None:
             state.attempt.bound = True

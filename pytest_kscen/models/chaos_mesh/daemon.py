@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Never
 
     from pytest_kscen.chance import Stream
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.models.chaos_mesh.targets import Effect
     from pytest_kscen.objects.resources import Obj
 
@@ -46,18 +46,20 @@ class ChaosDaemon:
     `effect_of` says who does what a chaos object wants done.
     """
 
-    def __init__(self, bench: Bench, chance: Stream, effect_of: Callable[[Obj], Effect]) -> None:
-        self._bench = bench
+    def __init__(
+        self, context: ControllerContext, chance: Stream, effect_of: Callable[[Obj], Effect]
+    ) -> None:
+        self._context = context
         self._chance = chance
         self._effect_of = effect_of
-        self._pods, self._nodes = bench.informers.of(PODS), bench.informers.of(NODES)
-        self._chaos = {kind: bench.informers.of(chaos.resource) for kind, chaos in KINDS.items()}
+        self._pods, self._nodes = context.informers.of(PODS), context.informers.of(NODES)
+        self._chaos = {kind: context.informers.of(chaos.resource) for kind, chaos in KINDS.items()}
         self._by_pod = {
             kind: picture.index("targets", _pods_of) for kind, picture in self._chaos.items()
         }
         self._bodies: dict[str, dict[Target, str]] = {}
         """The uids of the pods that each chaos object has chosen."""
-        self._controller = bench.controller(
+        self._controller = context.controller(
             self._reconcile, self._pods, self._nodes, *self._chaos.values()
         )
 
@@ -87,7 +89,7 @@ class ChaosDaemon:
         if chaos is None or (book.is_deleted(chaos) and not book.is_held(chaos)):
             return None
         try:
-            desired, why = book.desired_phase(chaos, self._bench.now())
+            desired, why = book.desired_phase(chaos, self._context.now())
         except ValueError as error:
             self._failed(chaos, "calculate the desired phase", str(error))
             return None
@@ -110,7 +112,7 @@ class ChaosDaemon:
             )
         elif status != chaos.get("status"):
             await self._write(chaos, status)
-        return book.left_of(chaos, self._bench.now()) if desired == RUN else None
+        return book.left_of(chaos, self._context.now()) if desired == RUN else None
 
     def _select(self, chaos: Obj) -> list[Obj]:
         try:
@@ -159,7 +161,7 @@ class ChaosDaemon:
 
     async def _inject(self, effect: Effect, chaos: Obj, record: Obj) -> tuple[Obj, bool]:
         """The record as it is now, and whether its effect is to be looked for."""
-        target, now = Target.of(record), self._bench.timestamp()
+        target, now = Target.of(record), self._context.timestamp()
         if book.has_vanished(record):
             return record, False
         pod = self._pod_of(chaos, target)
@@ -183,10 +185,10 @@ class ChaosDaemon:
         if why := effect.unseen(chaos, target):
             return self._waits(chaos, record, why)
         self._normal(chaos, "Applied", f"Successfully apply chaos for {target.id}")
-        return book.injected(record, self._bench.timestamp())
+        return book.injected(record, self._context.timestamp())
 
     def _waits(self, chaos: Obj, record: Obj, why: str) -> Obj:
-        told = book.waiting(record, why, self._bench.timestamp())
+        told = book.waiting(record, why, self._context.timestamp())
         if why and told["events"] != record["events"]:
             self._failed(chaos, "apply chaos", why)
         return told
@@ -194,7 +196,7 @@ class ChaosDaemon:
     async def _recover(self, effect: Effect, chaos: Obj, record: Obj) -> Obj:
         if record["phase"] == book.NOT_INJECTED:
             return record
-        target, now = Target.of(record), self._bench.timestamp()
+        target, now = Target.of(record), self._context.timestamp()
         match await effect.recover(chaos, target, self._pod_of(chaos, target)):
             case Wait(why):
                 return (
@@ -217,7 +219,7 @@ class ChaosDaemon:
     async def _write(self, chaos: Obj, status: Obj) -> Obj:
         """Its status has no door of its own."""
         try:
-            return await self._bench.api.update(
+            return await self._context.api.update(
                 KINDS[chaos["kind"]].resource, {**chaos, "status": status}
             )
         except NotFound:
@@ -226,13 +228,13 @@ class ChaosDaemon:
     # --- its voice ---
 
     def _normal(self, chaos: Obj, reason: str, message: str) -> None:
-        self._bench.recorder.normal(chaos, reason, message)
+        self._context.recorder.normal(chaos, reason, message)
 
     def _updated(self, chaos: Obj, field: str) -> None:
         self._normal(chaos, "Updated", f"Successfully update {field} of resource")
 
     def _failed(self, chaos: Obj, activity: str, why: str) -> None:
-        self._bench.recorder.warning(chaos, "Failed", f"Failed to {activity}: {why}")
+        self._context.recorder.warning(chaos, "Failed", f"Failed to {activity}: {why}")
 
 
 def _pods_of(chaos: Obj) -> list[Ref]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.embedded.controller import Bench
+from pytest_kscen.embedded.controller import ControllerContext
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.models.chaos_mesh.daemon import ChaosDaemon
@@ -79,23 +79,23 @@ def actors(
     definitions.
     """
     informers = Informers(api_for("chaos-mesh-informers"), clock, chance)
-    bench = Bench.of(NAME, api_for(NAME), clock, informers)
-    effects = Effects(bench, site)
-    daemon = ChaosDaemon(bench, chance.stream(NAME), effects.of)
+    context = ControllerContext.of(NAME, api_for(NAME), clock, informers)
+    effects = Effects(context, site)
+    daemon = ChaosDaemon(context, chance.stream(NAME), effects.of)
     return [("chaos-mesh-informers", informers.run()), (NAME, daemon.run())]
 
 
 class Effects:
     """Who does what a chaos object wants done."""
 
-    def __init__(self, bench: Bench, site: Site) -> None:
-        self._network = NetworkEffect(site.network, Names(bench.api.plain))
+    def __init__(self, context: ControllerContext, site: Site) -> None:
+        self._network = NetworkEffect(site.network, Names(context.api.plain))
         self._on_pods: dict[str, Effect] = {
-            "pod-kill": PodKill(bench),
-            "pod-failure": PodFailure(bench),
+            "pod-kill": PodKill(context),
+            "pod-failure": PodFailure(context),
             "container-kill": ContainerKill(site),
         }
-        self._marks = Marks(bench)
+        self._marks = Marks(context)
         site.images.register(nothing_works, image=IMAGE)
 
     def of(self, chaos: Obj) -> Effect:

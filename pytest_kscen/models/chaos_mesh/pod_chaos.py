@@ -14,7 +14,7 @@ from pytest_kscen.objects.errors import Conflict, NotFound
 from pytest_kscen.objects.resources import PODS
 
 if TYPE_CHECKING:
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.embedded.kubelet.images import ContainerContext
     from pytest_kscen.embedded.kubelet.nodes import Site
     from pytest_kscen.models.chaos_mesh.targets import Target
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class PodKill:
     """What it has asked for is remembered, so that nobody else's deletion passes for its own."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
         self._asked: dict[str, dict[Target, None]] = {}
 
     async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:
@@ -36,7 +36,7 @@ class PodKill:
             return GONE
         grace = chaos["spec"].get("gracePeriod") or 0
         try:
-            await self._bench.api.plain.delete(
+            await self._context.api.plain.delete(
                 PODS,
                 target.pod,
                 target.namespace,
@@ -137,8 +137,8 @@ async def nothing_works(container: ContainerContext) -> int:
 class PodFailure:
     """Nothing is remembered here: the pods carry it, and by whom they are failed."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
 
     # all of the pod
     async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:  # noqa: ARG002
@@ -179,7 +179,7 @@ class PodFailure:
             "spec": lists,
         }
         try:
-            await self._bench.api.patch(
+            await self._context.api.patch(
                 PODS, metadata["name"], patch, metadata["namespace"], patch_type=STRATEGIC_PATCH
             )
         except (NotFound, Conflict):
@@ -218,8 +218,8 @@ CHOICE = ("selector", "mode", "value", "containerNames", "duration", "remoteClus
 class Marks:
     """It keeps nothing: the pods carry it."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
 
     async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:
         if pod is None:
@@ -255,7 +255,7 @@ class Marks:
         metadata = pod["metadata"]
         patch = {"metadata": {"uid": metadata["uid"], "annotations": {key_of(chaos): mark}}}
         try:
-            await self._bench.api.patch(PODS, metadata["name"], patch, metadata["namespace"])
+            await self._context.api.patch(PODS, metadata["name"], patch, metadata["namespace"])
         except (NotFound, Conflict):
             return GONE
         return None

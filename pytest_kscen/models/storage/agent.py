@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kscen.embedded.controller import Bench
+from pytest_kscen.embedded.controller import ControllerContext
 from pytest_kscen.models.storage.api_writes import Hold, Tell, perform
 from pytest_kscen.models.storage.attachment_rules import without
 from pytest_kscen.models.storage.drbd import Disk, DrbdRefused, Replication, Role, State
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.images import ContainerContext
     from pytest_kscen.models.storage.drbd import Config, Status
     from pytest_kscen.models.storage.generations.generation import Answer, Orders
-    from pytest_kscen.models.storage.system import Plant
+    from pytest_kscen.models.storage.system import StorageSystem
     from pytest_kscen.models.storage.volume_view import Replica
     from pytest_kscen.objects.resources import Obj
 
@@ -151,10 +151,10 @@ class _Read(NamedTuple):
 class Agent:
     """One process. What it remembers, the API and the kernel would tell it again."""
 
-    def __init__(self, plant: Plant, container: ContainerContext) -> None:
+    def __init__(self, plant: StorageSystem, container: ContainerContext) -> None:
         self._plant = plant
         self._node = container.node
-        self._bench = Bench.of(
+        self._context = ControllerContext.of(
             f"{NAME} on {container.node}", container.api, container.clock, plant.informers
         )
         self._configs: dict[str, Config] = {}
@@ -163,7 +163,7 @@ class Agent:
 
     async def run(self) -> None:
         await self._plant.synced()
-        controller = self._bench.controller(
+        controller = self._context.controller(
             self._reconcile, self._plant.volumes, self._plant.replicas
         )
 
@@ -192,12 +192,12 @@ class Agent:
         if (status.role == PRIMARY) != known.orders.primary:
             return 0.0
         replica = self._plant.readings.of(obj, self._plant.volumes.get(volume))
-        return self._pace.sooner(replica, status, self._bench.now())
+        return self._pace.sooner(replica, status, self._context.now())
 
     async def _reconcile(self, volume: str) -> float | None:
         if not self._plant.machines[self._node].reachable:
             return UNHEARD
-        await self._bench.api.caught_up()  # ports that were given away just now are seen
+        await self._context.api.caught_up()  # ports that were given away just now are seen
         definition = self._plant.volumes.get(volume)
         replicas = self._plant.readings.all_of(
             self._plant.replicas_by_volume.of(volume), definition
@@ -234,14 +234,14 @@ class Agent:
         What has to be told now takes the rest along.
         """
         status, answer = report.status, report.answer(replica)
-        wait = self._pace.wait(replica, status, answer, self._bench.now()) if status else 0.0
+        wait = self._pace.wait(replica, status, answer, self._context.now()) if status else 0.0
         if wait and replica.address:
             return wait
         if wait:
             report = report._replace(status=None)
-        told = self._plant.generation.report(replica, report, self._bench.timestamp())
+        told = self._plant.generation.report(replica, report, self._context.timestamp())
         if told != replica.obj.get("status"):
-            await perform(self._bench.api, [Tell(REPLICATED_VOLUME_REPLICAS, replica.obj, told)])
+            await perform(self._context.api, [Tell(REPLICATED_VOLUME_REPLICAS, replica.obj, told)])
         if status and not wait:
             self._pace.tell(replica, status, answer)
         return wait or None
@@ -298,7 +298,7 @@ class Agent:
         if AGENT_FINALIZER in replica.obj["metadata"].get("finalizers", ()):
             finalizers = without(replica.obj, AGENT_FINALIZER)
             await perform(
-                self._bench.api, [Hold(REPLICATED_VOLUME_REPLICAS, replica.obj, finalizers)]
+                self._context.api, [Hold(REPLICATED_VOLUME_REPLICAS, replica.obj, finalizers)]
             )
 
     def _take_down(self, volume: str) -> None:

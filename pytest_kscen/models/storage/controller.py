@@ -9,8 +9,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.clock import epoch_of
-from pytest_kscen.embedded.child_tasks import Brood
-from pytest_kscen.embedded.controller import Bench
+from pytest_kscen.embedded.child_tasks import ChildTasks
+from pytest_kscen.embedded.controller import ControllerContext
 from pytest_kscen.kube.leases import claimed
 from pytest_kscen.models.storage import attachment_rules
 from pytest_kscen.models.storage.api_writes import Deed, Hold, Tell, perform
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.controller import Controller
     from pytest_kscen.embedded.kubelet.images import ContainerContext
     from pytest_kscen.kube.api import Api
-    from pytest_kscen.models.storage.system import Plant
+    from pytest_kscen.models.storage.system import StorageSystem
     from pytest_kscen.models.storage.volume_view import Attachment
     from pytest_kscen.objects.resources import Obj
 
@@ -132,10 +132,12 @@ class _Untold(NamedTuple):
 class Leader:
     """One process. It begins with nothing but what the API shows."""
 
-    def __init__(self, plant: Plant, container: ContainerContext) -> None:
+    def __init__(self, plant: StorageSystem, container: ContainerContext) -> None:
         self._plant = plant
         self._container = container
-        self._bench = Bench.of(CONTROLLER_NAME, container.api, container.clock, plant.informers)
+        self._context = ControllerContext.of(
+            CONTROLLER_NAME, container.api, container.clock, plant.informers
+        )
         self._news: dict[str, float] = {}
         """When what is untold of a volume came up."""
         self._untold: dict[str, _Untold] = {}
@@ -145,7 +147,7 @@ class Leader:
             load=lambda node: len(plant.replicas_by_node.of(node)),
             free_minor=lambda: _free_minor(plant),
             chance=plant.chance.stream(CONTROLLER_NAME),
-            now=self._bench.now,
+            now=self._context.now,
             readings=plant.readings,
         )
 
@@ -163,7 +165,7 @@ class Leader:
             controller.enqueue_after(volume, SETTLES)
 
         leave = self._plant.join_leaders(hear)
-        together = Brood()
+        together = ChildTasks()
         together.start(lease.keep(), f"lease of {CONTROLLER_NAME}")
         together.start(controller.run(), CONTROLLER_NAME)
         try:
@@ -174,7 +176,7 @@ class Leader:
     def _controller(self) -> Controller[str]:
         """Everything that there is wants a look."""
         plant = self._plant
-        controller = self._bench.controller(
+        controller = self._context.controller(
             self._reconcile, plant.volumes, plant.replicas, plant.attachments, plant.classes
         )
         known = [volume["metadata"]["name"] for volume in plant.volumes]
@@ -187,13 +189,13 @@ class Leader:
 
     async def _reconcile(self, name: str) -> float | None:
         await (
-            self._bench.api.caught_up()
+            self._context.api.caught_up()
         )  # numbers and room that others were given just now are seen
         volume = self._plant.volumes.get(name)
         if volume is None:
             self._news.pop(name, None)
             self._untold.pop(name, None)
-            await perform(self._bench.api, self._without_volume(name))
+            await perform(self._context.api, self._without_volume(name))
             return None
         # What was to be told by now, if it stands as it was decided: nobody has been there
         # since.
@@ -204,23 +206,23 @@ class Leader:
             or not all(map(self._is_latest, untold.deeds))
         ):
             due: list[Tell] = []
-        elif self._news[name] + TOGETHER > self._bench.now():
+        elif self._news[name] + TOGETHER > self._context.now():
             due = []
         else:
             del self._news[name]
             due = untold.deeds
         if due:
-            await perform(self._bench.api, due)
+            await perform(self._context.api, due)
             return None
         view = self._view(volume)
         deeds, wait = self._in_time(view, decide(view, self._means))
-        if is_about_to_change(view, self._bench.now()):
+        if is_about_to_change(view, self._context.now()):
             wait = min(wait, PROMPT)
         if view.going:
             wait = min(wait, attachment_rules.RECHECK)
             self._untold.pop(name, None)  # for that look is to be at all of it
         try:
-            await perform(self._bench.api, deeds)
+            await perform(self._context.api, deeds)
         except BaseException:
             self._untold.pop(name, None)  # the next look decides it all again
             raise
@@ -234,7 +236,7 @@ class Leader:
         name = view.name
         later = [deed for deed in deeds if isinstance(deed, Tell) and not deed.is_urgent]
         if later:
-            wait = self._news.setdefault(name, self._bench.now()) + TOGETHER - self._bench.now()
+            wait = self._news.setdefault(name, self._context.now()) + TOGETHER - self._context.now()
             if wait > 0:
                 self._untold[name] = _Untold(view.volume, later)
                 return [
@@ -270,7 +272,7 @@ class Leader:
         """Attachments of a volume that is not there wait for it; what is left of its replicas
         may go.
         """
-        generation, now = self._plant.generation, self._bench.timestamp()
+        generation, now = self._plant.generation, self._context.timestamp()
         deeds: list[Deed] = []
         for attachment in self._attachments(name):
             if attachment.leaving and attachment.held:
@@ -304,7 +306,7 @@ LONELY = attachment_rules.Standing(
 )
 
 
-def _free_minor(plant: Plant) -> int:
+def _free_minor(plant: StorageSystem) -> int:
     """The first number that no volume has."""
     taken = dict.fromkeys(plant.readings.past(volume).minor for volume in plant.volumes)
     return next(number for number in range(MINORS) if number not in taken)

@@ -19,7 +19,7 @@ from pytest_kscen.models.storage.manifests import (
     pool,
     storage_class,
 )
-from pytest_kscen.models.storage.system import Plant
+from pytest_kscen.models.storage.system import StorageSystem
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import (
@@ -149,12 +149,12 @@ def _agents_ready(daemon_set: Obj | None) -> bool:
 
 def attach(
     site: Site, informers: Informers, clock: Clock, chance: Chance, generation: str = DEFAULT
-) -> Plant:
+) -> StorageSystem:
     """Once for a cluster, before the storage's pods start.
 
     The kernels that are returned outlive all pods.
     """
-    plant = Plant(site, informers, clock, chance, GENERATIONS[generation])
+    plant = StorageSystem(site, informers, clock, chance, GENERATIONS[generation])
 
     async def lead(container: ContainerContext) -> int:
         return await plant.staff(container, Leader(plant, container).run())

@@ -153,7 +153,7 @@ class Readings:
         self._pasts.pop(name, None)
 
 
-class Plant:
+class StorageSystem:
     """One cluster's storage."""
 
     def __init__(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.embedded.controller import Bench
+from pytest_kscen.embedded.controller import ControllerContext
 from pytest_kscen.embedded.kubelet.images import own
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.kube.waiting import wait_for
@@ -49,14 +49,14 @@ def actors(
     hypervisor = Hypervisor(nested.machines, namespace)
     host.images.register(own(Launcher(hypervisor, chance).run), image=IMAGE, container=CONTAINER)
 
-    def bench(name: str) -> Bench:
-        return Bench.of(name, api_for(name), clock, informers)
+    def context(name: str) -> ControllerContext:
+        return ControllerContext.of(name, api_for(name), clock, informers)
 
     machines = VirtualMachines(
-        bench("virtual-machine-controller"), hypervisor, chance.stream("virtual machines")
+        context("virtual-machine-controller"), hypervisor, chance.stream("virtual machines")
     )
     operations = VirtualMachineOperations(
-        bench("virtual-machine-operation-controller"),
+        context("virtual-machine-operation-controller"),
         hypervisor,
         chance.stream("virtual machine operations"),
     )

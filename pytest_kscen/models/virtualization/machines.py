@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Never
 
     from pytest_kscen.chance import Stream
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.models.virtualization.hypervisor import Guest, Hypervisor
     from pytest_kscen.objects.resources import Obj
 
@@ -178,15 +178,15 @@ FINALIZER = "virtualization.deckhouse.io/vm-cleanup"
 class VirtualMachines:
     """The controller."""
 
-    def __init__(self, bench: Bench, hypervisor: Hypervisor, chance: Stream) -> None:
-        self._bench = bench
+    def __init__(self, context: ControllerContext, hypervisor: Hypervisor, chance: Stream) -> None:
+        self._context = context
         self._hypervisor = hypervisor
         self._chance = chance
-        self._hands = Pods(bench)
-        self._vms = bench.informers.of(VIRTUAL_MACHINES)
-        self._pods = bench.informers.of(PODS)
+        self._hands = Pods(context)
+        self._vms = context.informers.of(VIRTUAL_MACHINES)
+        self._pods = context.informers.of(PODS)
         self._pods_of = controlled(self._pods)
-        self._controller = bench.controller(self._reconcile, self._vms, self._pods)
+        self._controller = context.controller(self._reconcile, self._vms, self._pods)
 
     async def run(self) -> Never:
         follow(self._controller, self._vms)
@@ -208,7 +208,7 @@ class VirtualMachines:
         if vm["metadata"].get("deletionTimestamp") and not pods:
             self._hypervisor.forget(vm)
             finalizers = [one for one in vm["metadata"].get("finalizers") or () if one != FINALIZER]
-            await self._bench.api.update(
+            await self._context.api.update(
                 VIRTUAL_MACHINES, {**vm, "metadata": {**vm["metadata"], "finalizers": finalizers}}
             )
             return
@@ -217,7 +217,7 @@ class VirtualMachines:
                 **vm["metadata"],
                 "finalizers": [*(vm["metadata"].get("finalizers") or ()), FINALIZER],
             }
-            vm = await self._bench.api.update(VIRTUAL_MACHINES, {**vm, "metadata": metadata})
+            vm = await self._context.api.update(VIRTUAL_MACHINES, {**vm, "metadata": metadata})
         wanted = wanted_on(vm, switched=self._hypervisor.switched(vm)) and not vm["metadata"].get(
             "deletionTimestamp"
         )
@@ -237,9 +237,9 @@ class VirtualMachines:
             self._hypervisor.guest(ref),
             wanted=wanted,
             address=machine.address if machine else "",
-            now=self._bench.timestamp(),
+            now=self._context.timestamp(),
         )
         if status != vm.get("status"):
-            await self._bench.write_status(VIRTUAL_MACHINES, vm, status)
+            await self._context.write_status(VIRTUAL_MACHINES, vm, status)
 
     # --- its beginning and its end ---

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from typing import Never
 
     from pytest_kscen.chance import Stream
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.models.virtualization.hypervisor import Hypervisor
     from pytest_kscen.objects.resources import Obj
 
@@ -121,11 +121,11 @@ MOVES = ("Migrate", "Evict")
 class Deeds:
     """Those of one controller, and what it must remember of the ones that go on."""
 
-    def __init__(self, bench: Bench, hypervisor: Hypervisor, chance: Stream) -> None:
+    def __init__(self, context: ControllerContext, hypervisor: Hypervisor, chance: Stream) -> None:
         self._hypervisor = hypervisor
         self._chance = chance
-        self._hands = Pods(bench)
-        self._pods_of = controlled(bench.informers.of(PODS))
+        self._hands = Pods(context)
+        self._pods_of = controlled(context.informers.of(PODS))
         self._replaced: dict[str, list[str]] = {}
         """By operation: the pods that the machine had before."""
         self._receivers: dict[str, str] = {}
@@ -194,16 +194,16 @@ class Deeds:
 class VirtualMachineOperations:
     """The controller."""
 
-    def __init__(self, bench: Bench, hypervisor: Hypervisor, chance: Stream) -> None:
-        self._bench = bench
-        self._deeds = Deeds(bench, hypervisor, chance)
-        self._operations = bench.informers.of(VIRTUAL_MACHINE_OPERATIONS)
+    def __init__(self, context: ControllerContext, hypervisor: Hypervisor, chance: Stream) -> None:
+        self._context = context
+        self._deeds = Deeds(context, hypervisor, chance)
+        self._operations = context.informers.of(VIRTUAL_MACHINE_OPERATIONS)
         self._by_machine = self._operations.index(
             "machine", lambda operation: [_machine(operation)]
         )
-        self._vms = bench.informers.of(VIRTUAL_MACHINES)
-        self._controller = bench.controller(
-            self._reconcile, self._operations, self._vms, bench.informers.of(PODS)
+        self._vms = context.informers.of(VIRTUAL_MACHINES)
+        self._controller = context.controller(
+            self._reconcile, self._operations, self._vms, context.informers.of(PODS)
         )
 
     async def run(self) -> Never:
@@ -249,7 +249,7 @@ class VirtualMachineOperations:
             await self._look(operation, vm)
 
     async def _begin(self, operation: Obj, vm: Obj | None) -> None:
-        await self._bench.api.caught_up()  # what was begun a moment ago stands in the way
+        await self._context.api.caught_up()  # what was begun a moment ago stands in the way
         older = [
             other for other in self._open_on(_machine(operation)) if _is_before(other, operation)
         ]
@@ -276,7 +276,7 @@ class VirtualMachineOperations:
         if why := self._deeds.failure(operation, vm):
             await self._fail(operation, "OperationFailed", why)
         elif self._deeds.is_done(operation, vm):
-            self._bench.recorder.normal(
+            self._context.recorder.normal(
                 operation, "VirtualMachineOperationSucceeded", "VirtualMachineOperation succeeded"
             )
             await self._write(operation, "Completed", "True", "OperationCompleted", "")
@@ -284,13 +284,13 @@ class VirtualMachineOperations:
     # --- writing ---
 
     async def _fail(self, operation: Obj, reason: str, message: str) -> None:
-        self._bench.recorder.warning(operation, "VirtualMachineOperationFailed", message)
+        self._context.recorder.warning(operation, "VirtualMachineOperationFailed", message)
         await self._write(operation, "Failed", "False", reason, message)
 
     async def _write(
         self, operation: Obj, phase: str, completed: str, reason: str, message: str
     ) -> None:
-        old, now = operation.get("status") or {}, self._bench.timestamp()
+        old, now = operation.get("status") or {}, self._context.timestamp()
         condition = {"type": "Completed", "status": completed, "reason": reason, "message": message}
         conditions = set_condition(old.get("conditions"), condition, now)
         if phase == "InProgress":
@@ -303,7 +303,7 @@ class VirtualMachineOperations:
             conditions = set_condition(conditions, sent, now)
         generation = operation["metadata"].get("generation", 1)
         status = {**old, "phase": phase, "conditions": conditions, "observedGeneration": generation}
-        await self._bench.write_status(VIRTUAL_MACHINE_OPERATIONS, operation, status)
+        await self._context.write_status(VIRTUAL_MACHINE_OPERATIONS, operation, status)
 
 
 def _machine(operation: Obj) -> Ref:

@@ -14,25 +14,30 @@ from pytest_kscen.workflow.status_checks import StatusChecks
 if TYPE_CHECKING:
     from typing import Never
 
-    from pytest_kscen.kube.actor import Stage
+    from pytest_kscen.kube.actor import RunContext
     from pytest_kscen.objects.chaos_mesh import Family
 
 ENGINE = "workflow-engine"
 
 
 async def drive(
-    stage: Stage, family: Family, *, concurrency: int = CONCURRENCY, per_second: float | None = None
+    context: RunContext,
+    family: Family,
+    *,
+    concurrency: int = CONCURRENCY,
+    per_second: float | None = None,
 ) -> Never:
     """Workflows, Schedules and StatusChecks of one family."""
     async with asyncio.TaskGroup() as group:
         manager = WorkflowManager(
-            stage.actor(ENGINE), family, concurrency=concurrency, per_second=per_second
+            context.actor(ENGINE), family, concurrency=concurrency, per_second=per_second
         )
         group.create_task(manager.run(), name=ENGINE)
         group.create_task(
-            Schedules(stage.actor("workflow-schedules"), family).run(), name="schedules"
+            Schedules(context.actor("workflow-schedules"), family).run(), name="schedules"
         )
         group.create_task(
-            StatusChecks(stage.actor("workflow-status-checks"), family).run(), name="status checks"
+            StatusChecks(context.actor("workflow-status-checks"), family).run(),
+            name="status checks",
         )
     raise AssertionError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from pytest_kscen.kube.events import Recorder
+from pytest_kscen.kube.events import EventRecorder
 from pytest_kscen.objects.chaos_mesh import FAILED, INIT
 from pytest_kscen.workflow.engine.trees import ROOT, lateness
 from pytest_kscen.workflow.parameters import values_of
@@ -50,7 +50,7 @@ class Voice:
 
     def __init__(self, actor: Actor) -> None:
         self._actor = actor
-        self._recorder = Recorder(actor.api, actor.clock, COMPONENT)
+        self._recorder = EventRecorder(actor.api, actor.clock, COMPONENT)
 
     def phase(self, tree: Tree, node: Node) -> None:
         """A node, or the workflow, is in this phase from now on."""

@@ -1,6 +1,6 @@
 import pytest
 
-from pytest_kscen.kube.events import Recorder
+from pytest_kscen.kube.events import EventRecorder
 from pytest_kscen.objects.resources import EVENTS, NODES
 
 POD = {
@@ -29,7 +29,7 @@ class Said:
 
 @pytest.fixture
 def recorder(api, runner):
-    return Said(Recorder(api, runner.clock, "kubelet", "node-1"), runner)
+    return Said(EventRecorder(api, runner.clock, "kubelet", "node-1"), runner)
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_two_reports_of_one_instant_have_two_names(recorder, events, runner):
 
 def test_a_name_that_is_taken_gives_way_to_the_next(recorder, events, runner, api):
     recorder.normal(POD, "A", "m")
-    Said(Recorder(api, runner.clock, "kubelet", "node-1"), runner).normal(POD, "A", "m")
+    Said(EventRecorder(api, runner.clock, "kubelet", "node-1"), runner).normal(POD, "A", "m")
     runner.advance(1)
     first, second = (int(event["metadata"]["name"].rpartition(".")[2], 16) for event in events())
     assert second == first + 1
@@ -135,7 +135,7 @@ def test_events_of_what_has_no_namespace_are_in_default(recorder, events, runner
 
 def test_an_event_that_got_another_name_is_counted_by_that(recorder, events, runner, api):
     """Also while nobody has heard the API's answer yet."""
-    other = Said(Recorder(api, runner.clock, "kubelet", "node-1"), runner)
+    other = Said(EventRecorder(api, runner.clock, "kubelet", "node-1"), runner)
     recorder.normal(POD, "A", "m")
     other.normal(POD, "A", "m")
     other.normal(POD, "A", "m")

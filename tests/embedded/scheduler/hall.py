@@ -1,6 +1,6 @@
 """A scheduler on an API server, and what a test wants to do with it."""
 
-from pytest_kscen.embedded.controller import Bench
+from pytest_kscen.embedded.controller import ControllerContext
 from pytest_kscen.embedded.controllers.persistent_volumes import PersistentVolumes
 from pytest_kscen.embedded.controllers.provisioner import Provisioner, storage_class
 from pytest_kscen.embedded.scheduler import Scheduler
@@ -23,13 +23,13 @@ class Hall:
     def __init__(self, api, runner, chance, options=None):
         self.api, self.runner = api, runner
         informers = Informers(api, runner.clock, chance)
-        bench = Bench.of("default-scheduler", api, runner.clock, informers)
+        bench = ControllerContext.of("default-scheduler", api, runner.clock, informers)
         options = dict(options or {})
         if make := options.pop("sink_of", None):
             options["sink"] = make(bench)
         self.scheduler = Scheduler(bench, chance.stream("scheduler"), **options)
-        binder = PersistentVolumes(Bench.of("binder", api, runner.clock, informers))
-        provisioner = Provisioner(Bench.of("provisioner", api, runner.clock, informers))
+        binder = PersistentVolumes(ControllerContext.of("binder", api, runner.clock, informers))
+        provisioner = Provisioner(ControllerContext.of("provisioner", api, runner.clock, informers))
         actors = [
             ("informers", informers),
             ("scheduler", self.scheduler),

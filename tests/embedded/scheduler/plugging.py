@@ -5,7 +5,7 @@ node, in either of its ways.
 import numpy as np
 
 from pytest_kscen.chance import Chance
-from pytest_kscen.embedded.child_tasks import Brood
+from pytest_kscen.embedded.child_tasks import ChildTasks
 from pytest_kscen.embedded.scheduler.framework import CycleState, Handle, PodInfo, Snapshot
 from pytest_kscen.embedded.scheduler.framework.handle import Ties, WaitingPods
 from pytest_kscen.embedded.scheduler.framework.plugin import overrides
@@ -50,7 +50,7 @@ class Stage:
             nominated=Nominated(),
             waiting=WaitingPods(),
             queue=None,
-            brood=Brood(),
+            brood=ChildTasks(),
         )
         self.plugin = plugin(args or {}, self.handle)
 

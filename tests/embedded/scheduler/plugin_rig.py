@@ -3,8 +3,8 @@ no scheduler decides.
 """
 
 from pytest_kscen.chance import Chance
-from pytest_kscen.embedded.child_tasks import Brood
-from pytest_kscen.embedded.controller import Bench
+from pytest_kscen.embedded.child_tasks import ChildTasks
+from pytest_kscen.embedded.controller import ControllerContext
 from pytest_kscen.embedded.scheduler.framework.attempt import CycleState
 from pytest_kscen.embedded.scheduler.framework.handle import Handle, Ties, WaitingPods
 from pytest_kscen.embedded.scheduler.framework.node_table import rows_of
@@ -23,7 +23,10 @@ class Rig:
         self.api, self.runner = api, runner
         self.informers = Informers(api, runner.clock)
         runner.start(self.informers.run(), "informers")
-        bench, nominated = Bench.of("scheduler", api, runner.clock, self.informers), Nominated()
+        bench, nominated = (
+            ControllerContext.of("scheduler", api, runner.clock, self.informers),
+            Nominated(),
+        )
         self.snapshot = Snapshot(large=large)
         self.handle = Handle(
             bench=bench,
@@ -33,7 +36,7 @@ class Rig:
             nominated=nominated,
             waiting=WaitingPods(),
             queue=Queue(bench.now, nominated),
-            brood=Brood(),
+            brood=ChildTasks(),
         )
 
     def make(self, plugin, **args):

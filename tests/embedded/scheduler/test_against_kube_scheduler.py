@@ -14,7 +14,7 @@ from pytest_kscen.chance import Chance
 from pytest_kscen.clock import WallRunner
 from pytest_kscen.clusters.controlplane import starting
 from pytest_kscen.clusters.controlplane.starting import Layout
-from pytest_kscen.embedded.controller import Bench
+from pytest_kscen.embedded.controller import ControllerContext
 from pytest_kscen.embedded.scheduler import Scheduler
 from pytest_kscen.embedded.scheduler.configuration_loading import read
 from pytest_kscen.embedded.scheduler.filtering import Try, search
@@ -227,7 +227,7 @@ class Ours:
         clock = rival.runner.clock
         chance = Chance(1)
         self.informers = Informers(rival.api, clock, chance)
-        bench = Bench.of("default-scheduler", rival.api, clock, self.informers)
+        bench = ControllerContext.of("default-scheduler", rival.api, clock, self.informers)
         configuration = read({**HEAD, "profiles": PROFILES}, Registry())
         self.scheduler = Scheduler(bench, chance.stream("scheduler"), configuration=configuration)
         self.task = rival.runner.loop.create_task(self.informers.run())

@@ -9,9 +9,9 @@ from storage_yard import RVR, Yard
 
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
-from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.megatest.churn import Churn
-from pytest_kscen.megatest.view import Season
+from pytest_kscen.megatest.view import RunPhases
 from pytest_kscen.megatest.volume import multivolume
 from pytest_kscen.models.storage.generations import GENERATIONS
 from pytest_kscen.models.storage.generations.datamesh import effective
@@ -47,10 +47,10 @@ def setbacks(yard):
 @pytest.mark.parametrize("generation", ["conditions", "effectiveLayout", "ready"])
 def test_volumes_that_are_attached_moved_and_grown_keep_all_their_conditions(generation, seed):
     cluster = EmbeddedCluster(f"calm {seed}")
-    yard, season = Yard(cluster, generation), Season()
+    yard, season = Yard(cluster, generation), RunPhases()
     found = setbacks(yard)
     journal = Journal(cluster.runner.clock)
-    stage = Stage(
+    stage = RunContext(
         cluster.api,
         cluster.runner.clock,
         cluster.chance,

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
-from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.objects.resources import CONFIG_MAPS
 from pytest_kscen.workflow.probes import Probe, Probing
 
@@ -22,7 +22,7 @@ class Desk:
         self.cluster = cluster
         self.runner = cluster.runner
         self.journal = Journal(cluster.runner.clock)
-        stage = Stage(cluster.api, cluster.runner.clock, cluster.chance, self.journal, "run-1")
+        stage = RunContext(cluster.api, cluster.runner.clock, cluster.chance, self.journal, "run-1")
         self.actor = stage.actor("prober")
         self.api = cluster.api("test")
         self.failed: list[tuple[float, str, str]] = []

@@ -6,7 +6,7 @@ import contextlib
 from pytest_kscen.clock import epoch_of
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
-from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.objects.chaos_mesh import KINDS, PAUSE, SHIPPED
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import EVENTS, PODS
@@ -24,7 +24,7 @@ class Timetable:
         self.api = self.cluster.api("test")
         self.runner = self.cluster.runner
         self.journal = Journal(self.runner.clock)
-        self.stage = Stage(
+        self.stage = RunContext(
             self.cluster.api, self.runner.clock, self.cluster.chance, self.journal, "run-1"
         )
         self.notes = []

@@ -8,7 +8,7 @@ from pytest_kscen.clock import timestamp_of
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.embedded.apiserver.admission import Hook
 from pytest_kscen.journal import Journal
-from pytest_kscen.kube.actor import Stage
+from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.objects.chaos_mesh import SHIPPED
 from pytest_kscen.objects.chaos_mesh_definitions import engine_definitions
 from pytest_kscen.objects.errors import Forbidden
@@ -40,7 +40,7 @@ class Ward:
         self.start()
 
     def start(self, name="status-checks"):
-        stage = Stage(
+        stage = RunContext(
             self.cluster.api, self.runner.clock, self.cluster.chance, self.journal, "run-1"
         )
         self.runner.start(StatusChecks(stage.actor(name), SHIPPED).run(), name)

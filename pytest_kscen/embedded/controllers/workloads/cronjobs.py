@@ -18,7 +18,7 @@ from pytest_kscen.objects.errors import AlreadyExists, ApiError, NotFound
 from pytest_kscen.objects.resources import CRON_JOBS, JOBS
 
 if TYPE_CHECKING:
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.kube.cache import Ref
     from pytest_kscen.objects.resources import Obj
 
@@ -194,11 +194,11 @@ class Look:
 class CronJobs:
     """The controller."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._cron_jobs, self._jobs = bench.informers.of(CRON_JOBS), bench.informers.of(JOBS)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._cron_jobs, self._jobs = context.informers.of(CRON_JOBS), context.informers.of(JOBS)
         self._jobs_of = ownership.controlled(self._jobs)
-        self._controller = bench.controller(self._reconcile, self._cron_jobs, self._jobs)
+        self._controller = context.controller(self._reconcile, self._cron_jobs, self._jobs)
         follow(self._controller, self._cron_jobs)
         ownership.Dependents(self._controller.enqueue, self._cron_jobs, self._jobs)
 
@@ -214,7 +214,7 @@ class CronJobs:
             wait, status = await self._keep_appointment(cron_job, status)
         finally:
             if status != (cron_job.get("status") or {}):
-                await self._bench.write_status(CRON_JOBS, cron_job, status)
+                await self._context.write_status(CRON_JOBS, cron_job, status)
         return wait
 
     # --- the jobs that were made ---
@@ -224,7 +224,7 @@ class CronJobs:
         jobs = self._jobs_of.of(cron_job["metadata"]["uid"])
         for job in expired(cron_job, jobs):
             await self._delete(cron_job, job["metadata"]["name"])
-        found, recorder = review(cron_job, jobs), self._bench.recorder
+        found, recorder = review(cron_job, jobs), self._context.recorder
         for job in found.unexpected:
             name = job["metadata"]["name"]
             recorder.warning(
@@ -251,15 +251,17 @@ class CronJobs:
 
     async def _delete(self, cron_job: Obj, name: str) -> None:
         try:
-            await self._bench.api.delete(
+            await self._context.api.delete(
                 JOBS, name, cron_job["metadata"]["namespace"], propagation="Background"
             )
         except NotFound:
             return
         except ApiError as error:
-            self._bench.recorder.warning(cron_job, "FailedDelete", f"Deleted job: {error.message}")
+            self._context.recorder.warning(
+                cron_job, "FailedDelete", f"Deleted job: {error.message}"
+            )
             raise
-        self._bench.recorder.normal(cron_job, "SuccessfulDelete", f"Deleted job {name}")
+        self._context.recorder.normal(cron_job, "SuccessfulDelete", f"Deleted job {name}")
 
     # --- the next one ---
 
@@ -273,9 +275,9 @@ class CronJobs:
             look = Look(cron_job, Schedule.of(cron_job), status)
         except ValueError as error:
             reason = "UnknownTimeZone" if "timeZone" in str(error) else "UnparseableCronJobSchedule"
-            self._bench.recorder.warning(cron_job, reason, str(error))
+            self._context.recorder.warning(cron_job, reason, str(error))
             return None, status
-        now, since = self._bench.now(), look.due
+        now, since = self._context.now(), look.due
         deadline = look.cron_job["spec"].get("startingDeadlineSeconds")
         if deadline is not None:
             since = max(since, now - deadline)
@@ -285,7 +287,7 @@ class CronJobs:
                 "too many missed start times. Set or decrease .spec.startingDeadlineSeconds "
                 "or check clock skew"
             )
-            self._bench.recorder.warning(look.cron_job, "TooManyMissedTimes", message)
+            self._context.recorder.warning(look.cron_job, "TooManyMissedTimes", message)
         if (
             scheduled is not None
             and scheduled != look.due
@@ -296,18 +298,18 @@ class CronJobs:
         return self._until_next(look), look.status
 
     def _until_next(self, look: Look) -> float | None:
-        now = self._bench.now()
+        now = self._context.now()
         last, _ = look.schedule.missed(look.due, now)
         upcoming = look.schedule.next(last or look.due)
         return None if upcoming is None else round(upcoming - now, 6)
 
     def _is_too_late(self, look: Look, scheduled: float) -> bool:
         deadline = look.cron_job["spec"].get("startingDeadlineSeconds")
-        if deadline is None or scheduled + deadline >= self._bench.now():
+        if deadline is None or scheduled + deadline >= self._context.now():
             return False
         moment = datetime.datetime.fromtimestamp(scheduled, look.schedule.zone)
         message = f"Missed scheduled time to start a job: {moment:%a, %d %b %Y %H:%M:%S %z}"
-        self._bench.recorder.warning(look.cron_job, "MissSchedule", message)
+        self._context.recorder.warning(look.cron_job, "MissSchedule", message)
         return True
 
     def _may_start(self, look: Look) -> bool:
@@ -318,7 +320,7 @@ class CronJobs:
         message = (
             "Not starting job because prior execution is running and concurrency policy is Forbid"
         )
-        self._bench.recorder.normal(look.cron_job, "JobAlreadyActive", message)
+        self._context.recorder.normal(look.cron_job, "JobAlreadyActive", message)
         return False
 
     async def _start(self, look: Look, scheduled: float) -> None:
@@ -328,28 +330,28 @@ class CronJobs:
                 await self._delete(cron_job, reference["name"])
         job = build_job(cron_job, look.schedule, scheduled)
         try:
-            made = await self._bench.api.create(JOBS, job, cron_job["metadata"]["namespace"])
+            made = await self._context.api.create(JOBS, job, cron_job["metadata"]["namespace"])
         except AlreadyExists:
             # A job of this name is there: ours, made before the status could be written, or
             # somebody else's.
-            found = await self._bench.api.get(
+            found = await self._context.api.get(
                 JOBS, job["metadata"]["name"], cron_job["metadata"]["namespace"]
             )
             if not ownership.is_controlled_by(found, cron_job):
                 message = (
                     f"Error creating job: job object {found['metadata']['name']} already exists"
                 )
-                self._bench.recorder.warning(cron_job, "FailedCreate", message)
+                self._context.recorder.warning(cron_job, "FailedCreate", message)
                 raise AlreadyExists(message) from None
             made = found
         except ApiError as error:
             if not in_terminating_namespace(error):
-                self._bench.recorder.warning(
+                self._context.recorder.warning(
                     cron_job, "FailedCreate", f"Error creating job: {error.message}"
                 )
             raise
         else:
-            self._bench.recorder.normal(
+            self._context.recorder.normal(
                 cron_job, "SuccessfulCreate", f"Created job {made['metadata']['name']}"
             )
         active = [*look.status.get("active", ()), job_reference(made)]

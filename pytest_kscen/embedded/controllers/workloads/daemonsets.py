@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.controller import Telling
+from pytest_kscen.embedded.controller import StatusWriter
 from pytest_kscen.embedded.controllers.ownership import Claims, Dependents
 from pytest_kscen.embedded.controllers.pod_control import Pods, in_terminating_namespace
 from pytest_kscen.embedded.controllers.pod_state import available_in, matters_of_pod
@@ -29,7 +29,7 @@ from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.objects.resources import CONTROLLER_REVISIONS, DAEMON_SETS, NODES, PODS
 
 if TYPE_CHECKING:
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.kube.cache import Ref
     from pytest_kscen.kube.informer import Informer
     from pytest_kscen.objects.resources import Obj
@@ -46,19 +46,19 @@ BURST = 250
 class DaemonSets:
     """The controller."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._sets, self._nodes = bench.informers.of(DAEMON_SETS), bench.informers.of(NODES)
-        pods, revisions = bench.informers.of(PODS), bench.informers.of(CONTROLLER_REVISIONS)
-        self._claims = Claims(bench, DAEMON_SETS, PODS)
-        self._revisions = Revisions(bench, DAEMON_SETS, HASH)
-        self._pods = Pods(bench)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._sets, self._nodes = context.informers.of(DAEMON_SETS), context.informers.of(NODES)
+        pods, revisions = context.informers.of(PODS), context.informers.of(CONTROLLER_REVISIONS)
+        self._claims = Claims(context, DAEMON_SETS, PODS)
+        self._revisions = Revisions(context, DAEMON_SETS, HASH)
+        self._pods = Pods(context)
         self._retries = Retries()
         self._places = Places(self._nodes)
-        self._controller = bench.controller(
+        self._controller = context.controller(
             self._reconcile, self._sets, self._nodes, pods, revisions
         )
-        self._telling = Telling(bench, self._controller, DAEMON_SETS)
+        self._telling = StatusWriter(context, self._controller, DAEMON_SETS)
         Dependents(self._controller.enqueue, self._sets, pods, matters=_matters_of_daemon)
         self._sets.on_change(self._set_changed)
         self._nodes.on_change(self._node_changed)
@@ -86,7 +86,7 @@ class DaemonSets:
             return None
         if owner["spec"].get("selector") == {}:
             message = "This daemon set is selecting all pods. A non-empty selector is required."
-            self._bench.recorder.warning(owner, "SelectingAll", message)
+            self._context.recorder.warning(owner, "SelectingAll", message)
             return None
         history = await self._revisions.of(owner)
         latest, collisions = await self._revisions.latest(owner, history)
@@ -115,7 +115,7 @@ class DaemonSets:
         pods: dict[str, list[Obj]] = {}
         for pod in await self._claims.of(owner):
             pods.setdefault(node_of(pod), []).append(pod)
-        return View(owner, self._places.of(owner), pods, hash_of(latest), self._bench.now())
+        return View(owner, self._places.of(owner), pods, hash_of(latest), self._context.now())
 
     async def _act(self, view: View, latest: Obj) -> float | None:
         plan = manage(view)
@@ -133,7 +133,7 @@ class DaemonSets:
             await self._pods.delete(view.owner, pod)
             gone = {
                 **pod,
-                "metadata": {**pod["metadata"], "deletionTimestamp": self._bench.timestamp()},
+                "metadata": {**pod["metadata"], "deletionTimestamp": self._context.timestamp()},
             }
             siblings = view.pods[node_of(pod)]
             siblings[siblings.index(pod)] = gone
@@ -152,7 +152,7 @@ class DaemonSets:
                 f"{pod['metadata']['namespace']}/{pod['metadata']['name']}",
             )
             wait = (
-                self._retries.wait((view.owner["metadata"]["uid"], node), self._bench.now())
+                self._retries.wait((view.owner["metadata"]["uid"], node), self._context.now())
                 if failed
                 else 0.0
             )
@@ -161,10 +161,10 @@ class DaemonSets:
                 continue
             if failed:
                 message = f"Found failed daemon pod {name} on node {node}, will try to kill it"
-                self._bench.recorder.warning(view.owner, "FailedDaemonPod", message)
+                self._context.recorder.warning(view.owner, "FailedDaemonPod", message)
             else:
                 message = f"Found succeeded daemon pod {name} on node {node}, will try to delete it"
-                self._bench.recorder.normal(view.owner, "SucceededDaemonPod", message)
+                self._context.recorder.normal(view.owner, "SucceededDaemonPod", message)
             await self._pods.delete(view.owner, pod)
         return min(waits, default=None)
 

@@ -21,7 +21,7 @@ from pytest_kscen.objects.resources import DEPLOYMENTS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_kscen.embedded.controller import Bench, Telling
+    from pytest_kscen.embedded.controller import ControllerContext, StatusWriter
     from pytest_kscen.embedded.controllers.workloads.deployment_rollout import Rollout
     from pytest_kscen.objects.resources import Obj
 
@@ -203,12 +203,12 @@ def _named(status: Obj, type_: str) -> Obj | None:
 class Voice:
     """Writes a Deployment's status."""
 
-    def __init__(self, bench: Bench, telling: Telling) -> None:
-        self._bench = bench
+    def __init__(self, context: ControllerContext, telling: StatusWriter) -> None:
+        self._context = context
         self._telling = telling
 
     async def tell(self, rollout: Rollout, *, progress: bool = False) -> float | None:
-        deployment, now = rollout.deployment, self._bench.now()
+        deployment, now = rollout.deployment, self._context.now()
         told = with_availability(deployment, counts(deployment, rollout.new, rollout.everyone), now)
         if progress:
             told = with_progress(deployment, told, rollout.new, now)
@@ -246,12 +246,12 @@ class Voice:
 
     async def note_refusal(self, rollout: Rollout, message: str) -> None:
         await self._note(rollout, rollout.deployment, ("False", "ReplicaSetCreateError", message))
-        self._bench.recorder.warning(rollout.deployment, "ReplicaSetCreateError", message)
+        self._context.recorder.warning(rollout.deployment, "ReplicaSetCreateError", message)
 
     async def _note(self, rollout: Rollout, deployment: Obj, words: Words | None) -> None:
         told = deployment.get("status") or {}
         if words:
-            told = with_condition(told, "Progressing", words, self._bench.now())
-        rollout.deployment = await self._bench.api.update(
+            told = with_condition(told, "Progressing", words, self._context.now())
+        rollout.deployment = await self._context.api.update(
             DEPLOYMENTS, {**deployment, "status": told}, subresource="status"
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.controller import Telling
+from pytest_kscen.embedded.controller import StatusWriter
 from pytest_kscen.embedded.controllers.ownership import (
     Claims,
     Dependents,
@@ -26,7 +26,7 @@ from pytest_kscen.objects.errors import AlreadyExists, ApiError, NotFound
 from pytest_kscen.objects.resources import DEPLOYMENTS, PODS, REPLICA_SETS
 
 if TYPE_CHECKING:
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.objects.resources import Obj
 
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 class Hands:
     """What they change they write into the rollout as well."""
 
-    def __init__(self, bench: Bench, voice: Voice) -> None:
-        self._bench = bench
+    def __init__(self, context: ControllerContext, voice: Voice) -> None:
+        self._context = context
         self._voice = voice
 
     async def find_new(self, rollout: Rollout, *, create: bool) -> None:
@@ -55,7 +55,7 @@ class Hands:
         ].get("minReadySeconds", 0):
             changed = {"metadata": {**new["metadata"], "annotations": annotations}}
             new = {**new, **changed, "spec": {**new["spec"], "minReadySeconds": min_ready}}
-            rollout.new = new = await self._bench.api.update(REPLICA_SETS, new)
+            rollout.new = new = await self._context.api.update(REPLICA_SETS, new)
         found = (
             None
             if condition(deployment, "Progressing")
@@ -70,7 +70,7 @@ class Hands:
         )
         name = new["metadata"]["name"]
         try:
-            rollout.new = await self._bench.api.create(
+            rollout.new = await self._context.api.create(
                 REPLICA_SETS, new, deployment["metadata"]["namespace"]
             )
         except AlreadyExists:
@@ -84,7 +84,7 @@ class Hands:
         else:
             if wanted(rollout.new):
                 message = f"Scaled up replica set {name} from 0 to {wanted(rollout.new)}"
-                self._bench.recorder.normal(deployment, "ScalingReplicaSet", message)
+                self._context.recorder.normal(deployment, "ScalingReplicaSet", message)
         await self._voice.note_new(
             rollout, rollout.new, ("NewReplicaSetCreated", "Created new replica set")
         )
@@ -94,7 +94,7 @@ class Hands:
         again.
         """
         deployment = rollout.deployment
-        found = await self._bench.api.get(REPLICA_SETS, name, deployment["metadata"]["namespace"])
+        found = await self._context.api.get(REPLICA_SETS, name, deployment["metadata"]["namespace"])
         template = deployment["spec"]["template"]
         if is_controlled_by(found, deployment) and deployment_rollout.same_template(
             found["spec"]["template"], template
@@ -102,7 +102,7 @@ class Hands:
             return found
         old = deployment.get("status") or {}
         collided = {**old, "collisionCount": old.get("collisionCount", 0) + 1}
-        await self._bench.write_status(DEPLOYMENTS, deployment, collided)
+        await self._context.write_status(DEPLOYMENTS, deployment, collided)
         raise AlreadyExists(f'replicasets.apps "{name}" already exists')
 
     async def scale(self, rollout: Rollout, scaling: deployment_rollout.Scaling) -> None:
@@ -120,20 +120,20 @@ class Hands:
         if size == before and annotations == member["metadata"].get("annotations"):
             return member
         metadata = {**member["metadata"], "annotations": annotations}
-        scaled = await self._bench.api.update(
+        scaled = await self._context.api.update(
             REPLICA_SETS,
             {**member, "metadata": metadata, "spec": {**member["spec"], "replicas": size}},
         )
         if size != before:
             direction = "up" if size > before else "down"
             message = f"Scaled {direction} replica set {name} from {before} to {size}"
-            self._bench.recorder.normal(deployment, "ScalingReplicaSet", message)
+            self._context.recorder.normal(deployment, "ScalingReplicaSet", message)
         return scaled
 
     async def forget_old(self, rollout: Rollout) -> None:
         for member in deployment_rollout.outdated(rollout.deployment, rollout.old):
             try:
-                await self._bench.api.delete(
+                await self._context.api.delete(
                     REPLICA_SETS, member["metadata"]["name"], member["metadata"]["namespace"]
                 )
             except NotFound:
@@ -149,18 +149,18 @@ class Hands:
 class Deployments:
     """The controller."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._deployments = bench.informers.of(DEPLOYMENTS)
-        self._sets = bench.informers.of(REPLICA_SETS)
-        self._pods = bench.informers.of(PODS)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._deployments = context.informers.of(DEPLOYMENTS)
+        self._sets = context.informers.of(REPLICA_SETS)
+        self._pods = context.informers.of(PODS)
         self._pods_of = controlled(self._pods)
-        self._claims = Claims(bench, DEPLOYMENTS, REPLICA_SETS)
-        self._controller = bench.controller(
+        self._claims = Claims(context, DEPLOYMENTS, REPLICA_SETS)
+        self._controller = context.controller(
             self._reconcile, self._deployments, self._sets, self._pods
         )
-        self._voice = Voice(bench, Telling(bench, self._controller, DEPLOYMENTS))
-        self._hands = Hands(bench, self._voice)
+        self._voice = Voice(context, StatusWriter(context, self._controller, DEPLOYMENTS))
+        self._hands = Hands(context, self._voice)
         Dependents(self._controller.enqueue, self._deployments, self._sets)
         self._pods.on_change(self._pod_changed)
 
@@ -181,7 +181,7 @@ class Deployments:
         if deployment is None:
             return None
         if deployment["spec"].get("selector") == {}:
-            self._bench.recorder.warning(
+            self._context.recorder.warning(
                 deployment,
                 "SelectingAll",
                 "This deployment is selecting all pods. A non-empty selector is required.",

@@ -22,7 +22,7 @@ from pytest_kscen.objects.resources import JOBS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.embedded.controllers.workloads.job_state import Tally
     from pytest_kscen.objects.resources import Obj
 
@@ -184,8 +184,8 @@ class Page:
 class Books:
     """Hands for a job's status and its pods' finalizers."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
 
     async def write_down(
         self, tally: Tally, before: Obj, verdict: Verdict | None, conditions: list[Obj]
@@ -211,7 +211,7 @@ class Books:
             if outcome and uid not in noted[outcome]:
                 noted[outcome].append(uid)
         if verdict:
-            now = self._bench.timestamp()
+            now = self._context.timestamp()
             if not condition({"status": {"conditions": conditions}}, verdict.announcement["type"]):
                 conditions = set_condition(
                     conditions, {**verdict.announcement, "lastProbeTime": now}, now
@@ -229,22 +229,22 @@ class Books:
         more to book.
         """
         for pod in page.leaving:
-            await untrack(self._bench.api, pod)
+            await untrack(self._context.api, pod)
         tracked = {pod["metadata"]["uid"] for pod in page.tally.pods if is_tracked(pod)}
         self._count(page, tracked - {pod["metadata"]["uid"] for pod in page.leaving})
         tally, uncounted = page.tally, page.status["uncountedTerminatedPods"]
         if page.verdict and not (tally.active or tally.terminating or uncounted or page.more):
             verdict = page.verdict
-            now = self._bench.timestamp()
+            now = self._context.timestamp()
             conditions = set_condition(
                 page.status.get("conditions"), {**verdict.condition, "lastProbeTime": now}, now
             )
             page.status["conditions"] = conditions
             if verdict.outcome == COMPLETE:
                 page.status["completionTime"] = now
-                self._bench.recorder.normal(page.job, "Completed", "Job completed")
+                self._context.recorder.normal(page.job, "Completed", "Job completed")
             else:
-                self._bench.recorder.warning(page.job, verdict.reason, verdict.message)
+                self._context.recorder.warning(page.job, verdict.reason, verdict.message)
         if page.status != (page.job.get("status") or {}):
             await self._write(page)
         return page.more
@@ -263,7 +263,7 @@ class Books:
         }
 
     async def _write(self, page: Page) -> None:
-        page.job = await self._bench.api.update(
+        page.job = await self._context.api.update(
             JOBS, {**page.job, "status": page.status}, subresource="status"
         )
         page.status = dict(page.job["status"])

@@ -27,7 +27,7 @@ from pytest_kscen.objects.resources import JOBS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.objects.resources import Obj
 
 
@@ -124,9 +124,9 @@ BURST = 500  # pods that one look makes or deletes at most
 class Crew:
     """Hands for a job's pods. What they change they write into the tally as well."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._pods = Pods(bench)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._pods = Pods(context)
 
     async def dismiss(self, tally: Tally) -> None:
         """The job is over: whoever still works is deleted, and will be booked as it ends."""
@@ -138,12 +138,12 @@ class Crew:
         size = self._size(tally)
         if surplus := self._surplus(tally, size):
             for pod in surplus[:BURST]:
-                await self._delete(tally, await untrack(self._bench.api, pod))
+                await self._delete(tally, await untrack(self._context.api, pod))
             return None
         standing = len(tally.active) + (tally.terminating if replaces_failed_only(tally.job) else 0)
         if standing >= size:
             return None
-        if not tally.limited_per_index and (wait := record.wait(self._bench.now())):
+        if not tally.limited_per_index and (wait := record.wait(self._context.now())):
             return wait
         count = min(size - standing, BURST)
         return await (self._add_indexes(tally, count) if tally.indexed else self._add(tally, count))
@@ -165,7 +165,7 @@ class Crew:
         """
         misplaced, rest = self._misplaced(tally) if tally.indexed else ([], tally.active)
         spare = max(0, len(rest) - size)
-        return [*misplaced, *first_to_go(rest, {}, self._bench.now())[:spare]]
+        return [*misplaced, *first_to_go(rest, {}, self._context.now())[:spare]]
 
     @staticmethod
     def _misplaced(tally: Tally) -> tuple[list[Obj], list[Obj]]:
@@ -191,7 +191,7 @@ class Crew:
                 break
             last = held.get(index)
             if last and (
-                wait := remaining(attempts_of(last) + 1, finished_at(last), self._bench.now())
+                wait := remaining(attempts_of(last) + 1, finished_at(last), self._context.now())
             ):
                 waits.append(wait)
                 continue
@@ -220,7 +220,7 @@ class Crew:
         await self._pods.delete(tally.job, pod)
         gone = {
             **pod,
-            "metadata": {**pod["metadata"], "deletionTimestamp": self._bench.timestamp()},
+            "metadata": {**pod["metadata"], "deletionTimestamp": self._context.timestamp()},
         }
         tally.active = [other for other in tally.active if other["metadata"]["uid"] != uid]
         tally.pods = [gone if other["metadata"]["uid"] == uid else other for other in tally.pods]

@@ -31,7 +31,7 @@ from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.resources import JOBS, PODS
 
 if TYPE_CHECKING:
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.objects.resources import Obj
 
 
@@ -55,15 +55,15 @@ RESUMED = {"type": "Suspended", "status": "False", "reason": "JobResumed", "mess
 class Jobs:
     """The controller."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._jobs = bench.informers.of(JOBS)
-        pods = bench.informers.of(PODS)
-        self._claims = Claims(bench, JOBS, PODS, finalizers=(FINALIZER,))
-        self._crew = Crew(bench)
-        self._books = Books(bench)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._jobs = context.informers.of(JOBS)
+        pods = context.informers.of(PODS)
+        self._claims = Claims(context, JOBS, PODS, finalizers=(FINALIZER,))
+        self._crew = Crew(context)
+        self._books = Books(context)
         self._backoffs: dict[str, Record] = {}
-        self._controller = bench.controller(self._reconcile, self._jobs, pods)
+        self._controller = context.controller(self._reconcile, self._jobs, pods)
         follow(self._controller, self._jobs)
         self._jobs.on_change(self._forget)
         Dependents(lambda ref: self._controller.enqueue_after(ref, BATCH), self._jobs, pods)
@@ -90,12 +90,12 @@ class Jobs:
         if suspended:
             status = {name: value for name, value in status.items() if name != "startTime"}
         elif was_suspended or not status.get("startTime"):
-            status = {**status, "startTime": self._bench.timestamp()}
+            status = {**status, "startTime": self._context.timestamp()}
         tally = Tally({**job, "status": status}, await self._claims.of(job))
         before = self._backoffs.get(tally.job["metadata"]["uid"], Record())
         record = before.after([*tally.new_succeeded(), *tally.new_failed()])
         failure, wait = None, None
-        judged = job_completion.judge(tally, self._bench.now())
+        judged = job_completion.judge(tally, self._context.now())
         try:
             if judged:
                 await self._crew.dismiss(tally)
@@ -109,7 +109,7 @@ class Jobs:
         more = await self._books.settle(page)
         if failure:
             raise failure
-        overdue = None if judged else job_completion.overdue_in(tally, self._bench.now())
+        overdue = None if judged else job_completion.overdue_in(tally, self._context.now())
         return (
             0.0
             if more
@@ -122,9 +122,9 @@ class Jobs:
         was_suspended = is_true(tally.job, "Suspended")
         if tally.suspended == was_suspended:
             return conditions
-        now = self._bench.timestamp()
+        now = self._context.timestamp()
         words = SUSPENDED if tally.suspended else RESUMED
-        self._bench.recorder.normal(
+        self._context.recorder.normal(
             tally.job, "Suspended" if tally.suspended else "Resumed", words["message"]
         )
         return set_condition(conditions, {**words, "lastProbeTime": now}, now)
@@ -137,11 +137,11 @@ class Jobs:
 class OrphanedPods:
     """The controller."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._jobs, self._pods = bench.informers.of(JOBS), bench.informers.of(PODS)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._jobs, self._pods = context.informers.of(JOBS), context.informers.of(PODS)
         self._pods_of = controlled(self._pods)
-        self._controller = bench.controller(self._reconcile, self._jobs, self._pods)
+        self._controller = context.controller(self._reconcile, self._jobs, self._pods)
         self._pods.on_change(self._pod_changed)
         self._jobs.on_change(self._job_changed)
 
@@ -173,7 +173,7 @@ class OrphanedPods:
             or await self._has_living_job(pod)
         ):
             return
-        await untrack(self._bench.api, pod)
+        await untrack(self._context.api, pod)
 
     async def _has_living_job(self, pod: Obj) -> bool:
         """Asked of the API itself: the picture of jobs may be behind that of pods."""
@@ -181,7 +181,7 @@ class OrphanedPods:
         if reference is None or reference["kind"] != JOBS.kind:
             return False
         try:
-            job = await self._bench.api.get(JOBS, reference["name"], pod["metadata"]["namespace"])
+            job = await self._context.api.get(JOBS, reference["name"], pod["metadata"]["namespace"])
         except NotFound:
             return False
         return bool(job["metadata"]["uid"] == reference["uid"])
@@ -193,10 +193,10 @@ class OrphanedPods:
 class FinishedJobs:
     """The controller."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._jobs = bench.informers.of(JOBS)
-        self._controller = bench.controller(self._reconcile, self._jobs)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._jobs = context.informers.of(JOBS)
+        self._controller = context.controller(self._reconcile, self._jobs)
         follow(self._controller, self._jobs)
 
     async def run(self) -> None:
@@ -207,12 +207,12 @@ class FinishedJobs:
         expires = expires_at(job) if job else None
         if job is None or expires is None or job["metadata"].get("deletionTimestamp"):
             return None
-        left = round(expires - self._bench.now(), 6)
+        left = round(expires - self._context.now(), 6)
         if left > 0:
             return left
         uid = job["metadata"]["uid"]
         try:
-            await self._bench.api.delete(
+            await self._context.api.delete(
                 JOBS, ref.name, ref.namespace, propagation="Foreground", precondition_uid=uid
             )
         except NotFound:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import collections
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.controller import Telling
+from pytest_kscen.embedded.controller import StatusWriter
 from pytest_kscen.embedded.controllers.ownership import (
     Claims,
     Dependents,
@@ -33,7 +33,7 @@ from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.objects.resources import PODS, REPLICA_SETS
 
 if TYPE_CHECKING:
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.kube.cache import Ref
     from pytest_kscen.objects.resources import Obj
 
@@ -43,16 +43,16 @@ BURST = 500  # pods that one look creates or deletes at most
 class ReplicaSets:
     """The controller."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._sets = bench.informers.of(REPLICA_SETS)
-        self._informer = bench.informers.of(PODS)
-        self._claims = Claims(bench, REPLICA_SETS, PODS)
-        self._pods = Pods(bench)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._sets = context.informers.of(REPLICA_SETS)
+        self._informer = context.informers.of(PODS)
+        self._claims = Claims(context, REPLICA_SETS, PODS)
+        self._pods = Pods(context)
         self._siblings = controlled(self._sets)
         self._by_set = controlled(self._informer)
-        self._controller = bench.controller(self._reconcile, self._sets, self._informer)
-        self._telling = Telling(bench, self._controller, REPLICA_SETS)
+        self._controller = context.controller(self._reconcile, self._sets, self._informer)
+        self._telling = StatusWriter(context, self._controller, REPLICA_SETS)
         Dependents(self._controller.enqueue, self._sets, self._informer, matters=matters_of_pod)
 
     async def run(self) -> None:
@@ -73,7 +73,7 @@ class ReplicaSets:
         if failure:
             raise failure
         # When the next pod will have been ready for long enough.
-        min_ready, now = owner["spec"].get("minReadySeconds", 0), self._bench.now()
+        min_ready, now = owner["spec"].get("minReadySeconds", 0), self._context.now()
         if not min_ready:
             return None
         waits = [wait for pod in pods if (wait := available_in(pod, min_ready, now))]
@@ -85,7 +85,7 @@ class ReplicaSets:
             if missing > 0:
                 await self._create(owner, min(missing, BURST))
             elif missing < 0:
-                for pod in first_to_go(pods, self._neighbours(owner), self._bench.now())[
+                for pod in first_to_go(pods, self._neighbours(owner), self._context.now())[
                     : min(-missing, BURST)
                 ]:
                     await self._pods.delete(owner, pod)
@@ -116,7 +116,7 @@ class ReplicaSets:
         spec, old = owner["spec"], owner.get("status") or {}
         wanted = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
         labels = [pod["metadata"].get("labels") or {} for pod in pods]
-        min_ready, now = spec.get("minReadySeconds", 0), self._bench.now()
+        min_ready, now = spec.get("minReadySeconds", 0), self._context.now()
         counts = {
             "fullyLabeledReplicas": sum(wanted.items() <= own.items() for own in labels),
             "readyReplicas": sum(map(is_ready, pods)),
@@ -146,4 +146,4 @@ class ReplicaSets:
             "reason": reason,
             "message": failure.message,
         }
-        return set_condition(conditions, words, self._bench.timestamp())
+        return set_condition(conditions, words, self._context.timestamp())

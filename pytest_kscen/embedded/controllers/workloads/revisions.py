@@ -14,7 +14,7 @@ from pytest_kscen.objects.resources import CONTROLLER_REVISIONS
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.objects.resources import Obj, Resource
 
 
@@ -38,11 +38,11 @@ def collisions(owner: Obj) -> int | None:
 class Revisions:
     """The history of one kind of owner. `label` is where a revision carries its hash."""
 
-    def __init__(self, bench: Bench, owners: Resource, label: str) -> None:
-        self._bench = bench
+    def __init__(self, context: ControllerContext, owners: Resource, label: str) -> None:
+        self._context = context
         self._owners = owners
         self._label = label
-        self._claims = Claims(bench, owners, CONTROLLER_REVISIONS)
+        self._claims = Claims(context, owners, CONTROLLER_REVISIONS)
 
     async def of(self, owner: Obj) -> list[Obj]:
         """The owner's history, the oldest first."""
@@ -66,18 +66,18 @@ class Revisions:
                 revision = self._build(owner, data, number, count)
                 metadata = revision["metadata"]
                 try:
-                    return await self._bench.api.create(
+                    return await self._context.api.create(
                         CONTROLLER_REVISIONS, revision, metadata["namespace"]
                     ), count
                 except AlreadyExists:
-                    found = await self._bench.api.get(
+                    found = await self._context.api.get(
                         CONTROLLER_REVISIONS, metadata["name"], metadata["namespace"]
                     )
                     if found["data"] == data and is_controlled_by(found, owner):
                         return found, count
                     count += 1
         if equal[-1] is not history[-1]:
-            renewed = await self._bench.api.update(
+            renewed = await self._context.api.update(
                 CONTROLLER_REVISIONS, {**equal[-1], "revision": number}
             )
             return renewed, collisions(owner) or 0
@@ -109,7 +109,7 @@ class Revisions:
         ]:
             metadata = revision["metadata"]
             try:
-                await self._bench.api.delete(
+                await self._context.api.delete(
                     CONTROLLER_REVISIONS, metadata["name"], metadata["namespace"]
                 )
             except NotFound:

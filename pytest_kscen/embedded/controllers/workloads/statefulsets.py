@@ -36,7 +36,7 @@ from pytest_kscen.objects.resources import (
 )
 
 if TYPE_CHECKING:
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.kube.cache import Ref
     from pytest_kscen.objects.resources import Obj
 
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 class Storage:
     """Hands for claims."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._claims = bench.informers.of(PERSISTENT_VOLUME_CLAIMS)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._claims = context.informers.of(PERSISTENT_VOLUME_CLAIMS)
 
     async def provide(self, owner: Obj, ordinal: int) -> None:
         """Make the claims that a pod needs and does not have."""
@@ -80,17 +80,17 @@ class Storage:
             },
         }
         try:
-            await self._bench.api.create(
+            await self._context.api.create(
                 PERSISTENT_VOLUME_CLAIMS, owned, claim["metadata"]["namespace"]
             )
         except AlreadyExists:
             return
         except ApiError as error:
-            self._bench.recorder.warning(
+            self._context.recorder.warning(
                 owner, "FailedCreate", f"{what} failed error: {error.message}"
             )
             raise
-        self._bench.recorder.normal(owner, "SuccessfulCreate", f"{what} success")
+        self._context.recorder.normal(owner, "SuccessfulCreate", f"{what} success")
 
     async def bequeath(self, owner: Obj, ordinal: int, pod: Obj, *, condemned: bool) -> None:
         """Write on a pod's claims whose end is theirs, as the retention policy says."""
@@ -107,7 +107,7 @@ class Storage:
             ]:
                 kept = [reference for reference in references if reference["uid"] not in heirs]
                 metadata = {**there["metadata"], "ownerReferences": [*kept, *wanted]}
-                await self._bench.api.update(
+                await self._context.api.update(
                     PERSISTENT_VOLUME_CLAIMS, {**there, "metadata": metadata}
                 )
 
@@ -159,17 +159,17 @@ def status_of(view: View, collisions: int) -> Obj:
 class StatefulSets:
     """The controller."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._sets = bench.informers.of(STATEFUL_SETS)
-        pods = bench.informers.of(PODS)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._sets = context.informers.of(STATEFUL_SETS)
+        pods = context.informers.of(PODS)
         revisions, volume_claims = map(
-            bench.informers.of, (CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS)
+            context.informers.of, (CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS)
         )
-        self._claims = Claims(bench, STATEFUL_SETS, PODS)
-        self._revisions = Revisions(bench, STATEFUL_SETS, "controller.kubernetes.io/hash")
-        self._storage = Storage(bench)
-        self._controller = bench.controller(
+        self._claims = Claims(context, STATEFUL_SETS, PODS)
+        self._revisions = Revisions(context, STATEFUL_SETS, "controller.kubernetes.io/hash")
+        self._storage = Storage(context)
+        self._controller = context.controller(
             self._reconcile, self._sets, pods, revisions, volume_claims
         )
         follow(self._controller, self._sets)
@@ -198,7 +198,7 @@ class StatefulSets:
             failure = error
         status = status_of(view, collisions)
         if status != owner.get("status"):
-            await self._bench.write_status(STATEFUL_SETS, owner, status)
+            await self._context.write_status(STATEFUL_SETS, owner, status)
         if failure and not in_terminating_namespace(failure):
             raise failure
         in_use = {
@@ -226,7 +226,7 @@ class StatefulSets:
         )
         numbered = {ordinal_of(pod["metadata"]["name"], owner): pod for pod in claimed}
         pods = {ordinal: pod for ordinal, pod in numbered.items() if ordinal is not None}
-        return View(owner, pods, current, update, self._bench.now()), history, collisions
+        return View(owner, pods, current, update, self._context.now()), history, collisions
 
     async def _create(self, view: View, ordinal: int) -> None:
         owner, name = view.owner, name_of(view.owner, ordinal)
@@ -234,17 +234,17 @@ class StatefulSets:
         await self._storage.provide(owner, ordinal)
         pod = build_pod(owner, ordinal, revision_for(view, ordinal))
         try:
-            view.pods[ordinal] = await self._bench.api.create(
+            view.pods[ordinal] = await self._context.api.create(
                 PODS, pod, owner["metadata"]["namespace"]
             )
         except AlreadyExists:
             raise
         except ApiError as error:
-            self._bench.recorder.warning(
+            self._context.recorder.warning(
                 owner, "FailedCreate", f"{what} failed error: {error.message}"
             )
             raise
-        self._bench.recorder.normal(owner, "SuccessfulCreate", f"{what} successful")
+        self._context.recorder.normal(owner, "SuccessfulCreate", f"{what} successful")
 
     async def _keep(self, view: View, step: Step) -> None:
         owner, pod = view.owner, view.pods[step.ordinal]
@@ -257,9 +257,9 @@ class StatefulSets:
                 {"metadata": {"labels": identity}},
                 pod["metadata"]["namespace"],
             )
-            view.pods[step.ordinal] = await self._bench.api.patch(PODS, *place)
+            view.pods[step.ordinal] = await self._context.api.patch(PODS, *place)
             what = f"Update Pod {place[0]} in StatefulSet {owner['metadata']['name']} successful"
-            self._bench.recorder.normal(owner, "SuccessfulUpdate", what)
+            self._context.recorder.normal(owner, "SuccessfulUpdate", what)
 
     async def _delete(self, view: View, step: Step) -> None:
         owner, pod = view.owner, view.pods[step.ordinal]
@@ -267,18 +267,18 @@ class StatefulSets:
         what = f"Delete Pod {metadata['name']} in StatefulSet {owner['metadata']['name']}"
         await self._storage.bequeath(owner, step.ordinal, pod, condemned=step.verb is Verb.CONDEMN)
         try:
-            await self._bench.api.delete(
+            await self._context.api.delete(
                 PODS, metadata["name"], metadata["namespace"], precondition_uid=metadata["uid"]
             )
         except NotFound:
             return
         except ApiError as error:
-            self._bench.recorder.warning(
+            self._context.recorder.warning(
                 owner, "FailedDelete", f"{what} failed error: {error.message}"
             )
             raise
         view.pods[step.ordinal] = {
             **pod,
-            "metadata": {**metadata, "deletionTimestamp": self._bench.timestamp()},
+            "metadata": {**metadata, "deletionTimestamp": self._context.timestamp()},
         }
-        self._bench.recorder.normal(owner, "SuccessfulDelete", f"{what} successful")
+        self._context.recorder.normal(owner, "SuccessfulDelete", f"{what} successful")

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from pytest_kscen.chance import Stream
-    from pytest_kscen.embedded.child_tasks import Brood
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.child_tasks import ChildTasks
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.embedded.scheduler.framework.attempt import CycleState
     from pytest_kscen.embedded.scheduler.framework.extender import Extender
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import (
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class Handle:
     """One for each profile; all share what is in it, but for the profile."""
 
-    bench: Bench
-    """`bench.api`, `bench.clock`, `bench.informers`, `bench.recorder`."""
+    context: ControllerContext
+    """`context.api`, `context.clock`, `context.informers`, `context.recorder`."""
     chance: Stream
     ties: Ties
     """`ties.decide(pod, names)`: one of several nodes that are equally good."""
@@ -42,7 +42,7 @@ class Handle:
     """Pods that a permit plugin has told to wait."""
     queue: Queue
     """`queue.activate(pod)`: look at this pod at once."""
-    brood: Brood
+    brood: ChildTasks
     """Where to start what must not hold up the scheduler; with `background=True`, if it never
     ends.
     """

@@ -50,7 +50,7 @@ class Plugin:
     One that is made has its configuration's.
     """
     reads: ClassVar[Sequence[Resource]] = ()
-    """Of what it looks at `handle.bench.informers`' pictures, besides nodes and pods: they are
+    """Of what it looks at `handle.context.informers`' pictures, besides nodes and pods: they are
     there before the first pod.
     """
 

@@ -126,9 +126,7 @@ class Snapshot:
                 node.row = -1
             return
         if self.table is None:
-            from pytest_kscen.embedded.scheduler.framework.node_table import (
-                Table,  # which small clusters do without
-            )
+            from pytest_kscen.embedded.scheduler.framework.node_table import Table
 
             self.table = Table()
         self.table.arrange(self.nodes)

@@ -49,8 +49,8 @@ class DefaultPreemption(Plugin):
         super().__init__(args, handle)
         self._least_percentage: int = args.get("minCandidateNodesPercentage", 10)
         self._least: int = args.get("minCandidateNodesAbsolute", 100)
-        self._pods = handle.bench.informers.of(PODS)
-        self._budgets = handle.bench.informers.of(POD_DISRUPTION_BUDGETS)
+        self._pods = handle.context.informers.of(PODS)
+        self._budgets = handle.context.informers.of(POD_DISRUPTION_BUDGETS)
         self._evicting = Evicting(handle)
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
@@ -78,7 +78,7 @@ class DefaultPreemption(Plugin):
             return failure(f"preemption: {error}")
         if not candidates:
             return unschedulable("preemption: no candidate node for preemption")
-        node = self.handle.ties.decide(pod, least_harm(candidates, self.handle.bench.timestamp()))
+        node = self.handle.ties.decide(pod, least_harm(candidates, self.handle.context.timestamp()))
         self._evicting.begin(pod, node, candidates[node].pods)
         return Nomination(node)
 
@@ -108,7 +108,7 @@ class DefaultPreemption(Plugin):
         violating: dict[str, Victims] = {}
         refusals: dict[str, Status] = {}
         trials = Trials(
-            self.handle.profile, state, pod, Budgets(self._budgets), self.handle.bench.timestamp()
+            self.handle.profile, state, pod, Budgets(self._budgets), self.handle.context.timestamp()
         )
         wanted = self._wanted(len(nodes))
         start = self.handle.chance.below(len(nodes)) if wanted < len(nodes) else 0

@@ -197,7 +197,7 @@ class InterPodAffinity(Plugin):
         super().__init__(args, handle)
         self._weight_of_needs: int = args.get("hardPodAffinityWeight", 1)
         self._ignores_likes: bool = args.get("ignorePreferredTermsOfExistingPods", False)
-        self._namespaces = handle.bench.informers.of(NAMESPACES)
+        self._namespaces = handle.context.informers.of(NAMESPACES)
         self._snapshot = handle.snapshot
         self._standing = self._snapshot.shared(Standing)
 

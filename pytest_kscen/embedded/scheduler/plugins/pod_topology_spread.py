@@ -171,7 +171,7 @@ class PodTopologySpread(Plugin):
         listed = args.get("defaultingType") == "List"
         self._is_system = not listed
         self._constraints = Constraints(
-            handle.bench.informers, args.get("defaultConstraints") or () if listed else SYSTEM
+            handle.context.informers, args.get("defaultConstraints") or () if listed else SYSTEM
         )
         self._snapshot = handle.snapshot
 

@@ -198,8 +198,8 @@ class Evicting:
     """For one profile."""
 
     def __init__(self, handle: Handle) -> None:
-        self._bench = handle.bench
-        self._pods = handle.bench.informers.of(PODS)
+        self._context = handle.context
+        self._pods = handle.context.informers.of(PODS)
         self._waiting = handle.waiting
         self._nominated = handle.nominated
         self._queue = handle.queue
@@ -254,7 +254,7 @@ class Evicting:
                         for name, value in live["status"].items()
                         if name != "nominatedNodeName"
                     }
-                    await self._bench.write_status(PODS, live, status)
+                    await self._context.write_status(PODS, live, status)
         except (ApiError, OSError):
             return False
         return True
@@ -267,10 +267,10 @@ class Evicting:
         else:
             try:
                 await self._tell(pod, self._pods.objects.get(victim.ref, victim.obj))
-                await self._bench.api.delete(PODS, victim.name, victim.namespace)
+                await self._context.api.delete(PODS, victim.name, victim.namespace)
             except NotFound:
                 return
-        self._bench.recorder.did(
+        self._context.recorder.did(
             victim.obj, "Preempted", words, action="Preempting", related=pod.obj
         )
 
@@ -286,8 +286,8 @@ class Evicting:
         }
         old, status = condition(victim, TARGET) or {}, victim.get("status") or {}
         if any(old.get(name) != new[name] for name in SAME):
-            conditions = set_condition(status.get("conditions"), new, self._bench.timestamp())
-            await self._bench.write_status(PODS, victim, {**status, "conditions": conditions})
+            conditions = set_condition(status.get("conditions"), new, self._context.timestamp())
+            await self._context.write_status(PODS, victim, {**status, "conditions": conditions})
 
 
 def is_going(pod: Obj) -> bool:

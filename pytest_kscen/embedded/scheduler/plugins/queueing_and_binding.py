@@ -57,7 +57,7 @@ class DefaultBinder(Plugin):
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         try:
-            await self.handle.bench.api.create(
+            await self.handle.context.api.create(
                 PODS, binding, pod.namespace, name=pod.name, subresource="binding"
             )
         except (ApiError, OSError) as error:

@@ -41,7 +41,7 @@ from pytest_kscen.objects.selectors import matches_selector
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kscen.embedded.controller import Bench
+    from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.embedded.scheduler.framework.attempt import CycleState
     from pytest_kscen.embedded.scheduler.framework.handle import Handle
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NodeInfo, PodInfo
@@ -100,14 +100,14 @@ class PodClaims:
 class Claims:
     """The claims and volumes of a cluster, as the scheduler needs them."""
 
-    def __init__(self, bench: Bench, patience: float) -> None:
-        self._bench = bench
+    def __init__(self, context: ControllerContext, patience: float) -> None:
+        self._context = context
         self._patience = patience
-        self._claims = bench.informers.of(PERSISTENT_VOLUME_CLAIMS)
-        self._volumes = bench.informers.of(PERSISTENT_VOLUMES)
-        self._classes = bench.informers.of(STORAGE_CLASSES)
-        self._capacities = StorageCapacities(bench.informers)
-        self._by_class = volumes_by_class(bench.informers)
+        self._claims = context.informers.of(PERSISTENT_VOLUME_CLAIMS)
+        self._volumes = context.informers.of(PERSISTENT_VOLUMES)
+        self._classes = context.informers.of(STORAGE_CLASSES)
+        self._capacities = StorageCapacities(context.informers)
+        self._by_class = volumes_by_class(context.informers)
         self._waiting: dict[Ref, list[asyncio.Future[None]]] = {}
         self._claims.on_change(self._claim_changed)
 
@@ -182,21 +182,21 @@ class Claims:
             return False
         for claim, volume in plan:
             if volume is not None:
-                await self._bench.api.update(PERSISTENT_VOLUMES, bound_to(volume, claim))
+                await self._context.api.update(PERSISTENT_VOLUMES, bound_to(volume, claim))
             else:
                 patch = {"metadata": {"annotations": {SELECTED_NODE: node["metadata"]["name"]}}}
                 metadata = claim["metadata"]
-                await self._bench.api.patch(
+                await self._context.api.patch(
                     PERSISTENT_VOLUME_CLAIMS, metadata["name"], patch, metadata["namespace"]
                 )
-        until = self._bench.now() + self._patience
+        until = self._context.now() + self._patience
         return all([await self._bound(Ref.of(claim), until) for claim, _ in plan])
 
     async def _bound(self, ref: Ref, until: float) -> bool:
         """Wait until the claim is bound, or this instant has come; whether it is."""
         loop = asyncio.get_running_loop()
         while (claim := self._claims.objects.get(ref)) is None or not is_bound(claim):
-            left = until - self._bench.now()
+            left = until - self._context.now()
             if left <= 0:
                 return False
             future = loop.create_future()
@@ -261,7 +261,7 @@ PATIENCE = 600.0  # seconds that a pod waits for its claims once a node is chose
 class VolumeBinding(Plugin):
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._claims = Claims(handle.bench, args.get("bindTimeoutSeconds", PATIENCE))
+        self._claims = Claims(handle.context, args.get("bindTimeoutSeconds", PATIENCE))
 
     def pre_filter(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]

@@ -47,7 +47,7 @@ Volumes = dict[str, str]
 class NodeVolumeLimits(Plugin):
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
-        informers = handle.bench.informers
+        informers = handle.context.informers
         self._csi_nodes = informers.of(CSI_NODES)
         self._claims = informers.of(PERSISTENT_VOLUME_CLAIMS)
         self._volumes = informers.of(PERSISTENT_VOLUMES)
@@ -198,7 +198,7 @@ class Found:
 class VolumeRestrictions(Plugin):
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
-        informers = handle.bench.informers
+        informers = handle.context.informers
         self._claims = informers.of(PERSISTENT_VOLUME_CLAIMS)
         self._pods_by_claim = pods_by_claim(informers)
 

@@ -43,7 +43,7 @@ class Wanted(NamedTuple):
 class VolumeZone(Plugin):
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
-        informers = handle.bench.informers
+        informers = handle.context.informers
         self._claims = informers.of(PERSISTENT_VOLUME_CLAIMS)
         self._volumes = informers.of(PERSISTENT_VOLUMES)
         self._classes = informers.of(STORAGE_CLASSES)

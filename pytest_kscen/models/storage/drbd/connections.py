@@ -30,7 +30,7 @@ NOTICEABLE = 1e-6  # loss below which no connection drops within any test's life
 MATHIS = 1.22  # the constant of the Mathis formula, for the throughput of TCP that loses packets
 
 
-class Weather(NamedTuple):
+class LinkQuality(NamedTuple):
     """Between two machines, for one resource."""
 
     open: bool
@@ -43,11 +43,11 @@ class Weather(NamedTuple):
     """Bytes per second that pass, the slower way."""
 
 
-CLEAR = Weather(open=True, loss=0.0, delay=0.0, load=0.0)
-DARK = Weather(open=False, loss=1.0, delay=0.0, load=0.0)
+CLEAR = LinkQuality(open=True, loss=0.0, delay=0.0, load=0.0)
+DARK = LinkQuality(open=False, loss=1.0, delay=0.0, load=0.0)
 
 
-def between(network: Network, there: Flow, back: Flow) -> Weather:
+def between(network: Network, there: Flow, back: Flow) -> LinkQuality:
     one, other = network.passage(there), network.passage(back)
     if one is OPEN and other is OPEN:
         return CLEAR
@@ -61,7 +61,7 @@ def between(network: Network, there: Flow, back: Flow) -> Weather:
         max(one.load, other.load),
         min(one.rate, other.rate) / 8,
     )
-    return Weather(open=True, loss=loss, delay=delay, load=load, rate=rate)
+    return LinkQuality(open=True, loss=loss, delay=delay, load=load, rate=rate)
 
 
 def pings_until_lost(loss: float, draw: float) -> int:
@@ -70,7 +70,7 @@ def pings_until_lost(loss: float, draw: float) -> int:
     return 1 + math.floor(math.log1p(-draw) / math.log1p(-dropped))
 
 
-def throughput(weather: Weather, figures: Figures) -> float:
+def throughput(weather: LinkQuality, figures: Figures) -> float:
     """Bytes per second that a resync gets through, alone."""
     share = min(weather.rate, max(figures.least_share, 1 - weather.load) * figures.resync_rate)
     if not weather.loss:
@@ -214,7 +214,7 @@ class Link:
         else:
             replica.sees.pop(there, None)
 
-    def feel(self, weather: Weather) -> None:
+    def feel(self, weather: LinkQuality) -> None:
         """The network has changed between the ends."""
         loss, self.weather = self.weather.loss, weather
         if self.connected and weather.open and weather.loss != loss:

@@ -1,6 +1,6 @@
 import pytest
 
-from pytest_kscen.embedded.controller import Bench
+from pytest_kscen.embedded.controller import ControllerContext
 from pytest_kscen.embedded.controllers.claim_lifecycle import EphemeralVolumes, Protection
 from pytest_kscen.embedded.controllers.persistent_volumes import PersistentVolumes
 from pytest_kscen.embedded.controllers.provisioner import Provisioner, storage_class
@@ -35,7 +35,7 @@ class Storage:
             "e": EphemeralVolumes,
         }
         controllers = [
-            (name, make(Bench.of(name, api, runner.clock, informers)))
+            (name, make(ControllerContext.of(name, api, runner.clock, informers)))
             for name, make in runner_of.items()
         ]
         for name, actor in [("informers", informers), *controllers]:

@@ -64,8 +64,8 @@ SOURCES: dict[str, dict[str, Any]] = {
     "hostPath": {"type": ""},
 }
 RETIRED = frozenset(
-    f"pod.{stage}.kubernetes.io/{what}"
-    for stage in ("alpha", "beta")
+    f"pod.{context}.kubernetes.io/{what}"
+    for context in ("alpha", "beta")
     for what in ("init-containers", "init-container-statuses")
 )
 
