@@ -14,7 +14,7 @@ from pytest_kscen.chaos.clients import INCIDENT, TYPE, ClusterClients, Impossibl
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.chaos.troubles import NOWHERE
 from pytest_kscen.kube.retrying import may_be_done
-from pytest_kscen.objects.arguments import valid_range
+from pytest_kscen.objects.arguments import require_range
 from pytest_kscen.objects.errors import ApiError, NotFound
 
 if TYPE_CHECKING:
@@ -381,8 +381,8 @@ def drawn(chance: Stream, variants: Sequence[str], weights: Mapping[str, int]) -
 
 
 def valid_times(profile: Recurring) -> None:
-    valid_range("period", profile.period)
-    valid_range("incident", profile.incident)
+    require_range("period", profile.period)
+    require_range("incident", profile.incident)
 
 
 def valid_variants(variants: object, known: Mapping[str, int]) -> None:

@@ -16,7 +16,7 @@ from pytest_kscen.chaos.network_blocker import (
 from pytest_kscen.chaos.network_degrader import Latency, Losses, valid_loss
 from pytest_kscen.chaos.pod_destroyer import Destruction, valid_label
 from pytest_kscen.chaos.vm_reboter import Reboot, Stop
-from pytest_kscen.objects.arguments import is_whole
+from pytest_kscen.objects.arguments import is_whole_number
 
 
 def network_block(a: str, b: str, *, ports: Iterable[int] | None = None) -> Block:
@@ -69,7 +69,7 @@ def vm_stop(vm: str) -> Stop:
 
 def pod_destroy(label: str, count: int = 1) -> Destruction:
     """Some of the storage's pods with this label."""
-    if not is_whole(count):
+    if not is_whole_number(count):
         raise ValueError(f"count={count!r}: give a whole number, 1 or more")
     valid_label(label)
     return Destruction(label, count, least=count)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pytest_kscen.chaos.clients import NODE_A, NODE_B, ClusterClients, Impossible, remove
 from pytest_kscen.chaos.incidents import drawn, recur, valid_times, valid_variants
 from pytest_kscen.chaos.troubles import LINK, VOLUME, Reach, links_of
-from pytest_kscen.objects.arguments import is_whole
+from pytest_kscen.objects.arguments import is_whole_number
 from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, POD_NAMESPACE
 from pytest_kscen.objects.virtualization import VM_LABEL
 
@@ -171,7 +171,7 @@ def valid_ports(ports: Iterable[int]) -> tuple[int, ...]:
     found = tuple(ports)
     if (
         not found
-        or not all(is_whole(port) and port <= HIGHEST_PORT for port in found)
+        or not all(is_whole_number(port) and port <= HIGHEST_PORT for port in found)
         or len(found) > MOST_PORTS
     ):
         raise ValueError(
@@ -202,7 +202,7 @@ class NetworkBlock:
     def __post_init__(self) -> None:
         valid_times(self)
         valid_variants(self.variants, WEIGHTS)
-        if not is_whole(self.group_size, 0):
+        if not is_whole_number(self.group_size, 0):
             raise ValueError(f"group_size={self.group_size!r}: give a whole number, 0 for one half")
 
     @property

@@ -12,7 +12,7 @@ from pytest_kscen.chaos.incidents import PASSING, cause, ended, skipped
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.chaos.troubles import VOLUME, Reach
 from pytest_kscen.kube.waiting import wait_for_those
-from pytest_kscen.objects.arguments import valid_range
+from pytest_kscen.objects.arguments import require_range
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import Conflict, NotFound
 from pytest_kscen.objects.resources import PODS
@@ -206,9 +206,9 @@ class PodDestroy:
     profile: ClassVar[str] = Destruction.profile
 
     def __post_init__(self) -> None:
-        valid_range("period", self.period)
+        require_range("period", self.period)
         if self.pods is not None:
-            valid_range("pods", self.pods, whole=True)
+            require_range("pods", self.pods, whole=True)
         if self.label is not None:
             valid_label(self.label)
         if not isinstance(self.namespace, str) or not self.namespace:

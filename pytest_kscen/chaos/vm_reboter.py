@@ -17,7 +17,7 @@ from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.chaos.troubles import LINK, MACHINE, NODE, VOLUME, Power, Reach
 from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.kube.waiting import wait_for
-from pytest_kscen.objects.arguments import valid_range
+from pytest_kscen.objects.arguments import require_range
 from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import NODES
@@ -305,7 +305,7 @@ class VmReboot:
 
     def __post_init__(self) -> None:
         if self.period is not None:
-            valid_range("period", self.period)
+            require_range("period", self.period)
 
     @property
     def soonest(self) -> float:

@@ -11,7 +11,7 @@ from pytest_kscen.embedded.kubelet.machines import PARENT_HOSTS
 from pytest_kscen.embedded.kubelet.nodes import Site
 from pytest_kscen.kube.actor import ParentCluster
 from pytest_kscen.kube.waiting import wait_for
-from pytest_kscen.models.virtualization.assembly import actors, define, make_machines
+from pytest_kscen.models.virtualization.assembly import actors, install_definitions, make_machines
 from pytest_kscen.models.virtualization.objects import TAINT
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.resources import NODES
@@ -91,7 +91,7 @@ def virtualize(
     They run on as they are.
     """
     api, clock = api_for("virtualization-installer"), runner.clock
-    runner.call(define(api, clock))
+    runner.call(install_definitions(api, clock))
     for name, life in actors(api_for, clock, chance, host=host, nested=nested, namespace=namespace):
         runner.start(life, name)
     runner.call(make_machines(api, clock, namespace, _guests_in(nested)))

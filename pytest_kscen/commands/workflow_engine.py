@@ -27,7 +27,7 @@ from pytest_kscen.workflow.telemetry import Metrics, Tracing, serve, tracer_to
 if TYPE_CHECKING:
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.journal import Entry
-    from pytest_kscen.objects.chaos_mesh import Family
+    from pytest_kscen.objects.chaos_mesh import EngineResources
 
 NO_CHAOS = (
     "this cluster has no definitions of Chaos Mesh, so every node that is to inject "
@@ -148,7 +148,7 @@ class _Life:
 
 def _begin(
     cluster: Cluster, journal: Journal, chosen: argparse.Namespace, leading: Leading
-) -> Family:
+) -> EngineResources:
     runner, metrics = cluster.runner, Metrics()
     journal.follow(metrics.take)
     journal.follow(_tell)

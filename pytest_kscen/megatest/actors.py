@@ -26,7 +26,7 @@ from pytest_kscen.megatest.subject import (
 from pytest_kscen.megatest.view import name_of, unless
 from pytest_kscen.objects import quantities
 from pytest_kscen.objects.errors import NotFound
-from pytest_kscen.objects.quantities import NANO, Format, Quantity
+from pytest_kscen.objects.quantities import NANO, Quantity, QuantityFormat
 from pytest_kscen.objects.storage import (
     ACCESS,
     DISKFUL,
@@ -163,7 +163,7 @@ async def resize(rv: Subject, growth: Growth) -> Never:
                 size=rv.volume["spec"]["size"],
             )
             continue
-        text = str(Quantity(wanted * NANO, Format.BINARY))
+        text = str(Quantity(wanted * NANO, QuantityFormat.BINARY))
         async with attempt(actor, "resize the volume", volume=rv.name, size=text) as deed:
             with unless_gone(actor, volume=rv.name):
                 with asking(deed):

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_kscen.objects import quantities
-from pytest_kscen.objects.arguments import is_number, is_range, is_whole, no_range, valid_range
+from pytest_kscen.objects.arguments import (
+    is_number,
+    is_range,
+    is_whole_number,
+    range_error,
+    require_range,
+)
 
 if TYPE_CHECKING:
     from pytest_kscen.chance import Stream
@@ -52,7 +58,7 @@ class Churn:
             or not all(isinstance(name, str) and name for name in classes)
         ):
             raise ValueError(f"storage_classes={self.storage_classes!r}: give a list of names")
-        if not is_whole(self.max_volumes):
+        if not is_whole_number(self.max_volumes):
             raise ValueError(f"max_volumes={self.max_volumes!r}: give a whole number, 1 or more")
         for name in ("resizer", "replica_destroyer", "replica_creator", "pod_destroyer"):
             if not isinstance(getattr(self, name), bool):
@@ -63,7 +69,7 @@ class Churn:
         self._check_ranges()
         size, largest = _bytes("size", self.size), _bytes("max_size", self.max_size)
         if not is_range([_bytes("resizer_step", step) for step in self.resizer_step]):
-            raise no_range("resizer_step", self.resizer_step)
+            raise range_error("resizer_step", self.resizer_step)
         if size <= 0:
             raise ValueError(f"size={self.size!r}: give more than zero")
         if self.resizer and largest < size:
@@ -73,12 +79,12 @@ class Churn:
             )
 
     def _check_ranges(self) -> None:
-        valid_range("step", self.step, whole=True)
+        require_range("step", self.step, whole=True)
         for name in (
             *("step_period", "lifetime", "attacher_period"),
             *("resizer_period", "replica_destroyer_period", "replica_creator_period"),
         ):
-            valid_range(name, getattr(self, name))
+            require_range(name, getattr(self, name))
 
 
 def _bytes(name: str, size: str) -> int:

@@ -22,7 +22,7 @@ QUANTITY: Obj = {
 }
 
 AGE = ("Age", "date", ".metadata.creationTimestamp")
-SPEC_NEVER_CHANGES = ("self == oldSelf", "the spec cannot be changed")
+IMMUTABLE_SPEC = ("self == oldSelf", "the spec cannot be changed")
 
 
 def one_of(*words: str, **more: Any) -> Obj:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Duration: TypeAlias = float
 """Seconds, which people may write as a duration."""
-UNITS = {
+UNIT_NANOSECONDS = {
     "ns": 1,
     "us": 10**3,
     "\u00b5s": 10**3,
@@ -25,11 +25,11 @@ UNITS = {
     "h": 3600 * 10**9,
 }
 """In nanoseconds; days and weeks are not always of one length, and Go has none."""
-PART = re.compile(
+DURATION_PART = re.compile(
     r"(?P<whole>[0-9]*)(?:\.(?P<rest>[0-9]*))?"
-    rf"(?P<unit>{'|'.join(sorted(UNITS, key=len, reverse=True))})"
+    rf"(?P<unit>{'|'.join(sorted(UNIT_NANOSECONDS, key=len, reverse=True))})"
 )
-MOST_DIGITS, LONGEST = 19, 2**63 - 1
+MOST_DIGITS, MAX_NANOSECONDS = 19, 2**63 - 1
 """Of nanoseconds that Go can count."""
 
 
@@ -57,19 +57,23 @@ def nanoseconds_of_text(duration: str) -> int:
         return 0
     total, at = 0, 0
     while at < len(text) or not text:
-        part = PART.match(text, at)
+        part = DURATION_PART.match(text, at)
         if part is None or not (part["whole"] or part["rest"]):
             raise ValueError(
                 f"{duration!r} is no duration: write a number and a unit, as in '90s', "
                 "'5m' or '1h30m'"
             )
-        whole, rest, unit = part["whole"].lstrip("0"), part["rest"] or "", UNITS[part["unit"]]
+        whole, rest, unit = (
+            part["whole"].lstrip("0"),
+            part["rest"] or "",
+            UNIT_NANOSECONDS[part["unit"]],
+        )
         if len(whole) > MOST_DIGITS:
             raise _too_long(duration)
         total += int(whole or "0") * unit + int(float(f"0.{rest or 0}") * unit)
         at = part.end()
     is_negative = duration[0] == "-"
-    if total > LONGEST + is_negative:
+    if total > MAX_NANOSECONDS + is_negative:
         raise _too_long(duration)
     return -total if is_negative else total
 
@@ -105,7 +109,7 @@ PAIR = 2
 ORDER = "give the least and the most, in this order, each more than zero"
 
 
-def is_whole(given: object, least: int = 1) -> bool:
+def is_whole_number(given: object, least: int = 1) -> bool:
     """Whether it is a number of things; True and False are none."""
     return isinstance(given, int) and not isinstance(given, bool) and given >= least
 
@@ -116,7 +120,7 @@ def is_number(given: object) -> bool:
 
 
 def is_range(given: object, *, whole: bool = False) -> bool:
-    may_be = is_whole if whole else is_number
+    may_be = is_whole_number if whole else is_number
     return (
         isinstance(given, list | tuple)
         and len(given) == PAIR
@@ -125,12 +129,12 @@ def is_range(given: object, *, whole: bool = False) -> bool:
     )
 
 
-def valid_range(name: str, given: object, *, whole: bool = False) -> None:
+def require_range(name: str, given: object, *, whole: bool = False) -> None:
     if not is_range(given, whole=whole):
-        raise no_range(name, given, whole=whole)
+        raise range_error(name, given, whole=whole)
 
 
-def no_range(name: str, given: object, *, whole: bool = False) -> ValueError:
+def range_error(name: str, given: object, *, whole: bool = False) -> ValueError:
     """What is wrong with what was given for the parameter of this name."""
     return ValueError(f"{name}={given!r}: {ORDER}{', in whole numbers' if whole else ''}")
 
@@ -140,9 +144,9 @@ def no_range(name: str, given: object, *, whole: bool = False) -> ValueError:
 
 def nearest(word: object, words: Iterable[str]) -> str:
     """A question for the end of a refusal; empty if nothing is near."""
-    found = near(str(word), words)
+    found = closest_match(str(word), words)
     return f" (did you mean {found!r}?)" if found else ""
 
 
-def near(word: str, words: Iterable[str]) -> str | None:
+def closest_match(word: str, words: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(word, list(words), 1)), None)

@@ -120,7 +120,7 @@ MANAGED_BY = "managed-by"
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class EngineResources:
     """The resources that an engine lives by, in one group."""
 
     group: str
@@ -144,7 +144,7 @@ class Family:
 
 CRON_WORKFLOWS = Resource(OWN_GROUP, VERSION, "cronworkflows", "CronWorkflow")
 """The design document's word for a Schedule that spawns workflows; it is ours in any family."""
-SHIPPED, OWN = Family(GROUP), Family(OWN_GROUP)
+SHIPPED, OWN = EngineResources(GROUP), EngineResources(OWN_GROUP)
 
 
 def phase_of(obj: Obj) -> str:

@@ -26,7 +26,7 @@ DATA = Path(__file__).parent / "data" / "chaos-mesh.json"
 PART = "$part"
 
 
-class Recorded:
+class RecordedDefinitions:
     """What was recorded."""
 
     def __init__(self, content: Obj) -> None:
@@ -53,8 +53,8 @@ class Recorded:
 
 
 @functools.cache
-def recorded() -> Recorded:
-    return Recorded(orjson.loads(DATA.read_bytes()))
+def recorded() -> RecordedDefinitions:
+    return RecordedDefinitions(orjson.loads(DATA.read_bytes()))
 
 
 def schema_of(spec: Obj) -> Obj:
@@ -203,11 +203,11 @@ COLUMNS = {
 # keep chaos of a kind that we do not know.
 
 
-LIKE_THEM = "PodChaos"
+TYPICAL_KIND = "PodChaos"
 """A kind whose status is what all kinds of chaos have, and nothing else."""
-BESIDE = ("PodNetworkChaos",)
+INTERNAL_KINDS = ("PodNetworkChaos",)
 """What Chaos Mesh keeps for itself."""
-FOUR = ("Workflow", "WorkflowNode", "Schedule", "StatusCheck")
+ENGINE_KINDS = ("Workflow", "WorkflowNode", "Schedule", "StatusCheck")
 
 
 @functools.cache
@@ -215,7 +215,8 @@ def chaos_definitions() -> tuple[Obj, ...]:
     """Every kind of chaos. A few are shipped only as part of a workflow's templates."""
     shipped = recorded().shipped
     return tuple(
-        _definition(shipped.get(kind) or _from_templates(kind)) for kind in (*KINDS, *BESIDE)
+        _definition(shipped.get(kind) or _from_templates(kind))
+        for kind in (*KINDS, *INTERNAL_KINDS)
     )
 
 
@@ -228,7 +229,7 @@ def shipped_definition(kind: str) -> Obj:
 @functools.cache
 def engine_definitions(group: str = GROUP) -> tuple[Obj, ...]:
     """Workflow, WorkflowNode, Schedule and StatusCheck."""
-    return tuple(_definition({**_enriched(kind), "group": group}) for kind in FOUR)
+    return tuple(_definition({**_enriched(kind), "group": group}) for kind in ENGINE_KINDS)
 
 
 def _definition(spec: Obj) -> Obj:
@@ -243,7 +244,7 @@ def _definition(spec: Obj) -> Obj:
 def _from_templates(kind: str) -> Obj:
     chaos = KINDS[kind]
     schema = with_at(
-        schema_of(recorded().shipped[LIKE_THEM]),
+        schema_of(recorded().shipped[TYPICAL_KIND]),
         ("properties", "spec"),
         _template()["properties"][chaos.key],
     )

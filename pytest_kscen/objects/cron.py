@@ -36,7 +36,7 @@ MACROS = {
     "@hourly": "0 * * * *",
 }
 EVERY = "@every "
-FEW = 100
+EXACT_COUNT_LIMIT = 100
 YEARS_AHEAD = 9
 """The longest way from one 29th of February to the next is eight."""
 LAST_YEAR = datetime.MAXYEAR - 1
@@ -47,7 +47,7 @@ class CronError(ValueError):
     """The schedule cannot be read."""
 
 
-class Field(NamedTuple):
+class CronField(NamedTuple):
     """A field of a schedule: its range, and the names that its numbers may have."""
 
     low: int
@@ -55,12 +55,18 @@ class Field(NamedTuple):
     names: tuple[str, ...] = ()
 
 
-SECOND = Field(0, 59)
-FIELDS = (Field(0, 59), Field(0, 23), Field(1, 31), Field(1, 12, MONTHS), Field(0, 6, WEEKDAYS))
+SECOND = CronField(0, 59)
+FIELDS = (
+    CronField(0, 59),
+    CronField(0, 23),
+    CronField(1, 31),
+    CronField(1, 12, MONTHS),
+    CronField(0, 6, WEEKDAYS),
+)
 
 
 @dataclass(frozen=True)
-class Allowed:
+class AllowedValues:
     """What a field lets through."""
 
     numbers: frozenset[int]
@@ -84,7 +90,7 @@ class Cron:
     zone: datetime.tzinfo = datetime.UTC
     period: int = 0
     """Of an `@every`, which counts from the last time instead of from the clock's face."""
-    fields: tuple[Allowed, ...] = field(default=(), repr=False)
+    fields: tuple[AllowedValues, ...] = field(default=(), repr=False)
     """Seconds, minutes, hours, days of the month, months, weekdays."""
 
     @classmethod
@@ -120,10 +126,11 @@ class Cron:
             return None, 0
         few = list(
             itertools.takewhile(
-                lambda moment: moment <= now, itertools.islice(self.after(since), FEW + 1)
+                lambda moment: moment <= now,
+                itertools.islice(self.after(since), EXACT_COUNT_LIMIT + 1),
             )
         )
-        if len(few) <= FEW:
+        if len(few) <= EXACT_COUNT_LIMIT:
             return few[-1], len(few)
         count = int((now - few[0]) // (few[1] - few[0])) + 1
         return self._last(since, now), max(count, len(few))
@@ -156,9 +163,9 @@ class Cron:
                 changes = _changes(zone, year)
                 place = bisect.bisect_right(changes, start)
                 if place < len(changes):
-                    offset, until = _ahead(zone, start), changes[place]
+                    offset, until = _utc_offset(zone, start), changes[place]
                 else:
-                    offset, until = _ahead(zone, start), _new_year(year + 1)
+                    offset, until = _utc_offset(zone, start), _new_year(year + 1)
             face = self._face(start + offset)
             if face is None:
                 return None
@@ -231,19 +238,19 @@ def _changes(zone: datetime.tzinfo, year: int) -> list[int]:
     return [
         _change_between(zone, day, day + DAY)
         for day in range(_new_year(year), _new_year(year + 1), DAY)
-        if _ahead(zone, day) != _ahead(zone, day + DAY)
+        if _utc_offset(zone, day) != _utc_offset(zone, day + DAY)
     ]
 
 
 def _change_between(zone: datetime.tzinfo, before: int, after: int) -> int:
-    old = _ahead(zone, before)
+    old = _utc_offset(zone, before)
     while after - before > 1:
         middle = (before + after) // 2
-        before, after = (middle, after) if _ahead(zone, middle) == old else (before, middle)
+        before, after = (middle, after) if _utc_offset(zone, middle) == old else (before, middle)
     return after
 
 
-def _ahead(zone: datetime.tzinfo, instant: int) -> int:
+def _utc_offset(zone: datetime.tzinfo, instant: int) -> int:
     offset = datetime.datetime.fromtimestamp(instant, zone).utcoffset()
     return int(offset.total_seconds()) if offset else 0
 
@@ -305,7 +312,7 @@ def _period(text: str) -> int:
         raise ValueError(words) from None
 
 
-def _fields(texts: list[str], *, seconds: bool) -> tuple[Allowed, ...]:
+def _fields(texts: list[str], *, seconds: bool) -> tuple[AllowedValues, ...]:
     least = len(FIELDS)
     if len(texts) not in {least, least + seconds}:
         count = f"{least} to {least + 1}" if seconds else f"exactly {least}"
@@ -315,17 +322,17 @@ def _fields(texts: list[str], *, seconds: bool) -> tuple[Allowed, ...]:
     return tuple(_allowed(text, each) for text, each in zip(texts, (SECOND, *FIELDS), strict=True))
 
 
-def _allowed(text: str, about: Field) -> Allowed:
+def _allowed(text: str, about: CronField) -> AllowedValues:
     numbers: set[int] = set()
     anything = False
     for part in filter(None, text.split(",")):
         spread, is_any = _spread(part, about)
         numbers.update(spread)
         anything = anything or is_any
-    return Allowed(frozenset(numbers), anything)
+    return AllowedValues(frozenset(numbers), anything)
 
 
-def _spread(text: str, about: Field) -> tuple[range, bool]:
+def _spread(text: str, about: CronField) -> tuple[range, bool]:
     span, *steps = text.split("/")
     low, high, is_single = _span(text, span.split("-"), about)
     step = 1
@@ -345,7 +352,7 @@ def _spread(text: str, about: Field) -> tuple[range, bool]:
     return range(low, high + 1, step), span[:1] in {"*", "?"} and step == 1
 
 
-def _span(text: str, ends: list[str], about: Field) -> tuple[int, int, bool]:
+def _span(text: str, ends: list[str], about: CronField) -> tuple[int, int, bool]:
     """The ends of a range, and whether only one was given."""
     if ends[0] in {"*", "?"}:
         return about.low, about.high, len(ends) == 1
@@ -355,7 +362,7 @@ def _span(text: str, ends: list[str], about: Field) -> tuple[int, int, bool]:
     return low, _named_number(ends[-1], about), len(ends) == 1
 
 
-def _named_number(text: str, about: Field) -> int:
+def _named_number(text: str, about: CronField) -> int:
     return (
         about.names.index(text.lower()) + about.low
         if text.lower() in about.names

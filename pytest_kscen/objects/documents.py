@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 Path = tuple[str, ...]
-BOOLEANS = ("y", "Y", "n", "N")  # to kubectl; here they are text
+YAML_BOOLEANS = ("y", "Y", "n", "N")  # to kubectl; here they are text
 TIMESTAMP = "tag:yaml.org,2002:timestamp"
-REPEATED = 10  # how often a file may say its own length by references to what it said before
-UNREADABLE = (
+MAX_EXPANSION = 10  # how often a file may say its own length by references to what it said before
+CONSTRUCTION_ERRORS = (
     ValueError,
     TypeError,
     AttributeError,
@@ -111,14 +111,14 @@ def _read(where: str, text: str) -> Iterator[Document]:
     while loader.check_node():
         node: Any = loader.get_node()
         line = node.start_mark.line + 1
-        lines, repeated, booleans = _lines(node, most=REPEATED * len(text))
+        lines, repeated, booleans = _lines(node, most=MAX_EXPANSION * len(text))
         if not lines:
             raise DocumentRefused(
                 f"{where}:{line} refers to itself, or repeats itself beyond measure"
             )
         try:
             content = loader.construct_document(node)
-        except UNREADABLE as error:
+        except CONSTRUCTION_ERRORS as error:
             raise DocumentRefused(
                 f"{where}:{line} has a value that is not what its tag says: {error}"
             ) from None
@@ -174,7 +174,7 @@ def _lines(
 
 
 def _is_boolean(node: yaml.Node) -> bool:
-    return isinstance(node, yaml.ScalarNode) and node.style is None and node.value in BOOLEANS
+    return isinstance(node, yaml.ScalarNode) and node.style is None and node.value in YAML_BOOLEANS
 
 
 def _parts(node: yaml.Node) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
@@ -223,12 +223,12 @@ def unmet(
     )
 
 
-def a_map(document: Document, path: tuple[str, ...], value: Any, what: str) -> None:
+def require_map(document: Document, path: tuple[str, ...], value: Any, what: str) -> None:
     if not isinstance(value, dict):
         raise refused(document, path, f"{value!r} does not fit", f"give {what}")
 
 
-def known(
+def require_known_keys(
     document: Document, path: tuple[str, ...], value: dict[Any, Any], names: Collection[str]
 ) -> None:
     for key in value:

@@ -18,7 +18,7 @@ _SEARCH = rf"{_SEARCH_PART}(\.{_SEARCH_PART})*"
 _DNS_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _KEY = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE = f"({_KEY})?"
-_FINE: tuple[str, ...] = ()
+_VALID: tuple[str, ...] = ()
 _NAME_AND_PREFIX = 2
 
 
@@ -47,7 +47,7 @@ def _check(expression: str, refusal: str, longest: int = 0, unit: str = "charact
 
     @functools.lru_cache(maxsize=512)
     def check(value: str) -> tuple[str, ...]:
-        long = (too_long,) if longest and len(value.encode()) > longest else _FINE
+        long = (too_long,) if longest and len(value.encode()) > longest else _VALID
         return long if matches(value) else (*long, refusal)
 
     return check

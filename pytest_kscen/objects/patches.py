@@ -76,15 +76,15 @@ def same_json(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-class _NowhereError(Exception):
+class _MissingPathError(Exception):
     """The document has nothing that could hold what a pointer names."""
 
 
-class _NoSuchError(Exception):
+class _MissingKeyError(Exception):
     """What holds it does not have it; the text says why."""
 
 
-NOWHERE = {
+MISSING_PATH_MESSAGES = {
     "add": 'add operation does not apply: doc is missing path: "{}": missing value',
     "remove": 'remove operation does not apply: doc is missing path: "{}": missing value',
     "replace": "replace operation does not apply: doc is missing path: {}: missing value",
@@ -92,7 +92,7 @@ NOWHERE = {
     "copy": "copy operation does not apply: doc is missing path: {}: missing value",
     "test": "test operation does not apply: is missing path: {}: missing value",
 }
-WRONG = {
+MISSING_KEY_MESSAGES = {
     "replace": "replace operation does not apply: doc is missing key: {0}: missing value",
     "copy": "error while adding value during copy: {1}",
 }
@@ -110,11 +110,11 @@ def json_patch(document: Any, operations: Iterable[Obj]) -> Any:
                 len(orjson.dumps(_at(document, _steps(operation, "from")))) if name == "copy" else 0
             )
             document = OPERATIONS[name](document, operation)
-        except _NowhereError:
-            raise PatchError(NOWHERE[name].format(operation["path"])) from None
-        except _NoSuchError as error:
+        except _MissingPathError:
+            raise PatchError(MISSING_PATH_MESSAGES[name].format(operation["path"])) from None
+        except _MissingKeyError as error:
             raise PatchError(
-                WRONG.get(name, f"error in {name} for path: '{{0}}': {{1}}").format(
+                MISSING_KEY_MESSAGES.get(name, f"error in {name} for path: '{{0}}': {{1}}").format(
                     operation.get("path"), error
                 )
             ) from None
@@ -140,32 +140,32 @@ def _steps(operation: Obj, name: str) -> list[str]:
 def _at(document: Any, steps: list[str]) -> Any:
     """The value there; a key that its object does not have is null."""
     if not steps:
-        raise _NowhereError
+        raise _MissingPathError
     for step in steps[:-1]:
         document = _child(document, step)
     if isinstance(document, dict):
         return document.get(steps[-1])
     if isinstance(document, list):
         return document[_index(steps[-1], len(document))]
-    raise _NowhereError
+    raise _MissingPathError
 
 
 def _child(container: Any, step: str) -> Any:
     """What a pointer leads on through."""
     if isinstance(container, list):
-        with contextlib.suppress(_NoSuchError):
+        with contextlib.suppress(_MissingKeyError):
             return container[_index(step, len(container))]
     elif isinstance(container, dict) and step in container:
         return container[step]
-    raise _NowhereError
+    raise _MissingPathError
 
 
 def _index(step: str, length: int) -> int:
     if not step.removeprefix("-").removeprefix("+").isdecimal():
-        raise _NoSuchError(f'strconv.Atoi: parsing "{step}": invalid syntax')
+        raise _MissingKeyError(f'strconv.Atoi: parsing "{step}": invalid syntax')
     index = int(step)
     if not -length <= index < length:
-        raise _NoSuchError(f"Unable to access invalid index: {index}: invalid index referenced")
+        raise _MissingKeyError(f"Unable to access invalid index: {index}: invalid index referenced")
     return index % length
 
 
@@ -174,7 +174,7 @@ def _changed(document: Any, steps: list[str], change: Change) -> Any:
     there is copied.
     """
     if not steps or not isinstance(document, dict | list):
-        raise _NowhereError
+        raise _MissingPathError
     copy = dict(document) if isinstance(document, dict) else list(document)
     if len(steps) == 1:
         change(copy, steps[0])
@@ -195,16 +195,16 @@ def _insert(container: Any, step: str, value: Any) -> None:
     else:
         try:
             container.insert(_index(step, len(container) + 1), value)
-        except _NoSuchError as error:
+        except _MissingKeyError as error:
             odd = "Atoi" in str(error)
-            raise _NoSuchError(
+            raise _MissingKeyError(
                 f"value was not a proper array index: '{step}': {error}" if odd else str(error)
             ) from None
 
 
 def _delete(container: Any, step: str) -> None:
     if isinstance(container, dict) and step not in container:
-        raise _NoSuchError(f"Unable to remove nonexistent key: {step}: missing value")
+        raise _MissingKeyError(f"Unable to remove nonexistent key: {step}: missing value")
     del container[step if isinstance(container, dict) else _index(step, len(container))]
 
 

@@ -29,7 +29,7 @@ _LARGEST_BINARY = (2**63 - 1) * NANO
 _LARGEST_EXPONENT = 400
 
 
-class Format(Enum):
+class QuantityFormat(Enum):
     """How a quantity was written, and is written again."""
 
     DECIMAL = "DecimalSI"
@@ -47,7 +47,7 @@ class Quantity(NamedTuple):
     """So many billionths."""
 
     nanos: int
-    format: Format = Format.DECIMAL
+    format: QuantityFormat = QuantityFormat.DECIMAL
 
     @property
     def value(self) -> int:
@@ -67,7 +67,7 @@ class Quantity(NamedTuple):
         if self.nanos == 0:
             return "0"
         if (
-            self.format is Format.BINARY
+            self.format is QuantityFormat.BINARY
             and abs(self.nanos) >= 1024 * NANO
             and self.nanos % NANO == 0
         ):
@@ -80,12 +80,12 @@ class Quantity(NamedTuple):
         exponent, largest = (
             -9,
             18
-            if self.format is Format.DECIMAL or self.format is Format.BINARY
+            if self.format is QuantityFormat.DECIMAL or self.format is QuantityFormat.BINARY
             else _LARGEST_EXPONENT,
         )
         while amount % 1000 == 0 and exponent < largest:
             amount, exponent = amount // 1000, exponent + 3
-        if self.format is Format.EXPONENT:
+        if self.format is QuantityFormat.EXPONENT:
             return f"{amount}e{exponent}" if exponent else str(amount)
         return f"{amount}{_DECIMAL_SUFFIX[exponent]}"
 
@@ -105,9 +105,11 @@ def parse(text: str | float) -> Quantity:
         return Quantity(_nanos(number, 10, _DECIMAL[suffix]))
     if suffix in _BINARY:
         nanos = min(_nanos(number, 1024, _BINARY[suffix]), _LARGEST_BINARY)
-        return Quantity(nanos, Format.DECIMAL if 0 < nanos < NANO else Format.BINARY)
+        return Quantity(
+            nanos, QuantityFormat.DECIMAL if 0 < nanos < NANO else QuantityFormat.BINARY
+        )
     if exponent := _EXPONENT.fullmatch(suffix):
-        return Quantity(_nanos(number, 10, int(exponent[1])), Format.EXPONENT)
+        return Quantity(_nanos(number, 10, int(exponent[1])), QuantityFormat.EXPONENT)
     raise ValueError(_WRONG_SUFFIX)
 
 
@@ -175,7 +177,7 @@ def _rounded_up(numerator: int, denominator: int) -> int:
     return -(-numerator // denominator) if numerator > 0 else numerator // denominator
 
 
-def _is_short(text: str, form: Format) -> bool:
+def _is_short(text: str, form: QuantityFormat) -> bool:
     """Whether Kubernetes keeps the text: nothing can be taken out of its digits, and its
     exponent has a name.
     """
@@ -183,7 +185,7 @@ def _is_short(text: str, form: Format) -> bool:
     if found is None:
         return False
     whole, part, suffix = found["whole"] or "0", found["part"] or "", found["suffix"]
-    if form is Format.BINARY:
+    if form is QuantityFormat.BINARY:
         # int64
         return not part and int(whole) % 8 != 0 and len(whole) + int(_BINARY[suffix] * 3) <= 14  # noqa: PLR2004
     exponent = (

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Amounts = dict[str, str]
 
 
-FOR_THE_POD = ("cpu", "memory")  # what may be stated for a pod as a whole instead
+POD_LEVEL_RESOURCES = ("cpu", "memory")  # what may be stated for a pod as a whole instead
 
 
 def total(pod: Obj, which: str, *, overhead: bool = True) -> Amounts:
@@ -36,7 +36,7 @@ def total(pod: Obj, which: str, *, overhead: bool = True) -> Amounts:
             first = most([first, together([asked, beside])])
     found = most([found, first])
     whole = (spec.get("resources") or {}).get(which) or {}
-    found |= {name: amount for name, amount in whole.items() if name in FOR_THE_POD}
+    found |= {name: amount for name, amount in whole.items() if name in POD_LEVEL_RESOURCES}
     above = spec.get("overhead") or {} if overhead else {}
     return together(
         [
@@ -79,17 +79,17 @@ def most(parts: Iterable[Mapping[str, str]]) -> Amounts:
 
 OVER = {"Failed", "Succeeded"}
 COMPUTE = ("cpu", "memory", "ephemeral-storage")
-MUST_BE_STATED = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
-OF_PODS = {
+COMPULSORY = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
+POD_RESOURCES = {
     "pods",
     "count/pods",
     *COMPUTE,
     *(f"{which}.{name}" for which in ("requests", "limits") for name in COMPUTE),
 }
-OF_CLAIMS = ("persistentvolumeclaims", "requests.storage")
-OF_SERVICES = {"services", "count/services", "services.nodeports", "services.loadbalancers"}
-BY_CLASS = ".storageclass.storage.k8s.io/"
-HUGE = ("hugepages-", "requests.hugepages-")
+CLAIM_RESOURCES = ("persistentvolumeclaims", "requests.storage")
+SERVICE_RESOURCES = {"services", "count/services", "services.nodeports", "services.loadbalancers"}
+STORAGE_CLASS_SUFFIX = ".storageclass.storage.k8s.io/"
+HUGE_PAGES = ("hugepages-", "requests.hugepages-")
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
@@ -133,7 +133,9 @@ def _asked(requests: Mapping[str, str], limits: Mapping[str, str]) -> Amounts:
 
 def is_pods(name: str) -> bool:
     return (
-        name in OF_PODS or name.startswith(HUGE) or (name.startswith("requests.") and "/" in name)
+        name in POD_RESOURCES
+        or name.startswith(HUGE_PAGES)
+        or (name.startswith("requests.") and "/" in name)
     )
 
 
@@ -143,7 +145,7 @@ def unstated(pod: Obj, required: Iterable[str]) -> str:
     whole = spec.get("resources") or {}
     if whole.get("requests") or whole.get("limits"):
         return ""
-    must = sorted(set(required) & set(MUST_BE_STATED))
+    must = sorted(set(required) & set(COMPULSORY))
     missing: dict[str, list[str]] = {}
     for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
         resources = container.get("resources") or {}
@@ -220,7 +222,7 @@ def charge_claim(claim: Obj, _: float) -> Amounts:
         asked = allocated
     found = {"persistentvolumeclaims": "1", **({"requests.storage": asked} if asked else {})}
     by_class = (
-        {f"{storage_class}{BY_CLASS}{name}": amount for name, amount in found.items()}
+        {f"{storage_class}{STORAGE_CLASS_SUFFIX}{name}": amount for name, amount in found.items()}
         if storage_class
         else {}
     )
@@ -228,8 +230,10 @@ def charge_claim(claim: Obj, _: float) -> Amounts:
 
 
 def is_claims(name: str) -> bool:
-    own = (*OF_CLAIMS, "count/persistentvolumeclaims")
-    return name in own or any(name.endswith(f"{BY_CLASS}{each}") for each in OF_CLAIMS)
+    own = (*CLAIM_RESOURCES, "count/persistentvolumeclaims")
+    return name in own or any(
+        name.endswith(f"{STORAGE_CLASS_SUFFIX}{each}") for each in CLAIM_RESOURCES
+    )
 
 
 def claim_in_scope(scope: str, want: Requirement, claim: Obj) -> bool:
@@ -265,7 +269,7 @@ def charge_service(service: Obj, _: float) -> Amounts:
 
 
 def is_services(name: str) -> bool:
-    return name in OF_SERVICES
+    return name in SERVICE_RESOURCES
 
 
 # How much of a ResourceQuota objects use. Amounts are quantities by name.

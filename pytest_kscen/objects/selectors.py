@@ -64,7 +64,7 @@ class Requirement:
 @functools.lru_cache(maxsize=512)
 def parse_labels(text: str) -> tuple[Requirement, ...]:
     """A selector on the wire: `app=a,tier in (x, y),!old`."""
-    tokens = _Tokens(text)
+    tokens = _TokenReader(text)
     parsed: list[Requirement] = []
     while tokens.next != END:
         if tokens.next in SYMBOLS - {"!"}:
@@ -81,7 +81,7 @@ def parse_labels(text: str) -> tuple[Requirement, ...]:
     return tuple(sorted(parsed, key=lambda requirement: requirement.key))
 
 
-class _Tokens:
+class _TokenReader:
     """What is left of a selector to read."""
 
     def __init__(self, text: str) -> None:
@@ -95,7 +95,7 @@ class _Tokens:
         return str(self._left.pop()) if self._left else END
 
 
-def _requirement(tokens: _Tokens) -> Requirement:
+def _requirement(tokens: _TokenReader) -> Requirement:
     negated = tokens.next == "!"
     if negated:
         tokens.take()
@@ -119,7 +119,7 @@ def _requirement(tokens: _Tokens) -> Requirement:
     return Requirement(key, OPERATORS[word], frozenset(values))
 
 
-def _single(tokens: _Tokens) -> str:
+def _single(tokens: _TokenReader) -> str:
     if tokens.next in {",", END}:
         return ""
     value = tokens.take()
@@ -128,7 +128,7 @@ def _single(tokens: _Tokens) -> str:
     return value
 
 
-def _listed(tokens: _Tokens) -> dict[str, None]:
+def _listed(tokens: _TokenReader) -> dict[str, None]:
     """The values in parentheses, each once; what is missing beside a comma is the empty value."""
     if (opened := tokens.take()) != "(":
         raise ValueError(f"found '{opened}' expected: '('")
@@ -209,7 +209,7 @@ def selector_text(selector: Obj) -> str:
     return ",".join(text for _, text in sorted(parts, key=lambda part: part[0]))
 
 
-class Term(NamedTuple):
+class FieldTerm(NamedTuple):
     """One part of a field selector."""
 
     field: str
@@ -218,19 +218,21 @@ class Term(NamedTuple):
 
 
 @functools.lru_cache(maxsize=256)
-def parse_fields(text: str) -> tuple[Term, ...]:
+def parse_fields(text: str) -> tuple[FieldTerm, ...]:
     """`metadata.name=a,spec.nodeName!=b`; a backslash before a comma, an equals sign or itself
     makes it plain.
     """
     return tuple(_term(part, text) for part in sorted(re.findall(r"(?:\\.|[^,\\]|\\$)+", text)))
 
 
-def _term(part: str, text: str) -> Term:
+def _term(part: str, text: str) -> FieldTerm:
     found = re.match(r"(.*?)(!=|==|=)(.*)", part, re.DOTALL)
     if not found:
         raise ValueError(f"invalid selector: '{text}'; can't understand '{part}'")
     field, operator, value = found.groups()
-    return Term(field, operator != "!=", re.sub(r"\\(.?)|=", _unescaped, value, flags=re.DOTALL))
+    return FieldTerm(
+        field, operator != "!=", re.sub(r"\\(.?)|=", _unescaped, value, flags=re.DOTALL)
+    )
 
 
 def _unescaped(found: re.Match[str]) -> str:

@@ -214,9 +214,9 @@ def misspelt(options: Iterable[Option]) -> list[str]:
     unknown = [name for name in names if name not in known]
     if not unknown:
         return []
-    from pytest_kscen.objects.arguments import near
+    from pytest_kscen.objects.arguments import closest_match
 
-    meant = {name: near(name, sorted(known)) for name in unknown}
+    meant = {name: closest_match(name, sorted(known)) for name in unknown}
     return [
         f"{PREFIX}{name}: without effect, did you mean {PREFIX}{one}?"
         for name, one in meant.items()

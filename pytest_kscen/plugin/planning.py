@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_kscen.objects.arguments import PAIR, is_number, is_whole, nearest, no_range
+from pytest_kscen.objects.arguments import PAIR, is_number, is_whole_number, nearest, range_error
 from pytest_kscen.plugin.option_values import LEAST, MOST, Fills, SwitchesOn
 from pytest_kscen.plugin.options import BACKENDS, CHURN, OPTIONS, SETTINGS
 
@@ -126,7 +126,7 @@ def _range(
     least, most = (one or _default(name, field, number) for number, one in enumerate(bounds))
     if least.value > most.value:
         if written is not None and None not in written:
-            raise no_range(field.name, written, whole=whole)
+            raise range_error(field.name, written, whole=whole)
         raise ValueError(
             f"{field.name}: the least, {least.said}, is above the most, {most.said}: give both"
         )
@@ -138,8 +138,8 @@ def _marked(parameter: str, written: Any, bound: int, *, whole: bool) -> Bound |
     if written is None or written[bound] is None:
         return None
     value = written[bound] if whole else _seconds(parameter, written[bound])
-    if not (is_whole(value) if whole else is_number(value)):
-        raise no_range(parameter, written, whole=whole)
+    if not (is_whole_number(value) if whole else is_number(value)):
+        raise range_error(parameter, written, whole=whole)
     return Bound(value, f"{written[bound]} of the marker")
 
 

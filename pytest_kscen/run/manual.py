@@ -14,7 +14,7 @@ from pytest_kscen.megatest.health import shortcomings
 from pytest_kscen.megatest.subject import Subject, nodes_of
 from pytest_kscen.megatest.view import unless
 from pytest_kscen.megatest.volume import MOST_ATTACHMENTS, make
-from pytest_kscen.objects.arguments import is_whole
+from pytest_kscen.objects.arguments import is_whole_number
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.names import dns1123_subdomain
@@ -119,7 +119,7 @@ class VolumesByHand:
         What the API refuses, it says: `objects.errors.AlreadyExists` of a volume that others made.
         """
         self._run.must_be_on()
-        if not is_whole(attach, least=0) or attach > MOST_ATTACHMENTS:
+        if not is_whole_number(attach, least=0) or attach > MOST_ATTACHMENTS:
             raise ValueError(f"attach={attach!r}: a volume can be attached to 0, 1 or 2 nodes")
         # An empty one is drawn.
         if not (

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.apiserver.admission import Review
     from pytest_kscen.kube.api import Api
     from pytest_kscen.kube.webhooks import Served
-    from pytest_kscen.objects.chaos_mesh import Family
+    from pytest_kscen.objects.chaos_mesh import EngineResources
     from pytest_kscen.objects.resources import Obj, Resource
 
 
@@ -39,7 +39,7 @@ MOST_WARNINGS = 10
 AGENT = "workflow-admission"
 
 
-def judge_workflows(cluster: Cluster, family: Family) -> None:
+def judge_workflows(cluster: Cluster, family: EngineResources) -> None:
     """From now on, for as long as the cluster is there."""
     if cluster.backend == "embedded":
         _in_process(cluster, family)
@@ -68,7 +68,7 @@ def verdict(new: Obj | None, old: Obj | None) -> tuple[str, list[str]]:
     return "; ".join(str(fault) for fault in faults if fault.is_error), warnings[:MOST_WARNINGS]
 
 
-def _in_process(cluster: Any, family: Family) -> None:
+def _in_process(cluster: Any, family: EngineResources) -> None:
     from pytest_kscen.embedded.apiserver.admission import Hook
 
     def judge(review: Review) -> str:
@@ -93,7 +93,9 @@ async def serve(served: Served, tls: ssl.SSLContext) -> str:
     return f"https://{HOST}:{await served.serve([web.post('/judge', judge)], tls)}/judge"
 
 
-async def register(api: Api, url: str, authority: bytes, family: Family, *, policy: str) -> None:
+async def register(
+    api: Api, url: str, authority: bytes, family: EngineResources, *, policy: str
+) -> None:
     """Have the API server call it for each Workflow and each Schedule."""
     from pytest_kscen.kube.webhooks import configuration, webhook
 
@@ -107,7 +109,7 @@ async def register(api: Api, url: str, authority: bytes, family: Family, *, poli
     await api.create(VALIDATING_WEBHOOKS, configuration(VALIDATING_WEBHOOKS, WEBHOOK, LABEL, one))
 
 
-def _judged(family: Family) -> tuple[Resource, ...]:
+def _judged(family: EngineResources) -> tuple[Resource, ...]:
     return family.workflows, family.schedules, CRON_WORKFLOWS
 
 

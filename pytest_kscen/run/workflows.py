@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_kscen.journal import Entry
     from pytest_kscen.kube.actor import Actor
     from pytest_kscen.kube.api import Api
-    from pytest_kscen.objects.chaos_mesh import Family
+    from pytest_kscen.objects.chaos_mesh import EngineResources
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.run.context import Run
     from pytest_kscen.run.runner import ScenarioRunner
@@ -87,7 +87,7 @@ def bring_chaos_mesh(cluster: Cluster) -> bool:
     return True
 
 
-def family_on(cluster: Cluster) -> Family:
+def family_on(cluster: Cluster) -> EngineResources:
     """In Chaos Mesh's group where that is free, else in our own; what an engine needs and lacks
     is installed.
     """
@@ -221,7 +221,7 @@ class Workflows:
         """Before they were over, because the run was."""
         self._is_healed = False
         self._engine: asyncio.Task[Any] | None = None
-        self._family: Family = SHIPPED
+        self._family: EngineResources = SHIPPED
         self._actor: Actor | None = None
         self._leading: Leading | None = None
 

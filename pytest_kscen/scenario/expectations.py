@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.objects.arguments import nearest
-from pytest_kscen.objects.documents import Unmet, a_map, known, one_of, refused, unmet
+from pytest_kscen.objects.documents import (
+    Unmet,
+    one_of,
+    refused,
+    require_known_keys,
+    require_map,
+    unmet,
+)
 from pytest_kscen.objects.scenarios import FAILED, PAUSED, SUCCEEDED
 from pytest_kscen.scenario.analysis.pods import DELETED, PENDING, PLACED, PREEMPTED
 from pytest_kscen.scenario.analysis.timeline import KINDS
@@ -40,7 +47,7 @@ class Expectations:
     def of(cls, document: Document) -> Expectations:
         """Those of a document, or a DocumentRefused that names the line of what makes no sense."""
         obj = document.content
-        known(document, (), obj, ("apiVersion", "kind", "scenario", *CHECKS))
+        require_known_keys(document, (), obj, ("apiVersion", "kind", "scenario", *CHECKS))
         wanted = {key: obj[key] for key in obj if key in CHECKS}
         for key, value in wanted.items():
             CHECKS[key][0](document, value)
@@ -103,7 +110,7 @@ def _message(seen: _Seen, wanted: str) -> Iterator[Unmet]:
 
 
 def _check_pods(document: Document, value: Any) -> None:
-    a_map(
+    require_map(
         document,
         ("pods",),
         value,
@@ -111,8 +118,8 @@ def _check_pods(document: Document, value: Any) -> None:
     )
     for name, wanted in value.items():
         path = ("pods", str(name))
-        a_map(document, path, wanted, ", ".join(POD))
-        known(document, path, wanted, POD)
+        require_map(document, path, wanted, ", ".join(POD))
+        require_known_keys(document, path, wanted, POD)
         for key, one in wanted.items():
             if not POD[key][0](one):
                 raise refused(
@@ -196,10 +203,12 @@ POD: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def _check_allocation(document: Document, value: Any) -> None:
-    a_map(document, ("allocation",), value, "resources, as in cpu: {3: 0.75}")
+    require_map(document, ("allocation",), value, "resources, as in cpu: {3: 0.75}")
     for resource, by_step in value.items():
         path = ("allocation", str(resource))
-        a_map(document, path, by_step, "steps with the share that is allocated then, as in 3: 0.75")
+        require_map(
+            document, path, by_step, "steps with the share that is allocated then, as in 3: 0.75"
+        )
         for step, share in by_step.items():
             if (
                 not _is_count(step)
@@ -232,13 +241,13 @@ def _allocation(seen: _Seen, wanted: dict[str, Any]) -> Iterator[Unmet]:
 
 
 def _check_events(document: Document, value: Any) -> None:
-    a_map(
+    require_map(
         document,
         ("events",),
         value,
         "kinds of events with how many there are, as in podScheduled: 2",
     )
-    known(document, ("events",), value, KINDS)
+    require_known_keys(document, ("events",), value, KINDS)
     for kind, count in value.items():
         if not _is_count(count):
             raise refused(

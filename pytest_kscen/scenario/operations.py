@@ -10,7 +10,7 @@ import yaml
 from pytest_kscen.kube.api import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from pytest_kscen.kube.cache import Ref, age
 from pytest_kscen.objects.arguments import nearest
-from pytest_kscen.objects.documents import UNREADABLE
+from pytest_kscen.objects.documents import CONSTRUCTION_ERRORS
 from pytest_kscen.objects.errors import ApiError, MethodNotAllowed, NotFound, UnsupportedMediaType
 from pytest_kscen.objects.resources import Obj, Resource
 from pytest_kscen.scenario.models import ANNOTATION, Operation, OperationResult, written
@@ -125,7 +125,7 @@ def _lacks(obj: Obj) -> str:
 def _unreadable(patch: str) -> str:
     try:
         yaml.safe_load(patch)
-    except (yaml.YAMLError, RecursionError, *UNREADABLE) as error:
+    except (yaml.YAMLError, RecursionError, *CONSTRUCTION_ERRORS) as error:
         return " ".join(str(error).split())
     return ""
 

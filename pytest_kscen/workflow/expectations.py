@@ -12,10 +12,10 @@ from pytest_kscen.objects.chaos_mesh import FAILED, NODE_PHASES, SUCCEED
 from pytest_kscen.objects.documents import (
     DocumentRefused,
     Unmet,
-    a_map,
-    known,
     one_of,
     refused,
+    require_known_keys,
+    require_map,
     unmet,
 )
 from pytest_kscen.workflow.validation.lenient_reading import drafts_in, map_in
@@ -48,7 +48,7 @@ class Expectations:
     def of(cls, document: Document, workflow: Obj) -> Expectations:
         """Those of a document, or a DocumentRefused that names the line of what makes no sense."""
         obj = document.content
-        known(document, (), obj, ("apiVersion", "kind", "workflow", *CHECKS))
+        require_known_keys(document, (), obj, ("apiVersion", "kind", "workflow", *CHECKS))
         wanted = {key: obj[key] for key in obj if key in CHECKS}
         for key, value in wanted.items():
             CHECKS[key](document, (key,), value)
@@ -194,18 +194,18 @@ def _is_length(value: Any) -> bool:
 
 
 def _duration(document: Document, path: Path, value: Any) -> None:
-    a_map(document, path, value, "bounds, as in {least: 60s, most: 62s}")
-    known(document, path, value, BOUNDS)
+    require_map(document, path, value, "bounds, as in {least: 60s, most: 62s}")
+    require_known_keys(document, path, value, BOUNDS)
     for bound, length in value.items():
         LENGTH(document, (*path, bound), length)
 
 
 def _nodes(document: Document, path: Path, value: Any) -> None:
-    a_map(document, path, value, "names of templates, with what is expected of their nodes")
+    require_map(document, path, value, "names of templates, with what is expected of their nodes")
     for name, wanted in value.items():
         here = (*path, str(name))
-        a_map(document, here, wanted, A_NODE)
-        known(document, here, wanted, NODE)
+        require_map(document, here, wanted, A_NODE)
+        require_known_keys(document, here, wanted, NODE)
         for key, one in wanted.items():
             NODE[key](document, (*here, key), one)
 

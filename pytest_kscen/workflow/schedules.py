@@ -15,7 +15,7 @@ from pytest_kscen.clock import epoch_of, timestamp_of
 from pytest_kscen.kube.events import EventRecorder, reference_to
 from pytest_kscen.kube.informer import Informer
 from pytest_kscen.objects.chaos_mesh import CRON_WORKFLOWS, KINDS, MANAGED_BY, PAUSE, SHIPPED
-from pytest_kscen.objects.cron import FEW, Cron, CronError
+from pytest_kscen.objects.cron import EXACT_COUNT_LIMIT, Cron, CronError
 from pytest_kscen.objects.errors import AlreadyExists, ApiError, NotFound
 from pytest_kscen.objects.resources import owner_reference
 from pytest_kscen.workflow import schedule_jobs as made
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Never
 
     from pytest_kscen.kube.actor import Actor
-    from pytest_kscen.objects.chaos_mesh import Family
+    from pytest_kscen.objects.chaos_mesh import EngineResources
     from pytest_kscen.objects.resources import Obj, Resource
 
 
@@ -111,10 +111,10 @@ def _keep_appointment(plan: Plan, schedule: Obj, cron: Cron, jobs: list[Obj], no
                 f"Missed scheduled time to start a job: {moment:%a, %d %b %Y %H:%M:%S %z}",
             )
         )
-    elif count > FEW:
+    elif count > EXACT_COUNT_LIMIT:
         plan.settled = due
         message = (
-            f"too many missed start times (> {FEW}). Set or decrease "
+            f"too many missed start times (> {EXACT_COUNT_LIMIT}). Set or decrease "
             ".spec.startingDeadlineSeconds or check clock skew"
         )
         plan.told.append(Told("MissSchedule", message))
@@ -158,7 +158,7 @@ AGAIN = 10.0
 class Schedules:
     """The actor."""
 
-    def __init__(self, actor: Actor, family: Family = SHIPPED) -> None:
+    def __init__(self, actor: Actor, family: EngineResources = SHIPPED) -> None:
         self.actor = actor
         self.recorder = EventRecorder(actor.api, actor.clock, COMPONENT)
         self._family = family

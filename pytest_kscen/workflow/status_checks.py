@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Never
 
     from pytest_kscen.kube.actor import Actor
-    from pytest_kscen.objects.chaos_mesh import Family
+    from pytest_kscen.objects.chaos_mesh import EngineResources
     from pytest_kscen.objects.resources import Obj
 
 
@@ -145,7 +145,7 @@ ENDS = {
 class StatusChecks:
     """The actor."""
 
-    def __init__(self, actor: Actor, family: Family) -> None:
+    def __init__(self, actor: Actor, family: EngineResources) -> None:
         self._actor = actor
         self._resource = family.status_checks
         self._recorder = EventRecorder(actor.api, actor.clock, COMPONENT)

@@ -9,19 +9,19 @@ import pytest
 from pytest_kscen.chaos.profiles import PROFILES
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.megatest.churn import Churn
-from pytest_kscen.models.storage.generations.conditions import EraA
-from pytest_kscen.models.storage.volume_view import Finding
+from pytest_kscen.models.storage.generations.conditions import ConditionsGeneration
+from pytest_kscen.models.storage.volume_view import ConditionValue
 from pytest_kscen.run.plan import Plan
 from pytest_kscen.run.runner import ScenarioRunner
 
-LOST = Finding(holds=False, reason="Planted", message="it does not come back")
+LOST = ConditionValue(holds=False, reason="Planted", message="it does not come back")
 
 
 @pytest.fixture
 def planted(monkeypatch):
     """The volumes that have been ready, and whether they have lost it."""
     known = {}
-    honest = EraA.io_ready
+    honest = ConditionsGeneration.io_ready
 
     def io_ready(self, view, quorum):
         found = honest(self, view, quorum)
@@ -29,7 +29,7 @@ def planted(monkeypatch):
             known[view.name] = known.get(view.name, False) or not found.holds
         return LOST if known.get(view.name) else found
 
-    monkeypatch.setattr(EraA, "io_ready", io_ready)
+    monkeypatch.setattr(ConditionsGeneration, "io_ready", io_ready)
     return known
 
 

@@ -10,7 +10,7 @@ from pytest_kscen.chance import Chance
 from pytest_kscen.chaos.network_blocker import NetworkBlock
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.megatest.churn import Churn
-from pytest_kscen.models.storage.drbd.kernel import Kernel
+from pytest_kscen.models.storage.drbd.kernel import KernelServices
 from pytest_kscen.run.plan import Plan
 from pytest_kscen.run.runner import ScenarioRunner
 
@@ -47,7 +47,7 @@ def test_a_salt_changes_the_names_in_a_story_and_nothing_else(monkeypatch):
         f"{one}/{other}"
     )
     monkeypatch.setattr(
-        Kernel, "stream", same_for_all
+        KernelServices, "stream", same_for_all
     )  # how long links take is the storage's, which knows volumes by their names
     plain, one, other = {}, {}, {}
     story = told(played(""), plain)

@@ -5,7 +5,7 @@ import yaml
 from pytest_kscen.commands.record_chaos_mesh import record, without_prose
 from pytest_kscen.objects.chaos_mesh import KINDS, OWN, OWN_GROUP, SHIPPED
 from pytest_kscen.objects.chaos_mesh_definitions import (
-    Recorded,
+    RecordedDefinitions,
     chaos_definitions,
     engine_definitions,
     recorded,
@@ -117,7 +117,7 @@ def test_what_is_recorded_comes_back(tmp_path):
         (tmp_path / f"{kind}.yaml").write_text(yaml.safe_dump({"spec": told}))
     into = tmp_path / "chaos-mesh.json"
     record(tmp_path, into)
-    assert Recorded(orjson.loads(into.read_bytes())).shipped == recorded().shipped
+    assert RecordedDefinitions(orjson.loads(into.read_bytes())).shipped == recorded().shipped
     assert into.stat().st_size < 2**16
 
 

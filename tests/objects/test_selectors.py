@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kscen.objects.selectors import (
-    Term,
+    FieldTerm,
     field_at,
     matches_labels,
     matches_selector,
@@ -136,10 +136,13 @@ def test_a_selector_object_as_text():
     [
         ("", ()),
         (",", ()),
-        ("a.b=c", (Term("a.b", equal=True, value="c"),)),
-        ("b!=c,a==d", (Term("a", equal=True, value="d"), Term("b", equal=False, value="c"))),
-        (r"a=b\,c\=\\", (Term("a", equal=True, value="b,c=\\"),)),
-        ("a=", (Term("a", equal=True, value=""),)),
+        ("a.b=c", (FieldTerm("a.b", equal=True, value="c"),)),
+        (
+            "b!=c,a==d",
+            (FieldTerm("a", equal=True, value="d"), FieldTerm("b", equal=False, value="c")),
+        ),
+        (r"a=b\,c\=\\", (FieldTerm("a", equal=True, value="b,c=\\"),)),
+        ("a=", (FieldTerm("a", equal=True, value=""),)),
     ],
 )
 def test_field_selectors(text, terms):

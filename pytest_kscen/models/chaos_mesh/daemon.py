@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.kube.cache import Ref
 from pytest_kscen.models.chaos_mesh import status as book
-from pytest_kscen.models.chaos_mesh.targets import GONE, Gone, Target, Wait, targets_of
+from pytest_kscen.models.chaos_mesh.targets import GONE, Gone, NotYet, Target, targets_of
 from pytest_kscen.objects.chaos_mesh import KINDS, RECORDS_FINALIZER, RUN
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import NODES, PODS
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_kscen.models.chaos_mesh.targets import Effect
     from pytest_kscen.objects.resources import Obj
 
-BEGINNINGS = {
+PHASE_MESSAGES = {
     "Started": "Experiment has started",
     "Paused": "Experiment has been paused",
     "Deleted": "Experiment has been deleted",
@@ -32,7 +32,7 @@ BEGINNINGS = {
 }
 
 
-class Subject(NamedTuple):
+class ChaosRef(NamedTuple):
     """One chaos object."""
 
     kind: str
@@ -72,7 +72,7 @@ class ChaosDaemon:
 
     def _chaos_changed(self, kind: str, new: Obj | None, old: Obj | None) -> None:
         if new:
-            self._controller.enqueue(Subject(kind, *Ref.of(new)))
+            self._controller.enqueue(ChaosRef(kind, *Ref.of(new)))
         elif old and self._bodies.pop(old["metadata"]["uid"], None):
             self._effect_of(old).forget(old)
 
@@ -80,11 +80,11 @@ class ChaosDaemon:
         ref = Ref.of(new or old)  # type: ignore[arg-type]  # one of them is there
         for kind, index in self._by_pod.items():
             for chaos in index.of(ref):
-                self._controller.enqueue(Subject(kind, *Ref.of(chaos)))
+                self._controller.enqueue(ChaosRef(kind, *Ref.of(chaos)))
 
     # --- one look at one object ---
 
-    async def _reconcile(self, subject: Subject) -> float | None:
+    async def _reconcile(self, subject: ChaosRef) -> float | None:
         chaos = self._chaos[subject.kind].get(subject.name, subject.namespace)
         if chaos is None or (book.is_deleted(chaos) and not book.is_held(chaos)):
             return None
@@ -112,7 +112,7 @@ class ChaosDaemon:
             )
         elif status != chaos.get("status"):
             await self._write(chaos, status)
-        return book.left_of(chaos, self._context.now()) if desired == RUN else None
+        return book.remaining_duration(chaos, self._context.now()) if desired == RUN else None
 
     def _select(self, chaos: Obj) -> list[Obj]:
         try:
@@ -143,7 +143,7 @@ class ChaosDaemon:
             self._updated(chaos, "finalizer")
         if said != desired:
             if why:
-                self._normal(chaos, why, BEGINNINGS[why])
+                self._normal(chaos, why, PHASE_MESSAGES[why])
             self._updated(chaos, "desiredPhase")
         return await self._write(
             {**chaos, "metadata": metadata}, book.status_of(chaos, desired, records)
@@ -176,7 +176,7 @@ class ChaosDaemon:
             case Gone():
                 await effect.recover(chaos, target, None)
                 return book.vanished(record, now), False
-            case Wait(why):
+            case NotYet(why):
                 return self._waits(chaos, record, why), False
         return record, True
 
@@ -188,7 +188,7 @@ class ChaosDaemon:
         return book.injected(record, self._context.timestamp())
 
     def _waits(self, chaos: Obj, record: Obj, why: str) -> Obj:
-        told = book.waiting(record, why, self._context.timestamp())
+        told = book.not_injected(record, why, self._context.timestamp())
         if why and told["events"] != record["events"]:
             self._failed(chaos, "apply chaos", why)
         return told
@@ -198,7 +198,7 @@ class ChaosDaemon:
             return record
         target, now = Target.of(record), self._context.timestamp()
         match await effect.recover(chaos, target, self._pod_of(chaos, target)):
-            case Wait(why):
+            case NotYet(why):
                 return (
                     book.with_event(record, book.RECOVER, book.FAILED, why, now) if why else record
                 )

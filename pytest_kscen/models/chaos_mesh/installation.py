@@ -10,14 +10,14 @@ from pytest_kscen.embedded.controller import ControllerContext
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.models.chaos_mesh.daemon import ChaosDaemon
-from pytest_kscen.models.chaos_mesh.network_chaos import Names, NetworkEffect
+from pytest_kscen.models.chaos_mesh.network_chaos import ExternalNames, NetworkEffect
 from pytest_kscen.models.chaos_mesh.pod_chaos import (
     IMAGE,
+    AnnotationMarks,
     ContainerKill,
-    Marks,
     PodFailure,
     PodKill,
-    nothing_works,
+    run_pause_image,
 )
 from pytest_kscen.objects.chaos_mesh_definitions import (
     chaos_definitions,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-PATIENCE = 120.0
+INSTALL_TIMEOUT = 120.0
 
 
 async def install(api: Api, clock: Clock, definitions: Iterable[Obj] = ()) -> None:
@@ -57,7 +57,12 @@ async def install(api: Api, clock: Clock, definitions: Iterable[Obj] = ()) -> No
     for definition in wanted:
         name = definition["metadata"]["name"]
         await wait_for(
-            api, clock, CUSTOM_RESOURCE_DEFINITIONS, name, condition=_established, timeout=PATIENCE
+            api,
+            clock,
+            CUSTOM_RESOURCE_DEFINITIONS,
+            name,
+            condition=_established,
+            timeout=INSTALL_TIMEOUT,
         )
 
 
@@ -89,14 +94,14 @@ class Effects:
     """Who does what a chaos object wants done."""
 
     def __init__(self, context: ControllerContext, site: Site) -> None:
-        self._network = NetworkEffect(site.network, Names(context.api.plain))
+        self._network = NetworkEffect(site.network, ExternalNames(context.api.plain))
         self._on_pods: dict[str, Effect] = {
             "pod-kill": PodKill(context),
             "pod-failure": PodFailure(context),
             "container-kill": ContainerKill(site),
         }
-        self._marks = Marks(context)
-        site.images.register(nothing_works, image=IMAGE)
+        self._marks = AnnotationMarks(context)
+        site.images.register(run_pause_image, image=IMAGE)
 
     def of(self, chaos: Obj) -> Effect:
         match chaos["kind"]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pytest_kscen.embedded.kubelet.network.flows import BLOCKED, OPEN, Flow, Passage
-from pytest_kscen.models.chaos_mesh.targets import GONE, SELF, Gone, Wait
+from pytest_kscen.models.chaos_mesh.targets import GONE, SELF, Gone, NotYet
 from pytest_kscen.objects.arguments import seconds_of_text
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.names import dns1035_label, dns1123_label, dns1123_subdomain
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 # at which it aims. Pure.
 
 
-Range: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+IpRange: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-class Outside(NamedTuple):
+class ExternalTarget(NamedTuple):
     """Addresses that were given as such, and the only port that is meant, if there is one."""
 
-    network: Range
+    network: IpRange
     port: int = 0
 
     def has(self, address: str, port: int) -> bool:
@@ -50,7 +50,7 @@ class Outside(NamedTuple):
         )
 
 
-class End(NamedTuple):
+class TrafficEnd(NamedTuple):
     """Where packets come from or go to: an address, or a machine's own, which has no address
     here.
     """
@@ -63,7 +63,7 @@ class End(NamedTuple):
         return self.address or self.machine
 
     @classmethod
-    def of(cls, pod: Obj) -> End | None:
+    def of(cls, pod: Obj) -> TrafficEnd | None:
         """None as long as there is nothing to put a rule on."""
         status, spec = pod.get("status") or {}, pod["spec"]
         if status.get("phase") != "Running" or not status.get("podIP"):
@@ -72,18 +72,18 @@ class End(NamedTuple):
 
 
 @dataclass(slots=True)
-class Rule:
+class TrafficRule:
     """What it does to packets."""
 
     direction: str
     passage: Passage
     has_target: bool
-    outside: tuple[Outside, ...] = ()
-    ends: dict[Target, End] = field(default_factory=dict)
+    outside: tuple[ExternalTarget, ...] = ()
+    ends: dict[Target, TrafficEnd] = field(default_factory=dict)
     _selected: frozenset[str] = frozenset()
     _aimed_at: frozenset[str] = frozenset()
 
-    def change(self, target: Target, end: End | None) -> None:
+    def change(self, target: Target, end: TrafficEnd | None) -> None:
         self.ends.pop(target, None)
         if end:
             self.ends[target] = end
@@ -94,12 +94,12 @@ class Rule:
             each.name for other, each in self.ends.items() if other.key != SELF
         )
 
-    def hits(self, source: End, target: End, port: int) -> bool:
+    def hits(self, source: TrafficEnd, target: TrafficEnd, port: int) -> bool:
         return (self.direction != "from" and self._meets(source, target, port)) or (
             self.direction != "to" and self._meets(target, source, port)
         )
 
-    def _meets(self, here: End, there: End, port: int) -> bool:
+    def _meets(self, here: TrafficEnd, there: TrafficEnd, port: int) -> bool:
         if here.name not in self._selected:
             return False
         if not self.has_target and not self.outside:
@@ -123,18 +123,20 @@ class Rule:
         """At whichever end."""
         return [flow for target in self.ends for flow in self.flows(target)]
 
-    def _others(self, target: Target) -> Iterator[tuple[End, int]]:
+    def _others(self, target: Target) -> Iterator[tuple[TrafficEnd, int]]:
         here = self.ends[target]
         for other, there in self.ends.items():
             if other.key != target.key and there != here:
                 yield there, 0
         if target.key == SELF:
             for each in self.outside:
-                yield End("", str(each.network.network_address)), each.port
+                yield TrafficEnd("", str(each.network.network_address)), each.port
             if not self.has_target and not self.outside:
-                yield End("", ""), 0
+                yield TrafficEnd("", ""), 0
 
-    def _both_ways(self, key: str, here: End, there: End, port: int) -> Iterator[Flow]:
+    def _both_ways(
+        self, key: str, here: TrafficEnd, there: TrafficEnd, port: int
+    ) -> Iterator[Flow]:
         source, target = (here, there) if key == SELF else (there, here)
         if self.direction != "from":
             yield flow_between(source, target, port)
@@ -142,7 +144,7 @@ class Rule:
             yield flow_between(target, source, port)
 
 
-def flow_between(source: End, target: End, port: int = 0) -> Flow:
+def flow_between(source: TrafficEnd, target: TrafficEnd, port: int = 0) -> Flow:
     return Flow(
         source.machine,
         target.machine,
@@ -224,10 +226,10 @@ DEVICES = ("", "eth0")
 class NetworkEffect:
     """All NetworkChaos of a cluster, as one filter on its network."""
 
-    def __init__(self, network: Network, names: Names) -> None:
+    def __init__(self, network: Network, names: ExternalNames) -> None:
         self._network = network
         self._names = names
-        self._rules: dict[str, Rule] = {}
+        self._rules: dict[str, TrafficRule] = {}
         self._decided: dict[Flow, Passage] = {}
         network.join(self.passage)
 
@@ -237,8 +239,8 @@ class NetworkEffect:
             return OPEN
         if flow not in self._decided:
             source, target = (
-                End(flow.source, flow.source_address),
-                End(flow.target, flow.target_address),
+                TrafficEnd(flow.source, flow.source_address),
+                TrafficEnd(flow.target, flow.target_address),
             )
             found = OPEN
             for rule in self._rules.values():
@@ -247,12 +249,12 @@ class NetworkEffect:
             self._decided[flow] = found
         return self._decided[flow]
 
-    async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:
+    async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:
         if pod is None:
             return GONE
-        end = End.of(pod)
+        end = TrafficEnd.of(pod)
         if end is None:
-            return Wait(f"pod {target.id} does not run")
+            return NotYet(f"pod {target.id} does not run")
         uid = chaos["metadata"]["uid"]
         if uid not in self._rules:
             try:
@@ -266,14 +268,14 @@ class NetworkEffect:
                 outside = [
                     await self._names.resolve(each) for each in spec.get("externalTargets") or ()
                 ]
-                self._rules[uid] = Rule(
+                self._rules[uid] = TrafficRule(
                     spec.get("direction") or "to",
                     passage_of(spec),
                     bool(spec.get("target")),
                     tuple(outside),
                 )
             except ValueError as why:
-                return Wait(str(why))
+                return NotYet(str(why))
         rule = self._rules[uid]
         if rule.ends.get(target) != end:
             rule.change(target, end)
@@ -291,7 +293,7 @@ class NetworkEffect:
         return "" if felt else "its packets pass as before"
 
     # its rules go with it
-    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:  # noqa: ARG002
+    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:  # noqa: ARG002
         rule = self._rules.get(chaos["metadata"]["uid"])
         if rule and target in rule.ends:
             rule.change(target, None)
@@ -315,19 +317,19 @@ class NetworkEffect:
 
 
 SUFFIXES = (".svc.cluster.local", ".svc")
-NOBODYS = (".cluster.local", ".svc", ".invalid")
+RESERVED_SUFFIXES = (".cluster.local", ".svc", ".invalid")
 """Names that end so are nobody's outside."""
-OUTSIDE = ipaddress.ip_network("2001:db8::/32")
+DOCUMENTATION_RANGE = ipaddress.ip_network("2001:db8::/32")
 """The range for documentation: each name has an address of its own in it, and always the same."""
 
 
-class Names:
+class ExternalNames:
     """What the daemon asks when it is given one."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
 
-    async def resolve(self, text: str) -> Outside:
+    async def resolve(self, text: str) -> ExternalTarget:
         """A ValueError says that nobody has this name."""
         place, _, port = text.rpartition(":") if text.count(":") == 1 else (text, "", "")
         if port and not port.isdecimal():
@@ -336,7 +338,7 @@ class Names:
             network = ipaddress.ip_network(place, strict=False)
         except ValueError:
             network = ipaddress.ip_network(await self._address_of(place.lower().removesuffix(".")))
-        return Outside(network, int(port or 0))
+        return ExternalTarget(network, int(port or 0))
 
     async def _address_of(self, host: str) -> str:
         bare = next(
@@ -351,13 +353,15 @@ class Names:
         return address if address != "None" else await self._address_outside(host)
 
     async def _address_outside(self, host: str) -> str:
-        is_outside = "." in host and not host.endswith(NOBODYS) and not dns1123_subdomain(host)
+        is_outside = (
+            "." in host and not host.endswith(RESERVED_SUFFIXES) and not dns1123_subdomain(host)
+        )
         if not is_outside or await self._is_in_a_namespace(host):
             raise ValueError(f"lookup {host}: no such host")
         place = hashlib.sha256(host.encode()).digest()[
-            : (OUTSIDE.max_prefixlen - OUTSIDE.prefixlen) // 8
+            : (DOCUMENTATION_RANGE.max_prefixlen - DOCUMENTATION_RANGE.prefixlen) // 8
         ]
-        return str(OUTSIDE[int.from_bytes(place)])
+        return str(DOCUMENTATION_RANGE[int.from_bytes(place)])
 
     async def _is_in_a_namespace(self, host: str) -> bool:
         """A Service of the cluster's, if there were one of this name."""

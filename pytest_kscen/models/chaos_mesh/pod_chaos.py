@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from pytest_kscen.kube.api import STRATEGIC_PATCH
-from pytest_kscen.models.chaos_mesh.targets import GONE, Gone, Wait
+from pytest_kscen.models.chaos_mesh.targets import GONE, Gone, NotYet
 from pytest_kscen.objects.chaos_mesh import GROUP
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import Conflict, NotFound
@@ -28,10 +28,10 @@ class PodKill:
         self._context = context
         self._asked: dict[str, dict[Target, None]] = {}
 
-    async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:
+    async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:
         asked = self._asked.setdefault(chaos["metadata"]["uid"], {})
         if target in asked:
-            return Wait() if pod else None
+            return NotYet() if pod else None
         if pod is None:
             return GONE
         grace = chaos["spec"].get("gracePeriod") or 0
@@ -46,13 +46,13 @@ class PodKill:
         except (NotFound, Conflict):
             return GONE
         asked[target] = None
-        return Wait()
+        return NotYet()
 
     def unseen(self, chaos: Obj, target: Target) -> str:  # noqa: ARG002  # it was seen to be gone
         return ""
 
     # nothing brings it back
-    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:  # noqa: ARG002
+    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:  # noqa: ARG002
         self._asked.get(chaos["metadata"]["uid"], {}).pop(target, None)
         return None
 
@@ -71,32 +71,32 @@ class ContainerKill:
         self._site = site
         self._killed: dict[str, dict[Target, str]] = {}
 
-    async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:
+    async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:
         if pod is None:
             return GONE
         killed = self._killed.setdefault(chaos["metadata"]["uid"], {})
         status = status_of(pod, target.container)
         if target in killed:
             return (
-                Wait()
+                NotYet()
                 if status.get("containerID") == killed[target] and "running" in status["state"]
                 else None
             )
         if self._site.kubelets is None or "running" not in (status.get("state") or {}):
-            return Wait(f"container {target.id} does not run")
+            return NotYet(f"container {target.id} does not run")
         try:
             self._site.kubelets.kill(*target[1:])
         except NotFound as why:
-            return Wait(str(why))
+            return NotYet(str(why))
         killed[target] = status["containerID"]
-        return Wait()
+        return NotYet()
 
     # it was seen to have ended
     def unseen(self, chaos: Obj, target: Target) -> str:  # noqa: ARG002
         return ""
 
     # the kubelet starts it
-    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:  # noqa: ARG002
+    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:  # noqa: ARG002
         self._killed.get(chaos["metadata"]["uid"], {}).pop(target, None)
         return None
 
@@ -114,12 +114,12 @@ def status_of(pod: Obj, container: str) -> Obj:
 
 
 IMAGE = "gcr.io/google-containers/pause:latest"
-NO_SUCH_PROGRAM = 128
+EXIT_START_ERROR = 128
 ANNOTATION = f"{GROUP}/pod-failure"
 LISTS = ("initContainers", "containers")
 
 
-async def nothing_works(container: ContainerContext) -> int:
+async def run_pause_image(container: ContainerContext) -> int:
     """What a container does in that image: its command is not there; without one it waits, and
     serves nobody.
     """
@@ -128,7 +128,7 @@ async def nothing_works(container: ContainerContext) -> int:
         container.termination_message = (
             f'exec: "{container.command[0]}": executable file not found in $PATH'
         )
-        return NO_SUCH_PROGRAM
+        return EXIT_START_ERROR
     container.set_ready(False)
     await container.stopping()
     return 0
@@ -141,7 +141,7 @@ class PodFailure:
         self._context = context
 
     # all of the pod
-    async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:  # noqa: ARG002
+    async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:  # noqa: ARG002
         if pod is None:
             return GONE
         by, images = _failed_by(pod)
@@ -151,14 +151,14 @@ class PodFailure:
                 for name in LISTS
             }
             swapped = {name: dict.fromkeys(there, IMAGE) for name, there in images.items()}
-            return await self._swap(pod, [*by, uid], images, swapped) or Wait()
+            return await self._swap(pod, [*by, uid], images, swapped) or NotYet()
         has_come = all(
             _has_failed(status_of(pod, each["name"])) for each in pod["spec"]["containers"]
         )
-        return None if has_come and not is_true(pod, "Ready") else Wait()
+        return None if has_come and not is_true(pod, "Ready") else NotYet()
 
     # all of the pod
-    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:  # noqa: ARG002
+    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:  # noqa: ARG002
         by, images = _failed_by(pod) if pod else ([], {})
         if pod is None or (uid := chaos["metadata"]["uid"]) not in by:
             return None
@@ -211,27 +211,29 @@ def _has_failed(status: Obj) -> bool:
 
 
 PREFIX = "marks.chaos-mesh.org/"
-CHOICE = ("selector", "mode", "value", "containerNames", "duration", "remoteCluster")
+SELECTION_FIELDS = ("selector", "mode", "value", "containerNames", "duration", "remoteCluster")
 """What a spec says of the targets, and not of what is done to them."""
 
 
-class Marks:
+class AnnotationMarks:
     """It keeps nothing: the pods carry it."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
 
-    async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:
+    async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:
         if pod is None:
             return GONE
         if (pod.get("status") or {}).get("phase") != "Running":
-            return Wait(f"pod {target.pod} does not run")
+            return NotYet(f"pod {target.pod} does not run")
         there = _mark_on(pod, chaos)
         containers = sorted(
             {*there.get("containers", ()), *([target.container] if target.container else ())}
         )
         metadata = chaos["metadata"]
-        deed = {name: value for name, value in chaos["spec"].items() if name not in CHOICE}
+        deed = {
+            name: value for name, value in chaos["spec"].items() if name not in SELECTION_FIELDS
+        }
         wanted = {
             "kind": chaos["kind"],
             "name": metadata["name"],
@@ -242,18 +244,18 @@ class Marks:
         return (
             None
             if there == wanted
-            else (await self._write(chaos, pod, orjson.dumps(wanted).decode()) or Wait())
+            else (await self._write(chaos, pod, orjson.dumps(wanted).decode()) or NotYet())
         )
 
     # all of the pod
-    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:  # noqa: ARG002
+    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:  # noqa: ARG002
         if pod and _mark_on(pod, chaos):
             await self._write(chaos, pod, None)
         return None
 
     async def _write(self, chaos: Obj, pod: Obj, mark: str | None) -> Gone | None:
         metadata = pod["metadata"]
-        patch = {"metadata": {"uid": metadata["uid"], "annotations": {key_of(chaos): mark}}}
+        patch = {"metadata": {"uid": metadata["uid"], "annotations": {mark_key(chaos): mark}}}
         try:
             await self._context.api.patch(PODS, metadata["name"], patch, metadata["namespace"])
         except (NotFound, Conflict):
@@ -269,10 +271,10 @@ class Marks:
         """
 
 
-def key_of(chaos: Obj) -> str:
+def mark_key(chaos: Obj) -> str:
     return PREFIX + str(chaos["metadata"]["uid"])
 
 
 def _mark_on(pod: Obj, chaos: Obj) -> Obj:
-    mark = (pod["metadata"].get("annotations") or {}).get(key_of(chaos))
+    mark = (pod["metadata"].get("annotations") or {}).get(mark_key(chaos))
     return orjson.loads(mark) if mark else {}

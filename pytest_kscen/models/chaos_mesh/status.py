@@ -33,7 +33,7 @@ SUCCEEDED, FAILED = "Succeeded", "Failed"
 CLEAN_FINALIZER = "chaos-mesh.chaos-mesh.org/cleanFinalizer"
 VANISHED = "the target has vanished"
 ONE_SHOT = ("pod-kill", "container-kill")
-MOST_EVENTS = 20  # that a record keeps, the latest
+MAX_EVENTS = 20  # that a record keeps, the latest
 
 
 def is_one_shot(chaos: Obj) -> bool:
@@ -58,7 +58,7 @@ def is_let_go(chaos: Obj) -> bool:
     return (chaos["metadata"].get("annotations") or {}).get(CLEAN_FINALIZER) == "forced"
 
 
-def left_of(chaos: Obj, now: float) -> float | None:
+def remaining_duration(chaos: Obj, now: float) -> float | None:
     """The seconds until its own duration is over; None if it has none."""
     duration = chaos["spec"].get("duration")
     if not duration or is_one_shot(chaos):
@@ -77,7 +77,7 @@ def desired_phase(chaos: Obj, now: float) -> tuple[str, str]:
         return STOP, "Deleted"
     if is_one_shot(chaos):  # it begins at once, and nobody says so
         return RUN, ""
-    if left_of(chaos, now) == 0.0:
+    if remaining_duration(chaos, now) == 0.0:
         return STOP, "TimeUp"
     return (STOP, "Paused") if is_paused(chaos) else (RUN, "Started")
 
@@ -119,7 +119,7 @@ def vanished(record: Obj, now: str) -> Obj:
     return {**with_event(record, APPLY, FAILED, VANISHED, now), "phase": NOT_INJECTED}
 
 
-def waiting(record: Obj, why: str, now: str) -> Obj:
+def not_injected(record: Obj, why: str, now: str) -> Obj:
     """Why is said once."""
     return (
         {**with_event(record, APPLY, FAILED, why, now), "phase": WAIT}
@@ -134,7 +134,7 @@ def with_event(record: Obj, operation: str, result: str, message: str, now: str)
     told = {**said, "timestamp": now}
     if result == FAILED and events and {**events[-1], "timestamp": now} == told:
         return record
-    return {**record, "events": [*events[1 - MOST_EVENTS :], told]}
+    return {**record, "events": [*events[1 - MAX_EVENTS :], told]}
 
 
 def has_vanished(record: Obj) -> bool:

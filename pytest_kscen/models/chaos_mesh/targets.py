@@ -40,7 +40,7 @@ def selected(
         refs = (Ref(place, name) for place in sorted(named) for name in sorted(set(named[place])))
         return [pods[ref] for ref in refs if ref in pods]
     places = set(selector.get("namespaces") or (namespace,))
-    where, asks = _machines(selector, nodes), _questions(selector)
+    where, asks = _selected_nodes(selector, nodes), _pod_filters(selector)
     near = (
         ref
         for ref, pod in pods.items()
@@ -50,7 +50,7 @@ def selected(
     return [found[ref] for ref in sorted(found)]
 
 
-def _machines(selector: Obj, nodes: Iterable[Obj]) -> set[str] | None:
+def _selected_nodes(selector: Obj, nodes: Iterable[Obj]) -> set[str] | None:
     """The nodes that are named, and those with these labels; None if any will do."""
     named, labels = selector.get("nodes"), selector.get("nodeSelectors")
     if not named and not labels:
@@ -62,7 +62,7 @@ def _machines(selector: Obj, nodes: Iterable[Obj]) -> set[str] | None:
     }
 
 
-def _questions(selector: Obj) -> list[Callable[[Obj], bool]]:
+def _pod_filters(selector: Obj) -> list[Callable[[Obj], bool]]:
     """What is asked of each pod; of what the selector does not speak, nothing."""
     labels, annotations = selector.get("labelSelectors"), selector.get("annotationSelectors")
     read = requirements_of({"matchExpressions": selector.get("expressionSelectors") or ()})
@@ -139,14 +139,14 @@ def _number(mode: str, value: str, most: float) -> float:
 
 
 SELF, TARGET = ".", ".Target"
-ELSEWHERE = {
+OUTSIDE_CLUSTER = {
     "AWSChaos": "AWS",
     "AzureChaos": "Azure",
     "GCPChaos": "GCP",
     "PhysicalMachineChaos": "a physical machine",
 }
 """Kinds whose targets are not in a cluster, and where they are."""
-WHOLE_PODS = ("NetworkChaos", "HTTPChaos", "KernelChaos")
+POD_LEVEL_KINDS = ("NetworkChaos", "HTTPChaos", "KernelChaos")
 """All others act on containers."""
 
 
@@ -178,7 +178,7 @@ def targets_of(
 ) -> list[Target]:
     """Chosen now, and never again."""
     found = []
-    if place := ELSEWHERE.get(chaos["kind"]):
+    if place := OUTSIDE_CLUSTER.get(chaos["kind"]):
         raise NothingSelected(f"its target is {place}, and nothing here can act on that")
     for key, selection in _selections(chaos):
         namespace, nodes = chaos["metadata"]["namespace"], list(nodes)
@@ -205,7 +205,7 @@ def _selections(chaos: Obj) -> Iterator[tuple[str, Obj]]:
 def _containers(chaos: Obj, pod: Obj) -> list[str]:
     """Those that are named, else the first; an empty name means the pod as a whole."""
     kind, spec = chaos["kind"], chaos["spec"]
-    if kind in WHOLE_PODS or (kind == "PodChaos" and spec["action"] != "container-kill"):
+    if kind in POD_LEVEL_KINDS or (kind == "PodChaos" and spec["action"] != "container-kill"):
         return [""]
     there = [each["name"] for each in pod["spec"]["containers"]]
     wanted = spec.get("containerNames")
@@ -216,7 +216,7 @@ def _containers(chaos: Obj, pod: Obj) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class NotYet:
     """Not yet, and why; the daemon asks again when the target has changed."""
 
     why: str = ""
@@ -235,7 +235,7 @@ class Effect(Protocol):
     name.
     """
 
-    async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:
+    async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:
         """None: all that can be done is done. Asked again until the effect is seen."""
 
     def unseen(self, chaos: Obj, target: Target) -> str:
@@ -244,7 +244,7 @@ class Effect(Protocol):
         Asked after all targets have been injected.
         """
 
-    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> Wait | Gone | None:
+    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:
         """Undo what was done to this target; nothing of it is left in here."""
 
     def forget(self, chaos: Obj) -> None:

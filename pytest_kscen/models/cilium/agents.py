@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-REGENERATION = 1.0  # seconds from a change in the API to that of what nodes do with packets
-OVER = ("Succeeded", "Failed")
+REGENERATION_DELAY = 1.0  # seconds from a change in the API to that of what nodes do with packets
+FINISHED_PHASES = ("Succeeded", "Failed")
 
 
 class CiliumAgents:
@@ -119,7 +119,7 @@ class CiliumAgents:
         labels = pod["metadata"].get("labels") or {} if pod else {}
         if not pod or VM_LABEL not in labels or pod["metadata"]["namespace"] != self._namespace:
             return None
-        if (pod.get("status") or {}).get("phase") in OVER:
+        if (pod.get("status") or {}).get("phase") in FINISHED_PHASES:
             return None
         return Pod.of(self._namespace, labels, self._labels)
 
@@ -136,7 +136,7 @@ class CiliumAgents:
                 self._place(now.labels[VM_LABEL], pod["metadata"]["uid"], now)
 
     def _later(self, change: Callable[[], None]) -> None:
-        asyncio.get_running_loop().call_later(REGENERATION, self._take_effect, change)
+        asyncio.get_running_loop().call_later(REGENERATION_DELAY, self._take_effect, change)
 
     def _take_effect(self, change: Callable[[], None]) -> None:
         change()

@@ -41,21 +41,21 @@ class Pod:
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
+class ExternalParty:
     """A party that is no pod: an entity by its name, at an address."""
 
     entity: str = "world"
     address: str = ""
 
 
-Party: TypeAlias = Pod | Outside
-Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
-Range: TypeAlias = tuple[Network, tuple[Network, ...]]
+Party: TypeAlias = Pod | ExternalParty
+IpNetwork: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+CidrRange: TypeAlias = tuple[IpNetwork, tuple[IpNetwork, ...]]
 Selector: TypeAlias = tuple["Requirement", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Ports:
+class PortRange:
     """One entry of toPorts' ports."""
 
     first: int
@@ -69,15 +69,15 @@ class Ports:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PolicyRule:
     """What stands in one entry of ingress, egress and their denials; None where a field is not
     given.
     """
 
     selectors: tuple[Selector, ...] | None
     entities: tuple[str, ...] | None
-    networks: tuple[Range, ...] | None
-    ports: tuple[Ports, ...] | None
+    networks: tuple[CidrRange, ...] | None
+    ports: tuple[PortRange, ...] | None
     icmp: bool
 
     def matches(self, peer: Party, protocol: str, port: int) -> bool:
@@ -105,11 +105,11 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Direction:
+class PolicyDirection:
     """What a policy says of one direction."""
 
-    allow: tuple[Rule, ...]
-    deny: tuple[Rule, ...]
+    allow: tuple[PolicyRule, ...]
+    deny: tuple[PolicyRule, ...]
     denies_the_rest: bool
 
 
@@ -119,8 +119,8 @@ class Policy:
 
     namespace: str
     subject: Selector
-    ingress: Direction
-    egress: Direction
+    ingress: PolicyDirection
+    egress: PolicyDirection
 
     def selects(self, party: Pod) -> bool:
         return party.namespace == self.namespace and _holds(self.subject, party.labels)
@@ -151,8 +151,8 @@ def may_pass(
     )
 
 
-def _lets(directions: Sequence[Direction], peer: Party, protocol: str, port: int) -> bool:
-    if isinstance(peer, Outside) and peer.entity == "host":
+def _lets(directions: Sequence[PolicyDirection], peer: Party, protocol: str, port: int) -> bool:
+    if isinstance(peer, ExternalParty) and peer.entity == "host":
         return True  # the node that a pod runs on always reaches it
     if any(
         rule.matches(peer, protocol, port) for direction in directions for rule in direction.deny
@@ -177,7 +177,7 @@ def _is_entity(peer: Party, entity: str) -> bool:
     return peer.entity == entity or (entity == "cluster" and peer.entity in CLUSTER)
 
 
-def _is_within(peer: Party, network: Network, exceptions: tuple[Network, ...]) -> bool:
+def _is_within(peer: Party, network: IpNetwork, exceptions: tuple[IpNetwork, ...]) -> bool:
     """Networks are for parties outside: pods are known by their labels alone."""
     if isinstance(peer, Pod) or not peer.address:
         return False
@@ -216,21 +216,23 @@ def _policy(spec: Obj, namespace: str) -> Policy:
     return Policy(namespace, _selector(spec["endpointSelector"]), ingress, egress)
 
 
-def _direction(spec: Obj, name: str, peer: str, namespace: str, *, is_closed: bool) -> Direction:
+def _direction(
+    spec: Obj, name: str, peer: str, namespace: str, *, is_closed: bool
+) -> PolicyDirection:
     allow, deny = (
         tuple(_rule(rule, peer, namespace) for rule in spec.get(f"{name}{suffix}") or ())
         for suffix in ("", "Deny")
     )
-    return Direction(allow, deny, is_closed and bool(allow or deny))
+    return PolicyDirection(allow, deny, is_closed and bool(allow or deny))
 
 
-def _rule(rule: Obj, peer: str, namespace: str) -> Rule:
+def _rule(rule: Obj, peer: str, namespace: str) -> PolicyRule:
     selectors, entities, listed = (
         rule.get(f"{peer}Endpoints"),
         rule.get(f"{peer}Entities"),
         rule.get("toPorts"),
     )
-    return Rule(
+    return PolicyRule(
         selectors=None
         if selectors is None
         else tuple(_peers(selector, namespace) for selector in selectors),
@@ -243,7 +245,7 @@ def _rule(rule: Obj, peer: str, namespace: str) -> Rule:
     )
 
 
-def _networks(rule: Obj, peer: str) -> tuple[Range, ...] | None:
+def _networks(rule: Obj, peer: str) -> tuple[CidrRange, ...] | None:
     plain, sets = rule.get(f"{peer}CIDR"), rule.get(f"{peer}CIDRSet")
     if plain is None and sets is None:
         return None
@@ -257,15 +259,17 @@ def _networks(rule: Obj, peer: str) -> tuple[Range, ...] | None:
     )
 
 
-def _network(text: str) -> Network:
+def _network(text: str) -> IpNetwork:
     return ipaddress.ip_network(text, strict=False)
 
 
-def _ports(entry: Obj) -> Ports:
+def _ports(entry: Obj) -> PortRange:
     """A port by its name is one of no machine."""
     named = str(entry.get("port", "0"))
     first = int(named) if named.isdecimal() else -1
-    return Ports(first, max(first, int(entry.get("endPort") or 0)), entry.get("protocol") or "ANY")
+    return PortRange(
+        first, max(first, int(entry.get("endPort") or 0)), entry.get("protocol") or "ANY"
+    )
 
 
 def _peers(selector: Obj, namespace: str) -> Selector:

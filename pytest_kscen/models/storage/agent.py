@@ -8,19 +8,29 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.embedded.controller import ControllerContext
-from pytest_kscen.models.storage.api_writes import Hold, Tell, perform
-from pytest_kscen.models.storage.attachment_rules import without
-from pytest_kscen.models.storage.drbd import Disk, DrbdRefused, Replication, Role, State
-from pytest_kscen.models.storage.generations.generation import PORTS, Report, is_first
-from pytest_kscen.models.storage.volume_view import AGENT_FINALIZER, Address
+from pytest_kscen.models.storage.api_writes import SetFinalizers, WriteStatus, perform
+from pytest_kscen.models.storage.attachment_rules import without_finalizer
+from pytest_kscen.models.storage.drbd import (
+    ConnectionState,
+    DiskState,
+    DrbdRefused,
+    ReplicationState,
+    Role,
+)
+from pytest_kscen.models.storage.generations.generation import (
+    PORTS,
+    AgentReport,
+    is_initial_replica,
+)
+from pytest_kscen.models.storage.volume_view import AGENT_FINALIZER, ReplicaAddress
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS
 
 if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.images import ContainerContext
-    from pytest_kscen.models.storage.drbd import Config, Status
-    from pytest_kscen.models.storage.generations.generation import Answer, Orders
+    from pytest_kscen.models.storage.drbd import ResourceConfig, ResourceStatus
+    from pytest_kscen.models.storage.generations.generation import AgentOrders, ReportAnswer
     from pytest_kscen.models.storage.system import StorageSystem
-    from pytest_kscen.models.storage.volume_view import Replica
+    from pytest_kscen.models.storage.volume_view import VolumeReplica
     from pytest_kscen.objects.resources import Obj
 
 
@@ -28,28 +38,32 @@ if TYPE_CHECKING:
 # together, the rest along with it.
 
 
-GOES = 1.0  # seconds within which it is seen whether a peer that was lost is to be one no more
-ARRIVES = 5.0  # seconds within which links that come and short resyncs have come
-PROGRESS_EVERY = 10.0  # seconds
-LATEST = 60.0  # seconds after which peers' roles and amounts are told, if nothing else was
+PEER_REMOVAL_GRACE = (
+    1.0  # seconds within which it is seen whether a peer that was lost is to be one no more
+)
+CONNECT_GRACE = 5.0  # seconds within which links that come and short resyncs have come
+PROGRESS_INTERVAL = 10.0  # seconds
+REPORT_INTERVAL = 60.0  # seconds after which peers' roles and amounts are told, if nothing else was
 _UP_TO_DATE, CONNECTED, SYNC_TARGET = (
-    Disk.UP_TO_DATE,
-    State.CONNECTED,
-    Replication.SYNC_TARGET,
+    DiskState.UP_TO_DATE,
+    ConnectionState.CONNECTED,
+    ReplicationState.SYNC_TARGET,
 )  # enumerations take their time
-WHOLE = (_UP_TO_DATE, Disk.DISKLESS)
+COMPLETE_DISKS = (_UP_TO_DATE, DiskState.DISKLESS)
 
 
-class Pace:
+class ReportPacing:
     """What was last told of each replica, and since when that is not all any more."""
 
     def __init__(self) -> None:
-        self._told: dict[str, tuple[Status, Answer]] = {}
+        self._told: dict[str, tuple[ResourceStatus, ReportAnswer]] = {}
         self._since: dict[str, float] = {}
         self._due: dict[str, float] = {}
         """When it is going to be told."""
 
-    def wait(self, replica: Replica, status: Status, answer: Answer, now: float) -> float:
+    def wait(
+        self, replica: VolumeReplica, status: ResourceStatus, answer: ReportAnswer, now: float
+    ) -> float:
         """The seconds until it is to be told. Whoever gave orders is answered at once."""
         told, answered = self._told.get(replica.name, (None, answer))
         if answered != answer:
@@ -57,7 +71,7 @@ class Pace:
         due = self._due[replica.name] = self._when(replica, status, told, now)
         return max(0.0, due - now)
 
-    def sooner(self, replica: Replica, status: Status, now: float) -> float | None:
+    def sooner(self, replica: VolumeReplica, status: ResourceStatus, now: float) -> float | None:
         """The seconds until it is to be told, if that is before it was going to be."""
         told, _ = self._told.get(replica.name, (None, None))
         if told == status:  # it is again as it was told
@@ -69,7 +83,7 @@ class Pace:
         self._due[replica.name] = due
         return max(0.0, due - now)
 
-    def tell(self, replica: Replica, status: Status, answer: Answer) -> None:
+    def tell(self, replica: VolumeReplica, status: ResourceStatus, answer: ReportAnswer) -> None:
         self._told[replica.name] = status, answer
         self._settle(replica.name)
 
@@ -81,16 +95,22 @@ class Pace:
         self._since.pop(replica, None)
         self._due.pop(replica, None)
 
-    def _when(self, replica: Replica, status: Status, told: Status | None, now: float) -> float:
+    def _when(
+        self,
+        replica: VolumeReplica,
+        status: ResourceStatus,
+        told: ResourceStatus | None,
+        now: float,
+    ) -> float:
         return self._since.setdefault(replica.name, now) + _patience(replica, status, told)
 
 
-def is_filling(status: Status) -> bool:
+def is_syncing(status: ResourceStatus) -> bool:
     """Whether its amounts move."""
     return SYNC_TARGET in [link.replication for link in status.connections.values()]
 
 
-def _patience(replica: Replica, status: Status, told: Status | None) -> float:
+def _patience(replica: VolumeReplica, status: ResourceStatus, told: ResourceStatus | None) -> float:
     """The first that fits."""
     if told == status or (
         replica.in_sync and replica.is_diskful and status.disk_state != _UP_TO_DATE
@@ -103,7 +123,7 @@ def _patience(replica: Replica, status: Status, told: Status | None) -> float:
         return (
             0.0
             if has_begun or _is_complete(status) or replica.in_quorum > status.quorum
-            else ARRIVES
+            else CONNECT_GRACE
         )
     before = told.connections
     others = [
@@ -112,20 +132,20 @@ def _patience(replica: Replica, status: Status, told: Status | None) -> float:
         if node not in before or before[node].state is not link.state
     ]
     if not others and told[:-1] == status[:-1]:  # all but the connections
-        return PROGRESS_EVERY if is_filling(status) else LATEST
+        return PROGRESS_INTERVAL if is_syncing(status) else REPORT_INTERVAL
     if _is_complete(status) or status.role is not told.role or _is_worse(status, told):
         return 0.0
     is_cut = any(node in before and before[node].state is CONNECTED for node in others)
-    return GOES if is_cut else ARRIVES
+    return PEER_REMOVAL_GRACE if is_cut else CONNECT_GRACE
 
 
-def _is_complete(status: Status) -> bool:
-    if not status.quorum or status.disk_state not in WHOLE:
+def _is_complete(status: ResourceStatus) -> bool:
+    if not status.quorum or status.disk_state not in COMPLETE_DISKS:
         return False
     return not [link for link in status.connections.values() if link.state is not CONNECTED]
 
 
-def _is_worse(status: Status, told: Status) -> bool:
+def _is_worse(status: ResourceStatus, told: ResourceStatus) -> bool:
     same_peers = (
         status.connections.keys() == told.connections.keys()
     )  # new ones come with new votes
@@ -133,33 +153,36 @@ def _is_worse(status: Status, told: Status) -> bool:
     return alone or (status.suspended and not told.suspended)
 
 
-NAME = "replicated-volume-agent"
-SETTLES = 0.1  # seconds within which a kernel has said all that it has to say of one event
-ASK_AGAIN = 2.0  # seconds until a kernel that refused is asked again
-UNHEARD = 1.0  # seconds until an agent that the API cannot hear tries again
-PRIMARY, UP_TO_DATE = Role.PRIMARY, Disk.UP_TO_DATE  # an enumeration takes its time to find them
+AGENT_NAME = "replicated-volume-agent"
+EVENT_DELAY = 0.1  # seconds within which a kernel has said all that it has to say of one event
+RETRY_AFTER_REFUSAL = 2.0  # seconds until a kernel that refused is asked again
+RETRY_UNREACHABLE = 1.0  # seconds until an agent that the API cannot hear tries again
+PRIMARY, UP_TO_DATE = (
+    Role.PRIMARY,
+    DiskState.UP_TO_DATE,
+)  # an enumeration takes its time to find them
 
 
-class _Read(NamedTuple):
+class _CachedOrders(NamedTuple):
     """The last orders for a replica, and what they were read from."""
 
     replica: str
     grounds: object
-    orders: Orders
+    orders: AgentOrders
 
 
-class Agent:
+class StorageAgent:
     """One process. What it remembers, the API and the kernel would tell it again."""
 
     def __init__(self, plant: StorageSystem, container: ContainerContext) -> None:
         self._plant = plant
         self._node = container.node
         self._context = ControllerContext.of(
-            f"{NAME} on {container.node}", container.api, container.clock, plant.informers
+            f"{AGENT_NAME} on {container.node}", container.api, container.clock, plant.informers
         )
-        self._configs: dict[str, Config] = {}
-        self._read: dict[str, _Read] = {}
-        self._pace = Pace()
+        self._configs: dict[str, ResourceConfig] = {}
+        self._read: dict[str, _CachedOrders] = {}
+        self._pace = ReportPacing()
 
     async def run(self) -> None:
         await self._plant.synced()
@@ -168,13 +191,13 @@ class Agent:
         )
 
         def hear(volume: str) -> None:
-            controller.enqueue_after(volume, SETTLES)
+            controller.enqueue_after(volume, EVENT_DELAY)
 
         def feel(volume: str) -> None:
             """The kernel has news, which want a look when they are due."""
             wait = self._due_in(volume)
             if wait is not None:
-                controller.enqueue_after(volume, max(SETTLES, wait))
+                controller.enqueue_after(volume, max(EVENT_DELAY, wait))
 
         leave = self._plant.join_agents(self._node, hear, feel)
         try:
@@ -196,7 +219,7 @@ class Agent:
 
     async def _reconcile(self, volume: str) -> float | None:
         if not self._plant.machines[self._node].reachable:
-            return UNHEARD
+            return RETRY_UNREACHABLE
         await self._context.api.caught_up()  # ports that were given away just now are seen
         definition = self._plant.volumes.get(volume)
         replicas = self._plant.readings.all_of(
@@ -215,20 +238,24 @@ class Agent:
             definition, replica, [one for one in replicas if one is not replica]
         )
 
-    async def _tend(self, volume: Obj, replica: Replica, others: list[Replica]) -> float | None:
+    async def _tend(
+        self, volume: Obj, replica: VolumeReplica, others: list[VolumeReplica]
+    ) -> float | None:
         name = volume["metadata"]["name"]
-        address = replica.address or Address(
+        address = replica.address or ReplicaAddress(
             self._plant.machines[self._node].address, self._free_port()
         )
-        orders = self._orders_of(name, volume, replica, first=is_first(replica, others))
+        orders = self._orders_of(name, volume, replica, first=is_initial_replica(replica, others))
         status, refusal = self._obey(name, orders, orders.config) if orders.config else (None, "")
-        report = Report(address, orders, status, {other.node: other for other in others}, refusal)
+        report = AgentReport(
+            address, orders, status, {other.node: other for other in others}, refusal
+        )
         wait = await self._tell(replica, report)
         if refusal:
-            return ASK_AGAIN
-        return wait or (PROGRESS_EVERY if status and is_filling(status) else None)
+            return RETRY_AFTER_REFUSAL
+        return wait or (PROGRESS_INTERVAL if status and is_syncing(status) else None)
 
-    async def _tell(self, replica: Replica, report: Report) -> float | None:
+    async def _tell(self, replica: VolumeReplica, report: AgentReport) -> float | None:
         """What is new, if it is time; else the seconds until it is.
 
         What has to be told now takes the rest along.
@@ -241,12 +268,16 @@ class Agent:
             report = report._replace(status=None)
         told = self._plant.generation.report(replica, report, self._context.timestamp())
         if told != replica.obj.get("status"):
-            await perform(self._context.api, [Tell(REPLICATED_VOLUME_REPLICAS, replica.obj, told)])
+            await perform(
+                self._context.api, [WriteStatus(REPLICATED_VOLUME_REPLICAS, replica.obj, told)]
+            )
         if status and not wait:
             self._pace.tell(replica, status, answer)
         return wait or None
 
-    def _orders_of(self, name: str, volume: Obj, replica: Replica, *, first: bool) -> Orders:
+    def _orders_of(
+        self, name: str, volume: Obj, replica: VolumeReplica, *, first: bool
+    ) -> AgentOrders:
         grounds = (
             self._plant.generation.orders_by(volume, replica),
             replica.type,
@@ -257,10 +288,12 @@ class Agent:
         if known and known.replica == replica.name and known.grounds == grounds:
             return known.orders
         orders = self._plant.generation.orders(volume, replica, first=first)
-        self._read[name] = _Read(replica.name, grounds, orders)
+        self._read[name] = _CachedOrders(replica.name, grounds, orders)
         return orders
 
-    def _obey(self, volume: str, orders: Orders, config: Config) -> tuple[Status | None, str]:
+    def _obey(
+        self, volume: str, orders: AgentOrders, config: ResourceConfig
+    ) -> tuple[ResourceStatus | None, str]:
         """Bring the kernel to what is asked; how it is then, what it refused, and why."""
         drbd, node = self._plant.drbd, self._node
         known = self._configs.get(volume)
@@ -288,7 +321,7 @@ class Agent:
             return drbd.status(node, volume), str(refused)
         return drbd.status(node, volume), ""
 
-    async def _end(self, volume: str, replica: Replica, *, wipe: bool) -> None:
+    async def _end(self, volume: str, replica: VolumeReplica, *, wipe: bool) -> None:
         """The controller has let it go: so does the node, with its data, unless that is another
         one's.
         """
@@ -296,9 +329,10 @@ class Agent:
         if wipe:
             self._take_down(volume)
         if AGENT_FINALIZER in replica.obj["metadata"].get("finalizers", ()):
-            finalizers = without(replica.obj, AGENT_FINALIZER)
+            finalizers = without_finalizer(replica.obj, AGENT_FINALIZER)
             await perform(
-                self._context.api, [Hold(REPLICATED_VOLUME_REPLICAS, replica.obj, finalizers)]
+                self._context.api,
+                [SetFinalizers(REPLICATED_VOLUME_REPLICAS, replica.obj, finalizers)],
             )
 
     def _take_down(self, volume: str) -> None:

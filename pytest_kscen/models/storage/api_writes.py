@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Make:
+class CreateObject:
     """Create an object."""
 
     resource: Resource
@@ -26,7 +26,7 @@ class Make:
 
 
 @dataclass(slots=True)
-class Change:
+class PatchObject:
     """Patch an object as it was seen."""
 
     resource: Resource
@@ -35,7 +35,7 @@ class Change:
 
 
 @dataclass(slots=True)
-class Hold:
+class SetFinalizers:
     """Put finalizers on an object, and take off all others, if nobody has written it since it
     was seen.
     """
@@ -46,7 +46,7 @@ class Hold:
 
 
 @dataclass(slots=True)
-class Remove:
+class DeleteObject:
     """Ask for an object's deletion."""
 
     resource: Resource
@@ -54,7 +54,7 @@ class Remove:
 
 
 @dataclass(slots=True)
-class Tell:
+class WriteStatus:
     """Replace an object's status."""
 
     resource: Resource
@@ -64,32 +64,32 @@ class Tell:
     """Whether somebody acts by it, or it is bad; else it may wait for more of its kind."""
 
 
-Deed = Make | Change | Hold | Remove | Tell
+ApiWrite = CreateObject | PatchObject | SetFinalizers | DeleteObject | WriteStatus
 
 
-async def perform(api: Api, deeds: Iterable[Deed]) -> None:
+async def perform(api: Api, deeds: Iterable[ApiWrite]) -> None:
     """One after the other; a status is written on top of what was done to its object before."""
     latest: dict[tuple[str, str], Obj] = {}
     for deed in deeds:
         name = deed.obj["metadata"]["name"]
         key = deed.resource.kind, name
         match deed:
-            case Tell():
+            case WriteStatus():
                 obj = latest.get(key, deed.obj)
                 latest[key] = await api.update(
                     deed.resource, {**obj, "status": deed.status}, subresource="status"
                 )
-            case Make():
+            case CreateObject():
                 try:
                     await api.create(deed.resource, deed.obj)
                 except AlreadyExists:  # which the picture will show
                     continue
-            case Change():
+            case PatchObject():
                 latest[key] = await api.patch(deed.resource, name, deed.patch)
-            case Hold():
+            case SetFinalizers():
                 metadata = {**deed.obj["metadata"], "finalizers": deed.finalizers}
                 latest[key] = await api.update(deed.resource, {**deed.obj, "metadata": metadata})
-            case Remove():
+            case DeleteObject():
                 try:
                     await api.delete(
                         deed.resource, name, precondition_uid=deed.obj["metadata"]["uid"]

@@ -4,32 +4,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kscen.models.storage.volume_view import AGENT_FINALIZER, CONTROLLER_FINALIZER, Finding
+from pytest_kscen.models.storage.volume_view import (
+    AGENT_FINALIZER,
+    CONTROLLER_FINALIZER,
+    ConditionValue,
+)
 from pytest_kscen.objects.storage import TIE_BREAKER
 
 if TYPE_CHECKING:
-    from pytest_kscen.models.storage.volume_view import Attachment, Quorum, Replica, View
+    from pytest_kscen.models.storage.volume_view import (
+        QuorumSettings,
+        VolumeAttachment,
+        VolumeReplica,
+        VolumeView,
+    )
     from pytest_kscen.objects.resources import Obj
 
 
 PENDING, ATTACHING, ATTACHED, DETACHING = "Pending", "Attaching", "Attached", "Detaching"
-PHASES = {
+PHASE_BY_REASON = {
     "WaitingForReplica": ATTACHING,
     "ConvertingTieBreakerToAccess": ATTACHING,
     "SettingPrimary": ATTACHING,
 }
 
 
-class Standing(NamedTuple):
+class AttachmentState(NamedTuple):
     """How an attachment stands."""
 
     phase: str
-    attached: Finding
-    replica: Finding
-    ready: Finding
+    attached: ConditionValue
+    replica: ConditionValue
+    ready: ConditionValue
 
 
-def primaries(view: View, *, io_ready: bool) -> dict[str, bool]:
+def desired_primaries(view: VolumeView, *, io_ready: bool) -> dict[str, bool]:
     """Whether each replica is to be Primary.
 
     Demotion comes first; a second one waits until every kernel allows two.
@@ -50,7 +59,7 @@ def primaries(view: View, *, io_ready: bool) -> dict[str, bool]:
     return asked
 
 
-def may_attach(replica: Replica) -> bool:
+def may_attach(replica: VolumeReplica) -> bool:
     return (
         not replica.leaving
         and bool(replica.online.holds)
@@ -58,21 +67,25 @@ def may_attach(replica: Replica) -> bool:
     )
 
 
-def _allow_two(view: View) -> bool:
+def _allow_two(view: VolumeView) -> bool:
     return all(replica.two_primaries for replica in view.mesh)
 
 
-NO_REPLICA = Finding(holds=False, reason="WaitingForReplica", message="there is no replica yet")
-NOT_ATTACHED = Finding(
+NO_REPLICA = ConditionValue(
+    holds=False, reason="WaitingForReplica", message="there is no replica yet"
+)
+NOT_ATTACHED = ConditionValue(
     holds=False, reason="NotAttached", message="the volume is not attached to the node"
 )
-REPLICA_NOT_READY = Finding(
+REPLICA_NOT_READY = ConditionValue(
     holds=False, reason="ReplicaNotReady", message="the replica is not ready for I/O"
 )
-READY = Finding(holds=True, reason="Ready")
+READY = ConditionValue(holds=True, reason="Ready")
 
 
-def standing(view: View, attachment: Attachment, *, io_ready: bool) -> Standing:
+def attachment_state(
+    view: VolumeView, attachment: VolumeAttachment, *, io_ready: bool
+) -> AttachmentState:
     replica = view.on(attachment.node)
     attached = _attached(view, attachment, replica, io_ready=io_ready)
     mirrored = replica.io_ready if replica else NO_REPLICA
@@ -83,40 +96,42 @@ def standing(view: View, attachment: Attachment, *, io_ready: bool) -> Standing:
         if attached.holds
         else NOT_ATTACHED
     )
-    return Standing(_phase(attachment, attached), attached, mirrored, ready)
+    return AttachmentState(_phase(attachment, attached), attached, mirrored, ready)
 
 
-def _phase(attachment: Attachment, attached: Finding) -> str:
+def _phase(attachment: VolumeAttachment, attached: ConditionValue) -> str:
     if attachment.leaving:
         return DETACHING
-    return ATTACHED if attached.holds else PHASES.get(attached.reason, PENDING)
+    return ATTACHED if attached.holds else PHASE_BY_REASON.get(attached.reason, PENDING)
 
 
 def _attached(
-    view: View, attachment: Attachment, replica: Replica | None, *, io_ready: bool
-) -> Finding:
+    view: VolumeView, attachment: VolumeAttachment, replica: VolumeReplica | None, *, io_ready: bool
+) -> ConditionValue:
     node = attachment.node
     if replica and replica.primary:
-        return Finding(holds=True, reason="Attached", message=f"the replica on {node} is Primary")
+        return ConditionValue(
+            holds=True, reason="Attached", message=f"the replica on {node} is Primary"
+        )
     if not view.may_be_on(node):
         if len(view.diskful) < view.layout.diskful or not all(
             replica.node for replica in view.diskful
         ):
-            return Finding(
+            return ConditionValue(
                 holds=False,
                 reason="LocalityNotSatisfied",
                 message=f"there is no replica with a disk on {node} yet",
             )
         words = f"every replica with a disk is on another node than {node}"
-        return Finding(holds=False, reason="UnableToProvideLocalVolumeAccess", message=words)
+        return ConditionValue(holds=False, reason="UnableToProvideLocalVolumeAccess", message=words)
     if node not in view.desired:
-        return Finding(
+        return ConditionValue(
             False, "WaitingForActiveAttachmentsToDetach", "others are attached, and no more may be"
         )
-    return Finding(False, *_awaited(node, replica, io_ready=io_ready))
+    return ConditionValue(False, *_awaited(node, replica, io_ready=io_ready))
 
 
-def _awaited(node: str, replica: Replica | None, *, io_ready: bool) -> tuple[str, str]:
+def _awaited(node: str, replica: VolumeReplica | None, *, io_ready: bool) -> tuple[str, str]:
     """The first that fits."""
     if replica is None or replica.leaving or not replica.node:
         return "WaitingForReplica", f"there is no replica on {node} yet"
@@ -132,10 +147,10 @@ def _awaited(node: str, replica: Replica | None, *, io_ready: bool) -> tuple[str
 # When what is being deleted may go: pure rules.
 
 
-RECHECK = 10.0  # seconds until a replica that had to stay is looked at again
+RECHECK_INTERVAL = 10.0  # seconds until a replica that had to stay is looked at again
 
 
-def may_leave(view: View, replica: Replica, quorum: Quorum) -> bool:
+def may_leave(view: VolumeView, replica: VolumeReplica, quorum: QuorumSettings) -> bool:
     """Whether a replica that was deleted is not needed any more."""
     if not replica.node:
         return True
@@ -155,12 +170,12 @@ def may_leave(view: View, replica: Replica, quorum: Quorum) -> bool:
     )
 
 
-def _stands_in_the_way(view: View, replica: Replica) -> bool:
+def _stands_in_the_way(view: VolumeView, replica: VolumeReplica) -> bool:
     """Whether a disk may be waiting for this very node."""
     return not replica.is_diskful and any(one.is_diskful for one in view.homeless)
 
 
-def is_detached(view: View, attachment: Attachment) -> bool:
+def is_detached(view: VolumeView, attachment: VolumeAttachment) -> bool:
     """Whether the node of an attachment that was deleted has let the volume go."""
     others = [one for one in view.attachments if one.node == attachment.node and not one.leaving]
     return bool(others) or attachment.node not in view.actual
@@ -171,7 +186,7 @@ def with_finalizers(obj: Obj, *names: str) -> list[str]:
     return [*held, *(name for name in names if name not in held)]
 
 
-def without(obj: Obj, name: str) -> list[str]:
+def without_finalizer(obj: Obj, name: str) -> list[str]:
     return [held for held in obj["metadata"].get("finalizers", ()) if held != name]
 
 

@@ -13,9 +13,19 @@ from pytest_kscen.embedded.child_tasks import ChildTasks
 from pytest_kscen.embedded.controller import ControllerContext
 from pytest_kscen.kube.leases import claimed
 from pytest_kscen.models.storage import attachment_rules
-from pytest_kscen.models.storage.api_writes import Deed, Hold, Tell, perform
-from pytest_kscen.models.storage.decisions import PROMPT, Means, decide, is_about_to_change
-from pytest_kscen.models.storage.volume_view import CONTROLLER_FINALIZER, Finding, View, doubles_of
+from pytest_kscen.models.storage.api_writes import ApiWrite, SetFinalizers, WriteStatus, perform
+from pytest_kscen.models.storage.decisions import (
+    AGENT_RESPONSE_TIME,
+    DecisionContext,
+    decide,
+    is_about_to_change,
+)
+from pytest_kscen.models.storage.volume_view import (
+    CONTROLLER_FINALIZER,
+    ConditionValue,
+    VolumeView,
+    duplicates_of,
+)
 from pytest_kscen.objects.errors import AlreadyExists, ApiError, Conflict, NotFound
 from pytest_kscen.objects.resources import LEASES
 from pytest_kscen.objects.storage import (
@@ -32,7 +42,7 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.images import ContainerContext
     from pytest_kscen.kube.api import Api
     from pytest_kscen.models.storage.system import StorageSystem
-    from pytest_kscen.models.storage.volume_view import Attachment
+    from pytest_kscen.models.storage.volume_view import VolumeAttachment
     from pytest_kscen.objects.resources import Obj
 
 
@@ -41,17 +51,17 @@ if TYPE_CHECKING:
 
 
 LEASE_NAME = "sds-replicated-volume-controller"
-LASTS = 25.0  # seconds for which a renewal holds
-RENEW_EVERY = 10.0
-RENEW_AGAIN = 2.0  # after a renewal that failed
-ASK_AGAIN = 2.0  # where somebody else was quicker, or the API did not answer
+LEASE_DURATION = 25.0  # seconds for which a renewal holds
+RENEW_INTERVAL = 10.0
+RETRY_RENEWAL = 2.0  # after a renewal that failed
+RETRY_ACQUIRE = 2.0  # where somebody else was quicker, or the API did not answer
 
 
-class LostError(Exception):
+class LeaseLostError(Exception):
     """Somebody else leads, or may lead."""
 
 
-class Lease:
+class ControllerLease:
     """One candidate's hold on it. Waiting for it is nothing that keeps a test alive."""
 
     def __init__(self, api: Api, clock: Clock, holder: str) -> None:
@@ -69,15 +79,15 @@ class Lease:
         """Renew it for ever; raises LostError when that has failed for too long."""
         renewed = self._clock.now()
         while True:
-            failed = self._clock.now() > renewed + RENEW_EVERY
-            await self._clock.sleep(RENEW_AGAIN if failed else RENEW_EVERY, background=True)
+            failed = self._clock.now() > renewed + RENEW_INTERVAL
+            await self._clock.sleep(RETRY_RENEWAL if failed else RENEW_INTERVAL, background=True)
             try:
                 await self._write(self._lease)
             except (Conflict, NotFound) as error:
-                raise LostError("somebody else has written the lease") from error
+                raise LeaseLostError("somebody else has written the lease") from error
             except (ApiError, OSError) as error:
-                if self._clock.now() >= renewed + LASTS - RENEW_AGAIN:
-                    raise LostError("the lease could not be renewed in time") from error
+                if self._clock.now() >= renewed + LEASE_DURATION - RETRY_RENEWAL:
+                    raise LeaseLostError("the lease could not be renewed in time") from error
             else:
                 renewed = self._clock.now()
 
@@ -95,41 +105,42 @@ class Lease:
                 "apiVersion": LEASES.api_version,
                 "kind": LEASES.kind,
                 "metadata": metadata,
-                "spec": claimed(self._holder, LASTS, self._clock.now()),
+                "spec": claimed(self._holder, LEASE_DURATION, self._clock.now()),
             }
             try:
                 self._lease = await self._api.create(LEASES, new, NAMESPACE)
             except (AlreadyExists, ApiError, OSError):
-                return ASK_AGAIN
+                return RETRY_ACQUIRE
             return 0
         except (ApiError, OSError):
-            return ASK_AGAIN
+            return RETRY_ACQUIRE
         return 0
 
     async def _write(self, lease: Obj) -> None:
         self._lease = await self._api.update(
-            LEASES, {**lease, "spec": claimed(self._holder, LASTS, self._clock.now(), lease)}
+            LEASES,
+            {**lease, "spec": claimed(self._holder, LEASE_DURATION, self._clock.now(), lease)},
         )
 
 
 CONTROLLER_NAME = "replicated-volume-controller"
 MINORS = 2**20
-SETTLES = (
+EVENT_DELAY = (
     0.05  # seconds within which what belongs together has come in, so that it is told together
 )
-TOGETHER = 1.0  # seconds within which what nobody waits for is told, so that it is told once
+STATUS_DELAY = 1.0  # seconds within which what nobody waits for is told, so that it is told once
 
-_PLACE = attrgetter("number", "name")
+_by_number = attrgetter("number", "name")
 
 
-class _Untold(NamedTuple):
+class _DeferredWrites(NamedTuple):
     """What may be told later, and the volume that it was decided for."""
 
     volume: Obj
-    deeds: list[Tell]
+    deeds: list[WriteStatus]
 
 
-class Leader:
+class StorageController:
     """One process. It begins with nothing but what the API shows."""
 
     def __init__(self, plant: StorageSystem, container: ContainerContext) -> None:
@@ -140,9 +151,9 @@ class Leader:
         )
         self._news: dict[str, float] = {}
         """When what is untold of a volume came up."""
-        self._untold: dict[str, _Untold] = {}
+        self._untold: dict[str, _DeferredWrites] = {}
         """What that is, of volumes of which nothing else has been heard since."""
-        self._means = Means(
+        self._means = DecisionContext(
             generation=plant.generation,
             load=lambda node: len(plant.replicas_by_node.of(node)),
             free_minor=lambda: _free_minor(plant),
@@ -152,7 +163,7 @@ class Leader:
         )
 
     async def run(self) -> None:
-        lease = Lease(
+        lease = ControllerLease(
             self._container.api, self._container.clock, self._container.pod["metadata"]["name"]
         )
         await self._plant.synced()
@@ -162,7 +173,7 @@ class Leader:
 
         def hear(volume: str) -> None:
             self._untold.pop(volume, None)
-            controller.enqueue_after(volume, SETTLES)
+            controller.enqueue_after(volume, EVENT_DELAY)
 
         leave = self._plant.join_leaders(hear)
         together = ChildTasks()
@@ -205,8 +216,8 @@ class Leader:
             or untold.volume is not volume
             or not all(map(self._is_latest, untold.deeds))
         ):
-            due: list[Tell] = []
-        elif self._news[name] + TOGETHER > self._context.now():
+            due: list[WriteStatus] = []
+        elif self._news[name] + STATUS_DELAY > self._context.now():
             due = []
         else:
             del self._news[name]
@@ -217,9 +228,9 @@ class Leader:
         view = self._view(volume)
         deeds, wait = self._in_time(view, decide(view, self._means))
         if is_about_to_change(view, self._context.now()):
-            wait = min(wait, PROMPT)
+            wait = min(wait, AGENT_RESPONSE_TIME)
         if view.going:
-            wait = min(wait, attachment_rules.RECHECK)
+            wait = min(wait, attachment_rules.RECHECK_INTERVAL)
             self._untold.pop(name, None)  # for that look is to be at all of it
         try:
             await perform(self._context.api, deeds)
@@ -228,32 +239,36 @@ class Leader:
             raise
         return wait if wait < math.inf else None
 
-    def _is_latest(self, deed: Tell) -> bool:
+    def _is_latest(self, deed: WriteStatus) -> bool:
         return self._plant.informers.of(deed.resource).get(deed.obj["metadata"]["name"]) is deed.obj
 
-    def _in_time(self, view: View, deeds: list[Deed]) -> tuple[list[Deed], float]:
+    def _in_time(self, view: VolumeView, deeds: list[ApiWrite]) -> tuple[list[ApiWrite], float]:
         """What is to be done now, and the seconds until the rest is."""
         name = view.name
-        later = [deed for deed in deeds if isinstance(deed, Tell) and not deed.is_urgent]
+        later = [deed for deed in deeds if isinstance(deed, WriteStatus) and not deed.is_urgent]
         if later:
-            wait = self._news.setdefault(name, self._context.now()) + TOGETHER - self._context.now()
+            wait = (
+                self._news.setdefault(name, self._context.now())
+                + STATUS_DELAY
+                - self._context.now()
+            )
             if wait > 0:
-                self._untold[name] = _Untold(view.volume, later)
+                self._untold[name] = _DeferredWrites(view.volume, later)
                 return [
-                    deed for deed in deeds if not isinstance(deed, Tell) or deed.is_urgent
+                    deed for deed in deeds if not isinstance(deed, WriteStatus) or deed.is_urgent
                 ], wait
         self._news.pop(name, None)
         return deeds, math.inf
 
-    def _view(self, volume: Obj) -> View:
+    def _view(self, volume: Obj) -> VolumeView:
         plant, name = self._plant, volume["metadata"]["name"]
         storage_class = plant.classes.get(volume["spec"].get("replicatedStorageClassName", ""))
         replicas = sorted(
             plant.readings.judged(plant.replicas_by_volume.of(name), volume, plant.fleet),
-            key=_PLACE,
+            key=_by_number,
         )
-        doubles = doubles_of(replicas)
-        return View(
+        doubles = duplicates_of(replicas)
+        return VolumeView(
             name=name,
             volume=volume,
             layout=plant.readings.layout(storage_class, volume),
@@ -264,45 +279,49 @@ class Leader:
             doubles=doubles,
         )
 
-    def _attachments(self, name: str) -> list[Attachment]:
+    def _attachments(self, name: str) -> list[VolumeAttachment]:
         found = sorted(self._plant.attachments_by_volume.of(name), key=_age)
         return [self._plant.readings.attachment(obj) for obj in found]
 
-    def _without_volume(self, name: str) -> list[Deed]:
+    def _without_volume(self, name: str) -> list[ApiWrite]:
         """Attachments of a volume that is not there wait for it; what is left of its replicas
         may go.
         """
         generation, now = self._plant.generation, self._context.timestamp()
-        deeds: list[Deed] = []
+        deeds: list[ApiWrite] = []
         for attachment in self._attachments(name):
             if attachment.leaving and attachment.held:
-                finalizers = attachment_rules.without(attachment.obj, CONTROLLER_FINALIZER)
-                deeds.append(Hold(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, finalizers))
+                finalizers = attachment_rules.without_finalizer(
+                    attachment.obj, CONTROLLER_FINALIZER
+                )
+                deeds.append(
+                    SetFinalizers(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, finalizers)
+                )
             elif not attachment.leaving:
-                status = generation.tell_attachment(None, attachment, LONELY, now)
+                status = generation.tell_attachment(None, attachment, WAITING_FOR_VOLUME, now)
                 if status != attachment.obj.get("status"):
-                    deeds.append(Tell(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, status))
+                    deeds.append(WriteStatus(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, status))
         for obj in self._plant.replicas_by_volume.of(name):
             replica = self._plant.readings.of(obj, None)
             if replica.leaving and replica.held:
                 deeds.append(
-                    Hold(
+                    SetFinalizers(
                         REPLICATED_VOLUME_REPLICAS,
                         obj,
-                        attachment_rules.without(obj, CONTROLLER_FINALIZER),
+                        attachment_rules.without_finalizer(obj, CONTROLLER_FINALIZER),
                     )
                 )
         return deeds
 
 
-_WAITING = Finding(
+_WAITING = ConditionValue(
     holds=False, reason="WaitingForReplicatedVolume", message="there is no such volume"
 )
-LONELY = attachment_rules.Standing(
+WAITING_FOR_VOLUME = attachment_rules.AttachmentState(
     phase=attachment_rules.PENDING,
     attached=_WAITING,
     replica=_WAITING,
-    ready=Finding(holds=False, reason="NotAttached", message="there is no such volume"),
+    ready=ConditionValue(holds=False, reason="NotAttached", message="there is no such volume"),
 )
 
 

@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import epoch_of, timestamp_of
 from pytest_kscen.models.storage import attachment_rules, volume_view
-from pytest_kscen.models.storage.api_writes import Change, Deed, Hold, Make, Remove, Tell
-from pytest_kscen.models.storage.generations.generation import Decision
+from pytest_kscen.models.storage.api_writes import (
+    ApiWrite,
+    CreateObject,
+    DeleteObject,
+    PatchObject,
+    SetFinalizers,
+    WriteStatus,
+)
+from pytest_kscen.models.storage.generations.generation import VolumeDecision
 from pytest_kscen.models.storage.volume_view import CONTROLLER_FINALIZER
 from pytest_kscen.objects.quantities import parse
 from pytest_kscen.objects.storage import (
@@ -28,43 +35,53 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chance import Stream
     from pytest_kscen.models.storage.generations import Generation
-    from pytest_kscen.models.storage.system import Readings
-    from pytest_kscen.models.storage.volume_view import Attachment, Quorum, Replica, View
+    from pytest_kscen.models.storage.system import ParsedObjects
+    from pytest_kscen.models.storage.volume_view import (
+        QuorumSettings,
+        VolumeAttachment,
+        VolumeReplica,
+        VolumeView,
+    )
     from pytest_kscen.objects.resources import Obj, Resource
 
 
 # Making a volume's replicas what its layout asks for: deeds, numbers and nodes. Pure.
 
 
-def hold(view: View) -> list[Deed]:
+def ensure_finalizers(view: VolumeView) -> list[ApiWrite]:
     """Whatever is ours or concerns us is not to vanish without us.
 
     The volume's own comes with its first status.
     """
-    deeds: list[Deed] = []
+    deeds: list[ApiWrite] = []
     for replica in view.living:
         if not replica.held or (replica.node and not replica.tended):
             wanted = attachment_rules.with_finalizers(
                 replica.obj, *attachment_rules.finalizers_of_replica(replica.node)
             )
-            deeds.append(Hold(REPLICATED_VOLUME_REPLICAS, replica.obj, wanted))
+            deeds.append(SetFinalizers(REPLICATED_VOLUME_REPLICAS, replica.obj, wanted))
     return deeds
 
 
-def form(view: View, means: Means) -> list[Deed]:
+def form_replicas(view: VolumeView, means: DecisionContext) -> list[ApiWrite]:
     tie_breakers, missing = means.generation.tie_breakers, _missing_disks(view, means.generation)
-    if not missing and not view.homeless and not any(volume_view.changes(view, (), tie_breakers)):
+    if (
+        not missing
+        and not view.homeless
+        and not any(volume_view.plan_changes(view, (), tie_breakers))
+    ):
         return []
-    hands = _Hands(view, means)
+    hands = _ReplicaPlanner(view, means)
     homes = [hands.find(DISKFUL) for _ in range(missing)]
-    wrong = volume_view.changes(view, homes, tie_breakers)
+    wrong = volume_view.plan_changes(view, homes, tie_breakers)
     hands.leave_alone([*wrong.surplus, *wrong.converted])
-    deeds: list[Deed] = [
-        Remove(REPLICATED_VOLUME_REPLICAS, replica.obj) for replica in wrong.surplus
+    deeds: list[ApiWrite] = [
+        DeleteObject(REPLICATED_VOLUME_REPLICAS, replica.obj) for replica in wrong.surplus
     ]
     to_access = {"spec": {"type": ACCESS}}
     deeds += [
-        Change(REPLICATED_VOLUME_REPLICAS, replica.obj, to_access) for replica in wrong.converted
+        PatchObject(REPLICATED_VOLUME_REPLICAS, replica.obj, to_access)
+        for replica in wrong.converted
     ]
     for replica in sorted(
         view.homeless, key=lambda one: not one.is_diskful
@@ -81,7 +98,7 @@ def form(view: View, means: Means) -> list[Deed]:
     return deeds
 
 
-def _missing_disks(view: View, generation: Generation) -> int:
+def _missing_disks(view: VolumeView, generation: Generation) -> int:
     """The first of them gets the volume's data before there are others.
 
     Who goes before it has had them was never one.
@@ -96,24 +113,24 @@ def _missing_disks(view: View, generation: Generation) -> int:
     return max(0, (view.layout.diskful if at_once else 1) - len(there))
 
 
-class _Hands:
+class _ReplicaPlanner:
     """Numbers and nodes as they are given away, one replica after the other."""
 
-    def __init__(self, view: View, means: Means) -> None:
+    def __init__(self, view: VolumeView, means: DecisionContext) -> None:
         self._view, self._means = view, means
         self._numbers = [replica.number for replica in [*view.replicas, *view.doubles]]
         self._nodes = [replica.node for replica in view.replicas if replica.node]
         self._disks = sum(bool(replica.node) for replica in view.diskful)
         self._able = {one.node: one for one in view.living if one.node and not one.is_diskful}
 
-    def leave_alone(self, changing: list[Replica]) -> None:
+    def leave_alone(self, changing: list[VolumeReplica]) -> None:
         """These have something else to do."""
         for replica in changing:
             self._able.pop(replica.node, None)
 
     def find(self, type_: str) -> str:
         """A node for one of this type, if there is one: nobody else gets it."""
-        node = volume_view.place(
+        node = volume_view.choose_node(
             self._view, type_, self._nodes, self._means.load, self._means.chance
         )
         if node:
@@ -121,7 +138,7 @@ class _Hands:
             self._disks += type_ == DISKFUL
         return node
 
-    def settle(self, replica: Replica) -> list[Deed]:
+    def settle(self, replica: VolumeReplica) -> list[ApiWrite]:
         """Give a replica a node that has none."""
         node = self.find(replica.type)
         if not node:
@@ -130,14 +147,14 @@ class _Hands:
             replica.obj, *attachment_rules.finalizers_of_replica(node)
         )
         return [
-            Change(
+            PatchObject(
                 REPLICATED_VOLUME_REPLICAS,
                 replica.obj,
                 {"spec": {"nodeName": node}, "metadata": {"finalizers": finalizers}},
             )
         ]
 
-    def stand_in(self, replica: Replica) -> list[Deed]:
+    def stand_in(self, replica: VolumeReplica) -> list[ApiWrite]:
         """Where no node is free for a disk that the class asks for, somebody who is there
         without one gets it.
         """
@@ -145,7 +162,9 @@ class _Hands:
             return []
         taken = [node for node in self._nodes if node not in self._able]
         other = self._able.pop(
-            volume_view.place(self._view, DISKFUL, taken, self._means.load, self._means.chance),
+            volume_view.choose_node(
+                self._view, DISKFUL, taken, self._means.load, self._means.chance
+            ),
             None,
         )
         if other is None:
@@ -153,19 +172,19 @@ class _Hands:
         self._disks += 1
         to_disk = {"spec": {"type": DISKFUL}}
         return [
-            Change(REPLICATED_VOLUME_REPLICAS, other.obj, to_disk),
-            Remove(REPLICATED_VOLUME_REPLICAS, replica.obj),
+            PatchObject(REPLICATED_VOLUME_REPLICAS, other.obj, to_disk),
+            DeleteObject(REPLICATED_VOLUME_REPLICAS, replica.obj),
         ]
 
-    def make(self, type_: str, node: str) -> list[Deed]:
+    def make(self, type_: str, node: str) -> list[ApiWrite]:
         number = volume_view.free_number(self._numbers)
         if number is None:
             return []
         self._numbers.append(number)
-        return [Make(REPLICATED_VOLUME_REPLICAS, _replica(self._view, number, type_, node))]
+        return [CreateObject(REPLICATED_VOLUME_REPLICAS, _replica(self._view, number, type_, node))]
 
 
-def _replica(view: View, number: int, type_: str, node: str) -> Obj:
+def _replica(view: VolumeView, number: int, type_: str, node: str) -> Obj:
     owner = {
         "apiVersion": REPLICATED_VOLUMES.api_version,
         "kind": REPLICATED_VOLUMES.kind,
@@ -196,7 +215,9 @@ def _replica(view: View, number: int, type_: str, node: str) -> Obj:
 # each object.
 
 
-def tell(view: View, means: Means, decision: Decision) -> list[Deed]:
+def write_statuses(
+    view: VolumeView, means: DecisionContext, decision: VolumeDecision
+) -> list[ApiWrite]:
     now = timestamp_of(means.now())
     deeds = _of_replicas(view, means, decision, now) + _of_attachments(view, means, decision, now)
     if view.leaving and not view.replicas:
@@ -205,37 +226,41 @@ def tell(view: View, means: Means, decision: Decision) -> list[Deed]:
         "finalizers", ()
     ):
         deeds.append(
-            Hold(
+            SetFinalizers(
                 REPLICATED_VOLUMES,
                 view.volume,
                 attachment_rules.with_finalizers(view.volume, CONTROLLER_FINALIZER),
             )
         )
-    return deeds + _say(
+    return deeds + _status_write(
         means, REPLICATED_VOLUMES, view.volume, means.generation.tell_volume(view, decision, now)
     )
 
 
-def _of_replicas(view: View, means: Means, decision: Decision, now: str) -> list[Deed]:
-    deeds: list[Deed] = []
+def _of_replicas(
+    view: VolumeView, means: DecisionContext, decision: VolumeDecision, now: str
+) -> list[ApiWrite]:
+    deeds: list[ApiWrite] = []
     for replica in view.replicas:
         grounds = means.generation.grounds(view, replica, decision)
         if (replica.leaving and not replica.held) or means.readings.is_told(replica, grounds):
             continue
         status = means.generation.tell_replica(view, replica, decision, now)
-        deeds += _say_of(means, REPLICATED_VOLUME_REPLICAS, replica, grounds, status)
+        deeds += _part_status_write(means, REPLICATED_VOLUME_REPLICAS, replica, grounds, status)
     return deeds
 
 
-def _of_attachments(view: View, means: Means, decision: Decision, now: str) -> list[Deed]:
-    deeds: list[Deed] = []
+def _of_attachments(
+    view: VolumeView, means: DecisionContext, decision: VolumeDecision, now: str
+) -> list[ApiWrite]:
+    deeds: list[ApiWrite] = []
     for attachment in view.attachments:
         deeds += _hold_attachment(attachment)
         if attachment.leaving and (
             not attachment.held or attachment_rules.is_detached(view, attachment)
         ):
             continue
-        standing = attachment_rules.standing(
+        standing = attachment_rules.attachment_state(
             view, attachment, io_ready=bool(decision.io_ready.holds)
         )
         replica = view.on(attachment.node)
@@ -246,26 +271,34 @@ def _of_attachments(view: View, means: Means, decision: Decision, now: str) -> l
         if means.readings.is_told(attachment, grounds):
             continue
         status = means.generation.tell_attachment(view, attachment, standing, now)
-        deeds += _say_of(means, REPLICATED_VOLUME_ATTACHMENTS, attachment, grounds, status)
+        deeds += _part_status_write(
+            means, REPLICATED_VOLUME_ATTACHMENTS, attachment, grounds, status
+        )
     return deeds
 
 
-def _say_of(
-    means: Means, resource: Resource, part: Replica | Attachment, grounds: object, status: Obj
-) -> list[Deed]:
+def _part_status_write(
+    means: DecisionContext,
+    resource: Resource,
+    part: VolumeReplica | VolumeAttachment,
+    grounds: object,
+    status: Obj,
+) -> list[ApiWrite]:
     """It is not worked out again as long as it stands on the same grounds."""
-    new = _say(means, resource, part.obj, status)
+    new = _status_write(means, resource, part.obj, status)
     means.readings.note_told(part, grounds, status if new else None)
     return new
 
 
-def _say(means: Means, resource: Resource, obj: Obj, status: Obj) -> list[Deed]:
+def _status_write(
+    means: DecisionContext, resource: Resource, obj: Obj, status: Obj
+) -> list[ApiWrite]:
     """Nothing is written that is there already."""
     before = obj.get("status") or {}
     if status == before:
         return []
     is_urgent = not means.generation.has_same_orders(status, before) or _is_worse(status, before)
-    return [Tell(resource, obj, status, is_urgent)]
+    return [WriteStatus(resource, obj, status, is_urgent)]
 
 
 def _is_worse(status: Obj, before: Obj) -> bool:
@@ -277,76 +310,76 @@ def _is_worse(status: Obj, before: Obj) -> bool:
     return bool([one for one in said if one["status"] == "True" and one["type"] not in true])
 
 
-def _hold_attachment(attachment: Attachment) -> list[Deed]:
+def _hold_attachment(attachment: VolumeAttachment) -> list[ApiWrite]:
     if attachment.held or attachment.leaving:
         return []
     finalizers = attachment_rules.with_finalizers(attachment.obj, CONTROLLER_FINALIZER)
-    return [Hold(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, finalizers)]
+    return [SetFinalizers(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, finalizers)]
 
 
-PROMPT = 2.0  # seconds within which an agent that works answers
+AGENT_RESPONSE_TIME = 2.0  # seconds within which an agent that works answers
 
 
-def decide(view: View, means: Means) -> list[Deed]:
-    if not view.leaving and (forming := hold(view) + form(view, means)):
-        return [*_turn_away(view), *forming]
+def decide(view: VolumeView, means: DecisionContext) -> list[ApiWrite]:
+    if not view.leaving and (forming := ensure_finalizers(view) + form_replicas(view, means)):
+        return [*_remove_duplicates(view), *forming]
     decision = _decision(view, means)
-    deeds = [*_turn_away(view), *_remove_all(view), *_let_go(view, decision.quorum)]
+    deeds = [*_remove_duplicates(view), *_remove_all(view), *_let_go(view, decision.quorum)]
     return (
         deeds
         if is_about_to_change(view, means.now()) or _is_over(view)
-        else [*deeds, *tell(view, means, decision)]
+        else [*deeds, *write_statuses(view, means, decision)]
     )
 
 
-def is_about_to_change(view: View, now: float) -> bool:
+def is_about_to_change(view: VolumeView, now: float) -> bool:
     """Whether a new replica's agent works and will tell an address at once: what is told, is
     told then.
     """
     for replica in view.silent:
         if (
             not view.host(replica).trouble
-            and now < epoch_of(replica.obj["metadata"]["creationTimestamp"]) + PROMPT
+            and now < epoch_of(replica.obj["metadata"]["creationTimestamp"]) + AGENT_RESPONSE_TIME
         ):
             return True
     return False
 
 
-def _is_over(view: View) -> bool:
+def _is_over(view: VolumeView) -> bool:
     """Whether the volume and all of its replicas are on their way out: they have been told of,
     and nobody uses them.
     """
     return view.leaving and not view.actual and not view.living
 
 
-def _turn_away(view: View) -> list[Deed]:
+def _remove_duplicates(view: VolumeView) -> list[ApiWrite]:
     """Nobody tends a second replica on a node, so nobody is to wait for it either."""
     return [
-        Hold(
+        SetFinalizers(
             REPLICATED_VOLUME_REPLICAS,
             one.obj,
-            attachment_rules.without(one.obj, CONTROLLER_FINALIZER),
+            attachment_rules.without_finalizer(one.obj, CONTROLLER_FINALIZER),
         )
         if one.leaving
-        else Remove(REPLICATED_VOLUME_REPLICAS, one.obj)
+        else DeleteObject(REPLICATED_VOLUME_REPLICAS, one.obj)
         for one in view.doubles
         if one.held or not one.leaving
     ]
 
 
-def _remove_all(view: View) -> list[Deed]:
+def _remove_all(view: VolumeView) -> list[ApiWrite]:
     """Of a volume that goes, once it is attached nowhere."""
     if not view.leaving or view.actual:
         return []
-    return [Remove(REPLICATED_VOLUME_REPLICAS, replica.obj) for replica in view.living]
+    return [DeleteObject(REPLICATED_VOLUME_REPLICAS, replica.obj) for replica in view.living]
 
 
-def _let_go(view: View, quorum: Quorum) -> list[Deed]:
-    deeds: list[Deed] = [
-        Hold(
+def _let_go(view: VolumeView, quorum: QuorumSettings) -> list[ApiWrite]:
+    deeds: list[ApiWrite] = [
+        SetFinalizers(
             REPLICATED_VOLUME_REPLICAS,
             replica.obj,
-            attachment_rules.without(replica.obj, CONTROLLER_FINALIZER),
+            attachment_rules.without_finalizer(replica.obj, CONTROLLER_FINALIZER),
         )
         for replica in view.going
         if attachment_rules.may_leave(view, replica, quorum)
@@ -357,25 +390,25 @@ def _let_go(view: View, quorum: Quorum) -> list[Deed]:
             and attachment.held
             and attachment_rules.is_detached(view, attachment)
         ):
-            finalizers = attachment_rules.without(attachment.obj, CONTROLLER_FINALIZER)
-            deeds.append(Hold(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, finalizers))
+            finalizers = attachment_rules.without_finalizer(attachment.obj, CONTROLLER_FINALIZER)
+            deeds.append(SetFinalizers(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, finalizers))
     if view.leaving and not view.replicas and not view.doubles:
-        finalizers = attachment_rules.without(view.volume, CONTROLLER_FINALIZER)
-        deeds.append(Hold(REPLICATED_VOLUMES, view.volume, finalizers))
+        finalizers = attachment_rules.without_finalizer(view.volume, CONTROLLER_FINALIZER)
+        deeds.append(SetFinalizers(REPLICATED_VOLUMES, view.volume, finalizers))
     return deeds
 
 
-def _decision(view: View, means: Means) -> Decision:
+def _decision(view: VolumeView, means: DecisionContext) -> VolumeDecision:
     generation, past = means.generation, view.past
     diskful = len(view.diskful) - len([replica for replica in view.homeless if replica.is_diskful])
     quorum = generation.quorum(view.layout, diskful, len(view.living) - len(view.homeless))
     io_ready, has_quorum = generation.io_ready(view, quorum), generation.has_quorum(view, quorum)
-    return Decision(
+    return VolumeDecision(
         quorum=quorum,
         minor=means.free_minor() if past.minor is None else past.minor,
         secret=past.secret or means.chance.suffix(32),
         size=max(past.size, parse(view.volume["spec"]["size"]).value),
-        primaries=attachment_rules.primaries(view, io_ready=bool(io_ready.holds)),
+        primaries=attachment_rules.desired_primaries(view, io_ready=bool(io_ready.holds)),
         two_primaries=len(view.desired) > 1,
         complete=not [replica for replica in view.silent if not view.host(replica).trouble],
         io_ready=io_ready,
@@ -387,7 +420,7 @@ def _decision(view: View, means: Means) -> Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class DecisionContext:
     """One leader's."""
 
     generation: Generation
@@ -396,4 +429,4 @@ class Means:
     free_minor: Callable[[], int]
     chance: Stream
     now: Callable[[], float]
-    readings: Readings
+    readings: ParsedObjects

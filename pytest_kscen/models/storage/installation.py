@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.kubelet.images import own
 from pytest_kscen.kube.waiting import wait_for
-from pytest_kscen.models.storage.agent import Agent
-from pytest_kscen.models.storage.controller import Leader, LostError
+from pytest_kscen.models.storage.agent import StorageAgent
+from pytest_kscen.models.storage.controller import LeaseLostError, StorageController
 from pytest_kscen.models.storage.generations import DEFAULT, GENERATIONS
 from pytest_kscen.models.storage.manifests import (
     AGENT,
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-PATIENCE = 120.0
-GENERATION = "kscen.io/storage-generation"
+INSTALL_TIMEOUT = 120.0
+GENERATION_ANNOTATION = "kscen.io/storage-generation"
 CLASSES = {
     "none": "None",
     "availability": "Availability",
@@ -64,7 +64,7 @@ async def is_installed(api: Api) -> str:
         definition = await api.get(CUSTOM_RESOURCE_DEFINITIONS, REPLICATED_VOLUMES.qualified)
     except NotFound:
         return ""
-    if told := (definition["metadata"].get("annotations") or {}).get(GENERATION):
+    if told := (definition["metadata"].get("annotations") or {}).get(GENERATION_ANNOTATION):
         return str(told)
     status = (
         definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"].get("status")
@@ -77,12 +77,17 @@ async def install(api: Api, clock: Clock, generation: str = DEFAULT) -> None:
     """Returns when the storage is at work. What its pods do has to be attached before."""
     chosen = GENERATIONS[generation]
     for definition in chosen.definitions:
-        marked = {**definition["metadata"], "annotations": {GENERATION: generation}}
+        marked = {**definition["metadata"], "annotations": {GENERATION_ANNOTATION: generation}}
         await api.create(CUSTOM_RESOURCE_DEFINITIONS, {**definition, "metadata": marked})
     for definition in chosen.definitions:
         name = definition["metadata"]["name"]
         await wait_for(
-            api, clock, CUSTOM_RESOURCE_DEFINITIONS, name, condition=_established, timeout=PATIENCE
+            api,
+            clock,
+            CUSTOM_RESOURCE_DEFINITIONS,
+            name,
+            condition=_established,
+            timeout=INSTALL_TIMEOUT,
         )
     nodes = [
         node["metadata"]["name"] for node in (await api.list(NODES)).items if not _is_tainted(node)
@@ -109,10 +114,16 @@ async def install(api: Api, clock: Clock, generation: str = DEFAULT) -> None:
         "controller",
         NAMESPACE,
         condition=_controllers_ready,
-        timeout=PATIENCE,
+        timeout=INSTALL_TIMEOUT,
     )
     await wait_for(
-        api, clock, DAEMON_SETS, "agent", NAMESPACE, condition=_agents_ready, timeout=PATIENCE
+        api,
+        clock,
+        DAEMON_SETS,
+        "agent",
+        NAMESPACE,
+        condition=_agents_ready,
+        timeout=INSTALL_TIMEOUT,
     )
 
 
@@ -157,13 +168,13 @@ def attach(
     plant = StorageSystem(site, informers, clock, chance, GENERATIONS[generation])
 
     async def lead(container: ContainerContext) -> int:
-        return await plant.staff(container, Leader(plant, container).run())
+        return await plant.staff(container, StorageController(plant, container).run())
 
     async def tend(container: ContainerContext) -> int:
-        return await plant.staff(container, Agent(plant, container).run())
+        return await plant.staff(container, StorageAgent(plant, container).run())
 
     for app, behaviour in {"controller": lead, "agent": tend}.items():
         site.images.register(
-            own(behaviour, LostError), image=IMAGE.format(app=app), namespace=NAMESPACE
+            own(behaviour, LeaseLostError), image=IMAGE.format(app=app), namespace=NAMESPACE
         )
     return plant

@@ -64,7 +64,7 @@ def _workload(kind: str, app: str, pod: Obj, **spec: Any) -> Obj:
     }
 
 
-EVENLY: list[Obj] = [
+SPREAD_EVENLY: list[Obj] = [
     {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
@@ -74,6 +74,6 @@ EVENLY: list[Obj] = [
 ]
 CONTROLLERS = 3
 CONTROLLER = _workload(
-    "Deployment", "controller", {"topologySpreadConstraints": EVENLY}, replicas=CONTROLLERS
+    "Deployment", "controller", {"topologySpreadConstraints": SPREAD_EVENLY}, replicas=CONTROLLERS
 )
 AGENT = _workload("DaemonSet", "agent", {"hostNetwork": True})

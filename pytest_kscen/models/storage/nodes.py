@@ -26,7 +26,7 @@ ZONE_LABEL = "topology.kubernetes.io/zone"
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class StorageNode:
     """One node."""
 
     name: str
@@ -36,11 +36,11 @@ class Host:
     """Why replicas there cannot be spoken for; empty if its agent works."""
 
 
-class Fleet:
+class StorageNodes:
     """All of them, kept from the pictures of nodes and of agents' pods."""
 
     def __init__(self, informers: Informers) -> None:
-        self.hosts: dict[str, Host] = {}
+        self.hosts: dict[str, StorageNode] = {}
         self._listeners: list[Callable[[str], None]] = []
         self._nodes = informers.of(NODES)
         self._pods = informers.of(PODS)
@@ -55,9 +55,9 @@ class Fleet:
         await self._nodes.synced()
         await self._pods.synced()
 
-    def host(self, name: str) -> Host:
+    def host(self, name: str) -> StorageNode:
         """One that is not there has trouble."""
-        return self.hosts.get(name) or Host(name)
+        return self.hosts.get(name) or StorageNode(name)
 
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
         now, before = _agent_on(new) if new else [], _agent_on(old) if old else []
@@ -74,9 +74,11 @@ class Fleet:
             for listener in self._listeners:
                 listener(name)
 
-    def _host(self, node: Obj) -> Host:
+    def _host(self, node: Obj) -> StorageNode:
         name, labels = node["metadata"]["name"], node["metadata"].get("labels") or {}
-        return Host(name, labels.get(ZONE_LABEL, ""), NODE_LABEL in labels, self._trouble(node))
+        return StorageNode(
+            name, labels.get(ZONE_LABEL, ""), NODE_LABEL in labels, self._trouble(node)
+        )
 
     def _trouble(self, node: Obj) -> str:
         if not is_true(node, "Ready"):

@@ -10,8 +10,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from pytest_kscen.models.storage.drbd import Drbd
-from pytest_kscen.models.storage.nodes import Fleet
-from pytest_kscen.models.storage.volume_view import Attachment, Layout
+from pytest_kscen.models.storage.nodes import StorageNodes
+from pytest_kscen.models.storage.volume_view import VolumeAttachment, VolumeLayout
 from pytest_kscen.objects.storage import (
     REPLICATED_STORAGE_CLASSES,
     REPLICATED_VOLUME_ATTACHMENTS,
@@ -29,33 +29,33 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.nodes import Site
     from pytest_kscen.kube.informer import Informers
     from pytest_kscen.models.storage.generations import Generation
-    from pytest_kscen.models.storage.nodes import Host
-    from pytest_kscen.models.storage.volume_view import Past, Replica
+    from pytest_kscen.models.storage.nodes import StorageNode
+    from pytest_kscen.models.storage.volume_view import PreviousDecisions, VolumeReplica
     from pytest_kscen.objects.resources import Obj
 
-    Hear = Callable[[str], None]
+    VolumeListener = Callable[[str], None]
 
 
 # Replicas, attachments and layouts as they were read from the API's objects, kept as long as
 # these are the same objects.
 
 
-NO_CLASS = Layout(diskful=0, io_ready=1, redundancy=1, failures=0)
+NO_LAYOUT = VolumeLayout(diskful=0, io_ready=1, redundancy=1, failures=0)
 
 
-class Readings:
+class ParsedObjects:
     """Of one cluster. Objects are never changed, so what one says is said for good."""
 
     def __init__(self, generation: Generation) -> None:
         self._generation = generation
-        self._read: dict[str, tuple[Obj, object, Replica]] = {}
-        self._judged: dict[str, tuple[Obj, object, Host | None, Replica]] = {}
-        self._attachments: dict[str, Attachment] = {}
-        self._layouts: dict[str, tuple[Obj | None, Obj, Layout]] = {}
-        self._pasts: dict[str, tuple[Obj, Past]] = {}
-        self._told: dict[str, tuple[Replica | Attachment, object, Obj | None]] = {}
+        self._read: dict[str, tuple[Obj, object, VolumeReplica]] = {}
+        self._judged: dict[str, tuple[Obj, object, StorageNode | None, VolumeReplica]] = {}
+        self._attachments: dict[str, VolumeAttachment] = {}
+        self._layouts: dict[str, tuple[Obj | None, Obj, VolumeLayout]] = {}
+        self._pasts: dict[str, tuple[Obj, PreviousDecisions]] = {}
+        self._told: dict[str, tuple[VolumeReplica | VolumeAttachment, object, Obj | None]] = {}
 
-    def of(self, obj: Obj, volume: Obj | None) -> Replica:
+    def of(self, obj: Obj, volume: Obj | None) -> VolumeReplica:
         name, beside = obj["metadata"]["name"], self._generation.read_beside(volume)
         known = self._read.get(name)
         if known and known[0] is obj and known[1] is beside:
@@ -64,7 +64,7 @@ class Readings:
         self._read[name] = obj, beside, replica
         return replica
 
-    def all_of(self, objs: Iterable[Obj], volume: Obj | None) -> list[Replica]:
+    def all_of(self, objs: Iterable[Obj], volume: Obj | None) -> list[VolumeReplica]:
         """Several, all with the same volume beside them."""
         beside, found = self._generation.read_beside(volume), []
         for obj in objs:
@@ -76,7 +76,7 @@ class Readings:
             )
         return found
 
-    def judged(self, objs: Iterable[Obj], volume: Obj, fleet: Fleet) -> list[Replica]:
+    def judged(self, objs: Iterable[Obj], volume: Obj, fleet: StorageNodes) -> list[VolumeReplica]:
         """Those of a volume, with what follows from the nodes that they are on."""
         beside, hosts, found = self._generation.read_beside(volume), fleet.hosts, []
         for obj in objs:
@@ -95,7 +95,7 @@ class Readings:
             found.append(known[3])
         return found
 
-    def is_told(self, part: Replica | Attachment, grounds: object) -> bool:
+    def is_told(self, part: VolumeReplica | VolumeAttachment, grounds: object) -> bool:
         """Whether this part of a volume says already all that follows from these grounds, by
         what was noted of it before.
         """
@@ -111,31 +111,33 @@ class Readings:
         self._told[part.name] = part, grounds, None  # it has been written
         return True
 
-    def note_told(self, part: Replica | Attachment, grounds: object, status: Obj | None) -> None:
+    def note_told(
+        self, part: VolumeReplica | VolumeAttachment, grounds: object, status: Obj | None
+    ) -> None:
         """What follows from these grounds for a part like this; None if it says so already."""
         self._told[part.name] = part, grounds, status
 
-    def attachment(self, obj: Obj) -> Attachment:
+    def attachment(self, obj: Obj) -> VolumeAttachment:
         name = obj["metadata"]["name"]
         known = self._attachments.get(name)
         if known is None or known.obj is not obj:
-            known = self._attachments[name] = Attachment.of(obj)
+            known = self._attachments[name] = VolumeAttachment.of(obj)
         return known
 
-    def past(self, volume: Obj) -> Past:
+    def past(self, volume: Obj) -> PreviousDecisions:
         name = volume["metadata"]["name"]
         known = self._pasts.get(name)
         if known is None or known[0] is not volume:
             known = self._pasts[name] = volume, self._generation.before(volume)
         return known[1]
 
-    def layout(self, storage_class: Obj | None, volume: Obj) -> Layout:
+    def layout(self, storage_class: Obj | None, volume: Obj) -> VolumeLayout:
         """What a volume is to be; nothing, while its class is not there."""
         name, spec = volume["metadata"]["name"], volume["spec"]
         known = self._layouts.get(name)
         if known and known[0] is storage_class and known[1] is spec:
             return known[2]
-        layout = self._generation.layout(storage_class, volume) or NO_CLASS
+        layout = self._generation.layout(storage_class, volume) or NO_LAYOUT
         self._layouts[name] = storage_class, spec, layout
         return layout
 
@@ -168,19 +170,19 @@ class StorageSystem:
             chance,
             generation,
         )
-        self.readings = Readings(generation)
+        self.readings = ParsedObjects(generation)
         self.drbd = Drbd(site.machines, site.network, clock, chance)
         self.informers = informers
         self.volumes = self.informers.of(REPLICATED_VOLUMES)
         self.replicas = self.informers.of(REPLICATED_VOLUME_REPLICAS)
         self.attachments = self.informers.of(REPLICATED_VOLUME_ATTACHMENTS)
         self.classes = self.informers.of(REPLICATED_STORAGE_CLASSES)
-        self.fleet = Fleet(self.informers)
-        self.replicas_by_volume = self.replicas.index("volume", _volume_of, lasting=True)
-        self.replicas_by_node = self.replicas.index("node", _node_of, lasting=True)
-        self.attachments_by_volume = self.attachments.index("volume", _volume_of, lasting=True)
-        self._leaders: list[Hear] = []
-        self._agents: dict[str, list[tuple[Hear, Hear]]] = {}
+        self.fleet = StorageNodes(self.informers)
+        self.replicas_by_volume = self.replicas.index("volume", _volumes_of, lasting=True)
+        self.replicas_by_node = self.replicas.index("node", _nodes_of, lasting=True)
+        self.attachments_by_volume = self.attachments.index("volume", _volumes_of, lasting=True)
+        self._leaders: list[VolumeListener] = []
+        self._agents: dict[str, list[tuple[VolumeListener, VolumeListener]]] = {}
         self.volumes.on_change(self._volume_changed)
         self.replicas.on_change(self._replica_changed)
         self.attachments.on_change(self._attachment_changed)
@@ -216,12 +218,14 @@ class StorageSystem:
 
     # --- who is at work ---
 
-    def join_leaders(self, hear: Hear) -> Callable[[], None]:
+    def join_leaders(self, hear: VolumeListener) -> Callable[[], None]:
         """Tell of volumes; what is returned ends it."""
         self._leaders.append(hear)
         return lambda: self._leaders.remove(hear)
 
-    def join_agents(self, node: str, hear: Hear, feel: Hear) -> Callable[[], None]:
+    def join_agents(
+        self, node: str, hear: VolumeListener, feel: VolumeListener
+    ) -> Callable[[], None]:
         """Tell of volumes of which something else is asked, and of those that the node's kernel
         sees otherwise.
         """
@@ -244,11 +248,11 @@ class StorageSystem:
         name = (new or old or {})["metadata"]["name"]
         if new is None:
             self.readings.forget_volume(name)
-        if _is_asked(new, old):
+        if _needs_controller(new, old):
             self.tell_leaders(name)
         if self._orders(new, old):
             for replica in self.replicas_by_volume.of(name):
-                for node in _node_of(replica):
+                for node in _nodes_of(replica):
                     self.tell_agents(node, name)
 
     def _replica_changed(self, new: Obj | None, old: Obj | None) -> None:
@@ -259,7 +263,7 @@ class StorageSystem:
         if new is None or old is None or self._is_news(new, old):
             self.tell_leaders(volume)
         if self._orders(new, old):
-            for node in _node_of(replica):
+            for node in _nodes_of(replica):
                 self.tell_agents(node, volume)
 
     def _is_news(self, new: Obj, old: Obj) -> bool:
@@ -279,7 +283,7 @@ class StorageSystem:
             new is None
             or old is None
             or new["spec"] != old["spec"]
-            or _holders(new) != _holders(old)
+            or _finalizers_of(new) != _finalizers_of(old)
         ):
             return True
         return not self.generation.has_same_orders(new.get("status") or {}, old.get("status") or {})
@@ -289,7 +293,7 @@ class StorageSystem:
         if new is None and old is not None:
             self.readings.forget_attachment(old["metadata"]["name"])
         is_gone = new is None and old is not None and "deletionTimestamp" in old["metadata"]
-        if not is_gone and _is_asked(new, old):
+        if not is_gone and _needs_controller(new, old):
             self.tell_leaders((new or old or {})["spec"]["replicatedVolumeName"])
 
     def _class_changed(self, _: Obj | None, __: Obj | None) -> None:
@@ -306,25 +310,25 @@ class StorageSystem:
             self.tell_leaders(replica["spec"]["replicatedVolumeName"])
 
 
-def _is_asked(new: Obj | None, old: Obj | None) -> bool:
+def _needs_controller(new: Obj | None, old: Obj | None) -> bool:
     """Whether somebody wants something else, or lets go of it; who holds it as well changes
     nothing for the others.
     """
     if new is None or old is None or new["spec"] != old["spec"]:
         return True
-    is_let_go = any(name not in _holders(new) for name in _holders(old))
+    is_let_go = any(name not in _finalizers_of(new) for name in _finalizers_of(old))
     return is_let_go or (
         "deletionTimestamp" in new["metadata"] and "deletionTimestamp" not in old["metadata"]
     )
 
 
-def _holders(obj: Obj) -> list[str]:
+def _finalizers_of(obj: Obj) -> list[str]:
     return obj["metadata"].get("finalizers") or []
 
 
-def _volume_of(obj: Obj) -> list[str]:
+def _volumes_of(obj: Obj) -> list[str]:
     return [obj["spec"]["replicatedVolumeName"]]
 
 
-def _node_of(replica: Obj) -> list[str]:
+def _nodes_of(replica: Obj) -> list[str]:
     return [replica["spec"].get("nodeName", "")]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytest_kscen.chance import Stream
-    from pytest_kscen.models.storage.nodes import Fleet, Host
+    from pytest_kscen.models.storage.nodes import StorageNode, StorageNodes
     from pytest_kscen.objects.resources import Obj
 
 
@@ -24,7 +24,7 @@ CONTROLLER_FINALIZER = "sds-replicated-volume.deckhouse.io/controller"
 AGENT_FINALIZER = "sds-replicated-volume.deckhouse.io/agent"
 
 
-class Finding(NamedTuple):
+class ConditionValue(NamedTuple):
     """Whether something is so, and why."""
 
     holds: bool | None
@@ -33,22 +33,24 @@ class Finding(NamedTuple):
     message: str = ""
 
 
-ONLINE = Finding(holds=True, reason="Online")
-IO_READY = Finding(holds=True, reason="IOReady")
-OUT_OF_SYNC = Finding(holds=False, reason="OutOfSync", message="its data is not up to date")
+ONLINE = ConditionValue(holds=True, reason="Online")
+IO_READY = ConditionValue(holds=True, reason="IOReady")
+OUT_OF_SYNC = ConditionValue(holds=False, reason="OutOfSync", message="its data is not up to date")
 
 
-def _offline(reason: str, message: str) -> tuple[Finding, Finding]:
+def _offline(reason: str, message: str) -> tuple[ConditionValue, ConditionValue]:
     """Neither online nor ready."""
-    return Finding(False, reason, message), Finding(False, "Offline", f"it is not online: {reason}")
+    return ConditionValue(False, reason, message), ConditionValue(
+        False, "Offline", f"it is not online: {reason}"
+    )
 
 
-HOMELESS = _offline("Unscheduled", "no node has been found for it")
+UNSCHEDULED = _offline("Unscheduled", "no node has been found for it")
 UNINITIALIZED = _offline("Uninitialized", "it has never had the volume's data")
 QUORUM_LOST = _offline("QuorumLost", "its kernel has no quorum")
 
 
-class Address(NamedTuple):
+class ReplicaAddress(NamedTuple):
     """Where a replica listens."""
 
     ipv4: str
@@ -56,7 +58,7 @@ class Address(NamedTuple):
 
 
 @dataclass(slots=True)
-class Replica:
+class VolumeReplica:
     """A ReplicatedVolumeReplica, whichever generation wrote it.
 
     Nobody changes one; it is not frozen, for many are made.
@@ -72,7 +74,7 @@ class Replica:
     """The controller has its finalizer on it."""
     tended: bool = field(default=False, compare=False)
     """The agent has its own."""
-    address: Address | None = None
+    address: ReplicaAddress | None = None
     initialized: bool = False
     in_quorum: bool = False
     in_sync: bool = False
@@ -93,8 +95,8 @@ class Replica:
     """Of the orders that its agent has seen."""
     up_to_date: bool = False
     """Its data was UpToDate when its agent last told."""
-    online: Finding = field(init=False)
-    io_ready: Finding = field(init=False)
+    online: ConditionValue = field(init=False)
+    io_ready: ConditionValue = field(init=False)
     number: int = field(init=False, compare=False)
     is_diskful: bool = field(init=False, compare=False)
     in_mesh: bool = field(init=False, compare=False)
@@ -106,7 +108,7 @@ class Replica:
         self.in_mesh = bool(self.node) and (self.held or not self.leaving)
         # What follows from what its agent has told: is it online, is it ready.
         if not self.node:
-            self.online, self.io_ready = HOMELESS
+            self.online, self.io_ready = UNSCHEDULED
         elif not self.initialized:
             self.online, self.io_ready = UNINITIALIZED
         elif not self.in_quorum:
@@ -114,10 +116,10 @@ class Replica:
         else:
             self.online, self.io_ready = ONLINE, IO_READY if self.in_sync else OUT_OF_SYNC
 
-    def unheard(self, trouble: str) -> Replica:
+    def unheard(self, trouble: str) -> VolumeReplica:
         """The same on a node where nobody speaks for it."""
-        unheard = Replica(*_TOLD(self))
-        unheard.online = unheard.io_ready = Finding(
+        unheard = VolumeReplica(*_init_values(self))
+        unheard.online = unheard.io_ready = ConditionValue(
             holds=False, reason=trouble, message=f"nobody speaks for {self.node}"
         )
         return unheard
@@ -127,12 +129,12 @@ class Replica:
         return self.type == TIE_BREAKER
 
 
-_TOLD = attrgetter(*[each.name for each in fields(Replica) if each.init])
+_init_values = attrgetter(*[each.name for each in fields(VolumeReplica) if each.init])
 """All that it is made of, in the fields' order."""
 
 
 @dataclass(slots=True)
-class Attachment:
+class VolumeAttachment:
     """A ReplicatedVolumeAttachment. Nobody changes one; it is not frozen, for many are made."""
 
     obj: Obj = field(compare=False)
@@ -142,7 +144,7 @@ class Attachment:
     held: bool
 
     @classmethod
-    def of(cls, obj: Obj) -> Attachment:
+    def of(cls, obj: Obj) -> VolumeAttachment:
         metadata = obj["metadata"]
         held = CONTROLLER_FINALIZER in metadata.get("finalizers", ())
         return cls(
@@ -150,7 +152,7 @@ class Attachment:
         )
 
 
-class Past(NamedTuple):
+class PreviousDecisions(NamedTuple):
     """What was decided of a volume before."""
 
     desired: list[str]
@@ -161,11 +163,11 @@ class Past(NamedTuple):
     """Bytes."""
 
 
-NO_PAST = Past([], None, "", 0)
+NOTHING_DECIDED = PreviousDecisions([], None, "", 0)
 
 
 @dataclass
-class View:
+class VolumeView:
     """One volume and all that concerns it, at one instant.
 
     Nobody changes one; it is not frozen, for many are made.
@@ -173,27 +175,27 @@ class View:
 
     name: str
     volume: Obj
-    layout: Layout
-    replicas: list[Replica]
+    layout: VolumeLayout
+    replicas: list[VolumeReplica]
     """One at most on each node."""
-    attachments: list[Attachment]
+    attachments: list[VolumeAttachment]
     """In the order in which they came."""
-    fleet: Fleet
-    past: Past = NO_PAST
-    doubles: list[Replica] = field(default_factory=list)
+    fleet: StorageNodes
+    past: PreviousDecisions = NOTHING_DECIDED
+    doubles: list[VolumeReplica] = field(default_factory=list)
     """Those on nodes that others had before: nobody tends them."""
     leaving: bool = field(init=False)
-    living: list[Replica] = field(init=False)
-    diskful: list[Replica] = field(init=False)
+    living: list[VolumeReplica] = field(init=False)
+    diskful: list[VolumeReplica] = field(init=False)
     """Those that live and have a disk."""
-    homeless: list[Replica] = field(init=False)
+    homeless: list[VolumeReplica] = field(init=False)
     """Those that live and have no node."""
-    mesh: list[Replica] = field(init=False)
-    silent: list[Replica] = field(init=False)
+    mesh: list[VolumeReplica] = field(init=False)
+    silent: list[VolumeReplica] = field(init=False)
     """Those of the mesh that have not told an address."""
-    seats: list[tuple[str, str, Address | None, str]] = field(init=False)
+    seats: list[tuple[str, str, ReplicaAddress | None, str]] = field(init=False)
     """Who is where, as the others of the mesh know them."""
-    going: list[Replica] = field(init=False)
+    going: list[VolumeReplica] = field(init=False)
     """Those that were deleted, and have not been let go."""
     actual: list[str] = field(init=False)
     """The nodes where it is attached."""
@@ -243,25 +245,25 @@ class View:
         return replica is not None and replica.is_diskful
 
     @cached_property
-    def speaking(self) -> list[Replica]:
+    def speaking(self) -> list[VolumeReplica]:
         """Those of the mesh whose agents work, so that what they tell is so."""
         return [replica for replica in self.mesh if not self.host(replica).trouble]
 
-    def on(self, node: str) -> Replica | None:
+    def on(self, node: str) -> VolumeReplica | None:
         for replica in self.replicas:
             if replica.node == node:
                 return replica
         return None
 
-    def host(self, replica: Replica) -> Host:
+    def host(self, replica: VolumeReplica) -> StorageNode:
         return self.fleet.host(replica.node)
 
 
-def doubles_of(replicas: list[Replica]) -> list[Replica]:
+def duplicates_of(replicas: list[VolumeReplica]) -> list[VolumeReplica]:
     """Those that came to a node which another one had."""
     if len({one.node for one in replicas}) == len(replicas):
         return []
-    taken: dict[str, Replica] = {}
+    taken: dict[str, VolumeReplica] = {}
     by_arrival = sorted(
         (one for one in replicas if one.node), key=lambda one: not (one.held or one.leaving)
     )
@@ -276,7 +278,7 @@ ZONAL, TRANS_ZONAL = "Zonal", "TransZonal"
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class VolumeLayout:
     """What a volume's class asks for."""
 
     diskful: int
@@ -298,33 +300,33 @@ class Layout:
         return self.access == LOCAL
 
 
-class Quorum(NamedTuple):
+class QuorumSettings(NamedTuple):
     """What the kernels are told."""
 
     votes: int
     redundancy: int
 
 
-class Changes(NamedTuple):
+class ReplicaChanges(NamedTuple):
     """What is wrong with a volume's replicas."""
 
     tie_breakers: int
     access: int
-    converted: list[Replica]
+    converted: list[VolumeReplica]
     """Tie-breakers that are to give access."""
-    surplus: list[Replica]
+    surplus: list[VolumeReplica]
 
 
-def changes(
-    view: View, homes: Sequence[str], tie_breakers: Callable[[Layout, int, int], int]
-) -> Changes:
+def plan_changes(
+    view: VolumeView, homes: Sequence[str], tie_breakers: Callable[[VolumeLayout, int, int], int]
+) -> ReplicaChanges:
     """With disks that come to these homes; `tie_breakers` tells how many belong to so many
     diskful and so many access replicas.
     """
     remote = [] if view.layout.is_local else view.desired
-    access: list[Replica] = []
-    kept: list[Replica] = []
-    converted: list[Replica] = []
+    access: list[VolumeReplica] = []
+    kept: list[VolumeReplica] = []
+    converted: list[VolumeReplica] = []
     for replica in view.living:
         if replica.type == ACCESS:
             access.append(replica)
@@ -346,15 +348,15 @@ def changes(
         spare = sorted(kept, key=lambda replica: (bool(replica.node), -replica.number))[
             : len(kept) - needed
         ]
-    return Changes(max(0, needed - len(kept)), new, converted, [*idle, *spare])
+    return ReplicaChanges(max(0, needed - len(kept)), new, converted, [*idle, *spare])
 
 
 def free_number(taken: Sequence[int]) -> int | None:
     return next((number for number in range(REPLICAS) if number not in taken), None)
 
 
-def place(
-    view: View, type_: str, taken: Sequence[str], load: Callable[[str], int], chance: Stream
+def choose_node(
+    view: VolumeView, type_: str, taken: Sequence[str], load: Callable[[str], int], chance: Stream
 ) -> str:
     """A node for a new replica: ready, without another one, the least loaded; empty if there is
     none.
@@ -380,11 +382,11 @@ def place(
     ).name
 
 
-def _takes(host: Host) -> bool:
+def _takes(host: StorageNode) -> bool:
     return host.takes_replicas and host.trouble != NODE_NOT_READY
 
 
-def _by_zones(view: View, free: list[Host], taken: Sequence[str]) -> list[Host]:
+def _by_zones(view: VolumeView, free: list[StorageNode], taken: Sequence[str]) -> list[StorageNode]:
     layout = view.layout
     if layout.zones:
         free = [host for host in free if host.zone in layout.zones]

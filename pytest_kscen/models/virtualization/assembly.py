@@ -72,17 +72,24 @@ def actors(
 # each machine of the nested one.
 
 
-PATIENCE = 120.0
+READY_TIMEOUT = 120.0
 
 
-async def define(api: Api, clock: Clock, definitions: Sequence[Obj] = DEFINITIONS) -> None:
+async def install_definitions(
+    api: Api, clock: Clock, definitions: Sequence[Obj] = DEFINITIONS
+) -> None:
     """Returns when objects of these kinds can be made."""
     for definition in definitions:
         await api.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
     for definition in definitions:
         name = definition["metadata"]["name"]
         await wait_for(
-            api, clock, CUSTOM_RESOURCE_DEFINITIONS, name, condition=_established, timeout=PATIENCE
+            api,
+            clock,
+            CUSTOM_RESOURCE_DEFINITIONS,
+            name,
+            condition=_established,
+            timeout=READY_TIMEOUT,
         )
 
 
@@ -98,7 +105,7 @@ async def make_machines(api: Api, clock: Clock, namespace: str, names: Sequence[
         await api.create(VIRTUAL_MACHINES, virtual_machine(name, namespace))
     for name in names:
         await wait_for(
-            api, clock, VIRTUAL_MACHINES, name, namespace, condition=_runs, timeout=PATIENCE
+            api, clock, VIRTUAL_MACHINES, name, namespace, condition=_runs, timeout=READY_TIMEOUT
         )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.cache import Ref
-from pytest_kscen.models.virtualization.objects import RECEIVES
+from pytest_kscen.models.virtualization.objects import RECEIVER_ANNOTATION
 from pytest_kscen.objects.virtualization import PARENT_ROLE, ROLE_LABEL, VM_LABEL
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 OFF, STARTING, BOOTING, UP, STOPPING = "Off", "Starting", "Booting", "Up", "Stopping"
-RUNS = (BOOTING, UP, STOPPING)  # there is a domain
+RUNNING_STATES = (BOOTING, UP, STOPPING)  # there is a domain
 
 
 @dataclass(slots=True, eq=False)
@@ -175,7 +175,7 @@ class Launcher:
         guest = self._hypervisor.guest(Ref(metadata["namespace"], metadata["labels"][VM_LABEL]))
         chance = self._chance.stream(f"guest {guest.ref.namespace}/{guest.ref.name}")
         try:
-            if RECEIVES in (metadata.get("annotations") or {}):
+            if RECEIVER_ANNOTATION in (metadata.get("annotations") or {}):
                 ran = await self._receive(guest, container, chance)
             else:
                 ran = await self._start(guest, container, chance)

@@ -11,8 +11,8 @@ from pytest_kscen.embedded.controller import follow
 from pytest_kscen.embedded.controllers.ownership import controlled, controller_of
 from pytest_kscen.embedded.controllers.pod_control import Pods
 from pytest_kscen.kube.cache import Ref
-from pytest_kscen.models.virtualization.hypervisor import OFF, RUNS, UP
-from pytest_kscen.models.virtualization.objects import RECEIVES, launcher
+from pytest_kscen.models.virtualization.hypervisor import OFF, RUNNING_STATES, UP
+from pytest_kscen.models.virtualization.objects import RECEIVER_ANNOTATION, launcher
 from pytest_kscen.objects.conditions import set_condition
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 DEFAULT_POLICY = "AlwaysOnUnlessStoppedManually"
-WANTED_ON = {"AlwaysOn": True, "AlwaysOff": False, "Manual": False, DEFAULT_POLICY: True}
-HEEDS_SWITCH = ("Manual", DEFAULT_POLICY)
-KEPT_TRANSITIONS = 5
+RUNS_BY_DEFAULT = {"AlwaysOn": True, "AlwaysOff": False, "Manual": False, DEFAULT_POLICY: True}
+MANUAL_POLICIES = ("Manual", DEFAULT_POLICY)
+MAX_TRANSITIONS = 5
 GUEST_OS = {
     "id": "kscen",
     "name": "pytest-kscen",
@@ -47,10 +47,12 @@ def policy_of(vm: Obj) -> str:
     return str(vm["spec"].get("runPolicy", DEFAULT_POLICY))
 
 
-def wanted_on(vm: Obj, *, switched: bool | None) -> bool:
+def should_run(vm: Obj, *, switched: bool | None) -> bool:
     """Whether the machine shall run, by its policy and by what was done by hand."""
     policy = policy_of(vm)
-    return switched if switched is not None and policy in HEEDS_SWITCH else WANTED_ON[policy]
+    return (
+        switched if switched is not None and policy in MANUAL_POLICIES else RUNS_BY_DEFAULT[policy]
+    )
 
 
 def is_ending(pod: Obj) -> bool:
@@ -62,15 +64,15 @@ def has_ended(pod: Obj) -> bool:
 
 
 def receives(pod: Obj) -> bool:
-    return RECEIVES in (pod["metadata"].get("annotations") or {})
+    return RECEIVER_ANNOTATION in (pod["metadata"].get("annotations") or {})
 
 
-def holder_of(guest: Guest, pods: Sequence[Obj]) -> Obj | None:
+def active_pod(guest: Guest, pods: Sequence[Obj]) -> Obj | None:
     return next((pod for pod in pods if pod["metadata"]["uid"] == guest.holder), None)
 
 
 def phase_of(vm: Obj, pods: Sequence[Obj], guest: Guest, *, wanted: bool) -> str:
-    holder = holder_of(guest, pods)
+    holder = active_pod(guest, pods)
     living = [pod for pod in pods if not is_ending(pod) and not has_ended(pod)]
     if vm["metadata"].get("deletionTimestamp"):
         return "Terminating"
@@ -78,7 +80,7 @@ def phase_of(vm: Obj, pods: Sequence[Obj], guest: Guest, *, wanted: bool) -> str
         return "Pending" if wanted else "Stopped"
     if (holder and (is_ending(holder) or guest.state == OFF)) or not living:
         return "Stopping"
-    if holder and guest.state in RUNS:
+    if holder and guest.state in RUNNING_STATES:
         return (
             "Migrating" if any(pod is not holder and receives(pod) for pod in living) else "Running"
         )
@@ -90,9 +92,9 @@ def status_of(
 ) -> Obj:
     """The whole status; what does not change keeps its times."""
     old = vm.get("status") or {}
-    holder = holder_of(guest, pods)
+    holder = active_pod(guest, pods)
     phase = phase_of(vm, pods, guest, wanted=wanted)
-    runs = holder is not None and guest.state in RUNS
+    runs = holder is not None and guest.state in RUNNING_STATES
     status = {
         **{key: value for key, value in old.items() if key not in ("nodeName", "guestOSInfo")},
         "phase": phase,
@@ -158,7 +160,7 @@ def _stats(old: Obj, phase: str, now: str) -> Obj:
         return old
     stats = {
         **old,
-        "phasesTransitions": [*transitions, {"phase": phase, "timestamp": now}][-KEPT_TRANSITIONS:],
+        "phasesTransitions": [*transitions, {"phase": phase, "timestamp": now}][-MAX_TRANSITIONS:],
     }
     return (
         {**stats, "lastStartTime": now}
@@ -218,7 +220,7 @@ class VirtualMachines:
                 "finalizers": [*(vm["metadata"].get("finalizers") or ()), FINALIZER],
             }
             vm = await self._context.api.update(VIRTUAL_MACHINES, {**vm, "metadata": metadata})
-        wanted = wanted_on(vm, switched=self._hypervisor.switched(vm)) and not vm["metadata"].get(
+        wanted = should_run(vm, switched=self._hypervisor.switched(vm)) and not vm["metadata"].get(
             "deletionTimestamp"
         )
         for pod in pods:

@@ -13,9 +13,9 @@ from pytest_kscen.models.custom_resources import (
     ANYTHING,
     CONDITIONS,
     FLAG,
+    IMMUTABLE_SPEC,
     NAME,
     QUANTITY,
-    SPEC_NEVER_CHANGES,
     TEXT,
     TEXTS_BY_NAME,
     TIME,
@@ -39,9 +39,13 @@ if TYPE_CHECKING:
 
 IMAGE = "virt-launcher:v1"
 CONTAINER = "compute"
-RECEIVES = "kscen.io/receives-guest"  # an annotation: this launcher is the target of a migration
-GRACE = 60  # seconds that a guest has for its shutdown, unless its machine says otherwise
-MARGIN = 15  # seconds that its launcher has beyond that
+RECEIVER_ANNOTATION = (
+    "kscen.io/receives-guest"  # an annotation: this launcher is the target of a migration
+)
+GUEST_GRACE_PERIOD = (
+    60  # seconds that a guest has for its shutdown, unless its machine says otherwise
+)
+LAUNCHER_MARGIN = 15  # seconds that its launcher has beyond that
 TAINT: Obj = {"key": ROLE_LABEL, "value": PARENT_ROLE, "effect": "NoSchedule"}
 
 
@@ -73,8 +77,10 @@ def launcher(vm: Obj, suffix: str) -> Obj:
         },
         "spec": {
             "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": spec.get("terminationGracePeriodSeconds", GRACE)
-            + MARGIN,
+            "terminationGracePeriodSeconds": spec.get(
+                "terminationGracePeriodSeconds", GUEST_GRACE_PERIOD
+            )
+            + LAUNCHER_MARGIN,
             "nodeSelector": {**(spec.get("nodeSelector") or {}), ROLE_LABEL: PARENT_ROLE},
             "tolerations": [
                 *(spec.get("tolerations") or ()),
@@ -100,7 +106,7 @@ def receiver(vm: Obj, suffix: str, *, other_than: str, selector: Obj) -> Obj:
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     return {
         **pod,
-        "metadata": {**pod["metadata"], "annotations": {RECEIVES: "true"}},
+        "metadata": {**pod["metadata"], "annotations": {RECEIVER_ANNOTATION: "true"}},
         "spec": {
             **pod["spec"],
             "affinity": affinity,
@@ -230,7 +236,7 @@ _OPERATION_SPEC = record(
     },
     required=("type", "virtualMachineName"),
     rules=(
-        SPEC_NEVER_CHANGES,
+        IMMUTABLE_SPEC,
         ("self.type != 'Start' || !has(self.force) || !self.force", "Start has no force"),
         ("self.type != 'Restore' || has(self.restore)", "Restore needs the field restore"),
         ("self.type != 'Clone' || has(self.clone)", "Clone needs the field clone"),

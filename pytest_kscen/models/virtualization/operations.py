@@ -14,8 +14,8 @@ from pytest_kscen.embedded.controllers.pod_control import Pods
 from pytest_kscen.kube.cache import Ref
 from pytest_kscen.models.virtualization.machines import (
     DEFAULT_POLICY,
+    active_pod,
     has_ended,
-    holder_of,
     is_ending,
     policy_of,
 )
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 # way: tables.
 
 
-WORKS = ("Running", "Degraded", "Starting", "Pause")
+ACTIVE_PHASES = ("Running", "Degraded", "Starting", "Pause")
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class OperationRule:
     """One type of operation: what it is called while it is done, and of which machines it may be
     asked.
     """
@@ -56,12 +56,20 @@ class Kind:
     policies: tuple[str, ...]
 
 
-KINDS = {
-    "Start": Kind("StartInProgress", ("Stopped", "Stopping"), ("Manual", DEFAULT_POLICY)),
-    "Stop": Kind("StopInProgress", (*WORKS, "Pending", "Migrating"), ("Manual", DEFAULT_POLICY)),
-    "Restart": Kind("RestartInProgress", WORKS, ("Manual", DEFAULT_POLICY, "AlwaysOn")),
-    "Migrate": Kind("MigrationRunning", ("Running",), ("Manual", DEFAULT_POLICY, "AlwaysOn")),
-    "Evict": Kind("MigrationRunning", ("Running",), ("Manual", DEFAULT_POLICY, "AlwaysOn")),
+OPERATION_RULES = {
+    "Start": OperationRule("StartInProgress", ("Stopped", "Stopping"), ("Manual", DEFAULT_POLICY)),
+    "Stop": OperationRule(
+        "StopInProgress", (*ACTIVE_PHASES, "Pending", "Migrating"), ("Manual", DEFAULT_POLICY)
+    ),
+    "Restart": OperationRule(
+        "RestartInProgress", ACTIVE_PHASES, ("Manual", DEFAULT_POLICY, "AlwaysOn")
+    ),
+    "Migrate": OperationRule(
+        "MigrationRunning", ("Running",), ("Manual", DEFAULT_POLICY, "AlwaysOn")
+    ),
+    "Evict": OperationRule(
+        "MigrationRunning", ("Running",), ("Manual", DEFAULT_POLICY, "AlwaysOn")
+    ),
 }
 SUPERSEDED_BY = {
     "Start": ("Stop", "Restart"),
@@ -83,7 +91,9 @@ def supersedes(new: Obj, old: Obj) -> bool:
     return kind in SUPERSEDED_BY.get(older, ())
 
 
-def refusal(operation: Obj, vm: Obj | None, *, takes_over: bool = False) -> tuple[str, str] | None:
+def operation_refusal(
+    operation: Obj, vm: Obj | None, *, takes_over: bool = False
+) -> tuple[str, str] | None:
     """Why this cannot be done to this machine: a reason and a message.
 
     It may take over from another that was begun.
@@ -94,7 +104,7 @@ def refusal(operation: Obj, vm: Obj | None, *, takes_over: bool = False) -> tupl
             "VirtualMachineNotFound",
             f"There is no VirtualMachine {operation['spec']['virtualMachineName']}.",
         )
-    kind = KINDS.get(name)
+    kind = OPERATION_RULES.get(name)
     if kind is None:
         return "OperationFailed", f"{name} needs snapshots, and simulated machines have none."
     if policy_of(vm) not in kind.policies:
@@ -115,10 +125,10 @@ def refusal(operation: Obj, vm: Obj | None, *, takes_over: bool = False) -> tupl
 # turn, guests move.
 
 
-MOVES = ("Migrate", "Evict")
+MIGRATIONS = ("Migrate", "Evict")
 
 
-class Deeds:
+class OperationActions:
     """Those of one controller, and what it must remember of the ones that go on."""
 
     def __init__(self, context: ControllerContext, hypervisor: Hypervisor, chance: Stream) -> None:
@@ -137,8 +147,8 @@ class Deeds:
         if uid in self._replaced or uid in self._receivers:
             return
         kind, pods = operation["spec"]["type"], self._pods_of.of(vm["metadata"]["uid"])
-        if kind in MOVES:
-            source = holder_of(self._hypervisor.guest(Ref.of(vm)), pods)
+        if kind in MIGRATIONS:
+            source = active_pod(self._hypervisor.guest(Ref.of(vm)), pods)
             selector = (operation["spec"].get("migrate") or {}).get("nodeSelector") or {}
             node = source["spec"]["nodeName"] if source else ""
             made = await self._hands.create(
@@ -168,13 +178,13 @@ class Deeds:
         if kind == "Stop":
             return bool(phase == "Stopped")
         holder = self._hypervisor.guest(Ref.of(vm)).holder
-        if kind in MOVES:
+        if kind in MIGRATIONS:
             return bool(phase == "Running" and holder == self._receivers.get(uid))
         return bool(phase == "Running" and holder not in self._replaced.get(uid, ()))
 
     def failure(self, operation: Obj, vm: Obj) -> str:
         """Why it will never be done."""
-        if operation["spec"]["type"] not in MOVES:
+        if operation["spec"]["type"] not in MIGRATIONS:
             return ""
         target = self._receivers.get(operation["metadata"]["uid"])
         pods = [
@@ -196,7 +206,7 @@ class VirtualMachineOperations:
 
     def __init__(self, context: ControllerContext, hypervisor: Hypervisor, chance: Stream) -> None:
         self._context = context
-        self._deeds = Deeds(context, hypervisor, chance)
+        self._deeds = OperationActions(context, hypervisor, chance)
         self._operations = context.informers.of(VIRTUAL_MACHINE_OPERATIONS)
         self._by_machine = self._operations.index(
             "machine", lambda operation: [_machine(operation)]
@@ -257,7 +267,7 @@ class VirtualMachineOperations:
             words = f"{blocking['metadata']['name']} ({blocking['spec']['type']}) is not over yet."
             await self._fail(operation, "NotReadyToBeExecuted", words)
             return
-        if why := refusal(operation, vm, takes_over=bool(older)):
+        if why := operation_refusal(operation, vm, takes_over=bool(older)):
             await self._fail(operation, *why)
             return
         if vm is None:
@@ -268,7 +278,7 @@ class VirtualMachineOperations:
             await self._write(other, "Superseded", "True", "Superseded", words)
         await self._deeds.begin(operation, vm)
         await self._write(
-            operation, "InProgress", "False", KINDS[operation["spec"]["type"]].reason, ""
+            operation, "InProgress", "False", OPERATION_RULES[operation["spec"]["type"]].reason, ""
         )
 
     async def _look(self, operation: Obj, vm: Obj) -> None:

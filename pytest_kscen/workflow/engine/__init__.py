@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from typing import Never
 
     from pytest_kscen.kube.actor import RunContext
-    from pytest_kscen.objects.chaos_mesh import Family
+    from pytest_kscen.objects.chaos_mesh import EngineResources
 
 ENGINE = "workflow-engine"
 
 
 async def drive(
     context: RunContext,
-    family: Family,
+    family: EngineResources,
     *,
     concurrency: int = CONCURRENCY,
     per_second: float | None = None,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from pytest_kscen.kube.actor import Actor
-    from pytest_kscen.objects.chaos_mesh import Family
+    from pytest_kscen.objects.chaos_mesh import EngineResources
     from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.workflow.engine.trees import Node, Tree
     from pytest_kscen.workflow.engine.triggers import Watches
@@ -53,7 +53,7 @@ NOBODY_INJECTS = (
 class Hands:
     """What actors work with."""
 
-    family: Family
+    family: EngineResources
     playground: Playground
     watches: Watches
 

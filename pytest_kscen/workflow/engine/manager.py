@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.kube.actor import Actor
     from pytest_kscen.kube.cache import Handler
-    from pytest_kscen.objects.chaos_mesh import Family
+    from pytest_kscen.objects.chaos_mesh import EngineResources
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.workflow.engine.trees import Node, Tree
     from pytest_kscen.workflow.engine.triggers import Trigger
@@ -66,7 +66,7 @@ class WorkflowManager:
     def __init__(
         self,
         actor: Actor,
-        family: Family = SHIPPED,
+        family: EngineResources = SHIPPED,
         *,
         concurrency: int = CONCURRENCY,
         per_second: float | None = None,

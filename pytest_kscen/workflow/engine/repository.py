@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pytest_kscen.kube.actor import Actor
-    from pytest_kscen.objects.chaos_mesh import Family
+    from pytest_kscen.objects.chaos_mesh import EngineResources
     from pytest_kscen.objects.resources import Obj
 
 
@@ -77,7 +77,7 @@ FROM_TEMPLATE = (
 class Repository:
     """One engine's."""
 
-    def __init__(self, actor: Actor, family: Family) -> None:
+    def __init__(self, actor: Actor, family: EngineResources) -> None:
         self.family = family
         self.trees: dict[Key, Tree] = {}
         self._actor = actor

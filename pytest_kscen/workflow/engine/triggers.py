@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.clock import Clock
     from pytest_kscen.kube.actor import Actor
-    from pytest_kscen.objects.chaos_mesh import Family
+    from pytest_kscen.objects.chaos_mesh import EngineResources
     from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.workflow.engine.trees import Node, Tree
 
@@ -188,7 +188,11 @@ class Watches:
     """One for each resource of which nodes have made something."""
 
     def __init__(
-        self, actor: Actor, family: Family, trigger: OperableTrigger, group: asyncio.TaskGroup
+        self,
+        actor: Actor,
+        family: EngineResources,
+        trigger: OperableTrigger,
+        group: asyncio.TaskGroup,
     ) -> None:
         self._actor = actor
         self._trigger = trigger

@@ -1,7 +1,7 @@
 import pytest
 
 from pytest_kscen.embedded.kubelet.network import OPEN, Flow, Network, Passage
-from pytest_kscen.models.chaos_mesh.network_chaos import Names
+from pytest_kscen.models.chaos_mesh.network_chaos import ExternalNames
 from pytest_kscen.objects.resources import SERVICES
 
 TARGET = {"mode": "all", "selector": {"labelSelectors": {"app": "b"}}}
@@ -128,7 +128,7 @@ def test_names_outside_the_cluster_have_addresses_of_their_own(pair):
         flow = Flow("node-1", "", "TCP", port, pair.pods()[pod]["status"]["podIP"], name)
         return pair.cluster.site.network.passage(flow).blocked
 
-    names = Names(pair.api)
+    names = ExternalNames(pair.api)
     www, org = (
         str(pair.call(names.resolve(name)).network.network_address)
         for name in ("www.example.com", "example.org")
@@ -156,7 +156,7 @@ def test_names_outside_the_cluster_have_addresses_of_their_own(pair):
 )
 def test_a_name_that_is_nobodys(pair, name):
     with pytest.raises(ValueError, match=f"lookup {name}: no such host"):
-        pair.call(Names(pair.api).resolve(name))
+        pair.call(ExternalNames(pair.api).resolve(name))
 
 
 @pytest.mark.parametrize(

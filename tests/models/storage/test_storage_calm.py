@@ -14,9 +14,9 @@ from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.megatest.view import RunPhases
 from pytest_kscen.megatest.volume import multivolume
 from pytest_kscen.models.storage.generations import GENERATIONS
-from pytest_kscen.models.storage.generations.datamesh import effective
-from pytest_kscen.models.storage.nodes import Host
-from pytest_kscen.models.storage.volume_view import Quorum, Replica, View
+from pytest_kscen.models.storage.generations.datamesh import effective_layout
+from pytest_kscen.models.storage.nodes import StorageNode
+from pytest_kscen.models.storage.volume_view import QuorumSettings, VolumeReplica, VolumeView
 from pytest_kscen.objects.storage import HEALTH_SOURCES
 
 CLASSES = ("none", "availability", "consistency-and-availability")
@@ -104,7 +104,9 @@ def test_who_has_not_joined_yet_takes_no_quorum_away(yard):
 def member(number, type_, linked, *, joined=True):
     linked = tuple(f"v-{one}" for one in linked)
     facts = {"initialized": joined, "up_to_date": joined and type_ == "Diskful", "linked": linked}
-    return Replica({}, f"v-{number}", f"node-{number}", type_, leaving=False, held=True, **facts)
+    return VolumeReplica(
+        {}, f"v-{number}", f"node-{number}", type_, leaving=False, held=True, **facts
+    )
 
 
 @pytest.mark.parametrize(("joined", "failures"), [(False, 0), (True, -1)])
@@ -114,12 +116,12 @@ def test_what_a_volume_can_lose_is_not_less_because_somebody_is_to_join(joined, 
     """
     disks = [member(0, "Diskful", [2]), member(1, "Diskful", [])]
     others = [member(2, "TieBreaker", [0]), member(3, "Access", [], joined=joined)]
-    fleet = SimpleNamespace(host=lambda name: Host(name, trouble=""))
+    fleet = SimpleNamespace(host=lambda name: StorageNode(name, trouble=""))
     layout = GENERATIONS["effectiveLayout"].layout(
         {"spec": {"replication": "Availability"}}, {"spec": {}}
     )
-    view = View("v", {"metadata": {}}, layout, [*disks, *others], [], fleet)
-    assert effective(view, Quorum(2, 1)).failures == failures
+    view = VolumeView("v", {"metadata": {}}, layout, [*disks, *others], [], fleet)
+    assert effective_layout(view, QuorumSettings(2, 1)).failures == failures
 
 
 def test_whoever_has_no_disk_decides_whatever_it_is_called():
@@ -129,11 +131,11 @@ def test_whoever_has_no_disk_decides_whatever_it_is_called():
         member(1, "Diskful", [0, 2]),
         member(2, "Access", [0, 1]),
     ]
-    fleet = SimpleNamespace(host=lambda name: Host(name, trouble=""))
+    fleet = SimpleNamespace(host=lambda name: StorageNode(name, trouble=""))
     layout = GENERATIONS["effectiveLayout"].layout(
         {"spec": {"replication": "Availability"}}, {"spec": {}}
     )
-    view = View(
+    view = VolumeView(
         "v",
         {"metadata": {}},
         layout,
@@ -141,4 +143,4 @@ def test_whoever_has_no_disk_decides_whatever_it_is_called():
         [],
         fleet,
     )
-    assert effective(view, Quorum(2, 1)).failures == 1
+    assert effective_layout(view, QuorumSettings(2, 1)).failures == 1

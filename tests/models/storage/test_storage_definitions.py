@@ -10,7 +10,10 @@ from storage_yard import RV, RVA, RVR, Yard
 
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.kube.waiting import wait_for
-from pytest_kscen.models.storage.definitions import ERA_A, MAIN
+from pytest_kscen.models.storage.definitions import (
+    CONDITIONS_DEFINITIONS,
+    EFFECTIVE_LAYOUT_DEFINITIONS,
+)
 from pytest_kscen.models.storage.generations import GENERATIONS
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import ApiError
@@ -22,7 +25,7 @@ from pytest_kscen.objects.storage import (
 )
 
 RSC, RSP = REPLICATED_STORAGE_CLASSES, REPLICATED_STORAGE_POOLS
-FOLDERS = {"storage-era-a": ERA_A, "storage-main": MAIN}
+FOLDERS = {"storage-era-a": CONDITIONS_DEFINITIONS, "storage-main": EFFECTIVE_LAYOUT_DEFINITIONS}
 SPEC = {"size": "1Gi", "replicatedStorageClassName": "x"}
 CLASS = {
     "reclaimPolicy": "Delete",

@@ -11,9 +11,9 @@ from storage_yard import RV, RVR
 
 from pytest_kscen.embedded.kubelet.container import ContainerLife
 from pytest_kscen.embedded.kubelet.pod import PodLife
-from pytest_kscen.models.storage.agent import Agent
-from pytest_kscen.models.storage.drbd.connections import Link
-from pytest_kscen.models.storage.drbd.resource import Volume
+from pytest_kscen.models.storage.agent import StorageAgent
+from pytest_kscen.models.storage.drbd.connections import PeerLink
+from pytest_kscen.models.storage.drbd.resource import DrbdResource
 
 
 @pytest.fixture
@@ -30,12 +30,12 @@ def test_kernels_forget_a_volume_that_is_deleted(yard, living):
         yard.ready_volume(name)
     yard.attach(yard.nodes()[0])
     yard.advance(10)
-    assert (living(Volume), living(Link)) == (2, 6)
+    assert (living(DrbdResource), living(PeerLink)) == (2, 6)
     yard.detach(yard.nodes()[0])
     yard.delete(RV, "v")
     yard.until(lambda: yard.get(RV, "v") is None)
     yard.advance(60)
-    assert (living(Volume), living(Link)) == (1, 3)
+    assert (living(DrbdResource), living(PeerLink)) == (1, 3)
 
 
 def test_a_kernel_gives_up_what_somebody_has_removed_past_its_finalizers(yard):
@@ -51,20 +51,20 @@ def test_a_kernel_gives_up_what_somebody_has_removed_past_its_finalizers(yard):
 def test_agents_that_are_killed_leave_nothing(yard, living):
     yard.ready_volume()
     yard.advance(60)
-    before = [living(kind) for kind in (Agent, PodLife, ContainerLife)]
+    before = [living(kind) for kind in (StorageAgent, PodLife, ContainerLife)]
     for agent in yard.pods("agent"):
         yard.kill(agent)
         yard.advance(60)
-    assert [living(kind) for kind in (Agent, PodLife, ContainerLife)] == before
+    assert [living(kind) for kind in (StorageAgent, PodLife, ContainerLife)] == before
 
 
 def test_a_machine_that_loses_its_power_leaves_nothing(yard, living):
     yard.ready_volume()
     yard.advance(60)
-    before = [living(kind) for kind in (Agent, PodLife, ContainerLife)]
+    before = [living(kind) for kind in (StorageAgent, PodLife, ContainerLife)]
     for machine in list(yard.site.machines):
         yard.site.machines.power_off(machine.name)
         yard.advance(30)
         yard.site.machines.power_on(machine.name)
         yard.advance(120)
-    assert [living(kind) for kind in (Agent, PodLife, ContainerLife)] == before
+    assert [living(kind) for kind in (StorageAgent, PodLife, ContainerLife)] == before

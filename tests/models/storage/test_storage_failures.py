@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from storage_yard import RV, RVR
 
-from pytest_kscen.models.storage.controller import LASTS
+from pytest_kscen.models.storage.controller import LEASE_DURATION
 from pytest_kscen.objects.resources import LEASES, PODS
 from pytest_kscen.objects.storage import NAMESPACE
 
@@ -24,7 +24,7 @@ def test_without_a_leader_nothing_happens_until_the_lease_has_run_out(yard):
     yard.kill(yard.call(yard.api.get(PODS, first, NAMESPACE)))
     yard.volume()
     waited = yard.until(lambda: yard.replicas() != [])
-    assert LASTS - 10 <= waited <= LASTS + 1
+    assert LEASE_DURATION - 10 <= waited <= LEASE_DURATION + 1
     assert renewed
     assert leader(yard) != first
     yard.until(yard.is_whole)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from pytest_kscen.clock import ActorCrashedError
-from pytest_kscen.models.storage.agent import Agent
-from pytest_kscen.models.storage.controller import Leader
+from pytest_kscen.models.storage.agent import StorageAgent
+from pytest_kscen.models.storage.controller import StorageController
 from pytest_kscen.objects.resources import LEASES
 from pytest_kscen.objects.storage import NAMESPACE
 
@@ -17,7 +17,8 @@ LEASE = "sds-replicated-volume-controller"
 
 
 @pytest.mark.parametrize(
-    ("program", "step", "name"), [(Leader, "_view", "controller"), (Agent, "_tend", "agent")]
+    ("program", "step", "name"),
+    [(StorageController, "_view", "controller"), (StorageAgent, "_tend", "agent")],
 )
 def test_a_mistake_ends_the_clusters_time(yard, monkeypatch, program, step, name):
     def mistaken(*_):

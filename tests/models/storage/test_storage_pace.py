@@ -6,12 +6,25 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_kscen.models.storage.agent import ARRIVES, GOES, LATEST, PROGRESS_EVERY, Pace
-from pytest_kscen.models.storage.drbd import Connection, Disk, Replication, Role, State, Status
-from pytest_kscen.models.storage.volume_view import Address, Replica
+from pytest_kscen.models.storage.agent import (
+    CONNECT_GRACE,
+    PEER_REMOVAL_GRACE,
+    PROGRESS_INTERVAL,
+    REPORT_INTERVAL,
+    ReportPacing,
+)
+from pytest_kscen.models.storage.drbd import (
+    ConnectionState,
+    DiskState,
+    PeerConnection,
+    ReplicationState,
+    ResourceStatus,
+    Role,
+)
+from pytest_kscen.models.storage.volume_view import ReplicaAddress, VolumeReplica
 
-ANSWER = ("Diskful", Address("10.0.0.1", 7000), "", 0, False)
-REPLICA = Replica(
+ANSWER = ("Diskful", ReplicaAddress("10.0.0.1", 7000), "", 0, False)
+REPLICA = VolumeReplica(
     {},
     "v-0",
     "node-1",
@@ -22,13 +35,20 @@ REPLICA = Replica(
     in_sync=True,
     initialized=True,
 )
-LINKED = Connection(State.CONNECTED, Role.SECONDARY, Disk.UP_TO_DATE, Replication.ESTABLISHED)
-LOST = Connection(State.CONNECTING)
-WELL = Status(
-    Role.SECONDARY, Disk.UP_TO_DATE, 1024, True, False, {"node-2": LINKED, "node-3": LINKED}
+LINKED = PeerConnection(
+    ConnectionState.CONNECTED, Role.SECONDARY, DiskState.UP_TO_DATE, ReplicationState.ESTABLISHED
 )
-FILLING = Connection(
-    State.CONNECTED, Role.SECONDARY, Disk.UP_TO_DATE, Replication.SYNC_TARGET, 50.0, 512
+LOST = PeerConnection(ConnectionState.CONNECTING)
+WELL = ResourceStatus(
+    Role.SECONDARY, DiskState.UP_TO_DATE, 1024, True, False, {"node-2": LINKED, "node-3": LINKED}
+)
+FILLING = PeerConnection(
+    ConnectionState.CONNECTED,
+    Role.SECONDARY,
+    DiskState.UP_TO_DATE,
+    ReplicationState.SYNC_TARGET,
+    50.0,
+    512,
 )
 
 
@@ -42,47 +62,50 @@ def linked(**links):
         (WELL, 0),
         (WELL._replace(role=Role.PRIMARY), 0),
         (WELL._replace(quorum=False), 0),
-        (WELL._replace(disk_state=Disk.OUTDATED), 0),
+        (WELL._replace(disk_state=DiskState.OUTDATED), 0),
         (WELL._replace(suspended=True), 0),
-        (linked(node_2=LINKED, node_3=LOST), GOES),
-        (linked(node_2=LINKED, node_3=LINKED, node_4=LOST), ARRIVES),
-        (linked(node_2=LINKED, node_3=LINKED, node_4=LOST)._replace(quorum=False), ARRIVES),
+        (linked(node_2=LINKED, node_3=LOST), PEER_REMOVAL_GRACE),
+        (linked(node_2=LINKED, node_3=LINKED, node_4=LOST), CONNECT_GRACE),
+        (linked(node_2=LINKED, node_3=LINKED, node_4=LOST)._replace(quorum=False), CONNECT_GRACE),
         (linked(node_2=LINKED, node_3=LINKED, node_4=LINKED), 0),
-        (linked(node_2=LINKED), LATEST),
-        (linked(node_2=LINKED, node_3=LINKED._replace(peer_role=Role.PRIMARY)), LATEST),
-        (linked(node_2=LINKED, node_3=FILLING), PROGRESS_EVERY),
+        (linked(node_2=LINKED), REPORT_INTERVAL),
+        (linked(node_2=LINKED, node_3=LINKED._replace(peer_role=Role.PRIMARY)), REPORT_INTERVAL),
+        (linked(node_2=LINKED, node_3=FILLING), PROGRESS_INTERVAL),
     ],
 )
 def test_how_long_news_may_wait(status, wait):
-    pace = Pace()
+    pace = ReportPacing()
     pace.tell(REPLICA, WELL, ANSWER)
     assert pace.wait(REPLICA, status, ANSWER, 100.0) == wait
     assert pace.wait(REPLICA, status, ANSWER, 100.0 + wait) == 0
 
 
 def test_only_what_is_told_sooner_than_it_was_going_to_be_wants_a_look_of_its_own():
-    pace = Pace()
+    pace = ReportPacing()
     pace.tell(REPLICA, WELL, ANSWER)
-    assert pace.sooner(REPLICA, linked(node_2=LINKED), 100.0) == LATEST
-    assert pace.sooner(REPLICA, linked(node_2=LINKED, node_4=LOST), 101.0) == ARRIVES - 1
+    assert pace.sooner(REPLICA, linked(node_2=LINKED), 100.0) == REPORT_INTERVAL
+    assert pace.sooner(REPLICA, linked(node_2=LINKED, node_4=LOST), 101.0) == CONNECT_GRACE - 1
     assert pace.sooner(REPLICA, linked(node_2=LINKED), 102.0) is None
     assert pace.sooner(REPLICA, linked(node_2=LINKED, node_4=LOST), 103.0) is None
     assert pace.sooner(REPLICA, WELL._replace(suspended=True), 104.0) == 0
     pace.tell(REPLICA, WELL._replace(suspended=True), ANSWER)
-    assert pace.sooner(REPLICA, linked(node_2=LINKED)._replace(suspended=True), 105.0) == LATEST
+    assert (
+        pace.sooner(REPLICA, linked(node_2=LINKED)._replace(suspended=True), 105.0)
+        == REPORT_INTERVAL
+    )
 
 
 def test_what_is_again_as_it_was_told_wants_no_look():
-    pace = Pace()
+    pace = ReportPacing()
     pace.tell(REPLICA, WELL, ANSWER)
     assert pace.sooner(REPLICA, WELL, 99.0) is None
-    assert pace.sooner(REPLICA, linked(node_2=LINKED, node_3=LOST), 100.0) == GOES
+    assert pace.sooner(REPLICA, linked(node_2=LINKED, node_3=LOST), 100.0) == PEER_REMOVAL_GRACE
     assert pace.sooner(REPLICA, WELL, 100.5) is None
-    assert pace.sooner(REPLICA, linked(node_2=LINKED, node_3=LOST), 100.7) == GOES
+    assert pace.sooner(REPLICA, linked(node_2=LINKED, node_3=LOST), 100.7) == PEER_REMOVAL_GRACE
 
 
 def test_who_gave_orders_is_answered_at_once():
-    pace = Pace()
+    pace = ReportPacing()
     pace.tell(REPLICA, WELL, ANSWER)
     answer = (*ANSWER[:-1], True)
     assert pace.wait(REPLICA, linked(node_2=LINKED, node_3=LOST), answer, 100.0) == 0
@@ -91,11 +114,16 @@ def test_who_gave_orders_is_answered_at_once():
 def test_a_new_agent_contradicts_what_the_api_says_and_else_waits():
     coming = linked(node_2=LINKED, node_3=LOST)
     new = replace(REPLICA, in_quorum=False, in_sync=False)
-    assert Pace().wait(new, coming, ANSWER, 0.0) == ARRIVES
-    assert Pace().wait(replace(new, initialized=False), coming, ANSWER, 0.0) == 0, (
+    assert ReportPacing().wait(new, coming, ANSWER, 0.0) == CONNECT_GRACE
+    assert ReportPacing().wait(replace(new, initialized=False), coming, ANSWER, 0.0) == 0, (
         "that it has the volume's first data"
     )
-    assert Pace().wait(new, WELL, ANSWER, 0.0) == 0
-    assert Pace().wait(REPLICA, coming, ANSWER, 0.0) == ARRIVES
-    assert Pace().wait(REPLICA, coming._replace(quorum=False), ANSWER, 0.0) == 0
-    assert Pace().wait(REPLICA, coming._replace(disk_state=Disk.INCONSISTENT), ANSWER, 0.0) == 0
+    assert ReportPacing().wait(new, WELL, ANSWER, 0.0) == 0
+    assert ReportPacing().wait(REPLICA, coming, ANSWER, 0.0) == CONNECT_GRACE
+    assert ReportPacing().wait(REPLICA, coming._replace(quorum=False), ANSWER, 0.0) == 0
+    assert (
+        ReportPacing().wait(
+            REPLICA, coming._replace(disk_state=DiskState.INCONSISTENT), ANSWER, 0.0
+        )
+        == 0
+    )

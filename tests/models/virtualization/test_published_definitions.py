@@ -13,7 +13,7 @@ from pytest_kscen.chaos.vm_reboter import operation
 from pytest_kscen.clusters import simulated_parent as parents
 from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
 from pytest_kscen.clusters.embedded import EmbeddedCluster
-from pytest_kscen.models.virtualization.assembly import define
+from pytest_kscen.models.virtualization.assembly import install_definitions
 from pytest_kscen.models.virtualization.objects import DEFINITIONS, virtual_machine
 from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS, VIRTUAL_MACHINES
@@ -47,7 +47,7 @@ def real():
 def make_all(cluster, definitions):
     """Everything that we make, as the server keeps it."""
     api, call = cluster.api("test"), cluster.runner.call
-    call(define(api, cluster.runner.clock, definitions))
+    call(install_definitions(api, cluster.runner.clock, definitions))
     return [call(api.create(RESOURCES[obj["kind"]], obj, "default")) for obj in OBJECTS]
 
 
@@ -86,7 +86,9 @@ def test_the_real_server_takes_our_definitions_and_what_fits_them():
 
 
 def test_a_parent_lives_with_them_as_with_our_own(monkeypatch):
-    monkeypatch.setattr(parents, "define", functools.partial(define, definitions=real()))
+    monkeypatch.setattr(
+        parents, "define", functools.partial(install_definitions, definitions=real())
+    )
     with contextlib.closing(EmbeddedCluster("published", nodes=1)) as cluster:
         parent = cluster.parent()
         api, call = parent.api_for("test"), cluster.runner.call

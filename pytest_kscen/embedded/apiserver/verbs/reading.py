@@ -18,7 +18,7 @@ from pytest_kscen.objects.errors import (
     not_found,
     quoted,
 )
-from pytest_kscen.objects.selectors import Term, parse_fields, parse_labels, predicate
+from pytest_kscen.objects.selectors import FieldTerm, parse_fields, parse_labels, predicate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -75,7 +75,7 @@ def selection_of(kind: Kind, request: Request) -> Selection:
     return Selection(namespace, name, predicate(options.labels, readers), is_of_one)
 
 
-def _exact(terms: tuple[Term, ...], field: str) -> str:
+def _exact(terms: tuple[FieldTerm, ...], field: str) -> str:
     return next((term.value for term in terms if term.field == field and term.equal), "")
 
 

@@ -3,7 +3,7 @@
 Schemas alone: nothing here knows what the storage does.
 """
 
-from pytest_kscen.models.storage.definitions.conditions import ERA_A
-from pytest_kscen.models.storage.definitions.effective_layout import MAIN
+from pytest_kscen.models.storage.definitions.conditions import CONDITIONS_DEFINITIONS
+from pytest_kscen.models.storage.definitions.effective_layout import EFFECTIVE_LAYOUT_DEFINITIONS
 
-__all__ = ["ERA_A", "MAIN"]
+__all__ = ["CONDITIONS_DEFINITIONS", "EFFECTIVE_LAYOUT_DEFINITIONS"]

@@ -407,4 +407,4 @@ ATTACHMENT = definition(
         column("Message", ".status.message", wide=True),
     ],
 )
-MAIN = (VOLUME, REPLICA, ATTACHMENT, CLASS, POOL)
+EFFECTIVE_LAYOUT_DEFINITIONS = (VOLUME, REPLICA, ATTACHMENT, CLASS, POOL)

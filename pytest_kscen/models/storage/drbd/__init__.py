@@ -7,28 +7,28 @@ From below: `words`, `figures`, `quorum` and `weather` are pure; `links`, `repli
 
 from pytest_kscen.models.storage.drbd.drbd import Drbd
 from pytest_kscen.models.storage.drbd.states import (
-    Config,
-    Connection,
-    Disk,
+    ConnectionState,
+    DiskState,
     DrbdRefused,
-    Peer,
+    PeerConfig,
+    PeerConnection,
     QuorumRule,
-    Replication,
+    ReplicationState,
+    ResourceConfig,
+    ResourceStatus,
     Role,
-    State,
-    Status,
 )
 
 __all__ = [
-    "Config",
-    "Connection",
-    "Disk",
+    "ConnectionState",
+    "DiskState",
     "Drbd",
     "DrbdRefused",
-    "Peer",
+    "PeerConfig",
+    "PeerConnection",
     "QuorumRule",
-    "Replication",
+    "ReplicationState",
+    "ResourceConfig",
+    "ResourceStatus",
     "Role",
-    "State",
-    "Status",
 ]

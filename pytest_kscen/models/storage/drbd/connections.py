@@ -10,24 +10,26 @@ from enum import IntEnum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.embedded.kubelet.network import OPEN
-from pytest_kscen.models.storage.drbd.replicas import View
-from pytest_kscen.models.storage.drbd.states import State
+from pytest_kscen.models.storage.drbd.replicas import PeerView
+from pytest_kscen.models.storage.drbd.states import ConnectionState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kscen.chance import Stream
     from pytest_kscen.embedded.kubelet.network import Flow, Network
-    from pytest_kscen.models.storage.drbd.replicas import Replica
-    from pytest_kscen.models.storage.drbd.timers import Figures, Timer, Timers
+    from pytest_kscen.models.storage.drbd.replicas import DrbdReplica
+    from pytest_kscen.models.storage.drbd.timers import DrbdParameters, Timer, Timers
 
 
 # What two kernels feel of the network between them, both directions together. Each listens on a
 # port of its own and either may dial: one open direction is enough for a connection.
 
 
-NOTICEABLE = 1e-6  # loss below which no connection drops within any test's life
-MATHIS = 1.22  # the constant of the Mathis formula, for the throughput of TCP that loses packets
+NEGLIGIBLE_LOSS = 1e-6  # loss below which no connection drops within any test's life
+MATHIS_CONSTANT = (
+    1.22  # the constant of the Mathis formula, for the throughput of TCP that loses packets
+)
 
 
 class LinkQuality(NamedTuple):
@@ -43,19 +45,19 @@ class LinkQuality(NamedTuple):
     """Bytes per second that pass, the slower way."""
 
 
-CLEAR = LinkQuality(open=True, loss=0.0, delay=0.0, load=0.0)
-DARK = LinkQuality(open=False, loss=1.0, delay=0.0, load=0.0)
+UNIMPAIRED = LinkQuality(open=True, loss=0.0, delay=0.0, load=0.0)
+UNREACHABLE = LinkQuality(open=False, loss=1.0, delay=0.0, load=0.0)
 
 
-def between(network: Network, there: Flow, back: Flow) -> LinkQuality:
+def measure_link(network: Network, there: Flow, back: Flow) -> LinkQuality:
     one, other = network.passage(there), network.passage(back)
     if one is OPEN and other is OPEN:
-        return CLEAR
+        return UNIMPAIRED
     if one.blocked and other.blocked:
-        return DARK
+        return UNREACHABLE
     loss = 1 - (1 - one.lost) * (1 - other.lost)
     if loss >= 1:
-        return DARK
+        return UNREACHABLE
     delay, load, rate = (
         one.delay + other.delay,
         max(one.load, other.load),
@@ -70,18 +72,21 @@ def pings_until_lost(loss: float, draw: float) -> int:
     return 1 + math.floor(math.log1p(-draw) / math.log1p(-dropped))
 
 
-def throughput(weather: LinkQuality, figures: Figures) -> float:
+def resync_throughput(weather: LinkQuality, figures: DrbdParameters) -> float:
     """Bytes per second that a resync gets through, alone."""
     share = min(weather.rate, max(figures.least_share, 1 - weather.load) * figures.resync_rate)
     if not weather.loss:
         return share
     ceiling = (
-        figures.segment / (figures.round_trip + weather.delay) * MATHIS / math.sqrt(weather.loss)
+        figures.segment
+        / (figures.round_trip + weather.delay)
+        * MATHIS_CONSTANT
+        / math.sqrt(weather.loss)
     )
     return min(share, ceiling)
 
 
-class Phase(IntEnum):
+class ConnectionPhase(IntEnum):
     WAITING = auto()
     """For the other end, or for a way to it."""
     DIALLING = auto()
@@ -93,7 +98,7 @@ class Phase(IntEnum):
     """Their data has nothing in common: neither tries again."""
 
 
-class Event(IntEnum):
+class ConnectionEvent(IntEnum):
     CAME = auto()
     """An end is up, and hears the other."""
     LEFT = auto()
@@ -115,40 +120,40 @@ class Event(IntEnum):
 
 
 TRANSITIONS = {
-    (Phase.WAITING, Event.CAME): Phase.DIALLING,
-    (Phase.WAITING, Event.OPENED): Phase.DIALLING,
-    (Phase.DIALLING, Event.MET): Phase.CONNECTED,
-    (Phase.DIALLING, Event.UNRELATED): Phase.STRANGERS,
-    (Phase.DIALLING, Event.SHUT): Phase.WAITING,
-    (Phase.DIALLING, Event.LEFT): Phase.WAITING,
-    (Phase.DIALLING, Event.DIED): Phase.WAITING,
-    (Phase.CONNECTED, Event.SHUT): Phase.SILENT,
-    (Phase.CONNECTED, Event.DIED): Phase.SILENT,
-    (Phase.CONNECTED, Event.LEFT): Phase.WAITING,
-    (Phase.CONNECTED, Event.DROPPED): Phase.DIALLING,
-    (Phase.SILENT, Event.OPENED): Phase.CONNECTED,
-    (Phase.SILENT, Event.NOTICED): Phase.WAITING,
-    (Phase.SILENT, Event.LEFT): Phase.WAITING,
-    (Phase.STRANGERS, Event.LEFT): Phase.WAITING,
-    (Phase.STRANGERS, Event.DIED): Phase.WAITING,
+    (ConnectionPhase.WAITING, ConnectionEvent.CAME): ConnectionPhase.DIALLING,
+    (ConnectionPhase.WAITING, ConnectionEvent.OPENED): ConnectionPhase.DIALLING,
+    (ConnectionPhase.DIALLING, ConnectionEvent.MET): ConnectionPhase.CONNECTED,
+    (ConnectionPhase.DIALLING, ConnectionEvent.UNRELATED): ConnectionPhase.STRANGERS,
+    (ConnectionPhase.DIALLING, ConnectionEvent.SHUT): ConnectionPhase.WAITING,
+    (ConnectionPhase.DIALLING, ConnectionEvent.LEFT): ConnectionPhase.WAITING,
+    (ConnectionPhase.DIALLING, ConnectionEvent.DIED): ConnectionPhase.WAITING,
+    (ConnectionPhase.CONNECTED, ConnectionEvent.SHUT): ConnectionPhase.SILENT,
+    (ConnectionPhase.CONNECTED, ConnectionEvent.DIED): ConnectionPhase.SILENT,
+    (ConnectionPhase.CONNECTED, ConnectionEvent.LEFT): ConnectionPhase.WAITING,
+    (ConnectionPhase.CONNECTED, ConnectionEvent.DROPPED): ConnectionPhase.DIALLING,
+    (ConnectionPhase.SILENT, ConnectionEvent.OPENED): ConnectionPhase.CONNECTED,
+    (ConnectionPhase.SILENT, ConnectionEvent.NOTICED): ConnectionPhase.WAITING,
+    (ConnectionPhase.SILENT, ConnectionEvent.LEFT): ConnectionPhase.WAITING,
+    (ConnectionPhase.STRANGERS, ConnectionEvent.LEFT): ConnectionPhase.WAITING,
+    (ConnectionPhase.STRANGERS, ConnectionEvent.DIED): ConnectionPhase.WAITING,
 }
 
-SHOWN = {
-    Phase.WAITING: State.CONNECTING,
-    Phase.DIALLING: State.CONNECTING,
-    Phase.CONNECTED: State.CONNECTED,
-    Phase.SILENT: State.CONNECTED,
-    Phase.STRANGERS: State.STAND_ALONE,
+REPORTED_STATES = {
+    ConnectionPhase.WAITING: ConnectionState.CONNECTING,
+    ConnectionPhase.DIALLING: ConnectionState.CONNECTING,
+    ConnectionPhase.CONNECTED: ConnectionState.CONNECTED,
+    ConnectionPhase.SILENT: ConnectionState.CONNECTED,
+    ConnectionPhase.STRANGERS: ConnectionState.STAND_ALONE,
 }
 
 DIALLING, CONNECTED, SILENT = (
-    Phase.DIALLING,
-    Phase.CONNECTED,
-    Phase.SILENT,
+    ConnectionPhase.DIALLING,
+    ConnectionPhase.CONNECTED,
+    ConnectionPhase.SILENT,
 )  # an enumeration takes its time to find them
 
 
-class Link:
+class PeerLink:
     """Between two nodes, for one resource."""
 
     def __init__(
@@ -156,16 +161,16 @@ class Link:
         ends: tuple[str, str],
         stream: Stream,
         timers: Timers,
-        figures: Figures,
-        due: Callable[[Link, Event], None],
+        figures: DrbdParameters,
+        due: Callable[[PeerLink, ConnectionEvent], None],
     ) -> None:
         self.ends = ends
-        self.phase = Phase.WAITING
-        self.shown = SHOWN[self.phase]
+        self.phase = ConnectionPhase.WAITING
+        self.shown = REPORTED_STATES[self.phase]
         self.connected = False
         """Really: what one end sends, the other gets."""
         self.silent = False
-        self.weather = DARK
+        self.weather = UNREACHABLE
         self.usable = False
         """Both ends are up, want each other, and packets come through."""
         self.flows: tuple[Flow, Flow] | None = None
@@ -176,12 +181,12 @@ class Link:
         self._due = due
         self._timer: Timer | None = None
 
-    def happen(self, event: Event, replicas: dict[str, Replica]) -> None:
+    def happen(self, event: ConnectionEvent, replicas: dict[str, DrbdReplica]) -> None:
         """What the table says."""
         phase = TRANSITIONS.get((self.phase, event))
         if phase is None:
             return
-        self.phase, self.shown = phase, SHOWN[phase]
+        self.phase, self.shown = phase, REPORTED_STATES[phase]
         self.connected, self.silent = phase is CONNECTED, phase is SILENT
         one, other = self.ends
         self._show(one, other, replicas)
@@ -190,18 +195,18 @@ class Link:
         if self.phase is DIALLING:
             self._wait(
                 self._stream.between(
-                    *(figures.redialling if event is Event.OPENED else figures.dialling)
+                    *(figures.redialling if event is ConnectionEvent.OPENED else figures.dialling)
                 ),
-                Event.MET,
+                ConnectionEvent.MET,
             )
         elif self.phase is SILENT:
-            self._wait(self._stream.between(*figures.noticing), Event.NOTICED)
+            self._wait(self._stream.between(*figures.noticing), ConnectionEvent.NOTICED)
         elif self.phase is CONNECTED:
             self._wait_for_loss()
         else:
             self.end()
 
-    def _show(self, here: str, there: str, replicas: dict[str, Replica]) -> None:
+    def _show(self, here: str, there: str, replicas: dict[str, DrbdReplica]) -> None:
         """What one end sees of the other by now."""
         replica = replicas.get(here)
         if replica is None:
@@ -210,7 +215,7 @@ class Link:
             replica.sees[there] = replicas[there]
         elif self.silent:
             peer = replica.sees[there]
-            replica.sees[there] = View(peer.role, peer.disk, peer.quorum)
+            replica.sees[there] = PeerView(peer.role, peer.disk, peer.quorum)
         else:
             replica.sees.pop(there, None)
 
@@ -227,14 +232,14 @@ class Link:
 
     def _wait_for_loss(self) -> None:
         self.end()
-        if self.weather.loss > NOTICEABLE:
+        if self.weather.loss > NEGLIGIBLE_LOSS:
             pings = pings_until_lost(self.weather.loss, self._stream.between(0, 1))
-            self._wait(pings * self._figures.ping, Event.DROPPED)
+            self._wait(pings * self._figures.ping, ConnectionEvent.DROPPED)
 
-    def _wait(self, seconds: float, event: Event) -> None:
+    def _wait(self, seconds: float, event: ConnectionEvent) -> None:
         self.end()
         self._timer = self._timers.after(seconds, lambda: self._ring(event))
 
-    def _ring(self, event: Event) -> None:
+    def _ring(self, event: ConnectionEvent) -> None:
         self._timer = None
         self._due(self, event)

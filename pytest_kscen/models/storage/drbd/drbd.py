@@ -9,18 +9,18 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from pytest_kscen.models.storage.drbd.kernel import Kernel
-from pytest_kscen.models.storage.drbd.resource import Volume
+from pytest_kscen.models.storage.drbd.kernel import KernelServices
+from pytest_kscen.models.storage.drbd.resource import DrbdResource
 from pytest_kscen.models.storage.drbd.states import (
-    Connection,
-    Disk,
+    ConnectionState,
+    DiskState,
     DrbdRefused,
-    Replication,
+    PeerConnection,
+    ReplicationState,
+    ResourceStatus,
     Role,
-    State,
-    Status,
 )
-from pytest_kscen.models.storage.drbd.timers import FIGURES, Figures, Timers
+from pytest_kscen.models.storage.drbd.timers import PARAMETERS, DrbdParameters, Timers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
     from pytest_kscen.embedded.kubelet.machines import Machine, Machines
     from pytest_kscen.embedded.kubelet.network import Network
-    from pytest_kscen.models.storage.drbd.replicas import Replica
-    from pytest_kscen.models.storage.drbd.states import Config
+    from pytest_kscen.models.storage.drbd.replicas import DrbdReplica
+    from pytest_kscen.models.storage.drbd.states import ResourceConfig
 
     Listener = Callable[[str, str], None]
 
@@ -39,14 +39,17 @@ if TYPE_CHECKING:
 # amounts are for whoever asks.
 
 
-DISKLESS, UP_TO_DATE = Disk.DISKLESS, Disk.UP_TO_DATE  # an enumeration takes its time to find them
-ESTABLISHED, CONNECTED = Replication.ESTABLISHED, State.CONNECTED
+DISKLESS, UP_TO_DATE = (
+    DiskState.DISKLESS,
+    DiskState.UP_TO_DATE,
+)  # an enumeration takes its time to find them
+ESTABLISHED, CONNECTED = ReplicationState.ESTABLISHED, ConnectionState.CONNECTED
 
-_clean = lru_cache(maxsize=256)(Connection)
+_connection_in_sync = lru_cache(maxsize=256)(PeerConnection)
 """One object for all connections that look the same, while nothing has to be got."""
 
 
-def face(volume: Volume, node: str) -> Status | None:
+def visible_status(volume: DrbdResource, node: str) -> ResourceStatus | None:
     """A status as if nobody had anything to get: what counts as a change."""
     if node not in volume.faces:
         replica = volume.replicas.get(node)
@@ -62,23 +65,25 @@ def face(volume: Volume, node: str) -> Status | None:
             for peer in replica.config.peers:
                 seen = sees.get(peer)
                 if seen is None:
-                    connections[peer] = _clean(
+                    connections[peer] = _connection_in_sync(
                         links[peer].shown
                     )  # a peer that is wanted has a link
                 else:
                     replication = _replication(volume, node, peer) if resyncs else ESTABLISHED
-                    connections[peer] = _clean(CONNECTED, seen.role, seen.disk, replication)
+                    connections[peer] = _connection_in_sync(
+                        CONNECTED, seen.role, seen.disk, replication
+                    )
             size = replica.size if volume.size is None else volume.size
-            volume.faces[node] = Status(
+            volume.faces[node] = ResourceStatus(
                 replica.role, replica.disk, size, replica.quorum, replica.suspended, connections
             )
     return volume.faces[node]
 
 
-def status_of(volume: Volume, node: str, now: Callable[[], float]) -> Status | None:
+def status_of(volume: DrbdResource, node: str, now: Callable[[], float]) -> ResourceStatus | None:
     if node in volume.statuses:
         return volume.statuses[node]
-    found = face(volume, node)
+    found = visible_status(volume, node)
     if found is None:
         return None
     is_still = volume.is_still
@@ -88,13 +93,13 @@ def status_of(volume: Volume, node: str, now: Callable[[], float]) -> Status | N
             peer: _with_amounts(volume, node, peer, one, instant)
             for peer, one in found.connections.items()
         }
-        found = Status(*found[:-1], connections)
+        found = ResourceStatus(*found[:-1], connections)
     if is_still:
         volume.statuses[node] = found
     return found
 
 
-def dirt(volume: Volume, replica: Replica, now: float) -> float:
+def out_of_sync_bytes(volume: DrbdResource, replica: DrbdReplica, now: float) -> float:
     """Bytes that a replica has to get."""
     resync = volume.accord.resyncs.get(replica.node)
     if resync:
@@ -102,46 +107,48 @@ def dirt(volume: Volume, replica: Replica, now: float) -> float:
     return min(float(replica.size), volume.writes.missing(replica) + replica.activity)
 
 
-def _replication(volume: Volume, node: str, peer: str) -> Replication:
+def _replication(volume: DrbdResource, node: str, peer: str) -> ReplicationState:
     mine, theirs = volume.accord.resyncs.get(node), volume.accord.resyncs.get(peer)
     if mine and mine.source == peer:
-        return Replication.SYNC_TARGET
+        return ReplicationState.SYNC_TARGET
     if theirs and theirs.source == node:
-        return Replication.SYNC_SOURCE
+        return ReplicationState.SYNC_SOURCE
     return ESTABLISHED
 
 
-def _with_amounts(volume: Volume, node: str, peer: str, seen: Connection, now: float) -> Connection:
+def _with_amounts(
+    volume: DrbdResource, node: str, peer: str, seen: PeerConnection, now: float
+) -> PeerConnection:
     here, there = volume.replicas[node], volume.replicas.get(peer)
     out = 0.0
     if there and here.disk is not DISKLESS and there.disk is not DISKLESS:
         if seen.state is CONNECTED:
-            out = max(dirt(volume, here, now), dirt(volume, there, now))
+            out = max(out_of_sync_bytes(volume, here, now), out_of_sync_bytes(volume, there, now))
         elif here.disk is UP_TO_DATE:
-            out = dirt(volume, there, now)
+            out = out_of_sync_bytes(volume, there, now)
     if not out:
         return seen
     percent = 100 * (1 - out / here.size) if here.size else 100.0
-    return Connection(*seen[:4], percent, math.ceil(out))
+    return PeerConnection(*seen[:4], percent, math.ceil(out))
 
 
 # What listeners hear: once for each instant in which a node's view of a resource has become
 # another one.
 
 
-class News:
+class ChangeNotifier:
     """Collects what has changed, and tells it when the instant's other work is begun."""
 
     def __init__(self, soon: Callable[[Callable[[], None]], None]) -> None:
         self._soon = soon
         self._listeners: list[Listener] = []
-        self._touched: dict[str, Volume] = {}
-        self._told: dict[str, dict[str, Status]] = {}
+        self._touched: dict[str, DrbdResource] = {}
+        self._told: dict[str, dict[str, ResourceStatus]] = {}
 
     def join(self, listener: Listener) -> None:
         self._listeners.append(listener)
 
-    def of(self, volume: Volume) -> None:
+    def of(self, volume: DrbdResource) -> None:
         if not self._touched:
             self._soon(self._tell)
         self._touched[volume.name] = volume
@@ -150,7 +157,9 @@ class News:
         touched, self._touched = self._touched, {}
         for name, volume in touched.items():
             told = self._told.pop(name, {})
-            faces = {node: seen for node in volume.replicas if (seen := face(volume, node))}
+            faces = {
+                node: seen for node in volume.replicas if (seen := visible_status(volume, node))
+            }
             if faces:
                 self._told[name] = faces
             for node in {**told, **faces}:
@@ -162,15 +171,19 @@ class News:
 # Who may become Primary. All that hear of each other are asked, and all have to answer.
 
 
-def refusal(volume: Volume, replica: Replica) -> str:
+def promotion_refusal(volume: DrbdResource, replica: DrbdReplica) -> str:
     """Why it may not, or nothing."""
     if not replica.quorum:
         return "no quorum"
     partition = volume.mesh.reached(replica)
-    if not any(one.disk is Disk.UP_TO_DATE for one in (replica, *volume.mesh.peers(replica))):
+    if not any(one.disk is DiskState.UP_TO_DATE for one in (replica, *volume.mesh.peers(replica))):
         return "no UpToDate data here or with a connected peer"
     for other in partition:
-        if other is not replica and other.role is Role.PRIMARY and not _both_may(replica, other):
+        if (
+            other is not replica
+            and other.role is Role.PRIMARY
+            and not _both_allow_two_primaries(replica, other)
+        ):
             return f"{other.node} is Primary, and two primaries are not allowed"
     for other in partition:
         for peer, link in volume.mesh.links_from(other.node).items():
@@ -179,7 +192,7 @@ def refusal(volume: Volume, replica: Replica) -> str:
     return ""
 
 
-def _both_may(one: Replica, other: Replica) -> bool:
+def _both_allow_two_primaries(one: DrbdReplica, other: DrbdReplica) -> bool:
     return bool(
         one.config and one.config.two_primaries and other.config and other.config.two_primaries
     )
@@ -194,13 +207,13 @@ class Drbd:
         network: Network,
         clock: Clock,
         chance: Chance,
-        figures: Figures = FIGURES,
+        figures: DrbdParameters = PARAMETERS,
     ) -> None:
         self._machines = machines
         self._timers = Timers()
-        self._news = News(self._timers.soon)
-        self._kernel = Kernel(clock, network, chance, figures, self._timers, self._news.of)
-        self._volumes: dict[str, Volume] = {}
+        self._news = ChangeNotifier(self._timers.soon)
+        self._kernel = KernelServices(clock, network, chance, figures, self._timers, self._news.of)
+        self._volumes: dict[str, DrbdResource] = {}
         self._dark: list[str] = []
         """Machines whose power went, and whose kernels have not noticed yet."""
         self._network_changed = False
@@ -220,7 +233,7 @@ class Drbd:
 
     # --- commands ---
 
-    def up(self, node: str, resource: str, config: Config) -> None:
+    def up(self, node: str, resource: str, config: ResourceConfig) -> None:
         """Create, or adjust what is there.
 
         A new disk is Inconsistent; one that was there remembers its data.
@@ -228,7 +241,7 @@ class Drbd:
         self._timers.learn_loop()
         self._reach(node, resource)
         if resource not in self._volumes:
-            self._volumes[resource] = Volume(resource, self._kernel)
+            self._volumes[resource] = DrbdResource(resource, self._kernel)
         self._volumes[resource].up(node, config)
 
     def down(self, node: str, resource: str, *, wipe: bool = False) -> None:
@@ -259,7 +272,7 @@ class Drbd:
         volume, replica = self._running(node, resource)
         if replica.role is Role.PRIMARY:
             return
-        if why := refusal(volume, replica):
+        if why := promotion_refusal(volume, replica):
             raise DrbdRefused(f"{resource}: {node} cannot become Primary: {why}")
         volume.promote(node)
 
@@ -269,7 +282,7 @@ class Drbd:
         if replica.role is Role.PRIMARY:
             volume.demote(node)
 
-    def status(self, node: str, resource: str) -> Status | None:
+    def status(self, node: str, resource: str) -> ResourceStatus | None:
         """None where the resource is not up, or the machine has no power."""
         self._catch_up()
         volume = self._volumes.get(resource)
@@ -280,7 +293,7 @@ class Drbd:
         if not self._machines.has_power(node):
             raise DrbdRefused(f"{resource}: {node} has no power")
 
-    def _running(self, node: str, resource: str) -> tuple[Volume, Replica]:
+    def _running(self, node: str, resource: str) -> tuple[DrbdResource, DrbdReplica]:
         self._reach(node, resource)
         volume = self._volumes.get(resource)
         replica = volume.replicas.get(node) if volume else None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_kscen.chance import Chance
-from pytest_kscen.models.storage.drbd.connections import throughput
+from pytest_kscen.models.storage.drbd.connections import resync_throughput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from pytest_kscen.chance import Stream
     from pytest_kscen.clock import Clock
     from pytest_kscen.embedded.kubelet.network import Network
-    from pytest_kscen.models.storage.drbd.connections import Link
-    from pytest_kscen.models.storage.drbd.resource import Volume
-    from pytest_kscen.models.storage.drbd.timers import Figures, Timer, Timers
+    from pytest_kscen.models.storage.drbd.connections import PeerLink
+    from pytest_kscen.models.storage.drbd.resource import DrbdResource
+    from pytest_kscen.models.storage.drbd.timers import DrbdParameters, Timer, Timers
 
 
 # Bringing a replica up to date: how fast, how far. Machines share their links among all resyncs
@@ -29,7 +29,7 @@ class Resync:
     __slots__ = ("_left", "_rate", "_since", "_timer", "finish", "link", "source", "target")
 
     def __init__(
-        self, source: str, target: str, link: Link, left: float, finish: Callable[[], None]
+        self, source: str, target: str, link: PeerLink, left: float, finish: Callable[[], None]
     ) -> None:
         self.source = source
         self.target = target
@@ -64,10 +64,10 @@ class Resync:
         self.finish()
 
 
-class Resyncs:
+class ResyncScheduler:
     """All that are under way in a cluster, by the machines that take part."""
 
-    def __init__(self, now: Callable[[], float], timers: Timers, figures: Figures) -> None:
+    def __init__(self, now: Callable[[], float], timers: Timers, figures: DrbdParameters) -> None:
         self._now = now
         self._timers = timers
         self._figures = figures
@@ -91,7 +91,9 @@ class Resyncs:
         """Something has changed on its link, or in its crowd."""
         crowd = max(len(self._on[resync.source]), len(self._on[resync.target]))
         rate = (
-            throughput(resync.link.weather, self._figures) / crowd if resync.link.connected else 0.0
+            resync_throughput(resync.link.weather, self._figures) / crowd
+            if resync.link.connected
+            else 0.0
         )
         resync.pace(rate, self._now(), self._timers)
 
@@ -107,21 +109,21 @@ class Resyncs:
 
 
 @dataclass(slots=True, eq=False)
-class Kernel:
+class KernelServices:
     """The part of the kernels that knows no resource."""
 
     clock: Clock
     network: Network
     chance: Chance
-    figures: Figures
+    figures: DrbdParameters
     timers: Timers
-    changed: Callable[[Volume], None]
+    changed: Callable[[DrbdResource], None]
     """Told whenever the replicas of a resource have agreed anew."""
-    resyncs: Resyncs = field(init=False)
+    resyncs: ResyncScheduler = field(init=False)
     _links_chance: Chance = field(init=False)
 
     def __post_init__(self) -> None:
-        self.resyncs = Resyncs(self.clock.now, self.timers, self.figures)
+        self.resyncs = ResyncScheduler(self.clock.now, self.timers, self.figures)
         self._links_chance = Chance(f"{self.chance.seed}/drbd")
 
     def stream(self, resource: str, one: str, other: str) -> Stream:

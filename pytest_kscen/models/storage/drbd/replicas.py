@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 from enum import IntEnum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kscen.models.storage.drbd.states import Disk, Role
+from pytest_kscen.models.storage.drbd.states import DiskState, Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kscen.models.storage.drbd.states import Config
+    from pytest_kscen.models.storage.drbd.states import ResourceConfig
 
 
-DISKLESS = Disk.DISKLESS  # an enumeration takes its time to find it
+DISKLESS = DiskState.DISKLESS  # an enumeration takes its time to find it
 
 
-class Turn(IntEnum):
+class DiskEvent(IntEnum):
     INITIALIZED = auto()
     """Somebody declared it to be the truth."""
     CONFIRMED = auto()
@@ -34,38 +34,38 @@ class Turn(IntEnum):
     """The resource went down here, or the power did."""
 
 
-DISKS = {
-    (Disk.INCONSISTENT, Turn.INITIALIZED): Disk.UP_TO_DATE,
-    (Disk.CONSISTENT, Turn.CONFIRMED): Disk.UP_TO_DATE,
-    (Disk.CONSISTENT, Turn.OVERTAKEN): Disk.OUTDATED,
-    (Disk.UP_TO_DATE, Turn.OVERTAKEN): Disk.OUTDATED,
-    (Disk.OUTDATED, Turn.SYNC_BEGAN): Disk.INCONSISTENT,
-    (Disk.INCONSISTENT, Turn.SYNC_ENDED): Disk.UP_TO_DATE,
-    (Disk.UP_TO_DATE, Turn.STOPPED): Disk.CONSISTENT,
+DISK_TRANSITIONS = {
+    (DiskState.INCONSISTENT, DiskEvent.INITIALIZED): DiskState.UP_TO_DATE,
+    (DiskState.CONSISTENT, DiskEvent.CONFIRMED): DiskState.UP_TO_DATE,
+    (DiskState.CONSISTENT, DiskEvent.OVERTAKEN): DiskState.OUTDATED,
+    (DiskState.UP_TO_DATE, DiskEvent.OVERTAKEN): DiskState.OUTDATED,
+    (DiskState.OUTDATED, DiskEvent.SYNC_BEGAN): DiskState.INCONSISTENT,
+    (DiskState.INCONSISTENT, DiskEvent.SYNC_ENDED): DiskState.UP_TO_DATE,
+    (DiskState.UP_TO_DATE, DiskEvent.STOPPED): DiskState.CONSISTENT,
 }
 
 
-class View(NamedTuple):
+class PeerView(NamedTuple):
     """What a peer sees of a replica that it is connected to."""
 
     role: Role
-    disk: Disk
+    disk: DiskState
     quorum: bool
 
 
 @dataclass(slots=True, eq=False)
-class Replica:
+class DrbdReplica:
     """Of one resource on one node."""
 
     node: str
-    config: Config | None = None
+    config: ResourceConfig | None = None
     """While it is up."""
     role: Role = Role.SECONDARY
     promoted: int = 0
     """Which promotion of the resource made it Primary."""
     quorum: bool = False
     suspended: bool = False
-    disk: Disk = Disk.DISKLESS
+    disk: DiskState = DiskState.DISKLESS
     size: int = 0
     data: int = 0
     """Which initialisation its data comes from; 0: it has none yet."""
@@ -75,7 +75,7 @@ class Replica:
     """Bytes that it has to get."""
     activity: float = 0.0
     """Bytes that it may have written and nobody else, when it crashed."""
-    sees: dict[str, Replica | View] = field(default_factory=dict)
+    sees: dict[str, DrbdReplica | PeerView] = field(default_factory=dict)
     """The peers that it believes in, by node: as they are while they are connected, as they were
     last while they are silent.
     """
@@ -84,16 +84,16 @@ class Replica:
     def diskful(self) -> bool:
         return self.disk is not DISKLESS
 
-    def turn(self, turn: Turn) -> None:
-        self.disk = DISKS.get((self.disk, turn), self.disk)
+    def turn(self, turn: DiskEvent) -> None:
+        self.disk = DISK_TRANSITIONS.get((self.disk, turn), self.disk)
 
-    def configure(self, config: Config) -> None:
+    def configure(self, config: ResourceConfig) -> None:
         """Up, or adjusted; a disk that was not there is new and empty."""
         self.config = config
         if self.diskful and not config.diskful:
             self.wipe()
         elif config.diskful and not self.diskful:
-            self.disk, self.missing = Disk.INCONSISTENT, float(config.size)
+            self.disk, self.missing = DiskState.INCONSISTENT, float(config.size)
         self.size = config.size
 
     def demote(self) -> None:
@@ -104,11 +104,11 @@ class Replica:
         """Forget what only a running kernel knows."""
         self.demote()
         self.config, self.quorum = None, False
-        self.turn(Turn.STOPPED)
+        self.turn(DiskEvent.STOPPED)
 
     def wipe(self) -> None:
         self.disk, self.data, self.behind, self.missing, self.activity = (
-            Disk.DISKLESS,
+            DiskState.DISKLESS,
             0,
             False,
             0.0,
@@ -120,7 +120,7 @@ class Replica:
 # amounts come from times.
 
 
-class Writes:
+class WriteTracker:
     """Of one resource.
 
     They are acknowledged as soon as all who are connected to the writer have them.
@@ -130,19 +130,19 @@ class Writes:
         self._now = now
         self._rate = rate
         self._since = now()
-        self._absent: tuple[Replica, ...] = ()
+        self._absent: tuple[DrbdReplica, ...] = ()
 
     @property
     def are_missed(self) -> bool:
         return bool(self._absent)
 
-    def flow_past(self, absent: tuple[Replica, ...]) -> None:
+    def flow_past(self, absent: tuple[DrbdReplica, ...]) -> None:
         """From now on these miss what is written; nobody does when nobody writes."""
         if absent != self._absent:
             self.settle()
             self._absent = absent
 
-    def missing(self, replica: Replica) -> float:
+    def missing(self, replica: DrbdReplica) -> float:
         """Bytes that this replica lacks by now."""
         flown = (self._now() - self._since) * self._rate if replica in self._absent else 0.0
         return min(float(replica.size), replica.missing + flown)

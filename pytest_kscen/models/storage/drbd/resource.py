@@ -8,22 +8,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.models.storage.drbd.kernel import Resync
-from pytest_kscen.models.storage.drbd.mesh import Mesh
-from pytest_kscen.models.storage.drbd.replicas import DISKLESS, Replica, Turn, Writes
+from pytest_kscen.models.storage.drbd.mesh import ConnectionMesh
+from pytest_kscen.models.storage.drbd.replicas import DISKLESS, DiskEvent, DrbdReplica, WriteTracker
 from pytest_kscen.models.storage.drbd.states import (
-    Disk,
+    DiskState,
     Role,
-    Sight,
-    goes_by_quorum,
+    VisibleReplicas,
+    depends_on_previous_quorum,
+    has_enough_votes,
     has_quorum,
-    has_votes,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kscen.models.storage.drbd.kernel import Kernel
-    from pytest_kscen.models.storage.drbd.states import Config, Status
+    from pytest_kscen.models.storage.drbd.kernel import KernelServices
+    from pytest_kscen.models.storage.drbd.states import ResourceConfig, ResourceStatus
 
 
 # What the replicas of a resource agree on whenever something has happened to one of them or
@@ -31,20 +31,23 @@ if TYPE_CHECKING:
 # nobody learns anything new; then whoever has missed something is brought up to date.
 
 
-PRIMARY, UP_TO_DATE = Role.PRIMARY, Disk.UP_TO_DATE  # an enumeration takes its time to find them
-CONSISTENT, _DISKLESS = Disk.CONSISTENT, Disk.DISKLESS
-UNFINISHED = (Disk.OUTDATED, Disk.INCONSISTENT)
+PRIMARY, UP_TO_DATE = (
+    Role.PRIMARY,
+    DiskState.UP_TO_DATE,
+)  # an enumeration takes its time to find them
+CONSISTENT, _DISKLESS = DiskState.CONSISTENT, DiskState.DISKLESS
+NEEDS_RESYNC = (DiskState.OUTDATED, DiskState.INCONSISTENT)
 
 
-class Accord:
+class StateResolver:
     """Of one resource."""
 
     def __init__(
         self,
-        replicas: dict[str, Replica],
-        mesh: Mesh,
-        writes: Writes,
-        kernel: Kernel,
+        replicas: dict[str, DrbdReplica],
+        mesh: ConnectionMesh,
+        writes: WriteTracker,
+        kernel: KernelServices,
         agree: Callable[[], None],
     ) -> None:
         self.resyncs: dict[str, Resync] = {}
@@ -70,9 +73,9 @@ class Accord:
             for replica in unsure:
                 if replica.disk is CONSISTENT and self._knows(replica):
                     if replica.behind or (replica.activity and self._meets_fresh_data(replica)):
-                        replica.turn(Turn.OVERTAKEN)
+                        replica.turn(DiskEvent.OVERTAKEN)
                     else:
-                        replica.turn(Turn.CONFIRMED)
+                        replica.turn(DiskEvent.CONFIRMED)
                         replica.activity = 0.0
                     changed = True
                 if (
@@ -97,14 +100,14 @@ class Accord:
 
     # --- what disks can know ---
 
-    def _knows(self, replica: Replica) -> bool:
+    def _knows(self, replica: DrbdReplica) -> bool:
         assert replica.config
-        sight = _sight(replica)
-        return has_votes(
+        sight = _visible_to(replica)
+        return has_enough_votes(
             replica.config, sight, had_quorum=replica.quorum
         ) or self._meets_fresh_data(replica)
 
-    def _meets_fresh_data(self, replica: Replica) -> bool:
+    def _meets_fresh_data(self, replica: DrbdReplica) -> bool:
         return any(peer.disk is UP_TO_DATE for peer in self._mesh.peers(replica))
 
     # --- who may go on ---
@@ -114,7 +117,7 @@ class Accord:
         is_counted_anew, changed = False, False
         for replica in self._replicas.values():
             if replica.config:
-                sight = _sight(replica)
+                sight = _visible_to(replica)
                 quorum = has_quorum(replica.config, sight, had_quorum=replica.quorum)
                 suspended = replica.role is PRIMARY and not (quorum and sight.up_to_date)
                 if quorum is not replica.quorum:
@@ -123,12 +126,16 @@ class Accord:
                     replica.suspended, changed = suspended, True
         return changed or (
             is_counted_anew
-            and any(goes_by_quorum(one.config) for one in self._replicas.values() if one.config)
+            and any(
+                depends_on_previous_quorum(one.config)
+                for one in self._replicas.values()
+                if one.config
+            )
         )
 
     # --- who writes, and who misses it ---
 
-    def _write(self, writer: Replica | None) -> bool:
+    def _write(self, writer: DrbdReplica | None) -> bool:
         if writer is None or self._waits_for_answer(writer):
             self._writes.flow_past(())
             return False
@@ -139,30 +146,30 @@ class Accord:
         self._writes.flow_past(tuple(replica for replica in absent if replica.diskful))
         return changed
 
-    def _waits_for_answer(self, writer: Replica) -> bool:
+    def _waits_for_answer(self, writer: DrbdReplica) -> bool:
         """A write that a connected peer has not acknowledged holds up all others."""
         silent = [peer for peer, link in self._mesh.links_from(writer.node).items() if link.silent]
-        return any(_holds_up(peer, writer) for peer in silent)
+        return any(_blocks_writes(peer, writer) for peer in silent)
 
-    def _overtake(self, replica: Replica) -> bool:
+    def _overtake(self, replica: DrbdReplica) -> bool:
         is_new = not replica.behind and (replica.diskful or replica.suspended)
         if is_new:
             replica.behind = True
         if replica.disk is UP_TO_DATE:
-            replica.turn(Turn.OVERTAKEN)
+            replica.turn(DiskEvent.OVERTAKEN)
             return True
         return is_new
 
     # --- who is brought up to date ---
 
-    def _bring_up_to_date(self, writer: Replica | None) -> None:
+    def _bring_up_to_date(self, writer: DrbdReplica | None) -> None:
         for node, resync in list(self.resyncs.items()):
             if not self._may_go_on(resync, writer):
                 self._break_off(node)
         for target in self._replicas.values():
             if (
                 target.config
-                and target.disk in UNFINISHED
+                and target.disk in NEEDS_RESYNC
                 and target.node not in self.resyncs
                 and self._keeps_up(target, writer)
             ):
@@ -170,9 +177,9 @@ class Accord:
         for resync in self.resyncs.values():
             self._kernel.resyncs.pace(resync)
 
-    def _may_go_on(self, resync: Resync, writer: Replica | None) -> bool:
+    def _may_go_on(self, resync: Resync, writer: DrbdReplica | None) -> bool:
         target, source = self._replicas.get(resync.target), self._replicas.get(resync.source)
-        if target is None or target.config is None or target.disk is not Disk.INCONSISTENT:
+        if target is None or target.config is None or target.disk is not DiskState.INCONSISTENT:
             return False
         link = self._mesh.link(resync.source, resync.target)
         if link is not resync.link or not (
@@ -181,7 +188,7 @@ class Accord:
             return False
         return self._keeps_up(target, writer)
 
-    def _keeps_up(self, target: Replica, writer: Replica | None) -> bool:
+    def _keeps_up(self, target: DrbdReplica, writer: DrbdReplica | None) -> bool:
         """Whether it gets what is being written: what has not its writer's ear would be overtaken
         again at once.
 
@@ -196,13 +203,13 @@ class Accord:
             for one in (*filter(None, (writer,)), *frozen)
         )
 
-    def _gets_from(self, writer: Replica, target: Replica) -> bool:
+    def _gets_from(self, writer: DrbdReplica, target: DrbdReplica) -> bool:
         link = self._mesh.link(writer.node, target.node)
         return link is not None and (
-            link.connected or (link.silent and _holds_up(target.node, writer))
+            link.connected or (link.silent and _blocks_writes(target.node, writer))
         )
 
-    def _begin(self, target: Replica) -> None:
+    def _begin(self, target: DrbdReplica) -> None:
         sources = [peer for peer in self._mesh.peers(target) if peer.disk is UP_TO_DATE]
         if not sources:
             return
@@ -214,7 +221,7 @@ class Accord:
         assert link
         target.missing = min(float(target.size), self._writes.missing(target) + target.activity)
         target.activity, target.data = 0.0, source.data
-        target.turn(Turn.SYNC_BEGAN)
+        target.turn(DiskEvent.SYNC_BEGAN)
         resync = Resync(
             source.node, target.node, link, target.missing, lambda: self._finish(target)
         )
@@ -226,14 +233,14 @@ class Accord:
         if node in self._replicas:
             self._replicas[node].missing = left
 
-    def _finish(self, target: Replica) -> None:
+    def _finish(self, target: DrbdReplica) -> None:
         self._break_off(target.node)
         target.missing, target.behind = 0.0, False
-        target.turn(Turn.SYNC_ENDED)
+        target.turn(DiskEvent.SYNC_ENDED)
         self._agree()
 
 
-def _sight(replica: Replica) -> Sight:
+def _visible_to(replica: DrbdReplica) -> VisibleReplicas:
     sees = replica.sees.values()
     up_to_date, diskless, quorate = (
         0 + (replica.disk is UP_TO_DATE),
@@ -246,30 +253,30 @@ def _sight(replica: Replica) -> Sight:
             quorate += peer.quorum
         elif peer.disk is _DISKLESS:
             diskless += 1
-    return Sight(up_to_date, 1 + len(sees) - up_to_date - diskless, diskless, quorate)
+    return VisibleReplicas(up_to_date, 1 + len(sees) - up_to_date - diskless, diskless, quorate)
 
 
-def _holds_up(silent: str, writer: Replica) -> bool:
+def _blocks_writes(silent: str, writer: DrbdReplica) -> bool:
     """Whether what is written waits for the answer of one who is silent: a disk would have to
     have it.
     """
     return writer.sees[silent].disk is not _DISKLESS
 
 
-class Volume:
+class DrbdResource:
     """What commands, the network and the power do to it."""
 
-    def __init__(self, name: str, kernel: Kernel) -> None:
+    def __init__(self, name: str, kernel: KernelServices) -> None:
         self.name = name
-        self.replicas: dict[str, Replica] = {}
-        self.writes = Writes(kernel.clock.now, kernel.figures.write_rate)
-        self.mesh = Mesh(name, self.replicas, kernel, self.agree)
-        self.accord = Accord(self.replicas, self.mesh, self.writes, kernel, self.agree)
+        self.replicas: dict[str, DrbdReplica] = {}
+        self.writes = WriteTracker(kernel.clock.now, kernel.figures.write_rate)
+        self.mesh = ConnectionMesh(name, self.replicas, kernel, self.agree)
+        self.accord = StateResolver(self.replicas, self.mesh, self.writes, kernel, self.agree)
         self.size: int | None = None
         """Of the device, if any replica has a disk: all disks have grown before it does."""
-        self.faces: dict[str, Status | None] = {}
+        self.faces: dict[str, ResourceStatus | None] = {}
         """As they were shown since the replicas last agreed."""
-        self.statuses: dict[str, Status] = {}
+        self.statuses: dict[str, ResourceStatus] = {}
         """The same with amounts, while none of them moves."""
         self._kernel = kernel
         self._initialisations = 0
@@ -312,8 +319,8 @@ class Volume:
         if self.mesh.look() or self.accord.resyncs:
             self.agree()
 
-    def up(self, node: str, config: Config) -> None:
-        replica = self.replicas.setdefault(node, Replica(node))
+    def up(self, node: str, config: ResourceConfig) -> None:
+        replica = self.replicas.setdefault(node, DrbdReplica(node))
         before = replica.config
         if before == config:
             return
@@ -349,7 +356,7 @@ class Volume:
         self.writes.settle()
         self._initialisations += 1
         replica.data, replica.missing = self._initialisations, 0.0
-        replica.turn(Turn.INITIALIZED)
+        replica.turn(DiskEvent.INITIALIZED)
         self.agree()
 
     def promote(self, node: str) -> None:

@@ -20,7 +20,7 @@ class Role(StrEnum):
     UNKNOWN = "Unknown"
 
 
-class Disk(StrEnum):
+class DiskState(StrEnum):
     DISKLESS = "Diskless"
     INCONSISTENT = "Inconsistent"
     """Has no whole data, or is being written over by a resync."""
@@ -32,7 +32,7 @@ class Disk(StrEnum):
     UNKNOWN = "DUnknown"
 
 
-class State(StrEnum):
+class ConnectionState(StrEnum):
     """Of a connection."""
 
     STAND_ALONE = "StandAlone"
@@ -40,7 +40,7 @@ class State(StrEnum):
     CONNECTED = "Connected"
 
 
-class Replication(StrEnum):
+class ReplicationState(StrEnum):
     OFF = "Off"
     ESTABLISHED = "Established"
     SYNC_SOURCE = "SyncSource"
@@ -54,7 +54,7 @@ class QuorumRule(StrEnum):
     """Those with disks vote; the others decide when the voters are halved."""
 
 
-class Peer(NamedTuple):
+class PeerConfig(NamedTuple):
     """Another replica of the same resource."""
 
     node_id: int
@@ -63,7 +63,7 @@ class Peer(NamedTuple):
 
 
 @dataclass(slots=True)
-class Config:
+class ResourceConfig:
     """What a node's agent asks of its kernel for one resource.
 
     Nobody changes one; it is not frozen, for many are made.
@@ -78,7 +78,7 @@ class Config:
     """0: none is asked for."""
     quorum_minimum_redundancy: int = 1
     two_primaries: bool = False
-    peers: dict[str, Peer] = field(default_factory=dict)
+    peers: dict[str, PeerConfig] = field(default_factory=dict)
     """By the names of their nodes."""
     quorum_rule: QuorumRule = QuorumRule.VOTES
     disks: int = field(init=False, compare=False)
@@ -87,40 +87,40 @@ class Config:
     def __post_init__(self) -> None:
         self.disks = [self.diskful, *[peer.diskful for peer in self.peers.values()]].count(True)
 
-    def is_agreed_with(self, other: Config) -> bool:
+    def is_agreed_with(self, other: ResourceConfig) -> bool:
         """Whether replicas agree on the same by either: who else may be Primary is asked when
         somebody is to become it.
         """
-        return _AGREED_BY(self) == _AGREED_BY(other)
+        return _agreement_key(self) == _agreement_key(other)
 
 
-_AGREED_BY = attrgetter(
-    *(one.name for one in fields(Config) if one.compare and one.name != "two_primaries")
+_agreement_key = attrgetter(
+    *(one.name for one in fields(ResourceConfig) if one.compare and one.name != "two_primaries")
 )
 
 
-class Connection(NamedTuple):
+class PeerConnection(NamedTuple):
     """One node's view of its connection to a peer."""
 
-    state: State
+    state: ConnectionState
     peer_role: Role = Role.UNKNOWN
-    peer_disk: Disk = Disk.UNKNOWN
-    replication: Replication = Replication.OFF
+    peer_disk: DiskState = DiskState.UNKNOWN
+    replication: ReplicationState = ReplicationState.OFF
     percent_in_sync: float = 100.0
     out_of_sync: int = 0
     """Bytes."""
 
 
-class Status(NamedTuple):
+class ResourceStatus(NamedTuple):
     """One node's view of a resource."""
 
     role: Role
-    disk_state: Disk
+    disk_state: DiskState
     size: int
     quorum: bool
     suspended: bool
     """I/O freezes: no quorum, or no data that is up to date."""
-    connections: dict[str, Connection]
+    connections: dict[str, PeerConnection]
     """By the names of the peers' nodes."""
 
 
@@ -131,7 +131,7 @@ class Status(NamedTuple):
 VOTES = QuorumRule.VOTES  # an enumeration takes its time to find it
 
 
-class Sight(NamedTuple):
+class VisibleReplicas(NamedTuple):
     """Whom a replica sees. It sees itself."""
 
     up_to_date: int
@@ -144,7 +144,7 @@ class Sight(NamedTuple):
     """Peers that are UpToDate and have quorum themselves."""
 
 
-def has_votes(config: Config, sight: Sight, *, had_quorum: bool) -> bool:
+def has_enough_votes(config: ResourceConfig, sight: VisibleReplicas, *, had_quorum: bool) -> bool:
     """Whether it meets enough others that nobody can have written without one of them."""
     if config.quorum == 0:
         return True
@@ -157,18 +157,18 @@ def has_votes(config: Config, sight: Sight, *, had_quorum: bool) -> bool:
     )
 
 
-def goes_by_quorum(config: Config) -> bool:
+def depends_on_previous_quorum(config: ResourceConfig) -> bool:
     """Whether it matters for a replica's votes who had quorum before, itself or another."""
     return config.quorum_rule is not VOTES
 
 
-def has_quorum(config: Config, sight: Sight, *, had_quorum: bool) -> bool:
+def has_quorum(config: ResourceConfig, sight: VisibleReplicas, *, had_quorum: bool) -> bool:
     if config.quorum == 0:
         return True
     enough_data = sight.up_to_date >= config.quorum_minimum_redundancy
-    return enough_data and has_votes(config, sight, had_quorum=had_quorum)
+    return enough_data and has_enough_votes(config, sight, had_quorum=had_quorum)
 
 
-def _tie_is_broken(config: Config, sight: Sight) -> bool:
+def _tie_is_broken(config: ResourceConfig, sight: VisibleReplicas) -> bool:
     halved = config.disks % 2 == 0 and sight.up_to_date + sight.present == config.quorum - 1
     return halved and 2 * sight.diskless > 1 + len(config.peers) - config.disks

@@ -73,7 +73,7 @@ MEBI = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class DrbdParameters:
     """Seconds, bytes, and bytes per second."""
 
     ping: float = 10.0
@@ -104,4 +104,4 @@ class Figures:
     """What a resync gets of a link that others use in full."""
 
 
-FIGURES = Figures()
+PARAMETERS = DrbdParameters()

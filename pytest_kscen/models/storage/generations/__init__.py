@@ -4,11 +4,17 @@ objects.
 What a volume needs is decided elsewhere, once for all of them.
 """
 
-from pytest_kscen.models.storage.generations.conditions import EraA
-from pytest_kscen.models.storage.generations.effective_layout import Main, Ready
+from pytest_kscen.models.storage.generations.conditions import ConditionsGeneration
+from pytest_kscen.models.storage.generations.effective_layout import (
+    EffectiveLayoutGeneration,
+    ReadyGeneration,
+)
 from pytest_kscen.models.storage.generations.generation import Generation
 
 DEFAULT = "conditions"
-GENERATIONS: dict[str, Generation] = {one.name: one for one in (EraA(), Main(), Ready())}
+GENERATIONS: dict[str, Generation] = {
+    one.name: one
+    for one in (ConditionsGeneration(), EffectiveLayoutGeneration(), ReadyGeneration())
+}
 
 __all__ = ["DEFAULT", "GENERATIONS", "Generation"]

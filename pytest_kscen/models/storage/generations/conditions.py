@@ -8,55 +8,65 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pytest_kscen.models.storage.definitions import ERA_A
-from pytest_kscen.models.storage.drbd import Config, Disk, Peer, QuorumRule, Role
+from pytest_kscen.models.storage.definitions import CONDITIONS_DEFINITIONS
+from pytest_kscen.models.storage.drbd import DiskState, PeerConfig, QuorumRule, ResourceConfig, Role
 from pytest_kscen.models.storage.generations.conditions_replicas import (
-    findings_of,
+    agent_conditions,
     has_begun,
-    kept,
     kernel,
-    progress,
+    reuse_equal,
+    sync_progress,
 )
 from pytest_kscen.models.storage.generations.generation import (
-    Decision,
+    AgentOrders,
+    AgentReport,
     Generation,
-    Orders,
-    Report,
-    basics,
-    size_of,
-    with_findings,
+    VolumeDecision,
+    common_fields,
+    granted_size,
+    with_conditions,
 )
-from pytest_kscen.models.storage.volume_view import Address, Finding, Layout, Past, Quorum, Replica
+from pytest_kscen.models.storage.volume_view import (
+    ConditionValue,
+    PreviousDecisions,
+    QuorumSettings,
+    ReplicaAddress,
+    VolumeLayout,
+    VolumeReplica,
+)
 from pytest_kscen.objects.quantities import parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kscen.models.storage.attachment_rules import Standing
-    from pytest_kscen.models.storage.volume_view import Attachment, View
+    from pytest_kscen.models.storage.attachment_rules import AttachmentState
+    from pytest_kscen.models.storage.volume_view import VolumeAttachment, VolumeView
     from pytest_kscen.objects.resources import Obj
 
 NODE_IDS = 8
-PRIMARY, UP_TO_DATE = Role.PRIMARY, Disk.UP_TO_DATE  # an enumeration takes its time to find them
+PRIMARY, UP_TO_DATE = (
+    Role.PRIMARY,
+    DiskState.UP_TO_DATE,
+)  # an enumeration takes its time to find them
 LAYOUTS = {
-    "None": Layout(diskful=1, io_ready=1, redundancy=1, failures=0),
-    "Availability": Layout(diskful=2, io_ready=2, redundancy=1, failures=1),
-    "ConsistencyAndAvailability": Layout(diskful=3, io_ready=3, redundancy=2, failures=1),
+    "None": VolumeLayout(diskful=1, io_ready=1, redundancy=1, failures=0),
+    "Availability": VolumeLayout(diskful=2, io_ready=2, redundancy=1, failures=1),
+    "ConsistencyAndAvailability": VolumeLayout(diskful=3, io_ready=3, redundancy=2, failures=1),
 }
 
 
-class EraA(Generation):
+class ConditionsGeneration(Generation):
     """Conditions IOReady and Quorum of the volume."""
 
     name = "conditions"
-    definitions = ERA_A
+    definitions = CONDITIONS_DEFINITIONS
     classes: ClassVar[dict[str, str]] = {}
     quorum_rule = QuorumRule.VOTES
     forms_at_once = False
     replaces_disks = True
 
     # the class says it all
-    def layout(self, storage_class: Obj | None, volume: Obj) -> Layout | None:  # noqa: ARG002
+    def layout(self, storage_class: Obj | None, volume: Obj) -> VolumeLayout | None:  # noqa: ARG002
         if storage_class is None:
             return None
         spec = storage_class["spec"]
@@ -65,25 +75,25 @@ class EraA(Generation):
         return replace(base, access=access, topology=spec.get("topology", "Ignored"), zones=zones)
 
     # the same for all
-    def tie_breakers(self, layout: Layout, diskful: int, access: int) -> int:  # noqa: ARG002
+    def tie_breakers(self, layout: VolumeLayout, diskful: int, access: int) -> int:  # noqa: ARG002
         """The total is odd."""
         return (diskful + access + 1) % 2 if diskful else 0
 
-    def quorum(self, layout: Layout, diskful: int, total: int) -> Quorum:
+    def quorum(self, layout: VolumeLayout, diskful: int, total: int) -> QuorumSettings:
         redundancy = max(2, diskful // 2 + 1) if layout.redundancy > 1 else 1
-        return Quorum(
+        return QuorumSettings(
             0 if diskful <= 1 else max(2, total // 2 + 1), redundancy if diskful > 1 else 1
         )
 
     # it goes by replicas that are ready
-    def io_ready(self, view: View, quorum: Quorum) -> Finding:  # noqa: ARG002
+    def io_ready(self, view: VolumeView, quorum: QuorumSettings) -> ConditionValue:  # noqa: ARG002
         ready = 0
         for replica in view.mesh:
             if replica.is_diskful and replica.io_ready.holds:
                 ready += 1
         return _io_ready(ready, view.layout.io_ready)
 
-    def has_quorum(self, view: View, quorum: Quorum) -> Finding:
+    def has_quorum(self, view: VolumeView, quorum: QuorumSettings) -> ConditionValue:
         """Whoever has not joined yet takes no quorum away."""
         total = held = 0
         for replica in view.mesh:
@@ -100,7 +110,7 @@ class EraA(Generation):
     # --- reading ---
 
     # it stands in the replica alone
-    def read(self, obj: Obj, volume: Obj | None) -> Replica:  # noqa: ARG002
+    def read(self, obj: Obj, volume: Obj | None) -> VolumeReplica:  # noqa: ARG002
         status = obj.get("status") or {}
         drbd = status.get("drbd") or {}
         config, actual, state = (
@@ -113,8 +123,8 @@ class EraA(Generation):
         true = {
             one["type"]: one for one in status.get("conditions") or () if one["status"] == "True"
         }
-        return Replica(
-            *basics(obj),
+        return VolumeReplica(
+            *common_fields(obj),
             address=_address(address["ipv4"], address["port"]) if address else None,
             initialized=has_begun(obj, true.get("DataInitialized")),
             in_quorum="InQuorum" in true,
@@ -147,37 +157,39 @@ class EraA(Generation):
         ) == before.get("actualSize")
         return is_same or super().has_same_orders(status, before)
 
-    def before(self, volume: Obj) -> Past:
+    def before(self, volume: Obj) -> PreviousDecisions:
         status = volume.get("status") or {}
         config = (status.get("drbd") or {}).get("config") or {}
         size = parse(status.get("actualSize", 0)).value
-        return Past(
+        return PreviousDecisions(
             status.get("desiredAttachTo") or [],
             config.get("deviceMinor"),
             config.get("sharedSecret", ""),
             size,
         )
 
-    def orders_by(self, volume: Obj, replica: Replica) -> object:
+    def orders_by(self, volume: Obj, replica: VolumeReplica) -> object:
         return (
             volume["spec"],
             self.orders_in(volume.get("status") or {}),
             self.orders_in(replica.obj.get("status") or {}),
         )
 
-    def orders(self, volume: Obj, replica: Replica, *, first: bool) -> Orders:
+    def orders(self, volume: Obj, replica: VolumeReplica, *, first: bool) -> AgentOrders:
         status = volume.get("status") or {}
         ours = (status.get("drbd") or {}).get("config") or {}
         config = ((replica.obj.get("status") or {}).get("drbd") or {}).get("config") or {}
         minor = ours.get("deviceMinor", 0)
         if not config.get("peersInitialized") or not replica.address or "deviceMinor" not in ours:
-            return Orders(None, minor=minor)
+            return AgentOrders(None, minor=minor)
         peers = {
-            node: Peer(peer["nodeId"], peer["address"]["port"], not peer.get("diskless", False))
+            node: PeerConfig(
+                peer["nodeId"], peer["address"]["port"], not peer.get("diskless", False)
+            )
             for node, peer in config.get("peers", {}).items()
             if node != replica.node  # to which another may have been moved
         }
-        wanted = Config(
+        wanted = ResourceConfig(
             node_id=node_id(replica.number),
             port=replica.address.port,
             diskful=replica.is_diskful,
@@ -188,11 +200,11 @@ class EraA(Generation):
             peers=peers,
             quorum_rule=self.quorum_rule,
         )
-        return Orders(wanted, config.get("primary", False), minor, first)
+        return AgentOrders(wanted, config.get("primary", False), minor, first)
 
     # --- writing ---
 
-    def tell_volume(self, view: View, decision: Decision, now: str) -> Obj:
+    def tell_volume(self, view: VolumeView, decision: VolumeDecision, now: str) -> Obj:
         status = view.volume.get("status") or {}
         placed = in_sync = begun = ready = 0
         for replica in view.diskful:
@@ -202,7 +214,7 @@ class EraA(Generation):
         for replica in view.replicas:
             ready += bool(replica.primary and replica.io_ready.holds)
         findings = {"IOReady": decision.io_ready, "Quorum": decision.has_quorum}
-        size = size_of(view, status.get("actualSize"))
+        size = granted_size(view, status.get("actualSize"))
         config = {
             "deviceMinor": decision.minor,
             "quorum": decision.quorum.votes,
@@ -213,7 +225,7 @@ class EraA(Generation):
         }
         return {
             **status,
-            "conditions": with_findings(view.volume, findings, now),
+            "conditions": with_conditions(view.volume, findings, now),
             "phase": _phase(view, decision, begun),
             "desiredAttachTo": _kept(status.get("desiredAttachTo"), view.desired),
             "actuallyAttachedTo": _kept(status.get("actuallyAttachedTo"), view.actual),
@@ -224,10 +236,12 @@ class EraA(Generation):
             "drbd": _kept(status.get("drbd"), {"config": config}),
         }
 
-    def grounds(self, view: View, replica: Replica, decision: Decision) -> object:
+    def grounds(self, view: VolumeView, replica: VolumeReplica, decision: VolumeDecision) -> object:
         return decision.complete, decision.primaries[replica.name], view.seats
 
-    def tell_replica(self, view: View, replica: Replica, decision: Decision, now: str) -> Obj:
+    def tell_replica(
+        self, view: VolumeView, replica: VolumeReplica, decision: VolumeDecision, now: str
+    ) -> Obj:
         status = replica.obj.get("status") or {}
         drbd = status.get("drbd") or {}
         config = drbd.get("config") or {}
@@ -250,13 +264,13 @@ class EraA(Generation):
             "Online": replica.online,
             "IOReady": replica.io_ready,
         }
-        return {**status, "conditions": with_findings(replica.obj, findings, now)}
+        return {**status, "conditions": with_conditions(replica.obj, findings, now)}
 
     def tell_attachment(
         self,
-        view: View | None,  # noqa: ARG002  # the other generations need it
-        attachment: Attachment,
-        standing: Standing,
+        view: VolumeView | None,  # noqa: ARG002  # the other generations need it
+        attachment: VolumeAttachment,
+        standing: AttachmentState,
         now: str,
     ) -> Obj:
         findings = {
@@ -265,10 +279,10 @@ class EraA(Generation):
             "Ready": standing.ready,
         }
         status = attachment.obj.get("status") or {}
-        conditions = with_findings(attachment.obj, findings, now)
+        conditions = with_conditions(attachment.obj, findings, now)
         return {**status, "phase": standing.phase, "conditions": conditions}
 
-    def report(self, replica: Replica, report: Report, now: str) -> Obj:
+    def report(self, replica: VolumeReplica, report: AgentReport, now: str) -> Obj:
         status = replica.obj.get("status") or {}
         drbd = status.get("drbd") or {}
         config, address = (
@@ -283,13 +297,13 @@ class EraA(Generation):
         }
         if report.status is None:
             return {**status, "drbd": drbd}
-        findings = findings_of(replica, report)
+        findings = agent_conditions(replica, report)
         actual = {
             "allowTwoPrimaries": bool(report.orders.config and report.orders.config.two_primaries),
             "initialSyncCompleted": findings["DataInitialized"].holds,
             **({"disk": f"/dev/vg-{replica.node}/{replica.name}"} if replica.is_diskful else {}),
         }
-        drbd["actual"] = kept(actual, drbd.get("actual"))
+        drbd["actual"] = reuse_equal(actual, drbd.get("actual"))
         drbd["status"] = kernel(replica, report, drbd.get("status") or {})
         drbd.pop("errors", None)
         if report.refusal:
@@ -297,9 +311,9 @@ class EraA(Generation):
             drbd["errors"] = {
                 "lastPrimaryError": {"command": command, "exitCode": 17, "output": report.refusal}
             }
-        conditions = with_findings(replica.obj, findings, now)
+        conditions = with_conditions(replica.obj, findings, now)
         disk = (
-            {"lvmLogicalVolumeName": replica.name, "syncProgress": progress(report.status)}
+            {"lvmLogicalVolumeName": replica.name, "syncProgress": sync_progress(report.status)}
             if replica.is_diskful
             else {}
         )
@@ -312,23 +326,25 @@ class EraA(Generation):
         }
 
 
-_address = lru_cache(maxsize=1024)(Address)
+_address = lru_cache(maxsize=1024)(ReplicaAddress)
 """One object for all that say the same: they are compared at a glance."""
 
 
 @lru_cache(maxsize=256)
-def _scheduled(node: str) -> Finding:
+def _scheduled(node: str) -> ConditionValue:
     if not node:
-        return Finding(holds=False, reason="NoNodeFree", message="no node that may hold it is free")
-    return Finding(holds=True, reason="Scheduled", message=f"it is on {node}")
+        return ConditionValue(
+            holds=False, reason="NoNodeFree", message="no node that may hold it is free"
+        )
+    return ConditionValue(holds=True, reason="Scheduled", message=f"it is on {node}")
 
 
 @lru_cache(maxsize=256)
-def _io_ready(ready: int, needed: int) -> Finding:
+def _io_ready(ready: int, needed: int) -> ConditionValue:
     words = f"{ready} of {needed} replicas with disks are ready for I/O"
     if ready >= needed:
-        return Finding(holds=True, reason="IOReady", message=words)
-    return Finding(
+        return ConditionValue(holds=True, reason="IOReady", message=words)
+    return ConditionValue(
         holds=False,
         reason="InsufficientIOReadyReplicas" if ready else "NoIOReadyReplicas",
         message=words,
@@ -336,13 +352,13 @@ def _io_ready(ready: int, needed: int) -> Finding:
 
 
 @lru_cache(maxsize=256)
-def _has_quorum(held: int, total: int, needed: int) -> Finding:
+def _has_quorum(held: int, total: int, needed: int) -> ConditionValue:
     words = f"{held} of {total} replicas have quorum, {needed} are needed"
     if held >= needed:
-        return Finding(
+        return ConditionValue(
             holds=True, reason="QuorumReached" if held == total else "QuorumDegraded", message=words
         )
-    return Finding(holds=False, reason="QuorumLost", message=words)
+    return ConditionValue(holds=False, reason="QuorumLost", message=words)
 
 
 def _kept(before: Any, now: Any) -> Any:
@@ -355,7 +371,7 @@ def node_id(number: int) -> int:
     return number % NODE_IDS
 
 
-def peers_of(view: View, replica: Replica) -> Obj:
+def peers_of(view: VolumeView, replica: VolumeReplica) -> Obj:
     return {
         other.node: _peer(other.number, other.address, other.is_diskful)
         for other in view.mesh
@@ -364,7 +380,7 @@ def peers_of(view: View, replica: Replica) -> Obj:
 
 
 @lru_cache(maxsize=1024)
-def _peer(number: int, address: Address, is_diskful: bool) -> Obj:  # noqa: FBT001  # a cache's key
+def _peer(number: int, address: ReplicaAddress, is_diskful: bool) -> Obj:  # noqa: FBT001  # a cache's key
     """The same for all who know of it."""
     return {
         "nodeId": node_id(number),
@@ -373,7 +389,7 @@ def _peer(number: int, address: Address, is_diskful: bool) -> Obj:  # noqa: FBT0
     }
 
 
-def _phase(view: View, decision: Decision, begun: int) -> str:
+def _phase(view: VolumeView, decision: VolumeDecision, begun: int) -> str:
     """The first that fits."""
     if view.leaving:
         return "Terminating"

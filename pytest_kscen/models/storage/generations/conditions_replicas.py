@@ -7,52 +7,62 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
-from pytest_kscen.models.storage.drbd import Disk, Replication, Role, State
-from pytest_kscen.models.storage.volume_view import Finding
+from pytest_kscen.models.storage.drbd import ConnectionState, DiskState, ReplicationState, Role
+from pytest_kscen.models.storage.volume_view import ConditionValue
 from pytest_kscen.objects.storage import DISKFUL
 
 if TYPE_CHECKING:
-    from pytest_kscen.models.storage.drbd import Connection, Peer, Status
-    from pytest_kscen.models.storage.generations.generation import Report
-    from pytest_kscen.models.storage.volume_view import Address, Replica
+    from pytest_kscen.models.storage.drbd import PeerConfig, PeerConnection, ResourceStatus
+    from pytest_kscen.models.storage.generations.generation import AgentReport
+    from pytest_kscen.models.storage.volume_view import ReplicaAddress, VolumeReplica
     from pytest_kscen.objects.resources import Obj
 
 T = TypeVar("T")
 
 IN_SYNC = {
-    Disk.UP_TO_DATE: Finding(holds=True, reason="InSync"),
-    Disk.INCONSISTENT: Finding(
+    DiskState.UP_TO_DATE: ConditionValue(holds=True, reason="InSync"),
+    DiskState.INCONSISTENT: ConditionValue(
         holds=False, reason="Synchronizing", message="its data is being written"
     ),
-    Disk.OUTDATED: Finding(holds=False, reason="Outdated", message="others have written since"),
-    Disk.CONSISTENT: Finding(
+    DiskState.OUTDATED: ConditionValue(
+        holds=False, reason="Outdated", message="others have written since"
+    ),
+    DiskState.CONSISTENT: ConditionValue(
         holds=False, reason="Consistent", message="others may have written since"
     ),
-    Disk.DISKLESS: Finding(holds=False, reason="DiskLost", message="the disk is gone"),
-    Disk.UNKNOWN: Finding(holds=False, reason="UnknownDiskState"),
+    DiskState.DISKLESS: ConditionValue(holds=False, reason="DiskLost", message="the disk is gone"),
+    DiskState.UNKNOWN: ConditionValue(holds=False, reason="UnknownDiskState"),
 }
-HAS_DATA = Finding(holds=True, reason="DataInitialized")
-NO_DISK = Finding(holds=True, reason="Diskless", message="there is no disk to keep in sync")
-PRIMARY, UP_TO_DATE = Role.PRIMARY, Disk.UP_TO_DATE  # an enumeration takes its time to find them
-CONNECTED, SYNCS = State.CONNECTED, (Replication.SYNC_SOURCE, Replication.SYNC_TARGET)
-NO_NEED = Finding(holds=True, reason="NotNeeded", message="there is no disk to have data on")
-NO_DATA = Finding(holds=False, reason="WaitingForData", message="it has never been up to date")
+HAS_DATA = ConditionValue(holds=True, reason="DataInitialized")
+NO_DISK = ConditionValue(holds=True, reason="Diskless", message="there is no disk to keep in sync")
+PRIMARY, UP_TO_DATE = (
+    Role.PRIMARY,
+    DiskState.UP_TO_DATE,
+)  # an enumeration takes its time to find them
+CONNECTED, SYNCING = (
+    ConnectionState.CONNECTED,
+    (ReplicationState.SYNC_SOURCE, ReplicationState.SYNC_TARGET),
+)
+NO_NEED = ConditionValue(holds=True, reason="NotNeeded", message="there is no disk to have data on")
+NO_DATA = ConditionValue(
+    holds=False, reason="WaitingForData", message="it has never been up to date"
+)
 BACKING = {
-    False: Finding(holds=True, reason="NotNeeded"),
-    True: Finding(holds=True, reason="BackingVolumeReady"),
+    False: ConditionValue(holds=True, reason="NotNeeded"),
+    True: ConditionValue(holds=True, reason="BackingVolumeReady"),
 }
-ADJUSTED = Finding(holds=True, reason="ConfigurationAdjusted")
+ADJUSTED = ConditionValue(holds=True, reason="ConfigurationAdjusted")
 QUORUM = {
-    False: Finding(holds=False, reason="QuorumLost"),
-    True: Finding(holds=True, reason="InQuorum"),
+    False: ConditionValue(holds=False, reason="QuorumLost"),
+    True: ConditionValue(holds=True, reason="InQuorum"),
 }
 ATTACHED = {
-    False: Finding(holds=False, reason="Detached"),
-    True: Finding(holds=True, reason="Attached"),
+    False: ConditionValue(holds=False, reason="Detached"),
+    True: ConditionValue(holds=True, reason="Attached"),
 }
 
 
-def findings_of(replica: Replica, report: Report) -> dict[str, Finding]:
+def agent_conditions(replica: VolumeReplica, report: AgentReport) -> dict[str, ConditionValue]:
     status = report.status
     if status is None:
         return {}
@@ -76,27 +86,29 @@ def has_begun(obj: Obj, initialized: Obj | None) -> bool:
     )
 
 
-def _initialized(replica: Replica, status: Status) -> Finding:
+def _initialized(replica: VolumeReplica, status: ResourceStatus) -> ConditionValue:
     return HAS_DATA if replica.initialized or status.disk_state is UP_TO_DATE else NO_DATA
 
 
-def progress(status: Status) -> str:
+def sync_progress(status: ResourceStatus) -> str:
     """How much of the data is there."""
     if status.disk_state == UP_TO_DATE:
         return "100%"
     targets = (
-        one for one in status.connections.values() if one.replication == Replication.SYNC_TARGET
+        one
+        for one in status.connections.values()
+        if one.replication == ReplicationState.SYNC_TARGET
     )
     target = next(targets, None)
     return f"{target.percent_in_sync:.2f}%" if target else status.disk_state.value
 
 
-def kept(new: T, old: T | None) -> T:
+def reuse_equal(new: T, old: T | None) -> T:
     """What is told again is the same object, which nobody judges or compares again."""
     return old if old is not None and old == new else new
 
 
-def kernel(replica: Replica, report: Report, before: Obj) -> Obj:
+def kernel(replica: VolumeReplica, report: AgentReport, before: Obj) -> Obj:
     """One resource as `drbdsetup status` prints it, beside what it printed before."""
     status, config = report.status, report.orders.config
     if status is None or config is None:
@@ -113,7 +125,7 @@ def kernel(replica: Replica, report: Report, before: Obj) -> Obj:
     }
     known = {one["name"]: one for one in before.get("connections", ())}
     connections = [
-        kept(
+        reuse_equal(
             _connection(
                 node, one, config.peers.get(node), report.address, _address_of(report, node)
             ),
@@ -132,20 +144,24 @@ def kernel(replica: Replica, report: Report, before: Obj) -> Obj:
         "suspendedQuorum": waits,
         "forceIOFailures": False,
         "writeOrdering": "flush",
-        "devices": kept([device], before.get("devices")),
-        "connections": kept(connections, before.get("connections")),
+        "devices": reuse_equal([device], before.get("devices")),
+        "connections": reuse_equal(connections, before.get("connections")),
     }
-    return kept(resource, before)
+    return reuse_equal(resource, before)
 
 
-def _address_of(report: Report, node: str) -> Address | None:
+def _address_of(report: AgentReport, node: str) -> ReplicaAddress | None:
     other = report.names.get(node)
     return other.address if other else None
 
 
 @lru_cache(maxsize=1024)
 def _connection(
-    node: str, connection: Connection, peer: Peer | None, here: Address, there: Address | None
+    node: str,
+    connection: PeerConnection,
+    peer: PeerConfig | None,
+    here: ReplicaAddress,
+    there: ReplicaAddress | None,
 ) -> Obj:
     """The same for all who tell of it."""
     state, peer_role, peer_disk, replication, percent, out_of_sync = connection
@@ -157,7 +173,7 @@ def _connection(
         "resyncSuspended": "no",
         "outOfSync": out_of_sync // 1024,
         "percentInSync": f"{percent:.2f}",
-        "hasSyncDetails": replication in SYNCS,
+        "hasSyncDetails": replication in SYNCING,
         "hasOnlineVerifyDetails": False,
     }
     path = {

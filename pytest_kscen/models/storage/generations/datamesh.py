@@ -9,21 +9,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kscen.models.storage.manifests import VOLUME_GROUP
-from pytest_kscen.models.storage.volume_view import Finding
+from pytest_kscen.models.storage.volume_view import ConditionValue
 from pytest_kscen.objects.quantities import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pytest_kscen.models.storage.generations.generation import Decision
-    from pytest_kscen.models.storage.volume_view import Layout, Quorum, Replica, View
+    from pytest_kscen.models.storage.generations.generation import VolumeDecision
+    from pytest_kscen.models.storage.volume_view import (
+        QuorumSettings,
+        VolumeLayout,
+        VolumeReplica,
+        VolumeView,
+    )
     from pytest_kscen.objects.resources import Obj
 
 
 NETWORK = "Internal"
 
 
-def datamesh(view: View, decision: Decision) -> tuple[Obj, int]:
+def next_datamesh(view: VolumeView, decision: VolumeDecision) -> tuple[Obj, int]:
     """What the agents are to make of it, and its revision, which moves with it."""
     status = view.volume.get("status") or {}
     before = status.get("datamesh") or {}
@@ -45,7 +50,7 @@ def datamesh(view: View, decision: Decision) -> tuple[Obj, int]:
     return mesh, status.get("datameshRevision", 0) + (mesh != before)
 
 
-def _member(view: View, replica: Replica, decision: Decision) -> Obj:
+def _member(view: VolumeView, replica: VolumeReplica, decision: VolumeDecision) -> Obj:
     address = replica.address
     where = {"ipv4": address.ipv4, "port": address.port} if address else {}
     zone = view.host(replica).zone
@@ -64,7 +69,7 @@ def _member(view: View, replica: Replica, decision: Decision) -> Obj:
     }
 
 
-def is_formed(view: View) -> bool:
+def is_formed(view: VolumeView) -> bool:
     """Whether every disk that the layout asks for has once had the volume's data."""
     return (
         sum(replica.initialized for replica in view.mesh if replica.is_diskful)
@@ -72,7 +77,7 @@ def is_formed(view: View) -> bool:
     )
 
 
-def transitions(view: View, decision: Decision, status: Obj, now: str) -> list[Obj]:
+def transitions(view: VolumeView, decision: VolumeDecision, status: Obj, now: str) -> list[Obj]:
     """What is not yet as it is to be; each is there since it was first seen."""
     since = {
         _key(one): one["steps"][0]["startedAt"] for one in status.get("datameshTransitions") or ()
@@ -80,7 +85,7 @@ def transitions(view: View, decision: Decision, status: Obj, now: str) -> list[O
     found = []
     for one in _changing(view, decision):
         step = {
-            "name": STEPS[one["type"]],
+            "name": TRANSITION_STEPS[one["type"]],
             "status": "Active",
             "startedAt": since.get(_key(one), now),
             "datameshRevision": status["datameshRevision"],
@@ -89,7 +94,7 @@ def transitions(view: View, decision: Decision, status: Obj, now: str) -> list[O
     return found
 
 
-STEPS = {
+TRANSITION_STEPS = {
     "Formation": "Establish connectivity",
     "AddReplica": "Join",
     "RemoveReplica": "Leave",
@@ -105,7 +110,7 @@ def _key(transition: Obj) -> tuple[str, str]:
     return transition["type"], transition.get("replicaName", "")
 
 
-def _changing(view: View, decision: Decision) -> Iterator[Obj]:
+def _changing(view: VolumeView, decision: VolumeDecision) -> Iterator[Obj]:
     if not is_formed(view) and not view.leaving:
         yield {"type": "Formation", "group": "Formation"}
         return
@@ -137,7 +142,7 @@ def _changing(view: View, decision: Decision) -> Iterator[Obj]:
 
 
 @dataclass(frozen=True, slots=True)
-class Effective:
+class EffectiveLayout:
     """The counts, and what follows from them. Below zero, so many are missing."""
 
     voters: int
@@ -173,7 +178,7 @@ class Effective:
             )
         return words + (f"; {self.stale} not heard of" if self.stale else "")
 
-    def told(self, layout: Layout) -> Obj:
+    def told(self, layout: VolumeLayout) -> Obj:
         levels = {
             "failuresToTolerate": self.failures,
             "guaranteedMinimumDataRedundancy": min(self.redundancy, layout.redundancy - 1),
@@ -190,7 +195,7 @@ class Effective:
         }
 
 
-def effective(view: View, quorum: Quorum) -> Effective:
+def effective_layout(view: VolumeView, quorum: QuorumSettings) -> EffectiveLayout:
     members, together = view.mesh, _largest_group(view.speaking)
     voters, reachable = _with_disks(members), _with_disks(together)
     ties = [replica for replica in members if replica.is_tie_breaker]
@@ -209,7 +214,7 @@ def effective(view: View, quorum: Quorum) -> Effective:
     spare = len(reachable) - quorum.votes
     if len(voters) % 2 == 0 and (decides or len(reachable) >= quorum.votes):
         spare += bool(heard)
-    return Effective(
+    return EffectiveLayout(
         voters=len(voters),
         reachable=len(reachable),
         up_to_date=copies,
@@ -221,16 +226,16 @@ def effective(view: View, quorum: Quorum) -> Effective:
     )
 
 
-def _with_disks(replicas: Sequence[Replica]) -> list[Replica]:
+def _with_disks(replicas: Sequence[VolumeReplica]) -> list[VolumeReplica]:
     return [replica for replica in replicas if replica.is_diskful]
 
 
-def _largest_group(replicas: Sequence[Replica]) -> list[Replica]:
+def _largest_group(replicas: Sequence[VolumeReplica]) -> list[VolumeReplica]:
     """Those who are connected with each other, by what they say of it; more disks before more
     replicas.
     """
     left = {replica.node: replica for replica in replicas}
-    best: list[Replica] = []
+    best: list[VolumeReplica] = []
     while left:
         group, open_ = [], [left.pop(next(iter(left)))]
         while open_:
@@ -246,7 +251,7 @@ def _largest_group(replicas: Sequence[Replica]) -> list[Replica]:
     return best
 
 
-def readiness(view: View, now: Effective, *, formed: bool) -> Finding:
+def readiness_condition(view: VolumeView, now: EffectiveLayout, *, formed: bool) -> ConditionValue:
     """The first that fits."""
     rows: tuple[tuple[bool, bool | None, str, str], ...] = (
         (view.leaving, False, "Terminating", "the volume is being deleted"),
@@ -256,14 +261,16 @@ def readiness(view: View, now: Effective, *, formed: bool) -> Finding:
         (now.copies_to_spare < 0, False, "InsufficientUpToDateReplicas", now.message),
     )
     return next(
-        (Finding(holds, reason, words) for fits, holds, reason, words in rows if fits),
-        Finding(True, "Ready", now.message),
+        (ConditionValue(holds, reason, words) for fits, holds, reason, words in rows if fits),
+        ConditionValue(True, "Ready", now.message),
     )
 
 
-def resilience(layout: Layout, now: Effective, ready: Finding) -> Finding:
+def resilience_condition(
+    layout: VolumeLayout, now: EffectiveLayout, ready: ConditionValue
+) -> ConditionValue:
     """Whether as much may fail as the class promises."""
     if not ready.holds:
         return ready
     whole = now.failures >= layout.failures and now.redundancy >= layout.redundancy - 1
-    return Finding(whole, "Resilient" if whole else "Degraded", now.message)
+    return ConditionValue(whole, "Resilient" if whole else "Degraded", now.message)

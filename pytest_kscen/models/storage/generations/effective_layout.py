@@ -6,36 +6,50 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from pytest_kscen.models.storage.definitions import MAIN
-from pytest_kscen.models.storage.drbd import Config, Disk, Peer, QuorumRule, Role, State
+from pytest_kscen.models.storage.definitions import EFFECTIVE_LAYOUT_DEFINITIONS
+from pytest_kscen.models.storage.drbd import (
+    ConnectionState,
+    DiskState,
+    PeerConfig,
+    QuorumRule,
+    ResourceConfig,
+    Role,
+)
 from pytest_kscen.models.storage.generations.datamesh import (
-    datamesh,
-    effective,
+    effective_layout,
     is_formed,
-    readiness,
-    resilience,
+    next_datamesh,
+    readiness_condition,
+    resilience_condition,
     transitions,
 )
 from pytest_kscen.models.storage.generations.generation import (
+    AgentOrders,
     Generation,
-    Orders,
-    basics,
-    size_of,
-    with_findings,
+    common_fields,
+    granted_size,
+    with_conditions,
 )
 from pytest_kscen.models.storage.manifests import POOL, VOLUME_GROUP
-from pytest_kscen.models.storage.volume_view import Address, Finding, Layout, Past, Quorum, Replica
+from pytest_kscen.models.storage.volume_view import (
+    ConditionValue,
+    PreviousDecisions,
+    QuorumSettings,
+    ReplicaAddress,
+    VolumeLayout,
+    VolumeReplica,
+)
 from pytest_kscen.objects.quantities import canonical, parse
 from pytest_kscen.objects.storage import DISKFUL, FAILURES_AND_REDUNDANCY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kscen.models.storage.attachment_rules import Standing
-    from pytest_kscen.models.storage.drbd import Connection, Status
-    from pytest_kscen.models.storage.generations.datamesh import Effective
-    from pytest_kscen.models.storage.generations.generation import Decision, Report
-    from pytest_kscen.models.storage.volume_view import Attachment, View
+    from pytest_kscen.models.storage.attachment_rules import AttachmentState
+    from pytest_kscen.models.storage.drbd import PeerConnection, ResourceStatus
+    from pytest_kscen.models.storage.generations.datamesh import EffectiveLayout
+    from pytest_kscen.models.storage.generations.generation import AgentReport, VolumeDecision
+    from pytest_kscen.models.storage.volume_view import VolumeAttachment, VolumeView
     from pytest_kscen.objects.resources import Obj
 
 
@@ -44,15 +58,15 @@ if TYPE_CHECKING:
 
 
 NETWORK = "Internal"
-BEGAN = "initialQuorumReachedAt"
+INITIAL_QUORUM_FIELD = "initialQuorumReachedAt"
 
 
-def connected(status: Obj) -> tuple[str, ...]:
+def connected_peers(status: Obj) -> tuple[str, ...]:
     """The peers that a replica says it is connected with."""
     return tuple(
         peer["name"]
         for peer in status.get("peers") or ()
-        if peer.get("connectionState") == State.CONNECTED
+        if peer.get("connectionState") == ConnectionState.CONNECTED
     )
 
 
@@ -61,22 +75,24 @@ def has_begun(obj: Obj) -> bool:
     has no data.
     """
     status = obj.get("status") or {}
-    return BEGAN in status and (obj["spec"]["type"] != DISKFUL or status.get("type") == DISKFUL)
+    return INITIAL_QUORUM_FIELD in status and (
+        obj["spec"]["type"] != DISKFUL or status.get("type") == DISKFUL
+    )
 
 
 # --- the agent's ---
 
 
-def reported(replica: Replica, report: Report, now: str) -> Obj:
+def agent_status(replica: VolumeReplica, report: AgentReport, now: str) -> Obj:
     status, kernel = replica.obj.get("status") or {}, report.status
     address = {"ipv4": report.address.ipv4, "port": report.address.port}
     status = {**status, "addresses": [{"systemNetworkName": NETWORK, "address": address}]}
     if kernel is None or report.orders.config is None:
         return status
     if not replica.initialized:
-        status.pop(BEGAN, None)
-        if kernel.quorum and (not replica.is_diskful or kernel.disk_state == Disk.UP_TO_DATE):
-            status[BEGAN] = now
+        status.pop(INITIAL_QUORUM_FIELD, None)
+        if kernel.quorum and (not replica.is_diskful or kernel.disk_state == DiskState.UP_TO_DATE):
+            status[INITIAL_QUORUM_FIELD] = now
     status.pop("attachment", None)
     status.pop("backingVolume", None)
     if kernel.role == Role.PRIMARY:
@@ -106,47 +122,51 @@ def reported(replica: Replica, report: Report, now: str) -> Obj:
         ],
         "datameshRevision": report.orders.revision,
         "datameshRevisionObservedByAgent": report.orders.revision,
-        "conditions": with_findings(replica.obj, findings, now),
+        "conditions": with_conditions(replica.obj, findings, now),
     }
 
 
-def _findings(replica: Replica, report: Report, kernel: Status) -> dict[str, Finding]:
+def _findings(
+    replica: VolumeReplica, report: AgentReport, kernel: ResourceStatus
+) -> dict[str, ConditionValue]:
     links = list(kernel.connections.values())
-    linked = sum(one.state == State.CONNECTED for one in links)
+    linked = sum(one.state == ConnectionState.CONNECTED for one in links)
     words = f"connected with {linked} of {len(links)} peers"
     is_primary = kernel.role == Role.PRIMARY
     findings = {
-        "Configured": Finding(
+        "Configured": ConditionValue(
             not report.refusal,
             "ConfigurationFailed" if report.refusal else "Configured",
             report.refusal,
         ),
-        "FullyConnected": Finding(
+        "FullyConnected": ConditionValue(
             linked == len(links),
             "FullyConnected" if linked == len(links) else "PartiallyConnected",
             words,
         ),
-        "Attached": Finding(is_primary, "Attached" if is_primary else "Detached"),
+        "Attached": ConditionValue(is_primary, "Attached" if is_primary else "Detached"),
     }
     if replica.is_diskful:
-        fresh = kernel.disk_state == Disk.UP_TO_DATE
-        findings["BackingVolumeReady"] = Finding(True, "Ready")
-        findings["BackingVolumeUpToDate"] = Finding(
+        fresh = kernel.disk_state == DiskState.UP_TO_DATE
+        findings["BackingVolumeReady"] = ConditionValue(True, "Ready")
+        findings["BackingVolumeUpToDate"] = ConditionValue(
             fresh, "UpToDate" if fresh else kernel.disk_state.value
         )
     return findings
 
 
-def _summary(report: Report, kernel: Status) -> Obj:
+def _summary(report: AgentReport, kernel: ResourceStatus) -> Obj:
     config = report.orders.config
     linked = [
-        (node, one) for node, one in kernel.connections.items() if one.state == State.CONNECTED
+        (node, one)
+        for node, one in kernel.connections.items()
+        if one.state == ConnectionState.CONNECTED
     ]
     types = [report.names[node].type for node, _ in linked if node in report.names]
     return {
         "connectedDiskfulPeers": types.count(DISKFUL),
         "connectedTieBreakerPeers": types.count("TieBreaker"),
-        "connectedUpToDatePeers": sum(one.peer_disk == Disk.UP_TO_DATE for _, one in linked),
+        "connectedUpToDatePeers": sum(one.peer_disk == DiskState.UP_TO_DATE for _, one in linked),
         **(
             {"quorum": config.quorum, "quorumMinimumRedundancy": config.quorum_minimum_redundancy}
             if config
@@ -155,14 +175,16 @@ def _summary(report: Report, kernel: Status) -> Obj:
     }
 
 
-def _peer(report: Report, node: str, connection: Connection) -> Obj:
+def _peer(report: AgentReport, node: str, connection: PeerConnection) -> Obj:
     other = report.names[node]
     return {
         "name": other.name,
         "type": other.type,
         "attached": connection.peer_role == Role.PRIMARY,
         "connectionState": connection.state.value,
-        "connectionEstablishedOn": [NETWORK] if connection.state == State.CONNECTED else [],
+        "connectionEstablishedOn": [NETWORK]
+        if connection.state == ConnectionState.CONNECTED
+        else [],
         "replicationState": connection.replication.value,
         "backingVolumeState": connection.peer_disk.value,
     }
@@ -171,7 +193,9 @@ def _peer(report: Report, node: str, connection: Connection) -> Obj:
 # --- the controller's ---
 
 
-def standing_of(view: View, replica: Replica) -> tuple[str, str, dict[str, Finding]]:
+def replica_state(
+    view: VolumeView, replica: VolumeReplica
+) -> tuple[str, str, dict[str, ConditionValue]]:
     """Phase, message and conditions: the first row that fits."""
     host, status = view.host(replica), replica.obj.get("status") or {}
     lost = [
@@ -196,7 +220,7 @@ def standing_of(view: View, replica: Replica) -> tuple[str, str, dict[str, Findi
         (len(lost) == 1, "PartiallyDegraded", f"not connected with {', '.join(lost)}"),
     )
     phase, words = next(((phase, words) for fits, phase, words in rows if fits), ("Healthy", ""))
-    ready = Finding(
+    ready = ConditionValue(
         replica.io_ready.holds,
         "Ready" if replica.io_ready.holds else replica.io_ready.reason,
         replica.io_ready.message,
@@ -207,17 +231,17 @@ def standing_of(view: View, replica: Replica) -> tuple[str, str, dict[str, Findi
 MOST_ATTACHMENTS = 2
 
 
-class Main(Generation):
+class EffectiveLayoutGeneration(Generation):
     """An effective layout, and no conditions of health."""
 
     name = "effectiveLayout"
-    definitions = MAIN
+    definitions = EFFECTIVE_LAYOUT_DEFINITIONS
     classes: ClassVar[dict[str, str]] = {"consistency": "Consistency"}
     quorum_rule = QuorumRule.TIE_BREAK
     forms_at_once = True
     replaces_disks = False
 
-    def layout(self, storage_class: Obj | None, volume: Obj) -> Layout | None:
+    def layout(self, storage_class: Obj | None, volume: Obj) -> VolumeLayout | None:
         if manual := volume["spec"].get("manualConfiguration"):
             spec = manual
         elif storage_class:
@@ -228,7 +252,7 @@ class Main(Generation):
         failures = spec.get("failuresToTolerate", plain[0])
         redundancy = spec.get("guaranteedMinimumDataRedundancy", plain[1])
         diskful = failures + redundancy + 1
-        return Layout(
+        return VolumeLayout(
             diskful=diskful,
             io_ready=diskful,
             redundancy=redundancy + 1,
@@ -241,21 +265,21 @@ class Main(Generation):
         )
 
     # access does not count
-    def tie_breakers(self, layout: Layout, diskful: int, access: int) -> int:  # noqa: ARG002
+    def tie_breakers(self, layout: VolumeLayout, diskful: int, access: int) -> int:  # noqa: ARG002
         return int(diskful % 2 == 0 and diskful > 0 and layout.failures == layout.diskful // 2)
 
     # those with disks vote
-    def quorum(self, layout: Layout, diskful: int, total: int) -> Quorum:  # noqa: ARG002
-        return Quorum(diskful // 2 + 1, min(layout.redundancy, max(diskful, 1)))
+    def quorum(self, layout: VolumeLayout, diskful: int, total: int) -> QuorumSettings:  # noqa: ARG002
+        return QuorumSettings(diskful // 2 + 1, min(layout.redundancy, max(diskful, 1)))
 
-    def io_ready(self, view: View, quorum: Quorum) -> Finding:
-        now = effective(view, quorum)
-        return readiness(view, now, formed=bool(now.voters and now.copies_to_spare >= 0))
+    def io_ready(self, view: VolumeView, quorum: QuorumSettings) -> ConditionValue:
+        now = effective_layout(view, quorum)
+        return readiness_condition(view, now, formed=bool(now.voters and now.copies_to_spare >= 0))
 
-    def has_quorum(self, view: View, quorum: Quorum) -> Finding:
-        now = effective(view, quorum)
+    def has_quorum(self, view: VolumeView, quorum: QuorumSettings) -> ConditionValue:
+        now = effective_layout(view, quorum)
         holds = now.is_known and now.votes_to_spare >= 0
-        return Finding(holds, "QuorumReached" if holds else "QuorumLost", now.message)
+        return ConditionValue(holds, "QuorumReached" if holds else "QuorumLost", now.message)
 
     def status_of_pool(self, nodes: Sequence[str]) -> Obj:
         groups = {
@@ -285,7 +309,7 @@ class Main(Generation):
 
     # --- reading ---
 
-    def read(self, obj: Obj, volume: Obj | None) -> Replica:
+    def read(self, obj: Obj, volume: Obj | None) -> VolumeReplica:
         status, mesh = obj.get("status") or {}, (volume or {}).get("status") or {}
         address = next((one["address"] for one in status.get("addresses") or ()), None)
         state = (status.get("backingVolume") or {}).get("state", "")
@@ -295,9 +319,9 @@ class Main(Generation):
         )
         members = (mesh.get("datamesh") or {}).get("members") or ()
         member = next((one for one in members if one["name"] == obj["metadata"]["name"]), None)
-        return Replica(
-            *basics(obj),
-            address=Address(address["ipv4"], address["port"]) if address else None,
+        return VolumeReplica(
+            *common_fields(obj),
+            address=ReplicaAddress(address["ipv4"], address["port"]) if address else None,
             initialized=has_begun(obj),
             in_quorum=status.get("quorum", False),
             in_sync=state == "UpToDate" or obj["spec"]["type"] != DISKFUL,
@@ -307,7 +331,7 @@ class Main(Generation):
             and (mesh.get("datamesh") or {}).get("multiattach", False),
             actual_type=member["type"] if member else "",
             size=parse(status.get("size", 0)).value,
-            linked=connected(status),
+            linked=connected_peers(status),
             revision=observed or 0,
             up_to_date=state == "UpToDate",
         )
@@ -318,35 +342,37 @@ class Main(Generation):
     def orders_in(self, status: Obj) -> object:
         return (status.get("datamesh"),)
 
-    def before(self, volume: Obj) -> Past:
+    def before(self, volume: Obj) -> PreviousDecisions:
         status = volume.get("status") or {}
         mesh = status.get("datamesh") or {}
         attached = [
             member["nodeName"] for member in mesh.get("members") or () if member["attached"]
         ]
-        return Past(attached, 0, mesh.get("sharedSecret", ""), parse(status.get("size", 0)).value)
+        return PreviousDecisions(
+            attached, 0, mesh.get("sharedSecret", ""), parse(status.get("size", 0)).value
+        )
 
     # it stands in the volume alone
-    def orders_by(self, volume: Obj, replica: Replica) -> object:  # noqa: ARG002
+    def orders_by(self, volume: Obj, replica: VolumeReplica) -> object:  # noqa: ARG002
         status = volume.get("status") or {}
         return status.get("datameshRevision"), status.get("datamesh")
 
-    def orders(self, volume: Obj, replica: Replica, *, first: bool) -> Orders:
+    def orders(self, volume: Obj, replica: VolumeReplica, *, first: bool) -> AgentOrders:
         status = volume.get("status") or {}
         mesh, revision = status.get("datamesh") or {}, status.get("datameshRevision", 0)
         members = {member["name"]: member for member in mesh.get("members") or ()}
         ours = members.pop(replica.name, None)
         if ours is None or not replica.address:
-            return Orders(None, revision=revision)
+            return AgentOrders(None, revision=revision)
         peers = {
-            member["nodeName"]: Peer(
+            member["nodeName"]: PeerConfig(
                 _number(name), member["addresses"][0]["address"]["port"], member["type"] == DISKFUL
             )
             for name, member in members.items()
             if member["nodeName"]
             != replica.node  # one that was there before, and is still a member
         }
-        wanted = Config(
+        wanted = ResourceConfig(
             node_id=replica.number,
             port=replica.address.port,
             diskful=replica.is_diskful,
@@ -357,26 +383,29 @@ class Main(Generation):
             peers=peers,
             quorum_rule=self.quorum_rule,
         )
-        return Orders(wanted, ours["attached"], replica.number, first, revision)
+        return AgentOrders(wanted, ours["attached"], replica.number, first, revision)
 
     # --- writing ---
 
-    def tell_volume(self, view: View, decision: Decision, now: str) -> Obj:
+    def tell_volume(self, view: VolumeView, decision: VolumeDecision, now: str) -> Obj:
         status, layout, generation = (
             view.volume.get("status") or {},
             view.layout,
             view.volume["metadata"]["generation"],
         )
-        counts = effective(view, decision.quorum)
-        mesh, revision = datamesh(view, decision)
-        size = size_of(view, status.get("size"))
+        counts = effective_layout(view, decision.quorum)
+        mesh, revision = next_datamesh(view, decision)
+        size = granted_size(view, status.get("size"))
         configuration = _configuration(
             layout.failures, layout.redundancy - 1, layout.topology, layout.access
         )
-        findings = {"ConfigurationReady": Finding(True, "Ready"), **self.health(view, counts)}
+        findings = {
+            "ConfigurationReady": ConditionValue(True, "Ready"),
+            **self.health(view, counts),
+        }
         status = {
             **status,
-            "conditions": with_findings(view.volume, findings, now),
+            "conditions": with_conditions(view.volume, findings, now),
             "configuration": configuration,
             "configurationGeneration": generation,
             "configurationObservedGeneration": generation,
@@ -391,23 +420,33 @@ class Main(Generation):
         return {**status, "datameshTransitions": transitions(view, decision, status, now)}
 
     # a newer one says something
-    def health(self, view: View, now: Effective) -> dict[str, Finding]:  # noqa: ARG002
+    def health(self, view: VolumeView, now: EffectiveLayout) -> dict[str, ConditionValue]:  # noqa: ARG002
         """Conditions that say how the volume is."""
         return {}
 
     # it stands in the datamesh
-    def grounds(self, view: View, replica: Replica, decision: Decision) -> object:  # noqa: ARG002
+    def grounds(self, view: VolumeView, replica: VolumeReplica, decision: VolumeDecision) -> object:  # noqa: ARG002
         return view.host(replica).trouble, [other.name for other in view.mesh]
 
     # it stands in the datamesh
-    def tell_replica(self, view: View, replica: Replica, decision: Decision, now: str) -> Obj:  # noqa: ARG002
+    def tell_replica(
+        self,
+        view: VolumeView,
+        replica: VolumeReplica,
+        decision: VolumeDecision,  # noqa: ARG002  # the datamesh holds the controller's decision
+        now: str,
+    ) -> Obj:
         status = replica.obj.get("status") or {}
-        phase, words, findings = standing_of(view, replica)
-        conditions = with_findings(replica.obj, findings, now)
+        phase, words, findings = replica_state(view, replica)
+        conditions = with_conditions(replica.obj, findings, now)
         return {**status, "phase": phase, "message": words, "conditions": conditions}
 
     def tell_attachment(
-        self, view: View | None, attachment: Attachment, standing: Standing, now: str
+        self,
+        view: VolumeView | None,
+        attachment: VolumeAttachment,
+        standing: AttachmentState,
+        now: str,
     ) -> Obj:
         findings = {
             "Attached": standing.attached,
@@ -415,7 +454,7 @@ class Main(Generation):
             "Ready": standing.ready,
         }
         status = attachment.obj.get("status") or {}
-        conditions = with_findings(attachment.obj, findings, now)
+        conditions = with_conditions(attachment.obj, findings, now)
         phase = (
             "Terminating" if attachment.leaving and not standing.attached.holds else standing.phase
         )
@@ -434,18 +473,18 @@ class Main(Generation):
             "conditions": conditions,
         }
 
-    def report(self, replica: Replica, report: Report, now: str) -> Obj:
-        return reported(replica, report, now)
+    def report(self, replica: VolumeReplica, report: AgentReport, now: str) -> Obj:
+        return agent_status(replica, report, now)
 
 
-class Ready(Main):
+class ReadyGeneration(EffectiveLayoutGeneration):
     """The same, with conditions Ready and Resilient."""
 
     name = "ready"
 
-    def health(self, view: View, now: Effective) -> dict[str, Finding]:
-        ready = readiness(view, now, formed=is_formed(view))
-        return {"Ready": ready, "Resilient": resilience(view.layout, now, ready)}
+    def health(self, view: VolumeView, now: EffectiveLayout) -> dict[str, ConditionValue]:
+        ready = readiness_condition(view, now, formed=is_formed(view))
+        return {"Ready": ready, "Resilient": resilience_condition(view.layout, now, ready)}
 
 
 def _configuration(failures: int, redundancy: int, topology: str, access: str) -> Obj:
@@ -458,7 +497,7 @@ def _configuration(failures: int, redundancy: int, topology: str, access: str) -
     }
 
 
-def _membership(view: View) -> str:
+def _membership(view: VolumeView) -> str:
     """As in 2D+1TB."""
     kinds = {"Diskful": "D", "TieBreaker": "TB", "Access": "A"}
     counts = {

@@ -8,35 +8,35 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from pytest_kscen.models.storage.volume_view import (
     AGENT_FINALIZER,
     CONTROLLER_FINALIZER,
-    Finding,
-    Replica,
+    ConditionValue,
+    VolumeReplica,
 )
 from pytest_kscen.objects.quantities import canonical, nanos, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pytest_kscen.models.storage.attachment_rules import Standing
-    from pytest_kscen.models.storage.drbd import Config, QuorumRule, Status
+    from pytest_kscen.models.storage.attachment_rules import AttachmentState
+    from pytest_kscen.models.storage.drbd import QuorumRule, ResourceConfig, ResourceStatus
     from pytest_kscen.models.storage.volume_view import (
-        Address,
-        Attachment,
-        Layout,
-        Past,
-        Quorum,
-        View,
+        PreviousDecisions,
+        QuorumSettings,
+        ReplicaAddress,
+        VolumeAttachment,
+        VolumeLayout,
+        VolumeView,
     )
     from pytest_kscen.objects.resources import Obj
 
-    Answer = tuple[str, Address, str, int, bool]
+    ReportAnswer = tuple[str, ReplicaAddress, str, int, bool]
 
 PORTS = range(7000, 8000)
 
 
-class Decision(NamedTuple):
+class VolumeDecision(NamedTuple):
     """What the controller has decided for a volume as it is."""
 
-    quorum: Quorum
+    quorum: QuorumSettings
     minor: int
     secret: str
     size: int
@@ -46,14 +46,14 @@ class Decision(NamedTuple):
     two_primaries: bool
     complete: bool
     """Whether everybody who can has told an address."""
-    io_ready: Finding
-    has_quorum: Finding
+    io_ready: ConditionValue
+    has_quorum: ConditionValue
 
 
-class Orders(NamedTuple):
+class AgentOrders(NamedTuple):
     """What an agent reads out of the API for its kernel."""
 
-    config: Config | None
+    config: ResourceConfig | None
     """None until the peers are known."""
     primary: bool = False
     minor: int = 0
@@ -62,18 +62,18 @@ class Orders(NamedTuple):
     revision: int = 0
 
 
-class Report(NamedTuple):
+class AgentReport(NamedTuple):
     """What an agent tells of its replica."""
 
-    address: Address
-    orders: Orders
-    status: Status | None
-    names: dict[str, Replica]
+    address: ReplicaAddress
+    orders: AgentOrders
+    status: ResourceStatus | None
+    names: dict[str, VolumeReplica]
     """The other replicas of the volume by their nodes."""
     refusal: str = ""
     """Why the kernel did not do what was asked."""
 
-    def answer(self, replica: Replica) -> Answer:
+    def answer(self, replica: VolumeReplica) -> ReportAnswer:
         """What whoever gave the orders waits for."""
         config = self.orders.config
         return (
@@ -99,20 +99,20 @@ class Generation(ABC):
     """Whether a replica with a disk that was deleted gets a successor by itself."""
 
     @abstractmethod
-    def layout(self, storage_class: Obj | None, volume: Obj) -> Layout | None: ...
+    def layout(self, storage_class: Obj | None, volume: Obj) -> VolumeLayout | None: ...
 
     @abstractmethod
-    def tie_breakers(self, layout: Layout, diskful: int, access: int) -> int: ...
+    def tie_breakers(self, layout: VolumeLayout, diskful: int, access: int) -> int: ...
 
     @abstractmethod
-    def quorum(self, layout: Layout, diskful: int, total: int) -> Quorum: ...
+    def quorum(self, layout: VolumeLayout, diskful: int, total: int) -> QuorumSettings: ...
 
     @abstractmethod
-    def io_ready(self, view: View, quorum: Quorum) -> Finding:
+    def io_ready(self, view: VolumeView, quorum: QuorumSettings) -> ConditionValue:
         """Whether the volume can be used."""
 
     @abstractmethod
-    def has_quorum(self, view: View, quorum: Quorum) -> Finding: ...
+    def has_quorum(self, view: VolumeView, quorum: QuorumSettings) -> ConditionValue: ...
 
     @abstractmethod
     def status_of_pool(self, nodes: Sequence[str]) -> Obj:
@@ -124,7 +124,7 @@ class Generation(ABC):
     # --- reading ---
 
     @abstractmethod
-    def read(self, obj: Obj, volume: Obj | None) -> Replica:
+    def read(self, obj: Obj, volume: Obj | None) -> VolumeReplica:
         """A replica as it says it is."""
 
     # most replicas say all themselves
@@ -141,40 +141,46 @@ class Generation(ABC):
         return self.orders_in(status) == self.orders_in(before)
 
     @abstractmethod
-    def before(self, volume: Obj) -> Past: ...
+    def before(self, volume: Obj) -> PreviousDecisions: ...
 
     @abstractmethod
-    def orders_by(self, volume: Obj, replica: Replica) -> object:
+    def orders_by(self, volume: Obj, replica: VolumeReplica) -> object:
         """All that orders are made of, beside what every replica has."""
 
     @abstractmethod
-    def orders(self, volume: Obj, replica: Replica, *, first: bool) -> Orders: ...
+    def orders(self, volume: Obj, replica: VolumeReplica, *, first: bool) -> AgentOrders: ...
 
     # --- writing ---
 
     @abstractmethod
-    def tell_volume(self, view: View, decision: Decision, now: str) -> Obj:
+    def tell_volume(self, view: VolumeView, decision: VolumeDecision, now: str) -> Obj:
         """The volume's status."""
 
     @abstractmethod
-    def tell_replica(self, view: View, replica: Replica, decision: Decision, now: str) -> Obj:
+    def tell_replica(
+        self, view: VolumeView, replica: VolumeReplica, decision: VolumeDecision, now: str
+    ) -> Obj:
         """A replica's status with what the controller has to say."""
 
     @abstractmethod
-    def grounds(self, view: View, replica: Replica, decision: Decision) -> object:
+    def grounds(self, view: VolumeView, replica: VolumeReplica, decision: VolumeDecision) -> object:
         """All that the controller says of a replica by, beside the replica itself."""
 
     @abstractmethod
     def tell_attachment(
-        self, view: View | None, attachment: Attachment, standing: Standing, now: str
+        self,
+        view: VolumeView | None,
+        attachment: VolumeAttachment,
+        standing: AttachmentState,
+        now: str,
     ) -> Obj: ...
 
     @abstractmethod
-    def report(self, replica: Replica, report: Report, now: str) -> Obj:
+    def report(self, replica: VolumeReplica, report: AgentReport, now: str) -> Obj:
         """A replica's status with what its agent has to say."""
 
 
-def basics(obj: Obj) -> tuple[Obj, str, str, str, bool, bool, bool]:
+def common_fields(obj: Obj) -> tuple[Obj, str, str, str, bool, bool, bool]:
     """The first fields of a Replica, which every generation has in the same places."""
     metadata, spec = obj["metadata"], obj["spec"]
     finalizers = metadata.get("finalizers", ())
@@ -189,7 +195,7 @@ def basics(obj: Obj) -> tuple[Obj, str, str, str, bool, bool, bool]:
     )
 
 
-def is_first(replica: Replica, others: Iterable[Replica]) -> bool:
+def is_initial_replica(replica: VolumeReplica, others: Iterable[VolumeReplica]) -> bool:
     """Whether nobody has data, and it is this replica that shall: one that leaves, or may have
     begun before it left, is not it.
     """
@@ -204,7 +210,7 @@ def is_first(replica: Replica, others: Iterable[Replica]) -> bool:
     return True
 
 
-def size_of(view: View, before: str | None) -> str | None:
+def granted_size(view: VolumeView, before: str | None) -> str | None:
     """What the volume has, as it was asked for: every disk has it, and none gives anything back."""
     asked = view.volume["spec"]["size"]
     if asked == before:
@@ -217,7 +223,7 @@ def size_of(view: View, before: str | None) -> str | None:
 STATUSES = {True: "True", False: "False", None: "Unknown"}
 
 
-def with_findings(obj: Obj, findings: dict[str, Finding], now: str) -> list[Obj]:
+def with_conditions(obj: Obj, findings: dict[str, ConditionValue], now: str) -> list[Obj]:
     """An object's conditions with these in their places; each keeps its time while its status
     stays.
     """

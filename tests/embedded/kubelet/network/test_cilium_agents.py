@@ -8,7 +8,7 @@ from pytest_kscen.embedded.kubelet.network import Flow, Network
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.models.cilium import agents as module
 from pytest_kscen.models.cilium.agents import CiliumAgents
-from pytest_kscen.models.virtualization.assembly import define
+from pytest_kscen.models.virtualization.assembly import install_definitions
 from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, NAMESPACES, PODS
 from pytest_kscen.objects.virtualization import VM_LABEL
 
@@ -24,7 +24,7 @@ class Parent:
 
     def __init__(self, api, runner):
         self.api, self.runner = api, runner
-        runner.call(define(api, runner.clock))
+        runner.call(install_definitions(api, runner.clock))
         runner.call(
             api.create(
                 NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NS}}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pytest_kscen.models.cilium.policies import (
     NAMESPACE_LABELS,
-    Outside,
+    ExternalParty,
     Pod,
     may_pass,
     policies_of,
@@ -25,7 +25,11 @@ def vm(name, namespace=NS, **labels):
 
 A, B, C = vm("a", tier="one"), vm("b"), vm("c")
 OTHER = vm("b", "elsewhere")
-WORLD, HOST, NODE = Outside("world", "192.0.2.7"), Outside("host"), Outside("remote-node")
+WORLD, HOST, NODE = (
+    ExternalParty("world", "192.0.2.7"),
+    ExternalParty("host"),
+    ExternalParty("remote-node"),
+)
 
 
 def named(*names):

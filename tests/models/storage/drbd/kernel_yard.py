@@ -6,19 +6,19 @@ from pytest_kscen.chance import Chance
 from pytest_kscen.embedded.kubelet.machines import Machines
 from pytest_kscen.embedded.kubelet.network import OPEN, Network, Passage
 from pytest_kscen.models.storage.drbd import (
-    Config,
-    Disk,
+    ConnectionState,
+    DiskState,
     Drbd,
     DrbdRefused,
-    Peer,
+    PeerConfig,
     QuorumRule,
-    State,
+    ResourceConfig,
 )
-from pytest_kscen.models.storage.drbd.timers import Figures
+from pytest_kscen.models.storage.drbd.timers import DrbdParameters
 
 START = 1767225600
 MEBI = 2**20
-EXACT = Figures(noticing=(8.0, 8.0), redialling=(50.0, 50.0), dialling=(2.0, 2.0))
+EXACT = DrbdParameters(noticing=(8.0, 8.0), redialling=(50.0, 50.0), dialling=(2.0, 2.0))
 
 
 class KernelYard:
@@ -75,7 +75,9 @@ class KernelYard:
     ):
         """Bring it up on a node that knows these."""
         peers = {
-            name: Peer(self.names.index(name), 7000 + self.names.index(name), name not in diskless)
+            name: PeerConfig(
+                self.names.index(name), 7000 + self.names.index(name), name not in diskless
+            )
             for name in nodes
         }
         me = peers.pop(node)
@@ -84,7 +86,7 @@ class KernelYard:
             "up",
             node,
             volume,
-            Config(me.node_id, me.port, me.diskful, size, quorum, redundancy, **options),
+            ResourceConfig(me.node_id, me.port, me.diskful, size, quorum, redundancy, **options),
         )
 
     def spread(self, nodes, volume="v", *, quorum=None, **options):
@@ -103,9 +105,9 @@ class KernelYard:
 
     def is_whole(self, nodes, volume="v"):
         return all(
-            self.disk(node, volume) in (Disk.UP_TO_DATE, Disk.DISKLESS) for node in nodes
+            self.disk(node, volume) in (DiskState.UP_TO_DATE, DiskState.DISKLESS) for node in nodes
         ) and all(
-            (link.state, link.out_of_sync) == (State.CONNECTED, 0)
+            (link.state, link.out_of_sync) == (ConnectionState.CONNECTED, 0)
             for node in nodes
             for link in self.status(node, volume).connections.values()
         )

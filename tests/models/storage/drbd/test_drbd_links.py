@@ -4,7 +4,7 @@ import pytest
 
 from pytest_kscen.embedded.kubelet.network import Passage
 from pytest_kscen.models.storage.drbd.connections import pings_until_lost
-from pytest_kscen.models.storage.drbd.timers import FIGURES
+from pytest_kscen.models.storage.drbd.timers import PARAMETERS
 
 
 def test_two_that_come_up_are_connected_after_two_seconds(yard):
@@ -151,12 +151,16 @@ def test_over_a_long_time_links_drop_as_often_as_stated(build):
 
 
 def test_figures_of_the_wild():
-    assert (FIGURES.noticing, FIGURES.redialling, FIGURES.dialling) == ((6, 16), (40, 60), (1, 3))
+    assert (PARAMETERS.noticing, PARAMETERS.redialling, PARAMETERS.dialling) == (
+        (6, 16),
+        (40, 60),
+        (1, 3),
+    )
 
 
 def test_each_link_has_its_own_chance(build):
     def first(others):
-        yard = build("abcd", figures=FIGURES)
+        yard = build("abcd", figures=PARAMETERS)
         yard.spread(others, "other")
         yard.spread("ab")
         return yard.when(lambda: yard.state("a", "b") == "Connected")
@@ -183,7 +187,7 @@ def test_strangers_stand_alone_until_one_is_wiped(yard):
 
 def test_the_same_seed_tells_the_same_story(build):
     def story(seed):
-        yard = build("abc", figures=FIGURES, seed=seed)
+        yard = build("abc", figures=PARAMETERS, seed=seed)
         began = yard.now
         yard.form("abc", quorum=2)
         yard.do("primary", "a", "v")

@@ -2,8 +2,8 @@ import dataclasses
 
 import pytest
 
-from pytest_kscen.models.storage.drbd import Config, Peer, QuorumRule
-from pytest_kscen.models.storage.drbd.states import Sight, has_quorum, has_votes
+from pytest_kscen.models.storage.drbd import PeerConfig, QuorumRule, ResourceConfig
+from pytest_kscen.models.storage.drbd.states import VisibleReplicas, has_enough_votes, has_quorum
 
 VOTES, TIE_BREAK = QuorumRule
 
@@ -11,14 +11,16 @@ VOTES, TIE_BREAK = QuorumRule
 def config(disks, others, quorum, redundancy, rule, *, diskful=True):
     total = disks + others - 1
     peers = {
-        f"node-{number}": Peer(number, 7000, number <= disks - diskful)
+        f"node-{number}": PeerConfig(number, 7000, number <= disks - diskful)
         for number in range(1, total + 1)
     }
-    return Config(0, 7000, diskful, 2**20, quorum, redundancy, peers=peers, quorum_rule=rule)
+    return ResourceConfig(
+        0, 7000, diskful, 2**20, quorum, redundancy, peers=peers, quorum_rule=rule
+    )
 
 
 def sight(disks, others, *, fresh, stale=0, diskless=0, quorate=0):
-    return Sight(fresh, stale, diskless, quorate)
+    return VisibleReplicas(fresh, stale, diskless, quorate)
 
 
 # replicas with disks, without, quorum, redundancy | seen: UpToDate, others with disks, without |
@@ -92,8 +94,8 @@ def test_one_without_a_disk_leans_on_peers_that_have_quorum(quorate, expected):
 
 def test_enough_votes_are_known_before_any_data_is():
     asked = config(3, 0, 2, 2, VOTES)
-    assert has_votes(asked, sight(3, 0, fresh=0, stale=2), had_quorum=False)
-    assert not has_votes(asked, sight(3, 0, fresh=0, stale=1), had_quorum=False)
+    assert has_enough_votes(asked, sight(3, 0, fresh=0, stale=2), had_quorum=False)
+    assert not has_enough_votes(asked, sight(3, 0, fresh=0, stale=1), had_quorum=False)
 
 
 def test_one_without_a_disk_learns_at_once_that_its_peers_have_quorum(yard):

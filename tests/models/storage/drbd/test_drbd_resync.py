@@ -1,8 +1,8 @@
 import pytest
 
 from pytest_kscen.embedded.kubelet.network import Passage
-from pytest_kscen.models.storage.drbd.connections import CLEAR, throughput
-from pytest_kscen.models.storage.drbd.timers import FIGURES
+from pytest_kscen.models.storage.drbd.connections import UNIMPAIRED, resync_throughput
+from pytest_kscen.models.storage.drbd.timers import PARAMETERS
 
 MEBI = 2**20
 THREE = {"quorum": 2, "redundancy": 2}
@@ -126,7 +126,7 @@ def test_load_slows_a_resync_from_now_on(yard):
 
 def test_what_load_loss_and_delay_leave():
     def rate(**weather):
-        return round(throughput(CLEAR._replace(**weather), FIGURES) / MEBI, 1)
+        return round(resync_throughput(UNIMPAIRED._replace(**weather), PARAMETERS) / MEBI, 1)
 
     assert rate() == 100
     assert rate(load=0.5) == 50

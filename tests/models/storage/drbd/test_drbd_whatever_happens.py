@@ -11,8 +11,8 @@ from kernel_yard import MEBI, KernelYard
 
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.embedded.kubelet.network import Passage
-from pytest_kscen.models.storage.drbd import Disk, DrbdRefused, Role
-from pytest_kscen.models.storage.drbd.timers import FIGURES
+from pytest_kscen.models.storage.drbd import DiskState, DrbdRefused, Role
+from pytest_kscen.models.storage.drbd.timers import PARAMETERS
 
 LAYOUTS = [
     ("abc", {"quorum": 2, "redundancy": 2}),
@@ -62,7 +62,7 @@ class Storage(RuleBasedStateMachine):
             {**layout[1], "primaries": primaries, "size": 500 * MEBI},
         )
         self.disks = [node for node in self.nodes if node not in layout[1].get("diskless", "")]
-        self.yard = KernelYard(self.runner, self.nodes, FIGURES, seed)
+        self.yard = KernelYard(self.runner, self.nodes, PARAMETERS, seed)
         self.yard.form(self.nodes, **self.options)
         self.has = {node: set() for node in self.disks}
         self.seen = {node: self.face(node) for node in self.nodes}
@@ -122,7 +122,7 @@ class Storage(RuleBasedStateMachine):
         """A replica is made anew, while others have the data."""
         node = self.node(one)
         if self.yard.machines[node].powered and any(
-            self.disk(other) == Disk.UP_TO_DATE for other in self.nodes if other != node
+            self.disk(other) == DiskState.UP_TO_DATE for other in self.nodes if other != node
         ):
             self.yard.do("down", node, "v", wipe=True)
             self.has[node] = set()
@@ -162,7 +162,7 @@ class Storage(RuleBasedStateMachine):
             if link.state == "Connected"
         ]
         for node in (writer, *connected):
-            if self.disk(node) not in (None, Disk.DISKLESS):
+            if self.disk(node) not in (None, DiskState.DISKLESS):
                 self.has[node].add(token)
 
     # --- what must hold ---
@@ -170,7 +170,7 @@ class Storage(RuleBasedStateMachine):
     @invariant()
     def nothing_acknowledged_is_missing(self):
         for node in self.has:
-            if self.disk(node) == Disk.UP_TO_DATE:
+            if self.disk(node) == DiskState.UP_TO_DATE:
                 assert self.has[node] == self.acknowledged, node
 
     @invariant()
@@ -191,7 +191,7 @@ class Storage(RuleBasedStateMachine):
                 if link.state == "Connected"
             ]
             disks = [self.disk(writer), *seen]
-            assert disks.count(Disk.UP_TO_DATE) >= self.options.get("redundancy", 1)
+            assert disks.count(DiskState.UP_TO_DATE) >= self.options.get("redundancy", 1)
             assert len(disks) >= self.options["quorum"]
 
     @invariant()
@@ -263,10 +263,10 @@ class Storage(RuleBasedStateMachine):
         was = self.sources.pop(node, None)
         if source:
             self.sources[node] = source
-        if face and was and face[1] == Disk.UP_TO_DATE and before[1] == Disk.INCONSISTENT:
+        if face and was and face[1] == DiskState.UP_TO_DATE and before[1] == DiskState.INCONSISTENT:
             self.has[node] = set(
                 self.acknowledged & self.has[was]
-                if self.disk(was) == Disk.UP_TO_DATE
+                if self.disk(was) == DiskState.UP_TO_DATE
                 else self.acknowledged
             )
 
@@ -290,7 +290,7 @@ class Storage(RuleBasedStateMachine):
         connected = [
             peer
             for peer, link in links.items()
-            if link.state == "Connected" and link.peer_disk != Disk.DISKLESS
+            if link.state == "Connected" and link.peer_disk != DiskState.DISKLESS
         ]
         return all(self.passes(node, peer) and self.yard.status(peer) for peer in connected)
 
