@@ -22,7 +22,7 @@ from pytest_kscen.embedded.apiserver.admission.plugins import SYSTEM_CLASSES, st
 from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
 from pytest_kscen.embedded.apiserver.kinds import Kinds
 from pytest_kscen.embedded.apiserver.server import ApiServer
-from pytest_kscen.embedded.controllers.provisioner import BUILT_IN
+from pytest_kscen.embedded.controllers.provisioner import BUILT_IN_CLASSES
 from pytest_kscen.embedded.kubelet.nodes import Site
 from pytest_kscen.embedded.kubelet.pod_http import Web
 from pytest_kscen.kube.in_process import InProcessApi
@@ -99,7 +99,7 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
             )
         for each in SYSTEM_CLASSES:
             await api.create(PRIORITY_CLASSES, each)
-        for each in BUILT_IN:
+        for each in BUILT_IN_CLASSES:
             await api.create(STORAGE_CLASSES, each)
         await api.create(SERVICES, API_SERVICE)
         for name, life in actors("embedded", self.api, clock, self.chance, site=self.site):

@@ -12,7 +12,7 @@ import yaml
 
 from pytest_kscen.clusters.cluster import ClusterRefused
 from pytest_kscen.clusters.kubeconfig import COMMAND_FLAGS, KubeconfigCluster
-from pytest_kscen.embedded.controllers.provisioner import BUILT_IN
+from pytest_kscen.embedded.controllers.provisioner import BUILT_IN_CLASSES
 from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.scenario.recording import NotRecordedError, record
 
@@ -76,7 +76,7 @@ def _recorded(chosen: argparse.Namespace) -> Obj:
                 chosen.name,
                 namespaces=chosen.namespace,
                 reschedule=chosen.reschedule,
-                spared=[each["metadata"]["name"] for each in BUILT_IN],
+                spared=[each["metadata"]["name"] for each in BUILT_IN_CLASSES],
             )
         )
 

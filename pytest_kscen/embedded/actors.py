@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.embedded.controller import ControllerContext
-from pytest_kscen.embedded.controllers.claim_lifecycle import EphemeralVolumes, Protection
+from pytest_kscen.embedded.controllers.claim_lifecycle import EphemeralVolumes, VolumeProtection
 from pytest_kscen.embedded.controllers.disruption_budgets import DisruptionBudgets
 from pytest_kscen.embedded.controllers.endpoints import Endpoints, EndpointSlices
-from pytest_kscen.embedded.controllers.event_expiry import EventAging
+from pytest_kscen.embedded.controllers.event_expiry import EventExpiry
 from pytest_kscen.embedded.controllers.garbage_collector import GarbageCollector
 from pytest_kscen.embedded.controllers.namespaces import (
     Namespaces,
@@ -21,7 +21,7 @@ from pytest_kscen.embedded.controllers.namespaces import (
 )
 from pytest_kscen.embedded.controllers.node_lifecycle import NodeLifecycle
 from pytest_kscen.embedded.controllers.persistent_volumes import PersistentVolumes
-from pytest_kscen.embedded.controllers.pod_garbage_collector import PodGarbage
+from pytest_kscen.embedded.controllers.pod_garbage_collector import PodGarbageCollector
 from pytest_kscen.embedded.controllers.provisioner import Provisioner
 from pytest_kscen.embedded.controllers.resource_quotas import ResourceQuotas
 from pytest_kscen.embedded.controllers.taint_eviction import TaintEviction
@@ -48,17 +48,17 @@ if TYPE_CHECKING:
 
 
 SCHEDULER = "default-scheduler"
-IN_SCENARIOS = {SCHEDULER: "kube-scheduler"}
+SCENARIO_NAMES = {SCHEDULER: "kube-scheduler"}
 """Who goes by another name there than in the API."""
-EVERYWHERE: dict[str, Callable[[ControllerContext], Runnable]] = {
+CONTROLLERS_EVERYWHERE: dict[str, Callable[[ControllerContext], Runnable]] = {
     "provisioner": Provisioner,
 }
 CONTROLLERS: dict[str, Callable[[ControllerContext], Runnable]] = {
     "node-controller": NodeLifecycle,
     "taint-eviction-controller": TaintEviction,
-    "pod-garbage-collector-controller": PodGarbage,
+    "pod-garbage-collector-controller": PodGarbageCollector,
     "persistentvolume-controller": PersistentVolumes,
-    "persistentvolume-protection-controller": Protection,
+    "persistentvolume-protection-controller": VolumeProtection,
     "ephemeral-volume-controller": EphemeralVolumes,
     "serviceaccount-controller": service_accounts,
     "root-ca-certificate-publisher-controller": root_certificates,
@@ -76,7 +76,7 @@ CONTROLLERS: dict[str, Callable[[ControllerContext], Runnable]] = {
     "job-controller": Jobs,
     "orphaned-job-pods-controller": OrphanedPods,
     "ttl-after-finished-controller": FinishedJobs,
-    "event-aging": EventAging,
+    "event-aging": EventExpiry,
 }
 
 
@@ -97,7 +97,7 @@ def actors(
     informers = site.informers = Informers(api_for("informers"), clock, chance)
 
     def gate(name: str) -> Callable[[], Awaitable[None]]:
-        return site.gates.of(IN_SCENARIOS.get(name, name))
+        return site.gates.of(SCENARIO_NAMES.get(name, name))
 
     def context(name: str) -> ControllerContext:
         return ControllerContext.of(name, api_for(name), clock, informers).behind(gate(name))
@@ -106,7 +106,7 @@ def actors(
         "informers": informers,
         "kubelet": Kubelets(context("kubelet"), site),
     }
-    controllers = {**EVERYWHERE, **(CONTROLLERS if role == "embedded" else {})}
+    controllers = {**CONTROLLERS_EVERYWHERE, **(CONTROLLERS if role == "embedded" else {})}
     if role == "embedded":
         cast[SCHEDULER] = site.scheduler = Scheduler(
             context(SCHEDULER), chance.stream(SCHEDULER), gate=gate(SCHEDULER)

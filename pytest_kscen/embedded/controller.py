@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-K = TypeVar("K", bound=Hashable)
+KeyT = TypeVar("KeyT", bound=Hashable)
 
 logger = logging.getLogger(__name__)
 
 FIRST_RETRY, LONGEST_RETRY = 0.005, 1000.0
 
 
-async def at_once(*_: Hashable) -> None:
+async def no_wait(*_: Hashable) -> None:
     """Nothing to wait for."""
 
 
-class Controller(Generic[K]):
+class Controller(Generic[KeyT]):
     """A queue without duplicates and its worker.
 
     `reconcile` may return the seconds after which it wants to look again; the latest look's answer
@@ -49,29 +49,29 @@ class Controller(Generic[K]):
         self,
         name: str,
         clock: Clock,
-        reconcile: Callable[[K], Awaitable[float | None]],
+        reconcile: Callable[[KeyT], Awaitable[float | None]],
         *,
-        ready: Callable[[K], Awaitable[None]] = at_once,
+        ready: Callable[[KeyT], Awaitable[None]] = no_wait,
     ) -> None:
         self.name = name
         self._clock = clock
         self._reconcile = reconcile
         self._ready = ready
-        self._queue: dict[K, None] = {}
-        self._later: dict[K, asyncio.TimerHandle] = {}
-        self._again: dict[K, asyncio.TimerHandle] = {}
-        self._failures: dict[K, int] = {}
+        self._queue: dict[KeyT, None] = {}
+        self._later: dict[KeyT, asyncio.TimerHandle] = {}
+        self._again: dict[KeyT, asyncio.TimerHandle] = {}
+        self._failures: dict[KeyT, int] = {}
         self._loop: asyncio.AbstractEventLoop | None = (
             None  # kept: to ask for it each time costs a system call
         )
         self._idle: asyncio.Future[None] | None = None
 
-    def enqueue(self, key: K) -> None:
+    def enqueue(self, key: KeyT) -> None:
         self._queue[key] = None
         if self._idle and not self._idle.done():
             self._idle.set_result(None)
 
-    def enqueue_after(self, key: K, seconds: float) -> None:
+    def enqueue_after(self, key: KeyT, seconds: float) -> None:
         """Look again after this time, or sooner if that was promised before."""
         loop = self._loop or asyncio.get_running_loop()
         if seconds <= 0:  # but not before everybody else has had a turn
@@ -83,7 +83,7 @@ class Controller(Generic[K]):
                 promised.cancel()
             self._later[key] = loop.call_at(when, self._due, key)
 
-    def _due(self, key: K) -> None:
+    def _due(self, key: KeyT) -> None:
         del self._later[key]
         self.enqueue(key)
 
@@ -102,7 +102,7 @@ class Controller(Generic[K]):
             for promised in [*self._later.values(), *self._again.values()]:
                 promised.cancel()
 
-    async def _work(self, key: K) -> None:
+    async def _work(self, key: KeyT) -> None:
         try:
             again = await self._reconcile(key)
         except (ApiError, OSError) as error:
@@ -119,10 +119,6 @@ class Controller(Generic[K]):
                 self._loop or asyncio.get_running_loop()
             )  # even at once means: not before everybody else has had a turn
             self._again[key] = loop.call_at(loop.time() + max(0.0, again), self.enqueue, key)
-
-
-# What one controller works with: requests in its own name, the pictures that all controllers
-# share, time, and a voice.
 
 
 def follow(controller: Controller[Ref], informer: Informer) -> None:
@@ -158,13 +154,13 @@ class ControllerContext:
         return replace(self, gate=gate)
 
     def controller(
-        self, reconcile: Callable[[K], Awaitable[float | None]], *pictures: Informer
-    ) -> Controller[K]:
+        self, reconcile: Callable[[KeyT], Awaitable[float | None]], *pictures: Informer
+    ) -> Controller[KeyT]:
         """A queue whose worker begins when these pictures are there, and sees in them what it
         wrote itself.
         """
 
-        async def ready(key: K) -> None:
+        async def ready(key: KeyT) -> None:
             for picture in pictures:
                 if not picture.version:
                     await picture.synced()
@@ -197,10 +193,6 @@ class ControllerContext:
             return await self.api.update(resource, {**live, "status": status}, subresource="status")
 
 
-# What a controller tells of its owners: their statuses. That one is now as it has just told is
-# no news, and needs no look.
-
-
 class StatusWriter:
     """Brings every owner of one kind to its controller, and again at each change but this
     controller's own words.
@@ -229,11 +221,13 @@ class StatusWriter:
 
     def _changed(self, new: Obj | None, old: Obj | None) -> None:
         told = self._told.pop(Ref.of(new or old or {}), "")
-        if new and not (old and new["metadata"]["resourceVersion"] == told and _is_alike(new, old)):
+        if new and not (
+            old and new["metadata"]["resourceVersion"] == told and _differs_in_status_only(new, old)
+        ):
             self._controller.enqueue(Ref.of(new))
 
 
-def _is_alike(new: Obj, old: Obj) -> bool:
+def _differs_in_status_only(new: Obj, old: Obj) -> bool:
     """Whether nothing but the status was written: whoever told it may have missed what somebody
     else has written.
     """

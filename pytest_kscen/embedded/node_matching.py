@@ -11,28 +11,24 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# Whole numbers that stand in labels, taints and selectors as text, as Kubernetes reads them:
-# sixty-four bits, and no more.
+_INTEGER = re.compile(r"([+-]?)0*([0-9]{1,19})")
+_CANONICAL_INTEGER = re.compile(r"(0|-?[1-9][0-9]{0,18})")
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
-WRITTEN = re.compile(r"([+-]?)0*([0-9]{1,19})")
-PLAIN = re.compile(r"(0|-?[1-9][0-9]{0,18})")
-SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
-
-
-def number(text: str, form: re.Pattern[str] = WRITTEN) -> int | None:
+def parse_int64(text: str, form: re.Pattern[str] = _INTEGER) -> int | None:
     """None for what is no number of this form."""
     found = form.fullmatch(text)
     value = int("".join(found.groups())) if found else None
-    return value if value is not None and SMALLEST <= value <= LARGEST else None
+    return value if value is not None and INT64_MIN <= value <= INT64_MAX else None
 
 
-def plain_number(text: str) -> int | None:
+def parse_canonical_int64(text: str) -> int | None:
     """Of tolerations, where a number is written in one way only."""
-    return number(text, PLAIN)
+    return parse_int64(text, _CANONICAL_INTEGER)
 
 
-def pod_may_be_on(pod: Obj, node: Obj) -> bool:
+def node_matches_pod(pod: Obj, node: Obj) -> bool:
     """nodeSelector and the required node affinity."""
     spec = pod["spec"]
     selector = spec.get("nodeSelector")
@@ -45,42 +41,48 @@ def pod_may_be_on(pod: Obj, node: Obj) -> bool:
         .get("nodeAffinity", {})
         .get("requiredDuringSchedulingIgnoredDuringExecution")
     )
-    return required is None or selects(required, node)
+    return required is None or matches_node_selector(required, node)
 
 
-def volume_may_be_on(volume: Obj, node: Obj) -> bool:
+def node_matches_volume(volume: Obj, node: Obj) -> bool:
     required = (volume["spec"].get("nodeAffinity") or {}).get("required")
-    return required is None or selects(required, node)
+    return required is None or matches_node_selector(required, node)
 
 
-def preference(pod: Obj, node: Obj) -> int:
+def preferred_node_weight(pod: Obj, node: Obj) -> int:
     """The weights of the preferred terms that this node meets."""
     terms = (
         (pod["spec"].get("affinity") or {})
         .get("nodeAffinity", {})
         .get("preferredDuringSchedulingIgnoredDuringExecution")
     )
-    return sum(term["weight"] for term in terms or () if term_holds(term["preference"], node))
+    return sum(
+        term["weight"]
+        for term in terms or ()
+        if matches_node_selector_term(term["preference"], node)
+    )
 
 
-def selects(selector: Obj, node: Obj) -> bool:
+def matches_node_selector(selector: Obj, node: Obj) -> bool:
     """A NodeSelector: one of its terms must hold; an empty term never does."""
-    return any(term_holds(term, node) for term in selector.get("nodeSelectorTerms") or ())
+    return any(
+        matches_node_selector_term(term, node) for term in selector.get("nodeSelectorTerms") or ()
+    )
 
 
-def term_holds(term: Obj, node: Obj) -> bool:
+def matches_node_selector_term(term: Obj, node: Obj) -> bool:
     """One term of a NodeSelector."""
     labels = node["metadata"].get("labels") or {}
     by_label, by_field = term.get("matchExpressions") or (), term.get("matchFields") or ()
     if not by_label and not by_field:
         return False
     fields = {"metadata.name": node["metadata"]["name"]}
-    return all(holds(part, labels) for part in by_label) and all(
-        holds(part, fields) for part in by_field
+    return all(matches_node_requirement(part, labels) for part in by_label) and all(
+        matches_node_requirement(part, fields) for part in by_field
     )
 
 
-def holds(requirement: Obj, labels: Mapping[str, str]) -> bool:
+def matches_node_requirement(requirement: Obj, labels: Mapping[str, str]) -> bool:
     """One requirement of a term."""
     own, values = labels.get(requirement["key"]), requirement.get("values") or []
     match requirement["operator"]:
@@ -97,16 +99,13 @@ def holds(requirement: Obj, labels: Mapping[str, str]) -> bool:
 
 
 def _compares(operator: str, own: str, wanted: str) -> bool:
-    found, limit = number(own), number(wanted)
+    found, limit = parse_int64(own), parse_int64(wanted)
     if found is None or limit is None:
         return False
     return found > limit if operator == "Gt" else found < limit
 
 
-# Taints and tolerations.
-
-
-HARD = ("NoSchedule", "NoExecute")
+HARD_EFFECTS = ("NoSchedule", "NoExecute")
 
 
 def tolerates(toleration: Obj, taint: Obj) -> bool:
@@ -126,14 +125,14 @@ def tolerates(toleration: Obj, taint: Obj) -> bool:
 
 
 def _toleration_compares(operator: str, own: str, theirs: str) -> bool:
-    wanted, found = plain_number(own), plain_number(theirs)
+    wanted, found = parse_canonical_int64(own), parse_canonical_int64(theirs)
     if wanted is None or found is None:
         return False
     return found < wanted if operator == "Lt" else found > wanted
 
 
-def untolerated(
-    taints: Iterable[Obj], tolerations: Iterable[Obj], effects: tuple[str, ...] = HARD
+def first_untolerated_taint(
+    taints: Iterable[Obj], tolerations: Iterable[Obj], effects: tuple[str, ...] = HARD_EFFECTS
 ) -> Obj | None:
     """The first taint with one of these effects that nothing tolerates."""
     for taint in taints:
@@ -148,6 +147,6 @@ def taints_of(node: Obj) -> list[Obj]:
     return node["spec"].get("taints") or [] if node.get("spec") else []
 
 
-def same(one: Obj, other: Obj) -> bool:
+def is_same_taint(one: Obj, other: Obj) -> bool:
     """A node has one taint for each key and effect."""
     return bool(one["key"] == other["key"] and one["effect"] == other["effect"])

@@ -14,37 +14,34 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# Amounts of resources as whole numbers: thousandths of a CPU, bytes, and pieces of anything
-# else.
-
-
 Amounts = dict[str, int]
 
 
 @functools.lru_cache(maxsize=4096)
-def amount(resource: str, quantity: str | float) -> int:
+def parse_amount(resource: str, quantity: str | float) -> int:
     """A quantity in the resource's smallest unit, rounded up."""
     found = parse(quantity)
     return found.milli if resource == "cpu" else found.value
 
 
-def amounts(quantities: Mapping[str, str] | None) -> Amounts:
+def parse_amounts(quantities: Mapping[str, str] | None) -> Amounts:
     """A resource list."""
     return {
-        resource: amount(resource, quantity) for resource, quantity in (quantities or {}).items()
+        resource: parse_amount(resource, quantity)
+        for resource, quantity in (quantities or {}).items()
     }
 
 
-def plus(one: Mapping[str, int], other: Mapping[str, int]) -> Amounts:
+def sum_amounts(one: Mapping[str, int], other: Mapping[str, int]) -> Amounts:
     return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
 
 
-def most(one: Mapping[str, int], other: Mapping[str, int]) -> Amounts:
+def max_amounts(one: Mapping[str, int], other: Mapping[str, int]) -> Amounts:
     """The larger of the two, resource by resource."""
     return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
 
 
-ASSUMED = {
+DEFAULT_SCORED_REQUESTS = {
     "cpu": 100,
     "memory": 200 * 1024 * 1024,
 }  # what scoring takes a container for that asks nothing
@@ -64,7 +61,7 @@ class HostPort(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class PodDemand:
     """All of it, computed once for a pod."""
 
     requests: Amounts
@@ -72,21 +69,23 @@ class Demand:
     ports: tuple[HostPort, ...]
 
 
-def demand_of(pod: Obj) -> Demand:
+def demand_of(pod: Obj) -> PodDemand:
     """Pods that ask for the same share one."""
     spec = pod["spec"]
-    return _shared(
-        tuple(_requests(spec, {}).items()), tuple(_requests(spec, ASSUMED).items()), _ports(spec)
+    return _interned_demand(
+        tuple(_requests(spec, {}).items()),
+        tuple(_requests(spec, DEFAULT_SCORED_REQUESTS).items()),
+        _ports(spec),
     )
 
 
 @functools.lru_cache(maxsize=4096)
-def _shared(
+def _interned_demand(
     requests: tuple[tuple[str, int], ...],
     scored: tuple[tuple[str, int], ...],
     ports: tuple[HostPort, ...],
-) -> Demand:
-    return Demand(dict(requests), dict(scored), ports)
+) -> PodDemand:
+    return PodDemand(dict(requests), dict(scored), ports)
 
 
 def is_sidecar(container: Obj) -> bool:
@@ -100,23 +99,26 @@ def _requests(spec: Obj, assumed: Amounts) -> Amounts:
     """
     total: Amounts = {}
     for container in spec.get("containers") or ():
-        total = plus(total, _of_container(container, assumed))
+        total = sum_amounts(total, _container_requests(container, assumed))
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in spec.get("initContainers") or ():
-        asked = _of_container(container, assumed)
+        asked = _container_requests(container, assumed)
         if is_sidecar(container):
-            sidecars = plus(sidecars, asked)
-            total = plus(total, asked)
-            peak = most(peak, sidecars)
+            sidecars = sum_amounts(sidecars, asked)
+            total = sum_amounts(total, asked)
+            peak = max_amounts(peak, sidecars)
         else:
-            peak = most(peak, plus(sidecars, asked))
-    total = {**most(total, peak), **amounts((spec.get("resources") or {}).get("requests"))}
-    return plus(total, amounts(spec["overhead"])) if spec.get("overhead") else total
+            peak = max_amounts(peak, sum_amounts(sidecars, asked))
+    total = {
+        **max_amounts(total, peak),
+        **parse_amounts((spec.get("resources") or {}).get("requests")),
+    }
+    return sum_amounts(total, parse_amounts(spec["overhead"])) if spec.get("overhead") else total
 
 
-def _of_container(container: Obj, assumed: Amounts) -> Amounts:
-    return {**assumed, **amounts((container.get("resources") or {}).get("requests"))}
+def _container_requests(container: Obj, assumed: Amounts) -> Amounts:
+    return {**assumed, **parse_amounts((container.get("resources") or {}).get("requests"))}
 
 
 def _ports(spec: Obj) -> tuple[HostPort, ...]:
@@ -131,11 +133,8 @@ def _ports(spec: Obj) -> tuple[HostPort, ...]:
     )
 
 
-# What a node has promised to its pods, and what it still can.
-
-
 @dataclass(frozen=True, slots=True)
-class Shortage:
+class InsufficientResource:
     """One resource of which there is not enough."""
 
     resource: str
@@ -149,7 +148,7 @@ class Shortage:
 
 
 @dataclass(slots=True)
-class Load:
+class NodeUsage:
     """The sum of the demands on one node."""
 
     used: Amounts = field(default_factory=dict)
@@ -157,13 +156,13 @@ class Load:
     ports: dict[HostPort, int] = field(default_factory=dict)
     pods: int = 0
 
-    def add(self, demand: Demand) -> None:
+    def add(self, demand: PodDemand) -> None:
         self._count(demand, 1)
 
-    def remove(self, demand: Demand) -> None:
+    def remove(self, demand: PodDemand) -> None:
         self._count(demand, -1)
 
-    def _count(self, demand: Demand, sign: int) -> None:
+    def _count(self, demand: PodDemand, sign: int) -> None:
         self.pods += sign
         for total, part in ((self.used, demand.requests), (self.scored, demand.scored)):
             for name, number in part.items():
@@ -173,20 +172,20 @@ class Load:
             if not self.ports[port]:
                 del self.ports[port]
 
-    def shortages(self, demand: Demand, allocatable: Amounts) -> Iterator[Shortage]:
+    def shortages(self, demand: PodDemand, allocatable: Amounts) -> Iterator[InsufficientResource]:
         """What is lacking for one more pod."""
         if self.pods + 1 > allocatable.get("pods", 0):
-            yield Shortage("pods", 1, self.pods, allocatable.get("pods", 0))
+            yield InsufficientResource("pods", 1, self.pods, allocatable.get("pods", 0))
         for name, asked in demand.requests.items():
             used, capacity = self.used.get(name, 0), allocatable.get(name, 0)
             if asked and asked > capacity - used:
-                yield Shortage(name, asked, used, capacity)
+                yield InsufficientResource(name, asked, used, capacity)
 
-    def ports_clash(self, demand: Demand) -> bool:
+    def ports_clash(self, demand: PodDemand) -> bool:
         return any(port.clashes(taken) for port in demand.ports for taken in self.ports)
 
 
 def allocatable_of(node: Obj) -> Amounts:
     """What a node has to give."""
     status = node.get("status") or {}
-    return amounts(status.get("allocatable") or status.get("capacity"))
+    return parse_amounts(status.get("allocatable") or status.get("capacity"))

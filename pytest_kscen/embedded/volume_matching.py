@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.node_matching import volume_may_be_on
+from pytest_kscen.embedded.node_matching import node_matches_volume
 from pytest_kscen.objects.quantities import nanos
 from pytest_kscen.objects.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from pytest_kscen.objects.selectors import matches_selector
@@ -35,12 +35,12 @@ def class_of(obj: Obj) -> str:
     return str(annotations_of(obj).get(BETA_CLASS) or obj["spec"].get("storageClassName") or "")
 
 
-def delays(storage_class: Obj | None) -> bool:
+def delays_binding(storage_class: Obj | None) -> bool:
     """Whether claims of this class wait for a pod."""
     return bool(storage_class and storage_class.get("volumeBindingMode") == "WaitForFirstConsumer")
 
 
-def provisions(storage_class: Obj | None) -> bool:
+def has_provisioner(storage_class: Obj | None) -> bool:
     return bool(storage_class and storage_class["provisioner"] != NO_PROVISIONER)
 
 
@@ -48,7 +48,7 @@ def is_bound(claim: Obj) -> bool:
     return bool(claim["spec"].get("volumeName")) and BIND_COMPLETED in annotations_of(claim)
 
 
-def is_meant_for(volume: Obj, claim: Obj) -> bool:
+def is_claim_ref_of(volume: Obj, claim: Obj) -> bool:
     """Whether the volume's reference names this claim, or one of its name that nobody has seen
     yet.
     """
@@ -61,19 +61,19 @@ def is_meant_for(volume: Obj, claim: Obj) -> bool:
     return reference.get("uid") in {None, "", metadata["uid"]}
 
 
-def requested(claim: Obj) -> str:
+def requested_storage(claim: Obj) -> str:
     return str(((claim["spec"].get("resources") or {}).get("requests") or {}).get("storage", "0"))
 
 
-def size_of(volume: Obj) -> int:
+def capacity_of(volume: Obj) -> int:
     return nanos((volume["spec"].get("capacity") or {}).get("storage", "0"))
 
 
-def mismatch(volume: Obj, claim: Obj) -> str:
+def mismatch_reason(volume: Obj, claim: Obj) -> str:
     """Why a volume does not satisfy a claim."""
     if volume["metadata"].get("deletionTimestamp"):
         return f'the volume is marked for deletion "{volume["metadata"]["name"]}"'
-    if size_of(volume) < nanos(requested(claim)):
+    if capacity_of(volume) < nanos(requested_storage(claim)):
         return "requested PV is too small"
     if class_of(volume) != class_of(claim):
         return "storageClassName does not match"
@@ -100,21 +100,21 @@ def best_match(
     best: Obj | None = None
     for volume in volumes:
         if volume["spec"].get("claimRef"):
-            if is_meant_for(volume, claim) and not _unfit(volume, claim):
-                return volume if node is None or volume_may_be_on(volume, node) else None
+            if is_claim_ref_of(volume, claim) and not _is_unsatisfactory(volume, claim):
+                return volume if node is None or node_matches_volume(volume, node) else None
             continue
         if (delayed and node is None) or not _is_free_for(volume, claim):
             continue
-        if node is not None and not volume_may_be_on(volume, node):
+        if node is not None and not node_matches_volume(volume, node):
             continue
         if best is None or _rank(volume) < _rank(best):
             best = volume
     return best
 
 
-def _unfit(volume: Obj, claim: Obj) -> bool:
+def _is_unsatisfactory(volume: Obj, claim: Obj) -> bool:
     modes = [one["spec"].get("volumeMode", "Filesystem") for one in (volume, claim)]
-    return size_of(volume) < nanos(requested(claim)) or modes[0] != modes[1]
+    return capacity_of(volume) < nanos(requested_storage(claim)) or modes[0] != modes[1]
 
 
 def _is_free_for(volume: Obj, claim: Obj) -> bool:
@@ -122,16 +122,17 @@ def _is_free_for(volume: Obj, claim: Obj) -> bool:
     return (
         (volume.get("status") or {}).get("phase") == "Available"
         and (selector is None or matches_selector(selector, volume["metadata"].get("labels")))
-        and not mismatch(volume, claim)
+        and not mismatch_reason(volume, claim)
     )
 
 
 def _rank(volume: Obj) -> tuple[int, int, str]:
     """Fewest access modes, then smallest, then by name."""
-    return len(volume["spec"].get("accessModes") or ()), size_of(volume), volume["metadata"]["name"]
-
-
-# Tying a volume and a claim together: four writes, each left out when it is done already.
+    return (
+        len(volume["spec"].get("accessModes") or ()),
+        capacity_of(volume),
+        volume["metadata"]["name"],
+    )
 
 
 async def bind(context: ControllerContext, volume: Obj, claim: Obj) -> None:
@@ -156,10 +157,10 @@ def reference_to(claim: Obj) -> Obj:
     }
 
 
-def bound_to(volume: Obj, claim: Obj) -> Obj:
+def with_claim_ref(volume: Obj, claim: Obj) -> Obj:
     """The volume with a reference to the claim."""
     spec = volume["spec"]
-    if is_meant_for(volume, claim):
+    if is_claim_ref_of(volume, claim):
         if spec["claimRef"].get("uid"):
             return volume
         return {
@@ -173,13 +174,13 @@ def bound_to(volume: Obj, claim: Obj) -> Obj:
                 },
             },
         }
-    return _annotated(
+    return _with_annotation(
         {**volume, "spec": {**spec, "claimRef": reference_to(claim)}}, BOUND_BY_CONTROLLER
     )
 
 
 async def _bind_volume(context: ControllerContext, volume: Obj, claim: Obj) -> Obj:
-    bound = bound_to(volume, claim)
+    bound = with_claim_ref(volume, claim)
     return volume if bound is volume else await context.api.update(PERSISTENT_VOLUMES, bound)
 
 
@@ -187,11 +188,11 @@ async def _bind_claim(context: ControllerContext, volume: Obj, claim: Obj) -> Ob
     name = volume["metadata"]["name"]
     bound = claim
     if claim["spec"].get("volumeName") != name:
-        bound = _annotated(
+        bound = _with_annotation(
             {**claim, "spec": {**claim["spec"], "volumeName": name}}, BOUND_BY_CONTROLLER
         )
     if BIND_COMPLETED not in annotations_of(bound):
-        bound = _annotated(bound, BIND_COMPLETED)
+        bound = _with_annotation(bound, BIND_COMPLETED)
     return claim if bound is claim else await context.api.update(PERSISTENT_VOLUME_CLAIMS, bound)
 
 
@@ -232,7 +233,7 @@ async def set_claim_phase(
     )
 
 
-def _annotated(obj: Obj, name: str) -> Obj:
+def _with_annotation(obj: Obj, name: str) -> Obj:
     metadata = obj["metadata"]
     return {
         **obj,

@@ -2,8 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kscen.embedded.node_matching import number, plain_number, tolerates, untolerated
-from pytest_kscen.embedded.pod_resources import HostPort, Load, demand_of
+from pytest_kscen.embedded.node_matching import (
+    first_untolerated_taint,
+    parse_canonical_int64,
+    tolerates,
+)
+from pytest_kscen.embedded.node_matching import parse_int64 as number
+from pytest_kscen.embedded.pod_resources import HostPort, NodeUsage, demand_of
 
 GI = 1024**3
 
@@ -62,7 +67,7 @@ class TestNumbers:
         [("0", 0), ("-3", -3), ("10", 10), ("+3", None), ("007", None), ("-0", None)],
     )
     def test_tolerations_have_one_way_to_write_it(self, text, value):
-        assert plain_number(text) == value
+        assert parse_canonical_int64(text) == value
         toleration = {"key": "k", "operator": "Lt", "value": "11"}
         assert tolerates(toleration, {"key": "k", "value": text, "effect": "NoSchedule"}) == (
             value is not None
@@ -145,7 +150,7 @@ demands = st.builds(
 class TestLoad:
     @given(st.lists(demands, max_size=8), st.randoms(use_true_random=False))
     def test_what_comes_and_goes_leaves_nothing(self, wanted, random):
-        load = Load()
+        load = NodeUsage()
         for demand in wanted:
             load.add(demand)
         assert load.pods == len(wanted)
@@ -159,7 +164,7 @@ class TestLoad:
 
     @given(st.lists(demands, max_size=20))
     def test_who_is_let_in_only_where_nothing_is_short_never_finds_it_crowded(self, wanted):
-        load, room = Load(), {"cpu": 4000, "memory": 4 * GI, "pods": 6}
+        load, room = NodeUsage(), {"cpu": 4000, "memory": 4 * GI, "pods": 6}
         for demand in wanted:
             if not list(load.shortages(demand, room)) and not load.ports_clash(demand):
                 load.add(demand)
@@ -186,6 +191,6 @@ class TestTaints:
 
     def test_only_hard_ones_count(self):
         taints = [{"key": "a", "effect": "PreferNoSchedule"}, {"key": "b", "effect": "NoExecute"}]
-        assert untolerated(taints, []) == taints[1]
-        assert untolerated(taints, [{"key": "b", "operator": "Exists"}]) is None
-        assert untolerated(taints, [], ("NoSchedule",)) is None
+        assert first_untolerated_taint(taints, []) == taints[1]
+        assert first_untolerated_taint(taints, [{"key": "b", "operator": "Exists"}]) is None
+        assert first_untolerated_taint(taints, [], ("NoSchedule",)) is None

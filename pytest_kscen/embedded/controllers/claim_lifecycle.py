@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-OF_CLAIMS, OF_VOLUMES = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
+CLAIM_FINALIZER, VOLUME_FINALIZER = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
 
 
-class Protection:
+class VolumeProtection:
     """Both controllers."""
 
     def __init__(self, context: ControllerContext) -> None:
@@ -41,21 +41,21 @@ class Protection:
 
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
         """A pod that is over, or gone, may have been a claim's last."""
-        if old and (new is None or is_over(new)):
+        if old and (new is None or has_finished(new)):
             for ref in claims_of(old):
                 self._claim_queue.enqueue(ref)
 
     async def _look_at_claim(self, ref: Ref) -> None:
         claim = self._claims.objects.get(ref)
         if claim:
-            in_use = any(not is_over(pod) for pod in self._pods_by_claim.of(ref))
-            await self._hold(PERSISTENT_VOLUME_CLAIMS, claim, OF_CLAIMS, in_use=in_use)
+            in_use = any(not has_finished(pod) for pod in self._pods_by_claim.of(ref))
+            await self._hold(PERSISTENT_VOLUME_CLAIMS, claim, CLAIM_FINALIZER, in_use=in_use)
 
     async def _look_at_volume(self, ref: Ref) -> None:
         volume = self._volumes.objects.get(ref)
         if volume:
             in_use = (volume.get("status") or {}).get("phase") == "Bound"
-            await self._hold(PERSISTENT_VOLUMES, volume, OF_VOLUMES, in_use=in_use)
+            await self._hold(PERSISTENT_VOLUMES, volume, VOLUME_FINALIZER, in_use=in_use)
 
     async def _hold(self, resource: Resource, obj: Obj, finalizer: str, *, in_use: bool) -> None:
         metadata = obj["metadata"]
@@ -70,11 +70,8 @@ class Protection:
             )
 
 
-def is_over(pod: Obj) -> bool:
+def has_finished(pod: Obj) -> bool:
     return (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
-
-
-# Generic ephemeral volumes: a claim for each, of the pod's own, that goes with the pod.
 
 
 class EphemeralVolumes:

@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import epoch_of
 from pytest_kscen.embedded.controller import follow
-from pytest_kscen.embedded.controllers.ownership import Selection, controller_of, namespaced
-from pytest_kscen.embedded.controllers.pod_state import is_ready, share
+from pytest_kscen.embedded.controllers.ownership import (
+    LabelSelectorIndex,
+    controller_of,
+    namespace_index,
+)
+from pytest_kscen.embedded.controllers.pod_state import is_ready, scaled_int_or_percent
 from pytest_kscen.kube.cache import Ref
 from pytest_kscen.objects.conditions import condition, set_condition
 from pytest_kscen.objects.errors import MethodNotAllowed, NotFound
@@ -29,21 +33,18 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# The arithmetic of a disruption budget. Pure.
-
-
-PATIENCE = 120.0  # seconds that an evicted pod may take to be marked as deleted
+DELETION_TIMEOUT = 120.0  # seconds that an evicted pod may take to be marked as deleted
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class BudgetTarget:
     """How many pods there should be, and how many of them healthy."""
 
     expected: int
     healthy: int
 
 
-def counts_owners(budget: Obj) -> bool:
+def needs_owner_sizes(budget: Obj) -> bool:
     """Whether the size of the workloads has to be known: a plain number of pods speaks for
     itself.
     """
@@ -51,18 +52,20 @@ def counts_owners(budget: Obj) -> bool:
     return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
 
 
-def need(budget: Obj, pods: int, owners: int) -> Need:
+def budget_target(budget: Obj, pods: int, owners: int) -> BudgetTarget:
     """`owners` is the sum of the sizes of the workloads that the pods belong to."""
     spec = budget["spec"]
     if (most := spec.get("maxUnavailable")) is not None:
-        return Need(owners, max(0, owners - share(most, owners, up=True)))
+        return BudgetTarget(owners, max(0, owners - scaled_int_or_percent(most, owners, up=True)))
     least = spec.get("minAvailable", 0)
     return (
-        Need(owners, share(least, owners, up=True)) if isinstance(least, str) else Need(pods, least)
+        BudgetTarget(owners, scaled_int_or_percent(least, owners, up=True))
+        if isinstance(least, str)
+        else BudgetTarget(pods, least)
     )
 
 
-def still_evicted(budget: Obj, pods: list[Obj], now: float) -> tuple[dict[str, str], list[Obj]]:
+def split_evicted(budget: Obj, pods: list[Obj], now: float) -> tuple[dict[str, str], list[Obj]]:
     """The evictions whose pods are not marked as deleted yet, and the pods for which that took
     too long.
     """
@@ -72,23 +75,27 @@ def still_evicted(budget: Obj, pods: list[Obj], now: float) -> tuple[dict[str, s
         name = pod["metadata"]["name"]
         if pod["metadata"].get("deletionTimestamp") or name not in listed:
             continue
-        if epoch_of(listed[name]) + PATIENCE < now:
+        if epoch_of(listed[name]) + DELETION_TIMEOUT < now:
             overdue.append(pod)
         else:
             waiting[name] = listed[name]
     return waiting, overdue
 
 
-def healthy(pods: list[Obj], evicted: dict[str, str]) -> int:
+def count_healthy(pods: list[Obj], evicted: dict[str, str]) -> int:
     staying = (pod for pod in pods if not pod["metadata"].get("deletionTimestamp"))
     return sum(is_ready(pod) and pod["metadata"]["name"] not in evicted for pod in staying)
 
 
-def status_of(budget: Obj, wanted: Need, current: int, evicted: dict[str, str], now: str) -> Obj:
+def status_of(
+    budget: Obj, wanted: BudgetTarget, current: int, evicted: dict[str, str], now: str
+) -> Obj:
     allowed = max(0, current - wanted.healthy) if wanted.expected > 0 else 0
     generation = budget["metadata"].get("generation", 1)
     return {
-        "conditions": _allowed(budget, "SufficientPods" if allowed else "InsufficientPods", now),
+        "conditions": _allowed_conditions(
+            budget, "SufficientPods" if allowed else "InsufficientPods", now
+        ),
         "currentHealthy": current,
         "desiredHealthy": wanted.healthy,
         **({"disruptedPods": evicted} if evicted else {}),
@@ -98,13 +105,13 @@ def status_of(budget: Obj, wanted: Need, current: int, evicted: dict[str, str], 
     }
 
 
-def failed(budget: Obj, message: str, now: str) -> Obj:
+def failed_status(budget: Obj, message: str, now: str) -> Obj:
     """When nothing is known for sure nothing may be evicted."""
-    conditions = _allowed(budget, "SyncFailed", now, message)
+    conditions = _allowed_conditions(budget, "SyncFailed", now, message)
     return {**(budget.get("status") or {}), "disruptionsAllowed": 0, "conditions": conditions}
 
 
-def _allowed(budget: Obj, reason: str, now: str, message: str = "") -> list[Obj]:
+def _allowed_conditions(budget: Obj, reason: str, now: str, message: str = "") -> list[Obj]:
     words = {
         "type": "DisruptionAllowed",
         "status": "True" if reason == "SufficientPods" else "False",
@@ -116,10 +123,6 @@ def _allowed(budget: Obj, reason: str, now: str, message: str = "") -> list[Obj]
     if old and all(old.get(name, "") == value for name, value in words.items()):
         return list(budget["status"]["conditions"])
     return set_condition((budget.get("status") or {}).get("conditions"), words, now)
-
-
-# The life of a disruption budget: whenever one of its pods changes, count again how many may
-# go.
 
 
 UNMANAGED = (
@@ -148,7 +151,10 @@ class DisruptionBudgets:
             row.kind: context.informers.of(row)
             for row in (REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS)
         }
-        self._by_namespace, self._selection = namespaced(self._budgets), Selection(pods)
+        self._by_namespace, self._selection = (
+            namespace_index(self._budgets),
+            LabelSelectorIndex(pods),
+        )
         self._controller = context.controller(
             self._reconcile, self._budgets, pods, *self._scalables.values()
         )
@@ -160,7 +166,7 @@ class DisruptionBudgets:
 
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
         near = self._by_namespace.of((new or old or {})["metadata"].get("namespace", ""))
-        if not near or (new and old and _matters(new) == _matters(old)):
+        if not near or (new and old and _budget_relevant_state(new) == _budget_relevant_state(old)):
             return
         for budget in near:
             selector = budget["spec"].get("selector")
@@ -178,39 +184,40 @@ class DisruptionBudgets:
         pods = self._selection.of(selector, ref.namespace) if selector is not None else []
         if not pods:
             self._context.recorder.normal(budget, "NoPods", "No matching pods found")
-        evicted, overdue = still_evicted(budget, pods, self._context.now())
+        evicted, overdue = split_evicted(budget, pods, self._context.now())
         for pod in overdue:
             message = (
                 f"Pod was expected by PDB {ref.namespace}/{ref.name} to be deleted but it wasn't"
             )
             self._context.recorder.warning(pod, "NotDeleted", message)
         try:
-            owners = await self._size_of_owners(budget, pods) if counts_owners(budget) else 0
+            owners = await self._size_of_owners(budget, pods) if needs_owner_sizes(budget) else 0
         except UnscalableError as error:
             await self._fail(budget, str(error))
             return None
-        wanted = need(budget, len(pods), owners)
-        current = healthy(pods, evicted)
+        wanted = budget_target(budget, len(pods), owners)
+        current = count_healthy(pods, evicted)
         await self._write(
             budget, status_of(budget, wanted, current, evicted, self._context.timestamp())
         )
         return min(
-            (epoch_of(since) + PATIENCE - self._context.now() for since in evicted.values()),
+            (
+                epoch_of(since) + DELETION_TIMEOUT - self._context.now()
+                for since in evicted.values()
+            ),
             default=None,
         )
 
     async def _fail(self, budget: Obj, why: str) -> None:
         message = f"Failed to calculate the number of expected pods: {why}"
         self._context.recorder.warning(budget, "CalculateExpectedPodCountFailed", message)
-        await self._write(budget, failed(budget, why, self._context.timestamp()))
+        await self._write(budget, failed_status(budget, why, self._context.timestamp()))
 
     async def _write(self, budget: Obj, status: Obj) -> None:
         if status != budget.get("status"):
             await self._context.api.update(
                 POD_DISRUPTION_BUDGETS, {**budget, "status": status}, subresource="status"
             )
-
-    # --- how many pods there should be ---
 
     async def _size_of_owners(self, budget: Obj, pods: list[Obj]) -> int:
         sizes: dict[str, int] = {}
@@ -274,7 +281,7 @@ class DisruptionBudgets:
         return owner["spec"].get("replicas", 1), reference["uid"]
 
 
-def _matters(pod: Obj) -> tuple[object, ...]:
+def _budget_relevant_state(pod: Obj) -> tuple[object, ...]:
     metadata = pod["metadata"]
     return (
         metadata.get("labels"),

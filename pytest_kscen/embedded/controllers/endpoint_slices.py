@@ -19,15 +19,11 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# The pods behind a Service: who counts, at which address and ports, and in what condition.
-# Pure.
-
-
 FAMILIES = {4: "IPv4", 6: "IPv6"}
 ZONE = "topology.kubernetes.io/zone"
 
 
-class Port(NamedTuple):
+class EndpointPort(NamedTuple):
     """A port of a Service as one pod serves it."""
 
     name: str
@@ -42,7 +38,7 @@ class Backend:
 
     pod: Obj
     address: str
-    ports: tuple[Port, ...]
+    ports: tuple[EndpointPort, ...]
     hostname: str
 
     @property
@@ -120,12 +116,12 @@ def _address(pod: Obj, family: str) -> str | None:
     )
 
 
-def _port(wanted: Obj, pod: Obj) -> Port | None:
+def _port(wanted: Obj, pod: Obj) -> EndpointPort | None:
     """A named target port is looked up in the pod's containers."""
     target, protocol = wanted.get("targetPort") or wanted["port"], wanted.get("protocol", "TCP")
     number = _named_port(pod, target, protocol) if isinstance(target, str) else target
     return (
-        Port(wanted.get("name", ""), protocol, number, wanted.get("appProtocol", ""))
+        EndpointPort(wanted.get("name", ""), protocol, number, wanted.get("appProtocol", ""))
         if number
         else None
     )
@@ -139,7 +135,7 @@ def _named_port(pod: Obj, name: str, protocol: str) -> int | None:
     return None
 
 
-FULL = 100
+MAX_ENDPOINTS = 100
 SERVICE_NAME = "kubernetes.io/service-name"
 HEADLESS = "service.kubernetes.io/headless"
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
@@ -147,7 +143,7 @@ MANAGER = "endpointslice-controller.k8s.io"
 
 
 @dataclass(slots=True)
-class Changes:
+class SliceChanges:
     """What has to be written."""
 
     create: list[Obj] = field(default_factory=list)
@@ -156,7 +152,7 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SliceTarget:
     """A Service in one family of addresses, and the zones of the nodes behind it."""
 
     service: Obj
@@ -164,11 +160,11 @@ class Wanted:
     zones: Mapping[str, str] = field(default_factory=dict)
 
 
-def changes(wanted: Wanted, backends: list[Backend], there: list[Obj]) -> Changes:
+def slice_changes(wanted: SliceTarget, backends: list[Backend], there: list[Obj]) -> SliceChanges:
     """From the slices that are there to those that should be; a Service without backends keeps
     one empty slice.
     """
-    groups: dict[tuple[Port, ...], dict[str, Obj]] = {}
+    groups: dict[tuple[EndpointPort, ...], dict[str, Obj]] = {}
     for backend in backends:
         node = backend.pod["spec"].get("nodeName")
         ready = publishes_all(wanted.service) or (backend.is_ready and not backend.is_terminating)
@@ -186,9 +182,9 @@ def changes(wanted: Wanted, backends: list[Backend], there: list[Obj]) -> Change
         }
         groups.setdefault(backend.ports, {})[backend.uid] = endpoint
     groups = groups or {(): {}}
-    found, left = Changes(), sorted(there, key=lambda one: str(one["metadata"]["name"]))
+    found, left = SliceChanges(), sorted(there, key=lambda one: str(one["metadata"]["name"]))
     for ports, endpoints in groups.items():
-        printed = _printed(ports)
+        printed = _port_objects(ports)
         fitting = [one for one in left if (one.get("ports") or []) == printed]
         left = [one for one in left if one not in fitting]
         _fill(found, wanted, printed, endpoints, fitting)
@@ -204,7 +200,11 @@ def changes(wanted: Wanted, backends: list[Backend], there: list[Obj]) -> Change
 
 
 def _fill(
-    found: Changes, wanted: Wanted, ports: list[Obj], endpoints: dict[str, Obj], slices: list[Obj]
+    found: SliceChanges,
+    wanted: SliceTarget,
+    ports: list[Obj],
+    endpoints: dict[str, Obj],
+    slices: list[Obj],
 ) -> None:
     """Spread the endpoints of one set of ports over its slices."""
     waiting = dict(endpoints)
@@ -215,22 +215,24 @@ def _fill(
         ]
         parts.append((one, [waiting.pop(uid) for uid in uids if uid in waiting]))
     for _, kept in parts:
-        while waiting and len(kept) < FULL:
+        while waiting and len(kept) < MAX_ENDPOINTS:
             kept.append(waiting.pop(next(iter(waiting))))
     rest = list(waiting.values())
-    parts += [(None, rest[start : start + FULL]) for start in range(0, len(rest), FULL)]
+    parts += [
+        (None, rest[start : start + MAX_ENDPOINTS]) for start in range(0, len(rest), MAX_ENDPOINTS)
+    ]
     if not parts:
         parts = [(None, [])]
     for place, (there, kept) in enumerate(parts):
         if there is None:
-            found.create.append(_slice(wanted, ports, kept))
+            found.create.append(_new_slice(wanted, ports, kept))
         elif not kept and (endpoints or place):
             found.delete.append(there)
-        elif (renewed := _renewed(wanted.service, there, ports, kept)) != there:
+        elif (renewed := _updated_slice(wanted.service, there, ports, kept)) != there:
             found.update.append(renewed)
 
 
-def _slice(wanted: Wanted, ports: list[Obj], endpoints: list[Obj]) -> Obj:
+def _new_slice(wanted: SliceTarget, ports: list[Obj], endpoints: list[Obj]) -> Obj:
     service, metadata = wanted.service, wanted.service["metadata"]
     return {
         "apiVersion": ENDPOINT_SLICES.api_version,
@@ -247,7 +249,7 @@ def _slice(wanted: Wanted, ports: list[Obj], endpoints: list[Obj]) -> Obj:
     }
 
 
-def _renewed(service: Obj, one: Obj, ports: list[Obj], endpoints: list[Obj]) -> Obj:
+def _updated_slice(service: Obj, one: Obj, ports: list[Obj], endpoints: list[Obj]) -> Obj:
     same = (one.get("endpoints") or []) == endpoints and (one.get("ports") or []) == ports
     body = {} if same else {"endpoints": endpoints or None, "ports": ports or None}
     return {**one, "metadata": {**one["metadata"], "labels": labels_of(service)}, **body}
@@ -259,7 +261,7 @@ def labels_of(service: Obj) -> dict[str, str]:
     return {**own, MANAGED_BY: MANAGER, SERVICE_NAME: service["metadata"]["name"], **headless}
 
 
-def _printed(ports: tuple[Port, ...]) -> list[Obj]:
+def _port_objects(ports: tuple[EndpointPort, ...]) -> list[Obj]:
     return [
         {
             "name": port.name,

@@ -11,13 +11,17 @@ from pytest_kscen.embedded.controllers import endpoint_slices
 from pytest_kscen.embedded.controllers.endpoint_slices import (
     HEADLESS,
     Backend,
-    Port,
+    EndpointPort,
     backends_of,
     families_of,
     is_headless,
     publishes_all,
 )
-from pytest_kscen.embedded.controllers.ownership import Selection, controlled, namespaced
+from pytest_kscen.embedded.controllers.ownership import (
+    LabelSelectorIndex,
+    controller_index,
+    namespace_index,
+)
 from pytest_kscen.embedded.controllers.pod_control import in_terminating_namespace
 from pytest_kscen.embedded.controllers.pod_state import is_finished, is_ready
 from pytest_kscen.kube.cache import Ref
@@ -32,18 +36,17 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# From a changed Service or pod to the Services whose addresses may have changed.
-
-
 def follow_services(enqueue: Callable[[Ref], None], services: Informer, pods: Informer) -> None:
-    by_namespace = namespaced(services)
+    by_namespace = namespace_index(services)
 
     def service_changed(new: Obj | None, old: Obj | None) -> None:
         enqueue(Ref.of(new or old or {}))
 
     def pod_changed(new: Obj | None, old: Obj | None) -> None:
         near = by_namespace.of((new or old or {})["metadata"].get("namespace", ""))
-        if not near or (new and old and _matters(new) == _matters(old)):
+        if not near or (
+            new and old and _address_relevant_state(new) == _address_relevant_state(old)
+        ):
             return
         for service in near:
             selector = service["spec"].get("selector")
@@ -58,7 +61,7 @@ def _selects(selector: dict[str, str], pod: Obj | None) -> bool:
     return pod is not None and selector.items() <= (pod["metadata"].get("labels") or {}).items()
 
 
-def _matters(pod: Obj) -> tuple[object, ...]:
+def _address_relevant_state(pod: Obj) -> tuple[object, ...]:
     """What of a pod shows in an address."""
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     where = (
@@ -77,12 +80,8 @@ def _matters(pod: Obj) -> tuple[object, ...]:
     )
 
 
-# Endpoints, the older form: all addresses in one object, gathered by the ports that they serve.
-# Pure.
-
-
 ENDPOINTS_MANAGED_BY = {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
-MOST = 1000
+MAX_ADDRESSES = 1000
 TRUNCATED = {"endpoints.kubernetes.io/over-capacity": "truncated"}
 
 
@@ -95,13 +94,13 @@ def subsets_of(service: Obj, backends: list[Backend]) -> list[Obj]:
     """Ports that lead to the same addresses share a subset; None stands for no port, if the
     Service has none.
     """
-    by_port: dict[Port | None, list[Backend]] = {}
+    by_port: dict[EndpointPort | None, list[Backend]] = {}
     portless = () if service["spec"].get("ports") else (None,)
     for backend in backends:
         if publishes_all(service) or not backend.is_terminating:
             for port in backend.ports or portless:
                 by_port.setdefault(port, []).append(backend)
-    by_backends: dict[tuple[str, ...], list[Port | None]] = {}
+    by_backends: dict[tuple[str, ...], list[EndpointPort | None]] = {}
     for port in sorted(by_port, key=lambda port: port or ()):
         by_backends.setdefault(tuple(backend.uid for backend in by_port[port]), []).append(port)
     return [_subset(service, by_port[ports[0]], ports) for ports in by_backends.values()]
@@ -118,22 +117,22 @@ def addresses_of(subsets: Iterable[Obj]) -> list[Obj]:
     ]
 
 
-def limited(backends: list[Backend]) -> list[Backend]:
+def limit_addresses(backends: list[Backend]) -> list[Backend]:
     """As many as one object may hold, the ready ones first."""
     return (
-        sorted(backends, key=lambda backend: not backend.is_ready)[:MOST]
-        if len(backends) > MOST
+        sorted(backends, key=lambda backend: not backend.is_ready)[:MAX_ADDRESSES]
+        if len(backends) > MAX_ADDRESSES
         else backends
     )
 
 
-def _subset(service: Obj, backends: list[Backend], ports: list[Port | None]) -> Obj:
+def _subset(service: Obj, backends: list[Backend], ports: list[EndpointPort | None]) -> Obj:
     ready = [backend for backend in backends if backend.is_ready or publishes_all(service)]
     unready = [_address(backend) for backend in backends if backend not in ready]
     return {
         **({"addresses": [_address(backend) for backend in ready]} if ready else {}),
         **({"notReadyAddresses": unready} if unready else {}),
-        **({"ports": list(_printed(ports))} if ports[0] else {}),
+        **({"ports": list(_port_objects(ports))} if ports[0] else {}),
     }
 
 
@@ -147,7 +146,7 @@ def _address(backend: Backend) -> Obj:
     }
 
 
-def _printed(ports: list[Port | None]) -> Iterator[Obj]:
+def _port_objects(ports: list[EndpointPort | None]) -> Iterator[Obj]:
     for port in filter(None, ports):
         name, app = (
             ({"name": port.name} if port.name else {}),
@@ -156,11 +155,7 @@ def _printed(ports: list[Port | None]) -> Iterator[Obj]:
         yield {**name, "port": port.number, "protocol": port.protocol, **app}
 
 
-# The two controllers: each change of a Service or of a pod that it selects brings the Service's
-# addresses up to date.
-
-
-TRIGGERED = "endpoints.kubernetes.io/last-change-trigger-time"
+TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 
 
 class Endpoints:
@@ -170,7 +165,7 @@ class Endpoints:
         self._context = context
         self._services, pods = context.informers.of(SERVICES), context.informers.of(PODS)
         self._endpoints = context.informers.of(ENDPOINTS)
-        self._selection = Selection(pods)
+        self._selection = LabelSelectorIndex(pods)
         self._controller = context.controller(
             self._reconcile, self._services, pods, self._endpoints
         )
@@ -183,30 +178,33 @@ class Endpoints:
         service, there = self._services.objects.get(ref), self._endpoints.objects.get(ref)
         if service is None:
             if there:
-                await _unless_gone(self._context.api.delete(ENDPOINTS, ref.name, ref.namespace))
+                await _ignore_gone(self._context.api.delete(ENDPOINTS, ref.name, ref.namespace))
         elif service["spec"].get("selector"):
             pods = self._selection.of({"matchLabels": service["spec"]["selector"]}, ref.namespace)
             await self._write(service, there, backends_of(service, pods, families_of(service)[0]))
 
     async def _write(self, service: Obj, there: Obj | None, backends: list[Backend]) -> None:
-        kept = limited(backends)
+        kept = limit_addresses(backends)
         wanted, labels = subsets_of(service, kept), endpoints_labels(service)
         truncated = TRUNCATED if len(kept) < len(backends) else {}
         if there is None:
             about = {"name": service["metadata"]["name"], "labels": labels}
             made = {"metadata": {**about, "annotations": truncated}, "subsets": wanted}
-            marked = _triggered(made, has_news=True, now=self._context.timestamp())
-            await _unless_gone(
+            marked = _with_trigger_time(made, has_news=True, now=self._context.timestamp())
+            await _ignore_gone(
                 self._context.api.create(ENDPOINTS, marked, service["metadata"]["namespace"])
             )
         elif (there.get("subsets") or []) != wanted or there["metadata"].get("labels") != labels:
             annotations = {**(there["metadata"].get("annotations") or {}), **truncated}
             metadata = {**there["metadata"], "labels": labels, "annotations": annotations}
-            has_news = _has_news(addresses_of(wanted), addresses_of(there.get("subsets") or ()))
+            has_news = _has_new_address(
+                addresses_of(wanted), addresses_of(there.get("subsets") or ())
+            )
             changed = {**there, "metadata": metadata, "subsets": wanted}
-            await _unless_gone(
+            await _ignore_gone(
                 self._context.api.update(
-                    ENDPOINTS, _triggered(changed, has_news=has_news, now=self._context.timestamp())
+                    ENDPOINTS,
+                    _with_trigger_time(changed, has_news=has_news, now=self._context.timestamp()),
                 )
             )
 
@@ -221,7 +219,7 @@ class EndpointSlices:
             context.informers.of(ENDPOINT_SLICES),
             context.informers.of(NODES),
         )
-        self._slices_of, self._selection = controlled(self._slices), Selection(pods)
+        self._slices_of, self._selection = controller_index(self._slices), LabelSelectorIndex(pods)
         self._controller = context.controller(
             self._reconcile, self._services, pods, self._slices, self._nodes
         )
@@ -261,8 +259,8 @@ class EndpointSlices:
             backends = backends_of(service, pods, family)
             same_family = [one for one in there if one["addressType"] == family]
             await self._write(
-                endpoint_slices.changes(
-                    endpoint_slices.Wanted(service, family, self._zones(pods)),
+                endpoint_slices.slice_changes(
+                    endpoint_slices.SliceTarget(service, family, self._zones(pods)),
                     backends,
                     same_family,
                 )
@@ -277,29 +275,29 @@ class EndpointSlices:
             if (zone := endpoint_slices.zone_of(node))
         }
 
-    async def _write(self, changes: endpoint_slices.Changes) -> None:
+    async def _write(self, changes: endpoint_slices.SliceChanges) -> None:
         now = self._context.timestamp()
         for one in changes.create:
-            marked = _triggered(one, has_news=True, now=now)
-            await _unless_gone(
+            marked = _with_trigger_time(one, has_news=True, now=now)
+            await _ignore_gone(
                 self._context.api.create(ENDPOINT_SLICES, marked, one["metadata"]["namespace"])
             )
         for one in changes.update:
             before = self._slices.objects.get(Ref.of(one)) or {}
-            has_news = _has_news(one.get("endpoints") or (), before.get("endpoints") or ())
-            await _unless_gone(
+            has_news = _has_new_address(one.get("endpoints") or (), before.get("endpoints") or ())
+            await _ignore_gone(
                 self._context.api.update(
-                    ENDPOINT_SLICES, _triggered(one, has_news=has_news, now=now)
+                    ENDPOINT_SLICES, _with_trigger_time(one, has_news=has_news, now=now)
                 )
             )
         for one in changes.delete:
             metadata = one["metadata"]
-            await _unless_gone(
+            await _ignore_gone(
                 self._context.api.delete(ENDPOINT_SLICES, metadata["name"], metadata["namespace"])
             )
 
 
-def _has_news(new: Iterable[Obj], old: Iterable[Obj]) -> bool:
+def _has_new_address(new: Iterable[Obj], old: Iterable[Obj]) -> bool:
     """Whether anything is there that was not, or was otherwise; that something has gone is no
     news.
     """
@@ -307,18 +305,18 @@ def _has_news(new: Iterable[Obj], old: Iterable[Obj]) -> bool:
     return any(part not in known for part in new)
 
 
-def _triggered(obj: Obj, *, has_news: bool, now: str) -> Obj:
+def _with_trigger_time(obj: Obj, *, has_news: bool, now: str) -> Obj:
     """With the time of the change in the pods that has led to it."""
     annotations = {
         key: text
         for key, text in (obj["metadata"].get("annotations") or {}).items()
-        if key != TRIGGERED
+        if key != TRIGGER_TIME
     }
-    marked = {**annotations, **({TRIGGERED: now} if has_news else {})}
+    marked = {**annotations, **({TRIGGER_TIME: now} if has_news else {})}
     return {**obj, "metadata": {**obj["metadata"], "annotations": marked}}
 
 
-async def _unless_gone(write: Awaitable[Any]) -> None:
+async def _ignore_gone(write: Awaitable[Any]) -> None:
     try:
         await write
     except (AlreadyExists, NotFound):

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.objects.resources import Obj
 
-LIFE, EVERY = 3600.0, 600.0
+EVENT_TTL, SCAN_PERIOD = 3600.0, 600.0
 
 
-class EventAging:
+class EventExpiry:
     """The actor."""
 
     def __init__(self, context: ControllerContext) -> None:
@@ -32,18 +32,18 @@ class EventAging:
 
     async def run(self) -> Never:
         while True:
-            await self._clock.sleep(EVERY, background=True)
+            await self._clock.sleep(SCAN_PERIOD, background=True)
             with contextlib.suppress(ApiError, OSError):  # once more at the next look
                 await self._look()
 
     async def _look(self) -> None:
         now = self._clock.now()
-        oldest, dead = timestamp_of(now), timestamp_of(now - LIFE)
+        oldest, dead = timestamp_of(now), timestamp_of(now - EVENT_TTL)
         if self._oldest > dead:
             return
         for event in (await self._api.list(EVENTS)).items:
-            told = _told(event)
-            if told <= dead and _written(event) <= dead:
+            told = _last_occurrence(event)
+            if told <= dead and _last_write(event) <= dead:
                 metadata = event["metadata"]
                 await self._api.delete(
                     EVENTS,
@@ -56,15 +56,15 @@ class EventAging:
         self._oldest = oldest
 
 
-def _told(event: Obj) -> str:
+def _last_occurrence(event: Obj) -> str:
     """When it was last, by what it says itself; the timestamps of one zone sort as they are."""
     again = (event.get("series") or {}).get("lastObservedTime") or ""
     return str(max(event["metadata"]["creationTimestamp"], event.get("lastTimestamp") or "", again))
 
 
-def _written(event: Obj) -> str:
+def _last_write(event: Obj) -> str:
     """When it was written last, so far as that is known; to know it takes work."""
     return max(
         (managed.get("time", "") for managed in event["metadata"].get("managedFields") or ()),
         default="",
-    ) or _told(event)
+    ) or _last_occurrence(event)

@@ -22,14 +22,10 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-# Who owns whom, over all resources: kept up to date from what the informers tell, and asked by
-# uid.
+FOREGROUND_FINALIZER, ORPHAN_FINALIZER = "foregroundDeletion", "orphan"
 
 
-FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
-
-
-class Place(NamedTuple):
+class ObjectIdentity(NamedTuple):
     """Where an object is served."""
 
     resource: Resource
@@ -48,14 +44,14 @@ def is_deleting(obj: Obj, finalizer: str) -> bool:
     )
 
 
-def is_held(obj: Obj) -> bool:
+def awaits_collection(obj: Obj) -> bool:
     """Whether its deletion waits for the garbage collector."""
     return "deletionTimestamp" in obj["metadata"] and (
-        is_deleting(obj, FOREGROUND) or is_deleting(obj, ORPHAN)
+        is_deleting(obj, FOREGROUND_FINALIZER) or is_deleting(obj, ORPHAN_FINALIZER)
     )
 
 
-def blocks(obj: Obj, owner: str) -> bool:
+def blocks_deletion(obj: Obj, owner: str) -> bool:
     """Whether the owner's deletion in the foreground has to wait for this dependent."""
     return any(
         reference["uid"] == owner and reference.get("blockOwnerDeletion")
@@ -63,20 +59,20 @@ def blocks(obj: Obj, owner: str) -> bool:
     )
 
 
-class Family:
+class OwnershipGraph:
     """The tree."""
 
     def __init__(self) -> None:
-        self._places: dict[str, Place] = {}
-        self._dependents: dict[str, dict[Place, None]] = {}
+        self._places: dict[str, ObjectIdentity] = {}
+        self._dependents: dict[str, dict[ObjectIdentity, None]] = {}
 
-    def place_of(self, uid: str) -> Place | None:
+    def place_of(self, uid: str) -> ObjectIdentity | None:
         return self._places.get(uid)
 
-    def dependents_of(self, uid: str) -> list[Place]:
+    def dependents_of(self, uid: str) -> list[ObjectIdentity]:
         return list(self._dependents.get(uid, ()))
 
-    def see(self, place: Place, new: Obj | None, old: Obj | None) -> None:
+    def see(self, place: ObjectIdentity, new: Obj | None, old: Obj | None) -> None:
         uid = (new or old or {})["metadata"]["uid"]
         if new is None:
             self._places.pop(uid, None)
@@ -93,14 +89,10 @@ class Family:
             self._dependents.setdefault(owner, {})[place] = None
 
 
-# Whether an owner is there: looked up where its reference says, in the dependent's own
-# namespace, by name and uid.
+MAX_ABSENT_OWNERS = 500
 
 
-REMEMBERED = 500
-
-
-class State(enum.Enum):
+class OwnerState(enum.Enum):
     """Of an owner, as its dependent sees it."""
 
     ALIVE = "alive"
@@ -113,27 +105,27 @@ class State(enum.Enum):
     """
 
 
-class Owners:
+class OwnerResolver:
     """Looks owners up."""
 
-    def __init__(self, context: ControllerContext, family: Family) -> None:
+    def __init__(self, context: ControllerContext, family: OwnershipGraph) -> None:
         self._context = context
         self._family = family
-        self._puzzling: dict[Place, None] = {}
+        self._puzzling: dict[ObjectIdentity, None] = {}
         self._gone: collections.OrderedDict[tuple[str, str], None] = collections.OrderedDict()
 
     def note_gone(self, uid: str, namespace: str) -> None:
         """An owner was seen to go: whatever becomes of its kind, it is not there."""
         self._gone[uid, namespace] = None
-        if len(self._gone) > REMEMBERED:
+        if len(self._gone) > MAX_ABSENT_OWNERS:
             self._gone.popitem(last=False)
 
-    def take_puzzling(self) -> list[Place]:
+    def take_puzzling(self) -> list[ObjectIdentity]:
         """The dependents that could not be judged because an owner's kind was not served."""
         places, self._puzzling = list(self._puzzling), {}
         return places
 
-    def is_known(self, owner: Obj, dependent: Place) -> bool:
+    def is_known(self, owner: Obj, dependent: ObjectIdentity) -> bool:
         """Whether the owner has been seen where the dependent says, so that nothing has to be
         asked.
         """
@@ -142,26 +134,26 @@ class Owners:
             return False
         return place.ref == self._ref(owner, place.resource, dependent)
 
-    async def state_of(self, owner: Obj, dependent: Place, obj: Obj) -> State:
+    async def state_of(self, owner: Obj, dependent: ObjectIdentity, obj: Obj) -> OwnerState:
         if (owner["uid"], "") in self._gone or (
             owner["uid"],
             dependent.ref.namespace,
         ) in self._gone:
-            return State.GONE
+            return OwnerState.GONE
         try:
             resource = await self._context.api.resource_of(owner["apiVersion"], owner["kind"])
         except NotFound:
             self._puzzling[dependent] = None
-            return State.UNKNOWN
+            return OwnerState.UNKNOWN
         ref = self._ref(owner, resource, dependent)
         if resource.namespaced and not dependent.resource.namespaced:
             self._tell_of_namespace(owner, ref, obj)
-            return State.UNKNOWN
+            return OwnerState.UNKNOWN
         found = await self._find(resource, ref, owner["uid"])
         if found is None:
             self._tell_of_namespace(owner, ref, obj)
-            return State.GONE
-        return State.WAITING if is_deleting(found, FOREGROUND) else State.ALIVE
+            return OwnerState.GONE
+        return OwnerState.WAITING if is_deleting(found, FOREGROUND_FINALIZER) else OwnerState.ALIVE
 
     async def _find(self, resource: Resource, ref: Ref, uid: str) -> Obj | None:
         """In the picture; but that somebody is not there is asked of the API itself."""
@@ -189,7 +181,7 @@ class Owners:
             self._context.recorder.warning(obj, "OwnerRefInvalidNamespace", message)
 
     @staticmethod
-    def _ref(owner: Obj, resource: Resource, dependent: Place) -> Ref:
+    def _ref(owner: Obj, resource: Resource, dependent: ObjectIdentity) -> Ref:
         return Ref(dependent.ref.namespace if resource.namespaced else "", owner["name"])
 
     @staticmethod
@@ -200,13 +192,7 @@ class Owners:
         )
 
 
-# How garbage is found: every change of an owner, its deletion above all, brings its dependents
-# here to be judged. A dependent whose owners are all gone is deleted. An owner that is deleted
-# in the foreground waits for the dependents that block it; one that orphans is let go after
-# they have forgotten it. Kinds that appear later are followed when they do.
-
-
-EVERYTHING = Place(CUSTOM_RESOURCE_DEFINITIONS, Ref("", ""))
+RESYNC = ObjectIdentity(CUSTOM_RESOURCE_DEFINITIONS, Ref("", ""))
 """Stands in the queue for a look at which resources there are."""
 
 
@@ -215,8 +201,8 @@ class GarbageCollector:
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._family = Family()
-        self._owners = Owners(context, self._family)
+        self._family = OwnershipGraph()
+        self._owners = OwnerResolver(context, self._family)
         self._followed: dict[Resource, Handler] = {}
         self._controller = context.controller(self._reconcile)
         self._definitions = context.informers.of(CUSTOM_RESOURCE_DEFINITIONS)
@@ -225,7 +211,7 @@ class GarbageCollector:
         await self._follow_all()
         for resource in self._followed:
             await self._context.informers.of(resource).synced()
-        self._definitions.on_change(lambda *_: self._controller.enqueue(EVERYTHING))
+        self._definitions.on_change(lambda *_: self._controller.enqueue(RESYNC))
         await self._controller.run()
 
     async def _follow_all(self) -> None:
@@ -247,17 +233,21 @@ class GarbageCollector:
             handler(None, obj)
         self._context.informers.drop(resource)
 
-    # --- what makes whom be judged ---
-
     def _see(self, resource: Resource, new: Obj | None, old: Obj | None) -> None:
         if new and old:
             now, before = new["metadata"], old["metadata"]
-            if now.get("ownerReferences") is before.get("ownerReferences") and not is_held(new):
+            if now.get("ownerReferences") is before.get(
+                "ownerReferences"
+            ) and not awaits_collection(new):
                 # nobody owns it who did not, and it waits for nobody: so it is with most writes,
                 # and told at a glance
                 return
         obj = new or old or {}
-        place, owners, owned_by = Place(resource, Ref.of(obj)), owners_of(new), owners_of(old)
+        place, owners, owned_by = (
+            ObjectIdentity(resource, Ref.of(obj)),
+            owners_of(new),
+            owners_of(old),
+        )
         if not new or not old or owners != owned_by:
             self._family.see(place, new, old)
         if new is None:
@@ -267,7 +257,7 @@ class GarbageCollector:
                 self._owners.note_gone(uid, obj["metadata"].get("namespace", ""))
             for dependent in dependents:
                 self._controller.enqueue(dependent)
-        elif is_held(new) or (
+        elif awaits_collection(new) or (
             owners != owned_by and not all(self._owners.is_known(owner, place) for owner in owners)
         ):
             self._controller.enqueue(place)
@@ -279,21 +269,19 @@ class GarbageCollector:
         """An owner that waits for its dependents has one less to wait for."""
         place = self._family.place_of(owner["uid"])
         found = place and self._picture(place)
-        if place and found and is_deleting(found, FOREGROUND):
+        if place and found and is_deleting(found, FOREGROUND_FINALIZER):
             self._controller.enqueue(place)
 
-    def _picture(self, place: Place) -> Obj | None:
+    def _picture(self, place: ObjectIdentity) -> Obj | None:
         return self._context.informers.of(place.resource).objects.get(place.ref)
 
-    # --- judging ---
-
-    async def _reconcile(self, place: Place) -> None:
-        if place == EVERYTHING:
+    async def _reconcile(self, place: ObjectIdentity) -> None:
+        if place == RESYNC:
             await self._follow_all()
             return
         try:
             obj = await self._context.api.get(place.resource, place.ref.name, place.ref.namespace)
-            if is_deleting(obj, ORPHAN):
+            if is_deleting(obj, ORPHAN_FINALIZER):
                 uid = obj["metadata"]["uid"]
                 for dependent in self._family.dependents_of(uid):
                     if found := self._picture(dependent):
@@ -301,41 +289,41 @@ class GarbageCollector:
                             reference for reference in owners_of(found) if reference["uid"] != uid
                         ]
                         await self._change(dependent, found, {"ownerReferences": left})
-                await self._let_go(place, obj, ORPHAN)
-            elif is_deleting(obj, FOREGROUND):
+                await self._let_go(place, obj, ORPHAN_FINALIZER)
+            elif is_deleting(obj, FOREGROUND_FINALIZER):
                 await self._clear_the_way(place, obj)
             elif owners_of(obj) and not obj["metadata"].get("deletionTimestamp"):
                 await self._judge_by_owners(place, obj)
         except NotFound:
             return
 
-    async def _clear_the_way(self, place: Place, owner: Obj) -> None:
+    async def _clear_the_way(self, place: ObjectIdentity, owner: Obj) -> None:
         uid = owner["metadata"]["uid"]
         dependents = {
             dependent: self._picture(dependent) for dependent in self._family.dependents_of(uid)
         }
-        if not any(found and blocks(found, uid) for found in dependents.values()):
-            await self._let_go(place, owner, FOREGROUND)
+        if not any(found and blocks_deletion(found, uid) for found in dependents.values()):
+            await self._let_go(place, owner, FOREGROUND_FINALIZER)
         for dependent, found in dependents.items():
             if found and not found["metadata"].get("deletionTimestamp"):
                 self._controller.enqueue(dependent)
 
-    async def _judge_by_owners(self, place: Place, obj: Obj) -> None:
+    async def _judge_by_owners(self, place: ObjectIdentity, obj: Obj) -> None:
         states = [
             (owner, await self._owners.state_of(owner, place, obj)) for owner in owners_of(obj)
         ]
-        if any(state is State.UNKNOWN for _, state in states):
+        if any(state is OwnerState.UNKNOWN for _, state in states):
             return
-        if alive := [owner for owner, state in states if state is State.ALIVE]:
+        if alive := [owner for owner, state in states if state is OwnerState.ALIVE]:
             if len(alive) < len(states):
                 await self._change(place, obj, {"ownerReferences": alive})
-        elif any(state is State.WAITING for _, state in states) and self._family.dependents_of(
+        elif any(state is OwnerState.WAITING for _, state in states) and self._family.dependents_of(
             obj["metadata"]["uid"]
         ):
             # Among owners that wait for each other one has to give in: here the one that is
             # judged.
             dependents = map(self._picture, self._family.dependents_of(obj["metadata"]["uid"]))
-            if any(found and is_deleting(found, FOREGROUND) for found in dependents):
+            if any(found and is_deleting(found, FOREGROUND_FINALIZER) for found in dependents):
                 unblocked = [{**owner, "blockOwnerDeletion": False} for owner in owners_of(obj)]
                 await self._change(place, obj, {"ownerReferences": unblocked}, at_version=False)
             await self._delete(place, obj, "Foreground")
@@ -345,16 +333,14 @@ class GarbageCollector:
                 place,
                 obj,
                 "Orphan"
-                if ORPHAN in finalizers
+                if ORPHAN_FINALIZER in finalizers
                 else "Foreground"
-                if FOREGROUND in finalizers
+                if FOREGROUND_FINALIZER in finalizers
                 else "Background",
             )
 
-    # --- acting ---
-
     async def _change(
-        self, place: Place, obj: Obj, change: dict[str, Any], *, at_version: bool = True
+        self, place: ObjectIdentity, obj: Obj, change: dict[str, Any], *, at_version: bool = True
     ) -> None:
         metadata = obj["metadata"]
         known = {
@@ -371,11 +357,11 @@ class GarbageCollector:
         except NotFound:
             return
 
-    async def _let_go(self, place: Place, obj: Obj, finalizer: str) -> None:
+    async def _let_go(self, place: ObjectIdentity, obj: Obj, finalizer: str) -> None:
         left = [name for name in obj["metadata"]["finalizers"] if name != finalizer]
         await self._change(place, obj, {"finalizers": left})
 
-    async def _delete(self, place: Place, obj: Obj, policy: str) -> None:
+    async def _delete(self, place: ObjectIdentity, obj: Obj, policy: str) -> None:
         uid = obj["metadata"]["uid"]
         await self._context.api.delete(
             place.resource,

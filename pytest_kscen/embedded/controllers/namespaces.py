@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 FINALIZER = "kubernetes"
-PATIENCE = 5.0
-HELD = 15.0  # seconds that something with a finalizer is expected to need
+RECHECK_DELAY = 5.0
+FINALIZER_ESTIMATE = 15.0  # seconds that something with a finalizer is expected to need
 
-FINE = {
+DEFAULT_CONDITIONS = {
     "NamespaceDeletionDiscoveryFailure": (
         "ResourcesDiscovered",
         "All resources successfully discovered",
@@ -49,7 +49,7 @@ FINE = {
 
 
 @dataclass(slots=True)
-class Leftovers:
+class RemainingContent:
     """What a look at a namespace has found still there."""
 
     counts: dict[str, int] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Leftovers:
         for item in items:
             self.finalizers.update(item["metadata"].get("finalizers") or ())
             if item["metadata"].get("finalizers"):
-                self.needs = max(self.needs, HELD)
+                self.needs = max(self.needs, FINALIZER_ESTIMATE)
 
     def troubles(self) -> dict[str, tuple[str, str]]:
         """The conditions that are true, with reason and message."""
@@ -109,7 +109,7 @@ class Namespaces:
 
     def _changed(self, new: Obj | None, _: Obj | None) -> None:
         if new and new["metadata"].get("deletionTimestamp"):
-            self._controller.enqueue_after(Ref.of(new), PATIENCE)
+            self._controller.enqueue_after(Ref.of(new), RECHECK_DELAY)
 
     async def _reconcile(self, ref: Ref) -> float | None:
         namespace = self._namespaces.objects.get(ref)
@@ -117,7 +117,7 @@ class Namespaces:
             return None
         if FINALIZER not in (namespace["spec"].get("finalizers") or ()):
             return None
-        left = Leftovers()
+        left = RemainingContent()
         pods_need = await self._empty_of_pods(ref.name)
         if not pods_need:
             for resource in await self._context.api.resources():
@@ -129,7 +129,7 @@ class Namespaces:
         if needs := pods_need or left.needs:
             return needs / 2 + 1
         if left.counts:
-            return PATIENCE
+            return RECHECK_DELAY
         await self._let_go(namespace)
         return None
 
@@ -144,7 +144,7 @@ class Namespaces:
         )
         return float(max(needs, default=0))
 
-    async def _empty(self, resource: Resource, name: str, left: Leftovers) -> None:
+    async def _empty(self, resource: Resource, name: str, left: RemainingContent) -> None:
         try:
             try:
                 await self._context.api.delete_collection(resource, name, propagation="Background")
@@ -159,11 +159,11 @@ class Namespaces:
         except ApiError as error:
             left.failures.append(error)
 
-    async def _tell(self, namespace: Obj, left: Leftovers) -> Obj:
+    async def _tell(self, namespace: Obj, left: RemainingContent) -> Obj:
         before = namespace.get("status") or {}
         conditions = list(before.get("conditions") or ())
         troubles, now = left.troubles(), self._context.timestamp()
-        for type_, fine in FINE.items():
+        for type_, fine in DEFAULT_CONDITIONS.items():
             reason, message = troubles.get(type_, fine)
             words = {
                 "type": type_,
@@ -188,10 +188,6 @@ class Namespaces:
             return
 
 
-# What every namespace has from birth: the service account `default` and the ConfigMap with the
-# cluster's certificates.
-
-
 DEFAULT_ACCOUNT = {"metadata": {"name": "default"}}
 DESCRIPTION = (
     "Contains a CA bundle that can be used to verify the kube-apiserver when using "
@@ -212,7 +208,7 @@ ROOT_CERTIFICATES = {
 }
 
 
-class Birthright:
+class NamespaceObjectController:
     """Keeps one object in every namespace; what somebody changes of its data is put back."""
 
     def __init__(self, context: ControllerContext, resource: Resource, wanted: Obj) -> None:
@@ -253,11 +249,11 @@ class Birthright:
                 raise
 
 
-def service_accounts(context: ControllerContext) -> Birthright:
+def service_accounts(context: ControllerContext) -> NamespaceObjectController:
     """The account that pods run as unless they name another."""
-    return Birthright(context, SERVICE_ACCOUNTS, DEFAULT_ACCOUNT)
+    return NamespaceObjectController(context, SERVICE_ACCOUNTS, DEFAULT_ACCOUNT)
 
 
-def root_certificates(context: ControllerContext) -> Birthright:
+def root_certificates(context: ControllerContext) -> NamespaceObjectController:
     """What every pod's token volume mounts."""
-    return Birthright(context, CONFIG_MAPS, ROOT_CERTIFICATES)
+    return NamespaceObjectController(context, CONFIG_MAPS, ROOT_CERTIFICATES)

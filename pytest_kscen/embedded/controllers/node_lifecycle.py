@@ -16,14 +16,14 @@ from pytest_kscen.clock import epoch_of
 from pytest_kscen.embedded.controllers.taint_eviction import (
     NOT_READY,
     UNREACHABLE,
-    has,
-    not_executed,
-    not_scheduled,
-    of_controller,
-    swapped,
+    has_taint,
+    managed_no_schedule_taints,
+    no_execute_taint,
+    wanted_no_schedule_taints,
+    with_taints_swapped,
 )
 from pytest_kscen.embedded.indexes import pods_by_node
-from pytest_kscen.embedded.node_matching import same
+from pytest_kscen.embedded.node_matching import is_same_taint
 from pytest_kscen.kube.cache import Ref
 from pytest_kscen.objects.conditions import condition
 from pytest_kscen.objects.errors import ApiError, NotFound
@@ -37,16 +37,12 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# How fast nodes may be emptied: slower, or not at all, where many have fallen silent, for then
-# the network is to blame.
+EVICTION_RATE, SECONDARY_EVICTION_RATE = 0.1, 0.01  # nodes per second
+LARGE_ZONE = 50  # nodes; a smaller zone that is partially disrupted is left alone
+UNHEALTHY_ZONE_THRESHOLD, MIN_UNREADY_NODES = 0.55, 3  # of its nodes, and so many
 
 
-RATE, REDUCED_RATE = 0.1, 0.01  # nodes per second
-LARGE = 50  # nodes; a smaller zone that is partially disrupted is left alone
-UNHEALTHY, AT_LEAST = 0.55, 3  # of its nodes, and so many
-
-
-class State(Enum):
+class ZoneState(Enum):
     """A zone's."""
 
     NORMAL = "Normal"
@@ -60,27 +56,27 @@ def zone_of(node: Obj) -> str:
     return f"{region}:{labels.get('topology.kubernetes.io/zone', '')}"
 
 
-def state_of(ready: int, unready: int) -> State:
+def zone_state(ready: int, unready: int) -> ZoneState:
     if not ready and unready:
-        return State.FULL
-    if unready >= AT_LEAST and unready / (ready + unready) >= UNHEALTHY:
-        return State.PARTIAL
-    return State.NORMAL
+        return ZoneState.FULL
+    if unready >= MIN_UNREADY_NODES and unready / (ready + unready) >= UNHEALTHY_ZONE_THRESHOLD:
+        return ZoneState.PARTIAL
+    return ZoneState.NORMAL
 
 
-def rate_of(state: State, nodes: int, *, all_full: bool) -> float:
-    if state is State.FULL:
-        return 0.0 if all_full else RATE
-    if state is State.PARTIAL:
-        return REDUCED_RATE if nodes > LARGE else 0.0
-    return RATE
+def eviction_rate(state: ZoneState, nodes: int, *, all_full: bool) -> float:
+    if state is ZoneState.FULL:
+        return 0.0 if all_full else EVICTION_RATE
+    if state is ZoneState.PARTIAL:
+        return SECONDARY_EVICTION_RATE if nodes > LARGE_ZONE else 0.0
+    return EVICTION_RATE
 
 
 @dataclass(slots=True)
-class Limiter:
+class EvictionLimiter:
     """One token at most."""
 
-    rate: float = RATE
+    rate: float = EVICTION_RATE
     tokens: float = 1.0
     since: float = 0.0
 
@@ -102,26 +98,24 @@ class Limiter:
         return self.tokens
 
 
-# Nodes in trouble: pods are driven away from one after the other, as its zone allows, until it
-# is ready again.
+NO_EXECUTE_TAINTS = {"False": no_execute_taint(NOT_READY), "Unknown": no_execute_taint(UNREACHABLE)}
 
 
-DRIVES_AWAY = {"False": not_executed(NOT_READY), "Unknown": not_executed(UNREACHABLE)}
-
-
-class Driver:
+class NoExecuteTainter:
     """Gives and takes the taints that execute."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._nodes = context.informers.of(NODES)
         self._troubled: dict[str, None] = {}
-        self._limiters: dict[str, Limiter] = {}
+        self._limiters: dict[str, EvictionLimiter] = {}
         self._all_are_down = False
 
     def see(self, node: Obj) -> None:
         """Look after this node if it is not ready, or was not and still has the taint."""
-        if ready_status(node) != "True" or any(has(node, taint) for taint in DRIVES_AWAY.values()):
+        if ready_status(node) != "True" or any(
+            has_taint(node, taint) for taint in NO_EXECUTE_TAINTS.values()
+        ):
             self._troubled[node["metadata"]["name"]] = None
 
     def forget(self, name: str) -> None:
@@ -135,12 +129,12 @@ class Driver:
         counts: dict[str, list[int]] = {}
         for node in self._nodes:
             counts.setdefault(zone_of(node), [0, 0])[ready_status(node) != "True"] += 1
-        states = {zone: state_of(*numbers) for zone, numbers in counts.items()}
-        self._all_are_down = all(state is State.FULL for state in states.values())
+        states = {zone: zone_state(*numbers) for zone, numbers in counts.items()}
+        self._all_are_down = all(state is ZoneState.FULL for state in states.values())
         now = self._context.now()
         for zone, state in states.items():
-            limiter = self._limiters.setdefault(zone, Limiter(since=now))
-            limiter.set(rate_of(state, sum(counts[zone]), all_full=self._all_are_down), now)
+            limiter = self._limiters.setdefault(zone, EvictionLimiter(since=now))
+            limiter.set(eviction_rate(state, sum(counts[zone]), all_full=self._all_are_down), now)
         for name in list(self._troubled):
             try:
                 await self._drive_away_or_welcome(name)
@@ -152,26 +146,26 @@ class Driver:
 
     async def _drive_away_or_welcome(self, name: str) -> None:
         node = await self._context.api.get(NODES, name)
-        taint = DRIVES_AWAY.get(ready_status(node))
+        taint = NO_EXECUTE_TAINTS.get(ready_status(node))
         if taint is None or self._all_are_down:
-            await swap(self._context, node, [], list(DRIVES_AWAY.values()))
+            await swap_taints(self._context, node, [], list(NO_EXECUTE_TAINTS.values()))
             if taint is None:
                 self.forget(name)
             return
-        others = [other for other in DRIVES_AWAY.values() if other is not taint]
-        if has(node, taint):
+        others = [other for other in NO_EXECUTE_TAINTS.values() if other is not taint]
+        if has_taint(node, taint):
             return
-        if any(has(node, other) for other in others) or self._limiters[zone_of(node)].take(
+        if any(has_taint(node, other) for other in others) or self._limiters[zone_of(node)].take(
             self._context.now()
         ):
-            await swap(self._context, node, [taint], others)
+            await swap_taints(self._context, node, [taint], others)
 
 
-async def swap(
+async def swap_taints(
     context: ControllerContext, node: Obj, add: Sequence[Obj], remove: Sequence[Obj]
 ) -> None:
     """Write the node with these taints and without those."""
-    new = swapped(node, add, remove, context.timestamp())
+    new = with_taints_swapped(node, add, remove, context.timestamp())
     if new is not None:
         await context.api.update(NODES, new)
 
@@ -181,11 +175,14 @@ def ready_status(node: Obj) -> str:
     return ready["status"] if ready else ""
 
 
-EVERY, GRACE, FIRST_GRACE = 5.0, 50.0, 60.0
+MONITOR_PERIOD, MONITOR_GRACE, STARTUP_GRACE = 5.0, 50.0, 60.0
 LEASE_NAMESPACE = "kube-node-lease"
-SILENT = {"reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
-NEVER_HEARD = {"reason": "NodeStatusNeverUpdated", "message": "Kubelet never posted node status."}
-TYPES = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+STATUS_UNKNOWN = {"reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
+STATUS_NEVER_UPDATED = {
+    "reason": "NodeStatusNeverUpdated",
+    "message": "Kubelet never posted node status.",
+}
+KUBELET_CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 
 class NodeLifecycle:
@@ -202,14 +199,12 @@ class NodeLifecycle:
         self._silent: dict[str, None] = {}
         self._new: dict[str, None] = {}
         self._some = asyncio.Event()
-        self._driver = Driver(context)
+        self._driver = NoExecuteTainter(context)
         self._nodes.on_change(self._node_changed)
         self._leases.on_change(self._lease_changed)
 
     async def run(self) -> None:
         await asyncio.gather(self._tainting.run(), self._monitor())
-
-    # --- hearing ---
 
     def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
         node = new or old
@@ -232,7 +227,7 @@ class NodeLifecycle:
         elif heartbeat != _heartbeat(old):
             self._hear(name, self._context.now())
         self._driver.see(new)
-        if old is None or _told(new) != _told(old):
+        if old is None or _taint_relevant_state(new) != _taint_relevant_state(old):
             self._tainting.enqueue(Ref("", name))
 
     def _lease_changed(self, new: Obj | None, old: Obj | None) -> None:
@@ -259,16 +254,14 @@ class NodeLifecycle:
             node, "RemovingNode", f"Node {name} event: Removing Node {name} from Controller"
         )
 
-    # --- taints that conditions call for ---
-
     async def _taint(self, ref: Ref) -> None:
         node = self._nodes.objects.get(ref)
         if node is not None:
-            wanted, there = not_scheduled(node), of_controller(node)
-            gone = [taint for taint in there if not any(same(taint, one) for one in wanted)]
-            await swap(self._context, node, wanted, gone)
-
-    # --- watching over all ---
+            wanted, there = wanted_no_schedule_taints(node), managed_no_schedule_taints(node)
+            gone = [
+                taint for taint in there if not any(is_same_taint(taint, one) for one in wanted)
+            ]
+            await swap_taints(self._context, node, wanted, gone)
 
     async def _monitor(self) -> Never:
         await self._nodes.synced()
@@ -282,7 +275,7 @@ class NodeLifecycle:
                     was_ready = ready_status(node) == "True"
                     status = {
                         **(node.get("status") or {}),
-                        "conditions": _unknown(node, self._context.timestamp()),
+                        "conditions": _unknown_conditions(node, self._context.timestamp()),
                     }
                     if status != node.get("status"):
                         await self._context.api.update(
@@ -307,7 +300,9 @@ class NodeLifecycle:
                 self._some.clear()
                 await self._some.wait()
             waited = self._context.now() - last
-            await self._context.clock.sleep(EVERY - waited % EVERY, background=True)
+            await self._context.clock.sleep(
+                MONITOR_PERIOD - waited % MONITOR_PERIOD, background=True
+            )
 
     async def _greet(self) -> None:
         for name in list(self._new):
@@ -323,13 +318,13 @@ class NodeLifecycle:
         """Nodes that were not heard for too long, and are not known for it yet."""
         now, found = self._context.now(), []
         for name, heard in self._heard.items():
-            if now <= heard + GRACE:
+            if now <= heard + MONITOR_GRACE:
                 break
             node = self._nodes.get(name)
             if (
                 node
                 and name not in self._silent
-                and now > heard + (GRACE if _heartbeat(node) else FIRST_GRACE)
+                and now > heard + (MONITOR_GRACE if _heartbeat(node) else STARTUP_GRACE)
             ):
                 found.append(name)
         return found
@@ -354,7 +349,7 @@ class NodeLifecycle:
             self._context.recorder.warning(pod, "NodeNotReady", "Node is not ready")
 
 
-def _told(node: Obj) -> tuple[Any, ...]:
+def _taint_relevant_state(node: Obj) -> tuple[Any, ...]:
     """What a node says that calls for taints."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     return node.get("spec"), *((one["type"], one["status"]) for one in conditions)
@@ -365,24 +360,24 @@ def _heartbeat(node: Obj) -> str:
     return ready.get("lastHeartbeatTime") or "" if ready else ""
 
 
-def _unknown(node: Obj, now: str) -> list[Obj]:
+def _unknown_conditions(node: Obj, now: str) -> list[Obj]:
     """The kubelet's conditions as they are when it is silent; nobody else's are touched."""
     conditions = list((node.get("status") or {}).get("conditions") or ())
     there = [one["type"] for one in conditions]
     made = node["metadata"]["creationTimestamp"]
     return [
-        {**one, "status": "Unknown", **SILENT, "lastTransitionTime": now}
-        if one["type"] in TYPES and one["status"] != "Unknown"
+        {**one, "status": "Unknown", **STATUS_UNKNOWN, "lastTransitionTime": now}
+        if one["type"] in KUBELET_CONDITIONS and one["status"] != "Unknown"
         else one
         for one in conditions
     ] + [
         {
             "type": type_,
             "status": "Unknown",
-            **NEVER_HEARD,
+            **STATUS_NEVER_UPDATED,
             "lastHeartbeatTime": made,
             "lastTransitionTime": now,
         }
-        for type_ in TYPES
+        for type_ in KUBELET_CONDITIONS
         if type_ not in there
     ]

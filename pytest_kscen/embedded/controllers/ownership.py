@@ -64,7 +64,7 @@ def by_controller(obj: Obj) -> Iterator[Hashable]:
         yield "orphans", namespace, label
 
 
-def orphans(index: Index, namespace: str, selector: Obj) -> list[Obj]:
+def find_orphans(index: Index, namespace: str, selector: Obj) -> list[Obj]:
     """Those without a controller that a selector selects; one equality, if it has any, narrows
     the search.
     """
@@ -77,15 +77,15 @@ def by_namespace(obj: Obj) -> Iterator[Hashable]:
     yield obj["metadata"].get("namespace", "")
 
 
-def controlled(informer: Informer) -> Index:
+def controller_index(informer: Informer) -> Index:
     return informer.index("controller", by_controller, lasting=True)
 
 
-def namespaced(informer: Informer) -> Index:
+def namespace_index(informer: Informer) -> Index:
     return informer.index("namespace", by_namespace, lasting=True)
 
 
-class Dependents:
+class OwnerEnqueuer:
     """Wakes the owners of what has changed: the controller, a former one, or all that might
     adopt an orphan.
     """
@@ -104,7 +104,7 @@ class Dependents:
         self._enqueue = enqueue
         self._owners = owners
         self._matters = matters
-        self._by_namespace = namespaced(owners)
+        self._by_namespace = namespace_index(owners)
         dependents.on_change(self.see)
 
     def see(self, new: Obj | None, old: Obj | None) -> None:
@@ -138,11 +138,7 @@ class Dependents:
             self._enqueue(ref)
 
 
-# Adoption and release: an owner takes the orphans that its selector matches, and lets go of
-# those that it no longer does.
-
-
-class Claims:
+class ControllerRefManager:
     """What one kind of owner holds of one kind of dependents."""
 
     def __init__(
@@ -157,7 +153,7 @@ class Claims:
         self._owners = owners
         self._dependents = dependents
         self._finalizers = finalizers
-        self._index = controlled(context.informers.of(dependents))
+        self._index = controller_index(context.informers.of(dependents))
 
     async def of(
         self, owner: Obj, *, adoptable: Callable[[Obj], bool] = lambda _: True
@@ -168,7 +164,7 @@ class Claims:
         metadata, selector = owner["metadata"], owner["spec"].get("selector")
         leaving, kept = bool(metadata.get("deletionTimestamp")), []
         for dependent in self._index.of(metadata["uid"]):
-            if selector is not None and _selects(
+            if selector is not None and _selector_matches(
                 selector, dependent["metadata"].get("labels") or {}
             ):
                 kept.append(dependent)
@@ -182,7 +178,7 @@ class Claims:
                 await self._patch(dependent, {"ownerReferences": [gone], **finalizers})
         if leaving or not selector:
             return kept
-        found = orphans(self._index, metadata["namespace"], selector)
+        found = find_orphans(self._index, metadata["namespace"], selector)
         wanted = [
             orphan
             for orphan in found
@@ -227,7 +223,7 @@ class Claims:
             return None
 
 
-def _selects(selector: Obj, labels: dict[str, str]) -> bool:
+def _selector_matches(selector: Obj, labels: dict[str, str]) -> bool:
     """Asked of each dependent at each look: as most selectors ask only for equal labels, those
     are compared at once.
     """
@@ -236,21 +232,17 @@ def _selects(selector: Obj, labels: dict[str, str]) -> bool:
     return (selector.get("matchLabels") or {}).items() <= labels.items()
 
 
-# Which pods a label selector selects, found through an index instead of by asking every pod of
-# the namespace.
-
-
 def _by_label(obj: Obj) -> Iterator[Hashable]:
     metadata = obj["metadata"]
     for key, value in (metadata.get("labels") or {}).items():
         yield metadata.get("namespace", ""), key, value
 
 
-class Selection:
+class LabelSelectorIndex:
     """Answers for one resource."""
 
     def __init__(self, informer: Informer) -> None:
-        self._by_namespace = namespaced(informer)
+        self._by_namespace = namespace_index(informer)
         self._by_label = informer.index("label", _by_label, lasting=True)
 
     def of(self, selector: Obj, namespace: str) -> list[Obj]:

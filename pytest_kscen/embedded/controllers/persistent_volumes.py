@@ -20,10 +20,10 @@ from pytest_kscen.embedded.volume_matching import (
     best_match,
     bind,
     class_of,
-    delays,
-    is_meant_for,
-    mismatch,
-    provisions,
+    delays_binding,
+    has_provisioner,
+    is_claim_ref_of,
+    mismatch_reason,
     set_claim_phase,
     set_volume_phase,
 )
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 WAITING = "waiting for first consumer to be created before binding"
 NO_CLASS = "no persistent volumes available for this claim and no storage class is set"
-LOST = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
-MISBOUND = "Two claims are bound to the same volume, this one is bound incorrectly"
+CLAIM_LOST = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
+CLAIM_MISBOUND = "Two claims are bound to the same volume, this one is bound incorrectly"
 
 
 class PersistentVolumes:
@@ -65,8 +65,6 @@ class PersistentVolumes:
 
     async def run(self) -> None:
         await asyncio.gather(self._claim_queue.run(), self._volume_queue.run())
-
-    # --- what wakes whom ---
 
     def _claim_changed(self, new: Obj | None, old: Obj | None) -> None:
         if new:
@@ -95,8 +93,6 @@ class PersistentVolumes:
         for claim in self._pending.of(name):
             self._claim_queue.enqueue(Ref.of(claim))
 
-    # --- claims ---
-
     async def _sync_claim(self, ref: Ref) -> None:
         claim = self._claims.objects.get(ref)
         if claim is None:
@@ -108,7 +104,7 @@ class PersistentVolumes:
         else:
             # A claim that does not care which volume it gets.
             storage_class = self._classes.get(class_of(claim))
-            delayed = delays(storage_class) and SELECTED_NODE not in annotations_of(claim)
+            delayed = delays_binding(storage_class) and SELECTED_NODE not in annotations_of(claim)
             volume = best_match(claim, self._volumes_by_class.of(class_of(claim)), delayed=delayed)
             if volume is not None:
                 await bind(self._context, volume, claim)
@@ -130,7 +126,7 @@ class PersistentVolumes:
                 claim, "ProvisioningFailed", f'storageclass.storage.k8s.io "{name}" not found'
             )
             return
-        if not provisions(storage_class):
+        if not has_provisioner(storage_class):
             return
         provisioner = storage_class["provisioner"]
         if annotations_of(claim).get(PROVISIONER) != provisioner:
@@ -153,7 +149,7 @@ class PersistentVolumes:
         """A claim that asks for one volume."""
         if volume is None:
             await set_claim_phase(self._context, claim, "Pending")
-        elif is_meant_for(volume, claim):
+        elif is_claim_ref_of(volume, claim):
             await bind(self._context, volume, claim)
         elif volume["spec"].get("claimRef"):
             name = volume["metadata"]["name"]
@@ -161,7 +157,7 @@ class PersistentVolumes:
                 claim, "FailedBinding", f'volume "{name}" already bound to a different claim.'
             )
             await set_claim_phase(self._context, claim, "Pending")
-        elif why := mismatch(volume, claim):
+        elif why := mismatch_reason(volume, claim):
             name = volume["metadata"]["name"]
             self._context.recorder.warning(
                 claim, "VolumeMismatch", f'Cannot bind to requested volume "{name}": {why}'
@@ -174,18 +170,16 @@ class PersistentVolumes:
         """A claim that was bound: still, or lost."""
         volume = self._volumes.get(claim["spec"].get("volumeName", ""))
         if volume is None:
-            await self._lose(claim, "ClaimLost", LOST)
-        elif not volume["spec"].get("claimRef") or is_meant_for(volume, claim):
+            await self._lose(claim, "ClaimLost", CLAIM_LOST)
+        elif not volume["spec"].get("claimRef") or is_claim_ref_of(volume, claim):
             await bind(self._context, volume, claim)
         else:
-            await self._lose(claim, "ClaimMisbound", MISBOUND)
+            await self._lose(claim, "ClaimMisbound", CLAIM_MISBOUND)
 
     async def _lose(self, claim: Obj, reason: str, message: str) -> None:
         if (claim.get("status") or {}).get("phase") != "Lost":
             self._context.recorder.warning(claim, reason, message)
             await set_claim_phase(self._context, claim, "Lost")
-
-    # --- volumes ---
 
     async def _sync_volume(self, ref: Ref) -> None:
         volume = self._volumes.objects.get(ref)

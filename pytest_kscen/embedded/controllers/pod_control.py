@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-TERMINATING = "NamespaceTerminating"
+NAMESPACE_TERMINATING = "NamespaceTerminating"
 
 
-class Pods:
+class PodControl:
     """A controller's hands."""
 
     def __init__(self, context: ControllerContext) -> None:
@@ -59,14 +59,13 @@ def in_terminating_namespace(error: ApiError) -> bool:
     should be.
     """
     causes = (error.status.get("details") or {}).get("causes") or ()
-    return any(cause.get("reason") == TERMINATING for cause in causes)
-
-
-# From a pod template to a pod, and to the short hash that names a template.
+    return any(cause.get("reason") == NAMESPACE_TERMINATING for cause in causes)
 
 
 FNV_OFFSET, FNV_PRIME = 0x811C9DC5, 0x01000193
-LONGEST_PREFIX = 58  # of a generated name: Kubernetes cuts there, to leave room for five characters
+MAX_GENERATE_NAME = (
+    58  # of a generated name: Kubernetes cuts there, to leave room for five characters
+)
 
 
 def pod_of(template: Obj, owner: Obj, resource: Resource) -> Obj:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.objects.resources import Obj
 
-EVERY, QUARANTINE = 20.0, 40.0
-KEPT = 12_500  # finished pods of a cluster; the oldest beyond that are deleted
+PERIOD, QUARANTINE = 20.0, 40.0
+TERMINATED_POD_THRESHOLD = 12_500  # finished pods of a cluster; the oldest beyond that are deleted
 FINISHED = ("Succeeded", "Failed")
 ORPHANED = {
     "type": "DisruptionTarget",
@@ -33,7 +33,7 @@ ORPHANED = {
 }
 
 
-class PodGarbage:
+class PodGarbageCollector:
     """The controller."""
 
     def __init__(self, context: ControllerContext) -> None:
@@ -70,10 +70,10 @@ class PodGarbage:
                 self._some.clear()
                 await self._some.wait()
             waited = self._context.now() - last
-            await self._context.clock.sleep(EVERY - waited % EVERY, background=True)
+            await self._context.clock.sleep(PERIOD - waited % PERIOD, background=True)
 
     def _is_suspicious(self) -> bool:
-        return bool(self._missing or self._ending or len(self._finished) > KEPT)
+        return bool(self._missing or self._ending or len(self._finished) > TERMINATED_POD_THRESHOLD)
 
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
         pod = new or old
@@ -99,10 +99,8 @@ class PodGarbage:
             self._missing.setdefault(old["metadata"]["name"], None)
             self._some.set()
 
-    # --- what is found ---
-
     def _surplus(self) -> list[tuple[Obj, Obj | None]]:
-        if len(self._finished) <= KEPT:
+        if len(self._finished) <= TERMINATED_POD_THRESHOLD:
             return []
         pods = [pod for ref in self._finished if (pod := self._pods.objects.get(ref))]
         pods.sort(
@@ -112,7 +110,7 @@ class PodGarbage:
                 pod["metadata"]["name"],
             )
         )
-        return [(pod, None) for pod in pods[: len(pods) - KEPT]]
+        return [(pod, None) for pod in pods[: len(pods) - TERMINATED_POD_THRESHOLD]]
 
     def _out_of_service(self) -> list[tuple[Obj, Obj | None]]:
         found: list[tuple[Obj, Obj | None]] = []
@@ -152,8 +150,6 @@ class PodGarbage:
         except NotFound:
             return False
         return True
-
-    # --- what is done ---
 
     async def _delete(self, pod: Obj, why: Obj | None) -> None:
         """The pod has failed, for nobody else will say so; then it goes."""

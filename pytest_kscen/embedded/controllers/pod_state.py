@@ -50,7 +50,7 @@ def is_ready(pod: Obj) -> bool:
     return found is not None and found.get("status") == "True"
 
 
-def matters_of_pod(pod: Obj) -> tuple[object, ...]:
+def owner_relevant_state(pod: Obj) -> tuple[object, ...]:
     """All that an owner of many looks at in a pod that it has already, as long as it gives none of
     them up.
 
@@ -66,7 +66,7 @@ def matters_of_pod(pod: Obj) -> tuple[object, ...]:
     return *own, phase(pod), ready.get("status") == "True", since
 
 
-def available_in(pod: Obj, min_ready: float, now: float) -> float | None:
+def seconds_until_available(pod: Obj, min_ready: float, now: float) -> float | None:
     """The seconds until it has been ready long enough, 0 if it has; None if it is not ready."""
     if not is_ready(pod):
         return None
@@ -78,7 +78,7 @@ def restarts(pod: Obj) -> int:
     return max((status.get("restartCount", 0) for status in statuses), default=0)
 
 
-def first_to_go(pods: Iterable[Obj], neighbours: dict[str, int], now: float) -> list[Obj]:
+def by_deletion_rank(pods: Iterable[Obj], neighbours: dict[str, int], now: float) -> list[Obj]:
     """In the order in which a ReplicaSet gives pods up. `neighbours` counts the pods of the same
     rollout on each node.
 
@@ -92,7 +92,7 @@ def first_to_go(pods: Iterable[Obj], neighbours: dict[str, int], now: float) -> 
             bool(node),
             _PHASES.get(phase(pod), 0),
             since is not None,
-            _cost(pod),
+            _deletion_cost(pod),
             -neighbours.get(node, 0) if node else 0,
             _magnitude(now - since) if since is not None else 0,
             -restarts(pod),
@@ -103,7 +103,7 @@ def first_to_go(pods: Iterable[Obj], neighbours: dict[str, int], now: float) -> 
     return sorted(pods, key=rank)
 
 
-def _cost(pod: Obj) -> int:
+def _deletion_cost(pod: Obj) -> int:
     try:
         return int((pod["metadata"].get("annotations") or {}).get(DELETION_COST, 0))
     except ValueError:
@@ -114,10 +114,7 @@ def _magnitude(seconds: float) -> int:
     return int(math.log2(seconds * 1e9)) if seconds > 0 else -1
 
 
-# A number or a percentage, as in maxSurge and minAvailable.
-
-
-def share(value: int | str, whole: int, *, up: bool) -> int:
+def scaled_int_or_percent(value: int | str, whole: int, *, up: bool) -> int:
     """How many of the whole that is; parts of one count or not."""
     if isinstance(value, int):
         return value

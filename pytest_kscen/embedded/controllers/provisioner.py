@@ -16,10 +16,10 @@ from pytest_kscen.embedded.volume_matching import (
     SELECTED_NODE,
     annotations_of,
     class_of,
-    delays,
+    delays_binding,
     is_bound,
     reference_to,
-    requested,
+    requested_storage,
 )
 from pytest_kscen.objects.errors import AlreadyExists
 from pytest_kscen.objects.resources import (
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-OURS = "kscen.io/"
-TAKES = 1.0  # seconds to make a volume, or to unmake it
+PROVISIONER_PREFIX = "kscen.io/"
+PROVISION_SECONDS = 1.0  # seconds to make a volume, or to unmake it
 FINALIZER = "external-provisioner.volume.kubernetes.io/finalizer"
 
 
@@ -59,11 +59,11 @@ class Provisioner:
 
     async def _provision(self, ref: Ref) -> float | None:
         claim = self._claims.objects.get(ref)
-        if claim is None or not _asks_us(claim):
+        if claim is None or not _needs_volume(claim):
             return None
         storage_class = self._classes.get(class_of(claim))
         if storage_class is None or (
-            delays(storage_class) and SELECTED_NODE not in annotations_of(claim)
+            delays_binding(storage_class) and SELECTED_NODE not in annotations_of(claim)
         ):
             return None
         if wait := self._still(claim["metadata"]["uid"]):
@@ -79,7 +79,7 @@ class Provisioner:
 
     async def _reclaim(self, ref: Ref) -> float | None:
         volume = self._volumes.objects.get(ref)
-        if volume is None or not _is_released(volume):
+        if volume is None or not _is_reclaimable(volume):
             return None
         if wait := self._still(volume["metadata"]["uid"]):
             return wait
@@ -97,7 +97,7 @@ class Provisioner:
     def _still(self, uid: str) -> float:
         """How long the work on this object still takes; nothing, once, when it is done."""
         now = self._context.now()
-        left = self._due.setdefault(uid, now + TAKES) - now
+        left = self._due.setdefault(uid, now + PROVISION_SECONDS) - now
         if left > 0:
             return left
         del self._due[uid]
@@ -108,7 +108,7 @@ def volume_for(claim: Obj, storage_class: Obj) -> Obj:
     name = f"pvc-{claim['metadata']['uid']}"
     spec = {
         "accessModes": claim["spec"]["accessModes"],
-        "capacity": {"storage": requested(claim)},
+        "capacity": {"storage": requested_storage(claim)},
         "claimRef": reference_to(claim),
         "csi": {"driver": storage_class["provisioner"].replace("/", "."), "volumeHandle": name},
         "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy", "Delete"),
@@ -125,29 +125,26 @@ def volume_for(claim: Obj, storage_class: Obj) -> Obj:
     return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec}
 
 
-def _asks_us(claim: Obj) -> bool:
+def _needs_volume(claim: Obj) -> bool:
     asked = str(annotations_of(claim).get(PROVISIONER, ""))
     return (
-        asked.startswith(OURS)
+        asked.startswith(PROVISIONER_PREFIX)
         and not is_bound(claim)
         and not claim["metadata"].get("deletionTimestamp")
     )
 
 
-def _is_released(volume: Obj) -> bool:
+def _is_reclaimable(volume: Obj) -> bool:
     """Ours to unmake: its claim is gone and its policy says so, or somebody deletes it when it
     is no longer bound.
     """
-    if not str(annotations_of(volume).get(PROVISIONED_BY, "")).startswith(OURS):
+    if not str(annotations_of(volume).get(PROVISIONED_BY, "")).startswith(PROVISIONER_PREFIX):
         return False
     phase = (volume.get("status") or {}).get("phase")
     deletes = volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete"
     return (phase == "Released" and deletes) or (
         phase != "Bound" and bool(volume["metadata"].get("deletionTimestamp"))
     )
-
-
-# The storage classes that a cluster of ours is born with.
 
 
 def storage_class(name: str, *, default: bool = False, mode: str = "WaitForFirstConsumer") -> Obj:
@@ -164,4 +161,4 @@ def storage_class(name: str, *, default: bool = False, mode: str = "WaitForFirst
     }
 
 
-BUILT_IN = (storage_class("standard", default=True),)
+BUILT_IN_CLASSES = (storage_class("standard", default=True),)

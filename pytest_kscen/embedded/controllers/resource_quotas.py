@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.controllers.ownership import namespaced
+from pytest_kscen.embedded.controllers.ownership import namespace_index
 from pytest_kscen.kube.cache import Ref
 from pytest_kscen.objects import quantities
 from pytest_kscen.objects.errors import NotFound
@@ -30,7 +30,7 @@ class ResourceQuotas:
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._quotas = context.informers.of(RESOURCE_QUOTAS)
-        self._by_namespace = namespaced(self._quotas)
+        self._by_namespace = namespace_index(self._quotas)
         self._followed: dict[Resource, Informer] = {}
         self._controller = context.controller(self._reconcile, self._quotas)
         self._quotas.on_change(self._quota_changed)
@@ -44,7 +44,7 @@ class ResourceQuotas:
             self._controller.enqueue(Ref.of(new))
 
     def _object_changed(self, new: Obj | None, old: Obj | None) -> None:
-        if new and old and not _weighs_otherwise(new, old):
+        if new and old and not _usage_may_change(new, old):
             return
         namespace = (new or old or {})["metadata"].get("namespace", "")
         for quota in self._by_namespace.of(namespace):
@@ -64,7 +64,7 @@ class ResourceQuotas:
                 self._followed[resource] = self._context.informers.of(resource)
                 self._followed[resource].on_change(self._object_changed)
             await self._followed[resource].synced()
-            objects = namespaced(self._followed[resource]).of(ref.namespace)
+            objects = namespace_index(self._followed[resource]).of(ref.namespace)
             meter = meter_of(resource.group, resource.plural)
             amounts |= used(quota, meter, objects, self._context.now())
         await self._tell(quota, amounts)
@@ -99,7 +99,7 @@ class ResourceQuotas:
                     yield left + 1
 
 
-def _weighs_otherwise(new: Obj, old: Obj) -> bool:
+def _usage_may_change(new: Obj, old: Obj) -> bool:
     """Whether a change can matter to a quota at all."""
     status, was = new.get("status") or {}, old.get("status") or {}
     return (

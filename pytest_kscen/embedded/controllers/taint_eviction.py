@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.indexes import pods_by_node
-from pytest_kscen.embedded.node_matching import same, taints_of, tolerates
+from pytest_kscen.embedded.node_matching import is_same_taint, taints_of, tolerates
 from pytest_kscen.kube.cache import Ref
 from pytest_kscen.objects.conditions import set_condition
 from pytest_kscen.objects.errors import NotFound
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-TARGET = {
+DISRUPTION_TARGET = {
     "type": "DisruptionTarget",
     "status": "True",
     "reason": "DeletionByTaintManager",
@@ -46,7 +46,7 @@ class TaintEviction:
         await self._controller.run()
 
     def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
-        if new and _executing(new) != (_executing(old) if old else []):
+        if new and _no_execute_taints(new) != (_no_execute_taints(old) if old else []):
             for pod in self._pods_by_node.of(new["metadata"]["name"]):
                 self._controller.enqueue(Ref.of(pod))
 
@@ -58,7 +58,7 @@ class TaintEviction:
             old is None or new["spec"] is not old["spec"]
         ):
             node = self._nodes.get(name)
-            if node and _executing(node):
+            if node and _no_execute_taints(node):
                 self._controller.enqueue(Ref.of(new))
 
     async def _look(self, ref: Ref) -> float | None:
@@ -68,7 +68,9 @@ class TaintEviction:
             self._sentences.pop(ref, None)
             return None
         now = self._context.now()
-        patience = patience_with(_executing(node), pod["spec"].get("tolerations") or ())
+        patience = toleration_seconds(
+            _no_execute_taints(node), pod["spec"].get("tolerations") or ()
+        )
         if patience is None:
             if self._sentences.pop(ref, None) is not None:
                 words = f"Cancelling deletion of Pod {ref.namespace}/{ref.name}"
@@ -86,7 +88,7 @@ class TaintEviction:
             return
         words = f"Marking for deletion Pod {ref.namespace}/{ref.name}"
         self._context.recorder.normal(pod, "TaintManagerEviction", words)
-        target = {**TARGET, "observedGeneration": pod["metadata"].get("generation", 1)}
+        target = {**DISRUPTION_TARGET, "observedGeneration": pod["metadata"].get("generation", 1)}
         status = pod.get("status") or {}
         conditions = set_condition(status.get("conditions"), target, self._context.timestamp())
         try:
@@ -96,7 +98,7 @@ class TaintEviction:
             return
 
 
-def patience_with(taints: Sequence[Obj], tolerations: Sequence[Obj]) -> float | None:
+def toleration_seconds(taints: Sequence[Obj], tolerations: Sequence[Obj]) -> float | None:
     """Seconds for which a pod may stay; None for ever."""
     if not taints:
         return None
@@ -114,11 +116,8 @@ def patience_with(taints: Sequence[Obj], tolerations: Sequence[Obj]) -> float | 
     return min(seconds, default=None)
 
 
-def _executing(node: Obj) -> list[Obj]:
+def _no_execute_taints(node: Obj) -> list[Obj]:
     return [taint for taint in taints_of(node) if taint["effect"] == "NoExecute"]
-
-
-# The taints that a node's conditions call for, as a table, and nodes with and without them.
 
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
@@ -126,7 +125,7 @@ UNSCHEDULABLE, OUT_OF_SERVICE = (
     "node.kubernetes.io/unschedulable",
     "node.kubernetes.io/out-of-service",
 )
-CALLED_FOR = {
+CONDITION_TAINTS = {
     ("Ready", "False"): NOT_READY,
     ("Ready", "Unknown"): UNREACHABLE,
     ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
@@ -134,40 +133,44 @@ CALLED_FOR = {
     ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
     ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
 }
-OURS = (*CALLED_FOR.values(), UNSCHEDULABLE)
+MANAGED_TAINTS = (*CONDITION_TAINTS.values(), UNSCHEDULABLE)
 
 
-def not_scheduled(node: Obj) -> list[Obj]:
+def wanted_no_schedule_taints(node: Obj) -> list[Obj]:
     """The NoSchedule taints that conditions and the unschedulable field call for."""
     conditions = (node.get("status") or {}).get("conditions") or ()
-    keys = [CALLED_FOR.get((one["type"], one["status"])) for one in conditions]
+    keys = [CONDITION_TAINTS.get((one["type"], one["status"])) for one in conditions]
     keys += [UNSCHEDULABLE] if (node.get("spec") or {}).get("unschedulable") else []
     return [{"key": key, "effect": "NoSchedule"} for key in keys if key]
 
 
-def not_executed(key: str) -> Obj:
+def no_execute_taint(key: str) -> Obj:
     return {"key": key, "effect": "NoExecute"}
 
 
-def of_controller(node: Obj) -> list[Obj]:
+def managed_no_schedule_taints(node: Obj) -> list[Obj]:
     """The NoSchedule taints that it has of those kinds."""
     return [
         taint
         for taint in taints_of(node)
-        if taint["effect"] == "NoSchedule" and taint["key"] in OURS
+        if taint["effect"] == "NoSchedule" and taint["key"] in MANAGED_TAINTS
     ]
 
 
-def has(node: Obj, taint: Obj) -> bool:
-    return any(same(taint, other) for other in taints_of(node))
+def has_taint(node: Obj, taint: Obj) -> bool:
+    return any(is_same_taint(taint, other) for other in taints_of(node))
 
 
-def swapped(node: Obj, add: Sequence[Obj], remove: Sequence[Obj], now: str) -> Obj | None:
+def with_taints_swapped(
+    node: Obj, add: Sequence[Obj], remove: Sequence[Obj], now: str
+) -> Obj | None:
     """The node with some taints more and others less; None if it is so already."""
     old = taints_of(node)
-    kept = [taint for taint in old if not any(same(taint, one) for one in remove)]
+    kept = [taint for taint in old if not any(is_same_taint(taint, one) for one in remove)]
     new = [
-        {**taint, "timeAdded": now} for taint in add if not any(same(taint, one) for one in kept)
+        {**taint, "timeAdded": now}
+        for taint in add
+        if not any(is_same_taint(taint, one) for one in kept)
     ]
     if not new and len(kept) == len(old):
         return None

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# Images on their way to a machine: there already, pulled, or looked for again and again.
-
-
 async def have_image(container: ContainerLife) -> None:
     """Until the container's image is on its machine."""
     image, images = container.record.spec["image"], container.host.machine.images
@@ -83,11 +80,6 @@ async def _wait_for(container: ContainerLife, image: str) -> None:
         container.complain("Failed", "Error: ErrImageNeverPull")
         container.wait("ErrImageNeverPull", words)
         await container.host.clock.sleep(timings.CONFIG_AGAIN)
-
-
-# An HTTP readiness probe: passed as long as nobody has taught the container an answer, else
-# asked at each of its ticks. While nothing is taught no time is spent on it; whoever teaches
-# something wakes it.
 
 
 GOOD = range(200, 400)
@@ -213,8 +205,6 @@ class ContainerLife:
             self._begun = asyncio.get_running_loop().create_future()
             await self._begun
 
-    # --- before it runs ---
-
     async def _configured(self) -> dict[str, str]:
         while True:
             try:
@@ -228,8 +218,6 @@ class ContainerLife:
                 self.complain("Failed", f"Error: {error}")
                 self.wait("CreateContainerConfigError", str(error))
                 await self.host.clock.sleep(timings.CONFIG_AGAIN)
-
-    # --- while it runs ---
 
     async def _run(self, env: dict[str, str]) -> Exit:
         record = self.record
@@ -334,8 +322,6 @@ class ContainerLife:
         if self.record.is_running and self.record.ready != ready:
             self.record.ready = ready
             self._pod.changed()
-
-    # --- after it ran ---
 
     async def stop(self, grace: float, why: str) -> None:
         """SIGTERM, and SIGKILL when the grace period is over."""

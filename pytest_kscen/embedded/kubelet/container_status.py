@@ -172,9 +172,6 @@ def image_id(image: str) -> str:
     return f"{name}@sha256:{hashlib.sha256(image.encode()).hexdigest()}"
 
 
-# One run of one container: its behaviour in a task, until it ends by itself, or is killed.
-
-
 logger = logging.getLogger(__name__)
 
 KILLED = 137

@@ -15,8 +15,8 @@ from pytest_kscen.embedded.kubelet.node_status import is_told, new_node, standar
 from pytest_kscen.embedded.kubelet.pod import PodLife
 from pytest_kscen.embedded.kubelet.pod_status import Verdict
 from pytest_kscen.embedded.kubelet.timings import LEASE_LASTS, STATUS_EVERY
-from pytest_kscen.embedded.node_matching import pod_may_be_on, taints_of, untolerated
-from pytest_kscen.embedded.pod_resources import Load, allocatable_of
+from pytest_kscen.embedded.node_matching import first_untolerated_taint, node_matches_pod, taints_of
+from pytest_kscen.embedded.pod_resources import NodeUsage, allocatable_of
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import AlreadyExists, ApiError, Conflict, NotFound
 from pytest_kscen.objects.resources import LEASES, NODES, PODS
@@ -31,14 +31,10 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.machines import Machine
     from pytest_kscen.embedded.kubelet.network.hosts import Hosts
     from pytest_kscen.embedded.kubelet.volumes import Mounter
-    from pytest_kscen.embedded.pod_resources import Amounts, Demand
+    from pytest_kscen.embedded.pod_resources import Amounts, PodDemand
     from pytest_kscen.kube.api import Api
     from pytest_kscen.kube.events import EventRecorder
     from pytest_kscen.objects.resources import Obj
-
-
-# Whether a machine takes a pod that was bound to it: the last look, which catches what no
-# scheduler has seen.
 
 
 BUILT_IN = ("pods", "cpu", "memory", "ephemeral-storage")
@@ -50,7 +46,7 @@ PREDICATES = {
 
 
 def refusal_of(
-    pod: Obj, demand: Demand, node: Obj, load: Load, allocatable: Amounts
+    pod: Obj, demand: PodDemand, node: Obj, load: NodeUsage, allocatable: Amounts
 ) -> Verdict | None:
     """Why the pod is not taken, in the kubelet's words."""
     wanted = (pod["spec"].get("os") or {}).get("name", "linux")
@@ -66,21 +62,19 @@ def refusal_of(
             )
             message = f"Node didn't have enough resource: {shortage.resource}, {numbers}"
             return Verdict(f"OutOf{shortage.resource}", message)
-    if not pod_may_be_on(pod, node):
+    if not node_matches_pod(pod, node):
         return _failed("NodeAffinity")
     if load.ports_clash(demand):
         return _failed("NodePorts")
-    if untolerated(taints_of(node), pod["spec"].get("tolerations") or (), ("NoExecute",)):
+    if first_untolerated_taint(
+        taints_of(node), pod["spec"].get("tolerations") or (), ("NoExecute",)
+    ):
         return _failed("TaintToleration")
     return None
 
 
 def _failed(predicate: str) -> Verdict:
     return Verdict(predicate, f"Predicate {predicate} failed: {PREDICATES[predicate]}")
-
-
-# Pods' statuses on their way to the API: what has changed is written, newest state only, while
-# the machine is reachable.
 
 
 logger = logging.getLogger(__name__)
@@ -203,7 +197,7 @@ class Kubelet:
         self.brood = tools.brood
         self.hosts = tools.hosts
         self.recorder = tools.recorder.on(machine.name)
-        self.load = Load()
+        self.load = NodeUsage()
         self.statuses = Statuses(self)
         self.node: Obj = {}
         self._pods: dict[str, PodLife] = {}
@@ -211,8 +205,6 @@ class Kubelet:
         self._beats = 0
         self._told: tuple[Obj, int] = ({}, 0)
         self._room: tuple[object, Amounts] = (None, {})
-
-    # --- the node ---
 
     async def register(self) -> None:
         """Make the machine's Node, or take over the one that is there."""
@@ -324,8 +316,6 @@ class Kubelet:
     def see_node(self, node: Obj) -> None:
         self.node = node
 
-    # --- the machine ---
-
     @property
     def address(self) -> str:
         for address in (self.node.get("status") or {}).get("addresses") or ():
@@ -346,8 +336,6 @@ class Kubelet:
             life.halt()
         self._pods.clear()
         self.statuses.clear()
-
-    # --- pods ---
 
     def see(self, pod: Obj) -> None:
         """A pod that is bound to this node, as it is now."""
@@ -396,9 +384,6 @@ class Kubelet:
 
 def _labels(node: Obj) -> Obj:
     return node["metadata"].get("labels") or {}
-
-
-# What all kubelets of a cluster share.
 
 
 @dataclass(frozen=True, slots=True)

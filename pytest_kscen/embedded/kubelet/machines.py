@@ -129,8 +129,6 @@ class Machines:
         self.power_off(name)
         del self._machines[name]
 
-    # --- verbs in pairs ---
-
     def power_off(self, name: str) -> None:
         """At once, as by the plug."""
         self._set(name, powered=False)

@@ -119,10 +119,6 @@ def _info(machine: Machine) -> Obj:
     }
 
 
-# Heartbeats of all kubelets: those that joined at the same instant share one timer, in the
-# background of time.
-
-
 class Beating(Protocol):
     """Somebody with a heart."""
 

@@ -128,8 +128,6 @@ class Kubelets:
                 return life
         return None
 
-    # --- nodes ---
-
     def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
         node = new or old
         if node is None:
@@ -159,8 +157,6 @@ class Kubelets:
         kubelet.halt()
         self._machines.remove(name)
 
-    # --- machines ---
-
     def _machine_changed(self, machine: Machine) -> None:
         kubelet = self._kubelets.get(machine.name)
         if kubelet is None:
@@ -186,8 +182,6 @@ class Kubelets:
             kubelet.catch_up(self._pods_by_node.of(machine.name))
             return
 
-    # --- pods ---
-
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
         pod = new or old
         kubelet = self._kubelets.get(pod["spec"].get("nodeName", "")) if pod else None
@@ -201,10 +195,6 @@ class Kubelets:
             kubelet.see(new)
         else:
             kubelet.lose(pod)
-
-
-# What stands behind a cluster's nodes, for the rooms that act on it: machines and network, what
-# images do, what was logged.
 
 
 @dataclass(slots=True)

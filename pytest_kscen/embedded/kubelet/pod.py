@@ -67,8 +67,6 @@ class PodLife:
         self._stopping: asyncio.Task[None] | None = None
         self._deadline: asyncio.Task[None] | None = None
 
-    # --- what the kubelet does with it ---
-
     def begin(self) -> None:
         """Take the pod in, or refuse it."""
         if self._ended_before:
@@ -172,8 +170,6 @@ class PodLife:
         """Let something of this pod live for itself."""
         return self.host.brood.start(coroutine, f"{what} of pod {self.namespace}/{self.name}")
 
-    # --- living ---
-
     async def _live(self) -> None:
         mains = [record for record in self._facts.records if not record.is_init]
         if not all(
@@ -245,8 +241,6 @@ class PodLife:
                 record.must_restart = True
                 why = f"Container {record.name} definition changed, will be restarted"
                 self.start(container.stop(self._grace(), why), "restart")
-
-    # --- stopping ---
 
     def stop(self, grace: float | None = None) -> None:
         """End all containers and be done with the pod."""

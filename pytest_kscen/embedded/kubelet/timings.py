@@ -25,10 +25,6 @@ CONFIG_AGAIN = 10.0  # until a container whose environment lacks something is tr
 KILL_ORPHAN = 1.0  # grace of containers whose pod is no longer in the API
 
 
-# How long a container waits before it starts again: longer each time, until it has run well for
-# a while.
-
-
 class Backoff:
     """Of one container, or of one image's pulls."""
 

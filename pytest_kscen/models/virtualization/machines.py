@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.controller import follow
-from pytest_kscen.embedded.controllers.ownership import controlled, controller_of
-from pytest_kscen.embedded.controllers.pod_control import Pods
+from pytest_kscen.embedded.controllers.ownership import controller_index, controller_of
+from pytest_kscen.embedded.controllers.pod_control import PodControl
 from pytest_kscen.kube.cache import Ref
 from pytest_kscen.models.virtualization.hypervisor import OFF, RUNNING_STATES, UP
 from pytest_kscen.models.virtualization.objects import RECEIVER_ANNOTATION, launcher
@@ -184,10 +184,10 @@ class VirtualMachines:
         self._context = context
         self._hypervisor = hypervisor
         self._chance = chance
-        self._hands = Pods(context)
+        self._hands = PodControl(context)
         self._vms = context.informers.of(VIRTUAL_MACHINES)
         self._pods = context.informers.of(PODS)
-        self._pods_of = controlled(self._pods)
+        self._pods_of = controller_index(self._pods)
         self._controller = context.controller(self._reconcile, self._vms, self._pods)
 
     async def run(self) -> Never:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.controllers.ownership import controlled
-from pytest_kscen.embedded.controllers.pod_control import Pods
+from pytest_kscen.embedded.controllers.ownership import controller_index
+from pytest_kscen.embedded.controllers.pod_control import PodControl
 from pytest_kscen.kube.cache import Ref
 from pytest_kscen.models.virtualization.machines import (
     DEFAULT_POLICY,
@@ -134,8 +134,8 @@ class OperationActions:
     def __init__(self, context: ControllerContext, hypervisor: Hypervisor, chance: Stream) -> None:
         self._hypervisor = hypervisor
         self._chance = chance
-        self._hands = Pods(context)
-        self._pods_of = controlled(context.informers.of(PODS))
+        self._hands = PodControl(context)
+        self._pods_of = controller_index(context.informers.of(PODS))
         self._replaced: dict[str, list[str]] = {}
         """By operation: the pods that the machine had before."""
         self._receivers: dict[str, str] = {}

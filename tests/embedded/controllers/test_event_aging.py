@@ -1,5 +1,5 @@
 from pytest_kscen.embedded.controller import ControllerContext
-from pytest_kscen.embedded.controllers.event_expiry import EventAging
+from pytest_kscen.embedded.controllers.event_expiry import EventExpiry
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.objects.resources import EVENTS
 
@@ -7,7 +7,7 @@ from pytest_kscen.objects.resources import EVENTS
 def begin(api, runner, chance):
     informers = Informers(api, runner.clock, chance)
     runner.start(
-        EventAging(ControllerContext.of("event-aging", api, runner.clock, informers)).run(),
+        EventExpiry(ControllerContext.of("event-aging", api, runner.clock, informers)).run(),
         "event-aging",
     )
 

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# The jobs that a CronJob has made: which still run, which have ended since it last looked, and
-# which it may forget. Pure.
-
-
 def outcome_of(job: Obj) -> str:
     """Complete, Failed, or "" while it runs."""
     return next((outcome for outcome in (COMPLETE, FAILED) if is_true(job, outcome)), "")
@@ -39,7 +35,7 @@ def job_reference(job: Obj) -> Obj:
     return {"apiVersion": job["apiVersion"], "kind": job["kind"], **named}
 
 
-def expired(cron_job: Obj, jobs: list[Obj]) -> list[Obj]:
+def beyond_history_limits(cron_job: Obj, jobs: list[Obj]) -> list[Obj]:
     """Finished jobs beyond the history that is kept, of each outcome the ones that started
     first.
     """
@@ -49,17 +45,17 @@ def expired(cron_job: Obj, jobs: list[Obj]) -> list[Obj]:
         (FAILED, "failedJobsHistoryLimit"),
     ):
         kept = cron_job["spec"].get(limit)
-        ended = sorted((job for job in jobs if outcome_of(job) == outcome), key=_started)
+        ended = sorted((job for job in jobs if outcome_of(job) == outcome), key=_start_key)
         found += ended[: max(0, len(ended) - kept)] if kept is not None else []
     return found
 
 
-def _started(job: Obj) -> tuple[str, str]:
+def _start_key(job: Obj) -> tuple[str, str]:
     return (job.get("status") or {}).get("startTime") or "", job["metadata"]["name"]
 
 
 @dataclass(slots=True)
-class Review:
+class JobChanges:
     """What has changed among the jobs since the last look."""
 
     active: list[Obj]
@@ -70,11 +66,11 @@ class Review:
     last_success: str | None
 
 
-def review(cron_job: Obj, jobs: list[Obj]) -> Review:
+def compare_jobs(cron_job: Obj, jobs: list[Obj]) -> JobChanges:
     status = cron_job.get("status") or {}
     listed = {reference["uid"]: reference for reference in status.get("active") or ()}
     there = {job["metadata"]["uid"]: job for job in jobs}
-    found = Review([], [], [], [], status.get("lastSuccessfulTime"))
+    found = JobChanges([], [], [], [], status.get("lastSuccessfulTime"))
     for uid, reference in listed.items():
         if uid not in there:
             found.missing.append(reference)
@@ -91,14 +87,11 @@ def review(cron_job: Obj, jobs: list[Obj]) -> Review:
     return found
 
 
-# The jobs that a CronJob makes.
-
-
 SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 MINUTE = 60
 
 
-def build_job(cron_job: Obj, schedule: Schedule, scheduled: float) -> Obj:
+def build_job(cron_job: Obj, schedule: CronSchedule, scheduled: float) -> Obj:
     """The job of one appointed time, named after its minute, so that no time gets two."""
     template, metadata = cron_job["spec"]["jobTemplate"], cron_job["metadata"]
     about = template.get("metadata") or {}
@@ -119,17 +112,14 @@ def build_job(cron_job: Obj, schedule: Schedule, scheduled: float) -> Obj:
     }
 
 
-# A CronJob's appointed times. Pure.
-
-
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class CronSchedule:
     """When a CronJob is due."""
 
     cron: Cron
 
     @classmethod
-    def of(cls, cron_job: Obj) -> Schedule:
+    def of(cls, cron_job: Obj) -> CronSchedule:
         """A ValueError says what cannot be read."""
         text, zone = cron_job["spec"]["schedule"], _zone(cron_job["spec"].get("timeZone"))
         try:
@@ -168,20 +158,15 @@ def _zone(name: str | None) -> datetime.tzinfo:
         raise ValueError(f'invalid timeZone: "{name}": unknown time zone {name}') from error
 
 
-# The life of a CronJob: look after the jobs it has made, and make the next one when its time
-# has come. Of several times that were missed only the last counts. It goes to sleep until the
-# next appointed time.
-
-
-MANY = 100  # missed times of which the user is warned
+MAX_MISSED_TIMES = 100  # missed times of which the user is warned
 
 
 @dataclass(slots=True)
-class Look:
+class CronJobSync:
     """One look at a CronJob; `status` is what it should come to."""
 
     cron_job: Obj
-    schedule: Schedule
+    schedule: CronSchedule
     status: Obj
 
     @property
@@ -197,10 +182,10 @@ class CronJobs:
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._cron_jobs, self._jobs = context.informers.of(CRON_JOBS), context.informers.of(JOBS)
-        self._jobs_of = ownership.controlled(self._jobs)
+        self._jobs_of = ownership.controller_index(self._jobs)
         self._controller = context.controller(self._reconcile, self._cron_jobs, self._jobs)
         follow(self._controller, self._cron_jobs)
-        ownership.Dependents(self._controller.enqueue, self._cron_jobs, self._jobs)
+        ownership.OwnerEnqueuer(self._controller.enqueue, self._cron_jobs, self._jobs)
 
     async def run(self) -> None:
         await self._controller.run()
@@ -217,14 +202,12 @@ class CronJobs:
                 await self._context.write_status(CRON_JOBS, cron_job, status)
         return wait
 
-    # --- the jobs that were made ---
-
     async def _look_after(self, cron_job: Obj) -> Obj:
         """Forget old jobs, tell what has become of the active ones; the status after that."""
         jobs = self._jobs_of.of(cron_job["metadata"]["uid"])
-        for job in expired(cron_job, jobs):
+        for job in beyond_history_limits(cron_job, jobs):
             await self._delete(cron_job, job["metadata"]["name"])
-        found, recorder = review(cron_job, jobs), self._context.recorder
+        found, recorder = compare_jobs(cron_job, jobs), self._context.recorder
         for job in found.unexpected:
             name = job["metadata"]["name"]
             recorder.warning(
@@ -263,8 +246,6 @@ class CronJobs:
             raise
         self._context.recorder.normal(cron_job, "SuccessfulDelete", f"Deleted job {name}")
 
-    # --- the next one ---
-
     async def _keep_appointment(self, cron_job: Obj, status: Obj) -> tuple[float | None, Obj]:
         """Make the job that is due, if any; the seconds until the next one and the status after
         that.
@@ -272,7 +253,7 @@ class CronJobs:
         if cron_job["metadata"].get("deletionTimestamp") or cron_job["spec"].get("suspend"):
             return None, status
         try:
-            look = Look(cron_job, Schedule.of(cron_job), status)
+            look = CronJobSync(cron_job, CronSchedule.of(cron_job), status)
         except ValueError as error:
             reason = "UnknownTimeZone" if "timeZone" in str(error) else "UnparseableCronJobSchedule"
             self._context.recorder.warning(cron_job, reason, str(error))
@@ -282,7 +263,7 @@ class CronJobs:
         if deadline is not None:
             since = max(since, now - deadline)
         scheduled, count = look.schedule.missed(since, now)
-        if count > MANY:
+        if count > MAX_MISSED_TIMES:
             message = (
                 "too many missed start times. Set or decrease .spec.startingDeadlineSeconds "
                 "or check clock skew"
@@ -297,13 +278,13 @@ class CronJobs:
             await self._start(look, scheduled)
         return self._until_next(look), look.status
 
-    def _until_next(self, look: Look) -> float | None:
+    def _until_next(self, look: CronJobSync) -> float | None:
         now = self._context.now()
         last, _ = look.schedule.missed(look.due, now)
         upcoming = look.schedule.next(last or look.due)
         return None if upcoming is None else round(upcoming - now, 6)
 
-    def _is_too_late(self, look: Look, scheduled: float) -> bool:
+    def _is_too_late(self, look: CronJobSync, scheduled: float) -> bool:
         deadline = look.cron_job["spec"].get("startingDeadlineSeconds")
         if deadline is None or scheduled + deadline >= self._context.now():
             return False
@@ -312,7 +293,7 @@ class CronJobs:
         self._context.recorder.warning(look.cron_job, "MissSchedule", message)
         return True
 
-    def _may_start(self, look: Look) -> bool:
+    def _may_start(self, look: CronJobSync) -> bool:
         if look.cron_job["spec"].get("concurrencyPolicy") != "Forbid" or not look.status.get(
             "active"
         ):
@@ -323,7 +304,7 @@ class CronJobs:
         self._context.recorder.normal(look.cron_job, "JobAlreadyActive", message)
         return False
 
-    async def _start(self, look: Look, scheduled: float) -> None:
+    async def _start(self, look: CronJobSync, scheduled: float) -> None:
         cron_job = look.cron_job
         if cron_job["spec"].get("concurrencyPolicy") == "Replace":
             for reference in look.status.pop("active", ()):

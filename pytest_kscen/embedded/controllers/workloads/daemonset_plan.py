@@ -9,30 +9,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.controllers.pod_control import LONGEST_PREFIX, pod_of
+from pytest_kscen.embedded.controllers.pod_control import MAX_GENERATE_NAME, pod_of
 from pytest_kscen.embedded.controllers.pod_state import (
-    available_in,
     is_finished,
     is_ready,
     phase,
-    share,
+    scaled_int_or_percent,
+    seconds_until_available,
 )
 from pytest_kscen.embedded.controllers.workloads.revisions import hash_of, template_of
-from pytest_kscen.embedded.node_matching import pod_may_be_on, taints_of, untolerated
+from pytest_kscen.embedded.node_matching import first_untolerated_taint, node_matches_pod, taints_of
 from pytest_kscen.objects.resources import DAEMON_SETS
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# Which nodes a daemon belongs on, and the pod that is meant for one of them.
-
-
 HASH = "controller-revision-hash"
 GENERATION = "pod-template-generation"
 GENERATION_OF_SET = "deprecated.daemonset.template.generation"
 
-TOLERATED = (
+DAEMON_TOLERATIONS = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
     ("node.kubernetes.io/disk-pressure", "NoSchedule"),
@@ -40,13 +37,13 @@ TOLERATED = (
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 )
-TOLERATED_ON_HOST_NETWORK = ("node.kubernetes.io/network-unavailable", "NoSchedule")
+HOST_NETWORK_TOLERATION = ("node.kubernetes.io/network-unavailable", "NoSchedule")
 
 
-def may_run(owner: Obj, node: Obj) -> tuple[bool, bool]:
+def daemon_eligibility(owner: Obj, node: Obj) -> tuple[bool, bool]:
     """Whether a daemon should be started on this node, and whether one that is there may stay."""
     spec = owner["spec"]["template"]["spec"]
-    if spec.get("nodeName") not in {None, "", node["metadata"]["name"]} or not pod_may_be_on(
+    if spec.get("nodeName") not in {None, "", node["metadata"]["name"]} or not node_matches_pod(
         {"spec": spec}, node
     ):
         return False, False
@@ -54,8 +51,8 @@ def may_run(owner: Obj, node: Obj) -> tuple[bool, bool]:
     if not taints:
         return True, True
     tolerations = _tolerations(spec)
-    stays = untolerated(taints, tolerations, ("NoExecute",)) is None
-    return stays and untolerated(taints, tolerations) is None, stays
+    stays = first_untolerated_taint(taints, tolerations, ("NoExecute",)) is None
+    return stays and first_untolerated_taint(taints, tolerations) is None, stays
 
 
 def build_pod(owner: Obj, node: str, revision: Obj) -> Obj:
@@ -73,7 +70,7 @@ def build_pod(owner: Obj, node: str, revision: Obj) -> Obj:
         **pod,
         "metadata": {
             **metadata,
-            "generateName": f"{owner['metadata']['name']}-"[:LONGEST_PREFIX],
+            "generateName": f"{owner['metadata']['name']}-"[:MAX_GENERATE_NAME],
             "labels": {**(metadata.get("labels") or {}), **identity},
         },
         "spec": {
@@ -88,8 +85,8 @@ def _tolerations(spec: Obj) -> list[Obj]:
     """The template's own, and those that every daemon has."""
     tolerations = list(spec.get("tolerations") or ())
     for key, effect in (
-        *TOLERATED,
-        *([TOLERATED_ON_HOST_NETWORK] if spec.get("hostNetwork") else []),
+        *DAEMON_TOLERATIONS,
+        *([HOST_NETWORK_TOLERATION] if spec.get("hostNetwork") else []),
     ):
         toleration = {"key": key, "operator": "Exists", "effect": effect}
         if toleration not in tolerations:
@@ -114,7 +111,7 @@ def is_updated(pod: Obj, digest: str) -> bool:
 
 
 @dataclass(slots=True)
-class Plan:
+class DaemonSetPlan:
     """Pods to delete and nodes to start one on."""
 
     delete: list[Obj] = field(default_factory=list)
@@ -127,7 +124,7 @@ class Plan:
 
 
 @dataclass(slots=True)
-class View:
+class DaemonSetState:
     """A DaemonSet, where it should run, and its pods by node, at one instant."""
 
     owner: Obj
@@ -143,13 +140,16 @@ class View:
         self.desired = sum(runs for runs, _ in self.should_run.values())
 
     def is_available(self, pod: Obj) -> bool:
-        return available_in(pod, self.owner["spec"].get("minReadySeconds", 0), self.now) == 0
+        return (
+            seconds_until_available(pod, self.owner["spec"].get("minReadySeconds", 0), self.now)
+            == 0
+        )
 
     def margins(self) -> tuple[int, int]:
         """How many pods may be there beside the old ones (surge), and how many may be missing."""
         rolling = (self.owner["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
-        surge = share(rolling.get("maxSurge", 0), self.desired, up=True)
-        unavailable = share(rolling.get("maxUnavailable", 1), self.desired, up=True)
+        surge = scaled_int_or_percent(rolling.get("maxSurge", 0), self.desired, up=True)
+        unavailable = scaled_int_or_percent(rolling.get("maxUnavailable", 1), self.desired, up=True)
         return (
             (surge, unavailable)
             if self.desired and surge + unavailable
@@ -157,9 +157,9 @@ class View:
         )
 
 
-def manage(view: View) -> Plan:
+def plan_placement(view: DaemonSetState) -> DaemonSetPlan:
     """Every node has what belongs there, and nothing else."""
-    plan = Plan()
+    plan = DaemonSetPlan()
     for node, (runs, stays) in view.should_run.items():
         pods = view.pods.get(node, [])
         if runs and not pods:
@@ -193,7 +193,7 @@ def _age(pod: Obj) -> tuple[bool, str, str]:
     )
 
 
-def _surplus(view: View, pods: list[Obj]) -> list[Obj]:
+def _surplus(view: DaemonSetState, pods: list[Obj]) -> list[Obj]:
     """What one node has too many of: all but the oldest; in a surge, all but the oldest old and
     the oldest new one.
     """
@@ -208,10 +208,10 @@ def _surplus(view: View, pods: list[Obj]) -> list[Obj]:
     return [*new[1:], *old[1:], *(old[:1] if replaced else [])]
 
 
-def roll(view: View) -> Plan:
+def plan_rollout(view: DaemonSetState) -> DaemonSetPlan:
     """The next part of an update, if there is anything old."""
     if all(is_updated(pod, view.digest) for pods in view.pods.values() for pod in pods):
-        return Plan()
+        return DaemonSetPlan()
     surge, unavailable = view.margins()
     per_node = {
         node: [
@@ -222,16 +222,16 @@ def roll(view: View) -> Plan:
     return _surge(view, per_node, surge) if surge else _replace(view, per_node, unavailable)
 
 
-def _split(view: View, pods: list[Obj]) -> tuple[list[Obj], list[Obj]]:
+def _split_by_revision(view: DaemonSetState, pods: list[Obj]) -> tuple[list[Obj], list[Obj]]:
     new = [pod for pod in pods if is_updated(pod, view.digest)]
     return new, [pod for pod in pods if not is_updated(pod, view.digest)]
 
 
-def _replace(view: View, per_node: dict[str, list[Obj]], most: int) -> Plan:
+def _replace(view: DaemonSetState, per_node: dict[str, list[Obj]], most: int) -> DaemonSetPlan:
     """Old pods that are not available go at once; of the others as many as may be missing."""
     missing, useless, candidates = 0, [], []
     for pods in per_node.values():
-        new, old = _split(view, pods)
+        new, old = _split_by_revision(view, pods)
         if len(new) + len(old) != 1:
             missing += 1
         elif new:
@@ -241,14 +241,14 @@ def _replace(view: View, per_node: dict[str, list[Obj]], most: int) -> Plan:
             missing += 1
         elif missing < most:
             candidates.append(old[0])
-    return Plan(delete=[*useless, *candidates[: max(0, most - missing)]])
+    return DaemonSetPlan(delete=[*useless, *candidates[: max(0, most - missing)]])
 
 
-def _surge(view: View, per_node: dict[str, list[Obj]], most: int) -> Plan:
+def _surge(view: DaemonSetState, per_node: dict[str, list[Obj]], most: int) -> DaemonSetPlan:
     """New pods beside old ones; an old one goes when the new one beside it is available."""
-    plan, surging, candidates = Plan(), 0, []
+    plan, surging, candidates = DaemonSetPlan(), 0, []
     for node, pods in per_node.items():
-        new, old = _split(view, pods)
+        new, old = _split_by_revision(view, pods)
         if len(new) > 1 or len(old) > 1:
             surging += 1
         elif old and not new:
@@ -265,7 +265,7 @@ def _surge(view: View, per_node: dict[str, list[Obj]], most: int) -> Plan:
     return plan
 
 
-def status_of(view: View, collisions: int | None) -> Obj:
+def status_of(view: DaemonSetState, collisions: int | None) -> Obj:
     owner = view.owner
     chosen = {
         node: min(pods, key=_age)

@@ -8,19 +8,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.controller import StatusWriter
-from pytest_kscen.embedded.controllers.ownership import Claims, Dependents
-from pytest_kscen.embedded.controllers.pod_control import Pods, in_terminating_namespace
-from pytest_kscen.embedded.controllers.pod_state import available_in, matters_of_pod
+from pytest_kscen.embedded.controllers.ownership import ControllerRefManager, OwnerEnqueuer
+from pytest_kscen.embedded.controllers.pod_control import PodControl, in_terminating_namespace
+from pytest_kscen.embedded.controllers.pod_state import (
+    owner_relevant_state,
+    seconds_until_available,
+)
 from pytest_kscen.embedded.controllers.workloads.daemonset_plan import (
     HASH,
-    Plan,
-    View,
+    DaemonSetPlan,
+    DaemonSetState,
     build_pod,
+    daemon_eligibility,
     has_failed,
-    manage,
-    may_run,
     node_of,
-    roll,
+    plan_placement,
+    plan_rollout,
     status_of,
 )
 from pytest_kscen.embedded.controllers.workloads.revisions import Revisions, hash_of
@@ -35,10 +38,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# The life of a DaemonSet: see which nodes need a daemon, start and stop pods, roll out a new
-# template, tell how many run.
-
-
 FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 900.0
 BURST = 250
 
@@ -50,16 +49,16 @@ class DaemonSets:
         self._context = context
         self._sets, self._nodes = context.informers.of(DAEMON_SETS), context.informers.of(NODES)
         pods, revisions = context.informers.of(PODS), context.informers.of(CONTROLLER_REVISIONS)
-        self._claims = Claims(context, DAEMON_SETS, PODS)
+        self._claims = ControllerRefManager(context, DAEMON_SETS, PODS)
         self._revisions = Revisions(context, DAEMON_SETS, HASH)
-        self._pods = Pods(context)
-        self._retries = Retries()
-        self._places = Places(self._nodes)
+        self._pods = PodControl(context)
+        self._retries = FailedPodBackoff()
+        self._places = NodeEligibility(self._nodes)
         self._controller = context.controller(
             self._reconcile, self._sets, self._nodes, pods, revisions
         )
         self._telling = StatusWriter(context, self._controller, DAEMON_SETS)
-        Dependents(self._controller.enqueue, self._sets, pods, matters=_matters_of_daemon)
+        OwnerEnqueuer(self._controller.enqueue, self._sets, pods, matters=_daemon_relevant_state)
         self._sets.on_change(self._set_changed)
         self._nodes.on_change(self._node_changed)
 
@@ -74,7 +73,7 @@ class DaemonSets:
         """Heartbeats change nodes all the time; only what decides where a daemon may run
         matters.
         """
-        if new and old and _matters(new) == _matters(old):
+        if new and old and _node_relevant_state(new) == _node_relevant_state(old):
             return
         self._places.forget()
         for ref in self._sets.objects:
@@ -111,24 +110,26 @@ class DaemonSets:
             raise failure
         return min(filter(None, (retry, self._next_available(view))), default=None)
 
-    async def _look(self, owner: Obj, latest: Obj) -> View:
+    async def _look(self, owner: Obj, latest: Obj) -> DaemonSetState:
         pods: dict[str, list[Obj]] = {}
         for pod in await self._claims.of(owner):
             pods.setdefault(node_of(pod), []).append(pod)
-        return View(owner, self._places.of(owner), pods, hash_of(latest), self._context.now())
+        return DaemonSetState(
+            owner, self._places.of(owner), pods, hash_of(latest), self._context.now()
+        )
 
-    async def _act(self, view: View, latest: Obj) -> float | None:
-        plan = manage(view)
+    async def _act(self, view: DaemonSetState, latest: Obj) -> float | None:
+        plan = plan_placement(view)
         retry = await self._delete_finished(view, plan)
         await self._follow(view, plan, latest)
         rolling = (view.owner["spec"].get("updateStrategy") or {}).get(
             "type", "RollingUpdate"
         ) == "RollingUpdate"
         if rolling and not plan:
-            await self._follow(view, roll(view), latest)
+            await self._follow(view, plan_rollout(view), latest)
         return retry
 
-    async def _follow(self, view: View, plan: Plan, latest: Obj) -> None:
+    async def _follow(self, view: DaemonSetState, plan: DaemonSetPlan, latest: Obj) -> None:
         for pod in plan.delete[:BURST]:
             await self._pods.delete(view.owner, pod)
             gone = {
@@ -141,7 +142,7 @@ class DaemonSets:
             made = await self._pods.create(view.owner, build_pod(view.owner, node, latest))
             view.pods.setdefault(node, []).append(made)
 
-    async def _delete_finished(self, view: View, plan: Plan) -> float | None:
+    async def _delete_finished(self, view: DaemonSetState, plan: DaemonSetPlan) -> float | None:
         """A daemon has no business finishing: it goes, and another comes; one that fails again
         and again after a while.
         """
@@ -168,23 +169,24 @@ class DaemonSets:
             await self._pods.delete(view.owner, pod)
         return min(waits, default=None)
 
-    async def _tell(self, view: View, collisions: int, *, failed: bool) -> None:
+    async def _tell(self, view: DaemonSetState, collisions: int, *, failed: bool) -> None:
         status = status_of(view, collisions)
         if status != view.owner.get("status"):
             await self._telling.tell(view.owner, status, failed=failed)
 
     @staticmethod
-    def _next_available(view: View) -> float | None:
+    def _next_available(view: DaemonSetState) -> float | None:
         min_ready = view.owner["spec"].get("minReadySeconds", 0)
         if not min_ready:
             return None
         pods = (pod for siblings in view.pods.values() for pod in siblings)
         return min(
-            (wait for pod in pods if (wait := available_in(pod, min_ready, view.now))), default=None
+            (wait for pod in pods if (wait := seconds_until_available(pod, min_ready, view.now))),
+            default=None,
         )
 
 
-class Places:
+class NodeEligibility:
     """Where daemons should run: found once for each template, until a node is not what it was,
     or a DaemonSet goes.
     """
@@ -197,7 +199,9 @@ class Places:
         uid, template = owner["metadata"]["uid"], owner["spec"]["template"]
         before, places = self._known.get(uid, (None, {}))
         if template is not before:
-            places = {node["metadata"]["name"]: may_run(owner, node) for node in self._nodes}
+            places = {
+                node["metadata"]["name"]: daemon_eligibility(owner, node) for node in self._nodes
+            }
             self._known[uid] = template, places
         return places
 
@@ -205,7 +209,7 @@ class Places:
         self._known.clear()
 
 
-class Retries:
+class FailedPodBackoff:
     """How long a node has to wait for its next daemon: longer after each failure, anew after a
     long calm.
     """
@@ -224,12 +228,12 @@ class Retries:
         return 0.0
 
 
-def _matters_of_daemon(pod: Obj) -> tuple[object, ...]:
+def _daemon_relevant_state(pod: Obj) -> tuple[object, ...]:
     """As of any owner's pod, and where it is, or is meant to be: that it is bound there is no
     change.
     """
-    return node_of(pod), *matters_of_pod(pod)
+    return node_of(pod), *owner_relevant_state(pod)
 
 
-def _matters(node: Obj) -> tuple[object, ...]:
+def _node_relevant_state(node: Obj) -> tuple[object, ...]:
     return node["metadata"].get("labels"), taints_of(node)

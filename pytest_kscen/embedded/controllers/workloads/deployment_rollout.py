@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_kscen.embedded.controllers.ownership import reference_to
 from pytest_kscen.embedded.controllers.pod_control import short_hash
-from pytest_kscen.embedded.controllers.pod_state import share
+from pytest_kscen.embedded.controllers.pod_state import scaled_int_or_percent
 from pytest_kscen.objects.resources import DEPLOYMENTS, REPLICA_SETS
 
 if TYPE_CHECKING:
@@ -16,21 +16,17 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# The arithmetic of a rollout: how many pods each ReplicaSet should have next. Pure; a step is a
-# list of (set, replicas).
-
-
 Scaling: TypeAlias = "list[tuple[Obj, int]]"
 
-DESIRED = "deployment.kubernetes.io/desired-replicas"
-MAXIMUM = "deployment.kubernetes.io/max-replicas"
+DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"
+MAX_REPLICAS = "deployment.kubernetes.io/max-replicas"
 
 
-def wanted(obj: Obj) -> int:
+def desired_replicas(obj: Obj) -> int:
     return obj["spec"].get("replicas", 1)  # type: ignore[no-any-return]
 
 
-def available(replica_set: Obj) -> int:
+def available_replicas(replica_set: Obj) -> int:
     return (replica_set.get("status") or {}).get("availableReplicas", 0)  # type: ignore[no-any-return]
 
 
@@ -40,56 +36,60 @@ def is_rolling(deployment: Obj) -> bool:
     )
 
 
-def margins(deployment: Obj) -> tuple[int, int]:
+def rollout_limits(deployment: Obj) -> tuple[int, int]:
     """How many pods there may be too many (surge) and too few (unavailable); never both none."""
     if not is_rolling(deployment):
         return 0, 0
     rolling = deployment["spec"].get("strategy", {}).get("rollingUpdate") or {}
-    surge = share(rolling.get("maxSurge", "25%"), wanted(deployment), up=True)
-    unavailable = share(rolling.get("maxUnavailable", "25%"), wanted(deployment), up=False)
+    surge = scaled_int_or_percent(
+        rolling.get("maxSurge", "25%"), desired_replicas(deployment), up=True
+    )
+    unavailable = scaled_int_or_percent(
+        rolling.get("maxUnavailable", "25%"), desired_replicas(deployment), up=False
+    )
     return surge, unavailable or (0 if surge else 1)
 
 
-def most_unavailable(deployment: Obj) -> int:
-    if not wanted(deployment):
+def max_unavailable(deployment: Obj) -> int:
+    if not desired_replicas(deployment):
         return 0
-    return min(margins(deployment)[1], wanted(deployment))
+    return min(rollout_limits(deployment)[1], desired_replicas(deployment))
 
 
-def size_of_new(deployment: Obj, new: int, total: int) -> int:
+def new_set_size(deployment: Obj, new: int, total: int) -> int:
     """How many pods the new ReplicaSet, which has `new` of `total`, may have."""
     if not is_rolling(deployment):
-        return wanted(deployment)
-    room = wanted(deployment) + margins(deployment)[0] - total
-    return new if room <= 0 else new + max(0, min(room, wanted(deployment) - new))
+        return desired_replicas(deployment)
+    room = desired_replicas(deployment) + rollout_limits(deployment)[0] - total
+    return new if room <= 0 else new + max(0, min(room, desired_replicas(deployment) - new))
 
 
-def shrink_old(deployment: Obj, new: Obj | None, old: list[Obj]) -> Scaling:
+def scale_down_old(deployment: Obj, new: Obj | None, old: list[Obj]) -> Scaling:
     """Scale old ReplicaSets down, the unhealthy pods first, as far as enough pods stay
     available.
     """
     everyone = [*old, *([new] if new else [])]
-    least = wanted(deployment) - most_unavailable(deployment)
-    new_unavailable = wanted(new) - available(new) if new else 0
-    spare = sum(map(wanted, everyone)) - least - new_unavailable
+    least = desired_replicas(deployment) - max_unavailable(deployment)
+    new_unavailable = desired_replicas(new) - available_replicas(new) if new else 0
+    spare = sum(map(desired_replicas, everyone)) - least - new_unavailable
     if spare <= 0:
         return []
-    sizes = {member["metadata"]["name"]: wanted(member) for member in old}
+    sizes = {member["metadata"]["name"]: desired_replicas(member) for member in old}
     most: int = spare
     for member in old:
-        count = min(most, wanted(member) - available(member))
+        count = min(most, desired_replicas(member) - available_replicas(member))
         if count > 0:
             sizes[member["metadata"]["name"]] -= count
             most -= count
-    _drop_healthy(old, sizes, sum(map(available, everyone)) - least)
+    _scale_down_healthy(old, sizes, sum(map(available_replicas, everyone)) - least)
     return [
         (member, sizes[member["metadata"]["name"]])
         for member in old
-        if sizes[member["metadata"]["name"]] != wanted(member)
+        if sizes[member["metadata"]["name"]] != desired_replicas(member)
     ]
 
 
-def _drop_healthy(old: list[Obj], sizes: dict[str, int], most: int) -> None:
+def _scale_down_healthy(old: list[Obj], sizes: dict[str, int], most: int) -> None:
     for member in old:
         name = member["metadata"]["name"]
         count = min(most, sizes[name])
@@ -98,22 +98,22 @@ def _drop_healthy(old: list[Obj], sizes: dict[str, int], most: int) -> None:
             most -= count
 
 
-def spread(deployment: Obj, members: list[Obj]) -> Scaling:
+def scale_proportionally(deployment: Obj, members: list[Obj]) -> Scaling:
     """Share a change of size among ReplicaSets that are in the middle of a rollout, in
     proportion to their sizes.
     """
-    total = sum(map(wanted, members))
-    surge = margins(deployment)[0] if wanted(deployment) else 0
-    to_add = (wanted(deployment) + surge if wanted(deployment) else 0) - total
+    total = sum(map(desired_replicas, members))
+    surge = rollout_limits(deployment)[0] if desired_replicas(deployment) else 0
+    to_add = (desired_replicas(deployment) + surge if desired_replicas(deployment) else 0) - total
     ranked = sorted(
         members,
         key=lambda member: (member["metadata"]["creationTimestamp"], member["metadata"]["name"]),
     )
-    ranked = sorted(reversed(ranked) if to_add > 0 else ranked, key=wanted, reverse=True)
+    ranked = sorted(reversed(ranked) if to_add > 0 else ranked, key=desired_replicas, reverse=True)
     sizes, added = [], 0
     for member in ranked:
         part = _proportion(deployment, member, to_add, added) if to_add else 0
-        sizes.append(wanted(member) + part)
+        sizes.append(desired_replicas(member) + part)
         added += part
     if sizes:
         sizes[0] = max(0, sizes[0] + to_add - added)
@@ -121,42 +121,42 @@ def spread(deployment: Obj, members: list[Obj]) -> Scaling:
 
 
 def _proportion(deployment: Obj, member: Obj, to_add: int, added: int) -> int:
-    if not wanted(member):
+    if not desired_replicas(member):
         return 0
-    if not wanted(deployment):
-        fraction: int = -wanted(member)
+    if not desired_replicas(deployment):
+        fraction: int = -desired_replicas(member)
     else:
         annotations = member["metadata"].get("annotations") or {}
         whole = (
-            int(annotations.get(MAXIMUM, 0))
+            int(annotations.get(MAX_REPLICAS, 0))
             or (deployment.get("status") or {}).get("replicas", 0)
-            or wanted(member)
+            or desired_replicas(member)
         )
-        target = wanted(member) * (wanted(deployment) + margins(deployment)[0]) / whole
-        fraction = int(target + 0.5) - wanted(member)
+        target = (
+            desired_replicas(member)
+            * (desired_replicas(deployment) + rollout_limits(deployment)[0])
+            / whole
+        )
+        fraction = int(target + 0.5) - desired_replicas(member)
     return min(fraction, to_add - added) if to_add > 0 else max(fraction, to_add - added)
 
 
 def is_saturated(deployment: Obj, new: Obj) -> bool:
     """Whether the new ReplicaSet has all pods that the Deployment wants, and was told so."""
-    size = wanted(deployment)
-    told = (new["metadata"].get("annotations") or {}).get(DESIRED)
-    return wanted(new) == size and told == str(size) and available(new) == size
-
-
-# The ReplicaSets of one Deployment: which is the new one, what they are called, and what is
-# written on them.
+    size = desired_replicas(deployment)
+    told = (new["metadata"].get("annotations") or {}).get(DESIRED_REPLICAS)
+    return desired_replicas(new) == size and told == str(size) and available_replicas(new) == size
 
 
 HASH = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
-HISTORY = "deployment.kubernetes.io/revision-history"
-NOT_COPIED = (
+REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
+UNCOPIED_ANNOTATIONS = (
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION,
-    HISTORY,
-    DESIRED,
-    MAXIMUM,
+    REVISION_HISTORY,
+    DESIRED_REPLICAS,
+    MAX_REPLICAS,
     "deprecated.deployment.rollback.to",
 )
 
@@ -168,7 +168,7 @@ def by_age(members: Iterable[Obj]) -> list[Obj]:
     )
 
 
-def newest(deployment: Obj, members: Iterable[Obj]) -> Obj | None:
+def find_new_set(deployment: Obj, members: Iterable[Obj]) -> Obj | None:
     """The ReplicaSet that has the Deployment's template; of several the oldest."""
     template = deployment["spec"]["template"]
     return next(
@@ -183,10 +183,10 @@ def newest(deployment: Obj, members: Iterable[Obj]) -> Obj | None:
 
 def same_template(one: Obj, other: Obj) -> bool:
     """Whether two templates are equal, whatever hash is written on them."""
-    return _unhashed(one) == _unhashed(other)
+    return _without_hash(one) == _without_hash(other)
 
 
-def _unhashed(template: Obj) -> Obj:
+def _without_hash(template: Obj) -> Obj:
     metadata = template.get("metadata") or {}
     labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key != HASH}
     return {**template, "metadata": {**metadata, "labels": labels}}
@@ -213,13 +213,13 @@ def build_replica_set(deployment: Obj, revision: int, total: int) -> Obj:
             "labels": labels,
             "annotations": {
                 **_own_annotations(deployment),
-                **sizes(deployment),
+                **size_annotations(deployment),
                 REVISION: str(revision),
             },
             "ownerReferences": [reference_to(deployment, DEPLOYMENTS)],
         },
         "spec": {
-            "replicas": size_of_new(deployment, 0, total),
+            "replicas": new_set_size(deployment, 0, total),
             **({"minReadySeconds": spec["minReadySeconds"]} if spec.get("minReadySeconds") else {}),
             "selector": {
                 **selector,
@@ -233,17 +233,17 @@ def build_replica_set(deployment: Obj, revision: int, total: int) -> Obj:
     }
 
 
-def sizes(deployment: Obj) -> dict[str, str]:
+def size_annotations(deployment: Obj) -> dict[str, str]:
     """What a ReplicaSet remembers of its Deployment's size, for sharing a later change in
     proportion.
     """
     return {
-        DESIRED: str(wanted(deployment)),
-        MAXIMUM: str(wanted(deployment) + margins(deployment)[0]),
+        DESIRED_REPLICAS: str(desired_replicas(deployment)),
+        MAX_REPLICAS: str(desired_replicas(deployment) + rollout_limits(deployment)[0]),
     }
 
 
-def annotated(deployment: Obj, new: Obj, revision: int) -> dict[str, str]:
+def new_set_annotations(deployment: Obj, new: Obj, revision: int) -> dict[str, str]:
     """The annotations that the new ReplicaSet should have: the Deployment's, and the newest
     revision.
     """
@@ -253,16 +253,18 @@ def annotated(deployment: Obj, new: Obj, revision: int) -> dict[str, str]:
     if before < revision:
         annotations[REVISION] = str(revision)
         if before:
-            annotations[HISTORY] = ",".join(filter(None, [annotations.get(HISTORY), str(before)]))
+            annotations[REVISION_HISTORY] = ",".join(
+                filter(None, [annotations.get(REVISION_HISTORY), str(before)])
+            )
     return annotations
 
 
 def _own_annotations(deployment: Obj) -> dict[str, str]:
     annotations = deployment["metadata"].get("annotations") or {}
-    return {key: value for key, value in annotations.items() if key not in NOT_COPIED}
+    return {key: value for key, value in annotations.items() if key not in UNCOPIED_ANNOTATIONS}
 
 
-def outdated(deployment: Obj, old: Iterable[Obj]) -> list[Obj]:
+def beyond_history_limit(deployment: Obj, old: Iterable[Obj]) -> list[Obj]:
     """Old ReplicaSets beyond the history that is kept, the oldest revision first."""
     limit = deployment["spec"].get("revisionHistoryLimit", 10)
     alive = [member for member in by_age(old) if not member["metadata"].get("deletionTimestamp")]
@@ -275,7 +277,7 @@ def outdated(deployment: Obj, old: Iterable[Obj]) -> list[Obj]:
 def _is_empty(member: Obj) -> bool:
     status = member.get("status") or {}
     seen = status.get("observedGeneration", 0) >= member["metadata"].get("generation", 0)
-    return not status.get("replicas") and not wanted(member) and seen
+    return not status.get("replicas") and not desired_replicas(member) and seen
 
 
 @dataclass(slots=True)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from pytest_kscen.clock import epoch_of, timestamp_of
 from pytest_kscen.embedded.controllers.workloads import deployment_rollout
 from pytest_kscen.embedded.controllers.workloads.deployment_rollout import (
-    available,
-    most_unavailable,
-    wanted,
+    available_replicas,
+    desired_replicas,
+    max_unavailable,
 )
 from pytest_kscen.objects.conditions import condition
 from pytest_kscen.objects.resources import DEPLOYMENTS
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-Words: TypeAlias = "tuple[str, str, str]"  # a condition's status, reason and message
+ConditionFields: TypeAlias = "tuple[str, str, str]"  # a condition's status, reason and message
 
 NO_DEADLINE = 2**31 - 1
 AVAILABLE = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
@@ -37,10 +37,10 @@ UNAVAILABLE = (
 )
 PAUSED = ("Unknown", "DeploymentPaused", "Deployment is paused")
 RESUMED = ("Unknown", "DeploymentResumed", "Deployment is resumed")
-COMPLETE, TIMED_OUT = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
+COMPLETE_REASON, TIMED_OUT_REASON = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
 
 
-def counts(deployment: Obj, new: Obj | None, everyone: list[Obj]) -> Obj:
+def replica_counts(deployment: Obj, new: Obj | None, everyone: list[Obj]) -> Obj:
     """The status without its conditions."""
     statuses = [member.get("status") or {} for member in everyone]
     old = deployment.get("status") or {}
@@ -48,8 +48,10 @@ def counts(deployment: Obj, new: Obj | None, everyone: list[Obj]) -> Obj:
         "replicas": sum(status.get("replicas", 0) for status in statuses),
         "updatedReplicas": ((new or {}).get("status") or {}).get("replicas", 0),
         "readyReplicas": sum(status.get("readyReplicas", 0) for status in statuses),
-        "availableReplicas": sum(map(available, everyone)),
-        "unavailableReplicas": max(0, sum(map(wanted, everyone)) - sum(map(available, everyone))),
+        "availableReplicas": sum(map(available_replicas, everyone)),
+        "unavailableReplicas": max(
+            0, sum(map(desired_replicas, everyone)) - sum(map(available_replicas, everyone))
+        ),
     }
     return {
         "observedGeneration": max(
@@ -68,9 +70,9 @@ def has_deadline(deployment: Obj) -> bool:
 def is_complete(deployment: Obj, status: Obj) -> bool:
     """All pods are of the newest template, available, and no old one is left."""
     numbers = [status.get(name, 0) for name in ("updatedReplicas", "replicas", "availableReplicas")]
-    return numbers == [wanted(deployment)] * 3 and status["observedGeneration"] >= deployment[
-        "metadata"
-    ].get("generation", 0)
+    return numbers == [desired_replicas(deployment)] * 3 and status[
+        "observedGeneration"
+    ] >= deployment["metadata"].get("generation", 0)
 
 
 def _is_progressing(deployment: Obj, status: Obj) -> bool:
@@ -91,14 +93,18 @@ def _is_progressing(deployment: Obj, status: Obj) -> bool:
     )
 
 
-def overdue_in(deployment: Obj, status: Obj, now: float) -> float | None:
+def seconds_until_timeout(deployment: Obj, status: Obj, now: float) -> float | None:
     """The seconds until the rollout has made no progress for too long; 0 if that is so, None if
     it is not waited for.
     """
-    progressing = _named(status, "Progressing")
-    if progressing is None or not has_deadline(deployment) or progressing["reason"] == COMPLETE:
+    progressing = _condition(status, "Progressing")
+    if (
+        progressing is None
+        or not has_deadline(deployment)
+        or progressing["reason"] == COMPLETE_REASON
+    ):
         return None
-    if progressing["reason"] == TIMED_OUT:
+    if progressing["reason"] == TIMED_OUT_REASON:
         return 0.0
     deadline: float = (
         epoch_of(progressing["lastUpdateTime"]) + deployment["spec"]["progressDeadlineSeconds"]
@@ -112,7 +118,9 @@ def with_availability(deployment: Obj, status: Obj, now: float) -> Obj:
         **status,
         "conditions": list((deployment.get("status") or {}).get("conditions") or ()),
     }
-    enough = status.get("availableReplicas", 0) >= wanted(deployment) - most_unavailable(deployment)
+    enough = status.get("availableReplicas", 0) >= desired_replicas(deployment) - max_unavailable(
+        deployment
+    )
     return with_condition(status, "Available", AVAILABLE if enough else UNAVAILABLE, now)
 
 
@@ -122,7 +130,7 @@ def with_progress(deployment: Obj, status: Obj, new: Obj | None, now: float) -> 
     settled = (
         status.get("replicas", 0) == status.get("updatedReplicas", 0)
         and before
-        and before["reason"] == COMPLETE
+        and before["reason"] == COMPLETE_REASON
     )
     if not has_deadline(deployment):
         return without_condition(status, "Progressing")
@@ -135,7 +143,10 @@ def with_progress(deployment: Obj, status: Obj, new: Obj | None, now: float) -> 
     )
     if is_complete(deployment, status):
         return with_condition(
-            status, "Progressing", ("True", COMPLETE, f"{about} has successfully progressed."), now
+            status,
+            "Progressing",
+            ("True", COMPLETE_REASON, f"{about} has successfully progressed."),
+            now,
         )
     if _is_progressing(deployment, status):
         moving = ("True", "ReplicaSetUpdated", f"{about} is progressing.")
@@ -143,9 +154,12 @@ def with_progress(deployment: Obj, status: Obj, new: Obj | None, now: float) -> 
         return with_condition(
             without_condition(status, "Progressing"), "Progressing", moving, now, since=since
         )
-    if overdue_in(deployment, status, now) == 0:
+    if seconds_until_timeout(deployment, status, now) == 0:
         return with_condition(
-            status, "Progressing", ("False", TIMED_OUT, f"{about} has timed out progressing."), now
+            status,
+            "Progressing",
+            ("False", TIMED_OUT_REASON, f"{about} has timed out progressing."),
+            now,
         )
     return status
 
@@ -162,12 +176,12 @@ def with_failure(status: Obj, new: Obj | None, everyone: Iterable[Obj]) -> Obj:
 
 
 def with_condition(
-    status: Obj, type_: str, words: Words, now: float, *, since: str | None = None
+    status: Obj, type_: str, words: ConditionFields, now: float, *, since: str | None = None
 ) -> Obj:
     """A condition that only says the same again is left alone; any other goes to the end, as
     Kubernetes does it.
     """
-    old = _named(status, type_)
+    old = _condition(status, type_)
     if old and (old["status"], old["reason"]) == words[:2]:
         return status
     stamp = timestamp_of(now)
@@ -192,15 +206,11 @@ def without_condition(status: Obj, type_: str) -> Obj:
     }
 
 
-def _named(status: Obj, type_: str) -> Obj | None:
+def _condition(status: Obj, type_: str) -> Obj | None:
     return condition({"status": status}, type_)
 
 
-# What a Deployment says: its status after each look, and in between that it is paused, or has a
-# new ReplicaSet or none.
-
-
-class Voice:
+class DeploymentReporter:
     """Writes a Deployment's status."""
 
     def __init__(self, context: ControllerContext, telling: StatusWriter) -> None:
@@ -209,19 +219,21 @@ class Voice:
 
     async def tell(self, rollout: Rollout, *, progress: bool = False) -> float | None:
         deployment, now = rollout.deployment, self._context.now()
-        told = with_availability(deployment, counts(deployment, rollout.new, rollout.everyone), now)
+        told = with_availability(
+            deployment, replica_counts(deployment, rollout.new, rollout.everyone), now
+        )
         if progress:
             told = with_progress(deployment, told, rollout.new, now)
             told = with_failure(told, rollout.new, rollout.everyone)
         if told != deployment.get("status"):
             rollout.deployment = await self._telling.tell(deployment, told)
-        return (overdue_in(deployment, told, now) or None) if progress else None
+        return (seconds_until_timeout(deployment, told, now) or None) if progress else None
 
     async def note_pause(self, rollout: Rollout) -> None:
         deployment = rollout.deployment
         progressing = condition(deployment, "Progressing")
         reason = progressing["reason"] if progressing else ""
-        if not has_deadline(deployment) or reason == TIMED_OUT:
+        if not has_deadline(deployment) or reason == TIMED_OUT_REASON:
             return
         paused = bool(deployment["spec"].get("paused"))
         if paused != (reason == PAUSED[1]):
@@ -248,7 +260,7 @@ class Voice:
         await self._note(rollout, rollout.deployment, ("False", "ReplicaSetCreateError", message))
         self._context.recorder.warning(rollout.deployment, "ReplicaSetCreateError", message)
 
-    async def _note(self, rollout: Rollout, deployment: Obj, words: Words | None) -> None:
+    async def _note(self, rollout: Rollout, deployment: Obj, words: ConditionFields | None) -> None:
         told = deployment.get("status") or {}
         if words:
             told = with_condition(told, "Progressing", words, self._context.now())

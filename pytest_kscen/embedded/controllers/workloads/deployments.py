@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.controller import StatusWriter
 from pytest_kscen.embedded.controllers.ownership import (
-    Claims,
-    Dependents,
-    controlled,
+    ControllerRefManager,
+    OwnerEnqueuer,
+    controller_index,
     controller_of,
     is_controlled_by,
 )
 from pytest_kscen.embedded.controllers.pod_control import in_terminating_namespace
 from pytest_kscen.embedded.controllers.pod_state import is_finished
 from pytest_kscen.embedded.controllers.workloads import deployment_rollout, deployment_status
-from pytest_kscen.embedded.controllers.workloads.deployment_rollout import Rollout, wanted
-from pytest_kscen.embedded.controllers.workloads.deployment_status import Voice
+from pytest_kscen.embedded.controllers.workloads.deployment_rollout import Rollout, desired_replicas
+from pytest_kscen.embedded.controllers.workloads.deployment_status import DeploymentReporter
 from pytest_kscen.kube.cache import Ref
 from pytest_kscen.objects.conditions import condition
 from pytest_kscen.objects.errors import AlreadyExists, ApiError, NotFound
@@ -30,14 +30,10 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# Hands for a Deployment's ReplicaSets: find or make the new one, scale, and forget the old ones
-# beyond the history.
-
-
-class Hands:
+class ReplicaSetWriter:
     """What they change they write into the rollout as well."""
 
-    def __init__(self, context: ControllerContext, voice: Voice) -> None:
+    def __init__(self, context: ControllerContext, voice: DeploymentReporter) -> None:
         self._context = context
         self._voice = voice
 
@@ -48,7 +44,7 @@ class Hands:
                 await self._create(rollout)
             return
         deployment, new = rollout.deployment, rollout.new
-        annotations = deployment_rollout.annotated(deployment, new, rollout.revision)
+        annotations = deployment_rollout.new_set_annotations(deployment, new, rollout.revision)
         min_ready = deployment["spec"].get("minReadySeconds", 0)
         if annotations != (new["metadata"].get("annotations") or {}) or min_ready != new[
             "spec"
@@ -66,7 +62,7 @@ class Hands:
     async def _create(self, rollout: Rollout) -> None:
         deployment = rollout.deployment
         new = deployment_rollout.build_replica_set(
-            deployment, rollout.revision, sum(map(wanted, rollout.old))
+            deployment, rollout.revision, sum(map(desired_replicas, rollout.old))
         )
         name = new["metadata"]["name"]
         try:
@@ -82,8 +78,8 @@ class Hands:
                 )
             raise
         else:
-            if wanted(rollout.new):
-                message = f"Scaled up replica set {name} from 0 to {wanted(rollout.new)}"
+            if desired_replicas(rollout.new):
+                message = f"Scaled up replica set {name} from 0 to {desired_replicas(rollout.new)}"
                 self._context.recorder.normal(deployment, "ScalingReplicaSet", message)
         await self._voice.note_new(
             rollout, rollout.new, ("NewReplicaSetCreated", "Created new replica set")
@@ -112,10 +108,10 @@ class Hands:
             rollout.new = scaled if rollout.new is member else rollout.new
 
     async def _scale_one(self, deployment: Obj, member: Obj, size: int) -> Obj:
-        before, name = wanted(member), member["metadata"]["name"]
+        before, name = desired_replicas(member), member["metadata"]["name"]
         annotations = {
             **(member["metadata"].get("annotations") or {}),
-            **deployment_rollout.sizes(deployment),
+            **deployment_rollout.size_annotations(deployment),
         }
         if size == before and annotations == member["metadata"].get("annotations"):
             return member
@@ -131,19 +127,13 @@ class Hands:
         return scaled
 
     async def forget_old(self, rollout: Rollout) -> None:
-        for member in deployment_rollout.outdated(rollout.deployment, rollout.old):
+        for member in deployment_rollout.beyond_history_limit(rollout.deployment, rollout.old):
             try:
                 await self._context.api.delete(
                     REPLICA_SETS, member["metadata"]["name"], member["metadata"]["namespace"]
                 )
             except NotFound:
                 continue
-
-
-# The life of a Deployment: find or make the ReplicaSet of its template, take one step of the
-# rollout, tell how it stands. Each look takes one step only; what the step changes brings the
-# Deployment back. A Deployment that is paused, or whose size has just changed, is scaled but
-# not rolled.
 
 
 class Deployments:
@@ -154,14 +144,16 @@ class Deployments:
         self._deployments = context.informers.of(DEPLOYMENTS)
         self._sets = context.informers.of(REPLICA_SETS)
         self._pods = context.informers.of(PODS)
-        self._pods_of = controlled(self._pods)
-        self._claims = Claims(context, DEPLOYMENTS, REPLICA_SETS)
+        self._pods_of = controller_index(self._pods)
+        self._claims = ControllerRefManager(context, DEPLOYMENTS, REPLICA_SETS)
         self._controller = context.controller(
             self._reconcile, self._deployments, self._sets, self._pods
         )
-        self._voice = Voice(context, StatusWriter(context, self._controller, DEPLOYMENTS))
-        self._hands = Hands(context, self._voice)
-        Dependents(self._controller.enqueue, self._deployments, self._sets)
+        self._voice = DeploymentReporter(
+            context, StatusWriter(context, self._controller, DEPLOYMENTS)
+        )
+        self._hands = ReplicaSetWriter(context, self._voice)
+        OwnerEnqueuer(self._controller.enqueue, self._deployments, self._sets)
         self._pods.on_change(self._pod_changed)
 
     async def run(self) -> None:
@@ -188,7 +180,7 @@ class Deployments:
             )
             return None
         members = deployment_rollout.by_age(await self._claims.of(deployment))
-        new = deployment_rollout.newest(deployment, members)
+        new = deployment_rollout.find_new_set(deployment, members)
         rollout = Rollout(deployment, [member for member in members if member is not new], new)
         if deployment["metadata"].get("deletionTimestamp"):
             return await self._voice.tell(rollout)
@@ -205,8 +197,6 @@ class Deployments:
             else self._recreate(rollout)
         )
 
-    # --- the kinds of steps ---
-
     async def _roll(self, rollout: Rollout) -> float | None:
         """Grow the new set as far as the surge allows, else shrink the old ones as far as
         availability allows.
@@ -216,40 +206,44 @@ class Deployments:
         if new is None:
             return None
         size = min(
-            wanted(deployment),
-            deployment_rollout.size_of_new(
-                deployment, wanted(new), sum(map(wanted, rollout.everyone))
+            desired_replicas(deployment),
+            deployment_rollout.new_set_size(
+                deployment, desired_replicas(new), sum(map(desired_replicas, rollout.everyone))
             ),
         )
         await self._hands.scale(
             rollout,
             [(new, size)]
-            if size != wanted(new)
-            else deployment_rollout.shrink_old(deployment, new, rollout.old),
+            if size != desired_replicas(new)
+            else deployment_rollout.scale_down_old(deployment, new, rollout.old),
         )
         return await self._settle(rollout)
 
     async def _recreate(self, rollout: Rollout) -> float | None:
         """Nothing of the new while there is anything of the old."""
         await self._hands.find_new(rollout, create=False)
-        if active := [member for member in rollout.old if wanted(member)]:
+        if active := [member for member in rollout.old if desired_replicas(member)]:
             await self._hands.scale(rollout, [(member, 0) for member in active])
         elif not self._has_old_pods(rollout):
             await self._hands.find_new(rollout, create=True)
-            if rollout.new and wanted(rollout.new) != wanted(rollout.deployment):
-                await self._hands.scale(rollout, [(rollout.new, wanted(rollout.deployment))])
+            if rollout.new and desired_replicas(rollout.new) != desired_replicas(
+                rollout.deployment
+            ):
+                await self._hands.scale(
+                    rollout, [(rollout.new, desired_replicas(rollout.deployment))]
+                )
         return await self._settle(rollout)
 
     def _resized(self, rollout: Rollout) -> deployment_rollout.Scaling:
         deployment, new = rollout.deployment, rollout.new
-        active = [member for member in rollout.everyone if wanted(member)]
+        active = [member for member in rollout.everyone if desired_replicas(member)]
         if len(active) <= 1:
             latest = active or ([new] if new else rollout.old[-1:])
-            return [(member, wanted(deployment)) for member in latest]
+            return [(member, desired_replicas(deployment)) for member in latest]
         if new and deployment_rollout.is_saturated(deployment, new):
             return [(member, 0) for member in active if member is not new]
         return (
-            deployment_rollout.spread(deployment, active)
+            deployment_rollout.scale_proportionally(deployment, active)
             if deployment_rollout.is_rolling(deployment)
             else []
         )
@@ -260,17 +254,16 @@ class Deployments:
             await self._hands.forget_old(rollout)
         return again
 
-    # --- looking ---
-
     def _was_resized(self, rollout: Rollout) -> bool:
-        size = str(wanted(rollout.deployment))
+        size = str(desired_replicas(rollout.deployment))
         active = (
             member["metadata"].get("annotations") or {}
             for member in rollout.everyone
-            if wanted(member)
+            if desired_replicas(member)
         )
         return any(
-            annotations.get(deployment_rollout.DESIRED, size) != size for annotations in active
+            annotations.get(deployment_rollout.DESIRED_REPLICAS, size) != size
+            for annotations in active
         )
 
     def _has_old_pods(self, rollout: Rollout) -> bool:

@@ -13,7 +13,7 @@ from pytest_kscen.embedded.controllers.workloads.job_state import (
     container_restarts,
     has_failed,
     is_tracked,
-    ruling,
+    match_failure_policy,
     untrack,
 )
 from pytest_kscen.objects.conditions import condition, is_true, set_condition
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kscen.embedded.controller import ControllerContext
-    from pytest_kscen.embedded.controllers.workloads.job_state import Tally
+    from pytest_kscen.embedded.controllers.workloads.job_state import JobState
     from pytest_kscen.objects.resources import Obj
 
 
 COMPLETE, FAILED = "Complete", "Failed"
-FORETOLD = {COMPLETE: "SuccessCriteriaMet", FAILED: "FailureTarget"}
+INTERIM_CONDITIONS = {COMPLETE: "SuccessCriteriaMet", FAILED: "FailureTarget"}
 """The condition that announces the end while pods are still being brought down."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class JobOutcome:
     """How a job ends."""
 
     outcome: str
@@ -51,31 +51,31 @@ class Verdict:
 
     @property
     def announcement(self) -> Obj:
-        return {**self.condition, "type": FORETOLD[self.outcome]}
+        return {**self.condition, "type": INTERIM_CONDITIONS[self.outcome]}
 
 
 def is_finished(job: Obj) -> bool:
     return is_true(job, COMPLETE) or is_true(job, FAILED)
 
 
-def judge(tally: Tally, now: float) -> Verdict | None:
-    for reason_to_end in _REASONS:
+def find_outcome(tally: JobState, now: float) -> JobOutcome | None:
+    for reason_to_end in _OUTCOME_RULES:
         if verdict := reason_to_end(tally, now):
             return verdict
     return None
 
 
-def completed(tally: Tally, active: int) -> Verdict | None:
+def completion_outcome(tally: JobState, active: int) -> JobOutcome | None:
     """Whether enough pods have succeeded; a job that names no number waits for the rest to end."""
     enough = (
         tally.succeeded > 0 if tally.completions is None else tally.succeeded >= tally.completions
     )
     if not enough or active:
         return None
-    return Verdict(COMPLETE, "CompletionsReached", "Reached expected number of succeeded pods")
+    return JobOutcome(COMPLETE, "CompletionsReached", "Reached expected number of succeeded pods")
 
 
-def overdue_in(tally: Tally, now: float) -> float | None:
+def seconds_until_deadline(tally: JobState, now: float) -> float | None:
     """The seconds until the job has been active for too long."""
     started, limit = (
         (tally.job.get("status") or {}).get("startTime"),
@@ -87,56 +87,58 @@ def overdue_in(tally: Tally, now: float) -> float | None:
     return max(0.0, round(deadline - now, 6))
 
 
-def _announced(tally: Tally, _: float) -> Verdict | None:
-    for outcome, announcement in FORETOLD.items():
+def _interim_outcome(tally: JobState, _: float) -> JobOutcome | None:
+    for outcome, announcement in INTERIM_CONDITIONS.items():
         found = condition(tally.job, announcement)
         if found and found["status"] == "True":
-            return Verdict(outcome, found["reason"], found["message"])
+            return JobOutcome(outcome, found["reason"], found["message"])
     return None
 
 
-def _refused_by_policy(tally: Tally, _: float) -> Verdict | None:
+def _failed_by_policy(tally: JobState, _: float) -> JobOutcome | None:
     for pod in tally.pods:
         if is_tracked(pod) and has_failed(pod, tally.job):
-            judged = ruling(tally.job, pod)
+            judged = match_failure_policy(tally.job, pod)
             if judged.action == FAIL_JOB:
-                return Verdict(FAILED, "PodFailurePolicy", judged.message)
+                return JobOutcome(FAILED, "PodFailurePolicy", judged.message)
     return None
 
 
-def _failed_too_often(tally: Tally, _: float) -> Verdict | None:
+def _failed_too_often(tally: JobState, _: float) -> JobOutcome | None:
     spec = tally.job["spec"]
     limit = spec.get("backoffLimit", 2**31 - 1 if tally.limited_per_index else 6)
     in_place = 0
     if spec["template"]["spec"].get("restartPolicy") == "OnFailure":
         in_place = container_restarts(tally.active)
     if tally.failed > limit or (in_place and in_place >= limit):
-        return Verdict(
+        return JobOutcome(
             FAILED, "BackoffLimitExceeded", "Job has reached the specified backoff limit"
         )
     return None
 
 
-def _overdue(tally: Tally, now: float) -> Verdict | None:
-    if overdue_in(tally, now) == 0:
-        return Verdict(FAILED, "DeadlineExceeded", "Job was active longer than specified deadline")
+def _deadline_exceeded(tally: JobState, now: float) -> JobOutcome | None:
+    if seconds_until_deadline(tally, now) == 0:
+        return JobOutcome(
+            FAILED, "DeadlineExceeded", "Job was active longer than specified deadline"
+        )
     return None
 
 
-def _indexes_failed(tally: Tally, _: float) -> Verdict | None:
+def _indexes_failed(tally: JobState, _: float) -> JobOutcome | None:
     failed, most = len(tally.failed_indexes), tally.job["spec"].get("maxFailedIndexes")
     if most is not None and failed > most:
-        return Verdict(
+        return JobOutcome(
             FAILED,
             "MaxFailedIndexesExceeded",
             "Job has exceeded the specified maximal number of failed indexes",
         )
     if failed and failed + len(tally.succeeded_indexes) >= (tally.completions or 0):
-        return Verdict(FAILED, "FailedIndexes", "Job has failed indexes")
+        return JobOutcome(FAILED, "FailedIndexes", "Job has failed indexes")
     return None
 
 
-def _succeeded_by_policy(tally: Tally, _: float) -> Verdict | None:
+def _succeeded_by_policy(tally: JobState, _: float) -> JobOutcome | None:
     for place, rule in enumerate((tally.job["spec"].get("successPolicy") or {}).get("rules") or ()):
         wanted = (
             job_state.parse_indexes(rule["succeededIndexes"])
@@ -145,34 +147,29 @@ def _succeeded_by_policy(tally: Tally, _: float) -> Verdict | None:
         )
         met = sum(index in wanted for index in tally.succeeded_indexes)
         if met >= rule.get("succeededCount", len(wanted)):
-            return Verdict(COMPLETE, "SuccessPolicy", f"Matched rules at index {place}")
+            return JobOutcome(COMPLETE, "SuccessPolicy", f"Matched rules at index {place}")
     return None
 
 
-_REASONS: tuple[Callable[[Tally, float], Verdict | None], ...] = (
-    _announced,
-    _refused_by_policy,
+_OUTCOME_RULES: tuple[Callable[[JobState, float], JobOutcome | None], ...] = (
+    _interim_outcome,
+    _failed_by_policy,
     _failed_too_often,
-    _overdue,
+    _deadline_exceeded,
     _indexes_failed,
     _succeeded_by_policy,
 )
-
-
-# How finished pods are booked: written down by uid in the job's status, released from their
-# finalizer, then counted. The job's end is announced with the first of these writes, and told
-# when all its pods are gone and every one is counted.
 
 
 MOST_UNCOUNTED = 500
 
 
 @dataclass(slots=True)
-class Page:
+class JobStatusUpdate:
     """What one look books."""
 
-    tally: Tally
-    verdict: Verdict | None
+    tally: JobState
+    verdict: JobOutcome | None
     job: Obj
     """As it was last written."""
     status: Obj
@@ -181,15 +178,15 @@ class Page:
     more: bool
 
 
-class Books:
+class JobStatusWriter:
     """Hands for a job's status and its pods' finalizers."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
 
     async def write_down(
-        self, tally: Tally, before: Obj, verdict: Verdict | None, conditions: list[Obj]
-    ) -> Page:
+        self, tally: JobState, before: Obj, verdict: JobOutcome | None, conditions: list[Obj]
+    ) -> JobStatusUpdate:
         """Note what has finished since the last look; written at once if there is anything."""
         # The pods that the job need not hold any longer.
         held = [] if verdict else [pod["metadata"]["uid"] for pod in tally.held_back().values()]
@@ -202,12 +199,12 @@ class Books:
             for pod in tracked
             if over or phase(pod) == "Succeeded" or has_failed(pod, tally.job)
         ]
-        page = Page(
+        page = JobStatusUpdate(
             tally, verdict, before, {}, leaving[:MOST_UNCOUNTED], len(leaving) > MOST_UNCOUNTED
         )
         noted = {outcome: list(uids) for outcome, uids in tally.uncounted.items()}
         for pod in page.leaving:
-            uid, outcome = pod["metadata"]["uid"], _outcome(tally, verdict, pod)
+            uid, outcome = pod["metadata"]["uid"], _counted_outcome(tally, verdict, pod)
             if outcome and uid not in noted[outcome]:
                 noted[outcome].append(uid)
         if verdict:
@@ -224,7 +221,7 @@ class Books:
             await self._write(page)
         return page
 
-    async def settle(self, page: Page) -> bool:
+    async def settle(self, page: JobStatusUpdate) -> bool:
         """Release the pods, count them, and close the books if the job is over; whether there is
         more to book.
         """
@@ -250,7 +247,7 @@ class Books:
         return page.more
 
     @staticmethod
-    def _count(page: Page, still: set[str]) -> None:
+    def _count(page: JobStatusUpdate, still: set[str]) -> None:
         """Move the pods that were written down and are released into the sums."""
         noted = page.status.get("uncountedTerminatedPods") or {}
         for outcome in ("succeeded", "failed"):
@@ -262,14 +259,14 @@ class Books:
             outcome: uids for outcome, uids in kept.items() if uids
         }
 
-    async def _write(self, page: Page) -> None:
+    async def _write(self, page: JobStatusUpdate) -> None:
         page.job = await self._context.api.update(
             JOBS, {**page.job, "status": page.status}, subresource="status"
         )
         page.status = dict(page.job["status"])
 
 
-def _outcome(tally: Tally, verdict: Verdict | None, pod: Obj) -> str:
+def _counted_outcome(tally: JobState, verdict: JobOutcome | None, pod: Obj) -> str:
     """How a pod is counted by its uid; "" if it is not: indexes count for themselves, and so
     does what a success cuts off.
     """
@@ -278,7 +275,7 @@ def _outcome(tally: Tally, verdict: Verdict | None, pod: Obj) -> str:
     if verdict and verdict.outcome == COMPLETE and phase(pod) != "Failed":
         return ""
     failed = has_failed(pod, tally.job) or (verdict is not None and verdict.outcome == FAILED)
-    counts = failed and ruling(tally.job, pod).counts
+    counts = failed and match_failure_policy(tally.job, pod).counts
     return (
         "failed"
         if counts and (not tally.indexed or job_state.index_of(pod, tally.job) is not None)
@@ -286,7 +283,7 @@ def _outcome(tally: Tally, verdict: Verdict | None, pod: Obj) -> str:
     )
 
 
-def _status(tally: Tally, conditions: list[Obj], noted: dict[str, list[str]]) -> Obj:
+def _status(tally: JobState, conditions: list[Obj], noted: dict[str, list[str]]) -> Obj:
     kept = {
         name: value
         for name, value in tally.job["status"].items()

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# The finalizer by which a job holds a pod until it has counted it.
-
-
 FINALIZER = "batch.kubernetes.io/job-tracking"
 
 
@@ -51,15 +48,11 @@ async def untrack(api: Api, pod: Obj) -> Obj:
         return pod
 
 
-# Completion indexes: where a pod carries its own, and sets of them as Kubernetes writes them
-# (`1,3-5,7`).
-
-
 INDEX = "batch.kubernetes.io/job-completion-index"
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
 IGNORED_FAILURES = "batch.kubernetes.io/job-index-ignored-failure-count"
 
-PAIR = 2  # two neighbours are written one by one, longer runs as an interval
+MAX_LISTED_RUN = 2  # two neighbours are written one by one, longer runs as an interval
 
 
 def parse_indexes(text: str | None) -> list[int]:
@@ -78,7 +71,8 @@ def format_indexes(indexes: Iterable[int]) -> str:
         else:
             runs.append([index])
     return ",".join(
-        f"{run[0]}-{run[-1]}" if len(run) > PAIR else ",".join(map(str, run)) for run in runs
+        f"{run[0]}-{run[-1]}" if len(run) > MAX_LISTED_RUN else ",".join(map(str, run))
+        for run in runs
     )
 
 
@@ -102,15 +96,11 @@ def _annotation(pod: Obj, name: str) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-# What the failure of a pod means for its job: whether it failed at all, when, and what the pod
-# failure policy says. Pure.
-
-
 FAIL_JOB, FAIL_INDEX, IGNORE, COUNT = "FailJob", "FailIndex", "Ignore", "Count"
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class FailurePolicyMatch:
     """What the policy decides about one pod."""
 
     action: str = COUNT
@@ -137,17 +127,17 @@ def has_failed(pod: Obj, job: Obj) -> bool:
     )
 
 
-def ruling(job: Obj, pod: Obj) -> Ruling:
+def match_failure_policy(job: Obj, pod: Obj) -> FailurePolicyMatch:
     """The first rule that matches a failed pod."""
     for place, rule in enumerate((job["spec"].get("podFailurePolicy") or {}).get("rules") or ()):
-        if message := _matches(rule, pod):
-            return Ruling(
+        if message := _match_rule(rule, pod):
+            return FailurePolicyMatch(
                 rule["action"], f"{message} matching {rule['action']} rule at index {place}"
             )
-    return Ruling()
+    return FailurePolicyMatch()
 
 
-def _matches(rule: Obj, pod: Obj) -> str:
+def _match_rule(rule: Obj, pod: Obj) -> str:
     name = f"{pod['metadata'].get('namespace')}/{pod['metadata']['name']}"
     if codes := rule.get("onExitCodes"):
         for container, code in _exit_codes(pod, codes.get("containerName")):
@@ -203,7 +193,7 @@ def container_restarts(pods: Iterable[Obj]) -> int:
 
 
 @dataclass(slots=True)
-class Tally:
+class JobState:
     """The look."""
 
     job: Obj
@@ -236,8 +226,6 @@ class Tally:
             )
         self.failed_indexes = self._with_failed(parse_indexes(status.get("failedIndexes")))
 
-    # --- what the job wants ---
-
     @property
     def indexed(self) -> bool:
         return bool(self.job["spec"].get("completionMode") == "Indexed")
@@ -254,8 +242,6 @@ class Tally:
     @property
     def suspended(self) -> bool:
         return bool(self.job["spec"].get("suspend"))
-
-    # --- what there is ---
 
     def ready(self) -> int:
         return sum(map(is_ready, self.active))
@@ -276,7 +262,7 @@ class Tally:
         return [
             pod
             for pod in failed
-            if pod["metadata"]["uid"] not in known and ruling(self.job, pod).counts
+            if pod["metadata"]["uid"] not in known and match_failure_policy(self.job, pod).counts
         ]
 
     @property
@@ -297,8 +283,6 @@ class Tally:
         counted: int = (self.job.get("status") or {}).get(outcome, 0)
         return counted
 
-    # --- indexes ---
-
     def _with_failed(self, known: list[int]) -> list[int]:
         """Indexes that have failed too often, or in a way that the policy does not forgive."""
         if not self.limited_per_index:
@@ -308,7 +292,7 @@ class Tally:
             index = index_of(pod, self.job)
             if index is None or not is_tracked(pod) or not has_failed(pod, self.job):
                 continue
-            judged = ruling(self.job, pod)
+            judged = match_failure_policy(self.job, pod)
             if judged.action == FAIL_INDEX or (judged.counts and failures_of(pod) >= limit):
                 found.add(index)
         return sorted(found)

@@ -10,18 +10,22 @@ from typing import TYPE_CHECKING
 from pytest_kscen.clock import epoch_of
 from pytest_kscen.embedded.controller import follow
 from pytest_kscen.embedded.controllers.ownership import (
-    Claims,
-    Dependents,
-    controlled,
+    ControllerRefManager,
+    OwnerEnqueuer,
+    controller_index,
     controller_of,
 )
 from pytest_kscen.embedded.controllers.pod_control import in_terminating_namespace
 from pytest_kscen.embedded.controllers.workloads import job_completion
-from pytest_kscen.embedded.controllers.workloads.job_completion import COMPLETE, FAILED, Books
-from pytest_kscen.embedded.controllers.workloads.job_pods import Crew, Record
+from pytest_kscen.embedded.controllers.workloads.job_completion import (
+    COMPLETE,
+    FAILED,
+    JobStatusWriter,
+)
+from pytest_kscen.embedded.controllers.workloads.job_pods import BackoffRecord, JobPodWriter
 from pytest_kscen.embedded.controllers.workloads.job_state import (
     FINALIZER,
-    Tally,
+    JobState,
     is_tracked,
     untrack,
 )
@@ -35,13 +39,8 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# The life of a job: tally its pods, judge whether it is over, bring pods up or down, and book
-# what has finished. Changes of pods are looked at once a second, so that many of them make one
-# entry in the books.
-
-
 BATCH = 1.0  # seconds that changes of pods are gathered
-OURS = "kubernetes.io/job-controller"
+JOB_CONTROLLER = "kubernetes.io/job-controller"
 
 SUSPENDED = {
     "type": "Suspended",
@@ -59,14 +58,14 @@ class Jobs:
         self._context = context
         self._jobs = context.informers.of(JOBS)
         pods = context.informers.of(PODS)
-        self._claims = Claims(context, JOBS, PODS, finalizers=(FINALIZER,))
-        self._crew = Crew(context)
-        self._books = Books(context)
-        self._backoffs: dict[str, Record] = {}
+        self._claims = ControllerRefManager(context, JOBS, PODS, finalizers=(FINALIZER,))
+        self._crew = JobPodWriter(context)
+        self._books = JobStatusWriter(context)
+        self._backoffs: dict[str, BackoffRecord] = {}
         self._controller = context.controller(self._reconcile, self._jobs, pods)
         follow(self._controller, self._jobs)
         self._jobs.on_change(self._forget)
-        Dependents(lambda ref: self._controller.enqueue_after(ref, BATCH), self._jobs, pods)
+        OwnerEnqueuer(lambda ref: self._controller.enqueue_after(ref, BATCH), self._jobs, pods)
 
     async def run(self) -> None:
         await self._controller.run()
@@ -80,7 +79,7 @@ class Jobs:
         if (
             job is None
             or job_completion.is_finished(job)
-            or job["spec"].get("managedBy", OURS) != OURS
+            or job["spec"].get("managedBy", JOB_CONTROLLER) != JOB_CONTROLLER
         ):
             return None
         # The job with the time at which it started, or started again; none while it is
@@ -91,17 +90,17 @@ class Jobs:
             status = {name: value for name, value in status.items() if name != "startTime"}
         elif was_suspended or not status.get("startTime"):
             status = {**status, "startTime": self._context.timestamp()}
-        tally = Tally({**job, "status": status}, await self._claims.of(job))
-        before = self._backoffs.get(tally.job["metadata"]["uid"], Record())
+        tally = JobState({**job, "status": status}, await self._claims.of(job))
+        before = self._backoffs.get(tally.job["metadata"]["uid"], BackoffRecord())
         record = before.after([*tally.new_succeeded(), *tally.new_failed()])
         failure, wait = None, None
-        judged = job_completion.judge(tally, self._context.now())
+        judged = job_completion.find_outcome(tally, self._context.now())
         try:
             if judged:
                 await self._crew.dismiss(tally)
             elif not job["metadata"].get("deletionTimestamp"):
                 wait = await self._crew.fill(tally, record)
-                judged = job_completion.completed(tally, len(tally.active))
+                judged = job_completion.completion_outcome(tally, len(tally.active))
         except ApiError as error:
             failure = None if in_terminating_namespace(error) else error
         page = await self._books.write_down(tally, job, judged, self._with_suspension(tally))
@@ -109,14 +108,16 @@ class Jobs:
         more = await self._books.settle(page)
         if failure:
             raise failure
-        overdue = None if judged else job_completion.overdue_in(tally, self._context.now())
+        overdue = (
+            None if judged else job_completion.seconds_until_deadline(tally, self._context.now())
+        )
         return (
             0.0
             if more
             else min((seconds for seconds in (wait, overdue) if seconds is not None), default=None)
         )
 
-    def _with_suspension(self, tally: Tally) -> list[Obj]:
+    def _with_suspension(self, tally: JobState) -> list[Obj]:
         """The job's conditions, with a note of being suspended or resumed if that has changed."""
         conditions: list[Obj] = list(tally.job["status"].get("conditions") or ())
         was_suspended = is_true(tally.job, "Suspended")
@@ -130,17 +131,13 @@ class Jobs:
         return set_condition(conditions, {**words, "lastProbeTime": now}, now)
 
 
-# Pods whose job is gone while it still held them: nobody will count them any more, so they are
-# let go.
-
-
 class OrphanedPods:
     """The controller."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._jobs, self._pods = context.informers.of(JOBS), context.informers.of(PODS)
-        self._pods_of = controlled(self._pods)
+        self._pods_of = controller_index(self._pods)
         self._controller = context.controller(self._reconcile, self._jobs, self._pods)
         self._pods.on_change(self._pod_changed)
         self._jobs.on_change(self._job_changed)
@@ -185,9 +182,6 @@ class OrphanedPods:
         except NotFound:
             return False
         return bool(job["metadata"]["uid"] == reference["uid"])
-
-
-# Finished jobs with a time to live: deleted, with their pods, when it is over.
 
 
 class FinishedJobs:

@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.controller import StatusWriter
 from pytest_kscen.embedded.controllers.ownership import (
-    Claims,
-    Dependents,
-    controlled,
+    ControllerRefManager,
+    OwnerEnqueuer,
+    controller_index,
     controller_of,
 )
 from pytest_kscen.embedded.controllers.pod_control import (
-    LONGEST_PREFIX,
-    Pods,
+    MAX_GENERATE_NAME,
+    PodControl,
     in_terminating_namespace,
     pod_of,
 )
 from pytest_kscen.embedded.controllers.pod_state import (
-    available_in,
-    first_to_go,
+    by_deletion_rank,
     is_active,
     is_ready,
     is_terminating,
-    matters_of_pod,
+    owner_relevant_state,
+    seconds_until_available,
 )
 from pytest_kscen.objects.conditions import condition, set_condition
 from pytest_kscen.objects.errors import ApiError
@@ -47,13 +47,15 @@ class ReplicaSets:
         self._context = context
         self._sets = context.informers.of(REPLICA_SETS)
         self._informer = context.informers.of(PODS)
-        self._claims = Claims(context, REPLICA_SETS, PODS)
-        self._pods = Pods(context)
-        self._siblings = controlled(self._sets)
-        self._by_set = controlled(self._informer)
+        self._claims = ControllerRefManager(context, REPLICA_SETS, PODS)
+        self._pods = PodControl(context)
+        self._siblings = controller_index(self._sets)
+        self._by_set = controller_index(self._informer)
         self._controller = context.controller(self._reconcile, self._sets, self._informer)
         self._telling = StatusWriter(context, self._controller, REPLICA_SETS)
-        Dependents(self._controller.enqueue, self._sets, self._informer, matters=matters_of_pod)
+        OwnerEnqueuer(
+            self._controller.enqueue, self._sets, self._informer, matters=owner_relevant_state
+        )
 
     async def run(self) -> None:
         await self._controller.run()
@@ -76,7 +78,7 @@ class ReplicaSets:
         min_ready, now = owner["spec"].get("minReadySeconds", 0), self._context.now()
         if not min_ready:
             return None
-        waits = [wait for pod in pods if (wait := available_in(pod, min_ready, now))]
+        waits = [wait for pod in pods if (wait := seconds_until_available(pod, min_ready, now))]
         return min(waits, default=None)
 
     async def _manage(self, owner: Obj, pods: list[Obj]) -> ApiError | None:
@@ -85,7 +87,7 @@ class ReplicaSets:
             if missing > 0:
                 await self._create(owner, min(missing, BURST))
             elif missing < 0:
-                for pod in first_to_go(pods, self._neighbours(owner), self._context.now())[
+                for pod in by_deletion_rank(pods, self._neighbours(owner), self._context.now())[
                     : min(-missing, BURST)
                 ]:
                     await self._pods.delete(owner, pod)
@@ -95,7 +97,7 @@ class ReplicaSets:
 
     async def _create(self, owner: Obj, count: int) -> None:
         pod = pod_of(owner["spec"]["template"], owner, REPLICA_SETS)
-        pod["metadata"]["generateName"] = f"{owner['metadata']['name']}-"[:LONGEST_PREFIX]
+        pod["metadata"]["generateName"] = f"{owner['metadata']['name']}-"[:MAX_GENERATE_NAME]
         for _ in range(count):
             await self._pods.create(owner, pod)
 
@@ -120,7 +122,9 @@ class ReplicaSets:
         counts = {
             "fullyLabeledReplicas": sum(wanted.items() <= own.items() for own in labels),
             "readyReplicas": sum(map(is_ready, pods)),
-            "availableReplicas": sum(available_in(pod, min_ready, now) == 0 for pod in pods),
+            "availableReplicas": sum(
+                seconds_until_available(pod, min_ready, now) == 0 for pod in pods
+            ),
         }
         conditions = self._conditions(owner, len(pods), failure)
         return {

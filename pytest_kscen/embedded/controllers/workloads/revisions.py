@@ -6,7 +6,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.controllers.ownership import Claims, is_controlled_by, reference_to
+from pytest_kscen.embedded.controllers.ownership import (
+    ControllerRefManager,
+    is_controlled_by,
+    reference_to,
+)
 from pytest_kscen.embedded.controllers.pod_control import short_hash
 from pytest_kscen.objects.errors import AlreadyExists, NotFound
 from pytest_kscen.objects.resources import CONTROLLER_REVISIONS
@@ -42,7 +46,7 @@ class Revisions:
         self._context = context
         self._owners = owners
         self._label = label
-        self._claims = Claims(context, owners, CONTROLLER_REVISIONS)
+        self._claims = ControllerRefManager(context, owners, CONTROLLER_REVISIONS)
 
     async def of(self, owner: Obj) -> list[Obj]:
         """The owner's history, the oldest first."""

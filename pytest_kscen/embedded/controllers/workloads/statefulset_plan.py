@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.controllers.pod_control import pod_of
-from pytest_kscen.embedded.controllers.pod_state import available_in, is_finished, is_ready, phase
+from pytest_kscen.embedded.controllers.pod_state import (
+    is_finished,
+    is_ready,
+    phase,
+    seconds_until_available,
+)
 from pytest_kscen.embedded.controllers.workloads.revisions import template_of
 from pytest_kscen.objects.resources import STATEFUL_SETS
 
@@ -19,10 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_kscen.objects.resources import Obj
-
-
-# What makes a StatefulSet's pod itself: its number, its name and labels, and the volume claims
-# that are its own.
 
 
 POD_NAME, POD_INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"
@@ -43,7 +44,7 @@ def revision_of(pod: Obj) -> str:
     return (pod["metadata"].get("labels") or {}).get(REVISION) or ""
 
 
-def wanted(owner: Obj) -> range:
+def ordinals_of(owner: Obj) -> range:
     """The numbers of the pods that should be there."""
     start = (owner["spec"].get("ordinals") or {}).get("start", 0)
     return range(start, start + owner["spec"].get("replicas", 1))
@@ -113,7 +114,7 @@ def build_claims(owner: Obj, ordinal: int) -> list[Obj]:
     ]
 
 
-class Verb(enum.Enum):
+class StepKind(enum.Enum):
     """The kinds of steps."""
 
     CREATE = "create"
@@ -125,16 +126,16 @@ class Verb(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StatefulSetStep:
     """One thing to do about one pod."""
 
-    verb: Verb
+    verb: StepKind
     ordinal: int
     pod: Obj | None = None
 
 
 @dataclass(slots=True)
-class View:
+class StatefulSetState:
     """A StatefulSet and its pods by number, at one instant."""
 
     owner: Obj
@@ -153,7 +154,8 @@ class View:
     def is_available(self, pod: Obj) -> bool:
         return (
             is_running_and_ready(pod)
-            and available_in(pod, self.owner["spec"].get("minReadySeconds", 0), self.now) == 0
+            and seconds_until_available(pod, self.owner["spec"].get("minReadySeconds", 0), self.now)
+            == 0
         )
 
 
@@ -165,32 +167,36 @@ def is_terminating(pod: Obj) -> bool:
     return bool(pod["metadata"].get("deletionTimestamp"))
 
 
-def steps(view: View) -> Iterator[Step]:
+def plan_steps(view: StatefulSetState) -> Iterator[StatefulSetStep]:
     """The steps of one look."""
-    for ordinal in wanted(view.owner):
+    for ordinal in ordinals_of(view.owner):
         pod = view.pods.get(ordinal)
         # What to do about one pod that should be there.
         if pod is None:
-            yield Step(Verb.CREATE, ordinal)
+            yield StatefulSetStep(StepKind.CREATE, ordinal)
         elif not is_finished(pod):
-            yield Step(Verb.KEEP, ordinal, pod)
+            yield StatefulSetStep(StepKind.KEEP, ordinal, pod)
         elif not is_terminating(pod):
-            yield Step(Verb.DELETE, ordinal, pod)
+            yield StatefulSetStep(StepKind.DELETE, ordinal, pod)
         if view.in_order and (pod is None or is_terminating(pod) or not view.is_available(pod)):
             return
     if any(
-        is_finished(view.pods[ordinal]) for ordinal in wanted(view.owner) if ordinal in view.pods
+        is_finished(view.pods[ordinal])
+        for ordinal in ordinals_of(view.owner)
+        if ordinal in view.pods
     ):
         return
     condemned = [
-        ordinal for ordinal in sorted(view.pods, reverse=True) if ordinal not in wanted(view.owner)
+        ordinal
+        for ordinal in sorted(view.pods, reverse=True)
+        if ordinal not in ordinals_of(view.owner)
     ]
-    yield from _shrink(view, condemned)
+    yield from _plan_scale_down(view, condemned)
     if not condemned or not view.in_order:
-        yield from _roll(view)
+        yield from _plan_rollout(view)
 
 
-def _shrink(view: View, condemned: list[int]) -> Iterator[Step]:
+def _plan_scale_down(view: StatefulSetState, condemned: list[int]) -> Iterator[StatefulSetStep]:
     """The last pod first; in order, an unhealthy pod holds up all but itself."""
     unhealthy = [ordinal for ordinal in condemned if not view.is_healthy(view.pods[ordinal])]
     for ordinal in condemned:
@@ -198,34 +204,34 @@ def _shrink(view: View, condemned: list[int]) -> Iterator[Step]:
         if not is_terminating(pod) and (
             not view.in_order or view.is_available(pod) or ordinal == unhealthy[-1]
         ):
-            yield Step(Verb.CONDEMN, ordinal, pod)
+            yield StatefulSetStep(StepKind.CONDEMN, ordinal, pod)
         if view.in_order:
             return
 
 
-def _roll(view: View) -> Iterator[Step]:
+def _plan_rollout(view: StatefulSetState) -> Iterator[StatefulSetStep]:
     """Replace one pod of an older revision, the last first, when all after it are well."""
     strategy = view.owner["spec"].get("updateStrategy") or {}
     if strategy.get("type", "RollingUpdate") == "OnDelete":
         return
     partition = (strategy.get("rollingUpdate") or {}).get("partition", 0)
-    for ordinal in reversed(wanted(view.owner)[partition:]):
+    for ordinal in reversed(ordinals_of(view.owner)[partition:]):
         pod = view.pods.get(ordinal)
         if pod is None:
             return
         if revision_of(pod) != view.update["metadata"]["name"] and not is_terminating(pod):
-            yield Step(Verb.DELETE, ordinal, pod)
+            yield StatefulSetStep(StepKind.DELETE, ordinal, pod)
             return
         if not view.is_healthy(pod):
             return
 
 
-def revision_for(view: View, ordinal: int) -> Obj:
+def revision_for(view: StatefulSetState, ordinal: int) -> Obj:
     """The revision that a new pod of this number is made from."""
     strategy = view.owner["spec"].get("updateStrategy") or {}
     if strategy.get("type", "RollingUpdate") != "RollingUpdate":
         return view.update
-    place = ordinal - wanted(view.owner).start
+    place = ordinal - ordinals_of(view.owner).start
     rolling = strategy.get("rollingUpdate")
     still_current = (view.owner.get("status") or {}).get("currentReplicas", 0)
     return (

@@ -8,14 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.controller import follow
-from pytest_kscen.embedded.controllers.ownership import Claims, Dependents, reference_to
+from pytest_kscen.embedded.controllers.ownership import (
+    ControllerRefManager,
+    OwnerEnqueuer,
+    reference_to,
+)
 from pytest_kscen.embedded.controllers.pod_control import in_terminating_namespace
-from pytest_kscen.embedded.controllers.pod_state import available_in
+from pytest_kscen.embedded.controllers.pod_state import seconds_until_available
 from pytest_kscen.embedded.controllers.workloads.revisions import Revisions
 from pytest_kscen.embedded.controllers.workloads.statefulset_plan import (
-    Step,
-    Verb,
-    View,
+    StatefulSetState,
+    StatefulSetStep,
+    StepKind,
     build_claims,
     build_pod,
     is_running_and_ready,
@@ -23,9 +27,9 @@ from pytest_kscen.embedded.controllers.workloads.statefulset_plan import (
     labels_of,
     name_of,
     ordinal_of,
+    plan_steps,
     revision_for,
     revision_of,
-    steps,
 )
 from pytest_kscen.objects.errors import AlreadyExists, ApiError, NotFound, conflict
 from pytest_kscen.objects.resources import (
@@ -41,11 +45,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# The volume claims of a StatefulSet's pods: made before the pod, kept when it goes, or handed
-# to whoever's end is theirs.
-
-
-class Storage:
+class StatefulSetClaims:
     """Hands for claims."""
 
     def __init__(self, context: ControllerContext) -> None:
@@ -71,7 +71,7 @@ class Storage:
             f"Create Claim {claim['metadata']['name']} Pod {name_of(owner, ordinal)} in "
             f"StatefulSet {owner['metadata']['name']}"
         )
-        references = _heirs(owner, None, condemned=False)
+        references = _retention_owners(owner, None, condemned=False)
         owned = {
             **claim,
             "metadata": {
@@ -94,7 +94,7 @@ class Storage:
 
     async def bequeath(self, owner: Obj, ordinal: int, pod: Obj, *, condemned: bool) -> None:
         """Write on a pod's claims whose end is theirs, as the retention policy says."""
-        wanted = _heirs(owner, pod, condemned=condemned)
+        wanted = _retention_owners(owner, pod, condemned=condemned)
         heirs = {owner["metadata"]["uid"], pod["metadata"]["uid"]}
         for claim in build_claims(owner, ordinal):
             there = self._claims.get(claim["metadata"]["name"], claim["metadata"]["namespace"])
@@ -112,7 +112,7 @@ class Storage:
                 )
 
 
-def _heirs(owner: Obj, pod: Obj | None, *, condemned: bool) -> list[Obj]:
+def _retention_owners(owner: Obj, pod: Obj | None, *, condemned: bool) -> list[Obj]:
     policy = owner["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
     if condemned and pod and policy.get("whenScaled") == "Delete":
         return [reference_to(pod, PODS)]
@@ -121,10 +121,7 @@ def _heirs(owner: Obj, pod: Obj | None, *, condemned: bool) -> list[Obj]:
     return []
 
 
-# What a StatefulSet says of itself. Pure: counted from its pods after the steps of this look.
-
-
-def status_of(view: View, collisions: int) -> Obj:
+def status_of(view: StatefulSetState, collisions: int) -> Obj:
     owner, pods = view.owner, list(view.pods.values())
     current, update = view.current["metadata"]["name"], view.update["metadata"]["name"]
     staying = [revision_of(pod) for pod in pods if not is_terminating(pod)]
@@ -152,10 +149,6 @@ def status_of(view: View, collisions: int) -> Obj:
     }
 
 
-# The life of a StatefulSet: know the revisions, plan the steps, take them one by one, tell what
-# came of them.
-
-
 class StatefulSets:
     """The controller."""
 
@@ -166,14 +159,14 @@ class StatefulSets:
         revisions, volume_claims = map(
             context.informers.of, (CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS)
         )
-        self._claims = Claims(context, STATEFUL_SETS, PODS)
+        self._claims = ControllerRefManager(context, STATEFUL_SETS, PODS)
         self._revisions = Revisions(context, STATEFUL_SETS, "controller.kubernetes.io/hash")
-        self._storage = Storage(context)
+        self._storage = StatefulSetClaims(context)
         self._controller = context.controller(
             self._reconcile, self._sets, pods, revisions, volume_claims
         )
         follow(self._controller, self._sets)
-        Dependents(self._controller.enqueue, self._sets, pods)
+        OwnerEnqueuer(self._controller.enqueue, self._sets, pods)
 
     async def run(self) -> None:
         await self._controller.run()
@@ -186,13 +179,13 @@ class StatefulSets:
         failure = None
         try:
             if not owner["metadata"].get("deletionTimestamp"):
-                for step in list(steps(view)):
+                for step in list(plan_steps(view)):
                     match step.verb:
-                        case Verb.CREATE:
+                        case StepKind.CREATE:
                             await self._create(view, step.ordinal)
-                        case Verb.KEEP:
+                        case StepKind.KEEP:
                             await self._keep(view, step)
-                        case Verb.DELETE | Verb.CONDEMN:
+                        case StepKind.DELETE | StepKind.CONDEMN:
                             await self._delete(view, step)
         except ApiError as error:
             failure = error
@@ -210,11 +203,11 @@ class StatefulSets:
         min_ready = view.owner["spec"].get("minReadySeconds", 0)
         ready = filter(is_running_and_ready, view.pods.values())
         return min(
-            (wait for pod in ready if (wait := available_in(pod, min_ready, view.now))),
+            (wait for pod in ready if (wait := seconds_until_available(pod, min_ready, view.now))),
             default=None,
         )
 
-    async def _look(self, owner: Obj) -> tuple[View, list[Obj], int]:
+    async def _look(self, owner: Obj) -> tuple[StatefulSetState, list[Obj], int]:
         history = await self._revisions.of(owner)
         update, collisions = await self._revisions.latest(owner, history)
         named = (owner.get("status") or {}).get("currentRevision")
@@ -226,9 +219,13 @@ class StatefulSets:
         )
         numbered = {ordinal_of(pod["metadata"]["name"], owner): pod for pod in claimed}
         pods = {ordinal: pod for ordinal, pod in numbered.items() if ordinal is not None}
-        return View(owner, pods, current, update, self._context.now()), history, collisions
+        return (
+            StatefulSetState(owner, pods, current, update, self._context.now()),
+            history,
+            collisions,
+        )
 
-    async def _create(self, view: View, ordinal: int) -> None:
+    async def _create(self, view: StatefulSetState, ordinal: int) -> None:
         owner, name = view.owner, name_of(view.owner, ordinal)
         what = f"Create Pod {name} in StatefulSet {owner['metadata']['name']}"
         await self._storage.provide(owner, ordinal)
@@ -246,7 +243,7 @@ class StatefulSets:
             raise
         self._context.recorder.normal(owner, "SuccessfulCreate", f"{what} successful")
 
-    async def _keep(self, view: View, step: Step) -> None:
+    async def _keep(self, view: StatefulSetState, step: StatefulSetStep) -> None:
         owner, pod = view.owner, view.pods[step.ordinal]
         await self._storage.provide(owner, step.ordinal)
         await self._storage.bequeath(owner, step.ordinal, pod, condemned=False)
@@ -261,11 +258,13 @@ class StatefulSets:
             what = f"Update Pod {place[0]} in StatefulSet {owner['metadata']['name']} successful"
             self._context.recorder.normal(owner, "SuccessfulUpdate", what)
 
-    async def _delete(self, view: View, step: Step) -> None:
+    async def _delete(self, view: StatefulSetState, step: StatefulSetStep) -> None:
         owner, pod = view.owner, view.pods[step.ordinal]
         metadata = pod["metadata"]
         what = f"Delete Pod {metadata['name']} in StatefulSet {owner['metadata']['name']}"
-        await self._storage.bequeath(owner, step.ordinal, pod, condemned=step.verb is Verb.CONDEMN)
+        await self._storage.bequeath(
+            owner, step.ordinal, pod, condemned=step.verb is StepKind.CONDEMN
+        )
         try:
             await self._context.api.delete(
                 PODS, metadata["name"], metadata["namespace"], precondition_uid=metadata["uid"]

@@ -81,14 +81,6 @@ def _code(codes: str, attempt: int) -> int:
     return int(listed[min(attempt, len(listed) - 1)])
 
 
-# What containers answer over HTTP: what their pod's annotations tell, what a test has taught,
-# or else that they are well. | Annotation | Meaning | |---|---| | `kscen.io/http-status` | the
-# status of each answer, 200 without it | | `kscen.io/http-body` | its body | | `kscen.io/http-
-# after` | how long an answer takes (`3s`) | `kscen.io/http-status.<container>` and so on speak
-# to one container alone. They are read at each question, so that what is annotated while a
-# container runs takes effect at once.
-
-
 Service = Callable[[HttpCall, ContainerContext], Awaitable[HttpAnswer]]
 """`async def serve(call, container) -> HttpAnswer`: what a container answers."""
 

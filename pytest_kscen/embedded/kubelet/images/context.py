@@ -86,9 +86,6 @@ def _wake(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-# How images are spoken of.
-
-
 def names_of(image: str) -> tuple[str, str, str]:
     """As it is written, without tag and digest, and its last part alone."""
     head, slash, tail = image.split("@", 1)[0].rpartition("/")

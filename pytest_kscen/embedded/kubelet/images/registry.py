@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.images.annotations import Service
 
 
-# What images do that nobody registered: those with a shell run their command, all others run
-# until they are stopped.
-
-
 UNDERSTOOD = (*PROGRAMS, *NAMES)
 WITH_SHELL = ("alpine", "bash", "busybox", "debian", "iperf3", "ubuntu")
 
@@ -256,11 +252,6 @@ class Images:
 
 async def _refuse(why: str, _: ContainerContext) -> int:
     raise ValueError(why)
-
-
-# Programs of the simulation's own: what an API refuses may end their container; a mistake of
-# theirs ends the simulation. A container that starts again would hide it, and a run in which
-# nothing was done by then would be valid.
 
 
 class SimulationMistake(Exception):  # it is told as what it is

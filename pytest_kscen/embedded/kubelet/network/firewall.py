@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.network.flows import Network, Stream, Traffic
 
 
-# One machine's table: its chains of rules, what they do to packets, and how many they have
-# seen. All is lost with its power.
-
-
 CHAINS = ("INPUT", "FORWARD", "OUTPUT")
 LOSING = ("DROP", "REJECT")
 
@@ -63,8 +59,6 @@ class Tables:
 
     def has(self, chain: str) -> bool:
         return chain in self._chains
-
-    # --- changes ---
 
     def append(self, chain: str, rule: Rule) -> None:
         self.insert(chain, rule, len(self._chains[chain]) + 1)
@@ -116,8 +110,6 @@ class Tables:
             self._chains[chain].clear()
             self._policies[chain] = "ACCEPT"
 
-    # --- packets ---
-
     def lost(self, chain: str, packet: Packet) -> float:
         """The share of such packets that does not get through."""
         left, lost = 1.0, 0.0
@@ -142,10 +134,6 @@ class Tables:
                 share = left * entry.rule.chance
                 yield entry, share
                 left -= share if entry.rule.target else 0.0
-
-
-# One rule: which packets it matches, with what chance, what becomes of them, and how it is
-# written.
 
 
 ANYWHERE = ipaddress.IPv4Network("0.0.0.0/0")
@@ -371,8 +359,6 @@ class Firewalls:
     def _share(self, machine: Machine, chain: str, packet: Packet) -> float:
         tables = self._armed.get(machine.name)
         return tables.lost(chain, packet) if tables else 0.0
-
-    # --- counters ---
 
     def _count(self) -> None:
         """What has come by since the last time."""

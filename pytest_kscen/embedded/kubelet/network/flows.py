@@ -141,11 +141,6 @@ class Network:
         self.changed()
 
 
-# What flows between the machines: heartbeats always, and loads that somebody puts on. A machine
-# has one link, each way with its own capacity; who shares it with a load has less of it, and
-# its packets wait.
-
-
 LINK = 10e9  # bits per second, each way: a virtual machine's network card
 QUEUE = 0.02  # seconds that a packet waits where a load uses the whole link
 HEARTBEATS = (

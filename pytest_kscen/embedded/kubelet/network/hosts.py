@@ -92,10 +92,6 @@ class Hosts:
         return next((machine.name for machine in self._machines if machine.address == address), "")
 
 
-# The network's programs for scripts: `iptables` and `iperf3`, on the host that a container is
-# on.
-
-
 BANNER = "-----------------------------------------------------------\n"
 NAMES = ("iptables", "iperf3")
 

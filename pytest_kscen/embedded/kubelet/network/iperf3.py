@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.network.flows import Flow, Network, Traffic
 
 
-# What an iperf3 client prints.
-
-
 KILO, UNITS = 1024.0, ("", "K", "M", "G", "T")
 RATE_KILO = 1000.0
 HEAD = "[ ID] Interval           Transfer     Bitrate         Retr{}\n"
@@ -151,10 +148,6 @@ def _failed(why: str) -> Ended:
     return Ended(f"iperf3: error - {why}\n", 1)
 
 
-# Servers by the address and the port on which they listen. One of them serves one client at a
-# time.
-
-
 @dataclass(slots=True, eq=False)
 class Server:
     machine: str
@@ -183,9 +176,6 @@ class Servers:
         self._listening = {
             place: one for place, one in self._listening.items() if one is not server
         }
-
-
-# The words of an `iperf3` call.
 
 
 PORT = 5201

@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.network.firewall import Entry, Tables
 
 
-# From the words of an `iptables` call to what is asked for. What real ones refuse is refused in
-# their words.
-
-
 COMMANDS = {
     "-A": "A", "--append": "A", "-I": "I", "--insert": "I", "-D": "D", "--delete": "D", "-C": "C",
     "--check": "C",
@@ -237,9 +233,6 @@ _OTHERS: dict[str, Callable[[_Reader], None]] = {
     "--mode": _Reader.mode,
     "--reject-with": _Reader.skip,
 }
-
-
-# What `iptables -L` and `-S` print.
 
 
 THOUSAND, UNITS = 1000, "KMGT"

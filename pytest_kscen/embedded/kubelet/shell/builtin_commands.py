@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.shell.programs import Program
 
 
-# What `test` and `[` find true, of texts, numbers and files.
-
-
 def holds(words: list[str], files: Mapping[str, str]) -> bool:
     match words:
         case [] | [_]:

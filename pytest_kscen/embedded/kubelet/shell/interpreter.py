@@ -35,10 +35,6 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.shell.words import Word
 
 
-# What a command reads and where it writes: text between two commands, and redirections of
-# output and complaints.
-
-
 Write: TypeAlias = Callable[[str], None]
 
 
@@ -162,8 +158,6 @@ class Shell:
         other.stops_on_error = False
         return other
 
-    # --- the tree ---
-
     async def _command(self, command: Command) -> int:
         self.names.status = await self._RUNS[type(command)](self, command)
         return self.names.status
@@ -271,8 +265,6 @@ class Shell:
             if script is not None:
                 await self._command(parse(script))
         return status
-
-    # --- substitutions ---
 
     async def _expanded(self, words: tuple[Word, ...]) -> list[str]:
         return self.names.expand(tuple([await self._substituted(word) for word in words]))

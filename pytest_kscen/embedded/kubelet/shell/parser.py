@@ -11,8 +11,6 @@ from typing import TypeAlias
 
 from pytest_kscen.embedded.kubelet.shell.words import Literal, Reader, ScriptError, Token, Word
 
-# What a script is made of: commands, and commands of commands.
-
 
 @dataclass(frozen=True, slots=True)
 class Simple:
@@ -218,8 +216,6 @@ class _Parser:
             raise ScriptError(f"{self._peek() or 'the end'!r} is out of place")
         simple = Simple(tuple(assignments), tuple(words))
         return Redirected(simple, tuple(redirections)) if redirections else simple
-
-    # --- tokens ---
 
     def _next(self) -> Token | None:
         return self._tokens[self._at] if self._at < len(self._tokens) else None

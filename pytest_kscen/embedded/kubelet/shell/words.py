@@ -216,10 +216,6 @@ class Reader:
         return self._text.count("\n", 0, self._at) + 1
 
 
-# From words to text: what variables, arguments and sums stand for when a command is about to
-# run. Substitutions have been replaced by what they wrote before that (`Written`).
-
-
 ALL_ARGUMENTS = (Literal("", quoted=True), Variable("@", quoted=True))
 
 

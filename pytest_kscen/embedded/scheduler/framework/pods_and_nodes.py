@@ -7,14 +7,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from pytest_kscen.embedded.node_matching import HARD, taints_of
-from pytest_kscen.embedded.pod_resources import Load, allocatable_of, demand_of
+from pytest_kscen.embedded.node_matching import HARD_EFFECTS, taints_of
+from pytest_kscen.embedded.pod_resources import NodeUsage, allocatable_of, demand_of
 from pytest_kscen.kube.cache import Ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_kscen.embedded.pod_resources import Amounts, Demand
+    from pytest_kscen.embedded.pod_resources import Amounts, PodDemand
     from pytest_kscen.objects.resources import Obj
 
 
@@ -47,7 +47,7 @@ class NodeInfo:
         """The sizes of the images that are there, by every name that they have."""
         self.pods: dict[str, PodInfo] = {}
         """By uid, in the order in which they came."""
-        self.load = Load()
+        self.load = NodeUsage()
         """The sums: `used` (what they request), `scored` (what scoring takes them for), `ports`,
         `pods`.
         """
@@ -67,7 +67,7 @@ class NodeInfo:
         taints = taints_of(obj)
         self.labels = obj["metadata"].get("labels") or {}
         self.allocatable = allocatable_of(obj)
-        self.hard_taints = [taint for taint in taints if taint["effect"] in HARD]
+        self.hard_taints = [taint for taint in taints if taint["effect"] in HARD_EFFECTS]
         self.soft_taints = [taint for taint in taints if taint["effect"] == "PreferNoSchedule"]
         self.unschedulable = bool((obj.get("spec") or {}).get("unschedulable"))
         images = (obj.get("status") or {}).get("images") or ()
@@ -115,7 +115,7 @@ class NodeInfo:
         ):
             setattr(other, name, getattr(self, name))
         other.pods = dict(self.pods)
-        other.load = Load(
+        other.load = NodeUsage(
             dict(self.load.used), dict(self.load.scored), dict(self.load.ports), self.load.pods
         )
         return other
@@ -159,7 +159,7 @@ class PodInfo:
         self.labels: Mapping[str, str] = metadata.get("labels") or {}
         self.priority: int = spec.get("priority") or 0
         self.tolerations: list[Obj] = spec.get("tolerations") or []
-        self.demand: Demand = demand_of(obj)
+        self.demand: PodDemand = demand_of(obj)
         """What it asks of a node: `requests`, what scoring takes it for (`scored`), `ports` of
         the host.
         """

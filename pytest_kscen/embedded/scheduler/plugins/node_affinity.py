@@ -9,7 +9,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.embedded.node_matching import holds, pod_may_be_on, selects, term_holds
+from pytest_kscen.embedded.node_matching import (
+    matches_node_requirement,
+    matches_node_selector,
+    matches_node_selector_term,
+    node_matches_pod,
+)
 from pytest_kscen.embedded.scheduler.framework.events import NODE, Action, Interest
 from pytest_kscen.embedded.scheduler.framework.plugin import Plugin
 from pytest_kscen.embedded.scheduler.framework.status import SKIP, Status, unresolvable
@@ -53,9 +58,9 @@ class NodeAffinity(Plugin):
         return union or unresolvable("pod affinity terms conflict")
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        if self._added is not None and not selects(self._added, node.node):
+        if self._added is not None and not matches_node_selector(self._added, node.node):
             return FORBIDDEN
-        return None if pod_may_be_on(pod.obj, node.node) else UNWANTED
+        return None if node_matches_pod(pod.obj, node.node) else UNWANTED
 
     def filter_many(
         self, state: CycleState, pod: PodInfo, table: Table, rows: Rows
@@ -76,7 +81,7 @@ class NodeAffinity(Plugin):
         return sum(
             term["weight"]
             for term in self._preferences(pod)
-            if term_holds(term["preference"], node.node)
+            if matches_node_selector_term(term["preference"], node.node)
         )
 
     def score_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Scores:
@@ -98,9 +103,11 @@ class NodeAffinity(Plugin):
         return (Interest(NODE, Action.ADD | Action.NODE_LABEL, self._became_right),)
 
     def _became_right(self, pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:
-        if new is None or (self._added is not None and not selects(self._added, new)):
+        if new is None or (self._added is not None and not matches_node_selector(self._added, new)):
             return False
-        return pod_may_be_on(pod.obj, new) and (old is None or not pod_may_be_on(pod.obj, old))
+        return node_matches_pod(pod.obj, new) and (
+            old is None or not node_matches_pod(pod.obj, old)
+        )
 
 
 def selected(pod: PodInfo, table: Table, rows: Rows) -> Truths | None:
@@ -139,7 +146,7 @@ def _term(term: Obj, table: Table, rows: Rows) -> Truths:
     right: Truths | None = None
     for part in term.get("matchExpressions") or ():
         judged = table.label(part["key"]).judged(
-            partial(_holds, part), rows, absent=holds(part, {})
+            partial(_holds, part), rows, absent=matches_node_requirement(part, {})
         )
         right = _both(right, judged)
     for part in term.get("matchFields") or ():
@@ -148,7 +155,7 @@ def _term(term: Obj, table: Table, rows: Rows) -> Truths:
 
 
 def _holds(requirement: Obj, value: str) -> bool:
-    return holds(requirement, {requirement["key"]: value})
+    return matches_node_requirement(requirement, {requirement["key"]: value})
 
 
 def _both(one: Truths | None, other: Truths) -> Truths:

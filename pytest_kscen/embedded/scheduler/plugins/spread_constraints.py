@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.embedded.node_matching import pod_may_be_on, untolerated
+from pytest_kscen.embedded.node_matching import first_untolerated_taint, node_matches_pod
 from pytest_kscen.embedded.scheduler.plugins.pod_counts import Choice, Labels, hold, labels_of
 from pytest_kscen.objects.resources import REPLICA_SETS, SERVICES, STATEFUL_SETS, Resource
 from pytest_kscen.objects.selectors import Requirement
@@ -72,9 +72,11 @@ class Constraint:
 
     def counts_at(self, pod: PodInfo, node: NodeInfo) -> bool:
         """Whether the pods on this node count."""
-        if self.honours_affinity and not pod_may_be_on(pod.obj, node.node):
+        if self.honours_affinity and not node_matches_pod(pod.obj, node.node):
             return False
-        return not (self.honours_taints and untolerated(node.hard_taints, pod.tolerations))
+        return not (
+            self.honours_taints and first_untolerated_taint(node.hard_taints, pod.tolerations)
+        )
 
 
 class Constraints:

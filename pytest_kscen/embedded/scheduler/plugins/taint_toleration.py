@@ -6,7 +6,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.node_matching import HARD, taints_of, tolerates, untolerated
+from pytest_kscen.embedded.node_matching import (
+    HARD_EFFECTS,
+    first_untolerated_taint,
+    taints_of,
+    tolerates,
+)
 from pytest_kscen.embedded.scheduler.framework.events import NODE, POD, Action, Interest
 from pytest_kscen.embedded.scheduler.framework.plugin import Plugin
 from pytest_kscen.embedded.scheduler.framework.status import Status, unresolvable
@@ -28,7 +33,9 @@ Taints = tuple[tuple[str, str, str], ...]
 class TaintToleration(Plugin):
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         return (
-            TAINTED if node.hard_taints and untolerated(node.hard_taints, pod.tolerations) else None
+            TAINTED
+            if node.hard_taints and first_untolerated_taint(node.hard_taints, pod.tolerations)
+            else None
         )
 
     def filter_many(
@@ -67,7 +74,10 @@ def repelled(pod: PodInfo, table: Table, rows: Rows) -> Truths | None:
     if table.taints.values in ([], [()]):
         return None
     return table.taints.judged(
-        lambda taints: untolerated(_objects(taints, HARD), pod.tolerations) is not None, rows
+        lambda taints: (
+            first_untolerated_taint(_objects(taints, HARD_EFFECTS), pod.tolerations) is not None
+        ),
+        rows,
     )
 
 
@@ -88,5 +98,9 @@ def _troubling(taints: Iterable[Obj], pod: PodInfo) -> int:
 
 
 def _became_bearable(pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:
-    was = old is not None and untolerated(taints_of(old), pod.tolerations) is None
-    return new is not None and not was and untolerated(taints_of(new), pod.tolerations) is None
+    was = old is not None and first_untolerated_taint(taints_of(old), pod.tolerations) is None
+    return (
+        new is not None
+        and not was
+        and first_untolerated_taint(taints_of(new), pod.tolerations) is None
+    )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.embedded.indexes import claim_of, claims_of, volumes_by_class
-from pytest_kscen.embedded.node_matching import selects, volume_may_be_on
+from pytest_kscen.embedded.node_matching import matches_node_selector, node_matches_volume
 from pytest_kscen.embedded.scheduler.framework.events import (
     CSI_DRIVERS,
     CSI_STORAGE_CAPACITIES,
@@ -22,12 +22,12 @@ from pytest_kscen.embedded.scheduler.framework.status import SKIP, Status, failu
 from pytest_kscen.embedded.volume_matching import (
     SELECTED_NODE,
     best_match,
-    bound_to,
     class_of,
-    delays,
+    delays_binding,
+    has_provisioner,
     is_bound,
-    provisions,
-    requested,
+    requested_storage,
+    with_claim_ref,
 )
 from pytest_kscen.kube.cache import Ref
 from pytest_kscen.objects.quantities import nanos
@@ -127,7 +127,7 @@ class Claims:
                 found = self._volumes.get(claim["spec"]["volumeName"])
                 volumes += [found] if found else []
                 lacks_volume = lacks_volume or found is None
-            elif delays(storage_class) and not claim["spec"].get("volumeName"):
+            elif delays_binding(storage_class) and not claim["spec"].get("volumeName"):
                 waiting.append((claim, storage_class))
             else:
                 unbound = True
@@ -136,7 +136,7 @@ class Claims:
     def conflicts(self, claims: PodClaims, node: Obj) -> list[str]:
         """Why the claims keep a pod from this node."""
         reasons = []
-        if not all(volume_may_be_on(volume, node) for volume in claims.volumes):
+        if not all(node_matches_volume(volume, node) for volume in claims.volumes):
             reasons.append(ELSEWHERE)
         if claims.lacks_volume:
             reasons.append(NO_VOLUME)
@@ -153,7 +153,7 @@ class Claims:
         provisioned there."""
         plan: list[tuple[Obj, Obj | None]] = []
         for claim, storage_class in sorted(
-            claims.waiting, key=lambda one: nanos(requested(one[0]))
+            claims.waiting, key=lambda one: nanos(requested_storage(one[0]))
         ):
             chosen = (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE)
             if chosen and chosen != node["metadata"]["name"]:
@@ -167,7 +167,7 @@ class Claims:
             volume = None if chosen else best_match(claim, free, node=node)
             if volume is None:
                 if storage_class is None or not (
-                    provisions(storage_class) and _allows(storage_class, node)
+                    has_provisioner(storage_class) and _allows(storage_class, node)
                 ):
                     return NONE_TO_BIND
                 if not self._capacities.suffice(claim, storage_class, node):
@@ -182,7 +182,7 @@ class Claims:
             return False
         for claim, volume in plan:
             if volume is not None:
-                await self._context.api.update(PERSISTENT_VOLUMES, bound_to(volume, claim))
+                await self._context.api.update(PERSISTENT_VOLUMES, with_claim_ref(volume, claim))
             else:
                 patch = {"metadata": {"annotations": {SELECTED_NODE: node["metadata"]["name"]}}}
                 metadata = claim["metadata"]
@@ -252,7 +252,7 @@ def _allows(storage_class: Obj | None, node: Obj) -> bool:
         }
         for term in terms
     ]
-    return selects({"nodeSelectorTerms": words}, node)
+    return matches_node_selector({"nodeSelectorTerms": words}, node)
 
 
 PATIENCE = 600.0  # seconds that a pod waits for its claims once a node is chosen

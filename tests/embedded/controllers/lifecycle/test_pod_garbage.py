@@ -1,12 +1,12 @@
 import pytest
 
-from pytest_kscen.embedded.controllers.pod_garbage_collector import PodGarbage
+from pytest_kscen.embedded.controllers.pod_garbage_collector import PodGarbageCollector
 from pytest_kscen.objects.resources import NODES, PODS
 
 
 @pytest.fixture
 def site(build):
-    return build(nodes=2, garbage=PodGarbage)
+    return build(nodes=2, garbage=PodGarbageCollector)
 
 
 def test_pods_of_a_node_that_is_gone(site):
@@ -21,9 +21,9 @@ def test_pods_of_a_node_that_is_gone(site):
 
 
 def test_where_nothing_could_be_garbage_nobody_looks(site, monkeypatch):
-    looks, look = [], PodGarbage._surplus
+    looks, look = [], PodGarbageCollector._surplus
     monkeypatch.setattr(
-        PodGarbage,
+        PodGarbageCollector,
         "_surplus",
         lambda garbage: looks.append(site.runner.clock.now()) or look(garbage),
     )

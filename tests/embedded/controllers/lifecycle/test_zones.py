@@ -1,42 +1,47 @@
 import pytest
 
-from pytest_kscen.embedded.controllers.node_lifecycle import Limiter, State, rate_of, state_of
+from pytest_kscen.embedded.controllers.node_lifecycle import (
+    EvictionLimiter,
+    ZoneState,
+    eviction_rate,
+    zone_state,
+)
 
 
 @pytest.mark.parametrize(
     ("ready", "unready", "state"),
     [
-        (6, 0, State.NORMAL),
-        (4, 2, State.NORMAL),
-        (1, 2, State.NORMAL),
-        (3, 3, State.NORMAL),
-        (2, 4, State.PARTIAL),
-        (2, 3, State.PARTIAL),
-        (0, 1, State.FULL),
-        (0, 0, State.NORMAL),
+        (6, 0, ZoneState.NORMAL),
+        (4, 2, ZoneState.NORMAL),
+        (1, 2, ZoneState.NORMAL),
+        (3, 3, ZoneState.NORMAL),
+        (2, 4, ZoneState.PARTIAL),
+        (2, 3, ZoneState.PARTIAL),
+        (0, 1, ZoneState.FULL),
+        (0, 0, ZoneState.NORMAL),
     ],
 )
 def test_how_a_zone_is(ready, unready, state):
-    assert state_of(ready, unready) is state
+    assert zone_state(ready, unready) is state
 
 
 @pytest.mark.parametrize(
     ("state", "nodes", "all_full", "rate"),
     [
-        (State.NORMAL, 6, False, 0.1),
-        (State.PARTIAL, 6, False, 0.0),
-        (State.PARTIAL, 50, False, 0.0),
-        (State.PARTIAL, 51, False, 0.01),
-        (State.FULL, 6, False, 0.1),
-        (State.FULL, 6, True, 0.0),
+        (ZoneState.NORMAL, 6, False, 0.1),
+        (ZoneState.PARTIAL, 6, False, 0.0),
+        (ZoneState.PARTIAL, 50, False, 0.0),
+        (ZoneState.PARTIAL, 51, False, 0.01),
+        (ZoneState.FULL, 6, False, 0.1),
+        (ZoneState.FULL, 6, True, 0.0),
     ],
 )
 def test_how_fast_it_may_be_emptied(state, nodes, all_full, rate):
-    assert rate_of(state, nodes, all_full=all_full) == rate
+    assert eviction_rate(state, nodes, all_full=all_full) == rate
 
 
 def test_one_in_ten_seconds():
-    limiter = Limiter()
+    limiter = EvictionLimiter()
     assert [limiter.take(second) for second in (0, 5, 9, 10, 11, 30, 31)] == [
         True,
         False,
@@ -49,7 +54,7 @@ def test_one_in_ten_seconds():
 
 
 def test_a_new_rate_gives_no_second_chance():
-    limiter = Limiter()
+    limiter = EvictionLimiter()
     assert limiter.take(0)
     limiter.set(0.01, 1)
     assert not limiter.take(2)
@@ -57,7 +62,7 @@ def test_a_new_rate_gives_no_second_chance():
 
 
 def test_after_none_at_all_one_may_go():
-    limiter = Limiter()
+    limiter = EvictionLimiter()
     limiter.set(0.0, 1)
     assert not limiter.take(1000)
     limiter.set(0.1, 1001)

@@ -1,7 +1,7 @@
 import pytest
 
 from pytest_kscen.embedded.controller import ControllerContext
-from pytest_kscen.embedded.controllers.claim_lifecycle import EphemeralVolumes, Protection
+from pytest_kscen.embedded.controllers.claim_lifecycle import EphemeralVolumes, VolumeProtection
 from pytest_kscen.embedded.controllers.persistent_volumes import PersistentVolumes
 from pytest_kscen.embedded.controllers.provisioner import Provisioner, storage_class
 from pytest_kscen.kube.informer import Informers
@@ -31,7 +31,7 @@ class Storage:
         runner_of = {
             "binder": PersistentVolumes,
             "provisioner": Provisioner,
-            "protection": Protection,
+            "protection": VolumeProtection,
             "e": EphemeralVolumes,
         }
         controllers = [

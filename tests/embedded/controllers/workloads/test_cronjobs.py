@@ -1,7 +1,7 @@
 import pytest
 
 from pytest_kscen.clock import epoch_of, timestamp_of
-from pytest_kscen.embedded.controllers.workloads.cronjobs import Schedule
+from pytest_kscen.embedded.controllers.workloads.cronjobs import CronSchedule
 from pytest_kscen.objects.resources import CRON_JOBS, JOBS
 
 MINUTE = 29453760  # of the instant at which every run begins
@@ -130,7 +130,7 @@ def test_its_jobs_go_with_it(world, appoint):
 
 
 def schedule(line, zone=None):
-    return Schedule.of({"spec": {"schedule": line, **({"timeZone": zone} if zone else {})}})
+    return CronSchedule.of({"spec": {"schedule": line, **({"timeZone": zone} if zone else {})}})
 
 
 @pytest.mark.parametrize(

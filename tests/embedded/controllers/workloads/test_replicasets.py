@@ -1,6 +1,6 @@
 import pytest
 
-from pytest_kscen.embedded.controllers.pod_state import first_to_go
+from pytest_kscen.embedded.controllers.pod_state import by_deletion_rank
 from pytest_kscen.objects.resources import PODS, REPLICA_SETS
 
 SELECTOR = {"matchLabels": {"app": "web"}}
@@ -177,4 +177,4 @@ def pod(uid, *, node="n", phase="Running", ready=None, cost=None, restarts=0, cr
     ],
 )
 def test_which_pod_goes_first(gone, kept):
-    assert first_to_go([kept, gone], {"crowded": 2, "empty": 1, "n": 2}, NOW) == [gone, kept]
+    assert by_deletion_rank([kept, gone], {"crowded": 2, "empty": 1, "n": 2}, NOW) == [gone, kept]
