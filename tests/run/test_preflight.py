@@ -153,7 +153,8 @@ def test_a_storage_of_another_generation(cluster, do, published, health, fitting
 
 
 @pytest.mark.parametrize(
-    ("folder", "health"), [("storage-era-a", "conditions"), ("storage-main", "effectiveLayout")]
+    ("folder", "health"),
+    [("storage-conditions", "conditions"), ("storage-effective-layout", "effectiveLayout")],
 )
 def test_the_published_definitions_tell_their_generation(cluster, do, folder, health):
     (volumes,) = published(f"{folder}/replicatedvolumes.yaml")

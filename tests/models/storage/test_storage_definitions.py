@@ -25,7 +25,7 @@ from pytest_kscen.objects.storage import (
 )
 
 RSC, RSP = REPLICATED_STORAGE_CLASSES, REPLICATED_STORAGE_POOLS
-FOLDERS = {"storage-era-a": CONDITIONS_DEFINITIONS, "storage-main": EFFECTIVE_LAYOUT_DEFINITIONS}
+FOLDERS = {"storage-conditions": CONDITIONS_DEFINITIONS, "storage-effective-layout": EFFECTIVE_LAYOUT_DEFINITIONS}
 SPEC = {"size": "1Gi", "replicatedStorageClassName": "x"}
 CLASS = {
     "reclaimPolicy": "Delete",
@@ -172,7 +172,7 @@ def test_our_definitions_judge_as_the_published_do(folder):
 def test_the_published_definitions_take_whatever_the_storage_writes(
     monkeypatch, caplog, generation
 ):
-    folder = "storage-era-a" if generation == "conditions" else "storage-main"
+    folder = "storage-conditions" if generation == "conditions" else "storage-effective-layout"
     known = type(GENERATIONS[generation])
     real = type("Published", (known,), {"definitions": tuple(published(folder))})
     monkeypatch.setitem(GENERATIONS, generation, real())
