@@ -113,7 +113,7 @@ def test_machines_that_are_no_nodes_are_left_alone_and_named(world, cluster, cap
         "virtual machines in others that are no nodes of the tested cluster are left alone: bastion"
     ]
     with contextlib.closing(Journal(cluster.runner.clock)) as journal:
-        stage = RunContext(
+        context = RunContext(
             cluster.api,
             cluster.runner.clock,
             cluster.chance,
@@ -122,9 +122,11 @@ def test_machines_that_are_no_nodes_are_left_alone_and_named(world, cluster, cap
             owned=False,
             parent=parent,
         )
-        assert list(cluster.runner.call(ClusterClients.of(stage, "test").machines())) == ["node-1"]
+        assert list(cluster.runner.call(ClusterClients.of(context, "test").machines())) == [
+            "node-1"
+        ]
         with pytest.raises(PreflightRefused) as refused:
-            cluster.runner.call(preflight(stage, Plan(chaos=(NetworkBlock(),))))
+            cluster.runner.call(preflight(context, Plan(chaos=(NetworkBlock(),))))
     assert (
         "network-block needs 2 virtual machines: there are 1 (node-1) in the namespace "
         "others of the parent"

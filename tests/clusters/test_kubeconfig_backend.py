@@ -84,7 +84,7 @@ def test_a_cluster_of_somebody_else(tmp_path, server):
 def stage_on(cluster):
     run = Run(cluster, Plan(Churn()))
     run.journal.close()
-    return run.stage
+    return run.context
 
 
 def test_two_runs_of_one_seed_have_names_of_their_own(tmp_path, server):
@@ -98,7 +98,9 @@ def test_two_runs_of_one_seed_have_names_of_their_own(tmp_path, server):
     ):
         first, second = (stage_on(cluster) for cluster in (one, other))
         assert first.run_id != second.run_id
-        destinies = [draw(stage.actor("multivolume").chance, Churn()) for stage in (first, second)]
+        destinies = [
+            draw(context.actor("multivolume").chance, Churn()) for context in (first, second)
+        ]
         assert destinies[0].name != destinies[1].name
         assert destinies[0] == dataclasses.replace(destinies[1], name=destinies[0].name), (
             "what happens is the seed's"

@@ -29,7 +29,7 @@ def test_five_minutes(generation, shakers):
     bring_storage(cluster, generation)
     runner, season = cluster.runner, RunPhases()
     journal = Journal(runner.clock)
-    stage = RunContext(
+    context = RunContext(
         cluster.api,
         runner.clock,
         cluster.chance,
@@ -44,7 +44,7 @@ def test_five_minutes(generation, shakers):
         replica_destroyer=shakers,
         replica_creator=shakers,
     )
-    runner.start(multivolume(stage, churn, season), "multivolume")
+    runner.start(multivolume(context, churn, season), "multivolume")
     runner.advance(300)
     season.frozen.give()
     season.over.give()

@@ -42,7 +42,7 @@ def world(build):
     world = build(wrap=Refusing)
     world.unseen, world.refused = [], []
     world.storage.sweeps = False
-    world.start(live(world.stage, world.season, DESTINY))
+    world.start(live(world.context, world.season, DESTINY))
     return world
 
 

@@ -29,9 +29,9 @@ def played(salt):
     with runner as run:
         run.volumes.create("availability", attach=2)
         run.advance("10m")
-    text = run.journal.content().decode().replace(run.stage.run_id, "the run's id")
+    text = run.journal.content().decode().replace(run.context.run_id, "the run's id")
     assert run.outcome.verdict != "invalid", run.outcome.explain()
-    assert run.stage.keys == {}
+    assert run.context.keys == {}
     runner.close()
     cluster.close()
     return text

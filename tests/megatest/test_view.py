@@ -10,8 +10,8 @@ from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_
 
 
 def test_it_is_kept_while_somebody_looks(world):
-    view = world.season.view(world.stage)
-    assert world.season.view(world.stage) is view
+    view = world.season.view(world.context)
+    assert world.season.view(world.context) is view
 
     async def both():
         async with view:
@@ -55,7 +55,7 @@ def test_what_a_replica_says_of_itself_calls_nobody(world):
                 (replica, *_) = rv.view.replicas("v")
                 before = world.now
                 await world.storage.tell_replica(replica["metadata"]["name"], InQuorum="False")
-                await rv.stage.clock.sleep(1)
+                await rv.context.clock.sleep(1)
                 told = next(
                     one
                     for one in rv.view.replicas("v")
@@ -64,7 +64,7 @@ def test_what_a_replica_says_of_itself_calls_nobody(world):
                 assert told["status"] != replica.get("status")
                 assert called == []
                 await world.api.delete(REPLICATED_VOLUME_REPLICAS, replica["metadata"]["name"])
-                await rv.stage.clock.sleep(1)
+                await rv.context.clock.sleep(1)
         return before + 1
 
     gone = world.ask(listen())
@@ -72,7 +72,7 @@ def test_what_a_replica_says_of_itself_calls_nobody(world):
 
 
 def test_a_volume_that_is_made_and_gone_between_two_looks_is_lost(world):
-    view = world.season.view(world.stage)
+    view = world.season.view(world.context)
     world.storage.sweeps = True
     world.volume()
     made = world.ask(world.api.get(REPLICATED_VOLUMES, "v"))["metadata"]["resourceVersion"]
@@ -88,7 +88,7 @@ def test_a_volume_that_is_made_and_gone_between_two_looks_is_lost(world):
 
 
 def test_a_volume_that_nobody_has_seen_yet_is_not_lost(world):
-    view = world.season.view(world.stage)
+    view = world.season.view(world.context)
     world.volume()
     made = world.ask(world.api.get(REPLICATED_VOLUMES, "v"))["metadata"]["resourceVersion"]
 

@@ -32,7 +32,7 @@ class Refusing(ForwardingApi):
 @pytest.fixture
 def world(build):
     world = build(wrap=Refusing)
-    world.start(live(world.stage, world.season, DESTINY))
+    world.start(live(world.context, world.season, DESTINY))
     world.advance(100)
     return world
 

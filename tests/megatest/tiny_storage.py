@@ -215,7 +215,9 @@ class World:
         self.began = self.runner.clock.now()
         self.season = RunPhases()
         self.wrap = wrap
-        self.stage = RunContext(self._api_for, self.runner.clock, self.chance, self.journal, "run1")
+        self.context = RunContext(
+            self._api_for, self.runner.clock, self.chance, self.journal, "run1"
+        )
 
     def _api_for(self, agent):
         return self.wrap(InProcessApi(self.server, agent=agent), self)
@@ -242,9 +244,9 @@ class World:
 
     def subject(self, name="v", health=DEFAULT_HEALTH):
         """A volume whose view is kept open, for one actor of it alone."""
-        view = self.season.view(self.stage)
+        view = self.season.view(self.context)
         self.ask(view.__aenter__())
-        return Subject(name, dataclasses.replace(self.stage, health=health), self.season, view)
+        return Subject(name, dataclasses.replace(self.context, health=health), self.season, view)
 
     def volume(self, name="v", size="8Mi"):
         obj = {

@@ -240,7 +240,7 @@ def test_what_a_volume_is_called_cannot_be_changed(runner_of, what):
 
 def test_a_block_is_there_within_its_block(cluster, runner_of):
     with runner_of() as run:
-        parent = run.stage.parent.api_for("test")
+        parent = run.context.parent.api_for("test")
         with run.chaos.split_brain(["node-1", "node-2"], ["node-3"]) as incident:
             assert len(objects(cluster, CILIUM_NETWORK_POLICIES, parent)) >= 1
             run.advance("30s")
@@ -282,7 +282,9 @@ def test_a_machine_that_is_off_can_be_cut_off(cluster, runner_of):
         run.chaos.vm_stop("node-1"),
         run.chaos.network_block("node-1", "node-2"),
     ):
-        assert len(objects(cluster, CILIUM_NETWORK_POLICIES, run.stage.parent.api_for("test"))) == 1
+        assert (
+            len(objects(cluster, CILIUM_NETWORK_POLICIES, run.context.parent.api_for("test"))) == 1
+        )
 
 
 def test_a_lasting_fault_is_undone_after_judging(cluster, runner_of):
@@ -293,7 +295,7 @@ def test_a_lasting_fault_is_undone_after_judging(cluster, runner_of):
     frozen = run.outcome.lasted
     assert record.lasting
     assert record.removed_at >= frozen
-    machines = objects(cluster, VIRTUAL_MACHINES, run.stage.parent.api_for("test"))
+    machines = objects(cluster, VIRTUAL_MACHINES, run.context.parent.api_for("test"))
     assert {one["status"]["phase"] for one in machines} == {"Running"}
 
 
@@ -332,4 +334,4 @@ def test_a_body_that_fails_is_cleaned_up_after(cluster, runner_of):
         body(run)
     assert run.outcome.leftovers == []
     assert objects(cluster, REPLICATED_VOLUMES) == []
-    assert objects(cluster, CILIUM_NETWORK_POLICIES, run.stage.parent.api_for("test")) == []
+    assert objects(cluster, CILIUM_NETWORK_POLICIES, run.context.parent.api_for("test")) == []

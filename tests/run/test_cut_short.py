@@ -72,7 +72,7 @@ def test_one_that_cannot_be_undone_keeps_nothing_else_from_being(
     with pytest.raises(TimeoutError, match="does not come back"), runner as run:
         body(run)
     assert objects(cluster, REPLICATED_VOLUMES) == []
-    assert objects(cluster, CILIUM_NETWORK_POLICIES, run.stage.parent.api_for("test")) == []
+    assert objects(cluster, CILIUM_NETWORK_POLICIES, run.context.parent.api_for("test")) == []
     assert [entry.what for entry in run.journal if entry.who == "run"][-2:] == [
         "leftovers",
         "run-ended",
@@ -193,15 +193,15 @@ def test_what_is_forbidden_at_the_end_keeps_nothing_else_from_being_done(
     told = [entry.what for entry in run.journal if entry.who == "run"]
     assert told[-4:] == ["crashed", "not-looked-into", "leftovers", "run-ended"]
     assert run.outcome.leftovers == objects(cluster, REPLICATED_VOLUMES) == []
-    assert objects(cluster, CILIUM_NETWORK_POLICIES, run.stage.parent.api_for("test")) == []
+    assert objects(cluster, CILIUM_NETWORK_POLICIES, run.context.parent.api_for("test")) == []
 
 
 def test_a_volume_whose_actor_crashes_goes_with_all_others(cluster, runner_of, monkeypatch):
     async def cycle(rv, *_):
-        await rv.stage.clock.sleep(120)
+        await rv.context.clock.sleep(120)
         raise KeyError("spec")
 
-    monkeypatch.setattr("pytest_kscen.megatest.actors.attach_and_detach", cycle)
+    monkeypatch.setattr("pytest_kscen.megatest.volume.attach_and_detach", cycle)
     runner = runner_of(Plan(Churn(max_volumes=3, step=(3, 3))))
     with pytest.raises(ExceptionGroup), runner as run:
         run.until(lambda: False, timeout="3h")
@@ -329,7 +329,7 @@ def test_ctrl_c_while_a_test_makes_a_fault_undoes_it(cluster, runner_of):
 
     with pytest.raises(KeyboardInterrupt), runner_of() as run:
         body(run)
-    machines = objects(cluster, VIRTUAL_MACHINES, run.stage.parent.api_for("test"))
+    machines = objects(cluster, VIRTUAL_MACHINES, run.context.parent.api_for("test"))
     assert {one["status"]["phase"] for one in machines} == {"Running"}
     assert [incident.removed_at is None for incident in run.outcome.incidents] == [False]
 

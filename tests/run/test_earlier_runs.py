@@ -82,7 +82,7 @@ def test_a_run_by_hand_clears_what_another_left(cluster, churn):
     with runner as run:
         assert names(above, CILIUM_NETWORK_POLICIES) == ["theirs"]
         assert names(nested, JOBS) == ["theirs"]
-        swept = sweep(run.stage.actor("test"), "look", "node-1", "kscen/", {})
+        swept = sweep(run.context.actor("test"), "look", "node-1", "kscen/", {})
         assert cluster.runner.call(swept) == 0
         assert [
             (one.data["node"], one.data["rules"])

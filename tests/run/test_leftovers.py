@@ -58,7 +58,7 @@ def cluster():
 
 
 @pytest.fixture
-def stage(cluster):
+def context(cluster):
     journal, parent = Journal(cluster.runner.clock), cluster.parent()
     yield RunContext(
         cluster.api, cluster.runner.clock, cluster.chance, journal, "run-1", parent=parent
@@ -66,49 +66,49 @@ def stage(cluster):
     journal.close()
 
 
-def told(stage):
+def told(context):
     return [
         (entry.data["resource"], entry.data["why"])
-        for entry in stage.journal
+        for entry in context.journal
         if entry.what == "not-looked-into"
     ]
 
 
-def test_the_parent_is_looked_into_where_its_user_may(cluster, stage):
-    parent = stage.parent
+def test_the_parent_is_looked_into_where_its_user_may(cluster, context):
+    parent = context.parent
     narrow = dataclasses.replace(
         parent, api_for=lambda name: Narrow(parent.api_for(name), parent.namespace)
     )
-    stage = dataclasses.replace(stage, parent=narrow)
+    context = dataclasses.replace(context, parent=narrow)
     cluster.advance(5)
-    cluster.runner.call(cause(stage, manual_faults.network_block("node-1", "node-2")))
-    left = cluster.runner.call(leftovers(stage, stage.actor("run"), 0))
+    cluster.runner.call(cause(context, manual_faults.network_block("node-1", "node-2")))
+    left = cluster.runner.call(leftovers(context, context.actor("run"), 0))
     assert [name.partition("/")[0] for name in left] == ["ciliumnetworkpolicies"] * len(left) != []
-    assert told(stage) == []
+    assert told(context) == []
 
 
 @pytest.mark.parametrize(
     ("recovers", "took", "unseen"),
     [(30, 30, ["secrets"]), (3600, 120, ["secrets", "ingresses.networking.k8s.io"])],
 )
-def test_where_nobody_could_look_is_told(cluster, stage, recovers, took, unseen):
+def test_where_nobody_could_look_is_told(cluster, context, recovers, took, unseen):
     began = cluster.now
     sick = dataclasses.replace(
-        stage, api_for=lambda name: Sick(cluster.api(name), stage.clock, began + recovers)
+        context, api_for=lambda name: Sick(cluster.api(name), context.clock, began + recovers)
     )
     assert cluster.runner.call(leftovers(sick, sick.actor("run"), 120)) == []
     assert cluster.now - began == took
-    assert [resource for resource, _ in told(stage)] == unseen
+    assert [resource for resource, _ in told(context)] == unseen
 
 
 def test_that_a_resource_is_deprecated_is_told_to_who_asks_for_it_alone(cluster, caplog):
     """The embedded server warns as a real one does."""
     with contextlib.closing(KubeconfigCluster(cluster.kubeconfig)) as theirs:
         journal = Journal(theirs.runner.clock)
-        stage = RunContext(theirs.api, theirs.runner.clock, theirs.chance, journal, "run-1")
+        context = RunContext(theirs.api, theirs.runner.clock, theirs.chance, journal, "run-1")
 
         async def beside_another(*others):
-            await asyncio.gather(leftovers(stage, stage.actor("run"), 0), *others)
+            await asyncio.gather(leftovers(context, context.actor("run"), 0), *others)
 
         theirs.runner.call(beside_another())
         assert caplog.messages == []

@@ -90,11 +90,11 @@ def complaints(cluster, plan, *, parent=True):
     """The lines of the refusal; none if there is none."""
     over = ParentCluster(cluster.api, "default", owned=True) if parent else None
     with contextlib.closing(Journal(cluster.runner.clock)) as journal:
-        stage = RunContext(
+        context = RunContext(
             cluster.api, cluster.runner.clock, cluster.chance, journal, "run", parent=over
         )
         try:
-            cluster.runner.call(preflight(stage, plan))
+            cluster.runner.call(preflight(context, plan))
         except PreflightRefused as refusal:
             return str(refusal).splitlines()
     return []

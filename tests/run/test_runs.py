@@ -81,9 +81,9 @@ def test_pods_that_churn_destroys_are_chaos_too(play):
 class Slow:
     """Destroys a pod in the run's last moment, and half a minute passes before another is there."""
 
-    async def run(self, stage, stop):
+    async def run(self, context, stop):
         await stop.wait()
-        await stage.clock.sleep(30)
+        await context.clock.sleep(30)
 
 
 def test_pods_that_churn_destroys_are_replaced_before_anything_is_judged(play, monkeypatch):
@@ -307,7 +307,7 @@ def test_a_checker_that_crashes_makes_the_verdict_unknown(play, monkeypatch):
     async def crashes(*_):
         raise KeyError("lost")
 
-    monkeypatch.setattr("pytest_kscen.megatest.health.check", crashes)
+    monkeypatch.setattr("pytest_kscen.megatest.volume.check", crashes)
     outcome, _ = play(ALONE, "5m")
     (volume,) = outcome.volumes
     assert (outcome.verdict, volume.verdict) == ("unknown", "unknown")

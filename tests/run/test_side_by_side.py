@@ -23,7 +23,7 @@ def test_neither_takes_the_other_for_itself():
         return runner, runner.__enter__()
 
     def volumes(run):
-        mine = f"kscen.io/run={run.stage.run_id}"
+        mine = f"kscen.io/run={run.context.run_id}"
         listing = cluster.runner.call(cluster.api("test").list(REPLICATED_VOLUMES, labels=mine))
         return [
             one["metadata"]["name"]

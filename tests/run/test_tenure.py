@@ -99,7 +99,7 @@ def test_a_second_run_is_refused_and_leaves_the_firsts_chaos_alone(world):
             f"{world.holder} holds the Lease vms/{NAME} there: "
             "wait for its end, or end it; if it was killed, try again when 15 s are over"
         )
-        assert f"run {first.stage.run_id}, process " in world.holder
+        assert f"run {first.context.run_id}, process " in world.holder
         assert world.cuts() == there != []
     assert (world.holder, claims(first), claims(world.runners[1].runs[0])) == (
         "",
@@ -107,7 +107,7 @@ def test_a_second_run_is_refused_and_leaves_the_firsts_chaos_alone(world):
         ["failed"],
     )
     with world.runner() as second:
-        assert f"run {second.stage.run_id}, " in world.holder
+        assert f"run {second.context.run_id}, " in world.holder
     assert world.holder == ""
 
 
@@ -125,7 +125,7 @@ def test_a_run_takes_its_place_when_the_lease_is_its_own(world, tmp_path):
     assert taken == []
     with world.runner(take) as run:
         assert read(tmp_path / "journal.jsonl")[0].what == "run-started"
-    assert [run.stage.run_id in holder for holder, _ in taken] == [True]
+    assert [run.context.run_id in holder for holder, _ in taken] == [True]
 
 
 def test_whose_place_is_taken_by_another_run_touches_nothing(world):
@@ -158,7 +158,7 @@ def test_whoever_was_killed_is_waited_for(world):
             if entry.what == "ended" and entry.data["action"] == "claim the Lease"
         ]
         assert claimed_at == LASTS
-        assert run.stage.run_id in world.holder
+        assert run.context.run_id in world.holder
 
 
 def test_a_run_whose_lease_somebody_has_removed_ends_and_is_unknown(world):
@@ -250,7 +250,7 @@ def test_a_run_that_cannot_begin_gives_the_lease_back(world, monkeypatch):
     async def refused(*_, **__):
         raise ApiError("not today")
 
-    monkeypatch.setattr("pytest_kscen.chaos.cleanup.clear_before", refused)
+    monkeypatch.setattr("pytest_kscen.run.lifecycle.clear_before", refused)
     with pytest.raises(ApiError, match="not today"), world.runner():
         """It does not come so far."""
     assert world.holder == ""
@@ -267,10 +267,10 @@ def test_a_namespace_that_is_not_there_is_no_place_for_it(world):
 def test_a_run_that_breaks_off_while_it_begins_gives_the_lease_back(world, monkeypatch):
     runner = world.runner()
 
-    async def lost(stage, **_):
-        stage.journal.when_lost(JournalLost("no room"))
+    async def lost(context, **_):
+        context.journal.when_lost(JournalLost("no room"))
 
-    monkeypatch.setattr("pytest_kscen.chaos.cleanup.clear_before", lost)
+    monkeypatch.setattr("pytest_kscen.run.lifecycle.clear_before", lost)
     with pytest.raises(JournalLost, match="no room"), runner:
         """It does not come so far."""
     assert world.holder == ""

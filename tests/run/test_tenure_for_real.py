@@ -60,7 +60,9 @@ def test_a_second_is_refused_until_the_first_is_over_though_it_has_crashed(world
 
     def play_and_crash():
         with first as run:
-            assert [f"run {run.stage.run_id}, process " in holder for holder in holders(world)] == [
+            assert [
+                f"run {run.context.run_id}, process " in holder for holder in holders(world)
+            ] == [
                 True,
                 True,
             ]
@@ -81,5 +83,5 @@ def test_a_second_is_refused_until_the_first_is_over_though_it_has_crashed(world
     assert first.runs[0].outcome.judged == "unknown"
     assert holders(world) == ["", ""]
     with second as run:
-        assert run.stage.run_id in holders(world)[0]
+        assert run.context.run_id in holders(world)[0]
     assert holders(world) == ["", ""]

@@ -336,7 +336,7 @@ def test_what_came_in_another_way_and_is_on_when_the_run_is_over_is_ended(scenar
 def test_what_an_engine_before_had_begun_is_ended_too(scenario_runner):
     async def begin():
         return asyncio.get_running_loop().create_task(
-            WorkflowManager(run.stage.actor("another")).run()
+            WorkflowManager(run.context.actor("another")).run()
         )
 
     with scenario_runner as run:

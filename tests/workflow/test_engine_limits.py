@@ -32,7 +32,7 @@ class Played(Theatre):
 
     def __init__(self):
         super().__init__("limits")
-        self.stage = RunContext(
+        self.context = RunContext(
             lambda agent: InProcessApi(self.server, agent=agent),
             self.clock,
             self.chance,
@@ -56,7 +56,7 @@ class Played(Theatre):
 
     async def _restarted(self):
         await self._stopped()
-        self.engine = asyncio.get_running_loop().create_task(drive(self.stage, SHIPPED))
+        self.engine = asyncio.get_running_loop().create_task(drive(self.context, SHIPPED))
 
     def inject(self):
         """As whoever injects would say it of the only chaos that there is."""

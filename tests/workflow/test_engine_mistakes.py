@@ -34,14 +34,14 @@ def theatre():
 
 
 def begin(theatre, wrap=lambda api: api):
-    stage = RunContext(
+    context = RunContext(
         lambda agent: wrap(InProcessApi(theatre.server, agent=agent)),
         theatre.clock,
         theatre.chance,
         theatre.journal,
         "run",
     )
-    theatre.runner.start(WorkflowManager(stage.actor("workflow-engine")).run(), "engine")
+    theatre.runner.start(WorkflowManager(context.actor("workflow-engine")).run(), "engine")
 
 
 def told(theatre, name="w"):
@@ -85,7 +85,7 @@ def test_a_workflow_that_nobody_can_make_sense_of_ends_no_engine(
             raise RecursionError("it is too deep")
         return []
 
-    monkeypatch.setattr("pytest_kscen.workflow.validation.faults_of", judge)
+    monkeypatch.setattr("pytest_kscen.workflow.engine.manager.faults_of", judge)
     if not is_there_before:
         begin(theatre)
     theatre.put_on("rest", suspend("rest", "2s"))
@@ -192,7 +192,7 @@ def test_what_nobody_has_foreseen_ends_one_workflow(theatre, monkeypatch):
     )
     theatre.put_on("ok", suspend("ok", "20s"), name="other")
     theatre.runner.advance(2)
-    monkeypatch.setattr("pytest_kscen.workflow.engine.templates.may_retry", break_down)
+    monkeypatch.setattr("pytest_kscen.workflow.engine.transitions.may_retry", break_down)
     monkeypatch.setattr(
         "pytest_kscen.workflow.engine.trees.Tree.result", lambda *_: break_down(None, None)
     )

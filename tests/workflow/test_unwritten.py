@@ -67,7 +67,7 @@ class Guarding(Theatre):
 
     def restart(self):
         self.stop()
-        stage = RunContext(
+        context = RunContext(
             lambda agent: Guarded(InProcessApi(self.server, agent=agent), self.guard),
             self.clock,
             self.chance,
@@ -77,7 +77,7 @@ class Guarding(Theatre):
 
         async def begin():
             return asyncio.get_running_loop().create_task(
-                WorkflowManager(stage.actor("workflow-engine", passing=True)).run()
+                WorkflowManager(context.actor("workflow-engine", passing=True)).run()
             )
 
         self.engine = self.call(begin())

@@ -23,11 +23,11 @@ class Hall:
     def __init__(self, api, runner, chance, options=None):
         self.api, self.runner = api, runner
         informers = Informers(api, runner.clock, chance)
-        bench = ControllerContext.of("default-scheduler", api, runner.clock, informers)
+        context = ControllerContext.of("default-scheduler", api, runner.clock, informers)
         options = dict(options or {})
         if make := options.pop("sink_of", None):
-            options["sink"] = make(bench)
-        self.scheduler = Scheduler(bench, chance.stream("scheduler"), **options)
+            options["sink"] = make(context)
+        self.scheduler = Scheduler(context, chance.stream("scheduler"), **options)
         binder = PersistentVolumes(ControllerContext.of("binder", api, runner.clock, informers))
         provisioner = Provisioner(ControllerContext.of("provisioner", api, runner.clock, informers))
         actors = [

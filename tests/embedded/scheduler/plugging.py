@@ -43,7 +43,7 @@ class Stage:
         for one in nodes:
             self.snapshot.see_node(one["metadata"]["name"], one)
         self.handle = Handle(
-            bench=None,
+            context=None,
             chance=(chance := Chance(1).stream("stage")),
             ties=Ties(chance),
             snapshot=self.snapshot,

@@ -23,19 +23,19 @@ class Rig:
         self.api, self.runner = api, runner
         self.informers = Informers(api, runner.clock)
         runner.start(self.informers.run(), "informers")
-        bench, nominated = (
+        context, nominated = (
             ControllerContext.of("scheduler", api, runner.clock, self.informers),
             Nominated(),
         )
         self.snapshot = Snapshot(large=large)
         self.handle = Handle(
-            bench=bench,
+            context=context,
             chance=(chance := Chance("rig").stream("scheduler")),
             ties=Ties(chance),
             snapshot=self.snapshot,
             nominated=nominated,
             waiting=WaitingPods(),
-            queue=Queue(bench.now, nominated),
+            queue=Queue(context.now, nominated),
             brood=ChildTasks(),
         )
 

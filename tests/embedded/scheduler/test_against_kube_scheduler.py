@@ -227,9 +227,9 @@ class Ours:
         clock = rival.runner.clock
         chance = Chance(1)
         self.informers = Informers(rival.api, clock, chance)
-        bench = ControllerContext.of("default-scheduler", rival.api, clock, self.informers)
+        context = ControllerContext.of("default-scheduler", rival.api, clock, self.informers)
         configuration = read({**HEAD, "profiles": PROFILES}, Registry())
-        self.scheduler = Scheduler(bench, chance.stream("scheduler"), configuration=configuration)
+        self.scheduler = Scheduler(context, chance.stream("scheduler"), configuration=configuration)
         self.task = rival.runner.loop.create_task(self.informers.run())
         rival.ask(self.scheduler._following.synced())
 

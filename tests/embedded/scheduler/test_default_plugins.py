@@ -54,25 +54,25 @@ def names(*values):
 
 class TestNodeUnschedulable:
     def test_keeps_pods_off(self):
-        stage = Stage(NodeUnschedulable, node("n1", unschedulable=True), node("n2"))
-        assert stage.verdicts(pod()) == ["node(s) were unschedulable", None]
+        context = Stage(NodeUnschedulable, node("n1", unschedulable=True), node("n2"))
+        assert context.verdicts(pod()) == ["node(s) were unschedulable", None]
 
     def test_but_not_those_that_tolerate_it(self):
-        stage = Stage(NodeUnschedulable, node("n1", unschedulable=True))
+        context = Stage(NodeUnschedulable, node("n1", unschedulable=True))
         tolerant = pod(
             tolerations=[{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]
         )
-        assert stage.verdicts(tolerant) == [None]
+        assert context.verdicts(tolerant) == [None]
 
 
 class TestNodeName:
     def test_only_the_node_that_is_named(self):
-        stage = Stage(NodeName, node("n1"), node("n2"))
-        assert stage.verdicts(pod(nodeName="n2")) == [
+        context = Stage(NodeName, node("n1"), node("n2"))
+        assert context.verdicts(pod(nodeName="n2")) == [
             "node(s) didn't match the requested node name",
             None,
         ]
-        assert stage.verdicts(pod()) == [None, None]
+        assert context.verdicts(pod()) == [None, None]
 
 
 class TestNodeDeclaredFeatures:
@@ -94,9 +94,9 @@ class TestNodeDeclaredFeatures:
         ],
     )
     def test_only_nodes_that_declare_what_a_pod_needs(self, needy, feature):
-        stage = Stage(NodeDeclaredFeatures, node("n1"), self.declaring("n2", "Another", feature))
-        assert stage.verdicts(needy) == [self.LACKING, None]
-        assert stage.plugin.filter({}, needy, stage.snapshot.nodes[0]) == unresolvable(
+        context = Stage(NodeDeclaredFeatures, node("n1"), self.declaring("n2", "Another", feature))
+        assert context.verdicts(needy) == [self.LACKING, None]
+        assert context.plugin.filter({}, needy, context.snapshot.nodes[0]) == unresolvable(
             self.LACKING
         ).by("NodeDeclaredFeatures")
 
@@ -129,23 +129,27 @@ class TestSchedulingGates:
 
 class TestTaintToleration:
     def test_taints_keep_pods_off(self):
-        stage = Stage(
+        context = Stage(
             TaintToleration, node("n1", taints=[HARD]), node("n2"), node("n3", taints=[SOFT])
         )
-        assert stage.verdicts(pod()) == ["node(s) had untolerated taint(s)", None, None]
-        assert stage.verdicts(pod(tolerations=[{"operator": "Exists"}])) == [None, None, None]
+        assert context.verdicts(pod()) == ["node(s) had untolerated taint(s)", None, None]
+        assert context.verdicts(pod(tolerations=[{"operator": "Exists"}])) == [None, None, None]
 
     def test_fewer_troubling_taints_are_better(self):
         two = [SOFT, {**SOFT, "key": "l"}]
-        stage = Stage(
+        context = Stage(
             TaintToleration, node("n1"), node("n2", taints=[SOFT]), node("n3", taints=two)
         )
-        assert stage.scores(pod()) == [100, 50, 0]
-        assert stage.scores(pod(tolerations=[{"key": "k", "operator": "Exists"}])) == [100, 100, 0]
+        assert context.scores(pod()) == [100, 50, 0]
+        assert context.scores(pod(tolerations=[{"key": "k", "operator": "Exists"}])) == [
+            100,
+            100,
+            0,
+        ]
 
     def test_a_toleration_of_another_effect_does_not_help(self):
-        stage = Stage(TaintToleration, node("n1"), node("n2", taints=[SOFT]))
-        assert stage.scores(
+        context = Stage(TaintToleration, node("n1"), node("n2", taints=[SOFT]))
+        assert context.scores(
             pod(tolerations=[{"key": "k", "operator": "Exists", "effect": "NoExecute"}])
         ) == [100, 0]
 
@@ -162,9 +166,9 @@ class TestNodeAffinity:
     NO = "node(s) didn't match Pod's node affinity/selector"
 
     def test_has_nothing_to_say_of_most_pods(self):
-        stage = Stage(NodeAffinity, *self.NODES)
-        assert stage.verdicts(pod()) is SKIP
-        assert stage.scores(pod()) is SKIP
+        context = Stage(NodeAffinity, *self.NODES)
+        assert context.verdicts(pod()) is SKIP
+        assert context.scores(pod()) is SKIP
 
     @pytest.mark.parametrize(
         ("expression", "fits"),
@@ -187,9 +191,9 @@ class TestNodeAffinity:
         assert Stage(NodeAffinity, *self.NODES).verdicts(wanting) == [None, self.NO, self.NO]
 
     def test_names_narrow_the_search(self):
-        stage = Stage(NodeAffinity, *self.NODES)
-        assert stage.verdicts(pod(affinity=required(fields=names("n1", "n2")))) == {"n1", "n2"}
-        nowhere = stage.verdicts(pod(affinity=required(fields=[*names("n1"), *names("n2")])))
+        context = Stage(NodeAffinity, *self.NODES)
+        assert context.verdicts(pod(affinity=required(fields=names("n1", "n2")))) == {"n1", "n2"}
+        nowhere = context.verdicts(pod(affinity=required(fields=[*names("n1"), *names("n2")])))
         assert nowhere.message == "pod affinity terms conflict"
 
     def test_preferences_are_scaled_by_the_largest_sum(self):
@@ -201,10 +205,10 @@ class TestNodeAffinity:
     def test_what_is_added_for_all(self):
         term = {"matchExpressions": [on("disk", "Exists")]}
         added = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-        stage = Stage(NodeAffinity, *self.NODES, args={"addedAffinity": added})
+        context = Stage(NodeAffinity, *self.NODES, args={"addedAffinity": added})
         enforced = "node(s) didn't match scheduler-enforced node affinity"
-        assert stage.verdicts(pod()) == [None, None, enforced]
-        assert stage.verdicts(pod(nodeSelector={"disk": "slow"})) == [self.NO, None, enforced]
+        assert context.verdicts(pod()) == [None, None, enforced]
+        assert context.verdicts(pod(nodeSelector={"disk": "slow"})) == [self.NO, None, enforced]
 
 
 class TestNodePorts:
@@ -212,20 +216,20 @@ class TestNodePorts:
         return pod(name, container={"ports": [{"containerPort": 80, "hostPort": 80, **port}]})
 
     def test_a_port_can_be_had_once(self):
-        stage = Stage(NodePorts, node("n1"), node("n2")).put("n1", self.listening("other"))
-        assert stage.verdicts(self.listening("p")) == [
+        context = Stage(NodePorts, node("n1"), node("n2")).put("n1", self.listening("other"))
+        assert context.verdicts(self.listening("p")) == [
             "node(s) didn't have free ports for the requested pod ports",
             None,
         ]
-        assert stage.verdicts(self.listening("p", protocol="UDP")) == [None, None]
-        assert stage.verdicts(pod()) is SKIP
+        assert context.verdicts(self.listening("p", protocol="UDP")) == [None, None]
+        assert context.verdicts(pod()) is SKIP
 
 
 class TestNodeResourcesFit:
     def test_every_lack_is_named(self):
-        stage = Stage(NodeResourcesFit, node("n1", cpu="1", memory="1Gi", pods="0"), node("n2"))
+        context = Stage(NodeResourcesFit, node("n1", cpu="1", memory="1Gi", pods="0"), node("n2"))
         wanting = pod(requests={"cpu": "2", "memory": "2Gi", "example.com/card": "1"})
-        assert stage.verdicts(wanting) == [
+        assert context.verdicts(wanting) == [
             "Too many pods, Insufficient cpu, Insufficient memory, Insufficient example.com/card",
             "Insufficient example.com/card",
         ]
@@ -235,40 +239,40 @@ class TestNodeResourcesFit:
             {"ignoredResources": ["example.com/card"]},
             {"ignoredResourceGroups": ["example.com"]},
         ):
-            stage = Stage(NodeResourcesFit, node("n1"), args=args)
-            assert stage.verdicts(pod(requests={"example.com/card": "1"})) == [None]
+            context = Stage(NodeResourcesFit, node("n1"), args=args)
+            assert context.verdicts(pod(requests={"example.com/card": "1"})) == [None]
 
     def test_least_allocated(self):
         """(4000-1000)/4000 = 75 and (8-2)/8 = 75; with a pod there (4000-2000)/4000 = 50 and
         (8-3)/8 = 62.
         """
-        stage = Stage(NodeResourcesFit, node("n1"), node("n2")).put(
+        context = Stage(NodeResourcesFit, node("n1"), node("n2")).put(
             "n2", pod("other", requests={"cpu": "1", "memory": "1Gi"})
         )
-        assert stage.scores(pod(requests={"cpu": "1", "memory": "2Gi"})) == [75, 56]
+        assert context.scores(pod(requests={"cpu": "1", "memory": "2Gi"})) == [75, 56]
 
     def test_who_asks_for_nothing_counts_as_a_little(self):
         """(4000-100)*100/4000 = 97, (8192-200)*100/8192 = 97."""
         assert Stage(NodeResourcesFit, node("n1")).scores(pod()) == [97]
 
     def test_most_allocated(self):
-        stage = Stage(
+        context = Stage(
             NodeResourcesFit,
             node("n1"),
             node("n2"),
             args={"scoringStrategy": {"type": "MostAllocated"}},
         )
-        stage.put("n2", pod("other", requests={"cpu": "3500m", "memory": "1Gi"}))
-        assert stage.scores(pod(requests={"cpu": "1", "memory": "2Gi"})) == [25, (100 + 37) // 2]
+        context.put("n2", pod("other", requests={"cpu": "3500m", "memory": "1Gi"}))
+        assert context.scores(pod(requests={"cpu": "1", "memory": "2Gi"})) == [25, (100 + 37) // 2]
 
     def test_weights(self):
         resources = [{"name": "cpu", "weight": 3}, {"name": "memory", "weight": 1}]
-        stage = Stage(
+        context = Stage(
             NodeResourcesFit,
             node("n1"),
             args={"scoringStrategy": {"type": "LeastAllocated", "resources": resources}},
         )
-        assert stage.scores(pod(requests={"cpu": "3", "memory": "2Gi"})) == [(3 * 25 + 75) // 4]
+        assert context.scores(pod(requests={"cpu": "3", "memory": "2Gi"})) == [(3 * 25 + 75) // 4]
 
     def test_a_shape(self):
         shape = [
@@ -280,26 +284,26 @@ class TestNodeResourcesFit:
             "type": "RequestedToCapacityRatio",
             "requestedToCapacityRatio": {"shape": shape},
         }
-        stage = Stage(
+        context = Stage(
             NodeResourcesFit,
             node("n1"),
             node("n2", cpu="2", memory="4Gi"),
             args={"scoringStrategy": strategy},
         )
-        assert stage.scores(pod(requests={"cpu": "1", "memory": "2Gi"})) == [50, 100]
-        assert stage.scores(pod(requests={"cpu": "1500m", "memory": "3Gi"})) == [74, 70]
+        assert context.scores(pod(requests={"cpu": "1", "memory": "2Gi"})) == [50, 100]
+        assert context.scores(pod(requests={"cpu": "1500m", "memory": "3Gi"})) == [74, 70]
 
     def test_an_extended_resource_counts_where_it_is_and_if_it_is_asked_for(self):
         resources = [{"name": "example.com/card", "weight": 1}, {"name": "cpu", "weight": 1}]
         args = {"scoringStrategy": {"type": "LeastAllocated", "resources": resources}}
-        stage = Stage(
+        context = Stage(
             NodeResourcesFit, node("n1", more={"example.com/card": "4"}), node("n2"), args=args
         )
-        assert stage.scores(pod(requests={"cpu": "1", "example.com/card": "2"})) == [
+        assert context.scores(pod(requests={"cpu": "1", "example.com/card": "2"})) == [
             (50 + 75) // 2,
             75,
         ]
-        assert stage.scores(pod(requests={"cpu": "1"})) == [75, 75]
+        assert context.scores(pod(requests={"cpu": "1"})) == [75, 75]
 
 
 class TestBalancedAllocation:
@@ -307,10 +311,10 @@ class TestBalancedAllocation:
         """Empty: 100. n1 after: |0.25-0.25|/2 = 0, 50+50/2 = 75. n2 before: |0.5-0|/2, 75;
         after: |0.75-0.25|/2, 75.
         """
-        stage = Stage(NodeResourcesBalancedAllocation, node("n1"), node("n2"))
-        stage.put("n2", pod("other", requests={"cpu": "2"}))
-        assert stage.scores(pod(requests={"cpu": "1", "memory": "2Gi"})) == [75, 75]
-        assert stage.scores(pod(requests={"memory": "4Gi"})) == [
+        context = Stage(NodeResourcesBalancedAllocation, node("n1"), node("n2"))
+        context.put("n2", pod("other", requests={"cpu": "2"}))
+        assert context.scores(pod(requests={"cpu": "1", "memory": "2Gi"})) == [75, 75]
+        assert context.scores(pod(requests={"memory": "4Gi"})) == [
             50 + (50 + 75 - 100) // 2,
             50 + (50 + 100 - 75) // 2,
         ]
@@ -323,13 +327,13 @@ class TestBalancedAllocation:
         100 before.
         """
         args = {"resources": [{"name": name} for name in ("cpu", "memory", "ephemeral-storage")]}
-        stage = Stage(
+        context = Stage(
             NodeResourcesBalancedAllocation,
             node("n1", more={"ephemeral-storage": "10Gi"}),
             node("n2"),
             args=args,
         )
-        assert stage.scores(pod(requests={"cpu": "2", "memory": "2Gi"})) == [
+        assert context.scores(pod(requests={"cpu": "2", "memory": "2Gi"})) == [
             50 + (50 + 79 - 100) // 2,
             50 + (50 + 87 - 100) // 2,
         ]
@@ -338,17 +342,19 @@ class TestBalancedAllocation:
 class TestImageLocality:
     def test_large_images_that_are_there_are_better(self):
         """One of two nodes has 500 MB: 250 MB count, (250-23)/(1000-23) = 23 %."""
-        stage = Stage(ImageLocality, node("n1", images=[("app:latest", 500 * MI)]), node("n2"))
-        assert stage.scores(pod()) == [23, 0]
+        context = Stage(ImageLocality, node("n1", images=[("app:latest", 500 * MI)]), node("n2"))
+        assert context.scores(pod()) == [23, 0]
 
     def test_no_more_than_a_gigabyte_for_each_container(self):
-        stage = Stage(ImageLocality, node("n1", images=[("app:1", 5 * GI), ("app:2", 5 * GI)]))
+        context = Stage(ImageLocality, node("n1", images=[("app:1", 5 * GI), ("app:2", 5 * GI)]))
         containers = [{"name": "a", "image": "app:1"}, {"name": "b", "image": "app:2"}]
-        assert stage.scores(pod(containers=containers)) == [100]
-        assert stage.scores(pod(containers=[*containers, {"name": "c", "image": "none"}])) == [100]
+        assert context.scores(pod(containers=containers)) == [100]
+        assert context.scores(pod(containers=[*containers, {"name": "c", "image": "none"}])) == [
+            100
+        ]
 
     def test_a_node_that_loses_its_image(self):
-        stage = Stage(ImageLocality, node("n1", images=[("app:latest", 500 * MI)]), node("n2"))
-        stage.scores(pod())
-        stage.snapshot.see_node("n1", node("n1"))
-        assert stage.scores(pod()) == [0, 0]
+        context = Stage(ImageLocality, node("n1", images=[("app:latest", 500 * MI)]), node("n2"))
+        context.scores(pod())
+        context.snapshot.see_node("n1", node("n1"))
+        assert context.scores(pod()) == [0, 0]

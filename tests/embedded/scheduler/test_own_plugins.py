@@ -160,7 +160,7 @@ def test_who_binds_himself(with_plugins):
         async def bind(self, state, pod, node):
             target = {"kind": "Node", "name": "n2"}
             binding = {"metadata": {"name": pod.name}, "target": target}
-            await self.handle.bench.api.create(
+            await self.handle.context.api.create(
                 PODS, binding, pod.namespace, name=pod.name, subresource="binding"
             )
 

@@ -25,7 +25,10 @@ from pytest_kscen.objects.storage import (
 )
 
 RSC, RSP = REPLICATED_STORAGE_CLASSES, REPLICATED_STORAGE_POOLS
-FOLDERS = {"storage-conditions": CONDITIONS_DEFINITIONS, "storage-effective-layout": EFFECTIVE_LAYOUT_DEFINITIONS}
+FOLDERS = {
+    "storage-conditions": CONDITIONS_DEFINITIONS,
+    "storage-effective-layout": EFFECTIVE_LAYOUT_DEFINITIONS,
+}
 SPEC = {"size": "1Gi", "replicatedStorageClassName": "x"}
 CLASS = {
     "reclaimPolicy": "Delete",

@@ -22,8 +22,10 @@ class Desk:
         self.cluster = cluster
         self.runner = cluster.runner
         self.journal = Journal(cluster.runner.clock)
-        stage = RunContext(cluster.api, cluster.runner.clock, cluster.chance, self.journal, "run-1")
-        self.actor = stage.actor("prober")
+        context = RunContext(
+            cluster.api, cluster.runner.clock, cluster.chance, self.journal, "run-1"
+        )
+        self.actor = context.actor("prober")
         self.api = cluster.api("test")
         self.failed: list[tuple[float, str, str]] = []
 

@@ -189,7 +189,7 @@ def test_an_answer_that_nobody_has_foreseen_is_a_failure_of_that_probe_alone(
     async def break_down(*_):
         raise KeyError("nobody has foreseen this")
 
-    monkeypatch.setattr("pytest_kscen.kube.urls.ask", break_down)
+    monkeypatch.setattr("pytest_kscen.workflow.probes.http.ask", break_down)
     probing = desk.probing(
         {"name": "a", "http": {"url": "http://somewhere.invalid"}}, {"name": "b", **flag_is("up")}
     )

@@ -24,7 +24,7 @@ class Timetable:
         self.api = self.cluster.api("test")
         self.runner = self.cluster.runner
         self.journal = Journal(self.runner.clock)
-        self.stage = RunContext(
+        self.context = RunContext(
             self.cluster.api, self.runner.clock, self.cluster.chance, self.journal, "run-1"
         )
         self.notes = []
@@ -50,11 +50,11 @@ class Timetable:
 
         if engine:
             self.runner.start(
-                WorkflowManager(self.stage.actor("workflow-engine"), SHIPPED).run(),
+                WorkflowManager(self.context.actor("workflow-engine"), SHIPPED).run(),
                 "workflow-engine",
             )
             return
-        life = Schedules(self.stage.actor("schedules"), SHIPPED).run()
+        life = Schedules(self.context.actor("schedules"), SHIPPED).run()
         self._controller = self.call(begin(life))
 
     def end(self):

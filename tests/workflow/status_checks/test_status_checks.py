@@ -40,10 +40,10 @@ class Ward:
         self.start()
 
     def start(self, name="status-checks"):
-        stage = RunContext(
+        context = RunContext(
             self.cluster.api, self.runner.clock, self.cluster.chance, self.journal, "run-1"
         )
-        self.runner.start(StatusChecks(stage.actor(name), SHIPPED).run(), name)
+        self.runner.start(StatusChecks(context.actor(name), SHIPPED).run(), name)
 
     def call(self, coroutine):
         return self.runner.call(coroutine)
