@@ -24,7 +24,7 @@ from pytest_kscen.embedded.apiserver.kinds import Kinds
 from pytest_kscen.embedded.apiserver.server import ApiServer
 from pytest_kscen.embedded.controllers.provisioner import BUILT_IN_CLASSES
 from pytest_kscen.embedded.kubelet.nodes import Site
-from pytest_kscen.embedded.kubelet.pod_http import Web
+from pytest_kscen.embedded.kubelet.pod_http import PodHttpClient
 from pytest_kscen.kube.in_process import InProcessApi
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.conditions import is_true
@@ -79,7 +79,7 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
         """
         self.server = ApiServer(self.runner.clock, self.chance, Kinds(builtin_kinds()), standard())
         self.server.core.logs = self.site.logs
-        self.server.core.web = Web(
+        self.server.core.web = PodHttpClient(
             self.site, self.runner.clock, self.chance.stream("packets that are sent again")
         )
         self._port: Port | None = None

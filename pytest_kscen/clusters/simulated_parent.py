@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.chance import Chance
-from pytest_kscen.embedded.kubelet.machines import PARENT_HOSTS
+from pytest_kscen.embedded.kubelet.machines import FIRST_PARENT_HOST
 from pytest_kscen.embedded.kubelet.nodes import Site
 from pytest_kscen.kube.actor import ParentCluster
 from pytest_kscen.kube.waiting import wait_for
@@ -36,7 +36,7 @@ def chance_of(seed: str) -> Chance:
 
 def site_of(clock: Clock, chance: Chance, nested: Site) -> Site:
     """What stands behind a parent with an API server of its own."""
-    site = Site.of(clock, chance, hosts=PARENT_HOSTS)
+    site = Site.of(clock, chance, hosts=FIRST_PARENT_HOST)
     _add_machines(site, len(_guests_in(nested)))
     return site
 

@@ -7,8 +7,8 @@ import re
 import namespaces
 import pytest
 
-from pytest_kscen.embedded.kubelet.network.firewall import Tables
-from pytest_kscen.embedded.kubelet.network.iptables import run
+from pytest_kscen.embedded.kubelet.network.firewall import FilterTable
+from pytest_kscen.embedded.kubelet.network.iptables import run_iptables
 
 pytestmark = pytest.mark.netns
 
@@ -127,13 +127,16 @@ def host():
 @pytest.mark.parametrize("backend", ["nft", "legacy"])
 def test_the_same_words_make_the_same_table(host, backend):
     namespaces.demand_backend(backend)
-    tables = Tables()
+    tables = FilterTable()
     host.iptables(backend, "-F")
     for words in CALLS:
-        real, simulated = host.iptables(backend, *words), run(tables, words)
+        real, simulated = host.iptables(backend, *words), run_iptables(tables, words)
         assert real.returncode == simulated.code, (words, real.stderr, simulated)
         for listing in LISTINGS:
-            theirs, ours = host.iptables(backend, *listing).stdout, run(tables, listing).text
+            theirs, ours = (
+                host.iptables(backend, *listing).stdout,
+                run_iptables(tables, listing).text,
+            )
             assert plain(ours) == plain(theirs), (words, listing)
 
 

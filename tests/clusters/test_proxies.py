@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from pytest_kscen.clusters import open_cluster
-from pytest_kscen.embedded.kubelet.network import Passage
+from pytest_kscen.embedded.kubelet.network import Impairment
 from pytest_kscen.kube import urls
 from pytest_kscen.kube.api import HttpAnswer, HttpCall
 from pytest_kscen.objects.conditions import is_true
@@ -234,9 +234,9 @@ def test_one_that_cannot_be_reached_is_dialled_for_thirty_seconds(alone, break_)
 @pytest.mark.parametrize(
     ("there", "back", "takes"),
     [
-        (Passage(delay=0.25), Passage(delay=0.5), 0.75),
-        (Passage(blocked=True), Passage(), 30),
-        (Passage(), Passage(loss=1), 30),
+        (Impairment(delay=0.25), Impairment(delay=0.5), 0.75),
+        (Impairment(blocked=True), Impairment(), 30),
+        (Impairment(), Impairment(loss=1), 30),
     ],
 )
 def test_packets_take_the_networks_way(alone, there, back, takes):

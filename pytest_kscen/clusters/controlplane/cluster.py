@@ -24,7 +24,7 @@ from pytest_kscen.clusters.kubeconfig import LiveCluster
 from pytest_kscen.embedded.actors import actors
 from pytest_kscen.embedded.apiserver.credentials import make_keys
 from pytest_kscen.embedded.kubelet.nodes import Site
-from pytest_kscen.embedded.kubelet.pod_http import Web
+from pytest_kscen.embedded.kubelet.pod_http import PodHttpClient
 from pytest_kscen.kube.informer import Informer
 from pytest_kscen.kube.remote import configuration_of
 from pytest_kscen.kube.remote.connection import Sockets
@@ -289,7 +289,9 @@ class ControlPlaneCluster(LiveCluster):
                 self.processes, layout, program, free_port(), runner.clock
             )
             self.site = Site.of(runner.clock, self.chance, nodes=nodes)
-            web = Web(self.site, runner.clock, self.chance.stream("packets that are sent again"))
+            web = PodHttpClient(
+                self.site, runner.clock, self.chance.stream("packets that are sent again")
+            )
             self._tunnel = Tunnel(layout.tunnel, make_keys().context(), self.site.logs.read, web)
             undo.callback(super().close)
             # Simulated nodes and their kubelets; everything else is real.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Awaitable, Callable, Mapping
 
-    from pytest_kscen.embedded.kubelet.pod_http import Web
+    from pytest_kscen.embedded.kubelet.pod_http import PodHttpClient
 
     ReadLog = Callable[[str, str, str, Mapping[str, str]], Awaitable[str]]
 
@@ -36,7 +36,11 @@ ENDS = {"connection", "content-length", "transfer-encoding"}  # headers of one h
 
 
 async def answer_for(
-    web: Web, address: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    web: PodHttpClient,
+    address: str,
+    port: int,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
 ) -> None:
     try:
         await web.dial(address, port)
@@ -100,7 +104,7 @@ class Tunnel:
     """The socket. `read_log` is asked with namespace, pod, container and the query."""
 
     def __init__(
-        self, path: pathlib.Path, tls: ssl.SSLContext, read_log: ReadLog, web: Web
+        self, path: pathlib.Path, tls: ssl.SSLContext, read_log: ReadLog, web: PodHttpClient
     ) -> None:
         self._path = path
         self._tls = tls

@@ -8,47 +8,47 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.kubelet import timings
-from pytest_kscen.embedded.kubelet.container_status import Exit, Process
-from pytest_kscen.embedded.kubelet.environment import MissingError, environment_of, expand
+from pytest_kscen.embedded.kubelet.container_status import ContainerExit, ContainerProcess
+from pytest_kscen.embedded.kubelet.environment import MissingReferenceError, environment_of, expand
 from pytest_kscen.embedded.kubelet.images import ContainerContext
-from pytest_kscen.embedded.kubelet.images.annotations import told
-from pytest_kscen.embedded.kubelet.images.context import canonical
-from pytest_kscen.embedded.kubelet.images.registry import why_unending
+from pytest_kscen.embedded.kubelet.images.annotations import annotated_service
+from pytest_kscen.embedded.kubelet.images.context import canonical_image
+from pytest_kscen.embedded.kubelet.images.registry import unsimulated_remark
 from pytest_kscen.embedded.kubelet.node_status import IMAGE_SIZE
 from pytest_kscen.embedded.kubelet.pod_status import may_restart
-from pytest_kscen.embedded.kubelet.timings import Backoff, go_duration
-from pytest_kscen.embedded.kubelet.volumes import Files
+from pytest_kscen.embedded.kubelet.timings import RestartBackoff, go_duration
+from pytest_kscen.embedded.kubelet.volumes import ContainerFiles
 from pytest_kscen.kube.api import HttpCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kscen.embedded.kubelet.container_status import Record
+    from pytest_kscen.embedded.kubelet.container_status import ContainerRecord
     from pytest_kscen.embedded.kubelet.images import Images
     from pytest_kscen.embedded.kubelet.images.annotations import Service
-    from pytest_kscen.embedded.kubelet.pod import PodLife
+    from pytest_kscen.embedded.kubelet.pod import PodWorker
     from pytest_kscen.objects.resources import Obj
 
 
-async def have_image(container: ContainerLife) -> None:
+async def ensure_image(container: ContainerWorker) -> None:
     """Until the container's image is on its machine."""
     image, images = container.record.spec["image"], container.host.machine.images
     policy = container.record.spec.get("imagePullPolicy", "IfNotPresent")
     if policy == "Never":
-        await _wait_for(container, image)
+        await _wait_for_image(container, image)
     if image in images and policy != "Always":
         container.say(
             "Pulled",
             f'Container image "{image}" already present on machine and can be accessed by the pod',
         )
     else:
-        takes = timings.PULL_AGAIN if image in images else timings.PULL
-        failures = Backoff()
+        takes = timings.PULL_PRESENT if image in images else timings.PULL
+        failures = RestartBackoff()
         container.say("Pulling", f'Pulling image "{image}"')
         await container.host.clock.sleep(takes)
         while not container.host.images.can_be_pulled(image):
             failures.next(container.host.clock.now())
-            name = canonical(image)
+            name = canonical_image(image)
             why = (
                 f'failed to pull and unpack image "{name}": failed to resolve reference '
                 f'"{name}": not found'
@@ -56,13 +56,13 @@ async def have_image(container: ContainerLife) -> None:
             container.complain("Failed", f'Failed to pull image "{image}": {why}')
             container.complain("Failed", "Error: ErrImagePull")
             container.wait("ErrImagePull", why)
-            await container.host.clock.sleep(timings.NOTICE)
+            await container.host.clock.sleep(timings.SYNC_DELAY)
             container.say("BackOff", f'Back-off pulling image "{image}"')
             container.complain("Failed", "Error: ImagePullBackOff")
             container.wait(
                 "ImagePullBackOff", f'Back-off pulling image "{image}": ErrImagePull: {why}'
             )
-            await container.host.clock.sleep(failures.delay - timings.NOTICE)
+            await container.host.clock.sleep(failures.delay - timings.SYNC_DELAY)
             await container.host.clock.sleep(takes)
         container.host.machine.images[image] = None
         lasted = f"{go_duration(takes)} ({go_duration(takes)} including waiting)"
@@ -72,20 +72,20 @@ async def have_image(container: ContainerLife) -> None:
         )
 
 
-async def _wait_for(container: ContainerLife, image: str) -> None:
+async def _wait_for_image(container: ContainerWorker, image: str) -> None:
     """An image that may not be pulled, but may have come with another pod."""
     words = f'Container image "{image}" is not present with pull policy of Never'
     while image not in container.host.machine.images:
         container.complain("ErrImageNeverPull", words)
         container.complain("Failed", "Error: ErrImageNeverPull")
         container.wait("ErrImageNeverPull", words)
-        await container.host.clock.sleep(timings.CONFIG_AGAIN)
+        await container.host.clock.sleep(timings.CONFIG_RETRY)
 
 
-GOOD = range(200, 400)
+SUCCESS_CODES = range(200, 400)
 
 
-class HttpReadiness:
+class HttpReadinessProbe:
     """Of one run of one container."""
 
     def __init__(
@@ -97,7 +97,7 @@ class HttpReadiness:
         pod: Callable[[], Obj],
     ) -> None:
         self._probe = probe
-        self._port = _port(probe["httpGet"]["port"], spec)
+        self._port = _port_number(probe["httpGet"]["port"], spec)
         self._context = context
         self._images = images
         self._pod = pod
@@ -116,7 +116,7 @@ class HttpReadiness:
         try:
             while True:
                 self._changed.clear()
-                service: Service | None = told(
+                service: Service | None = annotated_service(
                     self._pod(), self._context
                 ) or self._images.service_of(self._context, self._port)
                 passed = service is None or await self._passes(service)
@@ -136,12 +136,14 @@ class HttpReadiness:
         target = self._probe["httpGet"].get("path", "/")
         try:
             async with asyncio.timeout(self._probe.get("timeoutSeconds", 1)):
-                return (await service(HttpCall("GET", target), self._context)).status in GOOD
+                return (
+                    await service(HttpCall("GET", target), self._context)
+                ).status in SUCCESS_CODES
         except TimeoutError:
             return False
 
 
-def _port(port: int | str, spec: Obj) -> int:
+def _port_number(port: int | str, spec: Obj) -> int:
     """A number, or the name of one of the container's."""
     if isinstance(port, int):
         return port
@@ -150,21 +152,21 @@ def _port(port: int | str, spec: Obj) -> int:
     )
 
 
-LOG_TAIL, LOG_TAIL_BYTES = 80, 2048  # of a log that stands for a termination message
+FALLBACK_LINES, FALLBACK_BYTES = 80, 2048  # of a log that stands for a termination message
 
 
-class ContainerLife:
+class ContainerWorker:
     """Keeps one container as its pod wants it."""
 
     __slots__ = ("_begun", "_pod", "_readiness", "_restarts", "host", "record")
 
-    def __init__(self, pod: PodLife, record: Record) -> None:
+    def __init__(self, pod: PodWorker, record: ContainerRecord) -> None:
         self.record = record
         self._begun: asyncio.Future[None] | None = None
-        self._readiness: HttpReadiness | None = None
+        self._readiness: HttpReadinessProbe | None = None
         self.host = pod.host
         self._pod = pod
-        self._restarts = Backoff()
+        self._restarts = RestartBackoff()
 
     async def keep(self) -> None:
         """From the first start to the end for which there is no restart."""
@@ -176,7 +178,7 @@ class ContainerLife:
         ):
             return  # it was lost with the machine's power, and may not run twice
         while True:
-            await have_image(self)
+            await ensure_image(self)
             env = await self._configured()
             await self.host.clock.sleep(timings.START)
             exit_ = await self._run(env)
@@ -187,7 +189,7 @@ class ContainerLife:
                 delay = self._restarts.next(now)
                 if delay <= 0:
                     continue
-                await self.host.clock.sleep(timings.NOTICE)
+                await self.host.clock.sleep(timings.SYNC_DELAY)
                 name, pod = self.record.name, self._pod
                 where = f"{pod.name}_{pod.namespace}({pod.uid})"
                 self.complain(
@@ -197,7 +199,7 @@ class ContainerLife:
                     "CrashLoopBackOff",
                     f"back-off {go_duration(delay)} restarting failed container={name} pod={where}",
                 )
-                await self.host.clock.sleep(delay - timings.NOTICE)
+                await self.host.clock.sleep(delay - timings.SYNC_DELAY)
 
     async def begun(self) -> None:
         """Wait until the container has started, its startup probe included."""
@@ -214,20 +216,20 @@ class ContainerLife:
                     self.record.spec,
                     self.host.allocatable,
                 )
-            except MissingError as error:
+            except MissingReferenceError as error:
                 self.complain("Failed", f"Error: {error}")
                 self.wait("CreateContainerConfigError", str(error))
-                await self.host.clock.sleep(timings.CONFIG_AGAIN)
+                await self.host.clock.sleep(timings.CONFIG_RETRY)
 
-    async def _run(self, env: dict[str, str]) -> Exit:
+    async def _run(self, env: dict[str, str]) -> ContainerExit:
         record = self.record
         record.run(self._pod.uid, self.host.timestamp())
         self.say("Created", "Container created")
         self.say("Started", "Container started")
         context = self._context(env)
         program = self.host.images.program_of(context)
-        record.process = Process(program, context)
-        record.remark = "" if program else why_unending(context)
+        record.process = ContainerProcess(program, context)
+        record.remark = "" if program else unsimulated_remark(context)
         probes = self._probe()
         self._pod.changed()
         try:
@@ -239,7 +241,7 @@ class ContainerLife:
         self._pod.changed()
         return exit_
 
-    def ended(self, exit_: Exit) -> None:
+    def ended(self, exit_: ContainerExit) -> None:
         """Write down how the run ended."""
         process = self.record.process
         if process is not None:
@@ -260,7 +262,7 @@ class ContainerLife:
             command=[expand(word, env) for word in record.spec.get("command") or ()],
             args=[expand(word, env) for word in record.spec.get("args") or ()],
             env=env,
-            files=Files(record.spec, self._pod.mounted),
+            files=ContainerFiles(record.spec, self._pod.mounted),
             pod=self._pod.pod,
             address=self._pod.address,
             node=self.host.machine.name,
@@ -278,8 +280,8 @@ class ContainerLife:
         """Probes pass as soon as they are asked; until then a container that has them is not
         started, or not ready.
         """
-        startup = _first_pass(self.record.spec.get("startupProbe"))
-        readiness = _first_pass(self.record.spec.get("readinessProbe"))
+        startup = _seconds_to_success(self.record.spec.get("startupProbe"))
+        readiness = _seconds_to_success(self.record.spec.get("readinessProbe"))
         if startup is None and readiness is None:
             self._passed(ready=True)
             return None
@@ -298,7 +300,7 @@ class ContainerLife:
                 self._set_ready(True)
                 return
             context, images = process.context, self.host.images
-            self._readiness = HttpReadiness(
+            self._readiness = HttpReadinessProbe(
                 probe, self.record.spec, context, images, lambda: self._pod.pod
             )
             try:
@@ -340,13 +342,13 @@ class ContainerLife:
         finally:
             patience.cancel()
 
-    def _last_words(self, process: Process, exit_: Exit) -> str:
+    def _last_words(self, process: ContainerProcess, exit_: ContainerExit) -> str:
         if (
             exit_.code
             and self.record.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError"
         ):
             return process.context.termination_message or process.context.log.tail(
-                LOG_TAIL, LOG_TAIL_BYTES
+                FALLBACK_LINES, FALLBACK_BYTES
             )
         return process.context.termination_message
 
@@ -365,7 +367,7 @@ class ContainerLife:
         )
 
 
-def _first_pass(probe: dict[str, int] | None) -> float | None:
+def _seconds_to_success(probe: dict[str, int] | None) -> float | None:
     """Seconds from a container's start to its first success."""
     if probe is None:
         return None

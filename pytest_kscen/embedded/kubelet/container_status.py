@@ -11,8 +11,8 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kscen.embedded.kubelet.images import SimulationMistake
-from pytest_kscen.embedded.kubelet.images.context import canonical
+from pytest_kscen.embedded.kubelet.images import SimulationError
+from pytest_kscen.embedded.kubelet.images.context import canonical_image
 from pytest_kscen.embedded.pod_resources import is_sidecar
 
 if TYPE_CHECKING:
@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-LOST = {"exitCode": 255, "reason": "Unknown"}  # a container that a machine without power took along
+LOST_WITH_MACHINE = {
+    "exitCode": 255,
+    "reason": "Unknown",
+}  # a container that a machine without power took along
 
 
 @dataclass(slots=True, eq=False)
-class Record:
+class ContainerRecord:
     """One container of one pod.
 
     `state` and `last_state` are the API's own dicts, replaced and never changed.
@@ -42,7 +45,7 @@ class Record:
     started: bool = False
     id: str = ""
     image: str = ""
-    process: Process | None = None
+    process: ContainerProcess | None = None
     must_restart: bool = False
     remark: str = ""
     """What there is to know of the run that is on."""
@@ -107,7 +110,7 @@ class Record:
             "lastState": self.last_state,
             "ready": self.ready,
             "restartCount": self.restarts,
-            "image": canonical(self.image) if self.id else self.spec["image"],
+            "image": canonical_image(self.image) if self.id else self.spec["image"],
             "imageID": image_id(self.image) if self.id else "",
             "started": self.started,
         }
@@ -120,7 +123,7 @@ class Record:
         return status
 
 
-def records_of(pod: Obj, now: str) -> list[Record]:
+def records_of(pod: Obj, now: str) -> list[ContainerRecord]:
     """The containers of a pod that this kubelet sees for the first time; init containers first.
 
     What ran here before, on a machine that has been without power since, counts as lost.
@@ -138,7 +141,7 @@ def records_of(pod: Obj, now: str) -> list[Record]:
             record.last_state = old.get("lastState") or {}
             if running := old["state"].get("running"):
                 lost = {
-                    **LOST,
+                    **LOST_WITH_MACHINE,
                     "startedAt": running["startedAt"],
                     "finishedAt": now,
                     "containerID": old.get("containerID", ""),
@@ -149,15 +152,15 @@ def records_of(pod: Obj, now: str) -> list[Record]:
     return records
 
 
-def _new_records(spec: Obj) -> Iterator[Record]:
+def _new_records(spec: Obj) -> Iterator[ContainerRecord]:
     inits = spec.get("initContainers") or ()
     waiting = {"waiting": {"reason": "PodInitializing" if inits else "ContainerCreating"}}
     for container in inits:
-        yield Record(
+        yield ContainerRecord(
             container, f"spec.initContainers{{{container['name']}}}", is_init=True, state=waiting
         )
     for container in spec["containers"]:
-        yield Record(
+        yield ContainerRecord(
             container, f"spec.containers{{{container['name']}}}", is_init=False, state=waiting
         )
 
@@ -168,23 +171,23 @@ def container_id(uid: str, name: str, attempt: int) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def image_id(image: str) -> str:
-    name = canonical(image).rpartition(":")[0]
+    name = canonical_image(image).rpartition(":")[0]
     return f"{name}@sha256:{hashlib.sha256(image.encode()).hexdigest()}"
 
 
 logger = logging.getLogger(__name__)
 
-KILLED = 137
+SIGKILL_CODE = 137
 
 
-class Exit(NamedTuple):
+class ContainerExit(NamedTuple):
     """How a run ended."""
 
     code: int
     reason: str
 
 
-class Process:
+class ContainerProcess:
     """Begins when it is made. One that only waits to be stopped needs no task for that."""
 
     __slots__ = ("_exit", "_task", "_waiting", "context")
@@ -193,7 +196,7 @@ class Process:
         self, run: Callable[[ContainerContext], Awaitable[int]] | None, context: ContainerContext
     ) -> None:
         self.context = context
-        self._exit: Exit | SimulationMistake | None = None
+        self._exit: ContainerExit | SimulationError | None = None
         self._waiting: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[None] | None = None
         if run:
@@ -205,7 +208,7 @@ class Process:
         try:
             code = await run(context)
         except (
-            SimulationMistake
+            SimulationError
         ) as mistake:  # no container has crashed: the machine has, for whoever waits for the end
             self._end(mistake)
             return
@@ -217,9 +220,9 @@ class Process:
             code = 1
         finally:
             self._task = None  # whose traceback may lead back here
-        self._end(Exit(code, context.exit_reason or ("Error" if code else "Completed")))
+        self._end(ContainerExit(code, context.exit_reason or ("Error" if code else "Completed")))
 
-    def _end(self, exit_: Exit | SimulationMistake) -> None:
+    def _end(self, exit_: ContainerExit | SimulationError) -> None:
         if self._exit is None:
             self._exit = exit_
             for future in self._waiting:
@@ -230,15 +233,15 @@ class Process:
         """SIGTERM."""
         self.context.ask_to_stop()
         if self._task is None:
-            self._end(Exit(0, "Completed"))
+            self._end(ContainerExit(0, "Completed"))
 
-    def kill(self, code: int = KILLED, reason: str = "Error") -> None:
+    def kill(self, code: int = SIGKILL_CODE, reason: str = "Error") -> None:
         """SIGKILL, or whatever else leaves it no choice."""
-        self._end(Exit(code, reason))
+        self._end(ContainerExit(code, reason))
         if self._task:
             self._task.cancel()
 
-    async def end(self) -> Exit:
+    async def end(self) -> ContainerExit:
         """Wait for its end; who stops waiting does not stop it.
 
         A mistake of the simulation's own is raised.
@@ -247,6 +250,6 @@ class Process:
             future = asyncio.get_running_loop().create_future()
             self._waiting.append(future)
             await future
-        if isinstance(self._exit, SimulationMistake):
+        if isinstance(self._exit, SimulationError):
             raise self._exit
         return self._exit

@@ -23,7 +23,7 @@ _REFERENCE = re.compile(r"\$\$|\$\((?P<name>[-._a-zA-Z][-._a-zA-Z0-9]*)\)")
 _KEYED = re.compile(r"metadata\.(?P<kind>labels|annotations)\['(?P<key>[^']*)'\]")
 
 
-class MissingError(Exception):
+class MissingReferenceError(Exception):
     """Something that a pod needs is not there."""
 
 
@@ -33,10 +33,10 @@ async def environment_of(api: Api, pod: Obj, container: Obj, allocatable: Obj) -
     for source in container.get("envFrom") or ():
         for kind, resource in (("configMapRef", CONFIG_MAPS), ("secretRef", SECRETS)):
             if reference := source.get(kind):
-                data = await data_of(api, resource, reference, namespace) or {}
+                data = await load_data(api, resource, reference, namespace) or {}
                 found |= {source.get("prefix", "") + key: value for key, value in data.items()}
     for variable in container.get("env") or ():
-        value = await _value(api, pod, container, allocatable, variable)
+        value = await _variable_value(api, pod, container, allocatable, variable)
         if value is not None:
             found[variable["name"]] = expand(value, found)
     return found
@@ -53,7 +53,7 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
     return _REFERENCE.sub(replacement, text)
 
 
-async def data_of(
+async def load_data(
     api: Api, resource: Resource, reference: Obj, namespace: str
 ) -> dict[str, str] | None:
     """A ConfigMap's or a Secret's content as text; None if it may be missing and is."""
@@ -63,11 +63,11 @@ async def data_of(
     except NotFound as error:
         if reference.get("optional"):
             return None
-        raise MissingError(f'{resource.kind.lower()} "{name}" not found') from error
-    return texts_of(obj)
+        raise MissingReferenceError(f'{resource.kind.lower()} "{name}" not found') from error
+    return decode_data(obj)
 
 
-def texts_of(obj: Obj) -> dict[str, str]:
+def decode_data(obj: Obj) -> dict[str, str]:
     if obj["kind"] == "Secret":
         data = obj.get("data") or {}
         return {
@@ -76,28 +76,30 @@ def texts_of(obj: Obj) -> dict[str, str]:
     return dict(obj.get("data") or {})
 
 
-async def _value(api: Api, pod: Obj, container: Obj, allocatable: Obj, variable: Obj) -> str | None:
+async def _variable_value(
+    api: Api, pod: Obj, container: Obj, allocatable: Obj, variable: Obj
+) -> str | None:
     source = variable.get("valueFrom")
     if not source:
         return str(variable.get("value", ""))
     for kind, resource in (("configMapKeyRef", CONFIG_MAPS), ("secretKeyRef", SECRETS)):
         if reference := source.get(kind):
             namespace = pod["metadata"].get("namespace", "")
-            data = await data_of(api, resource, reference, namespace)
+            data = await load_data(api, resource, reference, namespace)
             if data is not None and reference["key"] not in data and not reference.get("optional"):
                 place = f"{namespace}/{reference['name']}"
-                raise MissingError(
+                raise MissingReferenceError(
                     f"couldn't find key {reference['key']} in {resource.kind} {place}"
                 )
             return data.get(reference["key"]) if data else None
     if reference := source.get("fieldRef"):
-        return field_of(pod, reference["fieldPath"])
+        return downward_field(pod, reference["fieldPath"])
     if reference := source.get("resourceFieldRef"):
-        return resource_of(pod, container, reference, allocatable)
+        return downward_resource(pod, container, reference, allocatable)
     return ""
 
 
-def field_of(pod: Obj, path: str) -> str:
+def downward_field(pod: Obj, path: str) -> str:
     """The downward API."""
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     if keyed := _KEYED.fullmatch(path):
@@ -111,7 +113,7 @@ def field_of(pod: Obj, path: str) -> str:
     return str({"metadata": metadata, "spec": spec, "status": status}.get(part, {}).get(name, ""))
 
 
-def resource_of(pod: Obj, container: Obj, reference: Obj, allocatable: Obj) -> str:
+def downward_resource(pod: Obj, container: Obj, reference: Obj, allocatable: Obj) -> str:
     """A request or a limit in units of the divisor, rounded up; without a limit, what the node
     has.
     """

@@ -10,11 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import timestamp_of
-from pytest_kscen.embedded.kubelet.machines import capacity_of
-from pytest_kscen.embedded.kubelet.node_status import is_told, new_node, standard_labels, status_of
-from pytest_kscen.embedded.kubelet.pod import PodLife
-from pytest_kscen.embedded.kubelet.pod_status import Verdict
-from pytest_kscen.embedded.kubelet.timings import LEASE_LASTS, STATUS_EVERY
+from pytest_kscen.embedded.kubelet.machines import node_capacity
+from pytest_kscen.embedded.kubelet.node_status import (
+    is_up_to_date,
+    new_node,
+    standard_labels,
+    status_of,
+)
+from pytest_kscen.embedded.kubelet.pod import PodWorker
+from pytest_kscen.embedded.kubelet.pod_status import PodFailureReason
+from pytest_kscen.embedded.kubelet.timings import LEASE_DURATION, STATUS_PERIOD
 from pytest_kscen.embedded.node_matching import first_untolerated_taint, node_matches_pod, taints_of
 from pytest_kscen.embedded.pod_resources import NodeUsage, allocatable_of
 from pytest_kscen.objects.conditions import is_true
@@ -29,7 +34,7 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.images import Images
     from pytest_kscen.embedded.kubelet.logs import Logs
     from pytest_kscen.embedded.kubelet.machines import Machine
-    from pytest_kscen.embedded.kubelet.network.hosts import Hosts
+    from pytest_kscen.embedded.kubelet.network.hosts import NetworkHosts
     from pytest_kscen.embedded.kubelet.volumes import Mounter
     from pytest_kscen.embedded.pod_resources import Amounts, PodDemand
     from pytest_kscen.kube.api import Api
@@ -37,61 +42,63 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-BUILT_IN = ("pods", "cpu", "memory", "ephemeral-storage")
-PREDICATES = {
+BUILTIN_RESOURCES = ("pods", "cpu", "memory", "ephemeral-storage")
+PREDICATE_MESSAGES = {
     "NodeAffinity": "node(s) didn't match Pod's node affinity/selector",
     "NodePorts": "node(s) didn't have free ports for the requested pod ports",
     "TaintToleration": "node(s) had taints that the pod didn't tolerate",
 }
 
 
-def refusal_of(
+def admission_failure(
     pod: Obj, demand: PodDemand, node: Obj, load: NodeUsage, allocatable: Amounts
-) -> Verdict | None:
+) -> PodFailureReason | None:
     """Why the pod is not taken, in the kubelet's words."""
     wanted = (pod["spec"].get("os") or {}).get("name", "linux")
     if wanted != "linux":
-        return Verdict(
+        return PodFailureReason(
             "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"
         )
     for shortage in load.shortages(demand, allocatable):
-        if shortage.resource in BUILT_IN or shortage.resource in allocatable:
+        if shortage.resource in BUILTIN_RESOURCES or shortage.resource in allocatable:
             numbers = (
                 f"requested: {shortage.requested}, used: {shortage.used}, capacity: "
                 f"{shortage.capacity}"
             )
             message = f"Node didn't have enough resource: {shortage.resource}, {numbers}"
-            return Verdict(f"OutOf{shortage.resource}", message)
+            return PodFailureReason(f"OutOf{shortage.resource}", message)
     if not node_matches_pod(pod, node):
-        return _failed("NodeAffinity")
+        return _predicate_failure("NodeAffinity")
     if load.ports_clash(demand):
-        return _failed("NodePorts")
+        return _predicate_failure("NodePorts")
     if first_untolerated_taint(
         taints_of(node), pod["spec"].get("tolerations") or (), ("NoExecute",)
     ):
-        return _failed("TaintToleration")
+        return _predicate_failure("TaintToleration")
     return None
 
 
-def _failed(predicate: str) -> Verdict:
-    return Verdict(predicate, f"Predicate {predicate} failed: {PREDICATES[predicate]}")
+def _predicate_failure(predicate: str) -> PodFailureReason:
+    return PodFailureReason(
+        predicate, f"Predicate {predicate} failed: {PREDICATE_MESSAGES[predicate]}"
+    )
 
 
 logger = logging.getLogger(__name__)
 
-RETRY, REFUSED_RETRY = 1.0, 10.0
-PASSING = (429, 500, 503, 504)
+RETRY_DELAY, REFUSED_RETRY_DELAY = 1.0, 10.0
+RETRYABLE_CODES = (429, 500, 503, 504)
 
 
-class Statuses:
+class StatusManager:
     """The writer of one kubelet; it lives while there is something to write."""
 
     def __init__(self, host: Kubelet) -> None:
         self._host = host
-        self._changed: dict[PodLife, None] = {}
+        self._changed: dict[PodWorker, None] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def mark(self, pod: PodLife) -> None:
+    def mark(self, pod: PodWorker) -> None:
         """This pod's status is not what it was."""
         self._changed[pod] = None
         self.flush()
@@ -126,23 +133,23 @@ class Statuses:
                     pod.name,
                     error,
                 )
-                if may_pass(error):
+                if is_retryable(error):
                     self._changed[pod] = None
-                    await self._host.clock.sleep(RETRY)
+                    await self._host.clock.sleep(RETRY_DELAY)
                 else:
                     self._host.brood.start(
                         self._mark_later(pod), f"what was refused of {pod.namespace}/{pod.name}"
                     )
 
-    async def _mark_later(self, pod: PodLife) -> None:
+    async def _mark_later(self, pod: PodWorker) -> None:
         """Whoever refuses may think better of it: a real kubelet goes through all that is not
         told every ten seconds.
         """
-        await self._host.clock.sleep(REFUSED_RETRY, background=True)
+        await self._host.clock.sleep(REFUSED_RETRY_DELAY, background=True)
         if self._host.knows(pod):
             self.mark(pod)
 
-    async def _write(self, life: PodLife) -> None:
+    async def _write(self, life: PodWorker) -> None:
         if not self._host.knows(life):
             return
         status = life.status()
@@ -166,7 +173,7 @@ class Statuses:
         except Conflict:
             await self._refresh(life)
 
-    async def _refresh(self, life: PodLife) -> None:
+    async def _refresh(self, life: PodWorker) -> None:
         """Somebody else has written the pod meanwhile: once more on top of that."""
         live = await self._host.api.get(PODS, life.name, life.namespace)
         if live["metadata"]["uid"] != life.uid:
@@ -176,9 +183,9 @@ class Statuses:
             self._changed[life] = None
 
 
-def may_pass(error: ApiError | OSError) -> bool:
+def is_retryable(error: ApiError | OSError) -> bool:
     """Whether the same may go well when it is asked once more."""
-    return not isinstance(error, ApiError) or error.code in PASSING
+    return not isinstance(error, ApiError) or error.code in RETRYABLE_CODES
 
 
 LEASE_NAMESPACE = "kube-node-lease"
@@ -187,7 +194,7 @@ LEASE_NAMESPACE = "kube-node-lease"
 class Kubelet:
     """One of them."""
 
-    def __init__(self, tools: Tools, machine: Machine) -> None:
+    def __init__(self, tools: KubeletServices, machine: Machine) -> None:
         self.machine = machine
         self.api = tools.api
         self.clock = tools.clock
@@ -198,9 +205,9 @@ class Kubelet:
         self.hosts = tools.hosts
         self.recorder = tools.recorder.on(machine.name)
         self.load = NodeUsage()
-        self.statuses = Statuses(self)
+        self.statuses = StatusManager(self)
         self.node: Obj = {}
-        self._pods: dict[str, PodLife] = {}
+        self._pods: dict[str, PodWorker] = {}
         self._lease: Obj = {}
         self._beats = 0
         self._told: tuple[Obj, int] = ({}, 0)
@@ -264,7 +271,7 @@ class Kubelet:
     async def beat(self) -> None:
         """Renew the lease; and the status, if it has changed or was not written for long."""
         self._beats += 1
-        if self._beats % STATUS_EVERY == 0 or not self._has_told():
+        if self._beats % STATUS_PERIOD == 0 or not self._has_told():
             with contextlib.suppress(ApiError, OSError):  # once more at the next beat
                 await self.report()
         await self._renew()
@@ -274,7 +281,7 @@ class Kubelet:
         told = self.node["status"], len(self.machine.images)
         if self._told[0] is told[0] and self._told[1] == told[1]:
             return True
-        self._told = told if is_told(self.machine, self.node) else ({}, 0)
+        self._told = told if is_up_to_date(self.machine, self.node) else ({}, 0)
         return self._told is told
 
     async def _renew(self) -> None:
@@ -284,7 +291,7 @@ class Kubelet:
         now = timestamp_of(self.clock.now(), micro=True)
         spec = {
             "holderIdentity": self.machine.name,
-            "leaseDurationSeconds": LEASE_LASTS,
+            "leaseDurationSeconds": LEASE_DURATION,
             "renewTime": now,
         }
         try:
@@ -325,7 +332,7 @@ class Kubelet:
 
     @property
     def allocatable(self) -> Obj:
-        return capacity_of(self.node, self.machine)[1]
+        return node_capacity(self.node, self.machine)[1]
 
     def timestamp(self) -> str:
         return timestamp_of(self.clock.now())
@@ -341,7 +348,7 @@ class Kubelet:
         """A pod that is bound to this node, as it is now."""
         life = self._pods.get(pod["metadata"]["uid"])
         if life is None:
-            life = self._pods[pod["metadata"]["uid"]] = PodLife(self, pod)
+            life = self._pods[pod["metadata"]["uid"]] = PodWorker(self, pod)
             life.begin()
         else:
             life.see(pod)
@@ -351,10 +358,10 @@ class Kubelet:
         if life := self._pods.pop(pod["metadata"]["uid"], None):
             life.vanish()
 
-    def gone(self, life: PodLife) -> None:
+    def gone(self, life: PodWorker) -> None:
         self.lose(life.pod)
 
-    def knows(self, life: PodLife) -> bool:
+    def knows(self, life: PodWorker) -> bool:
         return self._pods.get(life.uid) is life
 
     def catch_up(self, pods: list[Obj]) -> None:
@@ -366,20 +373,20 @@ class Kubelet:
             self.see(pod)
         self.statuses.flush()
 
-    def life_of(self, uid: str) -> PodLife | None:
+    def life_of(self, uid: str) -> PodWorker | None:
         return self._pods.get(uid)
 
-    def life_at(self, address: str) -> PodLife | None:
+    def life_at(self, address: str) -> PodWorker | None:
         return next(
             (life for life in self._pods.values() if life.address == address and not life.is_done),
             None,
         )
 
-    def refusal(self, life: PodLife) -> Verdict | None:
+    def refusal(self, life: PodWorker) -> PodFailureReason | None:
         status = self.node.get("status")
         if self._room[0] is not status:
             self._room = status, allocatable_of({"status": {"allocatable": self.allocatable}})
-        return refusal_of(life.pod, life.demand, self.node, self.load, self._room[1])
+        return admission_failure(life.pod, life.demand, self.node, self.load, self._room[1])
 
 
 def _labels(node: Obj) -> Obj:
@@ -387,7 +394,7 @@ def _labels(node: Obj) -> Obj:
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
+class KubeletServices:
     """One set for all machines."""
 
     api: Api
@@ -397,4 +404,4 @@ class Tools:
     logs: Logs
     mounter: Mounter
     brood: ChildTasks
-    hosts: Hosts
+    hosts: NetworkHosts

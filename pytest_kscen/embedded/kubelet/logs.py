@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
     from pytest_kscen.objects.resources import Obj
 
-LINES, SIZE = 10_000, 10 * 1024 * 1024  # that a node keeps of one run, or twice as much
-TRUE = ("true", "1")
-REASONS = {
+MAX_LINES, MAX_BYTES = 10_000, 10 * 1024 * 1024  # that a node keeps of one run, or twice as much
+TRUE_VALUES = ("true", "1")
+WAITING_MESSAGES = {
     "ErrImagePull": "image can't be pulled",
     "ImagePullBackOff": "trying and failing to pull image",
 }
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """One line and when it was begun."""
 
     written: float
@@ -42,10 +42,10 @@ class Log:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._lines: list[Line] = []
-        self._open: Line | None = None
+        self._lines: list[LogLine] = []
+        self._open: LogLine | None = None
         self._size = 0
-        self._followers: dict[Follower, None] = {}
+        self._followers: dict[LogFollower, None] = {}
         self._ended = False
 
     def write(self, text: str) -> None:
@@ -53,23 +53,23 @@ class Log:
             follower.feed(text)
         *whole, rest = text.split("\n")
         for part in whole:
-            begun = self._open or Line(self._clock.now(), "")
-            self._lines.append(Line(begun.written, begun.text + part))
+            begun = self._open or LogLine(self._clock.now(), "")
+            self._lines.append(LogLine(begun.written, begun.text + part))
             self._open = None
         if rest:
-            begun = self._open or Line(self._clock.now(), "")
-            self._open = Line(begun.written, begun.text + rest)
+            begun = self._open or LogLine(self._clock.now(), "")
+            self._open = LogLine(begun.written, begun.text + rest)
         self._size += len(text)
-        if len(self._lines) > 2 * LINES or self._size > 2 * SIZE:
+        if len(self._lines) > 2 * MAX_LINES or self._size > 2 * MAX_BYTES:
             # Whole lines go first; a line that is too long by itself loses its beginning.
             if self._open:
-                self._open = Line(self._open.written, self._open.text[-SIZE:])
+                self._open = LogLine(self._open.written, self._open.text[-MAX_BYTES:])
             self._size = len(self._open.text) if self._open else 0
-            kept: list[Line] = []
-            for line in reversed(self._lines[-LINES:]):
-                if self._size >= SIZE:
+            kept: list[LogLine] = []
+            for line in reversed(self._lines[-MAX_LINES:]):
+                if self._size >= MAX_BYTES:
                     break
-                kept.append(Line(line.written, line.text[-(SIZE - self._size) :]))
+                kept.append(LogLine(line.written, line.text[-(MAX_BYTES - self._size) :]))
                 self._size += len(kept[-1].text) + 1
             self._lines = kept[::-1]
 
@@ -82,9 +82,9 @@ class Log:
         chosen = [line for line in lines if line.written >= since]
         if "tailLines" in options:
             chosen = chosen[len(chosen) - min(int(options["tailLines"]), len(chosen)) :]
-        stamped = options.get("timestamps") in TRUE
+        stamped = options.get("timestamps") in TRUE_VALUES
         text = "".join(
-            _shown(line, stamped=stamped, ended=line is not self._open) for line in chosen
+            _format_line(line, stamped=stamped, ended=line is not self._open) for line in chosen
         )
         return (
             text.encode()[: int(options["limitBytes"])].decode(errors="ignore")
@@ -98,9 +98,9 @@ class Log:
         for follower in list(self._followers):
             follower.close()
 
-    def follow(self, options: Mapping[str, str]) -> Follower:
+    def follow(self, options: Mapping[str, str]) -> LogFollower:
         """What `text` says, and then what is written."""
-        follower = Follower(
+        follower = LogFollower(
             self._clock,
             self.text(options),
             options,
@@ -113,7 +113,7 @@ class Log:
             self._followers[follower] = None
         return follower
 
-    def _forget(self, follower: Follower) -> None:
+    def _forget(self, follower: LogFollower) -> None:
         self._followers.pop(follower, None)
 
     def tail(self, lines: int, limit: int) -> str:
@@ -126,7 +126,7 @@ class Log:
         return epoch_of(options["sinceTime"]) if options.get("sinceTime") else 0.0
 
 
-def _shown(line: Line, *, stamped: bool, ended: bool) -> str:
+def _format_line(line: LogLine, *, stamped: bool, ended: bool) -> str:
     return (
         (f"{timestamp_of(line.written, micro=True)} " if stamped else "")
         + line.text
@@ -134,7 +134,7 @@ def _shown(line: Line, *, stamped: bool, ended: bool) -> str:
     )
 
 
-class Follower:
+class LogFollower:
     """Reads along with one log, until it ends or as many bytes are read as were asked for."""
 
     def __init__(
@@ -143,13 +143,13 @@ class Follower:
         first: str,
         options: Mapping[str, str],
         *,
-        leave: Callable[[Follower], None],
+        leave: Callable[[LogFollower], None],
         in_line: bool,
     ) -> None:
         self.is_open = True
         self._clock = clock
         self._leave = leave
-        self._stamped = options.get("timestamps") in TRUE
+        self._stamped = options.get("timestamps") in TRUE_VALUES
         self._left = (
             int(options["limitBytes"]) - len(first.encode()) if "limitBytes" in options else None
         )
@@ -203,7 +203,7 @@ class Follower:
 
 
 @dataclass(slots=True)
-class Runs:
+class ContainerLogs:
     """The logs of one container: this run's and the last one's."""
 
     current: Log | None = None
@@ -215,7 +215,7 @@ class PodLogs:
     """The logs of one pod's containers."""
 
     uid: str
-    containers: dict[str, Runs] = field(default_factory=dict)
+    containers: dict[str, ContainerLogs] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)
     """Why containers that have not run yet have not."""
 
@@ -229,7 +229,7 @@ class Logs:
 
     def begin(self, pod: Obj, container: str) -> Log:
         """The log of a run that starts now."""
-        runs = self._of(pod).containers.setdefault(container, Runs())
+        runs = self._of(pod).containers.setdefault(container, ContainerLogs())
         if runs.current:
             runs.current.end()
         runs.previous, runs.current = runs.current, Log(self._clock)
@@ -262,14 +262,14 @@ class Logs:
 
     def follow(
         self, namespace: str, pod: str, container: str, options: Mapping[str, str]
-    ) -> Follower:
+    ) -> LogFollower:
         """The same, and what it writes from now on."""
         return self._log(namespace, pod, container, options).follow(options)
 
     def _log(self, namespace: str, pod: str, container: str, options: Mapping[str, str]) -> Log:
         logs = self._pods.get(Ref(namespace, pod))
         runs = logs.containers.get(container) if logs else None
-        if options.get("previous") in TRUE:
+        if options.get("previous") in TRUE_VALUES:
             if runs is None or runs.previous is None:
                 raise BadRequest(
                     f'previous terminated container "{container}" in pod "{pod}" not found'
@@ -281,6 +281,6 @@ class Logs:
             )
             raise BadRequest(
                 f'container "{container}" in pod "{pod}" is waiting to start: '
-                f"{REASONS.get(reason, reason)}"
+                f"{WAITING_MESSAGES.get(reason, reason)}"
             )
         return runs.current

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from pytest_kscen.chance import Stream
     from pytest_kscen.objects.resources import Obj
 
-HOSTS = ipaddress.IPv4Address("172.18.0.2")
-PARENT_HOSTS = ipaddress.IPv4Address(
+FIRST_HOST = ipaddress.IPv4Address("172.18.0.2")
+FIRST_PARENT_HOST = ipaddress.IPv4Address(
     "172.19.0.2"
 )  # of machines in which those of another cluster run
 POD_NETWORKS = ipaddress.IPv4Address("10.128.0.0")
-CAPACITY = {"cpu": "8", "ephemeral-storage": "100Gi", "memory": "32Gi", "pods": "110"}
+DEFAULT_CAPACITY = {"cpu": "8", "ephemeral-storage": "100Gi", "memory": "32Gi", "pods": "110"}
 
 
 @dataclass(slots=True, eq=False)
@@ -34,12 +34,12 @@ class Machine:
     machine_id: str
     boot_id: str
     labels: dict[str, str] = field(default_factory=dict)
-    capacity: dict[str, str] = field(default_factory=lambda: dict(CAPACITY))
+    capacity: dict[str, str] = field(default_factory=lambda: dict(DEFAULT_CAPACITY))
     powered: bool = True
     reachable: bool = True
     images: dict[str, None] = field(default_factory=dict)
     pod_network: str = ""
-    hosts: InitVar[ipaddress.IPv4Address] = HOSTS
+    hosts: InitVar[ipaddress.IPv4Address] = FIRST_HOST
     address: str = field(init=False)
     _first: ipaddress.IPv4Address | ipaddress.IPv6Address = POD_NETWORKS
     _room: int = 0
@@ -79,7 +79,7 @@ class Machine:
 class Machines:
     """All machines of a cluster, by the names of their nodes."""
 
-    def __init__(self, chance: Stream, hosts: ipaddress.IPv4Address = HOSTS) -> None:
+    def __init__(self, chance: Stream, hosts: ipaddress.IPv4Address = FIRST_HOST) -> None:
         self._chance = chance
         self._hosts = hosts
         self._machines: dict[str, Machine] = {}
@@ -158,7 +158,7 @@ class Machines:
                 listener(machine)
 
 
-def capacity_of(node: Obj, machine: Machine) -> tuple[Obj, Obj]:
+def node_capacity(node: Obj, machine: Machine) -> tuple[Obj, Obj]:
     """Capacity and allocatable: the node's own if it was made with them, else the machine's."""
     status = node.get("status") or {}
     capacity = status.get("capacity") or status.get("allocatable") or machine.capacity

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from pytest_kscen.embedded.kubelet.images.context import canonical
-from pytest_kscen.embedded.kubelet.machines import capacity_of
-from pytest_kscen.embedded.kubelet.timings import LEASE_EVERY
+from pytest_kscen.embedded.kubelet.images.context import canonical_image
+from pytest_kscen.embedded.kubelet.machines import node_capacity
+from pytest_kscen.embedded.kubelet.timings import LEASE_PERIOD
 
 if TYPE_CHECKING:
     import asyncio
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-VERSION = "v1.36.4"
+KUBELET_VERSION = "v1.36.4"
 IMAGE_SIZE = 10_000_000
 CONDITIONS = {
     "MemoryPressure": (
@@ -56,9 +56,10 @@ def new_node(machine: Machine, now: str) -> Obj:
 def status_of(machine: Machine, node: Obj, now: str) -> Obj:
     """The status; what others have written into it, and what the Node was made with, stays."""
     old = node.get("status") or {}
-    capacity, allocatable = capacity_of(node, machine)
+    capacity, allocatable = node_capacity(node, machine)
     images = [
-        {"names": [canonical(image)], "sizeBytes": IMAGE_SIZE} for image in sorted(machine.images)
+        {"names": [canonical_image(image)], "sizeBytes": IMAGE_SIZE}
+        for image in sorted(machine.images)
     ]
     return {
         **old,
@@ -71,12 +72,12 @@ def status_of(machine: Machine, node: Obj, now: str) -> Obj:
             {"type": "Hostname", "address": machine.name},
         ],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
-        "nodeInfo": _info(machine),
+        "nodeInfo": _node_info(machine),
         **({"images": images} if images else {}),
     }
 
 
-def is_told(machine: Machine, node: Obj) -> bool:
+def is_up_to_date(machine: Machine, node: Obj) -> bool:
     """Whether the Node says what its kubelet would say, heartbeats aside."""
     status = node["status"]
     said = {condition["type"]: condition["status"] for condition in status.get("conditions") or ()}
@@ -104,7 +105,7 @@ def _condition(type_: str, old: Obj | None, now: str) -> Obj:
     }
 
 
-def _info(machine: Machine) -> Obj:
+def _node_info(machine: Machine) -> Obj:
     return {
         "machineID": machine.machine_id,
         "systemUUID": machine.machine_id,
@@ -112,14 +113,14 @@ def _info(machine: Machine) -> Obj:
         "kernelVersion": "6.12.0-kscen",
         "osImage": "pytest-kscen",
         "containerRuntimeVersion": "containerd://2.1.0",
-        "kubeletVersion": VERSION,
+        "kubeletVersion": KUBELET_VERSION,
         "kubeProxyVersion": "",
         "operatingSystem": "linux",
         "architecture": "amd64",
     }
 
 
-class Beating(Protocol):
+class HeartbeatSource(Protocol):
     """Somebody with a heart."""
 
     async def beat(self) -> None: ...
@@ -131,13 +132,13 @@ class Heartbeats:
     def __init__(self, clock: Clock, brood: ChildTasks) -> None:
         self._clock = clock
         self._brood = brood
-        self._groups: dict[float, dict[Beating, None]] = {}
-        self._phases: dict[Beating, float] = {}
+        self._groups: dict[float, dict[HeartbeatSource, None]] = {}
+        self._phases: dict[HeartbeatSource, float] = {}
         self._tasks: dict[float, asyncio.Task[None]] = {}
 
-    def join(self, heart: Beating) -> None:
+    def join(self, heart: HeartbeatSource) -> None:
         """Beat every ten seconds, the first time in ten seconds."""
-        phase = self._phases[heart] = self._clock.now() % LEASE_EVERY
+        phase = self._phases[heart] = self._clock.now() % LEASE_PERIOD
         group = self._groups.setdefault(phase, {})
         group[heart] = None
         if phase not in self._tasks:
@@ -145,16 +146,16 @@ class Heartbeats:
                 self._beat(phase, group), f"heartbeats at {phase:g} s"
             )
 
-    def leave(self, heart: Beating) -> None:
+    def leave(self, heart: HeartbeatSource) -> None:
         phase = self._phases.pop(heart, None)
         if phase is not None:
             self._groups[phase].pop(heart, None)
 
-    async def _beat(self, phase: float, group: dict[Beating, None]) -> None:
-        due = self._clock.now() + LEASE_EVERY
+    async def _beat(self, phase: float, group: dict[HeartbeatSource, None]) -> None:
+        due = self._clock.now() + LEASE_PERIOD
         while group:
             await self._clock.sleep(due - self._clock.now(), background=True)
-            due += LEASE_EVERY
+            due += LEASE_PERIOD
             for heart in list(group):
                 if heart in group:
                     await heart.beat()

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from pytest_kscen.embedded.child_tasks import ChildTasks
 from pytest_kscen.embedded.indexes import pods_by_node
 from pytest_kscen.embedded.kubelet.images import Images
-from pytest_kscen.embedded.kubelet.kubelet import Kubelet, Tools, may_pass
+from pytest_kscen.embedded.kubelet.kubelet import Kubelet, KubeletServices, is_retryable
 from pytest_kscen.embedded.kubelet.logs import Logs
-from pytest_kscen.embedded.kubelet.machines import HOSTS, Machines
+from pytest_kscen.embedded.kubelet.machines import FIRST_HOST, Machines
 from pytest_kscen.embedded.kubelet.network import Network
-from pytest_kscen.embedded.kubelet.network.hosts import Hosts
+from pytest_kscen.embedded.kubelet.network.hosts import NetworkHosts
 from pytest_kscen.embedded.kubelet.node_status import Heartbeats
 from pytest_kscen.embedded.kubelet.volumes import Mounter
 from pytest_kscen.kube.cache import Ref
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
     from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.embedded.kubelet.machines import Machine
-    from pytest_kscen.embedded.kubelet.pod import PodLife
+    from pytest_kscen.embedded.kubelet.pod import PodWorker
     from pytest_kscen.embedded.scheduler import Scheduler
     from pytest_kscen.kube.informer import Informers
     from pytest_kscen.objects.resources import Obj
 
 
-NAME = "kubelet"
-AGAIN = 1.0  # seconds until a kubelet that was refused tries again
+KUBELET = "kubelet"
+RETRY_DELAY = 1.0  # seconds until a kubelet that was refused tries again
 
 
 class Kubelets:
@@ -53,7 +53,7 @@ class Kubelets:
         self._brood = ChildTasks()
         self._heartbeats = Heartbeats(context.clock, self._brood)
         mounter = Mounter(context.api.plain, context.clock, context.informers)
-        self._tools = Tools(
+        self._tools = KubeletServices(
             context.api.plain,
             context.clock,
             context.recorder,
@@ -82,9 +82,9 @@ class Kubelets:
                 try:
                     await kubelet.register()
                 except (ApiError, OSError) as error:
-                    if not may_pass(error):
+                    if not is_retryable(error):
                         raise
-                    await self._tools.clock.sleep(AGAIN)
+                    await self._tools.clock.sleep(RETRY_DELAY)
                 else:
                     break
             self._kubelets[kubelet.machine.name] = kubelet
@@ -96,13 +96,13 @@ class Kubelets:
     def _hear(
         self, change: Callable[[Obj | None, Obj | None], None], new: Obj | None, old: Obj | None
     ) -> None:
-        if self._held or self._gates.holds(NAME):
+        if self._held or self._gates.holds(KUBELET):
             self._held.append((change, new, old))
         else:
             change(new, old)
 
     def _go_on(self) -> None:
-        while self._held and not self._gates.holds(NAME):
+        while self._held and not self._gates.holds(KUBELET):
             change, new, old = self._held.popleft()
             change(new, old)
 
@@ -119,7 +119,7 @@ class Kubelets:
             raise NotFound(f'pod "{pod}" runs on no machine')
         life.kill(container, code, reason)
 
-    def life_at(self, address: str) -> PodLife | None:
+    def life_at(self, address: str) -> PodWorker | None:
         """The pod that has this address; of those on a host's network, any."""
         for kubelet in self._kubelets.values():
             if (kubelet.machine.has(address) or kubelet.address == address) and (
@@ -176,7 +176,7 @@ class Kubelets:
             try:
                 await kubelet.speak_for(self._nodes.objects[Ref("", machine.name)])
             except (ApiError, OSError, KeyError):
-                await self._tools.clock.sleep(AGAIN)
+                await self._tools.clock.sleep(RETRY_DELAY)
                 continue
             self._heartbeats.join(kubelet)
             kubelet.catch_up(self._pods_by_node.of(machine.name))
@@ -208,7 +208,7 @@ class Site:
     images: Images
     logs: Logs
     network: Network
-    hosts: Hosts
+    hosts: NetworkHosts
     kubelets: Kubelets | None = None
     informers: Informers | None = None
     """The pictures that the cluster's controllers share, when they are there."""
@@ -221,11 +221,16 @@ class Site:
 
     @classmethod
     def of(
-        cls, clock: Clock, chance: Chance, *, nodes: int = 0, hosts: ipaddress.IPv4Address = HOSTS
+        cls,
+        clock: Clock,
+        chance: Chance,
+        *,
+        nodes: int = 0,
+        hosts: ipaddress.IPv4Address = FIRST_HOST,
     ) -> Site:
         """With machines that are there from the beginning, and register themselves."""
         machines = Machines(chance.stream("machines"), hosts)
         for number in range(1, nodes + 1):
             machines.add(f"node-{number}")
         network = Network(machines)
-        return cls(machines, Images(), Logs(clock), network, Hosts(machines, network, clock))
+        return cls(machines, Images(), Logs(clock), network, NetworkHosts(machines, network, clock))

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.clock import epoch_of
 from pytest_kscen.embedded.kubelet import timings
-from pytest_kscen.embedded.kubelet.container import ContainerLife
+from pytest_kscen.embedded.kubelet.container import ContainerWorker
 from pytest_kscen.embedded.kubelet.container_status import records_of
 from pytest_kscen.embedded.kubelet.pod_status import (
     TERMINAL,
-    Facts,
-    Verdict,
+    PodFacts,
+    PodFailureReason,
     may_restart,
-    rejected,
+    rejected_status,
     status_of,
 )
 from pytest_kscen.embedded.pod_resources import demand_of
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
     from pytest_kscen.embedded.kubelet.images import ContainerContext
     from pytest_kscen.embedded.kubelet.kubelet import Kubelet
-    from pytest_kscen.embedded.kubelet.volumes import Content
+    from pytest_kscen.embedded.kubelet.volumes import VolumeContent
     from pytest_kscen.objects.resources import Obj
 
-DEADLINE = Verdict(
+DEADLINE_EXCEEDED = PodFailureReason(
     "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
 )
 
 
-class PodLife:
+class PodWorker:
     """One pod, from when the kubelet first sees it until the API has forgotten it."""
 
     __slots__ = (
@@ -53,15 +53,15 @@ class PodLife:
         self.name: str = pod["metadata"]["name"]
         self.namespace: str = pod["metadata"].get("namespace", "")
         self.demand = demand_of(pod)
-        self.mounted: dict[str, Content] = {}
+        self.mounted: dict[str, VolumeContent] = {}
         self.is_done = False
         """All that will ever be done for this pod is done; what is left is to forget it."""
         self._ended_before = (pod.get("status") or {}).get("phase") in TERMINAL
-        self._refused: Verdict | None = None
+        self._refused: PodFailureReason | None = None
         started = (pod.get("status") or {}).get("startTime") or host.timestamp()
-        self._facts = Facts(records_of(pod, host.timestamp()), host.address, started)
+        self._facts = PodFacts(records_of(pod, host.timestamp()), host.address, started)
         self._containers = {
-            record.name: ContainerLife(self, record) for record in self._facts.records
+            record.name: ContainerWorker(self, record) for record in self._facts.records
         }
         self._living: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
@@ -149,7 +149,7 @@ class PodLife:
         if self._ended_before:
             return self.pod["status"]  # type: ignore[no-any-return]
         if self._refused:
-            return rejected(self.pod, self._refused)
+            return rejected_status(self.pod, self._refused)
         return status_of(self.pod, self._facts, self.host.timestamp())
 
     @property
@@ -194,7 +194,7 @@ class PodLife:
         try:
             if await self._initialize(sidecars):
                 mains = [one for one in self._containers.values() if not one.record.is_init]
-                await all_of([one.keep() for one in mains])
+                await gather_all([one.keep() for one in mains])
         finally:
             for sidecar in sidecars:
                 sidecar.cancel()
@@ -222,8 +222,8 @@ class PodLife:
 
     async def _expire(self, until: float) -> None:
         await self.host.clock.sleep(until - self.host.clock.now())
-        self.host.recorder.normal(self.pod, *DEADLINE)
-        self._facts.verdict = DEADLINE
+        self.host.recorder.normal(self.pod, *DEADLINE_EXCEEDED)
+        self._facts.verdict = DEADLINE_EXCEEDED
         self.stop()
         self.changed()
 
@@ -254,7 +254,7 @@ class PodLife:
         running = [one for one in self._containers.values() if one.record.process]
         mains = [one for one in running if not one.record.is_sidecar]
         ends = self.host.clock.now() + seconds
-        await all_of([self._end(one, ends) for one in mains])
+        await gather_all([self._end(one, ends) for one in mains])
         for sidecar in reversed([one for one in running if one.record.is_sidecar]):
             await self._end(sidecar, ends)
         self._conclude()
@@ -264,7 +264,7 @@ class PodLife:
             await self.host.clock.sleep(timings.CLEAN_UP)
         self._settle()
 
-    async def _end(self, container: ContainerLife, ends: float) -> None:
+    async def _end(self, container: ContainerWorker, ends: float) -> None:
         await container.stop(
             max(0.0, ends - self.host.clock.now()), f"Stopping container {container.record.name}"
         )
@@ -316,7 +316,7 @@ class PodLife:
         self._containers, self._stopping, self._deadline = {}, None, None
 
 
-async def all_of(lives: list[Coroutine[Any, Any, None]]) -> None:
+async def gather_all(lives: list[Coroutine[Any, Any, None]]) -> None:
     """Wait for all of them, which live at once; most pods have but one container."""
     if len(lives) == 1:
         await lives[0]

@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.kubelet.images.annotations import is_deaf, told, well
-from pytest_kscen.embedded.kubelet.images.registry import waits_to_be_stopped
+from pytest_kscen.embedded.kubelet.images.annotations import (
+    annotated_service,
+    default_service,
+    never_listens,
+)
+from pytest_kscen.embedded.kubelet.images.registry import runs_until_stopped
 from pytest_kscen.embedded.kubelet.network.flows import OUTSIDE, Flow
 
 if TYPE_CHECKING:
@@ -19,14 +23,16 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.images import ContainerContext
     from pytest_kscen.embedded.kubelet.images.annotations import Service
     from pytest_kscen.embedded.kubelet.nodes import Site
-    from pytest_kscen.embedded.kubelet.pod import PodLife
+    from pytest_kscen.embedded.kubelet.pod import PodWorker
     from pytest_kscen.kube.api import HttpAnswer, HttpCall
 
-DIALLING = 30.0  # seconds that the API server tries
-AGAIN = 1.0  # seconds after which a packet that was lost is sent again, then twice as long
+DIAL_TIMEOUT = 30.0  # seconds that the API server tries
+FIRST_RETRANSMISSION = (
+    1.0  # seconds after which a packet that was lost is sent again, then twice as long
+)
 
 
-class Web:
+class PodHttpClient:
     """A `machinery.core.Web`."""
 
     def __init__(self, site: Site, clock: Clock, chance: Stream) -> None:
@@ -47,17 +53,17 @@ class Web:
         dialled = f"dial tcp {f'[{address}]' if ':' in address else address}:{port}"
         life = self._life_at(address)
         if life is None or not await self._reaches(life):
-            await self._clock.sleep(DIALLING)
+            await self._clock.sleep(DIAL_TIMEOUT)
             raise TimeoutError(f"{dialled}: i/o timeout")
         if found := self._service(life, port):
             return found
         raise ConnectionRefusedError(f"{dialled}: connect: connection refused")
 
-    def _life_at(self, address: str) -> PodLife | None:
+    def _life_at(self, address: str) -> PodWorker | None:
         kubelets = self._site.kubelets
         return kubelets.life_at(address) if kubelets else None
 
-    async def _reaches(self, life: PodLife) -> bool:
+    async def _reaches(self, life: PodWorker) -> bool:
         """Whether packets come through, after the time that they take."""
         machine = life.host.machine
         own = "" if life.pod["spec"].get("hostNetwork") else life.address
@@ -67,19 +73,21 @@ class Web:
         passage = network.passage(there).also(network.passage(back))
         if passage.blocked or not life.host.machine.reachable:
             return False
-        wait, again = passage.delay, AGAIN
+        wait, again = passage.delay, FIRST_RETRANSMISSION
         while passage.lost and self._chance.between(0, 1) < passage.lost:
             wait += again
             again *= 2
-            if wait >= DIALLING:
+            if wait >= DIAL_TIMEOUT:
                 return False
         if wait:
             await self._clock.sleep(wait)
         return True
 
-    def _service(self, life: PodLife, port: int) -> tuple[Service, ContainerContext] | None:
+    def _service(self, life: PodWorker, port: int) -> tuple[Service, ContainerContext] | None:
         """Who listens at this port."""
-        running = [(spec, context) for spec, context in life.running() if not is_deaf(context)]
+        running = [
+            (spec, context) for spec, context in life.running() if not never_listens(context)
+        ]
         declared = {
             each["name"]: [port["containerPort"] for port in each.get("ports") or ()]
             for each, _ in running
@@ -87,9 +95,11 @@ class Web:
         listening = [context for _, context in running if port in declared[context.name]]
         says = any(container.get("ports") for container in life.pod["spec"]["containers"])
         for context in listening or ([] if says else [context for _, context in running]):
-            service = told(life.pod, context) or self._site.images.service_of(context, port)
-            if service is None and (listening or waits_to_be_stopped(context)):
-                service = well
+            service = annotated_service(life.pod, context) or self._site.images.service_of(
+                context, port
+            )
+            if service is None and (listening or runs_until_stopped(context)):
+                service = default_service
             if service:
                 return service, context
         return None

@@ -10,20 +10,26 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_kscen.embedded.kubelet.container_status import Record
+    from pytest_kscen.embedded.kubelet.container_status import ContainerRecord
     from pytest_kscen.objects.resources import Obj
 
-OWNED = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+KUBELET_CONDITIONS = (
+    "PodReadyToStartContainers",
+    "Initialized",
+    "Ready",
+    "ContainersReady",
+    "PodScheduled",
+)
 NOT_SIMULATED = "NotSimulated"
 TERMINAL = ("Succeeded", "Failed")
-NEVER_FOUND = {
+LOST_CONTAINER = {
     "exitCode": 137,
     "reason": "ContainerStatusUnknown",
     "message": "The container could not be located when the pod was terminated",
 }
 
 
-class Verdict(NamedTuple):
+class PodFailureReason(NamedTuple):
     """Why a pod has failed that its containers do not say."""
 
     reason: str
@@ -31,20 +37,20 @@ class Verdict(NamedTuple):
 
 
 @dataclass(slots=True)
-class Facts:
+class PodFacts:
     """What the status is computed from."""
 
-    records: list[Record]
+    records: list[ContainerRecord]
     host_ip: str
     start_time: str
     pod_ip: str = ""
     has_sandbox: bool = False
     over: bool = False
     """No container of the pod will ever run again."""
-    verdict: Verdict | None = None
+    verdict: PodFailureReason | None = None
 
 
-class _Finding(NamedTuple):
+class _ConditionState(NamedTuple):
     """A condition before it is known since when it holds."""
 
     status: bool
@@ -52,7 +58,7 @@ class _Finding(NamedTuple):
     message: str = ""
 
 
-def status_of(pod: Obj, facts: Facts, now: str) -> Obj:
+def status_of(pod: Obj, facts: PodFacts, now: str) -> Obj:
     """The whole status. What others have written into it stays."""
     old = pod.get("status") or {}
     phase = phase_of(pod, facts)
@@ -63,7 +69,7 @@ def status_of(pod: Obj, facts: Facts, now: str) -> Obj:
             for name in ("nominatedNodeName", "qosClass", "resize", "resourceClaimStatuses")
             if name in old
         },
-        **_reason(old, phase, facts),
+        **_reason_and_message(old, phase, facts),
         "observedGeneration": pod["metadata"].get("generation", 1),
         "startTime": facts.start_time,
         "hostIP": facts.host_ip,
@@ -82,18 +88,18 @@ def status_of(pod: Obj, facts: Facts, now: str) -> Obj:
     if facts.over and any("containerID" in one for one in status["containerStatuses"]):
         for one in status["containerStatuses"]:
             if "terminated" not in one["state"]:
-                one["state"] = {"terminated": NEVER_FOUND}
+                one["state"] = {"terminated": LOST_CONTAINER}
     return status
 
 
-def rejected(pod: Obj, verdict: Verdict) -> Obj:
+def rejected_status(pod: Obj, verdict: PodFailureReason) -> Obj:
     """The status of a pod that the kubelet does not take."""
     old = pod.get("status") or {}
     message = f"Pod was rejected: {verdict.message}"
     return {**old, "phase": "Failed", "reason": verdict.reason, "message": message}
 
 
-def phase_of(pod: Obj, facts: Facts) -> str:
+def phase_of(pod: Obj, facts: PodFacts) -> str:
     old: str = (pod.get("status") or {}).get("phase", "Pending")
     if old in TERMINAL:
         return old
@@ -116,7 +122,7 @@ def phase_of(pod: Obj, facts: Facts) -> str:
     return "Failed" if facts.over and (facts.verdict or phase not in TERMINAL) else phase
 
 
-def _phase_of_init(pod: Obj, facts: Facts) -> str:
+def _phase_of_init(pod: Obj, facts: PodFacts) -> str:
     """The phase that the init containers decide; nothing if they are done."""
     pending = False
     for record in facts.records:
@@ -129,7 +135,7 @@ def _phase_of_init(pod: Obj, facts: Facts) -> str:
     return "Pending" if pending else ""
 
 
-def may_restart(pod: Obj, record: Record, code: int | None) -> bool:
+def may_restart(pod: Obj, record: ContainerRecord, code: int | None) -> bool:
     """Whether the policies of the container and of the pod let it run once more."""
     if record.must_restart or record.is_sidecar:
         return True
@@ -143,7 +149,7 @@ def may_restart(pod: Obj, record: Record, code: int | None) -> bool:
     return bool(policy == "OnFailure" and code != 0)
 
 
-def _reason(old: Obj, phase: str, facts: Facts) -> Obj:
+def _reason_and_message(old: Obj, phase: str, facts: PodFacts) -> Obj:
     if facts.verdict and facts.over:
         return facts.verdict._asdict()
     if remark := next(
@@ -157,10 +163,10 @@ def _reason(old: Obj, phase: str, facts: Facts) -> Obj:
     }
 
 
-def _conditions(pod: Obj, phase: str, facts: Facts, now: str) -> list[Obj]:
+def _conditions(pod: Obj, phase: str, facts: PodFacts, now: str) -> list[Obj]:
     old = (pod.get("status") or {}).get("conditions") or []
     if phase in TERMINAL:
-        containers: _Finding = _Finding(
+        containers: _ConditionState = _ConditionState(
             False, "PodCompleted" if phase == "Succeeded" else "PodFailed"
         )
     else:
@@ -170,30 +176,34 @@ def _conditions(pod: Obj, phase: str, facts: Facts, now: str) -> list[Obj]:
             if (record.is_sidecar or not record.is_init) and not record.ready
         ]
         if not unready:
-            containers = _Finding(True)
+            containers = _ConditionState(True)
         else:
-            containers = _Finding(
-                False, "ContainersNotReady", f"containers with unready status: {_listed(unready)}"
+            containers = _ConditionState(
+                False, "ContainersNotReady", f"containers with unready status: {_go_list(unready)}"
             )
     findings = {
-        "PodReadyToStartContainers": _Finding(facts.has_sandbox and not facts.over),
-        "Initialized": _initialized(facts, phase),
-        "Ready": (_gates(pod, old) or containers) if containers.status else containers,
+        "PodReadyToStartContainers": _ConditionState(facts.has_sandbox and not facts.over),
+        "Initialized": _initialized_state(facts, phase),
+        "Ready": (_failed_readiness_gate(pod, old) or containers)
+        if containers.status
+        else containers,
         "ContainersReady": containers,
-        "PodScheduled": _Finding(True),
+        "PodScheduled": _ConditionState(True),
     }
     generation = pod["metadata"].get("generation", 1)
     before = {one["type"]: one for one in old}
-    kept = [other for other in old if other["type"] not in OWNED]
+    kept = [other for other in old if other["type"] not in KUBELET_CONDITIONS]
     return kept + [
         _condition(type_, finding, before.get(type_), generation, now)
         for type_, finding in findings.items()
     ]
 
 
-def _condition(type_: str, finding: _Finding, old: Obj | None, generation: int, now: str) -> Obj:
+def _condition(
+    type_: str, finding: _ConditionState, old: Obj | None, generation: int, now: str
+) -> Obj:
     status = "True" if finding.status else "False"
-    if old and old["status"] == status and _says(old, generation, finding):
+    if old and old["status"] == status and _is_unchanged(old, generation, finding):
         return old
     words = {"reason": finding.reason, "message": finding.message}
     return {
@@ -206,7 +216,7 @@ def _condition(type_: str, finding: _Finding, old: Obj | None, generation: int, 
     }
 
 
-def _says(old: Obj, generation: int, finding: _Finding) -> bool:
+def _is_unchanged(old: Obj, generation: int, finding: _ConditionState) -> bool:
     """Whether all the rest is as it was: then it stays the same object, which everybody sees at
     a glance.
     """
@@ -214,24 +224,26 @@ def _says(old: Obj, generation: int, finding: _Finding) -> bool:
     return said == (generation, finding.reason, finding.message) and "lastProbeTime" in old
 
 
-def _initialized(facts: Facts, phase: str) -> _Finding:
+def _initialized_state(facts: PodFacts, phase: str) -> _ConditionState:
     if phase == "Succeeded":
-        return _Finding(True, "PodCompleted")
+        return _ConditionState(True, "PodCompleted")
     if any(record.id for record in facts.records if not record.is_init):
-        return _Finding(True)
-    missing = [record.name for record in facts.records if record.is_init and not _is_done(record)]
+        return _ConditionState(True)
+    missing = [
+        record.name for record in facts.records if record.is_init and not _is_initialized(record)
+    ]
     if not missing:
-        return _Finding(True)
-    return _Finding(
-        False, "ContainersNotInitialized", f"containers with incomplete status: {_listed(missing)}"
+        return _ConditionState(True)
+    return _ConditionState(
+        False, "ContainersNotInitialized", f"containers with incomplete status: {_go_list(missing)}"
     )
 
 
-def _is_done(record: Record) -> bool:
+def _is_initialized(record: ContainerRecord) -> bool:
     return record.started if record.is_sidecar else record.ready
 
 
-def _gates(pod: Obj, conditions: Iterable[Obj]) -> _Finding | None:
+def _failed_readiness_gate(pod: Obj, conditions: Iterable[Obj]) -> _ConditionState | None:
     """What the readiness gates say if they are not all open."""
     gates = pod["spec"].get("readinessGates")
     if not gates:
@@ -245,8 +257,8 @@ def _gates(pod: Obj, conditions: Iterable[Obj]) -> _Finding | None:
             words.append(
                 f'the status of pod readiness gate "{gate}" is not "True", but {states[gate]}'
             )
-    return _Finding(False, "ReadinessGatesNotReady", ", ".join(words)) if words else None
+    return _ConditionState(False, "ReadinessGatesNotReady", ", ".join(words)) if words else None
 
 
-def _listed(names: list[str]) -> str:
+def _go_list(names: list[str]) -> str:
     return f"[{' '.join(names)}]"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 SANDBOX = 0.4  # a pod's network and cgroup
 PULL = 0.8  # an image that the machine has never had
-PULL_AGAIN = 0.1  # one that it has, asked for with imagePullPolicy Always
+PULL_PRESENT = 0.1  # one that it has, asked for with imagePullPolicy Always
 START = 0.3  # a container
 CLEAN_UP = 0.5  # from the end of a pod's last container until the machine has forgotten the pod
-NOTICE = 1.0  # until the kubelet looks again at a container that ended
+SYNC_DELAY = 1.0  # until the kubelet looks again at a container that ended
 
-LEASE_EVERY = 10.0
-LEASE_LASTS = 40
-STATUS_EVERY = (
+LEASE_PERIOD = 10.0
+LEASE_DURATION = 40
+STATUS_PERIOD = (
     30  # leases: a node's status is written at least this often, and sooner when it has changed
 )
 
@@ -21,11 +21,11 @@ RESTART_FIRST, RESTART_LONGEST = (
 )  # back-off of containers that end, and of images that cannot be pulled
 RESTART_FORGIVEN = 600.0  # a container that ran longer than this begins anew
 MOUNT_FIRST, MOUNT_LONGEST = 0.5, 122.0  # until a volume that was not there is looked for again
-CONFIG_AGAIN = 10.0  # until a container whose environment lacks something is tried again
+CONFIG_RETRY = 10.0  # until a container whose environment lacks something is tried again
 KILL_ORPHAN = 1.0  # grace of containers whose pod is no longer in the API
 
 
-class Backoff:
+class RestartBackoff:
     """Of one container, or of one image's pulls."""
 
     __slots__ = ("_last", "delay")

@@ -11,7 +11,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.indexes import claim_of
-from pytest_kscen.embedded.kubelet.environment import MissingError, data_of, field_of, resource_of
+from pytest_kscen.embedded.kubelet.environment import (
+    MissingReferenceError,
+    downward_field,
+    downward_resource,
+    load_data,
+)
 from pytest_kscen.embedded.kubelet.timings import MOUNT_FIRST, MOUNT_LONGEST
 from pytest_kscen.kube.cache import Ref
 from pytest_kscen.objects.resources import (
@@ -28,19 +33,19 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.informer import Informers
     from pytest_kscen.objects.resources import Obj
 
-Content = dict[str, str]
+VolumeContent = dict[str, str]
 TOKEN = "simulated"  # noqa: S105  # what stands where a real pod finds its token
 
 
-class Files(Mapping[str, str]):
+class ContainerFiles(Mapping[str, str]):
     """The files of one container by their paths."""
 
-    def __init__(self, container: Obj, mounted: Mapping[str, Content]) -> None:
+    def __init__(self, container: Obj, mounted: Mapping[str, VolumeContent]) -> None:
         self._mounts = container.get("volumeMounts") or []
         self._mounted = mounted
-        self._files: Content | None = None
+        self._files: VolumeContent | None = None
 
-    def _all(self) -> Content:
+    def _all(self) -> VolumeContent:
         if self._files is None:
             self._files = {path: text for mount in self._mounts for path, text in self._of(mount)}
         return self._files
@@ -80,16 +85,16 @@ class Mounter:
 
     async def mounted(
         self, pod: Obj, recorder: EventRecorder, allocatable: Obj
-    ) -> dict[str, Content]:
+    ) -> dict[str, VolumeContent]:
         """The contents of all volumes of a pod, as soon as all are there."""
-        found: dict[str, Content] = {}
+        found: dict[str, VolumeContent] = {}
         for volume in pod["spec"].get("volumes") or ():
             found[volume["name"]] = await self._insist(pod, volume, recorder, allocatable)
         return found
 
     async def _insist(
         self, pod: Obj, volume: Obj, recorder: EventRecorder, allocatable: Obj
-    ) -> Content:
+    ) -> VolumeContent:
         delay = MOUNT_FIRST
         while True:
             try:
@@ -99,11 +104,11 @@ class Mounter:
                 sources = (
                     volume["projected"].get("sources") or [] if "projected" in volume else [volume]
                 )
-                content: Content = {}
+                content: VolumeContent = {}
                 for source in sources:
                     content |= await self._source(pod, source, allocatable)
                 return content  # noqa: TRY300  # until it is there
-            except MissingError as error:
+            except MissingReferenceError as error:
                 recorder.warning(
                     pod,
                     "FailedMount",
@@ -145,21 +150,21 @@ class Mounter:
             if not future.done():
                 future.set_result(None)
 
-    async def _source(self, pod: Obj, source: Obj, allocatable: Obj) -> Content:
+    async def _source(self, pod: Obj, source: Obj, allocatable: Obj) -> VolumeContent:
         namespace = pod["metadata"].get("namespace", "")
         for kind, resource in (("configMap", CONFIG_MAPS), ("secret", SECRETS)):
             if reference := source.get(kind):
-                data = await data_of(self._api, resource, reference, namespace) or {}
+                data = await load_data(self._api, resource, reference, namespace) or {}
                 items = reference.get("items")
                 if not items:
                     return data
                 missing = [item["key"] for item in items if item["key"] not in data]
                 if missing and not reference.get("optional"):
-                    raise MissingError(f"references non-existent config key: {missing[0]}")
+                    raise MissingReferenceError(f"references non-existent config key: {missing[0]}")
                 return {item["path"]: data[item["key"]] for item in items if item["key"] in data}
         if downward := source.get("downwardAPI"):
             return {
-                item["path"]: _downward(pod, item, allocatable)
+                item["path"]: _downward_value(pod, item, allocatable)
                 for item in downward.get("items") or ()
             }
         if token := source.get("serviceAccountToken"):
@@ -167,7 +172,9 @@ class Mounter:
         return {}
 
 
-def _downward(pod: Obj, item: Obj, allocatable: Obj) -> str:
+def _downward_value(pod: Obj, item: Obj, allocatable: Obj) -> str:
     if "fieldRef" in item:
-        return field_of(pod, item["fieldRef"]["fieldPath"])
-    return resource_of(pod, pod["spec"]["containers"][0], item["resourceFieldRef"], allocatable)
+        return downward_field(pod, item["fieldRef"]["fieldPath"])
+    return downward_resource(
+        pod, pod["spec"]["containers"][0], item["resourceFieldRef"], allocatable
+    )

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from pytest_kscen.embedded.kubelet.network.flows import BLOCKED, OPEN, Flow, Passage
+from pytest_kscen.embedded.kubelet.network.flows import BLOCKED, NO_IMPAIRMENT, Flow, Impairment
 from pytest_kscen.models.chaos_mesh.targets import GONE, SELF, Gone, NotYet
 from pytest_kscen.objects.arguments import seconds_of_text
 from pytest_kscen.objects.errors import NotFound
@@ -76,7 +76,7 @@ class TrafficRule:
     """What it does to packets."""
 
     direction: str
-    passage: Passage
+    passage: Impairment
     has_target: bool
     outside: tuple[ExternalTarget, ...] = ()
     ends: dict[Target, TrafficEnd] = field(default_factory=dict)
@@ -161,40 +161,40 @@ def flow_between(source: TrafficEnd, target: TrafficEnd, port: int = 0) -> Flow:
 PREFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
-def passage_of(spec: Obj) -> Passage:
+def passage_of(spec: Obj) -> Impairment:
     action = spec["action"]
     if action == "partition":
         return BLOCKED
-    passage = OPEN
+    passage = NO_IMPAIRMENT
     for name, read in READERS.items():
         if name == action or (action == "netem" and name != "bandwidth"):
             if (given := spec.get(name)) is not None:
                 passage = passage.also(read(given))
             elif action != "netem":
                 raise ValueError(f"spec.{name} is needed for action {action}")
-    if passage == OPEN:
+    if passage == NO_IMPAIRMENT:
         raise ValueError(f"action {action} does nothing to the packets")
     return passage
 
 
-def _delay(spec: Obj) -> Passage:
+def _delay(spec: Obj) -> Impairment:
     reorder = share((spec.get("reorder") or {}).get("reorder", "0"))
-    return Passage(
+    return Impairment(
         delay=seconds_of_text(spec["latency"]),
         jitter=seconds_of_text(spec.get("jitter") or "0s"),
         reorder=reorder,
     )
 
 
-def _rate(spec: Obj) -> Passage:
-    return Passage(rate=bits_per_second(spec["rate"]))
+def _rate(spec: Obj) -> Impairment:
+    return Impairment(rate=bits_per_second(spec["rate"]))
 
 
-READERS: dict[str, Callable[[Obj], Passage]] = {
+READERS: dict[str, Callable[[Obj], Impairment]] = {
     "delay": _delay,
-    "loss": lambda spec: Passage(loss=share(spec["loss"])),
-    "duplicate": lambda spec: Passage(duplicate=share(spec["duplicate"])),
-    "corrupt": lambda spec: Passage(corrupt=share(spec["corrupt"])),
+    "loss": lambda spec: Impairment(loss=share(spec["loss"])),
+    "duplicate": lambda spec: Impairment(duplicate=share(spec["duplicate"])),
+    "corrupt": lambda spec: Impairment(corrupt=share(spec["corrupt"])),
     "rate": _rate,
     "bandwidth": _rate,
 }
@@ -230,22 +230,22 @@ class NetworkEffect:
         self._network = network
         self._names = names
         self._rules: dict[str, TrafficRule] = {}
-        self._decided: dict[Flow, Passage] = {}
+        self._decided: dict[Flow, Impairment] = {}
         network.join(self.passage)
 
-    def passage(self, flow: Flow) -> Passage:
+    def passage(self, flow: Flow) -> Impairment:
         """The filter."""
         if not self._rules:
-            return OPEN
+            return NO_IMPAIRMENT
         if flow not in self._decided:
             source, target = (
                 TrafficEnd(flow.source, flow.source_address),
                 TrafficEnd(flow.target, flow.target_address),
             )
-            found = OPEN
+            found = NO_IMPAIRMENT
             for rule in self._rules.values():
                 if rule.hits(source, target, flow.port):
-                    found = rule.passage if found is OPEN else found.also(rule.passage)
+                    found = rule.passage if found is NO_IMPAIRMENT else found.also(rule.passage)
             self._decided[flow] = found
         return self._decided[flow]
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.kubelet.network.flows import BLOCKED, OPEN
+from pytest_kscen.embedded.kubelet.network.flows import BLOCKED, NO_IMPAIRMENT
 from pytest_kscen.kube.cache import Ref
 from pytest_kscen.models.cilium.policies import Pod, may_pass, policies_of
 from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, NAMESPACES, PODS
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Never
 
-    from pytest_kscen.embedded.kubelet.network.flows import Flow, Network, Passage
+    from pytest_kscen.embedded.kubelet.network.flows import Flow, Impairment, Network
     from pytest_kscen.kube.informer import Informers
     from pytest_kscen.models.cilium.policies import Policy
     from pytest_kscen.objects.resources import Obj
@@ -59,14 +59,14 @@ class CiliumAgents:
         forever: asyncio.Future[Never] = asyncio.get_running_loop().create_future()
         await forever
 
-    def passage(self, flow: Flow) -> Passage:
+    def passage(self, flow: Flow) -> Impairment:
         """The filter."""
         if not self._policies:
-            return OPEN
+            return NO_IMPAIRMENT
         passes = self._decided.get(flow)
         if passes is None:
             passes = self._decided[flow] = self._decide(flow)
-        return OPEN if passes else BLOCKED
+        return NO_IMPAIRMENT if passes else BLOCKED
 
     def _decide(self, flow: Flow) -> bool:
         source, target = self._pod_of(flow.source), self._pod_of(flow.target)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.kubelet.images import own
+from pytest_kscen.embedded.kubelet.images import simulation_program
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.models.storage.agent import StorageAgent
 from pytest_kscen.models.storage.controller import LeaseLostError, StorageController
@@ -175,6 +175,8 @@ def attach(
 
     for app, behaviour in {"controller": lead, "agent": tend}.items():
         site.images.register(
-            own(behaviour, LeaseLostError), image=IMAGE.format(app=app), namespace=NAMESPACE
+            simulation_program(behaviour, LeaseLostError),
+            image=IMAGE.format(app=app),
+            namespace=NAMESPACE,
         )
     return plant

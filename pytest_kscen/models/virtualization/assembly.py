@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.embedded.controller import ControllerContext
-from pytest_kscen.embedded.kubelet.images import own
+from pytest_kscen.embedded.kubelet.images import simulation_program
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.models.cilium.agents import CiliumAgents
@@ -47,7 +47,9 @@ def actors(
     """Pods run on the host's machines; the guests in them are the nested site's."""
     informers = Informers(api_for("virtualization-informers"), clock, chance)
     hypervisor = Hypervisor(nested.machines, namespace)
-    host.images.register(own(Launcher(hypervisor, chance).run), image=IMAGE, container=CONTAINER)
+    host.images.register(
+        simulation_program(Launcher(hypervisor, chance).run), image=IMAGE, container=CONTAINER
+    )
 
     def context(name: str) -> ControllerContext:
         return ControllerContext.of(name, api_for(name), clock, informers)

@@ -1,8 +1,8 @@
 import pytest
 
 from pytest_kscen.clock import ActorCrashedError
-from pytest_kscen.embedded.kubelet.images import own
-from pytest_kscen.embedded.kubelet.images.context import canonical, names_of
+from pytest_kscen.embedded.kubelet.images import simulation_program
+from pytest_kscen.embedded.kubelet.images.context import canonical_image, image_names
 from pytest_kscen.objects.errors import Forbidden
 
 SHELL = {"image": "busybox:1", "command": ["sh", "-c", "sleep 1000"]}
@@ -31,7 +31,7 @@ class TestNames:
         ],
     )
     def test_of_an_image(self, image, names):
-        assert names_of(image) == names
+        assert image_names(image) == names
 
     @pytest.mark.parametrize(
         ("image", "name"),
@@ -43,7 +43,7 @@ class TestNames:
         ],
     )
     def test_as_a_node_reports_it(self, image, name):
-        assert canonical(image) == name
+        assert canonical_image(image) == name
 
 
 class TestBuiltIn:
@@ -130,7 +130,7 @@ class TestRegistered:
         async def refused(container):
             raise error
 
-        site.images.register(own(refused, LookupError))
+        site.images.register(simulation_program(refused, LookupError))
         site.create(restartPolicy="Never")
         site.advance(3)
         assert ended(site) == (1, "Error")
@@ -139,7 +139,7 @@ class TestRegistered:
         async def mistaken(container):
             raise ValueError("no such thing")
 
-        site.images.register(own(mistaken))
+        site.images.register(simulation_program(mistaken))
         site.create(restartPolicy="Never")
         told = (
             r"^the actor kubelets crashed: SimulationMistake\(\"the simulated c in p failed: "

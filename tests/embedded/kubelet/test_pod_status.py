@@ -1,14 +1,14 @@
 import pytest
 
-from pytest_kscen.embedded.kubelet.container_status import Record
+from pytest_kscen.embedded.kubelet.container_status import ContainerRecord
 from pytest_kscen.embedded.kubelet.pod_status import (
-    Facts,
-    Verdict,
+    PodFacts,
+    PodFailureReason,
     may_restart,
     phase_of,
     status_of,
 )
-from pytest_kscen.embedded.kubelet.timings import Backoff, go_duration
+from pytest_kscen.embedded.kubelet.timings import RestartBackoff, go_duration
 
 NOW = "2026-01-01T00:00:00Z"
 WAITING, RUNNING = {"waiting": {"reason": "ContainerCreating"}}, {"running": {"startedAt": NOW}}
@@ -24,7 +24,7 @@ def crashing(code):
 
 def record(name, state, last=None, *, init=False, **spec):
     begun = "running" in state or "terminated" in state or last
-    made = Record(
+    made = ContainerRecord(
         {"name": name, "image": "app:1", **spec},
         name,
         is_init=init,
@@ -46,7 +46,7 @@ def pod(policy="Always", phase="Pending", **spec):
 
 
 def facts(*records, **more):
-    return Facts(list(records), "172.18.0.2", NOW, **more)
+    return PodFacts(list(records), "172.18.0.2", NOW, **more)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,11 @@ def test_once_over_a_pod_has_ended_one_way_or_the_other():
     assert (
         phase_of(
             pod(),
-            facts(record("c", ended(0)), over=True, verdict=Verdict("DeadlineExceeded", "late")),
+            facts(
+                record("c", ended(0)),
+                over=True,
+                verdict=PodFailureReason("DeadlineExceeded", "late"),
+            ),
         )
         == "Failed"
     )
@@ -150,7 +154,7 @@ def test_an_init_container_that_succeeded_does_not_whatever_the_policy():
 
 
 def test_back_off_begins_anew_after_ten_good_minutes():
-    backoff = Backoff()
+    backoff = RestartBackoff()
     assert [backoff.next(now) for now in (0, 1, 20)] == [0, 10, 20]
     assert backoff.next(1000) == 0
 

@@ -1,6 +1,6 @@
 import pytest
 
-from pytest_kscen.embedded.kubelet.network import OPEN, Flow, Network, Passage
+from pytest_kscen.embedded.kubelet.network import NO_IMPAIRMENT, Flow, Impairment, Network
 from pytest_kscen.models.chaos_mesh.network_chaos import ExternalNames
 from pytest_kscen.objects.resources import SERVICES
 
@@ -16,17 +16,20 @@ def pair(mesh):
 
 
 ACTIONS = {
-    "delay": ({"delay": {"latency": "90ms", "jitter": "10ms"}}, Passage(delay=0.09, jitter=0.01)),
-    "loss": ({"loss": {"loss": "25", "correlation": "10"}}, Passage(loss=0.25)),
-    "duplicate": ({"duplicate": {"duplicate": "40"}}, Passage(duplicate=0.4)),
-    "corrupt": ({"corrupt": {"corrupt": "5"}}, Passage(corrupt=0.05)),
+    "delay": (
+        {"delay": {"latency": "90ms", "jitter": "10ms"}},
+        Impairment(delay=0.09, jitter=0.01),
+    ),
+    "loss": ({"loss": {"loss": "25", "correlation": "10"}}, Impairment(loss=0.25)),
+    "duplicate": ({"duplicate": {"duplicate": "40"}}, Impairment(duplicate=0.4)),
+    "corrupt": ({"corrupt": {"corrupt": "5"}}, Impairment(corrupt=0.05)),
     "bandwidth": (
         {"bandwidth": {"rate": "10mbps", "limit": 100, "buffer": 100}},
-        Passage(rate=80e6),
+        Impairment(rate=80e6),
     ),
     "netem": (
         {"delay": {"latency": "1s"}, "loss": {"loss": "50"}, "rate": {"rate": "1kbit"}},
-        Passage(loss=0.5, delay=1, rate=1e3),
+        Impairment(loss=0.5, delay=1, rate=1e3),
     ),
 }
 
@@ -38,10 +41,10 @@ def test_what_an_action_does_to_packets(pair, action):
     pair.cluster.advance(0)
     assert pair.conditions("NetworkChaos") == "SI"
     assert pair.passage("a", "b") == wanted
-    assert pair.passage("b", "a") == OPEN
+    assert pair.passage("b", "a") == NO_IMPAIRMENT
     pair.delete("NetworkChaos")
     pair.cluster.advance(0)
-    assert pair.passage("a", "b") == OPEN
+    assert pair.passage("a", "b") == NO_IMPAIRMENT
 
 
 @pytest.mark.parametrize(
@@ -90,7 +93,7 @@ def test_targets_outside(pair, given):
     pair.chaos("NetworkChaos", app="a", action="loss", loss={"loss": "10"}, externalTargets=[given])
     pair.cluster.advance(0)
     assert pair.conditions("NetworkChaos") == "SI"
-    assert pair.passage("a", "b") == OPEN
+    assert pair.passage("a", "b") == NO_IMPAIRMENT
     source = pair.pods()["a"]["status"]["podIP"]
 
     def loss(address, port):
@@ -205,7 +208,7 @@ def test_it_is_injected_when_both_ends_are_there(mesh):
 def test_it_is_injected_when_the_packets_feel_it(pair, monkeypatch):
     with monkeypatch.context() as as_before:
         as_before.setattr(
-            Network, "passage", lambda _network, _flow, **_: OPEN
+            Network, "passage", lambda _network, _flow, **_: NO_IMPAIRMENT
         )  # somebody has flushed the rules
         pair.chaos("NetworkChaos", app="a", action="partition", target=TARGET)
         pair.cluster.advance(1)
@@ -304,4 +307,7 @@ def test_a_target_that_vanishes_takes_its_rules_along(mesh):
         "default/a": "Not Injected",
         "default/b": "Not Injected/Wait",
     }
-    assert mesh.cluster.site.network.passage(Flow("node-1", "", source_address=source)) == OPEN
+    assert (
+        mesh.cluster.site.network.passage(Flow("node-1", "", source_address=source))
+        == NO_IMPAIRMENT
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_kscen.embedded.kubelet.network import Passage
+from pytest_kscen.embedded.kubelet.network import Impairment
 from pytest_kscen.models.storage import attach, install
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import NODES, PODS
@@ -141,7 +141,7 @@ class Yard:
         """No machine reaches another's replicas any more; the API they reach."""
         self.cut = True
         self.site.network.join(
-            lambda flow: Passage(blocked=self.cut and flow.port in range(7000, 8000))
+            lambda flow: Impairment(blocked=self.cut and flow.port in range(7000, 8000))
         )
 
     def heal_replication(self):

@@ -9,8 +9,8 @@ import gc
 import pytest
 from storage_yard import RV, RVR
 
-from pytest_kscen.embedded.kubelet.container import ContainerLife
-from pytest_kscen.embedded.kubelet.pod import PodLife
+from pytest_kscen.embedded.kubelet.container import ContainerWorker
+from pytest_kscen.embedded.kubelet.pod import PodWorker
 from pytest_kscen.models.storage.agent import StorageAgent
 from pytest_kscen.models.storage.drbd.connections import PeerLink
 from pytest_kscen.models.storage.drbd.resource import DrbdResource
@@ -51,20 +51,20 @@ def test_a_kernel_gives_up_what_somebody_has_removed_past_its_finalizers(yard):
 def test_agents_that_are_killed_leave_nothing(yard, living):
     yard.ready_volume()
     yard.advance(60)
-    before = [living(kind) for kind in (StorageAgent, PodLife, ContainerLife)]
+    before = [living(kind) for kind in (StorageAgent, PodWorker, ContainerWorker)]
     for agent in yard.pods("agent"):
         yard.kill(agent)
         yard.advance(60)
-    assert [living(kind) for kind in (StorageAgent, PodLife, ContainerLife)] == before
+    assert [living(kind) for kind in (StorageAgent, PodWorker, ContainerWorker)] == before
 
 
 def test_a_machine_that_loses_its_power_leaves_nothing(yard, living):
     yard.ready_volume()
     yard.advance(60)
-    before = [living(kind) for kind in (StorageAgent, PodLife, ContainerLife)]
+    before = [living(kind) for kind in (StorageAgent, PodWorker, ContainerWorker)]
     for machine in list(yard.site.machines):
         yard.site.machines.power_off(machine.name)
         yard.advance(30)
         yard.site.machines.power_on(machine.name)
         yard.advance(120)
-    assert [living(kind) for kind in (StorageAgent, PodLife, ContainerLife)] == before
+    assert [living(kind) for kind in (StorageAgent, PodWorker, ContainerWorker)] == before

@@ -4,6 +4,11 @@ No kubelet may enter here.
 """
 
 from pytest_kscen.embedded.kubelet.images.context import ContainerContext
-from pytest_kscen.embedded.kubelet.images.registry import Behaviour, Images, SimulationMistake, own
+from pytest_kscen.embedded.kubelet.images.registry import (
+    Behaviour,
+    Images,
+    SimulationError,
+    simulation_program,
+)
 
-__all__ = ["Behaviour", "ContainerContext", "Images", "SimulationMistake", "own"]
+__all__ = ["Behaviour", "ContainerContext", "Images", "SimulationError", "simulation_program"]

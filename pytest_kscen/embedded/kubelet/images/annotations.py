@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.kubelet.images.context import ContainerContext, names_of
+from pytest_kscen.embedded.kubelet.images.context import ContainerContext, image_names
 from pytest_kscen.kube.api import HttpAnswer, HttpCall
 from pytest_kscen.objects.arguments import seconds_of
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 PREFIX = "kscen.io/"
-CODES = {
+DEFAULT_EXIT_CODES = {
     "": 0,
     "OOMKilled": 137,
 }  # of a run for which no exit code is told; any other reason means 1
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class AnnotatedRun:
     """What the annotations say of one run of one container."""
 
     log: str
@@ -52,7 +52,7 @@ class Told:
         return self.code
 
 
-def told_by_annotations(container: ContainerContext) -> Told:
+def annotated_run(container: ContainerContext) -> AnnotatedRun:
     def tell(key: str) -> str:
         annotations = container.pod["metadata"].get("annotations") or {}
         return str(
@@ -62,16 +62,16 @@ def told_by_annotations(container: ContainerContext) -> Told:
     codes, after, reason, log = (
         tell(key) for key in ("exit-code", "exit-after", "exit-reason", "log")
     )
-    return Told(
+    return AnnotatedRun(
         log=log.rstrip("\n") + "\n" if log else "",
         ends=bool(codes or after or reason),
         after=seconds_of(after) if after else 0.0,
-        code=_code(codes, container.attempt) if codes else CODES.get(reason, 1),
+        code=_exit_code(codes, container.attempt) if codes else DEFAULT_EXIT_CODES.get(reason, 1),
         reason=reason,
     )
 
 
-def _code(codes: str, attempt: int) -> int:
+def _exit_code(codes: str, attempt: int) -> int:
     listed = [code.strip() for code in codes.split(",")]
     if not all(code.isdigit() for code in listed):
         raise ValueError(
@@ -84,16 +84,16 @@ def _code(codes: str, attempt: int) -> int:
 Service = Callable[[HttpCall, ContainerContext], Awaitable[HttpAnswer]]
 """`async def serve(call, container) -> HttpAnswer`: what a container answers."""
 
-NOT_LISTENING = ("pause",)
-TEXT = (("Content-Type", "text/plain; charset=utf-8"),)
+IMAGES_WITHOUT_SERVER = ("pause",)
+TEXT_HEADERS = (("Content-Type", "text/plain; charset=utf-8"),)
 
 
-def is_deaf(container: ContainerContext) -> bool:
+def never_listens(container: ContainerContext) -> bool:
     """Whether its image is one that listens to nobody."""
-    return any(names_of(container.image)[2].startswith(name) for name in NOT_LISTENING)
+    return any(image_names(container.image)[2].startswith(name) for name in IMAGES_WITHOUT_SERVER)
 
 
-def told(pod: Obj, container: ContainerContext) -> Service | None:
+def annotated_service(pod: Obj, container: ContainerContext) -> Service | None:
     """What the annotations of the pod, as it is now, say."""
     annotations = pod["metadata"].get("annotations") or {}
 
@@ -107,11 +107,11 @@ def told(pod: Obj, container: ContainerContext) -> Service | None:
     async def serve(_: HttpCall, container: ContainerContext) -> HttpAnswer:
         if after:
             await container.sleep(seconds_of(after))
-        return HttpAnswer(int(status or 200), TEXT, (body or "").encode())
+        return HttpAnswer(int(status or 200), TEXT_HEADERS, (body or "").encode())
 
     return serve
 
 
-async def well(_: HttpCall, container: ContainerContext) -> HttpAnswer:
+async def default_service(_: HttpCall, container: ContainerContext) -> HttpAnswer:
     """An answer of a server that nobody knows more of."""
-    return HttpAnswer(200, TEXT, f"{container.pod['metadata']['name']}\n".encode())
+    return HttpAnswer(200, TEXT_HEADERS, f"{container.pod['metadata']['name']}\n".encode())

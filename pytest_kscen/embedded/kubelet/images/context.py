@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.clock import Clock
     from pytest_kscen.embedded.kubelet.logs import Log
-    from pytest_kscen.embedded.kubelet.network.hosts import Host
+    from pytest_kscen.embedded.kubelet.network.hosts import NetworkHost
     from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Obj
 
@@ -39,7 +39,7 @@ class ContainerContext:
     log: Log
     set_ready: Callable[[bool], None]
     """Pass or fail the readiness probe from now on, if the container has one."""
-    host: Host | None = None
+    host: NetworkHost | None = None
     """Its place in the network."""
     exit_reason: str = ""
     """What the termination shall say instead of Completed or Error, such as OOMKilled."""
@@ -86,14 +86,14 @@ def _wake(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def names_of(image: str) -> tuple[str, str, str]:
+def image_names(image: str) -> tuple[str, str, str]:
     """As it is written, without tag and digest, and its last part alone."""
     head, slash, tail = image.split("@", 1)[0].rpartition("/")
     bare = tail.split(":", 1)[0]
     return image, head + slash + bare, bare
 
 
-def canonical(image: str) -> str:
+def canonical_image(image: str) -> str:
     """As a node reports it: with registry, repository and tag."""
     head, _, tail = image.rpartition("/")
     named = tail if ":" in tail or "@" in image else tail + ":latest"

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from pytest_kscen.embedded.kubelet.images.annotations import told_by_annotations
-from pytest_kscen.embedded.kubelet.images.context import ContainerContext, names_of
-from pytest_kscen.embedded.kubelet.network.hosts import NAMES, programs_on
+from pytest_kscen.embedded.kubelet.images.annotations import annotated_run
+from pytest_kscen.embedded.kubelet.images.context import ContainerContext, image_names
+from pytest_kscen.embedded.kubelet.network.hosts import NETWORK_PROGRAMS, network_programs
 from pytest_kscen.embedded.kubelet.shell import NOT_UNDERSTOOD, PROGRAMS, SHELLS, Shell
 from pytest_kscen.kube.api import HttpAnswer, HttpCall
 from pytest_kscen.objects.errors import ApiError
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.images.annotations import Service
 
 
-UNDERSTOOD = (*PROGRAMS, *NAMES)
-WITH_SHELL = ("alpine", "bash", "busybox", "debian", "iperf3", "ubuntu")
+SUPPORTED_COMMANDS = (*PROGRAMS, *NETWORK_PROGRAMS)
+SHELL_IMAGES = ("alpine", "bash", "busybox", "debian", "iperf3", "ubuntu")
 
 
-def waits_to_be_stopped(container: ContainerContext) -> bool:
+def runs_until_stopped(container: ContainerContext) -> bool:
     """Whether it is a server that nobody here knows: it runs until SIGTERM comes."""
-    if names_of(container.image)[2] in WITH_SHELL:
+    if image_names(container.image)[2] in SHELL_IMAGES:
         return False
-    return not container.command or _program(container.command) not in UNDERSTOOD
+    return not container.command or _program(container.command) not in SUPPORTED_COMMANDS
 
 
-def why_unending(container: ContainerContext) -> str:
+def unsimulated_remark(container: ContainerContext) -> str:
     """What to know of one that waits to be stopped in a pod that is to come to an end; empty if
     it will.
     """
     if (
-        not waits_to_be_stopped(container)
+        not runs_until_stopped(container)
         or container.pod["spec"].get("restartPolicy", "Always") == "Always"
     ):
         return ""
@@ -54,7 +54,7 @@ def why_unending(container: ContainerContext) -> str:
     return f"container {container.name} runs until it is stopped, as {what} is not simulated: {how}"
 
 
-async def built_in(container: ContainerContext) -> int:
+async def run_command(container: ContainerContext) -> int:
     """Run the command of an image that has a shell, or a command that is one."""
     try:
         words = [*container.command, *container.args]
@@ -92,7 +92,7 @@ def _shell(container: ContainerContext, arguments: tuple[str, ...] = ()) -> Shel
         variables=container.env,
         arguments=arguments,
         files=container.files,
-        programs=programs_on(container.host) if container.host else {},
+        programs=network_programs(container.host) if container.host else {},
         now=container.clock.now,
         is_stopping=lambda: container.is_stopping,
     )
@@ -102,14 +102,14 @@ Behaviour = Callable[[ContainerContext], Awaitable[int]]
 """`async def run(container) -> int`: its end is the container's, its value the exit code."""
 
 
-T = TypeVar("T")
+RuleT = TypeVar("RuleT")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule(Generic[T]):
+class ImageRule(Generic[RuleT]):
     """A behaviour and the containers that it is for, as shell patterns."""
 
-    run: T
+    run: RuleT
     image: str
     container: str
     pod: str
@@ -118,7 +118,7 @@ class Rule(Generic[T]):
     def is_for(self, container: ContainerContext) -> bool:
         metadata = container.pod["metadata"]
         return (
-            any(fnmatch.fnmatchcase(name, self.image) for name in names_of(container.image))
+            any(fnmatch.fnmatchcase(name, self.image) for name in image_names(container.image))
             and fnmatch.fnmatchcase(container.name, self.container)
             and fnmatch.fnmatchcase(metadata["name"], self.pod)
             and fnmatch.fnmatchcase(metadata.get("namespace", ""), self.namespace)
@@ -129,8 +129,8 @@ class Images:
     """The registry of behaviours. What was registered last is asked first."""
 
     def __init__(self) -> None:
-        self._rules: list[Rule[Behaviour]] = []
-        self._services: list[tuple[Rule[Service], int | None]] = []
+        self._rules: list[ImageRule[Behaviour]] = []
+        self._services: list[tuple[ImageRule[Service], int | None]] = []
         self._missing: dict[str, None] = {}
         self._listeners: dict[int, Callable[[], None]] = {}
         self._numbers = itertools.count()
@@ -149,7 +149,7 @@ class Images:
 
         An image matches by its whole name, or without its tag, or by its last part alone:
         `*/nginx:*`, `nginx`."""
-        rule = Rule(run, image, container, pod, namespace)
+        rule = ImageRule(run, image, container, pod, namespace)
         self._rules.insert(0, rule)
         return lambda: self._rules.remove(rule)
 
@@ -173,7 +173,7 @@ class Images:
             return answer  # type: ignore[return-value]  # else it is a service
 
         entry = (
-            Rule(
+            ImageRule(
                 always if isinstance(answer, HttpAnswer) else answer,
                 image,
                 container,
@@ -231,13 +231,13 @@ class Images:
         return not any(
             fnmatch.fnmatchcase(name, pattern)
             for pattern in self._missing
-            for name in names_of(image)
+            for name in image_names(image)
         )
 
     def program_of(self, container: ContainerContext) -> Behaviour | None:
         """What this container does; None if it only waits to be stopped."""
         try:
-            told = told_by_annotations(container)
+            told = annotated_run(container)
         except ValueError as error:
             return functools.partial(_refuse, str(error))
         if told.log:
@@ -247,18 +247,18 @@ class Images:
         for rule in self._rules:
             if rule.is_for(container):
                 return rule.run
-        return None if waits_to_be_stopped(container) else built_in
+        return None if runs_until_stopped(container) else run_command
 
 
 async def _refuse(why: str, _: ContainerContext) -> int:
     raise ValueError(why)
 
 
-class SimulationMistake(Exception):  # it is told as what it is
+class SimulationError(Exception):  # it is told as what it is
     """A program of the simulation's own failed, and nobody had refused it anything."""
 
 
-def own(run: Behaviour, *ends: type[Exception]) -> Behaviour:
+def simulation_program(run: Behaviour, *ends: type[Exception]) -> Behaviour:
     """The same behaviour, in which only refusals and these are a crash of the container."""
 
     refusals: tuple[type[Exception], ...] = (ApiError, OSError, *ends)
@@ -270,7 +270,7 @@ def own(run: Behaviour, *ends: type[Exception]) -> Behaviour:
             raise
         except Exception as error:
             pod = container.pod["metadata"]["name"]
-            raise SimulationMistake(
+            raise SimulationError(
                 f"the simulated {container.name} in {pod} failed: {error!r}"
             ) from error
 

@@ -3,6 +3,12 @@
 It is made of filters; each knows nothing of the others. Nothing of a storage or of a test may enter
 here."""
 
-from pytest_kscen.embedded.kubelet.network.flows import OPEN, Filter, Flow, Network, Passage
+from pytest_kscen.embedded.kubelet.network.flows import (
+    NO_IMPAIRMENT,
+    Filter,
+    Flow,
+    Impairment,
+    Network,
+)
 
-__all__ = ["OPEN", "Filter", "Flow", "Network", "Passage"]
+__all__ = ["NO_IMPAIRMENT", "Filter", "Flow", "Impairment", "Network"]

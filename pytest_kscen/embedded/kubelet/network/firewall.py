@@ -12,30 +12,30 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kscen.embedded.kubelet.network.flows import OPEN, OUTSIDE, Flow, Passage
+from pytest_kscen.embedded.kubelet.network.flows import NO_IMPAIRMENT, OUTSIDE, Flow, Impairment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_kscen.clock import Clock
     from pytest_kscen.embedded.kubelet.machines import Machine, Machines
-    from pytest_kscen.embedded.kubelet.network.flows import Network, Stream, Traffic
+    from pytest_kscen.embedded.kubelet.network.flows import Network, Traffic, TrafficStream
 
 
 CHAINS = ("INPUT", "FORWARD", "OUTPUT")
-LOSING = ("DROP", "REJECT")
+DROPPING_TARGETS = ("DROP", "REJECT")
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class RuleEntry:
     """A rule in its place."""
 
-    rule: Rule
+    rule: FirewallRule
     packets: float = 0.0
     bytes: float = 0.0
 
 
-class Tables:
+class FilterTable:
     """Whoever changes it says so before and after: what was counted until then was counted by
     the old rules.
     """
@@ -44,14 +44,14 @@ class Tables:
         self, before: Callable[[], None] = lambda: None, after: Callable[[], None] = lambda: None
     ) -> None:
         self._before, self._after = before, after
-        self._chains: dict[str, list[Entry]] = {chain: [] for chain in CHAINS}
+        self._chains: dict[str, list[RuleEntry]] = {chain: [] for chain in CHAINS}
         self._policies = dict.fromkeys(CHAINS, "ACCEPT")
 
     def __bool__(self) -> bool:
         """Whether it does anything at all."""
         return any(self._chains.values()) or "DROP" in self._policies.values()
 
-    def chains(self) -> Iterator[tuple[str, str, list[Entry]]]:
+    def chains(self) -> Iterator[tuple[str, str, list[RuleEntry]]]:
         """Each with its policy and its rules, counted up to now."""
         self._before()
         for chain, entries in self._chains.items():
@@ -60,19 +60,19 @@ class Tables:
     def has(self, chain: str) -> bool:
         return chain in self._chains
 
-    def append(self, chain: str, rule: Rule) -> None:
+    def append(self, chain: str, rule: FirewallRule) -> None:
         self.insert(chain, rule, len(self._chains[chain]) + 1)
 
-    def insert(self, chain: str, rule: Rule, number: int) -> bool:
+    def insert(self, chain: str, rule: FirewallRule, number: int) -> bool:
         """Whether there is such a place."""
         if not 1 <= number <= len(self._chains[chain]) + 1:
             return False
         self._before()
-        self._chains[chain].insert(number - 1, Entry(rule))
+        self._chains[chain].insert(number - 1, RuleEntry(rule))
         self._after()
         return True
 
-    def number_of(self, chain: str, rule: Rule) -> int:
+    def number_of(self, chain: str, rule: FirewallRule) -> int:
         """The first rule of these words, counted from 1; 0 if there is none."""
         return next(
             (number for number, entry in enumerate(self._chains[chain], 1) if entry.rule == rule), 0
@@ -116,7 +116,7 @@ class Tables:
         for entry, share in self._taken(chain, packet):
             if entry.rule.target:
                 left -= share
-            if entry.rule.target in LOSING:
+            if entry.rule.target in DROPPING_TARGETS:
                 lost += share
         return lost + left if self._policies[chain] == "DROP" else lost
 
@@ -126,7 +126,7 @@ class Tables:
             entry.packets += packets * share
             entry.bytes += packets * share * size
 
-    def _taken(self, chain: str, packet: Packet) -> Iterator[tuple[Entry, float]]:
+    def _taken(self, chain: str, packet: Packet) -> Iterator[tuple[RuleEntry, float]]:
         """The rules that see such packets, and the share that each takes of all."""
         left = 1.0
         for entry in self._chains[chain]:
@@ -137,10 +137,10 @@ class Tables:
 
 
 ANYWHERE = ipaddress.IPv4Network("0.0.0.0/0")
-GRAINS = 2**31  # the kernel keeps a probability in this many steps
+PROBABILITY_STEPS = 2**31  # the kernel keeps a probability in this many steps
 INTERFACE = "eth0"  # by which all packets between machines come and go
 
-_read = functools.lru_cache(maxsize=1024)(ipaddress.ip_address)
+_parse_address = functools.lru_cache(maxsize=1024)(ipaddress.ip_address)
 """The same machines' addresses are matched again and again."""
 
 
@@ -156,7 +156,7 @@ class Packet:
 
 
 @dataclass(frozen=True, slots=True)
-class Ports:
+class PortMatch:
     """`--dport 7000:7999`, or several."""
 
     ranges: tuple[tuple[int, int], ...]
@@ -172,21 +172,21 @@ class Ports:
 
 
 @dataclass(frozen=True, slots=True)
-class AddressRange:
+class AddressMatch:
     """`-s 10.0.0.0/8`."""
 
     network: ipaddress.IPv4Network = ANYWHERE
     turned: bool = False
 
     def match(self, address: str) -> bool:
-        return (_read(address) in self.network) is not self.turned
+        return (_parse_address(address) in self.network) is not self.turned
 
     def __str__(self) -> str:
         return str(self.network)
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class NameMatch:
     """`-p tcp`, `-i eth0`; a plus at its end stands for any letters."""
 
     name: str
@@ -198,19 +198,19 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class FirewallRule:
     """What `iptables -A` adds. Two of the same words are equal."""
 
     target: str = ""
-    source: AddressRange = AddressRange()
-    destination: AddressRange = AddressRange()
-    protocol: Name | None = None
-    interface: Name | None = None
-    out_interface: Name | None = None
-    sport: Ports | None = None
-    dport: Ports | None = None
+    source: AddressMatch = AddressMatch()
+    destination: AddressMatch = AddressMatch()
+    protocol: NameMatch | None = None
+    interface: NameMatch | None = None
+    out_interface: NameMatch | None = None
+    sport: PortMatch | None = None
+    dport: PortMatch | None = None
     multiport: bool = False
-    probability: int = GRAINS
+    probability: int = PROBABILITY_STEPS
     every: int = 0
     packet: int = 0
     comment: str = ""
@@ -218,7 +218,7 @@ class Rule:
     @property
     def chance(self) -> float:
         """The share of the packets that it matches which it takes."""
-        return 1 / self.every if self.every else self.probability / GRAINS
+        return 1 / self.every if self.every else self.probability / PROBABILITY_STEPS
 
     def matches(self, packet: Packet) -> bool:
         return (
@@ -234,11 +234,11 @@ class Rule:
     def words(self) -> str:
         """As `iptables -S` says it, without the chain."""
         parts = [
-            _option("-s", self.source if self.source != AddressRange() else None),
-            _option("-d", self.destination if self.destination != AddressRange() else None),
-            _named("-i", self.interface),
-            _named("-o", self.out_interface),
-            _named("-p", self.protocol),
+            _option("-s", self.source if self.source != AddressMatch() else None),
+            _option("-d", self.destination if self.destination != AddressMatch() else None),
+            _name_option("-i", self.interface),
+            _name_option("-o", self.out_interface),
+            _name_option("-p", self.protocol),
             f"-m {'multiport' if self.multiport else self._protocol()}"
             if self.sport or self.dport
             else "",
@@ -274,19 +274,19 @@ class Rule:
                 f"{start} nth {dashes}every "
                 f"{self.every}{f' {dashes}packet {self.packet}' if self.packet or dashes else ''}"
             )
-        if self.probability == GRAINS:
+        if self.probability == PROBABILITY_STEPS:
             return ""
-        return f"{start} random {dashes}probability {self.probability / GRAINS:.11f}"
+        return f"{start} random {dashes}probability {self.probability / PROBABILITY_STEPS:.11f}"
 
     def _protocol(self) -> str:
         return self.protocol.name if self.protocol else ""
 
 
-def _option(flag: str, value: AddressRange | Ports | None) -> str:
+def _option(flag: str, value: AddressMatch | PortMatch | None) -> str:
     return f"{'! ' if value.turned else ''}{flag} {value}" if value else ""
 
 
-def _named(flag: str, value: Name | None) -> str:
+def _name_option(flag: str, value: NameMatch | None) -> str:
     return f"{'! ' if value.turned else ''}{flag} {value.name}" if value else ""
 
 
@@ -294,13 +294,13 @@ def _quoted(comment: str) -> str:
     return comment if re.fullmatch(r"[\w-]+", comment, re.ASCII) else f'"{comment}"'
 
 
-EVERYTHING = 1 - 1e-9  # as good as all packets
+NEARLY_ALL = 1 - 1e-9  # as good as all packets
 
 
-class Rate(NamedTuple):
+class PacketRate(NamedTuple):
     """Packets of one kind that come by a chain, each second."""
 
-    tables: Tables
+    tables: FilterTable
     chain: str
     packet: Packet
     packets: float
@@ -319,25 +319,25 @@ class Firewalls:
             traffic,
             clock,
         )
-        self._tables: dict[Machine, Tables] = {}
-        self._armed: dict[str, Tables] = {}
-        self._rates: list[Rate] = []
+        self._tables: dict[Machine, FilterTable] = {}
+        self._armed: dict[str, FilterTable] = {}
+        self._rates: list[PacketRate] = []
         self._counted_at = 0.0
         network.join(self.passage)
         network.on_change(self._flow_anew)
         machines.on_change(self._machine_changed)
 
-    def of(self, machine: Machine) -> Tables:
+    def of(self, machine: Machine) -> FilterTable:
         if machine not in self._tables:
-            self._tables[machine] = Tables(self._count, self._network.changed)
+            self._tables[machine] = FilterTable(self._count, self._network.changed)
         return self._tables[machine]
 
-    def passage(self, flow: Flow) -> Passage:
+    def passage(self, flow: Flow) -> Impairment:
         """The filter. A connection also needs the packets that answer."""
         if not self._armed or OUTSIDE in (flow.source, flow.target):
-            return OPEN  # rules are about machines' addresses, and nobody outside has one
+            return NO_IMPAIRMENT  # rules are about machines' addresses, and nobody outside has one
         if flow.source not in self._armed and flow.target not in self._armed:
-            return OPEN
+            return NO_IMPAIRMENT
         source, target = self._machines[flow.source], self._machines[flow.target]
         there = self._lost(
             Packet(source.address, target.address, flow.protocol, dport=flow.port), source, target
@@ -349,7 +349,11 @@ class Firewalls:
                 target,
                 source,
             )
-        return Passage(blocked=max(there, back) > EVERYTHING, loss=there) if there or back else OPEN
+        return (
+            Impairment(blocked=max(there, back) > NEARLY_ALL, loss=there)
+            if there or back
+            else NO_IMPAIRMENT
+        )
 
     def _lost(self, packet: Packet, source: Machine, target: Machine) -> float:
         return 1 - (1 - self._share(source, "OUTPUT", packet)) * (
@@ -384,13 +388,13 @@ class Firewalls:
             rate for machine, tables in there.items() for rate in self._rates_at(machine, tables)
         ]
 
-    def _rates_at(self, machine: Machine, tables: Tables) -> Iterator[Rate]:
+    def _rates_at(self, machine: Machine, tables: FilterTable) -> Iterator[PacketRate]:
         for peer in self._machines:
             if peer is not machine:
                 for stream in self._traffic.between(machine, peer):
-                    yield Rate(tables, "OUTPUT", _packet(stream), stream.packets, stream.size)
+                    yield PacketRate(tables, "OUTPUT", _packet(stream), stream.packets, stream.size)
                 for stream in self._traffic.between(peer, machine):
-                    yield Rate(
+                    yield PacketRate(
                         tables,
                         "INPUT",
                         _packet(stream),
@@ -398,7 +402,7 @@ class Firewalls:
                         stream.size,
                     )
 
-    def _arriving(self, stream: Stream, source: Machine) -> float:
+    def _arriving(self, stream: TrafficStream, source: Machine) -> float:
         """The share that reaches the other machine's door."""
         passage = self._network.passage(stream.flow, apart_from=self.passage)
         return (
@@ -414,7 +418,7 @@ class Firewalls:
             self._network.changed()
 
 
-def _packet(stream: Stream) -> Packet:
+def _packet(stream: TrafficStream) -> Packet:
     return Packet(
         stream.source.address, stream.target.address, stream.flow.protocol, dport=stream.flow.port
     )

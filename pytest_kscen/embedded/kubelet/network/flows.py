@@ -30,7 +30,7 @@ class Flow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class Impairment:
     """What becomes of a flow's packets."""
 
     blocked: bool = False
@@ -55,42 +55,42 @@ class Passage:
     @property
     def lost(self) -> float:
         """The share that nobody gets anything from."""
-        return _either(self.loss, self.corrupt)
+        return _combine(self.loss, self.corrupt)
 
-    def covers(self, other: Passage) -> bool:
+    def covers(self, other: Impairment) -> bool:
         """Whether the packets are treated at least as badly."""
         return self.blocked or (
             not other.blocked
             and self.rate <= other.rate
-            and all(getattr(self, name) >= getattr(other, name) for name in WOES)
+            and all(getattr(self, name) >= getattr(other, name) for name in SEVERITIES)
         )
 
-    def also(self, other: Passage) -> Passage:
+    def also(self, other: Impairment) -> Impairment:
         """Both one after the other."""
-        return Passage(
+        return Impairment(
             self.blocked or other.blocked,
-            _either(self.loss, other.loss),
+            _combine(self.loss, other.loss),
             self.delay + other.delay,
             min(1.0, self.load + other.load),
-            _either(self.corrupt, other.corrupt),
-            _either(self.duplicate, other.duplicate),
-            _either(self.reorder, other.reorder),
+            _combine(self.corrupt, other.corrupt),
+            _combine(self.duplicate, other.duplicate),
+            _combine(self.reorder, other.reorder),
             self.jitter + other.jitter,
             min(self.rate, other.rate),
         )
 
 
-def _either(one: float, other: float) -> float:
+def _combine(one: float, other: float) -> float:
     return one + other - one * other
 
 
-WOES = ("loss", "delay", "load", "corrupt", "duplicate", "reorder", "jitter")
+SEVERITIES = ("loss", "delay", "load", "corrupt", "duplicate", "reorder", "jitter")
 OUTSIDE = ""
 """In place of a machine's name: whoever is none of them, such as the API server."""
-OPEN = Passage()
-BLOCKED = Passage(blocked=True)
-Filter = Callable[[Flow], Passage]
-Place = tuple[str, str]
+NO_IMPAIRMENT = Impairment()
+BLOCKED = Impairment(blocked=True)
+Filter = Callable[[Flow], Impairment]
+Location = tuple[str, str]
 
 
 class Network:
@@ -116,7 +116,9 @@ class Network:
         for listener in self._listeners:
             listener()
 
-    def flow(self, source: Place, target: Place, protocol: str = "TCP", port: int = 0) -> Flow:
+    def flow(
+        self, source: Location, target: Location, protocol: str = "TCP", port: int = 0
+    ) -> Flow:
         """From an address on a machine to another; what is a machine's own goes without saying."""
         addresses = ["" if self._is_own(*place) else place[1] for place in (source, target)]
         return Flow(source[0], target[0], protocol, port, *addresses)
@@ -124,14 +126,14 @@ class Network:
     def _is_own(self, machine: str, address: str) -> bool:
         return machine in self._machines and self._machines[machine].address == address
 
-    def passage(self, flow: Flow, *, apart_from: Filter | None = None) -> Passage:
+    def passage(self, flow: Flow, *, apart_from: Filter | None = None) -> Impairment:
         """What all filters make of it, or all but one."""
         if not (self._is_up(flow.source) and self._is_up(flow.target)):
             return BLOCKED
-        passage = OPEN
+        passage = NO_IMPAIRMENT
         for packet_filter in self._filters:
-            if packet_filter != apart_from and (found := packet_filter(flow)) is not OPEN:
-                passage = found if passage is OPEN else passage.also(found)
+            if packet_filter != apart_from and (found := packet_filter(flow)) is not NO_IMPAIRMENT:
+                passage = found if passage is NO_IMPAIRMENT else passage.also(found)
         return passage
 
     def _is_up(self, name: str) -> bool:
@@ -141,8 +143,8 @@ class Network:
         self.changed()
 
 
-LINK = 10e9  # bits per second, each way: a virtual machine's network card
-QUEUE = 0.02  # seconds that a packet waits where a load uses the whole link
+LINK_CAPACITY = 10e9  # bits per second, each way: a virtual machine's network card
+MAX_QUEUE_DELAY = 0.02  # seconds that a packet waits where a load uses the whole link
 HEARTBEATS = (
     ("TCP", 100.0, 200.0),
     ("UDP", 50.0, 150.0),
@@ -151,7 +153,7 @@ PAYLOAD, FRAME = 1448.0, 1500.0  # bytes of a load's packet, without and with he
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class TrafficStream:
     """Packets of one kind, each second."""
 
     source: Machine
@@ -162,7 +164,7 @@ class Stream:
 
 
 @dataclass(slots=True, eq=False)
-class Load:
+class LinkLoad:
     """Somebody pushes as much as the link takes: `share` of its capacity."""
 
     flow: Flow
@@ -174,43 +176,45 @@ class Traffic:
 
     def __init__(self, network: Network) -> None:
         self._network = network
-        self._loads: dict[Load, None] = {}
+        self._loads: dict[LinkLoad, None] = {}
         network.join(self.passage)
 
-    def begin(self, load: Load) -> None:
+    def begin(self, load: LinkLoad) -> None:
         self._loads[load] = None
         self._network.changed()
 
-    def change(self, load: Load, share: float) -> None:
+    def change(self, load: LinkLoad, share: float) -> None:
         if share != load.share:
             load.share = share
             self._network.changed()
 
-    def end(self, load: Load) -> None:
+    def end(self, load: LinkLoad) -> None:
         del self._loads[load]
         self._network.changed()
 
-    def passage(self, flow: Flow) -> Passage:
+    def passage(self, flow: Flow) -> Impairment:
         """The filter: loads on the same way out, or on the same way in."""
         if not self._loads:
-            return OPEN
+            return NO_IMPAIRMENT
         shares = [
             load.share
             for load in self._loads
             if load.flow.source == flow.source or load.flow.target == flow.target
         ]
         if not shares:
-            return OPEN
+            return NO_IMPAIRMENT
         used = min(1.0, sum(shares))
-        return Passage(load=used, delay=QUEUE * used)
+        return Impairment(load=used, delay=MAX_QUEUE_DELAY * used)
 
-    def between(self, source: Machine, target: Machine) -> Iterator[Stream]:
+    def between(self, source: Machine, target: Machine) -> Iterator[TrafficStream]:
         """What one sends to the other."""
         if source.powered:
             for protocol, packets, size in HEARTBEATS:
-                yield Stream(
+                yield TrafficStream(
                     source, target, Flow(source.name, target.name, protocol), packets, size
                 )
             for load in self._loads:
                 if (load.flow.source, load.flow.target) == (source.name, target.name):
-                    yield Stream(source, target, load.flow, load.share * LINK / 8 / PAYLOAD, FRAME)
+                    yield TrafficStream(
+                        source, target, load.flow, load.share * LINK_CAPACITY / 8 / PAYLOAD, FRAME
+                    )

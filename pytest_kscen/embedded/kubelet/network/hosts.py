@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.kubelet.network.firewall import Firewalls, Tables
+from pytest_kscen.embedded.kubelet.network.firewall import FilterTable, Firewalls
 from pytest_kscen.embedded.kubelet.network.flows import Traffic
-from pytest_kscen.embedded.kubelet.network.iperf3 import Client, Servers, options_of
-from pytest_kscen.embedded.kubelet.network.iptables import run
+from pytest_kscen.embedded.kubelet.network.iperf3 import Iperf3Client, Iperf3Servers, parse_options
+from pytest_kscen.embedded.kubelet.network.iptables import run_iptables
 from pytest_kscen.embedded.kubelet.shell import FOREVER, ScriptError
 
 if TYPE_CHECKING:
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
     from pytest_kscen.embedded.kubelet.machines import Machine, Machines
     from pytest_kscen.embedded.kubelet.network.flows import Network
-    from pytest_kscen.embedded.kubelet.network.iperf3 import Server
+    from pytest_kscen.embedded.kubelet.network.iperf3 import Iperf3Server
     from pytest_kscen.embedded.kubelet.shell import Program, Shell
     from pytest_kscen.objects.resources import Obj
 
 
-CAPABILITIES = ("NET_ADMIN", "ALL")  # any of them lets a container change tables
+TABLE_CAPABILITIES = ("NET_ADMIN", "ALL")  # any of them lets a container change tables
 
 
 @dataclass(slots=True)
-class Host:
+class NetworkHost:
     """One run of one container's place in the network."""
 
     machine: str
     address: str
-    tables: Tables | None
+    tables: FilterTable | None
     """None if it may not touch any."""
-    hosts: Hosts
-    _servers: list[Server] = field(default_factory=list)
+    hosts: NetworkHosts
+    _servers: list[Iperf3Server] = field(default_factory=list)
 
-    def listen(self, port: int) -> Server | None:
+    def listen(self, port: int) -> Iperf3Server | None:
         """A server that listens until the container ends; None if the port is taken."""
         server = self.hosts.servers.listen(self.address, port, self.machine)
         if server:
@@ -49,9 +49,9 @@ class Host:
 
     def client(
         self, write: Callable[[str], None], sleep: Callable[[float], Awaitable[None]]
-    ) -> Client:
+    ) -> Iperf3Client:
         hosts = self.hosts
-        return Client(
+        return Iperf3Client(
             self.machine, self.address, hosts.network, hosts.traffic, hosts.servers, write, sleep
         )
 
@@ -66,7 +66,7 @@ class Host:
             self.hosts.servers.close(server)
 
 
-class Hosts:
+class NetworkHosts:
     """A cluster's."""
 
     def __init__(self, machines: Machines, network: Network, clock: Clock) -> None:
@@ -74,38 +74,38 @@ class Hosts:
         self.network = network
         self.traffic = Traffic(network)
         self.firewalls = Firewalls(machines, network, self.traffic, clock)
-        self.servers = Servers()
+        self.servers = Iperf3Servers()
 
-    def of(self, machine: Machine, pod: Obj, container: Obj, address: str) -> Host:
+    def of(self, machine: Machine, pod: Obj, container: Obj, address: str) -> NetworkHost:
         """The place of a container whose pod has this address."""
         is_host = bool(pod["spec"].get("hostNetwork"))
         tables = None
         security = container.get("securityContext") or {}
         added = (security.get("capabilities") or {}).get("add") or ()
         if bool(security.get("privileged")) or any(
-            capability in added for capability in CAPABILITIES
+            capability in added for capability in TABLE_CAPABILITIES
         ):
-            tables = self.firewalls.of(machine) if is_host else Tables()
-        return Host(machine.name, machine.address if is_host else address, tables, self)
+            tables = self.firewalls.of(machine) if is_host else FilterTable()
+        return NetworkHost(machine.name, machine.address if is_host else address, tables, self)
 
     def named(self, address: str) -> str:
         return next((machine.name for machine in self._machines if machine.address == address), "")
 
 
 BANNER = "-----------------------------------------------------------\n"
-NAMES = ("iptables", "iperf3")
+NETWORK_PROGRAMS = ("iptables", "iperf3")
 
 
-def programs_on(host: Host) -> dict[str, Program]:
+def network_programs(host: NetworkHost) -> dict[str, Program]:
     async def iptables(shell: Shell, words: list[str]) -> int:
-        outcome = run(host.tables, words)
+        outcome = run_iptables(host.tables, words)
         shell.write(outcome.text)
         shell.complain(outcome.complaint)
         return outcome.code
 
     async def iperf3(shell: Shell, words: list[str]) -> int:
         try:
-            options = options_of(words)
+            options = parse_options(words)
         except ValueError as error:
             raise ScriptError(f"iperf3: {error}") from error
         if options.serves:

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kscen.embedded.kubelet.network.flows import LINK, PAYLOAD, Load
+from pytest_kscen.embedded.kubelet.network.flows import LINK_CAPACITY, PAYLOAD, LinkLoad
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -24,7 +24,7 @@ WINDOW_TEXT = " 1.12 MBytes"
 TINY, SMALL = 9.995, 99.95  # below these, two digits or one stand after the point
 
 
-def greeting_text(here: str, there: str, port: int, client_port: int) -> str:
+def format_greeting(here: str, there: str, port: int, client_port: int) -> str:
     head = HEAD.format("  Cwnd")
     return (
         f"Connecting to host {there}, port {port}\n[  5] local {here} port {client_port} "
@@ -32,27 +32,27 @@ def greeting_text(here: str, there: str, port: int, client_port: int) -> str:
     )
 
 
-def interval_line(start: float, end: float, pushed: float, resent: int) -> str:
-    return f"{_span(start, end, pushed)}{resent:>5}  {WINDOW_TEXT}       \n"
+def format_interval(start: float, end: float, pushed: float, resent: int) -> str:
+    return f"{_format_span(start, end, pushed)}{resent:>5}  {WINDOW_TEXT}       \n"
 
 
-def summary_text(seconds: float, pushed: float, resent: int) -> str:
-    span = _span(0, seconds, pushed)
+def format_summary(seconds: float, pushed: float, resent: int) -> str:
+    span = _format_span(0, seconds, pushed)
     return (
         f"{LINE}{HEAD.format('')}{span}{resent:>5}             sender\n{span}                 "
         " receiver\n\niperf Done.\n"
     )
 
 
-def _span(start: float, end: float, pushed: float) -> str:
+def _format_span(start: float, end: float, pushed: float) -> str:
     rate = pushed * 8 / (end - start) if end > start else 0.0
     return (
-        f"[  5] {start:>6.2f}-{end:<6.2f} sec  {_amount(pushed, KILO)}Bytes  "
-        f"{_amount(rate, RATE_KILO)}bits/sec"
+        f"[  5] {start:>6.2f}-{end:<6.2f} sec  {_format_amount(pushed, KILO)}Bytes  "
+        f"{_format_amount(rate, RATE_KILO)}bits/sec"
     )
 
 
-def _amount(value: float, kilo: float) -> str:
+def _format_amount(value: float, kilo: float) -> str:
     power = 0
     while value >= kilo and power < len(UNITS) - 1:
         value, power = value / kilo, power + 1
@@ -60,15 +60,15 @@ def _amount(value: float, kilo: float) -> str:
     return f"{value:>4.{digits}f} {UNITS[power]}"
 
 
-SHARE = 0.9  # of a link's capacity, if nothing is in the way
+USABLE_SHARE = 0.9  # of a link's capacity, if nothing is in the way
 ROUND_TRIP = 0.0005  # seconds
 WINDOW_BYTES = 6e6  # bytes that are on their way before the first is acknowledged
-SYN_PATIENCE = 127.0  # seconds until a connection that nobody answers is given up
-ARP_PATIENCE = 3.0  # seconds until an address is found to be nobody's
+CONNECT_TIMEOUT = 127.0  # seconds until a connection that nobody answers is given up
+ARP_TIMEOUT = 3.0  # seconds until an address is found to be nobody's
 CLIENT_PORT = 40000
 
 
-class Ended(NamedTuple):
+class Iperf3Result(NamedTuple):
     """Why, and with what exit code."""
 
     complaint: str = ""
@@ -76,36 +76,36 @@ class Ended(NamedTuple):
 
 
 @dataclass(slots=True)
-class Client:
+class Iperf3Client:
     """One call."""
 
     machine: str
     address: str
     network: Network
     traffic: Traffic
-    servers: Servers
+    servers: Iperf3Servers
     write: Callable[[str], None]
     sleep: Callable[[float], Awaitable[None]]
 
-    async def run(self, options: Options, target: str) -> Ended:
+    async def run(self, options: Iperf3Options, target: str) -> Iperf3Result:
         """`target` is the machine with the address that is called, or nothing."""
         flow = self.network.flow(
             (self.machine, self.address), (target, options.host), port=options.port
         )
         if not target:
-            await self.sleep(ARP_PATIENCE)
-            return _failed("unable to connect to server: No route to host")
+            await self.sleep(ARP_TIMEOUT)
+            return _failure("unable to connect to server: No route to host")
         if self._blocked(flow):
-            await self.sleep(SYN_PATIENCE)
-            return _failed("unable to connect to server: Connection timed out")
+            await self.sleep(CONNECT_TIMEOUT)
+            return _failure("unable to connect to server: Connection timed out")
         server = self.servers.at(options.host, options.port)
         if server is None:
-            return _failed("unable to connect to server: Connection refused")
+            return _failure("unable to connect to server: Connection refused")
         if server.is_busy:
-            return _failed("the server is busy running a test. try again later")
-        self.write(greeting_text(self.address, options.host, options.port, CLIENT_PORT))
+            return _failure("the server is busy running a test. try again later")
+        self.write(format_greeting(self.address, options.host, options.port, CLIENT_PORT))
         server.is_busy = True
-        load = Load(flow, self._share(flow))
+        load = LinkLoad(flow, self._share(flow))
         self.traffic.begin(load)
         try:
             done, total, resent = 0.0, 0.0, 0
@@ -113,14 +113,14 @@ class Client:
                 step = min(options.interval or options.seconds, options.seconds - done)
                 await self.sleep(step)
                 if server.is_gone:
-                    return _failed("control socket has closed unexpectedly")
-                pushed = 0.0 if self._blocked(load.flow) else load.share * LINK / 8 * step
+                    return _failure("control socket has closed unexpectedly")
+                pushed = 0.0 if self._blocked(load.flow) else load.share * LINK_CAPACITY / 8 * step
                 lost = int(pushed / PAYLOAD * self.network.passage(load.flow).lost)
-                self.write(interval_line(done, done + step, pushed, lost))
+                self.write(format_interval(done, done + step, pushed, lost))
                 done, total, resent = done + step, total + pushed, resent + lost
                 self.traffic.change(load, self._share(load.flow))
-            self.write(summary_text(done, total, resent))
-            return Ended()
+            self.write(format_summary(done, total, resent))
+            return Iperf3Result()
         finally:
             self.traffic.end(load)
             server.is_busy = False
@@ -133,9 +133,13 @@ class Client:
         if passage.blocked:
             return 0.0
         round_trip = ROUND_TRIP + passage.delay
-        most = min(SHARE, passage.rate / LINK, WINDOW_BYTES * 8 / round_trip / LINK)
+        most = min(
+            USABLE_SHARE,
+            passage.rate / LINK_CAPACITY,
+            WINDOW_BYTES * 8 / round_trip / LINK_CAPACITY,
+        )
         return (
-            min(most, math.sqrt(1.5 / passage.lost) * PAYLOAD * 8 / round_trip / LINK)
+            min(most, math.sqrt(1.5 / passage.lost) * PAYLOAD * 8 / round_trip / LINK_CAPACITY)
             if passage.lost
             else most
         )
@@ -144,34 +148,34 @@ class Client:
         return self.network.passage(flow).blocked
 
 
-def _failed(why: str) -> Ended:
-    return Ended(f"iperf3: error - {why}\n", 1)
+def _failure(why: str) -> Iperf3Result:
+    return Iperf3Result(f"iperf3: error - {why}\n", 1)
 
 
 @dataclass(slots=True, eq=False)
-class Server:
+class Iperf3Server:
     machine: str
     is_busy: bool = False
     is_gone: bool = False
 
 
 @dataclass(slots=True)
-class Servers:
+class Iperf3Servers:
     """All of a cluster's."""
 
-    _listening: dict[tuple[str, int], Server] = field(default_factory=dict)
+    _listening: dict[tuple[str, int], Iperf3Server] = field(default_factory=dict)
 
-    def listen(self, address: str, port: int, machine: str) -> Server | None:
+    def listen(self, address: str, port: int, machine: str) -> Iperf3Server | None:
         """None if somebody else does already."""
         if (address, port) in self._listening:
             return None
-        server = self._listening[address, port] = Server(machine)
+        server = self._listening[address, port] = Iperf3Server(machine)
         return server
 
-    def at(self, address: str, port: int) -> Server | None:
+    def at(self, address: str, port: int) -> Iperf3Server | None:
         return self._listening.get((address, port))
 
-    def close(self, server: Server) -> None:
+    def close(self, server: Iperf3Server) -> None:
         server.is_gone = True
         self._listening = {
             place: one for place, one in self._listening.items() if one is not server
@@ -187,7 +191,7 @@ IGNORED = ("--forceflush", "-4", "--version4")
 
 
 @dataclass(slots=True)
-class Options:
+class Iperf3Options:
     serves: bool = False
     in_background: bool = False
     host: str = ""
@@ -196,9 +200,9 @@ class Options:
     port: int = PORT
 
 
-def options_of(words: list[str]) -> Options:
+def parse_options(words: list[str]) -> Iperf3Options:
     """A ValueError says what is not understood."""
-    found, left = Options(), list(words)
+    found, left = Iperf3Options(), list(words)
     while left:
         word = left.pop(0)
         word = LETTERS.get(word, word)

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_kscen.embedded.kubelet.network.firewall import (
     ANYWHERE,
-    GRAINS,
-    AddressRange,
-    Name,
-    Ports,
-    Rule,
+    PROBABILITY_STEPS,
+    AddressMatch,
+    FirewallRule,
+    NameMatch,
+    PortMatch,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kscen.embedded.kubelet.network.firewall import Entry, Tables
+    from pytest_kscen.embedded.kubelet.network.firewall import FilterTable, RuleEntry
 
 
 COMMANDS = {
@@ -44,12 +44,12 @@ PROTOCOLS = {"tcp": "tcp", "udp": "udp", "icmp": "icmp", "6": "tcp", "17": "udp"
 TOP_PORT = 65535
 
 
-class RefusedError(Exception):
+class IptablesError(Exception):
     """Words that iptables does not take."""
 
 
 @dataclass(slots=True)
-class Request:
+class IptablesCommand:
     """One call."""
 
     command: str = ""
@@ -57,27 +57,27 @@ class Request:
     number: int | None = None
     flags: str = ""
     policy: str = ""
-    rule: Rule = field(default_factory=Rule)
+    rule: FirewallRule = field(default_factory=FirewallRule)
 
 
-def request_of(words: list[str]) -> Request:
-    reader = _Reader(words)
+def parse_command(words: list[str]) -> IptablesCommand:
+    reader = _CommandParser(words)
     while reader.left:
         reader.take_one()
     if not reader.request.command:
-        raise RefusedError("no command specified")
+        raise IptablesError("no command specified")
     rule = reader.request.rule
     if (rule.sport or rule.dport) and (
         rule.protocol is None or rule.protocol.name not in {"tcp", "udp"}
     ):
-        raise RefusedError(f'unknown option "{"--dport" if rule.dport else "--sport"}"')
+        raise IptablesError(f'unknown option "{"--dport" if rule.dport else "--sport"}"')
     return reader.request
 
 
-class _Reader:
+class _CommandParser:
     def __init__(self, words: list[str]) -> None:
-        self.left = _spread(words)
-        self.request = Request()
+        self.left = _split_flags(words)
+        self.request = IptablesCommand()
         self._turned = False
 
     def take_one(self) -> None:
@@ -92,20 +92,20 @@ class _Reader:
         elif word in _OPTIONS:
             field_, read = _OPTIONS[word]
             self._set(**{field_: read(self._value(word), self._turned)})
-        elif word in _OTHERS:
-            _OTHERS[word](self)
+        elif word in _ACTIONS:
+            _ACTIONS[word](self)
         else:
-            raise RefusedError(f'unknown option "{word}"')
+            raise IptablesError(f'unknown option "{word}"')
         self._turned = False
 
     def _command(self, command: str) -> None:
         if self.request.command:
-            raise RefusedError(f"Cannot use -{command} with -{self.request.command}")
+            raise IptablesError(f"Cannot use -{command} with -{self.request.command}")
         self.request.command = command
         if self.left and not self.left[0].startswith(("-", "!")):
             self.request.chain = self.left.pop(0)
         elif command not in "LSFZV":
-            raise RefusedError(f'option "-{command}" requires an argument')
+            raise IptablesError(f'option "-{command}" requires an argument')
         if command in "IDSL" and self.left and self.left[0].isdecimal():
             self.request.number = int(self.left.pop(0))
         if command == "P":
@@ -114,7 +114,7 @@ class _Reader:
     def match(self) -> None:
         name = self._value("-m")
         if name not in MATCHES:
-            raise RefusedError(
+            raise IptablesError(
                 f"Couldn't load match `{name}':No such file or directory (simulated are "
                 f"{', '.join(MATCHES)})"
             )
@@ -122,12 +122,12 @@ class _Reader:
 
     def mode(self) -> None:
         if (mode := self._value("--mode")) not in {"random", "nth"}:
-            raise RefusedError(f"Bad mode `{mode}'")
+            raise IptablesError(f"Bad mode `{mode}'")
 
     def jump(self) -> None:
         target = self._value("-j")
         if target not in TARGETS:
-            raise RefusedError(
+            raise IptablesError(
                 f"Couldn't load target `{target}':No such file or directory (simulated "
                 f"are {', '.join(TARGETS)})"
             )
@@ -135,7 +135,7 @@ class _Reader:
 
     def table(self) -> None:
         if (table := self._value("-t")) != "filter":
-            raise RefusedError(f"the table {table} is not simulated here (filter is)")
+            raise IptablesError(f"the table {table} is not simulated here (filter is)")
 
     def skip(self) -> None:
         self._value("--reject-with")
@@ -146,14 +146,14 @@ class _Reader:
 
     def _value(self, option: str) -> str:
         if not self.left:
-            raise RefusedError(f'option "{option}" requires an argument')
+            raise IptablesError(f'option "{option}" requires an argument')
         return self.left.pop(0)
 
     def _set(self, **parts: Any) -> None:
         self.request.rule = dataclasses.replace(self.request.rule, **parts)
 
 
-def _spread(words: list[str]) -> list[str]:
+def _split_flags(words: list[str]) -> list[str]:
     """`-nvL` is `-n -v -L`."""
     return [
         part
@@ -167,92 +167,98 @@ def _spread(words: list[str]) -> list[str]:
 
 
 # what stands before the option
-def _network(text: str, turned: bool) -> AddressRange:  # noqa: FBT001
+def _parse_network(text: str, turned: bool) -> AddressMatch:  # noqa: FBT001
     try:
-        return AddressRange(ipaddress.IPv4Network(text, strict=False), turned)
+        return AddressMatch(ipaddress.IPv4Network(text, strict=False), turned)
     except ValueError:
-        raise RefusedError(f"host/network `{text}' not found") from None
+        raise IptablesError(f"host/network `{text}' not found") from None
 
 
-def _ports(text: str, turned: bool) -> Ports:  # noqa: FBT001
-    return Ports(tuple(_range(part) for part in text.split(",")), turned)
+def _parse_ports(text: str, turned: bool) -> PortMatch:  # noqa: FBT001
+    return PortMatch(tuple(_parse_port_range(part) for part in text.split(",")), turned)
 
 
-def _range(text: str) -> tuple[int, int]:
+def _parse_port_range(text: str) -> tuple[int, int]:
     first, colon, last = text.partition(":")
     ends = (first or "0", last or str(TOP_PORT)) if colon else (first, first)
     if not all(end.isdecimal() and int(end) <= TOP_PORT for end in ends):
-        raise RefusedError(f"invalid port/service `{text}' specified")
+        raise IptablesError(f"invalid port/service `{text}' specified")
     return int(ends[0]), int(ends[1])
 
 
-def _protocol(text: str, turned: bool) -> Name | None:  # noqa: FBT001
+def _parse_protocol(text: str, turned: bool) -> NameMatch | None:  # noqa: FBT001
     if text == "all":
         return None
     if text.lower() not in PROTOCOLS:
-        raise RefusedError(f'unknown protocol "{text}" specified')
-    return Name(PROTOCOLS[text.lower()], turned)
+        raise IptablesError(f'unknown protocol "{text}" specified')
+    return NameMatch(PROTOCOLS[text.lower()], turned)
 
 
-def _probability(text: str, _: bool) -> int:  # noqa: FBT001
+def _parse_probability(text: str, _: bool) -> int:  # noqa: FBT001
     try:
         share = float(text)
     except ValueError:
         share = -1.0
     if not 0 <= share <= 1:
-        raise RefusedError('statistic: value for "--probability" is out of range 0.00 to 1.00')
-    return int(share * GRAINS + 0.5)
+        raise IptablesError('statistic: value for "--probability" is out of range 0.00 to 1.00')
+    return int(share * PROBABILITY_STEPS + 0.5)
 
 
-def _whole(text: str, _: bool) -> int:  # noqa: FBT001
+def _parse_integer(text: str, _: bool) -> int:  # noqa: FBT001
     if not text.isdecimal():
-        raise RefusedError(f'invalid value "{text}"')
+        raise IptablesError(f'invalid value "{text}"')
     return int(text)
 
 
 _OPTIONS: dict[str, tuple[str, Callable[[str, bool], Any]]] = {
-    **dict.fromkeys(("-s", "--source", "--src"), ("source", _network)),
-    **dict.fromkeys(("-d", "--destination", "--dst"), ("destination", _network)),
-    **dict.fromkeys(("-p", "--protocol", "--proto"), ("protocol", _protocol)),
-    **dict.fromkeys(("-i", "--in-interface"), ("interface", Name)),
-    **dict.fromkeys(("-o", "--out-interface"), ("out_interface", Name)),
-    **dict.fromkeys(("--sport", "--sports", "--source-port", "--source-ports"), ("sport", _ports)),
+    **dict.fromkeys(("-s", "--source", "--src"), ("source", _parse_network)),
+    **dict.fromkeys(("-d", "--destination", "--dst"), ("destination", _parse_network)),
+    **dict.fromkeys(("-p", "--protocol", "--proto"), ("protocol", _parse_protocol)),
+    **dict.fromkeys(("-i", "--in-interface"), ("interface", NameMatch)),
+    **dict.fromkeys(("-o", "--out-interface"), ("out_interface", NameMatch)),
     **dict.fromkeys(
-        ("--dport", "--dports", "--destination-port", "--destination-ports"), ("dport", _ports)
+        ("--sport", "--sports", "--source-port", "--source-ports"), ("sport", _parse_ports)
     ),
-    "--probability": ("probability", _probability),
-    "--every": ("every", _whole),
-    "--packet": ("packet", _whole),
+    **dict.fromkeys(
+        ("--dport", "--dports", "--destination-port", "--destination-ports"),
+        ("dport", _parse_ports),
+    ),
+    "--probability": ("probability", _parse_probability),
+    "--every": ("every", _parse_integer),
+    "--packet": ("packet", _parse_integer),
     "--comment": ("comment", lambda text, _: text),
 }
-_OTHERS: dict[str, Callable[[_Reader], None]] = {
-    **dict.fromkeys(("-m", "--match"), _Reader.match),
-    **dict.fromkeys(("-j", "--jump"), _Reader.jump),
-    **dict.fromkeys(("-t", "--table"), _Reader.table),
-    **dict.fromkeys(("-w", "--wait", "-W", "--wait-interval"), _Reader.wait),
-    "--mode": _Reader.mode,
-    "--reject-with": _Reader.skip,
+_ACTIONS: dict[str, Callable[[_CommandParser], None]] = {
+    **dict.fromkeys(("-m", "--match"), _CommandParser.match),
+    **dict.fromkeys(("-j", "--jump"), _CommandParser.jump),
+    **dict.fromkeys(("-t", "--table"), _CommandParser.table),
+    **dict.fromkeys(("-w", "--wait", "-W", "--wait-interval"), _CommandParser.wait),
+    "--mode": _CommandParser.mode,
+    "--reject-with": _CommandParser.skip,
 }
 
 
 THOUSAND, UNITS = 1000, "KMGT"
-LARGEST = 99999  # that is printed as it is
+MAX_PLAIN_COUNT = 99999  # that is printed as it is
 
 
-def listing(tables: Tables, wanted: str, flags: str) -> str:
+def format_listing(tables: FilterTable, wanted: str, flags: str) -> str:
     """With -n, -v, -x and --line-numbers."""
     blocks = []
     for chain, policy, entries in tables.chains():
         if wanted in {"", chain}:
             counts = " 0 packets, 0 bytes" if "v" in flags else ""
-            rows = [_row(number, entry, flags) for number, entry in enumerate(entries, 1)]
+            rows = [_format_row(number, entry, flags) for number, entry in enumerate(entries, 1)]
             blocks.append(
-                "\n".join([f"Chain {chain} (policy {policy}{counts})", _head(flags), *rows]) + "\n"
+                "\n".join(
+                    [f"Chain {chain} (policy {policy}{counts})", _format_header(flags), *rows]
+                )
+                + "\n"
             )
     return "\n".join(blocks)
 
 
-def rules(tables: Tables, wanted: str) -> str:
+def format_rules(tables: FilterTable, wanted: str) -> str:
     """As words that would make them."""
     chains = [one for one in tables.chains() if wanted in {"", one[0]}]
     policies = [f"-P {chain} {policy}\n" for chain, policy, _ in chains]
@@ -268,7 +274,7 @@ def rules(tables: Tables, wanted: str) -> str:
     )
 
 
-def _head(flags: str) -> str:
+def _format_header(flags: str) -> str:
     number = "num  " if "0" in flags else ""
     if "v" not in flags:
         return f"{number}target     prot opt source               destination         "
@@ -279,43 +285,45 @@ def _head(flags: str) -> str:
     )
 
 
-def _row(number: int, entry: Entry, flags: str) -> str:
+def _format_row(number: int, entry: RuleEntry, flags: str) -> str:
     rule = entry.rule
     row = f"{number:<4} " if "0" in flags else ""
     if "v" in flags:
-        row += _counts(entry, flags)
-    row += f"{rule.target:<10} {_name(rule.protocol, 'all'):<4} --  "
+        row += _format_counts(entry, flags)
+    row += f"{rule.target:<10} {_format_name(rule.protocol, 'all'):<4} --  "
     if "v" in flags:
-        row += f"{_name(rule.interface, '*'):<6} {_name(rule.out_interface, '*'):<6}  "
+        row += (
+            f"{_format_name(rule.interface, '*'):<6} {_format_name(rule.out_interface, '*'):<6}  "
+        )
     return row + (
-        f"{_shown_network(rule.source, flags):<20} "
-        f"{_shown_network(rule.destination, flags):<20} {rule.remarks()}"
+        f"{_format_network(rule.source, flags):<20} "
+        f"{_format_network(rule.destination, flags):<20} {rule.remarks()}"
     ).rstrip(" ")
 
 
-def _counts(entry: Entry, flags: str) -> str:
+def _format_counts(entry: RuleEntry, flags: str) -> str:
     packets, bytes_ = int(entry.packets), int(entry.bytes)
     return (
         f"{packets:>8} {bytes_:>8} "
         if "x" in flags
-        else f"{_short(packets):>5} {_short(bytes_):>5} "
+        else f"{_abbreviate(packets):>5} {_abbreviate(bytes_):>5} "
     )
 
 
-def _short(count: int) -> str:
+def _abbreviate(count: int) -> str:
     unit = ""
     for larger in UNITS:
-        if count <= LARGEST:
+        if count <= MAX_PLAIN_COUNT:
             break
         count, unit = (count + THOUSAND // 2) // THOUSAND, larger
     return f"{count}{unit}"
 
 
-def _name(name: Name | None, otherwise: str) -> str:
+def _format_name(name: NameMatch | None, otherwise: str) -> str:
     return otherwise if name is None else f"{'!' if name.turned else ''}{name.name}"
 
 
-def _shown_network(network: AddressRange, flags: str) -> str:
+def _format_network(network: AddressMatch, flags: str) -> str:
     if network.network == ANYWHERE:
         return "0.0.0.0/0" if "n" in flags else "anywhere"
     return f"{'!' if network.turned else ''}{str(network).removesuffix('/32')}"
@@ -330,7 +338,7 @@ NO_RULE = "iptables: Bad rule (does a matching rule exist in that chain?).\n"
 TOO_BIG = "iptables: Index of {} too big.\n"
 
 
-class Outcome(NamedTuple):
+class IptablesResult(NamedTuple):
     """What it prints, what it complains of, and its exit code."""
 
     text: str = ""
@@ -338,76 +346,82 @@ class Outcome(NamedTuple):
     code: int = 0
 
 
-def run(tables: Tables | None, words: list[str]) -> Outcome:
+def run_iptables(tables: FilterTable | None, words: list[str]) -> IptablesResult:
     """Without a table, the caller may not touch any."""
     try:
-        request = request_of(words)
-    except RefusedError as error:
-        return Outcome(
+        request = parse_command(words)
+    except IptablesError as error:
+        return IptablesResult(
             "",
             f"{VERSION}: {error}\nTry `iptables -h' or 'iptables --help' for more information.\n",
             2,
         )
     if request.command == "V":
-        return Outcome(VERSION + "\n")
+        return IptablesResult(VERSION + "\n")
     if tables is None:
-        return Outcome("", FORBIDDEN, 4)
+        return IptablesResult("", FORBIDDEN, 4)
     if request.chain and not tables.has(request.chain):
-        return Outcome("", NO_CHAIN, 1)
+        return IptablesResult("", NO_CHAIN, 1)
     return _COMMANDS[request.command](tables, request)
 
 
-def _append(tables: Tables, request: Request) -> Outcome:
+def _append(tables: FilterTable, request: IptablesCommand) -> IptablesResult:
     tables.append(request.chain, request.rule)
-    return Outcome()
+    return IptablesResult()
 
 
-def _insert(tables: Tables, request: Request) -> Outcome:
+def _insert(tables: FilterTable, request: IptablesCommand) -> IptablesResult:
     done = tables.insert(
         request.chain, request.rule, 1 if request.number is None else request.number
     )
-    return Outcome() if done else Outcome("", TOO_BIG.format("insertion"), 1)
+    return IptablesResult() if done else IptablesResult("", TOO_BIG.format("insertion"), 1)
 
 
-def _delete(tables: Tables, request: Request) -> Outcome:
+def _delete(tables: FilterTable, request: IptablesCommand) -> IptablesResult:
     number = (
         tables.number_of(request.chain, request.rule) if request.number is None else request.number
     )
     if tables.delete(request.chain, number):
-        return Outcome()
-    return Outcome("", NO_RULE if request.number is None else TOO_BIG.format("deletion"), 1)
+        return IptablesResult()
+    return IptablesResult("", NO_RULE if request.number is None else TOO_BIG.format("deletion"), 1)
 
 
-def _check(tables: Tables, request: Request) -> Outcome:
-    return Outcome() if tables.number_of(request.chain, request.rule) else Outcome("", NO_RULE, 1)
+def _check(tables: FilterTable, request: IptablesCommand) -> IptablesResult:
+    return (
+        IptablesResult()
+        if tables.number_of(request.chain, request.rule)
+        else IptablesResult("", NO_RULE, 1)
+    )
 
 
-def _list(tables: Tables, request: Request) -> Outcome:
-    return Outcome(listing(tables, request.chain, request.flags))
+def _list(tables: FilterTable, request: IptablesCommand) -> IptablesResult:
+    return IptablesResult(format_listing(tables, request.chain, request.flags))
 
 
-def _rules(tables: Tables, request: Request) -> Outcome:
-    return Outcome(rules(tables, request.chain))
+def _rules(tables: FilterTable, request: IptablesCommand) -> IptablesResult:
+    return IptablesResult(format_rules(tables, request.chain))
 
 
-def _flush(tables: Tables, request: Request) -> Outcome:
+def _flush(tables: FilterTable, request: IptablesCommand) -> IptablesResult:
     tables.flush(request.chain)
-    return Outcome()
+    return IptablesResult()
 
 
-def _zero(tables: Tables, request: Request) -> Outcome:
+def _zero(tables: FilterTable, request: IptablesCommand) -> IptablesResult:
     tables.zero(request.chain)
-    return Outcome()
+    return IptablesResult()
 
 
-def _policy(tables: Tables, request: Request) -> Outcome:
+def _policy(tables: FilterTable, request: IptablesCommand) -> IptablesResult:
     if request.policy not in {"ACCEPT", "DROP"}:
-        return Outcome("", "iptables: Bad policy name. Run `dmesg' for more information.\n", 1)
+        return IptablesResult(
+            "", "iptables: Bad policy name. Run `dmesg' for more information.\n", 1
+        )
     tables.set_policy(request.chain, request.policy)
-    return Outcome()
+    return IptablesResult()
 
 
-_COMMANDS: dict[str, Callable[[Tables, Request], Outcome]] = {
+_COMMANDS: dict[str, Callable[[FilterTable, IptablesCommand], IptablesResult]] = {
     "A": _append,
     "I": _insert,
     "D": _delete,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.shell.programs import Program
 
 
-def holds(words: list[str], files: Mapping[str, str]) -> bool:
+def evaluate_test(words: list[str], files: Mapping[str, str]) -> bool:
     match words:
         case [] | [_]:
             return bool(words and words[0])
@@ -45,7 +45,7 @@ def _number(text: str) -> int:
         raise ScriptError(f"test: {text!r} is no number") from error
 
 
-class Exit(Exception):  # it is no error: the script ends
+class ShellExit(Exception):  # it is no error: the script ends
     """`exit`."""
 
     def __init__(self, code: int) -> None:
@@ -53,7 +53,7 @@ class Exit(Exception):  # it is no error: the script ends
         self.code = code
 
 
-class Leap(Exception):  # it is no error: a loop's turn ends
+class LoopControl(Exception):  # it is no error: a loop's turn ends
     """`break` and `continue`."""
 
     def __init__(self, *, ends: bool) -> None:
@@ -74,7 +74,7 @@ async def _read(shell: Shell, words: list[str]) -> int:
 async def _exit(shell: Shell, words: list[str]) -> int:
     if words and not words[0].isdigit():
         raise ScriptError(f"exit: {words[0]} is no number")
-    raise Exit(int(words[0]) % 256 if words else shell.names.status)
+    raise ShellExit(int(words[0]) % 256 if words else shell.names.status)
 
 
 async def _export(shell: Shell, words: list[str]) -> int:
@@ -110,23 +110,23 @@ async def _test(shell: Shell, words: list[str]) -> int:
     if words and words[-1] == "]":
         words = words[:-1]
     if words and words[0] == "!":
-        return 1 if holds(words[1:], shell.files) else 0
-    return 0 if holds(words, shell.files) else 1
+        return 1 if evaluate_test(words[1:], shell.files) else 0
+    return 0 if evaluate_test(words, shell.files) else 1
 
 
 async def _exec(shell: Shell, words: list[str]) -> int:
-    raise Exit(await shell.call(words))
+    raise ShellExit(await shell.call(words))
 
 
 async def _break(_: Shell, __: list[str]) -> int:
-    raise Leap(ends=True)
+    raise LoopControl(ends=True)
 
 
 async def _continue(_: Shell, __: list[str]) -> int:
-    raise Leap(ends=False)
+    raise LoopControl(ends=False)
 
 
-CONTROLS: Mapping[str, Program] = {
+BUILTINS: Mapping[str, Program] = {
     "[": _test,
     "break": _break,
     "continue": _continue,

@@ -56,7 +56,7 @@ def grep(words: list[str], text: str) -> tuple[str, int]:
 
 
 def head(words: list[str], text: str) -> tuple[str, int]:
-    return _lines(text.splitlines()[: _count("head", words)]), 0
+    return _lines(text.splitlines()[: _line_count("head", words)]), 0
 
 
 def tail(words: list[str], text: str) -> tuple[str, int]:
@@ -64,7 +64,7 @@ def tail(words: list[str], text: str) -> tuple[str, int]:
     # an option and its value
     if len(words) == 2 and words[0] == "-n" and words[1].startswith("+"):  # noqa: PLR2004
         return _lines(lines[max(0, int(words[1]) - 1) :]), 0
-    return _lines(lines[max(0, len(lines) - _count("tail", words)) :]), 0
+    return _lines(lines[max(0, len(lines) - _line_count("tail", words)) :]), 0
 
 
 def awk(words: list[str], text: str) -> tuple[str, int]:
@@ -81,7 +81,7 @@ def awk(words: list[str], text: str) -> tuple[str, int]:
         if rule["pattern"] is not None and not re.search(rule["pattern"].replace("\\/", "/"), line):
             continue
         if rule["row"] in {None, str(number)}:
-            written.append(_printed(rule["fields"], line, number, separator))
+            written.append(_print_fields(rule["fields"], line, number, separator))
     return _lines(written), 0
 
 
@@ -98,7 +98,7 @@ def sed(words: list[str], text: str) -> tuple[str, int]:
         match = _SUBSTITUTE.fullmatch(script)
         if match is None:
             raise ScriptError(f"sed: {script} is not understood here (s/…/…/ is)")
-        pattern = re.compile(match["pattern"] if flags else _basic(match["pattern"]))
+        pattern = re.compile(match["pattern"] if flags else _from_basic_regex(match["pattern"]))
         replacement = re.sub(r"(?<!\\)&", r"\\g<0>", match["text"])
         text = _lines(
             [
@@ -112,7 +112,9 @@ def sed(words: list[str], text: str) -> tuple[str, int]:
 def sort(words: list[str], text: str) -> tuple[str, int]:
     flags, _, _ = options("sort", words, "nru", "")
     lines = list(dict.fromkeys(text.splitlines())) if "u" in flags else text.splitlines()
-    return _lines(sorted(lines, key=_size if "n" in flags else None, reverse="r" in flags)), 0
+    return _lines(
+        sorted(lines, key=_leading_number if "n" in flags else None, reverse="r" in flags)
+    ), 0
 
 
 def cut(words: list[str], text: str) -> tuple[str, int]:
@@ -151,13 +153,13 @@ def options(
 
 
 def _pattern(text: str, flags: list[str]) -> str:
-    found = re.escape(text) if "F" in flags else text if "E" in flags else _basic(text)
+    found = re.escape(text) if "F" in flags else text if "E" in flags else _from_basic_regex(text)
     if "x" in flags:
         return f"^(?:{found})$"
     return rf"\b(?:{found})\b" if "w" in flags else f"(?:{found})"
 
 
-def _basic(pattern: str) -> str:
+def _from_basic_regex(pattern: str) -> str:
     """A basic regular expression, in which ? + | ( ) { } mean themselves unless a backslash
     stands before them.
     """
@@ -168,7 +170,7 @@ def _basic(pattern: str) -> str:
     )
 
 
-def _printed(fields: str | None, line: str, number: int, separator: str | None) -> str:
+def _print_fields(fields: str | None, line: str, number: int, separator: str | None) -> str:
     """What `print` prints: with commas between expressions, blanks."""
     row = line.split(separator)
     if not fields:
@@ -190,7 +192,7 @@ def _printed(fields: str | None, line: str, number: int, separator: str | None) 
     )
 
 
-def _count(name: str, words: list[str]) -> int:
+def _line_count(name: str, words: list[str]) -> int:
     """How many lines: -3, -n3, -n 3; ten otherwise."""
     match = re.fullmatch(r"(?:-(?:n *)?(\d+))?", " ".join(words))
     if match is None:
@@ -198,7 +200,7 @@ def _count(name: str, words: list[str]) -> int:
     return int(match[1] or 10)
 
 
-def _size(line: str) -> float:
+def _leading_number(line: str) -> float:
     match = re.match(r"\s*-?\d+(?:\.\d+)?", line)
     return float(match[0]) if match else 0.0
 

@@ -10,13 +10,13 @@ import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from pytest_kscen.embedded.kubelet.shell.builtin_commands import Exit, Leap
+from pytest_kscen.embedded.kubelet.shell.builtin_commands import LoopControl, ShellExit
 from pytest_kscen.embedded.kubelet.shell.parser import (
     Branches,
     Chain,
     For,
     Not,
-    Pipe,
+    Pipeline,
     Redirected,
     Sequence,
     Simple,
@@ -25,7 +25,12 @@ from pytest_kscen.embedded.kubelet.shell.parser import (
     parse,
 )
 from pytest_kscen.embedded.kubelet.shell.programs import PROGRAMS
-from pytest_kscen.embedded.kubelet.shell.words import Names, ScriptError, Substitution, Written
+from pytest_kscen.embedded.kubelet.shell.words import (
+    ScriptError,
+    ShellVariables,
+    Substitution,
+    SubstitutionOutput,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
@@ -35,10 +40,10 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.shell.words import Word
 
 
-Write: TypeAlias = Callable[[str], None]
+WriteText: TypeAlias = Callable[[str], None]
 
 
-class Text:
+class TextBuffer:
     """Text that one command writes and others read, each from where the last one stopped."""
 
     def __init__(self, text: str = "") -> None:
@@ -63,11 +68,13 @@ class Text:
         return found
 
 
-def redirected(write: Write, complain: Write, redirections: tuple[str, ...]) -> tuple[Write, Write]:
+def redirect(
+    write: WriteText, complain: WriteText, redirections: tuple[str, ...]
+) -> tuple[WriteText, WriteText]:
     """Where output and complaints go: each redirection is its source and its target, "1>2" or
     "&>null".
     """
-    streams = {"1": write, "2": complain, "null": _nowhere}
+    streams = {"1": write, "2": complain, "null": _discard}
     for redirection in redirections:
         source, target = redirection.split(">")
         for one in "12" if source == "&" else source:
@@ -75,13 +82,18 @@ def redirected(write: Write, complain: Write, redirections: tuple[str, ...]) -> 
     return streams["1"], streams["2"]
 
 
-def _nowhere(_: str) -> None:
+def _discard(_: str) -> None:
     """Nobody reads it."""
 
 
 NOT_UNDERSTOOD = 127
-MOMENT = 0.01  # seconds of a loop's turn
-ENDING = (Simple, Redirected, Pipe, Subshell)  # the failure of one of these ends a strict script
+LOOP_DELAY = 0.01  # seconds of a loop's turn
+STRICT_COMMANDS = (
+    Simple,
+    Redirected,
+    Pipeline,
+    Subshell,
+)  # the failure of one of these ends a strict script
 
 
 class Shell:
@@ -92,7 +104,7 @@ class Shell:
 
     def __init__(
         self,
-        write: Write,
+        write: WriteText,
         sleep: Callable[[float], Awaitable[None]],
         *,
         variables: Mapping[str, str] | None = None,
@@ -104,12 +116,14 @@ class Shell:
     ) -> None:
         self.write = write
         self.complain = write
-        self.input = Text()
+        self.input = TextBuffer()
         self.sleep = sleep
         self.now = now
         self.files = files or {}
         self.programs = {**PROGRAMS, **(programs or {})}
-        self.names = Names(dict(variables or {}), list(arguments), dict.fromkeys(variables or ()))
+        self.names = ShellVariables(
+            dict(variables or {}), list(arguments), dict.fromkeys(variables or ())
+        )
         self.traps: dict[str, str] = {}
         self.stops_on_error = False
         self._is_stopping = is_stopping
@@ -121,9 +135,9 @@ class Shell:
         except ScriptError as error:
             self.complain(f"sh: {error}\n")
             return NOT_UNDERSTOOD
-        except Exit as exit_:
+        except ShellExit as exit_:
             return exit_.code
-        except Leap:
+        except LoopControl:
             return self.names.status
 
     async def call(self, words: list[str]) -> int:
@@ -133,7 +147,7 @@ class Shell:
         except ScriptError as error:
             self.complain(f"{error}\n")
             return NOT_UNDERSTOOD
-        except Exit as exit_:
+        except ShellExit as exit_:
             return exit_.code
 
     async def program(self, words: list[str]) -> int:
@@ -154,7 +168,7 @@ class Shell:
     def fresh(self, arguments: list[str]) -> Shell:
         """A shell that is called as a program: it knows what is exported."""
         other = self.subshell()
-        other.names = Names(self.names.environment(), arguments, self.names.exported)
+        other.names = ShellVariables(self.names.environment(), arguments, self.names.exported)
         other.stops_on_error = False
         return other
 
@@ -166,8 +180,8 @@ class Shell:
         status = 0
         for command in sequence.commands:
             status = await self._command(command)
-            if status and self.stops_on_error and isinstance(command, ENDING):
-                raise Exit(status)
+            if status and self.stops_on_error and isinstance(command, STRICT_COMMANDS):
+                raise ShellExit(status)
         return status
 
     async def _chain(self, chain: Chain) -> int:
@@ -177,7 +191,7 @@ class Shell:
                 is_last = command is chain.rest[-1][1]
                 status = await (self._command(command) if is_last else self._quietly(command))
                 if status and self.stops_on_error and is_last:
-                    raise Exit(status)
+                    raise ShellExit(status)
         return status
 
     async def _not(self, turned: Not) -> int:
@@ -194,11 +208,11 @@ class Shell:
         while (await self._quietly(loop.condition) != 0) is loop.until:
             try:
                 last = await self._command(loop.body)
-            except Leap as leap:
+            except LoopControl as leap:
                 last = 0
                 if leap.ends:
                     break
-            await self.sleep(MOMENT)
+            await self.sleep(LOOP_DELAY)
         return last
 
     async def _for(self, loop: For) -> int:
@@ -208,7 +222,7 @@ class Shell:
             self.names.variables[loop.name] = word
             try:
                 last = await self._command(loop.body)
-            except Leap as leap:
+            except LoopControl as leap:
                 last = 0
                 if leap.ends:
                     break
@@ -224,17 +238,17 @@ class Shell:
 
     async def _redirected(self, command: Redirected) -> int:
         before = self.write, self.complain
-        self.write, self.complain = redirected(self.write, self.complain, command.redirections)
+        self.write, self.complain = redirect(self.write, self.complain, command.redirections)
         try:
             return await self._command(command.command)
         finally:
             self.write, self.complain = before
 
-    async def _pipe(self, pipe: Pipe) -> int:
+    async def _pipe(self, pipe: Pipeline) -> int:
         *first, last = pipe.commands
         flowing = self.input
         for command in first:
-            part, written = self.subshell(), Text()
+            part, written = self.subshell(), TextBuffer()
             part.input, part.write = flowing, written.add
             await self._apart(part, command)
             flowing = written
@@ -248,7 +262,7 @@ class Shell:
     async def _apart(self, shell: Shell, command: Command) -> int:
         try:
             return await shell._command(command)
-        except Exit as exit_:
+        except ShellExit as exit_:
             return exit_.code
 
     async def _simple(self, command: Simple) -> int:
@@ -276,16 +290,16 @@ class Shell:
             [await self._written(part) if isinstance(part, Substitution) else part for part in word]
         )
 
-    async def _written(self, part: Substitution) -> Written:
-        shell, written = self.subshell(), Text()
+    async def _written(self, part: Substitution) -> SubstitutionOutput:
+        shell, written = self.subshell(), TextBuffer()
         shell.write = written.add
         self.names.status = await self._apart(shell, parse(part.script))
-        return Written(written.rest().rstrip("\n"), part.quoted)
+        return SubstitutionOutput(written.rest().rstrip("\n"), part.quoted)
 
     _RUNS: ClassVar[dict[type[Any], Callable[[Any, Any], Awaitable[int]]]] = {
         Simple: _simple,
         Redirected: _redirected,
-        Pipe: _pipe,
+        Pipeline: _pipe,
         Subshell: _subshell,
         Sequence: _sequence,
         Chain: _chain,

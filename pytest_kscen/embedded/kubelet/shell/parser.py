@@ -9,7 +9,13 @@ import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pytest_kscen.embedded.kubelet.shell.words import Literal, Reader, ScriptError, Token, Word
+from pytest_kscen.embedded.kubelet.shell.words import (
+    LiteralText,
+    ScriptError,
+    ShellLexer,
+    ShellToken,
+    Word,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +35,7 @@ class Redirected:
 
 
 @dataclass(frozen=True, slots=True)
-class Pipe:
+class Pipeline:
     """Commands of which each reads what the one before has written."""
 
     commands: tuple[Command, ...]
@@ -85,24 +91,24 @@ class For:
 
 
 Command: TypeAlias = (
-    Simple | Redirected | Pipe | Subshell | Sequence | Chain | Not | Branches | While | For
+    Simple | Redirected | Pipeline | Subshell | Sequence | Chain | Not | Branches | While | For
 )
 
 
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
-_ENDS = ("then", "elif", "else", "fi", "do", "done", "}", ")")
+_SEQUENCE_ENDS = ("then", "elif", "else", "fi", "do", "done", "}", ")")
 
 
 @functools.lru_cache(maxsize=32)
 def parse(script: str) -> Command:
-    parser = _Parser(Reader(script).tokens())
+    parser = _ShellParser(ShellLexer(script).tokens())
     tree = parser.sequence()
     parser.expect_end()
     return tree
 
 
-class _Parser:
-    def __init__(self, tokens: list[Token]) -> None:
+class _ShellParser:
+    def __init__(self, tokens: list[ShellToken]) -> None:
         self._tokens = tokens
         self._at = 0
 
@@ -111,7 +117,7 @@ class _Parser:
         while True:
             while self._operator(";"):
                 pass
-            if self._next() is None or self._peek() in _ENDS:
+            if self._next() is None or self._peek() in _SEQUENCE_ENDS:
                 return Sequence(tuple(commands))
             first = self._negatable()
             rest: list[tuple[str, Command]] = []
@@ -136,7 +142,7 @@ class _Parser:
             while self._operator(";"):
                 pass
             commands.append(self._redirected())
-        return Pipe(tuple(commands)) if len(commands) > 1 else commands[0]
+        return Pipeline(tuple(commands)) if len(commands) > 1 else commands[0]
 
     def _redirected(self) -> Command:
         before = self._redirections()
@@ -217,7 +223,7 @@ class _Parser:
         simple = Simple(tuple(assignments), tuple(words))
         return Redirected(simple, tuple(redirections)) if redirections else simple
 
-    def _next(self) -> Token | None:
+    def _next(self) -> ShellToken | None:
         return self._tokens[self._at] if self._at < len(self._tokens) else None
 
     def _peek(self) -> str:
@@ -246,8 +252,10 @@ class _Parser:
 def _assignment(word: Word) -> tuple[str, Word] | None:
     head = word[0]
     match = (
-        _ASSIGNMENT.fullmatch(head.text) if isinstance(head, Literal) and not head.quoted else None
+        _ASSIGNMENT.fullmatch(head.text)
+        if isinstance(head, LiteralText) and not head.quoted
+        else None
     )
     if match is None:
         return None
-    return match["name"], (Literal(match["value"]), *word[1:])
+    return match["name"], (LiteralText(match["value"]), *word[1:])

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_kscen.clock import timestamp_of
-from pytest_kscen.embedded.kubelet.shell.builtin_commands import CONTROLS
+from pytest_kscen.embedded.kubelet.shell.builtin_commands import BUILTINS
 from pytest_kscen.embedded.kubelet.shell.filters import FILTERS
 from pytest_kscen.embedded.kubelet.shell.words import ScriptError
 
@@ -157,7 +157,7 @@ def _unescaped(text: str) -> str:
 
 
 PROGRAMS: Mapping[str, Program] = {
-    **CONTROLS,
+    **BUILTINS,
     **{name: _filter(name) for name in FILTERS},
     ":": _true,
     "cat": _cat,

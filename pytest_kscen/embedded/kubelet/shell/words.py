@@ -20,7 +20,7 @@ class ScriptError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class LiteralText:
     text: str
     quoted: bool = False
 
@@ -49,12 +49,12 @@ class Substitution:
     quoted: bool = False
 
 
-Part: TypeAlias = "Literal | Variable | Arithmetic | Substitution"
+Part: TypeAlias = "LiteralText | Variable | Arithmetic | Substitution"
 Word: TypeAlias = tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class ShellToken:
     """A word, or an operator: a line's end is ";", and a redirection is from and to: "1>null",
     "2>1", "1>2".
     """
@@ -65,7 +65,11 @@ class Token:
     @property
     def plain(self) -> str:
         """The text of a word without quotes or variables, as keywords are."""
-        if len(self.word) == 1 and isinstance(self.word[0], Literal) and not self.word[0].quoted:
+        if (
+            len(self.word) == 1
+            and isinstance(self.word[0], LiteralText)
+            and not self.word[0].quoted
+        ):
             return self.word[0].text
         return ""
 
@@ -79,14 +83,14 @@ _DEVICES = {"null": "null", "stdout": "1", "stderr": "2"}
 _REFUSED = re.compile(r"<<|[0-9]*[<>]|&")
 _BRACED = re.compile(r"\$\{(?P<name>\w+|[?#@*])(?::?-(?P<default>[^}]*))?\}")
 _NAMED = re.compile(r"\$(?P<name>[A-Za-z_]\w*|[0-9?#@*$])")
-_SUM = re.compile(r"\$\(\((?P<expression>.*?)\)\)", re.DOTALL)
+_ARITHMETIC = re.compile(r"\$\(\((?P<expression>.*?)\)\)", re.DOTALL)
 _PLAIN = re.compile(r"[^\s;&|<>()$`'\"\\]+")
 _IN_QUOTES = re.compile(r"[^\"$`\\]+")
-_MEANT = {"\n": ";", "&&": "&&", "||": "||"}
-_NAMES = {"<<": "a here-document", "&": "a background job"}
+_OPERATOR_MEANINGS = {"\n": ";", "&&": "&&", "||": "||"}
+_UNSUPPORTED = {"<<": "a here-document", "&": "a background job"}
 
 
-class Reader:
+class ShellLexer:
     """Reads a script once, from its start to its end, or that of the substitution in which it
     stands.
     """
@@ -95,8 +99,8 @@ class Reader:
         self._text = text
         self._at = at
 
-    def tokens(self) -> list[Token]:
-        found: list[Token] = []
+    def tokens(self) -> list[ShellToken]:
+        found: list[ShellToken] = []
         while self._at < len(self._text):
             if token := self._token():
                 found.append(token)
@@ -112,7 +116,7 @@ class Reader:
                 return self._at - 1
         raise ScriptError("a substitution that begins with $( does not end")
 
-    def _token(self) -> Token | None:
+    def _token(self) -> ShellToken | None:
         if self._take(_BLANK):
             return None
         if redirection := self._take(_REDIRECTION):
@@ -120,10 +124,10 @@ class Reader:
             if redirection[0].startswith("<"):
                 return None
             target = redirection["stream"] or _DEVICES[redirection["device"]]
-            return Token(operator=f"{redirection['source'] or '1'}>{target}")
+            return ShellToken(operator=f"{redirection['source'] or '1'}>{target}")
         if operator := self._take(_OPERATOR):
-            return Token(operator=_MEANT.get(operator[0], operator[0]))
-        return Token(word=self._word())
+            return ShellToken(operator=_OPERATOR_MEANINGS.get(operator[0], operator[0]))
+        return ShellToken(word=self._word())
 
     def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         match = pattern.match(self._text, self._at)
@@ -140,18 +144,20 @@ class Reader:
             if refused := _REFUSED.match(self._text, self._at):
                 raise self._refusal(refused[0])
             if character == "'":
-                parts.append(Literal(self._until("'"), quoted=True))
+                parts.append(LiteralText(self._until("'"), quoted=True))
             elif character == '"':
                 parts.extend(self._quoted())
             elif character == "\\":
                 parts.append(
-                    Literal(self._text[self._at + 1 : self._at + 2].replace("\n", ""), quoted=True)
+                    LiteralText(
+                        self._text[self._at + 1 : self._at + 2].replace("\n", ""), quoted=True
+                    )
                 )
                 self._at += 2
             elif character in "$`":
                 parts.append(self._expansion(quoted=False))
             elif plain := self._take(_PLAIN):
-                parts.append(Literal(plain[0]))
+                parts.append(LiteralText(plain[0]))
             else:
                 break
         return tuple(parts)
@@ -167,7 +173,7 @@ class Reader:
         return found
 
     def _quoted(self) -> list[Part]:
-        parts: list[Part] = [Literal("", quoted=True)]
+        parts: list[Part] = [LiteralText("", quoted=True)]
         start, self._at = self._at, self._at + 1
         while self._at < len(self._text):
             character = self._text[self._at]
@@ -177,20 +183,20 @@ class Reader:
             if character == "\\":
                 escaped = self._text[self._at + 1 : self._at + 2]
                 parts.append(
-                    Literal(escaped if escaped in '"$`\\' else "\\" + escaped, quoted=True)
+                    LiteralText(escaped if escaped in '"$`\\' else "\\" + escaped, quoted=True)
                 )
                 self._at += 2
             elif character in "$`":
                 parts.append(self._expansion(quoted=True))
             elif plain := self._take(_IN_QUOTES):
-                parts.append(Literal(plain[0], quoted=True))
+                parts.append(LiteralText(plain[0], quoted=True))
         self._at = start
         raise ScriptError(f'line {self._line()}: a quotation that begins with " does not end')
 
     def _expansion(self, *, quoted: bool) -> Part:
         if self._text[self._at] == "`":
             return Substitution(self._until("`").replace("\\`", "`"), quoted)
-        if match := self._take(_SUM):
+        if match := self._take(_ARITHMETIC):
             return Arithmetic(match["expression"])
         if match := self._take(_BRACED):
             return Variable(match["name"], match["default"] or "", quoted)
@@ -198,16 +204,16 @@ class Reader:
             return Variable(match["name"], "", quoted)
         if self._text.startswith("$(", self._at):
             start = self._at + 2
-            end = Reader(self._text, start).end_of_substitution()
+            end = ShellLexer(self._text, start).end_of_substitution()
             self._at = end + 1
             return Substitution(self._text[start:end], quoted)
         if self._text.startswith("${", self._at):
             raise self._refusal("${")
         self._at += 1
-        return Literal("$", quoted)
+        return LiteralText("$", quoted)
 
     def _refusal(self, what: str) -> ScriptError:
-        name = _NAMES.get(
+        name = _UNSUPPORTED.get(
             what, "a redirection" if what.strip("0123456789") in "<>" else "this expansion"
         )
         return ScriptError(f"line {self._line()}: {name} ({what}) is not understood here")
@@ -216,16 +222,16 @@ class Reader:
         return self._text.count("\n", 0, self._at) + 1
 
 
-ALL_ARGUMENTS = (Literal("", quoted=True), Variable("@", quoted=True))
+ALL_ARGUMENTS = (LiteralText("", quoted=True), Variable("@", quoted=True))
 
 
 @dataclass(frozen=True, slots=True)
-class Written(Literal):
+class SubstitutionOutput(LiteralText):
     """What a substitution wrote."""
 
 
 @dataclass(slots=True)
-class Names:
+class ShellVariables:
     """What a script knows by name: its variables and arguments, and how its last command ended."""
 
     variables: dict[str, str]
@@ -233,8 +239,10 @@ class Names:
     exported: dict[str, None]
     status: int = 0
 
-    def copy(self) -> Names:
-        return Names(dict(self.variables), list(self.arguments), dict(self.exported), self.status)
+    def copy(self) -> ShellVariables:
+        return ShellVariables(
+            dict(self.variables), list(self.arguments), dict(self.exported), self.status
+        )
 
     def environment(self) -> dict[str, str]:
         """What a program that is called inherits."""
@@ -246,18 +254,18 @@ class Names:
         for word in words:
             if word == ALL_ARGUMENTS:
                 found += self.arguments
-            elif any(map(_falls_apart, word)):
+            elif any(map(_is_split, word)):
                 # What comes from a variable or a substitution without quotes falls apart at
                 # blanks.
                 fields, is_quoted = [""], False
                 for part in word:
-                    if _falls_apart(part):
+                    if _is_split(part):
                         first, *others = re.split(r"\s+", self._part(part))
                         fields[-1] += first
                         fields += others
                     else:
                         fields[-1] += self._part(part)
-                        is_quoted = is_quoted or (isinstance(part, Literal) and part.quoted)
+                        is_quoted = is_quoted or (isinstance(part, LiteralText) and part.quoted)
                 found += [field for field in fields if field or is_quoted]
             else:
                 found.append(self.text(word))
@@ -276,7 +284,7 @@ class Names:
 
     def _part(self, part: Part) -> str:
         match part:
-            case Literal():
+            case LiteralText():
                 return part.text
             case Arithmetic():
                 return str(self._sum(part.expression))
@@ -294,11 +302,11 @@ class Names:
             raise ScriptError(f"the sum $(({expression})) is not understood here") from error
 
 
-def _falls_apart(part: Part) -> bool:
-    return isinstance(part, Variable | Written) and not part.quoted
+def _is_split(part: Part) -> bool:
+    return isinstance(part, Variable | SubstitutionOutput) and not part.quoted
 
 
-_SPECIAL: dict[str, Callable[[Names], str]] = {
+_SPECIAL: dict[str, Callable[[ShellVariables], str]] = {
     "?": lambda names: str(names.status),
     "#": lambda names: str(len(names.arguments)),
     "@": lambda names: " ".join(names.arguments),
@@ -306,7 +314,7 @@ _SPECIAL: dict[str, Callable[[Names], str]] = {
     "$": lambda _: "1",
     "0": lambda _: "sh",
 }
-_SUMS = {
+_OPERATORS = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -328,7 +336,7 @@ def _calculate(node: ast.expr) -> int:
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_calculate(operand)
         case ast.BinOp(left=left, op=op, right=right):
-            return int(_SUMS[type(op)](_calculate(left), _calculate(right)))
+            return int(_OPERATORS[type(op)](_calculate(left), _calculate(right)))
         case ast.Compare(left=left, ops=[op], comparators=[right]):
-            return int(_SUMS[type(op)](_calculate(left), _calculate(right)))
+            return int(_OPERATORS[type(op)](_calculate(left), _calculate(right)))
     raise ValueError(ast.dump(node))

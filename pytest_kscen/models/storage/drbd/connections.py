@@ -9,7 +9,7 @@ import math
 from enum import IntEnum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kscen.embedded.kubelet.network import OPEN
+from pytest_kscen.embedded.kubelet.network import NO_IMPAIRMENT
 from pytest_kscen.models.storage.drbd.replicas import PeerView
 from pytest_kscen.models.storage.drbd.states import ConnectionState
 
@@ -51,7 +51,7 @@ UNREACHABLE = LinkQuality(open=False, loss=1.0, delay=0.0, load=0.0)
 
 def measure_link(network: Network, there: Flow, back: Flow) -> LinkQuality:
     one, other = network.passage(there), network.passage(back)
-    if one is OPEN and other is OPEN:
+    if one is NO_IMPAIRMENT and other is NO_IMPAIRMENT:
         return UNIMPAIRED
     if one.blocked and other.blocked:
         return UNREACHABLE

@@ -8,10 +8,10 @@ from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.embedded.kubelet.machines import Machines
 from pytest_kscen.embedded.kubelet.network import Flow, Network
-from pytest_kscen.embedded.kubelet.network.firewall import Packet, Tables
-from pytest_kscen.embedded.kubelet.network.flows import BLOCKED, OPEN, OUTSIDE
-from pytest_kscen.embedded.kubelet.network.hosts import Hosts
-from pytest_kscen.embedded.kubelet.network.iptables import run
+from pytest_kscen.embedded.kubelet.network.firewall import FilterTable, Packet
+from pytest_kscen.embedded.kubelet.network.flows import BLOCKED, NO_IMPAIRMENT, OUTSIDE
+from pytest_kscen.embedded.kubelet.network.hosts import NetworkHosts
+from pytest_kscen.embedded.kubelet.network.iptables import run_iptables
 
 FROM, TO = "10.0.0.1", "10.0.0.2"
 HALF = "-m statistic --mode random --probability 0.5"
@@ -19,11 +19,11 @@ HALF = "-m statistic --mode random --probability 0.5"
 
 def call(tables, text):
     words = text.split()
-    return run(tables, [word.replace("_", " ") for word in words])
+    return run_iptables(tables, [word.replace("_", " ") for word in words])
 
 
 def lost(*rules, protocol="TCP", sport=0, dport=7000, policy="ACCEPT"):
-    tables = Tables()
+    tables = FilterTable()
     call(tables, f"-P INPUT {policy}")
     for rule in rules:
         assert call(tables, f"-A INPUT {rule}").code == 0, call(tables, f"-A INPUT {rule}")
@@ -110,13 +110,13 @@ def test_rules_are_asked_in_order(rules, policy, share):
     ],
 )
 def test_what_is_refused(text, code, words):
-    outcome = call(Tables(), text)
+    outcome = call(FilterTable(), text)
     assert outcome.code == code
     assert words in outcome.complaint
 
 
 def test_deleting_by_words_takes_the_first_of_them():
-    tables = Tables()
+    tables = FilterTable()
     for rule in ("-s 10.0.0.9 -j DROP", f"{HALF} -j DROP", f"{HALF} -j DROP"):
         call(tables, f"-A INPUT {rule}")
     assert call(tables, f"-C INPUT {HALF} -j DROP").code == 0
@@ -142,7 +142,7 @@ class Link:
         self.machines = Machines(Chance("x").stream("machines"))
         self.a, self.b = self.machines.add("a"), self.machines.add("b")
         self.network = Network(self.machines)
-        self.hosts = Hosts(self.machines, self.network, self.runner.clock)
+        self.hosts = NetworkHosts(self.machines, self.network, self.runner.clock)
         self.tables = self.hosts.firewalls.of(self.a)
 
     def ask(self, text):
@@ -187,7 +187,7 @@ def test_what_others_filter_never_comes_so_far(link):
     link.ask("-A INPUT -j DROP")
     link.ask("-A OUTPUT -p udp -j DROP")
     cut = []
-    link.network.join(lambda flow: BLOCKED if flow.source in cut else OPEN)
+    link.network.join(lambda flow: BLOCKED if flow.source in cut else NO_IMPAIRMENT)
     link.runner.advance(10)
     cut.append("b")
     link.network.changed()
@@ -262,19 +262,19 @@ RULES = st.tuples(ADDRESSES, PORTS, CHANCES, REMARKS, TARGETS).map(" ".join)
 
 @given(st.lists(RULES, max_size=6))
 def test_what_is_printed_makes_the_same_table(rules):
-    tables, again = Tables(), Tables()
+    tables, again = FilterTable(), FilterTable()
     for rule in rules:
         call(tables, f"-A INPUT {rule}")
     printed = call(tables, "-S INPUT").text
     for line in printed.splitlines()[1:]:
-        assert run(again, shlex.split(line)).code == 0
+        assert run_iptables(again, shlex.split(line)).code == 0
     assert call(again, "-S INPUT").text == printed
     assert lost(*rules) == round(again.lost("INPUT", Packet(FROM, TO, "TCP", 0, 7000)), 6)
 
 
 @given(st.lists(RULES, min_size=1, max_size=6), st.data())
 def test_deleting_by_words_undoes_adding(rules, data):
-    tables = Tables()
+    tables = FilterTable()
     for rule in rules:
         call(tables, f"-A INPUT {rule}")
     for rule in data.draw(st.permutations(rules)):
@@ -284,7 +284,7 @@ def test_deleting_by_words_undoes_adding(rules, data):
 
 @given(st.lists(RULES, max_size=6), st.sampled_from(["TCP", "UDP", "ICMP"]))
 def test_every_packet_is_counted_once_at_most(rules, protocol):
-    tables = Tables()
+    tables = FilterTable()
     for rule in rules:
         call(tables, f"-A INPUT {rule}")
     packet = Packet(FROM, TO, protocol, 0, 7000)
@@ -299,4 +299,7 @@ def test_every_packet_is_counted_once_at_most(rules, protocol):
 def test_who_is_outside_has_no_address_that_a_rule_could_be_about(link):
     link.ask("-A INPUT -j DROP")
     assert link.passage("b", "a").blocked
-    assert [link.passage(OUTSIDE, "a"), link.passage("a", OUTSIDE)] == [OPEN, OPEN]
+    assert [link.passage(OUTSIDE, "a"), link.passage("a", OUTSIDE)] == [
+        NO_IMPAIRMENT,
+        NO_IMPAIRMENT,
+    ]

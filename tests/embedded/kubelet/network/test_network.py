@@ -4,11 +4,11 @@ from hypothesis import strategies as st
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.embedded.kubelet.machines import Machines
-from pytest_kscen.embedded.kubelet.network import OPEN, Flow, Network, Passage
+from pytest_kscen.embedded.kubelet.network import NO_IMPAIRMENT, Flow, Impairment, Network
 
 FLOW = Flow("a", "b", "TCP", 7000)
 SHARES = st.integers(0, 100).map(lambda share: share / 100)
-PASSAGES = st.builds(Passage, st.booleans(), SHARES, SHARES, SHARES)
+PASSAGES = st.builds(Impairment, st.booleans(), SHARES, SHARES, SHARES)
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def network(machines):
 
 
 def test_what_nobody_filters_is_open(network):
-    assert network.passage(FLOW) is OPEN
+    assert network.passage(FLOW) is NO_IMPAIRMENT
 
 
 @pytest.mark.parametrize("name", "ab")
@@ -34,7 +34,7 @@ def test_a_machine_without_power_is_out_of_reach_either_way(network, machines, n
     assert network.passage(FLOW).blocked
     assert network.passage(Flow("b", "a")).blocked
     machines.power_on(name)
-    assert network.passage(FLOW) is OPEN
+    assert network.passage(FLOW) is NO_IMPAIRMENT
 
 
 def test_a_machine_that_does_not_exist_is_out_of_reach(network):
@@ -42,20 +42,22 @@ def test_a_machine_that_does_not_exist_is_out_of_reach(network):
 
 
 def test_filters_are_passed_one_after_the_other(network):
-    network.join(lambda flow: Passage(loss=0.5, delay=1) if flow.target == "b" else OPEN)
-    network.join(lambda _: Passage(loss=0.5, delay=2, load=0.75))
-    assert network.passage(FLOW) == Passage(loss=0.75, delay=3, load=0.75)
-    assert network.passage(Flow("a", "c")) == Passage(loss=0.5, delay=2, load=0.75)
+    network.join(
+        lambda flow: Impairment(loss=0.5, delay=1) if flow.target == "b" else NO_IMPAIRMENT
+    )
+    network.join(lambda _: Impairment(loss=0.5, delay=2, load=0.75))
+    assert network.passage(FLOW) == Impairment(loss=0.75, delay=3, load=0.75)
+    assert network.passage(Flow("a", "c")) == Impairment(loss=0.5, delay=2, load=0.75)
 
 
 def test_one_filter_can_be_left_out(network):
     def mine(_):
-        return Passage(blocked=True)
+        return Impairment(blocked=True)
 
     network.join(mine)
-    network.join(lambda _: Passage(delay=1))
+    network.join(lambda _: Impairment(delay=1))
     assert network.passage(FLOW).blocked
-    assert network.passage(FLOW, apart_from=mine) == Passage(delay=1)
+    assert network.passage(FLOW, apart_from=mine) == Impairment(delay=1)
 
 
 def test_changes_are_told(network, machines):
@@ -63,7 +65,7 @@ def test_changes_are_told(network, machines):
     network.on_change(lambda: told.append(network.passage(FLOW).blocked))
     machines.power_off("a")
     machines.power_on("a")
-    network.join(lambda _: Passage(blocked=True))
+    network.join(lambda _: Impairment(blocked=True))
     network.changed()
     assert told == [True, False, True, True]
 
@@ -77,7 +79,7 @@ def test_the_order_of_filters_does_not_matter(one, other):
 
 @given(st.lists(PASSAGES, max_size=6))
 def test_a_share_stays_a_share(passages):
-    passage = OPEN
+    passage = NO_IMPAIRMENT
     for one in passages:
         passage = passage.also(one)
     assert 0 <= passage.loss <= 1

@@ -4,7 +4,7 @@ import pytest
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.embedded.kubelet.machines import Machines
-from pytest_kscen.embedded.kubelet.network import OPEN, Network, Passage
+from pytest_kscen.embedded.kubelet.network import NO_IMPAIRMENT, Impairment, Network
 from pytest_kscen.models.storage.drbd import (
     ConnectionState,
     DiskState,
@@ -32,7 +32,7 @@ class KernelYard:
             self.machines.add(name)
         self.network = Network(self.machines)
         self.passages = {}
-        self.network.join(lambda flow: self.passages.get((flow.source, flow.target), OPEN))
+        self.network.join(lambda flow: self.passages.get((flow.source, flow.target), NO_IMPAIRMENT))
         self.drbd = Drbd(self.machines, self.network, runner.clock, chance, figures)
         self.told = []
         self.drbd.on_change(lambda node, resource: self.told.append((self.now, node, resource)))
@@ -132,11 +132,11 @@ class KernelYard:
 
     def cut(self, *pairs):
         for one, other in pairs:
-            self.spoil(one, other, Passage(blocked=True))
+            self.spoil(one, other, Impairment(blocked=True))
 
     def mend(self, *pairs):
         for one, other in pairs:
-            self.spoil(one, other, OPEN)
+            self.spoil(one, other, NO_IMPAIRMENT)
 
     def when(self, held, timeout=3600):
         """Seconds from now until this first holds."""

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from pytest_kscen.embedded.kubelet.network import Passage
+from pytest_kscen.embedded.kubelet.network import Impairment
 from pytest_kscen.models.storage.drbd.connections import pings_until_lost
 from pytest_kscen.models.storage.drbd.timers import PARAMETERS
 
@@ -51,7 +51,7 @@ def test_a_mend_that_does_not_last_begins_the_wait_anew(yard):
 
 def test_a_link_goes_by_the_port_that_an_end_has_now(yard):
     yard.form("ab")
-    yard.network.join(lambda flow: Passage(blocked=flow.port in (7000, 7009)))
+    yard.network.join(lambda flow: Impairment(blocked=flow.port in (7000, 7009)))
     yard.network.changed()
     yard.advance(100)
     assert yard.told == []
@@ -62,7 +62,7 @@ def test_a_link_goes_by_the_port_that_an_end_has_now(yard):
 
 def test_one_open_direction_is_enough(yard):
     yard.form("ab")
-    yard.passages["a", "b"] = Passage(blocked=True)
+    yard.passages["a", "b"] = Impairment(blocked=True)
     yard.network.changed()
     yard.advance(100)
     assert yard.told == []
@@ -110,7 +110,7 @@ def test_a_boot_before_anybody_noticed_ends_the_old_connection(yard):
 
 def test_loss_of_everything_is_a_cut(yard):
     yard.form("ab")
-    yard.spoil("a", "b", Passage(loss=1.0))
+    yard.spoil("a", "b", Impairment(loss=1.0))
     assert yard.when(lambda: yard.state("a", "b") == "Connecting") == 8
     yard.advance(1000)
     assert yard.state("a", "b") == "Connecting"
@@ -118,7 +118,7 @@ def test_loss_of_everything_is_a_cut(yard):
 
 def test_loss_drops_a_link_now_and_then_and_it_comes_back_soon(yard):
     yard.form("ab")
-    yard.spoil("a", "b", Passage(loss=0.3))
+    yard.spoil("a", "b", Impairment(loss=0.3))
     assert yard.when(lambda: yard.state("a", "b") == "Connecting") % 10 == 0
     assert yard.when(lambda: yard.state("a", "b") == "Connected") == 2
     yard.mend(("a", "b"))
@@ -138,7 +138,7 @@ def test_over_a_long_time_links_drop_as_often_as_stated(build):
     yard = build("ab")
     for number in range(30):
         yard.form("ab", f"v{number}")
-    yard.spoil("a", "b", Passage(loss=0.1))
+    yard.spoil("a", "b", Impairment(loss=0.1))
     drops = []
     yard.drbd.on_change(
         lambda node, volume: (
@@ -191,7 +191,7 @@ def test_the_same_seed_tells_the_same_story(build):
         began = yard.now
         yard.form("abc", quorum=2)
         yard.do("primary", "a", "v")
-        yard.spoil("a", "b", Passage(loss=0.4))
+        yard.spoil("a", "b", Impairment(loss=0.4))
         yard.advance(300)
         yard.machines.power_off("c")
         yard.advance(300)

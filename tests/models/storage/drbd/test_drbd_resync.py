@@ -1,6 +1,6 @@
 import pytest
 
-from pytest_kscen.embedded.kubelet.network import Passage
+from pytest_kscen.embedded.kubelet.network import Impairment
 from pytest_kscen.models.storage.drbd.connections import UNIMPAIRED, resync_throughput
 from pytest_kscen.models.storage.drbd.timers import PARAMETERS
 
@@ -120,7 +120,7 @@ def test_load_slows_a_resync_from_now_on(yard):
     yard.spread("ab", size=SIZE)
     yard.do("initialize", "a", "v")
     yard.advance(2 + 5)
-    yard.spoil("a", "b", Passage(load=0.75))
+    yard.spoil("a", "b", Impairment(load=0.75))
     assert yard.when(synced(yard, "b")) == pytest.approx(20)
 
 

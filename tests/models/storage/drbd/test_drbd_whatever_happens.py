@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kernel_yard import MEBI, KernelYard
 
 from pytest_kscen.clock import VirtualRunner
-from pytest_kscen.embedded.kubelet.network import Passage
+from pytest_kscen.embedded.kubelet.network import Impairment
 from pytest_kscen.models.storage.drbd import DiskState, DrbdRefused, Role
 from pytest_kscen.models.storage.drbd.timers import PARAMETERS
 
@@ -88,7 +88,7 @@ class Storage(RuleBasedStateMachine):
     @rule(one=NODES, other=NODES, loss=st.sampled_from([0.05, 0.6, 1.0]))
     def lose(self, one, other, loss):
         if one != other:
-            self.yard.spoil(self.node(one), self.node(other), Passage(loss=loss, load=0.5))
+            self.yard.spoil(self.node(one), self.node(other), Impairment(loss=loss, load=0.5))
 
     @rule(one=NODES)
     def power_off(self, one):
