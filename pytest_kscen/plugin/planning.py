@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pytest
+
 from pytest_kscen.objects.arguments import PAIR, is_number, is_whole_number, nearest, range_error
 from pytest_kscen.plugin.option_values import LEAST, MOST, Fills, SwitchesOn
 from pytest_kscen.plugin.options import BACKENDS, CHURN, OPTIONS, SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    import pytest
 
     from pytest_kscen.chaos.profiles import Profile
     from pytest_kscen.megatest.churn import Churn
@@ -282,7 +282,31 @@ PLAN_FROM_COMMAND_LINE = "plan_from_command_line"
 
 
 def plan(item: pytest.Item) -> Plan:
-    """What is to happen, or a ValueError that says what is wrong with it."""
+    """Return the test's plan, built at the first call and kept on the item.
+
+    The check of markers, the report of unused flags and the fixtures share it. A fixture that adds
+    a marker while the test is set up makes the plan out of date, and it is built again. Raises a
+    ValueError that lists everything that is wrong with the markers or with the options that fill
+    them.
+    """
+    marks = list(item.iter_markers())
+    kept = item.stash.get(_PLAN, None)
+    if kept is None or kept.marks != marks:
+        kept = item.stash[_PLAN] = PlanOfItem(_built(item), marks)
+    return kept.plan
+
+
+class PlanOfItem(NamedTuple):
+    """Plan of one test item, with the markers that it was built from."""
+
+    plan: Plan
+    marks: list[pytest.Mark]
+
+
+_PLAN = pytest.StashKey[PlanOfItem]()
+
+
+def _built(item: pytest.Item) -> Plan:
     from pytest_kscen.run.plan import Plan
 
     settings = item.config.stash[SETTINGS]

@@ -619,3 +619,11 @@ def test_a_real_cluster_without_the_storage_is_refused(pytester):
     of_parent.assert_outcomes(failed=1)
     of_parent.stdout.fnmatch_lines(["*knows no virtualmachines.virtualization.deckhouse.io*"])
     of_parent.stdout.no_fnmatch_line("*During handling*")
+
+
+def test_the_plan_is_built_once_and_again_when_a_marker_is_added(item):
+    marked = item("volume_churn(max_volumes=3)")
+    first = planning.plan(marked)
+    assert planning.plan(marked) is first
+    marked.add_marker(pytest.mark.chaos("network-block"))
+    assert [profile.profile for profile in planning.plan(marked).chaos] == ["network-block"]
