@@ -16,7 +16,7 @@ from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.objects.chaos_mesh import KINDS, SHIPPED
 from pytest_kscen.run.workflows import bring_chaos_mesh
-from pytest_kscen.workflow.schedules import Schedules
+from pytest_kscen.workflow.schedules import ScheduleController
 
 HOUR, DAY = 3600, 86400
 KEPT = 3
@@ -41,7 +41,7 @@ def scheduled(line, seconds):
         lambda entry: spawned.append(entry.at) if entry.what == "schedule-spawned" else None
     )
     stage = RunContext(cluster.api, runner.clock, cluster.chance, journal, "run")
-    runner.start(Schedules(stage.actor("schedules"), SHIPPED).run(), "schedules")
+    runner.start(ScheduleController(stage.actor("schedules"), SHIPPED).run(), "schedules")
     spec = {"schedule": line, "type": "PodChaos", "podChaos": CHAOS, "historyLimit": KEPT}
     metadata = {"name": "tick", "namespace": "default"}
     runner.call(

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.clock.tasks import Busy, NumberedTask, TaskBook, stalled
+from pytest_kscen.clock.tasks import NumberedTask, StepCounter, TaskRegistry, stalled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # is delivered only when the instant has otherwise come to rest, the oldest question's first.
 
 
-class RealWork:
+class ThreadedWork:
     """What is under way, oldest first."""
 
     def __init__(self, loop: VirtualLoop) -> None:
@@ -80,7 +80,7 @@ STEPS_PER_INSTANT = 1_000_000
 STEPS_LOOKED_AT = 10_000
 
 
-class Handle:
+class CallbackHandle:
     """A call that is going to be made: a callback and its arguments; cancelled by forgetting it."""
 
     __slots__ = ("_when", "call", "context")
@@ -106,22 +106,22 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def __init__(self) -> None:
         self.instant = 0.0
         """What `time()` tells."""
-        self._ready: collections.deque[Handle] = collections.deque()
+        self._ready: collections.deque[CallbackHandle] = collections.deque()
         self._sequence = itertools.count()
         self._timers: list[tuple[float, int, Any]] = []
         self._background: list[tuple[float, int, Any]] = []
-        self._tasks = TaskBook()
+        self._tasks = TaskRegistry()
         self._factory: Callable[..., Any] = self._tasks
-        self._arrivals: collections.deque[Handle] = collections.deque()
+        self._arrivals: collections.deque[CallbackHandle] = collections.deque()
         self._wake = threading.Condition()
         self._nudged = False
-        self._work = RealWork(self)
+        self._work = ThreadedWork(self)
         self._replayable = True
         self._running = False
         self._stopping = False
         self._closed = False
         self._steps = 0
-        self._busy: Busy | None = None
+        self._busy: StepCounter | None = None
 
     # --- turning ---
 
@@ -180,7 +180,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         if not self._work.deliver(in_order=self._replayable):
             self.wait_for_arrivals()
 
-    def _run(self, handles: collections.deque[Handle], count: int) -> None:
+    def _run(self, handles: collections.deque[CallbackHandle], count: int) -> None:
         """So many of them."""
         for _ in range(count):
             handle = handles.popleft()
@@ -196,7 +196,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Who is it that does not let time pass: begun when there have been too many steps,
         ended by an error that names them.
         """
-        self._busy = self._busy or Busy()
+        self._busy = self._busy or StepCounter()
         self._busy.note(handle.call[0] for handle in self._ready if handle.call)
         if self._steps > STEPS_PER_INSTANT + STEPS_LOOKED_AT:
             raise self._busy.error(
@@ -261,7 +261,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             timers = background
         while timers and timers[0][0] <= due:
             item = heappop(timers)[2]
-            if isinstance(item, Handle):
+            if isinstance(item, CallbackHandle):
                 ready.append(item)
             elif not item.cancelled():
                 item.set_result(None)
@@ -289,7 +289,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return first[0][0] if first else None
 
     def call_at(self, when: float, *call: Any, context: Context | None = None) -> Any:  # type: ignore[override]
-        handle = Handle(when, call, context)
+        handle = CallbackHandle(when, call, context)
         heappush(self._timers, (when, next(self._sequence), handle))
         return handle
 
@@ -297,14 +297,14 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return self.call_at(self.instant + max(0.0, delay), *call, context=context)
 
     def call_soon(self, *call: Any, context: Context | None = None) -> Any:  # type: ignore[override]
-        handle = Handle(self.instant, call, context)
+        handle = CallbackHandle(self.instant, call, context)
         self._ready.append(handle)
         return handle
 
     # --- other threads ---
 
     def call_soon_threadsafe(self, *call: Any, context: Context | None = None) -> Any:  # type: ignore[override]
-        handle = Handle(self.instant, call, context)
+        handle = CallbackHandle(self.instant, call, context)
         with self._wake:
             self._arrivals.append(handle)
             self._wake.notify_all()

@@ -27,7 +27,7 @@ class NumberedTask(asyncio.Task[Any]):
         return self.number
 
 
-class TaskBook:
+class TaskRegistry:
     """Numbers the tasks of one loop and holds them until they are done; a pending task that
     nobody holds is collected.
     """
@@ -62,7 +62,7 @@ class TaskBook:
 T = TypeVar("T")
 
 
-def begin(loop: VirtualLoop, coroutine: Coroutine[Any, Any, T]) -> tuple[bool, Any]:
+def start_request(loop: VirtualLoop, coroutine: Coroutine[Any, Any, T]) -> tuple[bool, Any]:
     """Start a request by hand: (True, its result) if it never waits, else (False, a coroutine
     for the rest of it).
     """
@@ -128,7 +128,7 @@ def stalled(why: str, tasks: Iterable[asyncio.Task[Any]]) -> StalledError:
     )
 
 
-class Busy:
+class StepCounter:
     """Who takes the steps of an instant that does not end."""
 
     SHOWN = 8

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_kscen.clock.loop import VirtualLoop
-from pytest_kscen.clock.tasks import Actors, begin
+from pytest_kscen.clock.tasks import Actors, start_request
 from pytest_kscen.clock.wall import elapsed
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Pacer:
         if self._loop.is_exposed():
             self._loop.meddle()
         try:
-            answered, rest = begin(self._loop, coroutine)
+            answered, rest = start_request(self._loop, coroutine)
         except Exception as error:  # noqa: BLE001  # it belongs to whoever asked
             _settle(answer, error=error)
             return
@@ -211,7 +211,7 @@ class VirtualRunner:
                 "asynchronous client and await it"
             )
         with self._pacer.stand_aside():
-            answered, rest = begin(self.loop, coroutine)
+            answered, rest = start_request(self.loop, coroutine)
             return rest if answered else self._run(rest)  # type: ignore[no-any-return]
 
     def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:

@@ -18,8 +18,9 @@ from pytest_kscen.objects.documents import Document, DocumentRefused, documents,
 from pytest_kscen.objects.scenarios import SCENARIOS
 from pytest_kscen.scenario import validation
 from pytest_kscen.workflow import expectations
-from pytest_kscen.workflow.files import judged, told
-from pytest_kscen.workflow.validation import ERROR, WARNING, is_known
+from pytest_kscen.workflow.files import issue_line as told
+from pytest_kscen.workflow.files import issues_in
+from pytest_kscen.workflow.validation import ERROR, WARNING, is_workflow_or_schedule
 from pytest_kscen.workflow.validation.workflows import KINDS
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def _beside(path: pathlib.Path) -> list[Document]:
 def _lines(document: Document, played: list[Document], *, strict: bool) -> Iterator[Line]:
     obj = document.content
     if _is_meant(document):
-        for fault in judged(document):
+        for fault in issues_in(document):
             severity = ERROR if strict else fault.severity
             yield severity, told(document, fault, severity)
     elif _is_scenario(document):
@@ -112,7 +113,7 @@ def _lines(document: Document, played: list[Document], *, strict: bool) -> Itera
         scenarios = [each for each in played if _is_scenario(each)]
         workflows = [each for each in played if _is_workflow(each)]
         if workflows and ("workflow" in document.content or not scenarios):
-            yield from _as_lines(expectations.wrong_expectations(document, workflows), ERROR)
+            yield from _as_lines(expectations.expectation_errors(document, workflows), ERROR)
         elif scenarios:
             yield from _as_lines(validation.wrong_expectations(document, scenarios), ERROR)
         else:
@@ -153,7 +154,7 @@ def _is_workflow(document: Document) -> bool:
 
 def _is_meant(document: Document) -> bool:
     """It is known, or nearly: whoever wrote it meant a Workflow, or a Schedule."""
-    if is_known(document.content):
+    if is_workflow_or_schedule(document.content):
         return True
     obj = document.content if isinstance(document.content, dict) else {}
     kind, group = (

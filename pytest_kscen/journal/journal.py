@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 # order, or change what was not so.
 
 
-TURNS = ("run-started", "frozen", "healed", "liveness", "leftovers", "run-ended")
+RUN_ENTRIES = ("run-started", "frozen", "healed", "liveness", "leftovers", "run-ended")
 """What a run tells once at most, in this order.
 
 Whatever else it tells may come after its end, too.
 """
-AS_IT_WAS = "bring the file back as the run has left it"
+RESTORE_FILE = "bring the file back as the run has left it"
 WELL = "True"
 
 
-class Course:
+class EntryOrder:
     """How far a journal has come, whose lines are told one after the other."""
 
     def __init__(self) -> None:
@@ -51,18 +51,18 @@ class Course:
 
     def against(self, at: float, what: str, data: dict[str, Any]) -> str:
         """Why the next line cannot be there; nothing if it can."""
-        if what in TURNS:
-            if self._turn and TURNS.index(what) <= TURNS.index(self._turn):
+        if what in RUN_ENTRIES:
+            if self._turn and RUN_ENTRIES.index(what) <= RUN_ENTRIES.index(self._turn):
                 return (
                     f"{what!r} cannot come after {self._turn!r} on line {self._turned_on}, in "
-                    f"one run: {AS_IT_WAS}"
+                    f"one run: {RESTORE_FILE}"
                 )
             self._turn, self._turned_on = what, self._line + 1
         if not at >= self._at:  # as of NaN, too
             before = (
                 f"the {self._at} s of line {self._line}" if self._line else "the run's beginning"
             )
-            return f"{at} s is before {before}, and time does not go back: {AS_IT_WAS}"
+            return f"{at} s is before {before}, and time does not go back: {RESTORE_FILE}"
         self._line, self._at = self._line + 1, at
         try:
             return self._against_conditions(what, data)
@@ -78,7 +78,7 @@ class Course:
             if _differs(before, seen[name]) or not _differs(now, before):
                 return (
                     f"{name} of {data['volume']} was {seen[name]}, and cannot change from "
-                    f"{before} to {now}: {AS_IT_WAS}"
+                    f"{before} to {now}: {RESTORE_FILE}"
                 )
             seen[name] = now
         elif what == "checker-stopped":
@@ -87,7 +87,7 @@ class Course:
                 if _differs(now, seen[name]):
                     return (
                         f"{name} of {data['volume']} was {seen[name]} by the lines before, "
-                        f"and is {now} here: {AS_IT_WAS}"
+                        f"and is {now} here: {RESTORE_FILE}"
                     )
         return ""
 
@@ -96,10 +96,11 @@ class Course:
         """Why the next line cannot have been cut off by whatever killed the run; nothing if it
         can.
         """
-        if self._turn != TURNS[-1]:
+        if self._turn != RUN_ENTRIES[-1]:
             return ""
         return (
-            f"it is no whole line, though the run had ended by line {self._turned_on}: {AS_IT_WAS}"
+            f"it is no whole line, though the run had ended by line {self._turned_on}: "
+            f"{RESTORE_FILE}"
         )
 
 
@@ -339,7 +340,7 @@ def read(path: pathlib.Path) -> list[Entry]:
 
 def stored(path: pathlib.Path) -> Iterator[Entry]:
     """The same, entry by entry."""
-    course = Course()
+    course = EntryOrder()
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             where = f"{path}:{number}"

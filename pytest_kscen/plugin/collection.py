@@ -25,7 +25,7 @@ from pytest_kscen.scenario.files import (
     read_from_file,
 )
 from pytest_kscen.scenario.models import configured
-from pytest_kscen.workflow.files import WorkflowRefused, cast_of, checked
+from pytest_kscen.workflow.files import WorkflowRefused, companion_objects, validated
 
 if TYPE_CHECKING:
     import pathlib
@@ -269,7 +269,7 @@ class Workflows:
         for document in found:
             if not any(document.kind_is(each.api_version, each.kind) for each in WORKFLOWS):
                 continue
-            content = checked(document)
+            content = validated(document)
             name = content["metadata"]["name"]
             if name in workflows:
                 raise WorkflowRefused(
@@ -284,10 +284,14 @@ class Workflows:
         return workflows
 
     def play(self, document: Document, expected: Document | None, found: list[Document]) -> Play:
-        from pytest_kscen.workflow.expectations import Expectations
+        from pytest_kscen.workflow.expectations import WorkflowExpectations
 
-        expectations = Expectations.of(expected, document.content) if expected else Expectations()
-        cast = cast_of(found)
+        expectations = (
+            WorkflowExpectations.of(expected, document.content)
+            if expected
+            else WorkflowExpectations()
+        )
+        cast = companion_objects(found)
 
         def perform(runner: ScenarioRunner) -> Iterable[Unmet]:
             try:

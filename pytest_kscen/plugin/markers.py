@@ -68,13 +68,13 @@ def _read(
 ) -> WorkflowWish:
     from pytest_kscen.objects.arguments import seconds_of_text
     from pytest_kscen.objects.documents import documents
-    from pytest_kscen.workflow.files import cast_of, workflow_of
+    from pytest_kscen.workflow.files import companion_objects, workflow_of
 
     beside = item.path.parent / file
     path = beside if beside.exists() else item.config.rootpath / file
     path = path if path.exists() else beside
     seconds_of_text(within)
-    return WorkflowWish(workflow_of(path, parameters), cast_of(documents(path)), within)
+    return WorkflowWish(workflow_of(path, parameters), companion_objects(documents(path)), within)
 
 
 # Where runs are to be kept: it is made before the first of them, or refused.

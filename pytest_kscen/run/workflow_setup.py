@@ -16,7 +16,7 @@ from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import VALIDATING_WEBHOOKS
 from pytest_kscen.run.preflight import PreflightRefused
 from pytest_kscen.workflow.engine import ENGINE
-from pytest_kscen.workflow.validation import faults_of
+from pytest_kscen.workflow.validation import validate
 
 if TYPE_CHECKING:
     import ssl
@@ -63,7 +63,7 @@ def verdict(new: Obj | None, old: Obj | None) -> tuple[str, list[str]]:
     """Why it is not let in, if it is not; and what is to be told in any case."""
     if new is None or (old is not None and old.get("spec") == new.get("spec")):
         return "", []
-    faults = faults_of(new)
+    faults = validate(new)
     warnings = [str(fault) for fault in faults if not fault.is_error]
     return "; ".join(str(fault) for fault in faults if fault.is_error), warnings[:MOST_WARNINGS]
 

@@ -14,7 +14,14 @@ from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.chaos_mesh import ABORT, FAILED, KINDS, OVER, OWN, SHIPPED, phase_of
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS
-from pytest_kscen.workflow.story import ABOUT, FOUND, GONE, PHASE, Story, Told
+from pytest_kscen.workflow.story import (
+    FOUND,
+    GONE,
+    PHASE,
+    WORKFLOW_ENTRIES,
+    NodeHistory,
+    WorkflowStory,
+)
 
 if TYPE_CHECKING:
     import pathlib
@@ -146,7 +153,7 @@ class WorkflowHandle:
         self.name = name
         self.namespace = namespace
         self._look = look
-        self.story = Story(Told(name))
+        self.story = WorkflowStory(NodeHistory(name))
         self.was_ended = False
         """Before it was over, because the run was."""
         self._looked_at = False
@@ -159,7 +166,7 @@ class WorkflowHandle:
         return self.story.workflow.phase
 
     @property
-    def seen(self) -> Story:
+    def seen(self) -> WorkflowStory:
         """All that has become of it; whoever takes it has looked at it."""
         self._looked_at = True
         return self.story
@@ -184,11 +191,11 @@ class WorkflowHandle:
         return (self.live.get("status") or {}).get("resilienceScore")
 
     @property
-    def nodes(self) -> list[Told]:
+    def nodes(self) -> list[NodeHistory]:
         """In the order in which they were begun."""
         return list(self.story.nodes.values())
 
-    def node(self, name: str) -> Told | None:
+    def node(self, name: str) -> NodeHistory | None:
         """The node of this name, or the latest of this template; None if there is none."""
         return self.story.node(name)
 
@@ -322,7 +329,7 @@ class Workflows:
     def _hear(self, entry: Entry) -> None:
         if entry.what == FOUND:
             self._driven[entry.data["namespace"], entry.data["workflow"]] = None
-        elif entry.what in ABOUT:
+        elif entry.what in WORKFLOW_ENTRIES:
             key = (entry.data["namespace"], entry.data["workflow"])
             # Whether it is on.
             if entry.what == PHASE and entry.data["phase"] not in OVER:

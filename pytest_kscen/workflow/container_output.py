@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.workflow.tables.machine import Impossible
+from pytest_kscen.workflow.tables.machine import NodeActionError
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.api import Api
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 LIMIT = 1024 * 1024
 """Bytes that an expression may look at."""
-LETTER = 4
+LONGEST_CHARACTER = 4
 """Bytes of the longest one: where a log is cut, one may be lost."""
 
 NOT_FOUND = 127
@@ -28,23 +28,26 @@ def exit_code_of(pod: Obj, container: str) -> int | None:
     return None
 
 
-async def written_by(api: Api, pod: Obj, container: str) -> str:
+async def output_of(api: Api, pod: Obj, container: str) -> str:
     """All of it, without the blank space around it; what would be cut short is refused
     (Impossible).
     """
     metadata = pod["metadata"]
     text = await api.log(
-        metadata["name"], metadata["namespace"], container=container, limit=LIMIT + LETTER
+        metadata["name"],
+        metadata["namespace"],
+        container=container,
+        limit=LIMIT + LONGEST_CHARACTER,
     )
     if len(text.encode()) > LIMIT:
-        raise Impossible(
+        raise NodeActionError(
             f"it has written more than {LIMIT} bytes, and expressions look at no more: "
             "let it write less"
         )
     return text.strip()
 
 
-def what_was_not_found(context: list[str]) -> str:
+def missing_command_message(context: list[str]) -> str:
     """In words, of the variables that expressions were given: what they say of such a pod is
     hardly what was meant.
     """

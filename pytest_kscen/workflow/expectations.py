@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.objects.documents import Document
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.workflow.story import Story, Told
+    from pytest_kscen.workflow.story import NodeHistory, WorkflowStory
 
 PHASES = (SUCCEED, FAILED)
 BOUNDS = ("least", "most")
@@ -38,14 +38,14 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Expectations:
+class WorkflowExpectations:
     """Of one workflow. Without any, it has to succeed."""
 
     document: Document | None = None
     wanted: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, document: Document, workflow: Obj) -> Expectations:
+    def of(cls, document: Document, workflow: Obj) -> WorkflowExpectations:
         """Those of a document, or a DocumentRefused that names the line of what makes no sense."""
         obj = document.content
         require_known_keys(document, (), obj, ("apiVersion", "kind", "workflow", *CHECKS))
@@ -76,7 +76,7 @@ class Expectations:
             observed,
         )
 
-    def unmet(self, story: Story, score: float | None) -> list[Unmet]:
+    def unmet(self, story: WorkflowStory, score: float | None) -> list[Unmet]:
         """Those that do not hold, in the order in which they were written; a phase that nobody
         names is Succeed.
         """
@@ -103,7 +103,7 @@ class Expectations:
                 found += self._of_one(story.workflow, (), key, value)
         return found
 
-    def _of_nodes(self, story: Story, template: str, expected: Obj) -> Iterator[Unmet]:
+    def _of_nodes(self, story: WorkflowStory, template: str, expected: Obj) -> Iterator[Unmet]:
         path, nodes = ("nodes", template), story.nodes_of(template)
         if "count" in expected and len(nodes) != expected["count"]:
             yield unmet(self.document, (*path, "count"), expected["count"], len(nodes))
@@ -122,7 +122,7 @@ class Expectations:
                 if key not in ("ran", "count"):
                     yield from self._of_one(told, path, key, value)
 
-    def _of_one(self, told: Told, path: Path, key: str, value: Any) -> Iterator[Unmet]:
+    def _of_one(self, told: NodeHistory, path: Path, key: str, value: Any) -> Iterator[Unmet]:
         """The workflow, or a node."""
         path = (*path, key)
         if key == "phase" and told.phase != value:
@@ -147,7 +147,7 @@ class Expectations:
 # --- what makes sense ---
 
 
-def wrong_expectations(document: Document, workflows: Sequence[Document]) -> Iterator[str]:
+def expectation_errors(document: Document, workflows: Sequence[Document]) -> Iterator[str]:
     """With file and line, what makes no sense of this; the Workflows are those of which it may
     be.
     """
@@ -165,7 +165,7 @@ def wrong_expectations(document: Document, workflows: Sequence[Document]) -> Ite
         )
         return
     try:
-        Expectations.of(document, workflows[0 if of is None else names.index(of)].content)
+        WorkflowExpectations.of(document, workflows[0 if of is None else names.index(of)].content)
     except DocumentRefused as refusal:
         yield from str(refusal).splitlines()
 

@@ -13,14 +13,19 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.objects import documents as expecting
 from pytest_kscen.objects.documents import Document, DocumentRefused, documents
 from pytest_kscen.workflow.parameters import ParameterError, apply_parameters
-from pytest_kscen.workflow.validation import ERROR, Fault, faults_of, is_known
+from pytest_kscen.workflow.validation import (
+    ERROR,
+    ValidationIssue,
+    is_workflow_or_schedule,
+    validate,
+)
 from pytest_kscen.workflow.validation.value_checks import error, warning
 from pytest_kscen.workflow.validation.workflows import API_VERSIONS, WORKFLOW
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
-MOST_TOLD = 20
+MOST_SHOWN = 20
 
 
 class WorkflowRefused(DocumentRefused):
@@ -39,7 +44,7 @@ def workflow_of(source: Any, parameters: Mapping[str, Any] | None = None) -> Obj
     their places.
     """
     if isinstance(source, Mapping):
-        return checked(Document("", dict(source)), parameters)
+        return validated(Document("", dict(source)), parameters)
     if isinstance(source, str | pathlib.Path):
         path = pathlib.Path(source)
         found = documents(path)
@@ -59,11 +64,11 @@ def workflow_of(source: Any, parameters: Mapping[str, Any] | None = None) -> Obj
                 f"{path} has {len(workflows)} Workflows, {names}: give one as an object, "
                 "or each its own file"
             )
-        return checked(workflows[0] if workflows else found[0], parameters)
+        return validated(workflows[0] if workflows else found[0], parameters)
     raise WorkflowRefused(f"{source!r} is neither a Workflow nor the path of a file that has one")
 
 
-def checked(document: Document, parameters: Mapping[str, Any] | None = None) -> Obj:
+def validated(document: Document, parameters: Mapping[str, Any] | None = None) -> Obj:
     """What it is a Workflow by, or all that is wrong with it."""
     obj: Any = document.content
     kind = obj.get("kind") if isinstance(obj, dict) else None
@@ -75,14 +80,14 @@ def checked(document: Document, parameters: Mapping[str, Any] | None = None) -> 
         )
     if parameters:
         obj = {**obj, "spec": _with(document, obj.get("spec"), parameters)}
-    faults = judged(document, obj)
+    faults = issues_in(document, obj)
     for odd in (each for each in faults if not each.is_error):
-        warnings.warn(told(document, odd), WorkflowWarning, stacklevel=2)
+        warnings.warn(issue_line(document, odd), WorkflowWarning, stacklevel=2)
     wrong = [each for each in faults if each.is_error]
     if wrong:
-        more = [f"and {len(wrong) - MOST_TOLD} more"] if len(wrong) > MOST_TOLD else []
+        more = [f"and {len(wrong) - MOST_SHOWN} more"] if len(wrong) > MOST_SHOWN else []
         raise WorkflowRefused(
-            "\n".join([*(told(document, each) for each in wrong[:MOST_TOLD]), *more])
+            "\n".join([*(issue_line(document, each) for each in wrong[:MOST_SHOWN]), *more])
         )
     metadata = obj["metadata"]
     name = metadata.get("name") or metadata["generateName"].rstrip("-.")
@@ -104,7 +109,7 @@ def _with(document: Document, spec: Any, parameters: Mapping[str, Any]) -> Any:
         raise WorkflowRefused(f"{_where(document, 'spec', 'parameters')}{refusal}") from None
 
 
-def cast_of(found: list[Document]) -> list[Obj]:
+def companion_objects(found: list[Document]) -> list[Obj]:
     """What stands beside workflows: objects of other kinds, which have to be there before.
 
     Expectations are none.
@@ -128,12 +133,14 @@ def cast_of(found: list[Document]) -> list[Obj]:
             )
         if not document.name:
             raise WorkflowRefused(f"{document.at('metadata')}: {ERROR}: metadata.name is missing")
-        if is_known(obj) and (wrong := [each for each in judged(document) if each.is_error]):
-            raise WorkflowRefused("\n".join(told(document, each) for each in wrong))
+        if is_workflow_or_schedule(obj) and (
+            wrong := [each for each in issues_in(document) if each.is_error]
+        ):
+            raise WorkflowRefused("\n".join(issue_line(document, each) for each in wrong))
     return [document.content for document in others]
 
 
-def judged(document: Document, obj: Any = None) -> list[Fault]:
+def issues_in(document: Document, obj: Any = None) -> list[ValidationIssue]:
     """All that is wrong with a Workflow or a Schedule, as it stands in its document: in the
     order of its lines.
     """
@@ -142,11 +149,11 @@ def judged(document: Document, obj: Any = None) -> list[Fault]:
         warning(path, "a bare y or n is text here and a boolean to kubectl: put it in quotes")
         for path in document.booleans
     ]
-    found = [*twice, *odd, *faults_of(document.content if obj is None else obj)]
+    found = [*twice, *odd, *validate(document.content if obj is None else obj)]
     return sorted(found, key=lambda fault: document.line_at(*fault.path))
 
 
-def told(document: Document, fault: Fault, severity: str = "") -> str:
+def issue_line(document: Document, fault: ValidationIssue, severity: str = "") -> str:
     """In a line: where it stands, how bad it is, in which template, what it is."""
     about = f"template {fault.template!r}: " if fault.template else ""
     if not document.where:

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 
 ALLOW = "Allow"
-HISTORY = 1
+DEFAULT_HISTORY_LIMIT = 1
 """How many that it has spawned are kept, if the Schedule does not say."""
 
 
-class Told(NamedTuple):
+class ScheduleWarning(NamedTuple):
     """A warning, with the shipped reason."""
 
     reason: str
@@ -46,7 +46,7 @@ class Told(NamedTuple):
 
 
 @dataclass(slots=True)
-class Plan:
+class SchedulePlan:
     """One look's decisions."""
 
     spawn: float | None = None
@@ -57,24 +57,26 @@ class Plan:
     pause: list[Obj] = field(default_factory=list)
     """Chaos that is to be as its Schedule is: paused, or not."""
     running: list[Obj] = field(default_factory=list)
-    told: list[Told] = field(default_factory=list)
+    told: list[ScheduleWarning] = field(default_factory=list)
     wake: float | None = None
     """When to look again, if nothing happens before."""
 
 
-def plan_for(schedule: Obj, spawned: Iterable[Obj], now: float) -> Plan:
+def plan_for(schedule: Obj, spawned: Iterable[Obj], now: float) -> SchedulePlan:
     """A CronError says that its schedule cannot be read."""
     cron = Cron.of(schedule["spec"]["schedule"])
     jobs = sorted(
         (job for job in spawned if not job["metadata"].get("deletionTimestamp")), key=made.age
     )
-    plan = Plan(running=[job for job in jobs if not made.is_finished(job, now)])
+    plan = SchedulePlan(running=[job for job in jobs if not made.is_finished(job, now)])
     # The oldest go first, and who runs still stays.
-    surplus = len(jobs) - int(schedule["spec"].get("historyLimit") or HISTORY)
+    surplus = len(jobs) - int(schedule["spec"].get("historyLimit") or DEFAULT_HISTORY_LIMIT)
     for job in jobs[: max(0, surplus)]:
         if job in plan.running:
             plan.told.append(
-                Told("Skip", f"Skip removing history: {job['metadata']['name']} is still running")
+                ScheduleWarning(
+                    "Skip", f"Skip removing history: {job['metadata']['name']} is still running"
+                )
             )
         else:
             plan.delete.append(job)
@@ -92,7 +94,9 @@ def plan_for(schedule: Obj, spawned: Iterable[Obj], now: float) -> Plan:
     return plan
 
 
-def _keep_appointment(plan: Plan, schedule: Obj, cron: Cron, jobs: list[Obj], now: float) -> float:
+def _keep_appointment(
+    plan: SchedulePlan, schedule: Obj, cron: Cron, jobs: list[Obj], now: float
+) -> float:
     """Of several times that were missed only the last counts; this is it, or the one before."""
     status, metadata = schedule.get("status") or {}, schedule["metadata"]
     since = epoch_of(status.get("time") or metadata["creationTimestamp"])
@@ -106,7 +110,7 @@ def _keep_appointment(plan: Plan, schedule: Obj, cron: Cron, jobs: list[Obj], no
         plan.settled = due
         moment = datetime.datetime.fromtimestamp(due, cron.zone)
         plan.told.append(
-            Told(
+            ScheduleWarning(
                 "MissSchedule",
                 f"Missed scheduled time to start a job: {moment:%a, %d %b %Y %H:%M:%S %z}",
             )
@@ -117,13 +121,13 @@ def _keep_appointment(plan: Plan, schedule: Obj, cron: Cron, jobs: list[Obj], no
             f"too many missed start times (> {EXACT_COUNT_LIMIT}). Set or decrease "
             ".spec.startingDeadlineSeconds or check clock skew"
         )
-        plan.told.append(Told("MissSchedule", message))
+        plan.told.append(ScheduleWarning("MissSchedule", message))
     else:
         _decide(plan, schedule, jobs, due)
     return due
 
 
-def _decide(plan: Plan, schedule: Obj, jobs: list[Obj], due: float) -> None:
+def _decide(plan: SchedulePlan, schedule: Obj, jobs: list[Obj], due: float) -> None:
     if any(job["metadata"]["name"] == made.name_at(schedule, due) for job in jobs):
         plan.settled = due  # it was spawned, and there was no time left to say so
     elif plan.running and schedule["spec"].get("concurrencyPolicy") != ALLOW:
@@ -131,12 +135,12 @@ def _decide(plan: Plan, schedule: Obj, jobs: list[Obj], due: float) -> None:
             f"Forbid spawning new job because: {plan.running[0]['metadata']['name']} is still "
             "running"
         )
-        plan.told.append(Told("Forbid", message))
+        plan.told.append(ScheduleWarning("Forbid", message))
     else:
         plan.spawn = plan.settled = due
 
 
-def references(jobs: Iterable[Obj]) -> list[Obj]:
+def active_references(jobs: Iterable[Obj]) -> list[Obj]:
     """What status.active says of them."""
     found = [
         {name: value for name, value in reference_to(job).items() if name != "resourceVersion"}
@@ -151,18 +155,18 @@ def references(jobs: Iterable[Obj]) -> list[Obj]:
 
 
 COMPONENT = "kscen-schedule"
-AGAIN = 10.0
+RETRY_AFTER = 10.0
 """Seconds until what the API has refused is tried again."""
 
 
-class Schedules:
+class ScheduleController:
     """The actor."""
 
     def __init__(self, actor: Actor, family: EngineResources = SHIPPED) -> None:
         self.actor = actor
         self.recorder = EventRecorder(actor.api, actor.clock, COMPONENT)
         self._family = family
-        self._followers: dict[str, Follower] = {}
+        self._followers: dict[str, ScheduleWorker] = {}
         """By the uids of what they follow."""
         self._spawned: dict[str, Informer] = {}
         """Of each type that some Schedule spawns."""
@@ -188,7 +192,7 @@ class Schedules:
             for obj in filter(None, (old, new)):
                 uid = obj["metadata"]["uid"]
                 if obj is new and uid not in self._followers:
-                    follower = self._followers[uid] = Follower(self, schedules, obj)
+                    follower = self._followers[uid] = ScheduleWorker(self, schedules, obj)
                     self._group.create_task(
                         self._live(uid, follower), name=f"schedule {obj['metadata']['name']}"
                     )
@@ -199,7 +203,7 @@ class Schedules:
         await schedules.synced()
         schedules.on_change(changed)
 
-    async def _live(self, uid: str, follower: Follower) -> None:
+    async def _live(self, uid: str, follower: ScheduleWorker) -> None:
         """What one of them meets stops no other; one that cannot be followed is tried again when
         it has changed.
         """
@@ -241,10 +245,10 @@ def _owners(obj: Obj) -> list[str]:
     ]
 
 
-class Follower:
+class ScheduleWorker:
     """One Schedule's."""
 
-    def __init__(self, schedules: Schedules, picture: Informer, schedule: Obj) -> None:
+    def __init__(self, schedules: ScheduleController, picture: Informer, schedule: Obj) -> None:
         self.changed = asyncio.Event()
         self._all = schedules
         self._actor = schedules.actor
@@ -257,7 +261,7 @@ class Follower:
             "namespace": self._namespace,
             "by": picture.resource.kind,
         }
-        self._told: set[Told] = set()
+        self._told: set[ScheduleWarning] = set()
         """At the last look: nothing is told twice in a row."""
 
     async def run(self) -> None:
@@ -292,11 +296,13 @@ class Follower:
                 schedule, picture.index("owner", _owners).of(self._uid), self._actor.clock.now()
             )
         except (CronError, made.ScheduleError) as error:
-            self._tell(schedule, {Told("Failed", f"Failed to get run time: {error}")})
+            self._tell(schedule, {ScheduleWarning("Failed", f"Failed to get run time: {error}")})
             return None
         except (ApiError, OSError) as error:
-            self._tell(schedule, {Told("Failed", f"Failed to list active jobs: {error}")})
-            return self._actor.clock.now() + AGAIN
+            self._tell(
+                schedule, {ScheduleWarning("Failed", f"Failed to list active jobs: {error}")}
+            )
+            return self._actor.clock.now() + RETRY_AFTER
         self._tell(schedule, set(plan.told))
         try:
             running = plan.running
@@ -308,7 +314,7 @@ class Follower:
                 await self._delete(schedule, job, picture.resource)
         except (ApiError, OSError) as error:
             self._actor.log(logging.WARNING, "refused", schedule=self.where, error=str(error))
-            return min(self._actor.clock.now() + AGAIN, plan.wake or float("inf"))
+            return min(self._actor.clock.now() + RETRY_AFTER, plan.wake or float("inf"))
         return plan.wake
 
     async def _spawn(self, schedule: Obj, due: float, picture: Informer) -> Obj:
@@ -337,7 +343,7 @@ class Follower:
         self, schedule: Obj, settled: float | None, running: Iterable[Obj]
     ) -> None:
         before = schedule.get("status") or {}
-        status = {"active": references(running)}
+        status = {"active": active_references(running)}
         if settled is not None:
             status["time"] = timestamp_of(settled)  # type: ignore[assignment]  # its other field
         if all(before.get(field, []) == value for field, value in status.items()):
@@ -375,7 +381,7 @@ class Follower:
 
     # --- its voice ---
 
-    def _tell(self, schedule: Obj, told: set[Told]) -> None:
+    def _tell(self, schedule: Obj, told: set[ScheduleWarning]) -> None:
         for reason, message in sorted(told - self._told):
             self._all.recorder.warning(schedule, reason, message)
             self._actor.note("schedule-warned", **self._about, reason=reason, message=message)

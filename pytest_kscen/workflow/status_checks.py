@@ -15,8 +15,14 @@ from pytest_kscen.kube.informer import Informer
 from pytest_kscen.objects.arguments import seconds_of_text
 from pytest_kscen.objects.conditions import is_true, set_condition
 from pytest_kscen.objects.errors import ApiError, NotFound
-from pytest_kscen.workflow.probes.form import Errand, Mistake, Outcome, Part, WrongProbe
-from pytest_kscen.workflow.probes.http import Http
+from pytest_kscen.workflow.probes.form import (
+    FieldReader,
+    InvalidProbe,
+    ProbeContext,
+    ProbeFieldError,
+    ProbeOutcome,
+)
+from pytest_kscen.workflow.probes.http import HttpProbe
 from pytest_kscen.workflow.probes.running import outcome_of
 
 if TYPE_CHECKING:
@@ -41,7 +47,7 @@ REASON = "StatusCheck"
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class StatusCheckSettings:
     """Of one StatusCheck. Lengths are in seconds."""
 
     is_continuous: bool
@@ -54,7 +60,7 @@ class Terms:
     duration: float | None
 
     @classmethod
-    def of(cls, spec: Obj) -> Terms:
+    def of(cls, spec: Obj) -> StatusCheckSettings:
         """One whose duration is none has none; that it is wrong is said by each answer."""
         try:
             duration = seconds_of_text(spec["duration"]) if spec.get("duration") else None
@@ -72,25 +78,27 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class OutcomeStreak:
     """The last answers that were alike, and how many: there may be more of them than are kept."""
 
     outcome: str = ""
     length: int = 0
 
     @classmethod
-    def of(cls, status: Obj) -> Row:
+    def of(cls, status: Obj) -> OutcomeStreak:
         """As far as it is known."""
         row = cls()
         for record in status.get("records") or ():
             row = row.then(record["outcome"])
         return row
 
-    def then(self, outcome: str) -> Row:
-        return Row(outcome, self.length + 1 if outcome == self.outcome else 1)
+    def then(self, outcome: str) -> OutcomeStreak:
+        return OutcomeStreak(outcome, self.length + 1 if outcome == self.outcome else 1)
 
 
-def asked(status: Obj, terms: Terms, at: str, outcome: str, message: str = "") -> Obj:
+def with_record(
+    status: Obj, terms: StatusCheckSettings, at: str, outcome: str, message: str = ""
+) -> Obj:
     """The status with one more answer, and with what is wrong with that."""
     records = [*(status.get("records") or ()), {"startTime": at, "outcome": outcome}][
         -terms.records :
@@ -99,7 +107,9 @@ def asked(status: Obj, terms: Terms, at: str, outcome: str, message: str = "") -
     return {**status, "count": status.get("count", 0) + 1, "records": records, **told}
 
 
-def judged(status: Obj, terms: Terms, row: Row, now: str, *, is_late: bool) -> Obj:
+def with_conditions(
+    status: Obj, terms: StatusCheckSettings, row: OutcomeStreak, now: str, *, is_late: bool
+) -> Obj:
     """The status with its conditions; what has come first among the reasons to be complete is
     the reason.
     """
@@ -133,16 +143,16 @@ def is_completed(check: Obj) -> bool:
 
 
 COMPONENT = "kscen-status-check"
-AGAIN = 10.0
+RETRY_AFTER = 10.0
 """Seconds until what the API has refused is tried again."""
-ENDS = {
+END_EVENTS = {
     DURATION_EXCEED: ("warning", "duration exceed"),
     FAILURE_EXCEED: ("warning", "failure threshold exceed"),
     SUCCESS_EXCEED: ("normal", "success threshold exceed"),
 }
 
 
-class StatusChecks:
+class StatusCheckController:
     """The actor."""
 
     def __init__(self, actor: Actor, family: EngineResources) -> None:
@@ -189,11 +199,11 @@ class StatusChecks:
 
     async def _live(self, check: Obj) -> None:
         clock = self._actor.clock
-        terms, form = Terms.of(check["spec"]), _form_of(check["spec"])
+        terms, form = StatusCheckSettings.of(check["spec"]), _form_of(check["spec"])
         status, now = check.get("status") or {}, clock.now()
-        row = Row.of(status)
+        row = OutcomeStreak.of(status)
         if not status.get("startTime"):
-            status = judged(
+            status = with_conditions(
                 {**status, "startTime": timestamp_of(now)},
                 terms,
                 row,
@@ -226,16 +236,23 @@ class StatusChecks:
                     words = f"HTTP execution of status check failed: {answer.message}"
                     self._recorder.warning(check, f"{REASON}ExecutionFailed", words)
                 outcome = SUCCESS if answer.passed else FAILURE
-                status, row = asked(status, terms, at, outcome, answer.message), row.then(outcome)
+                status, row = (
+                    with_record(status, terms, at, outcome, answer.message),
+                    row.then(outcome),
+                )
             is_late = ends is not None and clock.now() >= ends
-            status = judged(status, terms, row, timestamp_of(clock.now()), is_late=is_late)
+            status = with_conditions(status, terms, row, timestamp_of(clock.now()), is_late=is_late)
             await self._write(check, status)
         self._tell(check, status)
 
-    async def _outcome(self, namespace: str, terms: Terms, form: Http | WrongProbe) -> Outcome:
-        if isinstance(form, WrongProbe):
-            return Outcome(False, str(form))
-        return await outcome_of(form, Errand(self._actor, {"namespace": namespace}), terms.timeout)
+    async def _outcome(
+        self, namespace: str, terms: StatusCheckSettings, form: HttpProbe | InvalidProbe
+    ) -> ProbeOutcome:
+        if isinstance(form, InvalidProbe):
+            return ProbeOutcome(False, str(form))
+        return await outcome_of(
+            form, ProbeContext(self._actor, {"namespace": namespace}), terms.timeout
+        )
 
     async def _write(self, check: Obj, status: Obj) -> None:
         """However often that is refused, as long as the check is there."""
@@ -248,7 +265,7 @@ class StatusChecks:
                 return  # it is gone, and so will this be
             except (ApiError, OSError) as error:
                 self._log(logging.WARNING, "refused", check, error)
-                await self._actor.clock.sleep(AGAIN)
+                await self._actor.clock.sleep(RETRY_AFTER)
             else:
                 return
 
@@ -260,12 +277,12 @@ class StatusChecks:
 
     def _tell(self, check: Obj, status: Obj) -> None:
         done = {"status": status}
-        reasons = [type_ for type_ in ENDS if is_true(done, type_)]
+        reasons = [type_ for type_ in END_EVENTS if is_true(done, type_)]
         self._recorder.normal(
             check, f"{REASON}Completed", f"status check completed: {REASON}{reasons[0]}"
         )
         for type_ in reasons:
-            kind, words = ENDS[type_]
+            kind, words = END_EVENTS[type_]
             (self._recorder.normal if kind == "normal" else self._recorder.warning)(
                 check, REASON + type_, words
             )
@@ -275,10 +292,10 @@ def _uid(check: Obj) -> str:
     return str(check["metadata"]["uid"])
 
 
-def _form_of(spec: Obj) -> Http | WrongProbe:
+def _form_of(spec: Obj) -> HttpProbe | InvalidProbe:
     """How it asks, or why it cannot."""
-    mistakes: list[Mistake] = []
-    part = Part(spec, "spec", mistakes)
+    mistakes: list[ProbeFieldError] = []
+    part = FieldReader(spec, "spec", mistakes)
     part.length("duration", 0.0)
-    form = Http.of(part.part("http"))
-    return WrongProbe(mistakes) if mistakes else form
+    form = HttpProbe.of(part.part("http"))
+    return InvalidProbe(mistakes) if mistakes else form

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from pytest_kscen.journal import Entry
 
 PHASE, GONE = "workflow-phase", "workflow-gone"
-WAITS, HINDERED = "workflow-node-waits", "workflow-hindered"
+POD_WAITS, HINDERED = "workflow-node-waits", "workflow-hindered"
 FOUND = "workflow-found"
 """What an engine that is started anew finds to be on tells nothing new of a workflow, but to
 whoever watches that engine.
 """
-ABOUT = frozenset({PHASE, "workflow-node", WAITS, HINDERED, GONE})
+WORKFLOW_ENTRIES = frozenset({PHASE, "workflow-node", POD_WAITS, HINDERED, GONE})
 """The notes that tell of a workflow."""
 
 
 @dataclass(slots=True)
-class Told:
+class NodeHistory:
     """A node's, or the workflow's, life so far."""
 
     name: str
@@ -35,13 +35,13 @@ class Told:
     history: list[tuple[str, float]] = field(default_factory=list)
     """Phases and when they began, in seconds since the run began."""
     said: str = ""
-    waits_for: str = ""
+    waiting_reason: str = ""
     """What its pod waits for, or what keeps the workflow."""
 
     @property
     def message(self) -> str:
         """Why it is in this phase."""
-        return self.said or ("" if self.is_over else self.waits_for)
+        return self.said or ("" if self.is_over else self.waiting_reason)
 
     @property
     def phases(self) -> list[str]:
@@ -74,21 +74,21 @@ class Told:
 
 
 @dataclass(slots=True)
-class Story:
+class WorkflowStory:
     """One workflow's."""
 
-    workflow: Told
-    nodes: dict[str, Told] = field(default_factory=dict)
+    workflow: NodeHistory
+    nodes: dict[str, NodeHistory] = field(default_factory=dict)
     is_gone: bool = False
     """Somebody has deleted it."""
 
-    def node(self, name: str) -> Told | None:
+    def node(self, name: str) -> NodeHistory | None:
         """That of this name, or the latest of this template."""
         if name in self.nodes:
             return self.nodes[name]
         return next((told for told in reversed(self.nodes.values()) if told.template == name), None)
 
-    def nodes_of(self, template: str) -> list[Told]:
+    def nodes_of(self, template: str) -> list[NodeHistory]:
         return [told for told in self.nodes.values() if told.template == template]
 
     def standing(self) -> str:
@@ -112,24 +112,25 @@ class Story:
         elif entry.what == "workflow-node":
             data = entry.data
             told = self.nodes.setdefault(
-                data["node"], Told(data["node"], data["template"], data["type"], data["parent"])
+                data["node"],
+                NodeHistory(data["node"], data["template"], data["type"], data["parent"]),
             )
             told.add(entry)
         elif entry.what == HINDERED:
-            self.workflow.waits_for = entry.data["message"]
-        elif entry.what == WAITS and entry.data["node"] in self.nodes:
-            self.nodes[entry.data["node"]].waits_for = entry.data["message"]
+            self.workflow.waiting_reason = entry.data["message"]
+        elif entry.what == POD_WAITS and entry.data["node"] in self.nodes:
+            self.nodes[entry.data["node"]].waiting_reason = entry.data["message"]
 
 
-def _in_words(told: Told) -> str:
+def _in_words(told: NodeHistory) -> str:
     return f"{told.name} ({told.type}, {told.phase}){f': {told.message}' if told.message else ''}"
 
 
-def stories(entries: Iterable[Entry]) -> dict[tuple[str, str], Story]:
+def stories(entries: Iterable[Entry]) -> dict[tuple[str, str], WorkflowStory]:
     """Those of all workflows in a journal, by namespace and name."""
-    found: dict[tuple[str, str], Story] = {}
+    found: dict[tuple[str, str], WorkflowStory] = {}
     for entry in entries:
-        if entry.what in ABOUT:
+        if entry.what in WORKFLOW_ENTRIES:
             key = (entry.data["namespace"], entry.data["workflow"])
-            found.setdefault(key, Story(Told(key[1]))).take(entry)
+            found.setdefault(key, WorkflowStory(NodeHistory(key[1]))).take(entry)
     return found

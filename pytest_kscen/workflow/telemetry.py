@@ -33,7 +33,7 @@ SECONDS = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 360
 
 
 @dataclass(slots=True)
-class Family:
+class MetricFamily:
     """A metric with its labels."""
 
     name: str
@@ -47,7 +47,7 @@ class Family:
 
     def samples(self) -> Iterator[str]:
         for labels, value in sorted(self.values.items()):
-            yield sample(self.name, dict(zip(self.labels, labels, strict=True)), value)
+            yield sample_line(self.name, dict(zip(self.labels, labels, strict=True)), value)
 
     def text(self) -> str:
         head = [f"# HELP {self.name} {self.help}", f"# TYPE {self.name} {self.kind}"]
@@ -79,13 +79,13 @@ class Histogram:
                 (*(f"{bound:g}" for bound in SECONDS), "+Inf"), counts, strict=True
             ):
                 below += count
-                lines.append(sample(f"{self.name}_bucket", {**named, "le": bound}, below))
-            lines.append(sample(f"{self.name}_sum", named, self.sums[labels]))
-            lines.append(sample(f"{self.name}_count", named, below))
+                lines.append(sample_line(f"{self.name}_bucket", {**named, "le": bound}, below))
+            lines.append(sample_line(f"{self.name}_sum", named, self.sums[labels]))
+            lines.append(sample_line(f"{self.name}_count", named, below))
         return "\n".join(lines)
 
 
-def sample(name: str, labels: dict[str, str], value: float) -> str:
+def sample_line(name: str, labels: dict[str, str], value: float) -> str:
     """One line."""
     said = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
     return f"{name}{{{said}}} {value:.12g}" if said else f"{name} {value:.12g}"
@@ -104,7 +104,7 @@ ROOT = ""
 
 
 @dataclass(slots=True)
-class _Node:
+class _ActiveNode:
     """What is known of one that is on; the workflow itself is one."""
 
     type: str
@@ -145,7 +145,7 @@ class Metrics:
         self.scheduling_seconds = _histogram(
             "scheduling_seconds", "From a child's end to the next child's beginning."
         )
-        self._on: dict[tuple[str, str], dict[str, _Node]] = {}
+        self._on: dict[tuple[str, str], dict[str, _ActiveNode]] = {}
         """Of each workflow."""
 
     def take(self, entry: Entry) -> None:
@@ -157,7 +157,7 @@ class Metrics:
         elif entry.what == FOUND:
             # It is on since before this engine was there.
             data = entry.data
-            node = _Node(data.get("type", ""), data["phase"], None, entry.at - data["age"])
+            node = _ActiveNode(data.get("type", ""), data["phase"], None, entry.at - data["age"])
             self._on.setdefault(_where(entry), {})[data.get("node", ROOT)] = node
             if "node" in data:
                 self.nodes.add(1, node.type, node.phase)
@@ -186,7 +186,7 @@ class Metrics:
         self.transitions.add(1, type_, phase)
         parent, node = nodes.get(data["parent"]), nodes.get(data["node"])
         if node is None:
-            node = nodes[data["node"]] = _Node(type_, phase, entry.at, entry.at)
+            node = nodes[data["node"]] = _ActiveNode(type_, phase, entry.at, entry.at)
             if parent and parent.left is not None:
                 self.scheduling_seconds.observe(entry.at - parent.left)
                 parent.left = None
@@ -217,7 +217,7 @@ class Metrics:
             self.workflows.add(-1, known.phase)
         self.workflows.add(1, phase)
         began = entry.at if known is None or phase == INIT else known.began
-        nodes[ROOT] = _Node("", phase, entry.at, began, known.left if known else None)
+        nodes[ROOT] = _ActiveNode("", phase, entry.at, began, known.left if known else None)
         if phase in OVER:
             self.workflow_seconds.observe(entry.at - began, phase)
             del nodes[ROOT]
@@ -236,12 +236,12 @@ def _where(entry: Entry) -> tuple[str, str]:
     return entry.data["namespace"], entry.data["workflow"]
 
 
-def _gauge(name: str, what: str, *labels: str) -> Family:
-    return Family(PREFIX + name, what, "gauge", labels)
+def _gauge(name: str, what: str, *labels: str) -> MetricFamily:
+    return MetricFamily(PREFIX + name, what, "gauge", labels)
 
 
-def _counter(name: str, what: str, *labels: str) -> Family:
-    return Family(PREFIX + name, what, "counter", labels)
+def _counter(name: str, what: str, *labels: str) -> MetricFamily:
+    return MetricFamily(PREFIX + name, what, "counter", labels)
 
 
 def _histogram(name: str, what: str, *labels: str) -> Histogram:
@@ -253,11 +253,11 @@ def _histogram(name: str, what: str, *labels: str) -> Histogram:
 # it is installed.
 
 
-MISSING = (
+LIBRARY_MISSING = (
     "traces need OpenTelemetry's library, which is not installed: pip install "
     "'pytest-kscen[traces]'"
 )
-USUAL_PLACE = "/v1/traces"
+DEFAULT_TRACES_PATH = "/v1/traces"
 ROOT_SPAN = ""
 
 
@@ -269,7 +269,7 @@ class Tracing:
         try:
             from opentelemetry import trace
         except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(MISSING) from error
+            raise ModuleNotFoundError(LIBRARY_MISSING) from error
         self._trace = trace
         self._tracer = tracer
         self._clock = clock
@@ -341,10 +341,10 @@ def tracer_to(endpoint: str) -> Any:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(MISSING) from error
+        raise ModuleNotFoundError(LIBRARY_MISSING) from error
     provider = TracerProvider(resource=Resource.create({"service.name": "pytest-kscen"}))
     url = urlsplit(endpoint)
-    place = urlunsplit(url if url.path.strip("/") else url._replace(path=USUAL_PLACE))
+    place = urlunsplit(url if url.path.strip("/") else url._replace(path=DEFAULT_TRACES_PATH))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=place)))
     return provider.get_tracer("pytest_kscen.workflow")
 

@@ -31,10 +31,10 @@ from pytest_kscen.objects.resources import PODS, SERVICES
 from pytest_kscen.run.workflows import bring_chaos_mesh
 from pytest_kscen.workflow.engine.manager import WorkflowManager
 from pytest_kscen.workflow.engine.pending_writes import LONGEST_PAUSE
-from pytest_kscen.workflow.engine.repository import PARENT
+from pytest_kscen.workflow.engine.repository import PARENT_ANNOTATION
 from pytest_kscen.workflow.engine.trees import ROOT
-from pytest_kscen.workflow.schedules import Schedules
-from pytest_kscen.workflow.status_checks import StatusChecks
+from pytest_kscen.workflow.schedules import ScheduleController
+from pytest_kscen.workflow.status_checks import StatusCheckController
 
 CHAOS = [KINDS[kind].resource for kind in ("NetworkChaos", "PodChaos")]
 MADE = [*CHAOS, SHIPPED.schedules, SHIPPED.status_checks]
@@ -266,7 +266,7 @@ class Forest:
         )
         self.engine = None
         self.start()
-        for controller in (StatusChecks, Schedules):
+        for controller in (StatusCheckController, ScheduleController):
             self.runner.start(
                 controller(self.actor(controller.__name__), SHIPPED).run(), controller.__name__
             )
@@ -500,7 +500,9 @@ def counted(workflow, nodes):
     """The nodes that count: not what was begun in attempts that failed, and were made again."""
     entry = workflow["status"].get("entryNode")
     roots = [
-        name for name, node in nodes.items() if node["metadata"]["annotations"][PARENT] == ROOT
+        name
+        for name, node in nodes.items()
+        if node["metadata"]["annotations"][PARENT_ANNOTATION] == ROOT
     ]
     queue, found = [name for name in (entry, *roots) if name in nodes], {}
     while queue:

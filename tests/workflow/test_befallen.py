@@ -201,7 +201,7 @@ def test_of_a_second_attempt_that_is_lost_the_chaos_is_removed(forest):
 
 
 ODD = {
-    "an ending": ({"engine": {"ending": "Nonsense"}}, "'Nonsense' is not a valid Happening"),
+    "an ending": ({"engine": {"ending": "Nonsense"}}, "'Nonsense' is not a valid EventType"),
     "a phase": ({"phase": "Odd"}, "Odd"),
 }
 

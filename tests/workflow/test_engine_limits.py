@@ -480,7 +480,7 @@ def test_what_was_aborted_before_its_first_probes_have_answered_asks_nothing_mor
 def test_a_status_is_never_written_onto_another_of_the_same_name():
     theatre = Theatre()
     repository = Repository(theatre.actor(), SHIPPED)
-    tree = repository.plant(theatre.put_on("entry", suspend("entry")))
+    tree = repository.add_tree(theatre.put_on("entry", suspend("entry")))
     theatre.call(theatre.api.delete(SHIPPED.workflows, "w", "default"))
     theatre.put_on("entry", suspend("entry"))
     tree.root.phase = "Succeed"

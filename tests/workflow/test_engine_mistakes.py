@@ -19,7 +19,7 @@ from pytest_kscen.objects.chaos_mesh import (
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import Forbidden, InternalError
 from pytest_kscen.workflow.engine.manager import WorkflowManager
-from pytest_kscen.workflow.engine.templates import LONGEST, Retry
+from pytest_kscen.workflow.engine.templates import LONGEST_DELAY, Retry
 from pytest_kscen.workflow.engine.trees import Tree
 
 CUT, KILL = KINDS["NetworkChaos"].resource, KINDS["PodChaos"].resource
@@ -85,7 +85,7 @@ def test_a_workflow_that_nobody_can_make_sense_of_ends_no_engine(
             raise RecursionError("it is too deep")
         return []
 
-    monkeypatch.setattr("pytest_kscen.workflow.engine.manager.faults_of", judge)
+    monkeypatch.setattr("pytest_kscen.workflow.engine.manager.validate", judge)
     if not is_there_before:
         begin(theatre)
     theatre.put_on("rest", suspend("rest", "2s"))
@@ -253,7 +253,7 @@ def test_what_a_chaos_node_has_made_is_removed_if_nothing_else_can_be_done_for_i
     begin(theatre)
     theatre.put_on("cut", partition("cut", "1h"))
     theatre.runner.advance(2)
-    monkeypatch.setattr("pytest_kscen.workflow.engine.transitions.Turn._step", break_down)
+    monkeypatch.setattr("pytest_kscen.workflow.engine.transitions.Transition._step", break_down)
     theatre.runner.advance(70)
     assert theatre.all(CUT) == []
 
@@ -279,7 +279,7 @@ def test_what_cannot_be_removed_of_such_a_node_is_tried_for_as_long_as_it_takes(
     theatre.put_on("cut", partition("cut", "1h"))
     theatre.runner.advance(2)
     monkeypatch.setattr(Keeping, "keeps", True)
-    monkeypatch.setattr("pytest_kscen.workflow.engine.transitions.Turn._step", break_down)
+    monkeypatch.setattr("pytest_kscen.workflow.engine.transitions.Transition._step", break_down)
     theatre.runner.advance(1000)
     (node,) = theatre.all(SHIPPED.nodes)
     assert (phase_of(node), is_true(node, CHAOS_LEFT), len(theatre.all(CUT))) == (FAILED, True, 1)
@@ -294,7 +294,7 @@ def test_what_nobody_has_foreseen_of_probes_ends_one_workflow(theatre, monkeypat
     async def break_down(_):
         raise ZeroDivisionError("nobody has foreseen this")
 
-    monkeypatch.setattr(f"pytest_kscen.workflow.probes.Probing.{edge}", break_down)
+    monkeypatch.setattr(f"pytest_kscen.workflow.probes.ProbeRunner.{edge}", break_down)
     begin(theatre)
     there = {"apiVersion": "v1", "kind": "Namespace", "name": "default"}
     theatre.put_on(
@@ -316,5 +316,5 @@ def test_a_delay_grows_to_its_limit_and_no_further():
     assert [patient.delay_before(attempt) for attempt in (2, 3, 4, 5)] == [1, 2, 4, 5]
     assert (
         Retry.of({"limit": 10, "backoff": {"duration": "1s", "factor": 1e60}}).delay_before(99)
-        == LONGEST
+        == LONGEST_DELAY
     )

@@ -12,8 +12,8 @@ from theatre import Theatre, suspend
 from pytest_kscen.objects.chaos_mesh import SHIPPED
 from pytest_kscen.workflow.engine.repository import Repository
 from pytest_kscen.workflow.engine.templates import Retry, Template, may_retry
-from pytest_kscen.workflow.engine.trees import Node
-from pytest_kscen.workflow.tables.machine import Happening
+from pytest_kscen.workflow.engine.trees import TreeNode
+from pytest_kscen.workflow.tables.machine import EventType
 
 
 @pytest.fixture
@@ -23,13 +23,13 @@ def theatre():
     theatre.close()
 
 
-@pytest.mark.parametrize("ending", [None, Happening.FAULT, Happening.ABORTED])
+@pytest.mark.parametrize("ending", [None, EventType.FAULT, EventType.ABORTED])
 def test_the_ending_of_a_workflow_is_read_again(theatre, ending):
-    tree = Repository(theatre.actor(), SHIPPED).plant(theatre.put_on("pause", suspend("pause")))
+    tree = Repository(theatre.actor(), SHIPPED).add_tree(theatre.put_on("pause", suspend("pause")))
     tree.root.ending = ending
     theatre.call(Repository(theatre.actor(), SHIPPED).save(tree, tree.root))
     (workflow,) = theatre.all(SHIPPED.workflows)
-    assert Repository(theatre.actor(), SHIPPED).plant(workflow).root.ending is ending
+    assert Repository(theatre.actor(), SHIPPED).add_tree(workflow).root.ending is ending
 
 
 @pytest.mark.parametrize("was_ended_from_outside", [True, False])
@@ -38,17 +38,17 @@ def test_whether_a_node_has_another_attempt_is_read_again(theatre, was_ended_fro
     either.
     """
     repository = Repository(theatre.actor(), SHIPPED)
-    tree = repository.plant(theatre.put_on("pause", suspend("pause")))
+    tree = repository.add_tree(theatre.put_on("pause", suspend("pause")))
     pause = Template("pause", "Suspend", {"retry": {"limit": 1}}, retry=Retry(1))
     node = theatre.call(repository.make(tree, tree.root, pause))
     if was_ended_from_outside:
-        node.mark(Happening.ABORTED, "it was aborted")
-    node.mark(Happening.FAULT, "it has failed")
+        node.mark(EventType.ABORTED, "it was aborted")
+    node.mark(EventType.FAULT, "it has failed")
     assert may_retry(tree, node) is not was_ended_from_outside
     theatre.call(repository.save(tree, node))
     (written,) = theatre.all(SHIPPED.nodes)
-    read = Repository(theatre.actor(), SHIPPED).graft(tree, written)
-    assert (read.ending, may_retry(tree, read)) == (Happening.FAULT, not was_ended_from_outside)
+    read = Repository(theatre.actor(), SHIPPED).add_node(tree, written)
+    assert (read.ending, may_retry(tree, read)) == (EventType.FAULT, not was_ended_from_outside)
 
 
 GRAVEST_LAST = [
@@ -65,8 +65,8 @@ GRAVEST_LAST = [
 
 @pytest.mark.parametrize(("first", "second"), list(itertools.permutations(GRAVEST_LAST, 2)))
 def test_of_what_ends_a_node_the_gravest_is_told(first, second):
-    node = Node("it", Template("it", "Suspend", {}), "above", 0.0, {}, phase="Holding")
+    node = TreeNode("it", Template("it", "Suspend", {}), "above", 0.0, {}, phase="Holding")
     for ending in (first, second):
-        node.mark(Happening(ending), f"by {ending}")
+        node.mark(EventType(ending), f"by {ending}")
     gravest = max(first, second, key=GRAVEST_LAST.index)
     assert (node.ending, node.message) == (gravest, f"by {gravest}")

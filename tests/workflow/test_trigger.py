@@ -12,10 +12,10 @@ from theatre import Theatre, suspend
 
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.workflow.engine.manager import WorkflowManager
-from pytest_kscen.workflow.engine.triggers import OperableTrigger, Rate
-from pytest_kscen.workflow.tables.machine import Event, Happening, Key
+from pytest_kscen.workflow.engine.triggers import OperableTrigger, RateLimiter
+from pytest_kscen.workflow.tables.machine import EventType, NodeEvent, WorkflowKey
 
-A, B = Key("default", "a"), Key("default", "b")
+A, B = WorkflowKey("default", "a"), WorkflowKey("default", "b")
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def runner():
 
 
 def event(key, node=""):
-    return Event(key, node, Happening.CREATED)
+    return NodeEvent(key, node, EventType.CREATED)
 
 
 def test_what_is_forgotten_never_comes_and_what_follows_under_its_name_does(runner):
@@ -101,7 +101,7 @@ def acquired_at(runner, rate, events):
     return came
 
 
-MANY = [event(Key("default", f"w{number}")) for number in range(5)]
+MANY = [event(WorkflowKey("default", f"w{number}")) for number in range(5)]
 
 
 @pytest.mark.parametrize(
@@ -110,12 +110,12 @@ MANY = [event(Key("default", f"w{number}")) for number in range(5)]
     ids=["one by one", "three at once"],
 )
 def test_a_rate_holds_back_what_comes_out(runner, burst, instants):
-    assert acquired_at(runner, Rate(runner.clock, 2, burst), MANY) == instants
+    assert acquired_at(runner, RateLimiter(runner.clock, 2, burst), MANY) == instants
     assert acquired_at(runner, None, MANY) == [0] * 5
 
 
 def test_who_has_rested_may_have_a_burst_again_and_no_more(runner):
-    rate = Rate(runner.clock, 2, 2)
+    rate = RateLimiter(runner.clock, 2, 2)
     assert acquired_at(runner, rate, MANY) == [0, 0, 0.5, 1, 1.5]
     assert acquired_at(runner, rate, MANY) == [0, 0, 0.5, 1, 1.5]
 

@@ -16,7 +16,7 @@ from pytest_kscen.objects.chaos_mesh import FAILED, KINDS, RUNNING, SHIPPED, SUC
 from pytest_kscen.objects.errors import Forbidden, InternalError
 from pytest_kscen.objects.resources import EVENTS
 from pytest_kscen.workflow.engine.manager import WorkflowManager
-from pytest_kscen.workflow.engine.pending_writes import LONGEST_PAUSE, WRITTEN_WITHIN
+from pytest_kscen.workflow.engine.pending_writes import LONGEST_PAUSE, WRITE_TIMEOUT
 from pytest_kscen.workflow.story import stories
 
 CUT = KINDS["NetworkChaos"].resource
@@ -26,7 +26,7 @@ IN_EFFECT = {
     "conditions": [{"type": "AllInjected", "status": "True"}],
 }
 WORDS = {"refuses": "not by me", "never answers": "context deadline exceeded"}
-AGAIN = int(LONGEST_PAUSE) + 20
+RETRY = int(LONGEST_PAUSE) + 20
 """Seconds after which all that was refused is asked for again, also if somebody has to be waited
 for meanwhile.
 """
@@ -162,7 +162,7 @@ def test_a_workflow_says_which_status_cannot_be_written_and_no_longer_when_it_ca
     } <= said
     assert why in caplog.text
     theatre.allow()
-    theatre.runner.advance(AGAIN)
+    theatre.runner.advance(RETRY)
     assert theatre.told() == (RUNNING, "")
     assert theatre.story().message == ""
     assert theatre.phases() == {"all": "WaitingForChild", "one": SUCCEED, "two": "Holding"}
@@ -195,14 +195,14 @@ def test_a_workflow_whose_statuses_are_never_taken_ends_in_time_without_chaos(
     if resource == WORKFLOWS and not from_the_first:
         patch = {"metadata": {"annotations": {"workflow.chaos-mesh.org/abort": "true"}}}
         theatre.call(theatre.api.patch(WORKFLOWS, "w", patch, "default"))
-    theatre.runner.advance(WRITTEN_WITHIN + 4 * LONGEST_PAUSE)
+    theatre.runner.advance(WRITE_TIMEOUT + 4 * LONGEST_PAUSE)
     assert theatre.all(CUT) == []
     if resource == NODES:
         phase, why = theatre.told()
         assert phase == FAILED
         assert f"could not be written within 300 s: {WORDS[how]}" in why
     theatre.allow()
-    theatre.runner.advance(AGAIN)
+    theatre.runner.advance(RETRY)
     assert set(theatre.phases().values()) == {FAILED} or theatre.phases() == {
         "all": FAILED,
         "cut": SUCCEED,
@@ -230,7 +230,7 @@ def test_no_chaos_is_made_before_its_status_is_taken(theatre, how):
     theatre.runner.advance(100)
     assert theatre.all(CUT) == []
     theatre.allow()
-    for _ in range(AGAIN // 5):
+    for _ in range(RETRY // 5):
         theatre.runner.advance(0 if theatre.all(CUT) else 5)
     theatre.inject()
     theatre.runner.advance(21)
@@ -239,8 +239,10 @@ def test_no_chaos_is_made_before_its_status_is_taken(theatre, how):
 
 @HOWS
 @pytest.mark.parametrize("is_back", [False, True], ids=["and is refused as well", "and is not"])
-@pytest.mark.parametrize("is_deaf", [False, True], ids=["", "and nothing can be noted"])
-def test_an_engine_that_is_started_anew_injects_nothing_twice(theatre, how, is_back, is_deaf):
+@pytest.mark.parametrize("annotations_refused", [False, True], ids=["", "and nothing can be noted"])
+def test_an_engine_that_is_started_anew_injects_nothing_twice(
+    theatre, how, is_back, annotations_refused
+):
     theatre.put_on(
         "all",
         template("all", "Serial", children=["cut", "rest"]),
@@ -250,7 +252,7 @@ def test_an_engine_that_is_started_anew_injects_nothing_twice(theatre, how, is_b
     theatre.runner.advance(1)
     theatre.inject()
     theatre.runner.advance(1)
-    theatre.refuse(how, NODES, also={(NODES, "")} if is_deaf else ())
+    theatre.refuse(how, NODES, also={(NODES, "")} if annotations_refused else ())
     theatre.runner.advance(50)
     assert (theatre.all(CUT), theatre.phases()["cut"]) == ([], "Holding")
     theatre.stop()
@@ -259,10 +261,10 @@ def test_an_engine_that_is_started_anew_injects_nothing_twice(theatre, how, is_b
     theatre.restart()
     theatre.runner.advance(100)
     theatre.allow()
-    theatre.runner.advance(AGAIN)
+    theatre.runner.advance(RETRY)
     phase, why = theatre.told()
     assert (theatre.created(), theatre.all(CUT)) == (1, [])
-    if is_deaf:
+    if annotations_refused:
         assert (phase, why) == (
             FAILED,
             "cut: its resource or its labels are gone, and the engine has not removed them",
@@ -299,7 +301,7 @@ def test_an_exit_handler_comes_to_its_end_too(theatre):
     theatre.put_on("rest", suspend("rest", "5s"), partition("cut", "20s"), onExit="cut")
     theatre.runner.advance(1)
     theatre.refuse("refuses", NODES)
-    theatre.runner.advance(WRITTEN_WITHIN + 20)
+    theatre.runner.advance(WRITE_TIMEOUT + 20)
     phase, why = theatre.told()
     assert (phase, theatre.created()) == (FAILED, 0)
     assert "could not be written within 300 s: not by me" in why
@@ -309,7 +311,7 @@ def test_what_was_noted_of_another_is_not_this_ones(theatre):
     theatre.put_on("all", *TWO)
     theatre.runner.advance(2)
     theatre.refuse("refuses", WORKFLOWS)
-    theatre.runner.advance(WRITTEN_WITHIN)
+    theatre.runner.advance(WRITE_TIMEOUT)
     (workflow,) = theatre.all(WORKFLOWS)
     annotations = workflow["metadata"]["annotations"]
     theatre.allow()
@@ -379,7 +381,7 @@ def test_what_was_noted_before_it_could_be_written_again_counts_no_more(theatre)
     theatre.refuse("refuses", NODES, also=[(NODES, "")])
     theatre.runner.advance(122)  # that it is over is not
     theatre.allow()
-    theatre.runner.advance(AGAIN)
+    theatre.runner.advance(RETRY)
     theatre.restart()
     theatre.runner.advance(800)
     assert (theatre.phases(), theatre.told()) == (
@@ -403,7 +405,7 @@ def test_nothing_more_is_begun_by_a_workflow_that_is_given_up(theatre, monkeypat
     )
     theatre.runner.advance(2)
     theatre.refuse("refuses", NODES)
-    theatre.runner.advance(WRITTEN_WITHIN + AGAIN)
+    theatre.runner.advance(WRITE_TIMEOUT + RETRY)
     assert (theatre.told()[0], theatre.created()) == (FAILED, 0)
 
 

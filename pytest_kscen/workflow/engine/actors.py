@@ -1,6 +1,8 @@
-"""Actions of nodes on the cluster: create, find and delete chaos, pods and checks.
+"""Actions of nodes on the cluster: create, find and delete chaos, pods and status checks.
 
-Each is idempotent.
+Called by `transitions` and `cleanup`, by the action of a table's cell. Each actor is idempotent: a
+restarted engine repeats the last action of a node. The result is the event that follows at once, or
+None if a watch reports what comes of it.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ from pytest_kscen.objects.chaos_mesh import (
 )
 from pytest_kscen.objects.errors import AlreadyExists, Conflict, NotFound
 from pytest_kscen.objects.resources import CONFIG_MAPS, PODS, owner_reference
-from pytest_kscen.workflow.container_output import exit_code_of, written_by
+from pytest_kscen.workflow.container_output import exit_code_of, output_of
 from pytest_kscen.workflow.engine.repository import run_label
 from pytest_kscen.workflow.engine.trees import needs_result
-from pytest_kscen.workflow.engine.triggers import NOT_SEEN
+from pytest_kscen.workflow.engine.triggers import OBJECT_LOST_MESSAGE
 from pytest_kscen.workflow.schedule_jobs import type_of
-from pytest_kscen.workflow.tables.machine import Act, Happening, Impossible
+from pytest_kscen.workflow.tables.machine import Action, EventType, NodeActionError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.actor import Actor
     from pytest_kscen.objects.chaos_mesh import EngineResources
     from pytest_kscen.objects.resources import Obj, Resource
-    from pytest_kscen.workflow.engine.trees import Node, Tree
+    from pytest_kscen.workflow.engine.trees import Tree, TreeNode
     from pytest_kscen.workflow.engine.triggers import Watches
 
 
@@ -43,92 +45,96 @@ SNAPSHOT, SNAPSHOT_FOLDER = "workflow.json", "/var/run/chaos-mesh"
 SNAPSHOT_VOLUME = "workflow-snapshot"
 CONTEXT_SHOWN = 300
 """Characters of a variable that a node's status shows."""
-NOBODY_INJECTS = (
+NO_INJECTOR = (
     "nobody is there to inject it: install Chaos Mesh on this cluster, or another version of "
     "it if that is there"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
-    """What actors work with."""
+class ActorClients:
+    """Clients that actors use: the API group, the objects of nodes, and the watches on them."""
 
     family: EngineResources
-    playground: Playground
+    node_objects: NodeObjects
     watches: Watches
 
 
-async def _resource(hands: Hands, node: Node) -> Resource:
-    """Of which resource the object is that a node makes."""
+async def _resource(clients: ActorClients, node: TreeNode) -> Resource:
+    """Return the resource of a node's chaos or Schedule; raise NotFound if the cluster has no such
+    kind.
+    """
     if node.template.type == SCHEDULE:
-        return hands.family.schedules
+        return clients.family.schedules
     kind = node.template.chaos_kind
-    return await hands.playground.api.resource_of(kind.resource.api_version, kind.kind)
+    return await clients.node_objects.api.resource_of(kind.resource.api_version, kind.kind)
 
 
-async def create_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None:
-    """A Schedule is in effect as soon as it is there; chaos says so itself."""
+async def create_chaos(clients: ActorClients, tree: Tree, node: TreeNode) -> EventType | None:
+    """Create the chaos resource or Schedule. A Schedule is in effect at once; chaos reports it
+    itself.
+    """
     try:
-        resource = await _resource(hands, node)
+        resource = await _resource(clients, node)
     except NotFound as refusal:
-        raise Impossible(f"{refusal.message}: {NOBODY_INJECTS}") from None
-    await hands.watches.follow(resource)
+        raise NodeActionError(f"{refusal.message}: {NO_INJECTOR}") from None
+    await clients.watches.follow(resource)
     if node.template.type == SCHEDULE:
-        await hands.playground.create(
+        await clients.node_objects.create(
             resource, tree, node, {"spec": node.template.body["schedule"]}
         )
-        return Happening.INJECTED
-    await hands.playground.create(resource, tree, node, {"spec": node.template.chaos})
+        return EventType.INJECTED
+    await clients.node_objects.create(resource, tree, node, {"spec": node.template.chaos})
     return None
 
 
-async def delete_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None:
-    """What was never made, or cannot be, as its kind is unknown, is as good as gone."""
+async def delete_chaos(clients: ActorClients, tree: Tree, node: TreeNode) -> EventType | None:
+    """Delete the chaos resource or Schedule. An object that never existed counts as deleted."""
     try:
-        resource = await _resource(hands, node)
+        resource = await _resource(clients, node)
     except NotFound:
-        return Happening.CLEANED
+        return EventType.CLEANED
     is_schedule = node.template.type == SCHEDULE
-    if hands.watches.sees(resource) or await hands.playground.has(resource, tree, node):
-        await hands.watches.follow(resource)
-        if await hands.playground.delete(resource, tree, node, with_dependents=is_schedule):
+    if clients.watches.sees(resource) or await clients.node_objects.has(resource, tree, node):
+        await clients.watches.follow(resource)
+        if await clients.node_objects.delete(resource, tree, node, with_dependents=is_schedule):
             return None
-    return await _delete_orphans(hands, tree, node) if is_schedule else Happening.CLEANED
+    return await _delete_orphans(clients, tree, node) if is_schedule else EventType.CLEANED
 
 
-async def _delete_orphans(hands: Hands, tree: Tree, node: Node) -> Happening:
-    """What a Schedule has spawned that somebody has deleted without it."""
+async def _delete_orphans(clients: ActorClients, tree: Tree, node: TreeNode) -> EventType:
+    """Delete the objects of a Schedule that somebody has deleted without its dependents."""
     kind = KINDS.get(type_of({"spec": node.template.body["schedule"]}))
     if kind is None:
-        return Happening.CLEANED
-    left = await hands.playground.delete_spawned(kind.resource, tree, node)
+        return EventType.CLEANED
+    left = await clients.node_objects.delete_spawned(kind.resource, tree, node)
     if not left:
-        return Happening.CLEANED
-    node.trouble = f"{kind.kind} {left[0]}, which its Schedule has made, is still there"
-    return Happening.NOT_REMOVED
+        return EventType.CLEANED
+    node.last_error = f"{kind.kind} {left[0]}, which its Schedule has made, is still there"
+    return EventType.DELETE_REFUSED
 
 
-async def find_chaos(hands: Hands, tree: Tree, node: Node) -> Happening | None:
-    """A Schedule is in effect by that, as when it was made."""
-    resource = await _resource(hands, node)
-    await hands.watches.follow(
+async def find_chaos(clients: ActorClients, tree: Tree, node: TreeNode) -> EventType | None:
+    """Check that the resource of a resumed node exists; raise NodeActionError if it was deleted."""
+    resource = await _resource(clients, node)
+    await clients.watches.follow(
         resource
     )  # or it is not heard in time that it is in effect since long
-    if not await hands.playground.shows(resource, tree, node):
-        raise Impossible(NOT_SEEN)
-    return Happening.INJECTED if node.template.type == SCHEDULE and node.phase == RUNNING else None
+    if not await clients.node_objects.shows(resource, tree, node):
+        raise NodeActionError(OBJECT_LOST_MESSAGE)
+    return EventType.INJECTED if node.template.type == SCHEDULE and node.phase == RUNNING else None
 
 
-async def run_pod(hands: Hands, tree: Tree, node: Node) -> Happening | None:
-    """With a picture of the workflow, as it is now, in a file."""
+async def create_pod(clients: ActorClients, tree: Tree, node: TreeNode) -> EventType | None:
+    """Create the Task's pod, with a snapshot of the workflow as a file in a ConfigMap volume."""
     task = node.template.body["task"]
-    await hands.watches.follow(PODS)
+    await clients.watches.follow(PODS)
     snapshot = {
         key: tree.root.obj[key]
         for key in ("apiVersion", "kind", "metadata", "spec", "status")
         if key in tree.root.obj
     }
-    await hands.playground.create(
+    await clients.node_objects.create(
         CONFIG_MAPS, tree, node, {"data": {SNAPSHOT: orjson.dumps(snapshot).decode()}}
     )
     mount = {"name": SNAPSHOT_VOLUME, "mountPath": SNAPSHOT_FOLDER, "readOnly": True}
@@ -136,42 +142,44 @@ async def run_pod(hands: Hands, tree: Tree, node: Node) -> Happening | None:
         **task["container"],
         "volumeMounts": [*(task["container"].get("volumeMounts") or ()), mount],
     }
-    volume = {"name": SNAPSHOT_VOLUME, "configMap": {"name": node.made}}
+    volume = {"name": SNAPSHOT_VOLUME, "configMap": {"name": node.object_name}}
     spec = {
         "restartPolicy": "Never",
         "containers": [container],
         "volumes": [*(task.get("volumes") or ()), volume],
     }
     metadata = {name: task[name] for name in ("labels", "annotations") if task.get(name)}
-    await hands.playground.create(PODS, tree, node, {"metadata": metadata, "spec": spec})
+    await clients.node_objects.create(PODS, tree, node, {"metadata": metadata, "spec": spec})
     return None
 
 
-async def end_pod(hands: Hands, tree: Tree, node: Node) -> Happening | None:
-    await hands.playground.delete(PODS, tree, node)
+async def delete_pod(clients: ActorClients, tree: Tree, node: TreeNode) -> EventType | None:
+    await clients.node_objects.delete(PODS, tree, node)
     return None
 
 
-async def find_pod(hands: Hands, tree: Tree, node: Node) -> Happening | None:
-    if not await hands.playground.shows(PODS, tree, node):
-        raise Impossible("its pod has vanished before it came to its end")
+async def find_pod(clients: ActorClients, tree: Tree, node: TreeNode) -> EventType | None:
+    if not await clients.node_objects.shows(PODS, tree, node):
+        raise NodeActionError("its pod has vanished before it came to its end")
     return None
 
 
-async def evaluate(hands: Hands, tree: Tree, node: Node) -> Happening | None:
-    """Which branches are chosen by what the pod has come to."""
+async def evaluate_branches(clients: ActorClients, tree: Tree, node: TreeNode) -> EventType | None:
+    """Choose the branches of a Task by the exit code and log of its pod; needs the terminated
+    pod.
+    """
     from pytest_kscen.workflow.expressions import ExpressionError, select
 
     # What expressions may speak of.
-    pod = await hands.playground.api.get(PODS, node.made, tree.key.namespace)
+    pod = await clients.node_objects.api.get(PODS, node.object_name, tree.key.namespace)
     container = node.template.body["task"]["container"]["name"]
     code = exit_code_of(pod, container)
     if code is None:
         reason = (pod.get("status") or {}).get("reason") or "no container has come to an end"
-        raise Impossible(f"its pod has no exit code: {reason}")
+        raise NodeActionError(f"its pod has no exit code: {reason}")
     variables: dict[str, object] = {
         "exitCode": code,
-        "stdout": await written_by(hands.playground.api, pod, container),
+        "stdout": await output_of(clients.node_objects.api, pod, container),
     }
     node.context = [f"{name}: {_shown(value)}" for name, value in variables.items()]
     node.evaluations, chosen = [], []
@@ -179,7 +187,7 @@ async def evaluate(hands: Hands, tree: Tree, node: Node) -> Happening | None:
         try:
             is_chosen = select(branch.expression, variables)
         except ExpressionError as error:
-            raise Impossible(f"the branch to {branch.target!r}: {error}") from None
+            raise NodeActionError(f"the branch to {branch.target!r}: {error}") from None
         node.evaluations.append({"target": branch.target, "evaluationResult": str(is_chosen)})
         chosen += [branch.target] * is_chosen
     node.chosen = chosen
@@ -191,77 +199,87 @@ def _shown(value: object) -> str:
     return words if len(words) <= CONTEXT_SHOWN else f"{words[:CONTEXT_SHOWN]}…"
 
 
-async def create_check(hands: Hands, tree: Tree, node: Node) -> Happening | None:
-    """One that goes on until its time is over is told when that is; one that has to hold before
-    is cut off then.
-    """
-    await hands.watches.follow(hands.family.status_checks)
+async def create_check(clients: ActorClients, tree: Tree, node: TreeNode) -> EventType | None:
+    """Create the StatusCheck. A continuous one takes the deadline as its own duration."""
+    await clients.watches.follow(clients.family.status_checks)
     body = dict(node.template.body["statusCheck"])
     if node.template.deadline is not None and not needs_result(node.template):
         body.setdefault("duration", f"{node.template.deadline:g}s")
-    await hands.playground.create(hands.family.status_checks, tree, node, {"spec": body})
+    await clients.node_objects.create(clients.family.status_checks, tree, node, {"spec": body})
     return None
 
 
-async def find_check(hands: Hands, tree: Tree, node: Node) -> Happening | None:
-    if not await hands.playground.shows(hands.family.status_checks, tree, node):
-        raise Impossible("its status check is gone, and the engine has not removed it")
+async def find_check(clients: ActorClients, tree: Tree, node: TreeNode) -> EventType | None:
+    if not await clients.node_objects.shows(clients.family.status_checks, tree, node):
+        raise NodeActionError("its status check is gone, and the engine has not removed it")
     return None
 
 
-async def delete_check(hands: Hands, tree: Tree, node: Node) -> Happening | None:
-    await hands.playground.delete(hands.family.status_checks, tree, node)
+async def delete_check(clients: ActorClients, tree: Tree, node: TreeNode) -> EventType | None:
+    await clients.node_objects.delete(clients.family.status_checks, tree, node)
     return None
 
 
 # whichever node it was
-async def abort_workflow(hands: Hands, tree: Tree, node: Node) -> Happening | None:  # noqa: ARG001
-    """As a person would."""
+async def abort_workflow(clients: ActorClients, tree: Tree, node: TreeNode) -> EventType | None:  # noqa: ARG001
+    """Set the abort annotation of the workflow, as a user would."""
     patch = {"metadata": {"annotations": {ABORT: "true"}}}
-    tree.root.obj = await hands.playground.api.patch(
-        hands.family.workflows, tree.key.name, patch, tree.key.namespace
+    tree.root.obj = await clients.node_objects.api.patch(
+        clients.family.workflows, tree.key.name, patch, tree.key.namespace
     )
     return None
 
 
-ACTORS: dict[Act, Callable[[Hands, Tree, Node], Awaitable[Happening | None]]] = {
-    Act.CREATE_CHAOS: create_chaos,
-    Act.DELETE_CHAOS: delete_chaos,
-    Act.SEE_CHAOS_GONE: delete_chaos,
-    Act.FIND_CHAOS: find_chaos,
-    Act.RUN_POD: run_pod,
-    Act.FIND_POD: find_pod,
-    Act.END_POD: end_pod,
-    Act.EVALUATE: evaluate,
-    Act.CREATE_CHECK: create_check,
-    Act.FIND_CHECK: find_check,
-    Act.DELETE_CHECK: delete_check,
-    Act.ABORT_WORKFLOW: abort_workflow,
+ACTORS: dict[Action, Callable[[ActorClients, Tree, TreeNode], Awaitable[EventType | None]]] = {
+    Action.CREATE_CHAOS: create_chaos,
+    Action.DELETE_CHAOS: delete_chaos,
+    Action.CONFIRM_DELETED: delete_chaos,
+    Action.FIND_CHAOS: find_chaos,
+    Action.CREATE_POD: create_pod,
+    Action.FIND_POD: find_pod,
+    Action.DELETE_POD: delete_pod,
+    Action.EVALUATE: evaluate_branches,
+    Action.CREATE_CHECK: create_check,
+    Action.FIND_CHECK: find_check,
+    Action.DELETE_CHECK: delete_check,
+    Action.ABORT_WORKFLOW: abort_workflow,
 }
-OUTWARD = frozenset(ACTORS) - {Act.EVALUATE, Act.FIND_CHAOS, Act.FIND_POD, Act.FIND_CHECK}
-"""Before these the API knows of the node what they are a part of."""
-BEGINNING = frozenset({Act.CREATE_CHAOS, Act.RUN_POD, Act.CREATE_CHECK})
-"""These wait for that; what ends something does not."""
-REMOVING = frozenset({Act.DELETE_CHAOS, Act.SEE_CHAOS_GONE, Act.END_POD, Act.DELETE_CHECK})
+SAVE_BEFORE = frozenset(ACTORS) - {
+    Action.EVALUATE,
+    Action.FIND_CHAOS,
+    Action.FIND_POD,
+    Action.FIND_CHECK,
+}
+"""Actions before which the node's status is saved, so that a restarted engine knows of them."""
+CREATING_ACTIONS = frozenset({Action.CREATE_CHAOS, Action.CREATE_POD, Action.CREATE_CHECK})
+"""Actions that are not carried out unless that status was written."""
+DELETING_ACTIONS = frozenset(
+    {Action.DELETE_CHAOS, Action.CONFIRM_DELETED, Action.DELETE_POD, Action.DELETE_CHECK}
+)
 
 
 # The playground: where actors do to the world what a node is about. Whatever is done twice has
 # happened once.
 
 
-class Playground:
-    """The cluster, as actors may use it."""
+class NodeObjects:
+    """Objects of nodes on the cluster: create, find and delete them by the attempt's object name.
+
+    Every call is idempotent, and leaves objects of others alone, even under the same name.
+    """
 
     def __init__(self, actor: Actor) -> None:
         self.api = actor.api
         self.clock = actor.clock
 
-    async def create(self, resource: Resource, tree: Tree, node: Node, body: Obj) -> Obj:
-        """Make an object of a node's own; one that it has made before is found again."""
-        labels = {**((body.get("metadata") or {}).get("labels") or {}), **marks(tree, node)}
+    async def create(self, resource: Resource, tree: Tree, node: TreeNode, body: Obj) -> Obj:
+        """Create an object with the node as owner; return the existing one if an earlier call
+        created it.
+        """
+        labels = {**((body.get("metadata") or {}).get("labels") or {}), **node_labels(tree, node)}
         metadata = {
             **(body.get("metadata") or {}),
-            "name": node.made,
+            "name": node.object_name,
             "namespace": tree.key.namespace,
             "labels": labels,
             "ownerReferences": [owner_reference(node.obj)],
@@ -280,12 +298,12 @@ class Playground:
             raise
 
     async def delete(
-        self, resource: Resource, tree: Tree, node: Node, *, with_dependents: bool = False
+        self, resource: Resource, tree: Tree, node: TreeNode, *, with_dependents: bool = False
     ) -> bool:
-        """Whether it was still there; what is somebody else's is not touched. It may have to
-        outlast what it has made itself.
+        """Delete the node's object; return False if it does not exist or belongs to somebody else.
 
-        Without its labels nobody would see it go: it gets them back.
+        Labels that were removed are restored first: watches select by them, and must see the
+        deletion.
         """
         found = await self._find(resource, tree, node)
         if found is None:
@@ -298,21 +316,23 @@ class Playground:
             if not _is_marked(found, tree, node):
                 await self.api.patch(
                     resource,
-                    node.made,
-                    {"metadata": {"labels": marks(tree, node)}},
+                    node.object_name,
+                    {"metadata": {"labels": node_labels(tree, node)}},
                     tree.key.namespace,
                 )
-            await self.api.delete(resource, node.made, tree.key.namespace, **how)
+            await self.api.delete(resource, node.object_name, tree.key.namespace, **how)
         except (NotFound, Conflict):
             return False
         return True
 
-    async def delete_spawned(self, resource: Resource, tree: Tree, node: Node) -> list[str]:
-        """The names of what the node's Schedule has spawned and nobody else owns, as far as it
-        was still there.
+    async def delete_spawned(self, resource: Resource, tree: Tree, node: TreeNode) -> list[str]:
+        """Delete the objects that a node's Schedule has spawned; return the names of those still
+        there.
+
+        Objects with another owner are kept.
         """
         spawned = await self.api.list(
-            resource, tree.key.namespace, labels=f"{MANAGED_BY}={node.made}"
+            resource, tree.key.namespace, labels=f"{MANAGED_BY}={node.object_name}"
         )
         owned = (
             (obj["metadata"], obj["metadata"].get("ownerReferences") or ()) for obj in spawned.items
@@ -320,7 +340,7 @@ class Playground:
         left = [
             metadata
             for metadata, owners in owned
-            if all(owner["name"] == node.made for owner in owners)
+            if all(owner["name"] == node.object_name for owner in owners)
         ]
         for metadata in left:
             with contextlib.suppress(NotFound, Conflict):
@@ -329,15 +349,15 @@ class Playground:
                 )
         return [metadata["name"] for metadata in left]
 
-    async def has(self, resource: Resource, tree: Tree, node: Node) -> bool:
+    async def has(self, resource: Resource, tree: Tree, node: TreeNode) -> bool:
         return await self._find(resource, tree, node) is not None
 
-    async def shows(self, resource: Resource, tree: Tree, node: Node) -> bool:
-        """Whether it is there with its labels, so that what becomes of it is seen."""
+    async def shows(self, resource: Resource, tree: Tree, node: TreeNode) -> bool:
+        """Return whether the object exists with its labels, so that watches report its changes."""
         found = await self._find(resource, tree, node)
         return found is not None and _is_marked(found, tree, node)
 
-    async def _find(self, resource: Resource, tree: Tree, node: Node) -> Obj | None:
+    async def _find(self, resource: Resource, tree: Tree, node: TreeNode) -> Obj | None:
         """What the node has made."""
         if node.is_lost:
             # In which attempt it was, by what it has made last.
@@ -347,14 +367,14 @@ class Playground:
             ends = [each["metadata"]["name"].removeprefix(f"{node.name}-") for each in made.items]
             node.attempt = max((int(end) for end in ends if end.isdecimal()), default=1)
         try:
-            found = await self.api.get(resource, node.made, tree.key.namespace)
+            found = await self.api.get(resource, node.object_name, tree.key.namespace)
         except NotFound:
             return None
         return found if _is_made_by(found, tree, node) else None
 
 
-def _is_made_by(obj: Obj, tree: Tree, node: Node) -> bool:
-    """Its owner says so, or what it has of its labels, if it has no other owner."""
+def _is_made_by(obj: Obj, tree: Tree, node: TreeNode) -> bool:
+    """Return whether the node owns the object, or carries its labels and has no other owner."""
     metadata = obj["metadata"]
     owners, labels = metadata.get("ownerReferences") or (), metadata.get("labels") or {}
     if any(owner["uid"] == node.obj["metadata"]["uid"] for owner in owners):
@@ -364,10 +384,10 @@ def _is_made_by(obj: Obj, tree: Tree, node: Node) -> bool:
     return bool(found) and found <= wanted and all(owner["name"] == node.name for owner in owners)
 
 
-def _is_marked(obj: Obj, tree: Tree, node: Node) -> bool:
-    return marks(tree, node).items() <= (obj["metadata"].get("labels") or {}).items()
+def _is_marked(obj: Obj, tree: Tree, node: TreeNode) -> bool:
+    return node_labels(tree, node).items() <= (obj["metadata"].get("labels") or {}).items()
 
 
-def marks(tree: Tree, node: Node) -> dict[str, str]:
-    """The labels of what a node has made."""
+def node_labels(tree: Tree, node: TreeNode) -> dict[str, str]:
+    """Return the labels of every object that a node creates."""
     return {WORKFLOW_LABEL: tree.key.name, NODE_LABEL: node.name, **run_label(tree)}

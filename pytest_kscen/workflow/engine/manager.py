@@ -1,5 +1,8 @@
-"""The workflow manager: discover workflows through the API, and process events from the trigger,
-up to a limit of parallel workflows.
+"""Workflow manager: finds workflows through the API, and has their events processed.
+
+Started by `engine.drive`. On start it restores the trees of running workflows and resumes them;
+afterwards watches add workflows and report aborts. At most `concurrency` workflows are processed at
+a time, and of each workflow one event at a time.
 """
 
 from __future__ import annotations
@@ -22,24 +25,30 @@ from pytest_kscen.objects.chaos_mesh import (
     phase_of,
 )
 from pytest_kscen.objects.resources import PODS
-from pytest_kscen.workflow.engine.actors import Hands, Playground
-from pytest_kscen.workflow.engine.cleanup import DELETED, Remains
-from pytest_kscen.workflow.engine.node_probes import Hypotheses
-from pytest_kscen.workflow.engine.reporting import Voice
-from pytest_kscen.workflow.engine.repository import LOST, PARENT, Repository, key_of, replant
+from pytest_kscen.workflow.engine.actors import ActorClients, NodeObjects
+from pytest_kscen.workflow.engine.cleanup import WORKFLOW_DELETED, LeftoverCleaner
+from pytest_kscen.workflow.engine.node_probes import ProbeCoordinator
+from pytest_kscen.workflow.engine.reporting import EventReporter
+from pytest_kscen.workflow.engine.repository import (
+    NODE_DELETED,
+    PARENT_ANNOTATION,
+    Repository,
+    restore_tree,
+    workflow_key,
+)
 from pytest_kscen.workflow.engine.statuses import (
     LONGEST_MESSAGE,
-    MISREAD,
-    is_behind,
-    is_settled,
-    with_what_is_on,
+    MALFORMED,
+    has_unwritten_note,
+    needs_no_cleanup,
+    with_minimal_status,
 )
 from pytest_kscen.workflow.engine.templates import Definition
-from pytest_kscen.workflow.engine.transitions import Turns
+from pytest_kscen.workflow.engine.transitions import EventProcessor
 from pytest_kscen.workflow.engine.trees import ROOT
-from pytest_kscen.workflow.engine.triggers import OperableTrigger, Rate, Watches
-from pytest_kscen.workflow.tables.machine import Event, Happening, Key
-from pytest_kscen.workflow.validation import faults_of
+from pytest_kscen.workflow.engine.triggers import OperableTrigger, RateLimiter, Watches
+from pytest_kscen.workflow.tables.machine import EventType, NodeEvent, WorkflowKey
+from pytest_kscen.workflow.validation import validate
 
 if TYPE_CHECKING:
     from typing import Never
@@ -48,20 +57,22 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.cache import Handler
     from pytest_kscen.objects.chaos_mesh import EngineResources
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.workflow.engine.trees import Node, Tree
+    from pytest_kscen.workflow.engine.trees import Tree, TreeNode
     from pytest_kscen.workflow.engine.triggers import Trigger
 
 logger = logging.getLogger(__name__)
 
 CONCURRENCY = 100
 PATIENCE = 5.0
-"""Seconds for which what nodes make and remove is asked for again: all else that happens to the
-workflow waits meanwhile.
+"""Seconds for which creations and deletions are retried; other events of the workflow wait
+meanwhile.
 """
 
 
 class WorkflowManager:
-    """The actor."""
+    """Controller of workflows: owns the repository, the event queue and the watches on both
+    resources.
+    """
 
     def __init__(
         self,
@@ -71,15 +82,15 @@ class WorkflowManager:
         concurrency: int = CONCURRENCY,
         per_second: float | None = None,
     ) -> None:
-        """`per_second` holds events back that come faster."""
+        """Take the actor that reads and writes; `per_second` delays events that arrive faster."""
         self._actor = actor
         self._family = family
         self._concurrency = concurrency
         self._repository = Repository(actor, family)
         self._trigger = OperableTrigger(
-            "workflows", actor.clock, Rate(actor.clock, per_second) if per_second else None
+            "workflows", actor.clock, RateLimiter(actor.clock, per_second) if per_second else None
         )
-        self._voice = Voice(actor)
+        self._reporter = EventReporter(actor)
         self._workflows = Informer(actor.api, actor.clock, family.workflows)
         self._nodes = Informer(actor.api, actor.clock, family.nodes)
 
@@ -90,17 +101,19 @@ class WorkflowManager:
             await self._workflows.synced()
             await self._nodes.synced()
             watches = Watches(self._actor, self._family, self._trigger, group)
-            playground = Playground(self._actor.with_patience(PATIENCE))
-            hands = Hands(self._family, playground, watches)
-            hypotheses = Hypotheses(self._actor, self._trigger, group)
-            self._remains = Remains(self._actor, self._repository, self._voice, hands, group)
-            self._turns = Turns(
+            node_objects = NodeObjects(self._actor.with_patience(PATIENCE))
+            clients = ActorClients(self._family, node_objects, watches)
+            probe_coordinator = ProbeCoordinator(self._actor, self._trigger, group)
+            self._cleaner = LeftoverCleaner(
+                self._actor, self._repository, self._reporter, clients, group
+            )
+            self._processor = EventProcessor(
                 self._repository,
                 self._trigger,
-                self._voice,
-                hands,
-                hypotheses,
-                remains=self._remains,
+                self._reporter,
+                clients,
+                probe_coordinator,
+                cleaner=self._cleaner,
             )
             # Go on with all that is not over.
             found = self._found()
@@ -108,7 +121,7 @@ class WorkflowManager:
             def go_on(workflow: Obj | None, _: Obj | None) -> None:
                 if workflow and not is_over(workflow):
                     tree = self._planted(workflow)
-                    replant(self._repository, tree, found.get(tree.key, {}), self._unread)
+                    restore_tree(self._repository, tree, found.get(tree.key, {}), self._unread)
                     self._take_up(tree, watches)
 
             for workflow in self._workflows:
@@ -128,7 +141,7 @@ class WorkflowManager:
         while True:
             event = await trigger.acquire()
             try:
-                await self._turns.take(event)
+                await self._processor.take(event)
             except Exception as error:  # noqa: BLE001  # what one workflow meets stops no other
                 self._actor.log(
                     logging.ERROR,
@@ -143,54 +156,57 @@ class WorkflowManager:
                     node=event.node,
                     error=repr(error),
                 )
-                if event.happening is not Happening.FAULT:
+                if event.event_type is not EventType.FAULT:
                     self._trigger.notify(
-                        Event(event.workflow, event.node, Happening.FAULT, repr(error))
+                        NodeEvent(event.workflow, event.node, EventType.FAULT, repr(error))
                     )
             finally:
                 trigger.done(event)
 
     # --- what the API has ---
 
-    def _found(self) -> dict[Key, dict[str, list[Obj]]]:
-        """The nodes that the engine has made: by their workflows' names and their parents', in
-        the order in which it did.
+    def _found(self) -> dict[WorkflowKey, dict[str, list[Obj]]]:
+        """Return the WorkflowNodes by workflow and parent, in the order in which they were
+        created.
         """
-        found: dict[Key, dict[str, list[Obj]]] = {}
+        found: dict[WorkflowKey, dict[str, list[Obj]]] = {}
         for obj in sorted(
             self._nodes, key=lambda each: str((each.get("spec") or {}).get("startTime"))
         ):
             metadata = obj["metadata"]
             try:
                 key, parent = (
-                    Key(metadata["namespace"], metadata["labels"][WORKFLOW_LABEL]),
-                    metadata["annotations"][PARENT],
+                    WorkflowKey(metadata["namespace"], metadata["labels"][WORKFLOW_LABEL]),
+                    metadata["annotations"][PARENT_ANNOTATION],
                 )
                 found.setdefault(key, {}).setdefault(parent, []).append(obj)
-            except MISREAD as error:
+            except MALFORMED as error:
                 self._unread(obj, error)
         return found
 
     def _unread(self, obj: Obj, error: Exception) -> None:
-        """A node that is not of the engine's making, or that somebody has changed; a workflow
-        fails by that.
-        """
-        key, kind = key_of(obj), obj["kind"]
+        """Report an object that is malformed; a workflow fails by it."""
+        key, kind = workflow_key(obj), obj["kind"]
         self._actor.log(
             logging.WARNING, "cannot be read", kind=kind, object=str(key), error=repr(error)
         )
         if kind == self._family.workflows.kind:
-            self._trigger.notify(Event(key, ROOT, Happening.FAULT, f"it cannot be read: {error!r}"))
+            self._trigger.notify(
+                NodeEvent(key, ROOT, EventType.FAULT, f"it cannot be read: {error!r}")
+            )
 
     def _take_up(self, tree: Tree, watches: Watches) -> None:
+        """Resume the nodes of a restored tree: watches first, then events, and cleanup of
+        leftovers.
+        """
         for node in (tree.root, *tree.nodes.values()):
-            if is_behind(node):
-                self._turns.debts.take_up(tree, node)
-            if node.has_left:
-                self._remains.remove(tree, [node])
+            if has_unwritten_note(node):
+                self._processor.status_writer.resume(tree, node)
+            if node.has_leftovers:
+                self._cleaner.remove(tree, [node])
             if not node.is_over:
                 if node is not tree.root or node.phase != INIT:  # which was told as it was planted
-                    self._voice.found(tree, node)
+                    self._reporter.report_found(tree, node)
                 # What becomes of what it has made.
                 if node.template.is_chaos:
                     watches.begin(node.template.chaos_kind.resource)
@@ -200,33 +216,40 @@ class WorkflowManager:
                     watches.begin(self._family.status_checks)
                 elif node.template.type == SCHEDULE:
                     watches.begin(self._family.schedules)
-                lost = Event(
-                    tree.key, node.name, Happening.ABORTED, node.trouble or self._lost(tree, node)
+                lost = NodeEvent(
+                    tree.key,
+                    node.name,
+                    EventType.ABORTED,
+                    node.last_error or self._lost(tree, node),
                 )
                 self._trigger.notify(
-                    lost if node.is_lost else Event(tree.key, node.name, Happening.RESUMED)
+                    lost if node.is_lost else NodeEvent(tree.key, node.name, EventType.RESUMED)
                 )
 
-    def _bury(self, key: Key, below: dict[str, list[Obj]]) -> None:
-        """Nodes whose workflow was deleted, or is over: what those that were on, or could not
-        remove it in time, have left.
-        """
+    def _bury(self, key: WorkflowKey, below: dict[str, list[Obj]]) -> None:
+        """Clean up nodes whose workflow was deleted or is over while no engine was running."""
         tree = self._repository.trees.get(key)
-        stray = self._repository.headless(key)
+        stray = self._repository.orphan_tree(key)
         for obj in (obj for children in below.values() for obj in children):
             if not (tree and obj["metadata"]["name"] in tree.nodes):
-                with contextlib.suppress(*MISREAD):
-                    if not is_settled(obj):
-                        self._repository.graft(stray, obj)
-        why = "its workflow was over" if self._workflows.get(key.name, key.namespace) else DELETED
-        self._remains.remove(stray, stray.nodes.values(), why)
+                with contextlib.suppress(*MALFORMED):
+                    if not needs_no_cleanup(obj):
+                        self._repository.add_node(stray, obj)
+        why = (
+            "its workflow was over"
+            if self._workflows.get(key.name, key.namespace)
+            else WORKFLOW_DELETED
+        )
+        self._cleaner.remove(stray, stray.nodes.values(), why)
 
     def _planted(self, workflow: Obj) -> Tree:
-        """What nobody can read of it is its end, and that of what is below it."""
+        """Add the tree of a new workflow; a malformed one fails, and everything below it is
+        ended.
+        """
         try:
-            tree = self._repository.plant(workflow)
-        except MISREAD as error:
-            tree = self._repository.plant(with_what_is_on(workflow))
+            tree = self._repository.add_tree(workflow)
+        except MALFORMED as error:
+            tree = self._repository.add_tree(with_minimal_status(workflow))
             self._unread(workflow, error)
         try:
             self._judge(tree, workflow)
@@ -235,14 +258,15 @@ class WorkflowManager:
         return tree
 
     def _judge(self, tree: Tree, workflow: Obj) -> None:
-        """One that can only hang or fail fails at once: not every API has somebody who refuses
-        it.
+        """Validate a workflow that has not begun, and fail it at once if it cannot end well.
+
+        Not every API server has the webhook that refuses such workflows.
         """
         if tree.root.phase == INIT:
-            self._voice.phase(tree, tree.root)
-            if wrong := [str(fault) for fault in faults_of(workflow) if fault.is_error]:
+            self._reporter.report_phase(tree, tree.root)
+            if wrong := [str(fault) for fault in validate(workflow) if fault.is_error]:
                 self._trigger.notify(
-                    Event(tree.key, ROOT, Happening.FAULT, "; ".join(wrong)[:LONGEST_MESSAGE])
+                    NodeEvent(tree.key, ROOT, EventType.FAULT, "; ".join(wrong)[:LONGEST_MESSAGE])
                 )
                 return
         self._read(tree, workflow)
@@ -250,25 +274,27 @@ class WorkflowManager:
     def _read(self, tree: Tree, workflow: Obj) -> None:
         try:
             tree.definition = Definition.of(workflow["spec"])
-        except MISREAD as error:
+        except MALFORMED as error:
             self._trigger.notify(
-                Event(tree.key, ROOT, Happening.FAULT, f"its templates cannot be read: {error}")
+                NodeEvent(tree.key, ROOT, EventType.FAULT, f"its templates cannot be read: {error}")
             )
 
     def _read_again(self, tree: Tree, workflow: Obj) -> None:
-        """What has begun goes on as it was begun; whoever has changed that is told."""
+        """Apply a changed spec to nodes that start from now on, and report the nodes it does not
+        reach.
+        """
         before = tree.definition
         self._read(tree, workflow)
         if tree.definition is not before:
             now = tree.definition.templates
             on = (node.template.name for node in tree.nodes.values() if not node.is_over)
-            self._voice.spec_changed(
+            self._reporter.report_spec_change(
                 tree,
                 [name for name in dict.fromkeys(on) if before.templates.get(name) != now.get(name)],
             )
 
     def _apart(self, handler: Handler) -> Handler:
-        """The same, but what it cannot make sense of ends one workflow, and not the engine."""
+        """Wrap a handler so that its error fails one workflow, and not the engine."""
 
         def changed(new: Obj | None, old: Obj | None) -> None:
             try:
@@ -279,61 +305,66 @@ class WorkflowManager:
         return changed
 
     def _workflow_changed(self, new: Obj | None, old: Obj | None) -> None:
-        key = key_of(new or old or {})
+        key = workflow_key(new or old or {})
         tree = self._repository.trees.get(key)
         if new is None:
             if tree:
-                self._turns.forget(tree)
+                self._processor.forget(tree)
             return
         if tree is None:
             if phase_of(new) != INIT:
                 return
             tree = self._planted(new)
-            self._trigger.notify(Event(key, ROOT, Happening.CREATED))
+            self._trigger.notify(NodeEvent(key, ROOT, EventType.CREATED))
         elif not tree.root.is_over:
             tree.root.obj = new
             if old and old["spec"] != new["spec"]:
                 self._read_again(tree, new)
-        if tree.root.is_over or tree.root.ending is Happening.ABORTED:
+        if tree.root.is_over or tree.root.ending is EventType.ABORTED:
             return
         if _is_aborted(new) and not (old and _is_aborted(old)):
             why = tree.aborted_by
-            self._voice.ended_from_outside(tree.root, why)
+            self._reporter.report_abort(tree.root, why)
             self._trigger.notify(
-                Event(key, ROOT, Happening.ABORTED, why or "the workflow was aborted")
+                NodeEvent(key, ROOT, EventType.ABORTED, why or "the workflow was aborted")
             )
         elif _is_deleted(new) and not (old and _is_deleted(old)):
             self._trigger.notify(
-                Event(key, ROOT, Happening.ABORTED, "the workflow is being deleted")
+                NodeEvent(key, ROOT, EventType.ABORTED, "the workflow is being deleted")
             )
 
     def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
-        """Somebody aborts it, or removes it, which is as good."""
+        """Send ABORTED to a node that was annotated or deleted by a user."""
         metadata = (new or old or {})["metadata"]
         if new and (not _is_aborted(new) or (old and _is_aborted(old))):
             return
-        key = Key(metadata["namespace"], (metadata.get("labels") or {}).get(WORKFLOW_LABEL, ""))
+        key = WorkflowKey(
+            metadata["namespace"], (metadata.get("labels") or {}).get(WORKFLOW_LABEL, "")
+        )
         tree = self._repository.trees.get(key)
         node = tree.nodes.get(metadata["name"]) if tree else None
         if tree is None or node is None or node.is_over:
             return
         if new:
-            self._voice.ended_from_outside(node)
+            self._reporter.report_abort(node)
         why = _named(node, "it was aborted") if new else self._lost(tree, node)
-        self._trigger.notify(Event(key, node.name, Happening.ABORTED, why))
+        self._trigger.notify(NodeEvent(key, node.name, EventType.ABORTED, why))
 
-    def _lost(self, tree: Tree, node: Node) -> str:
-        """Whoever is deleted takes along what is below, and that may go first."""
+    def _lost(self, tree: Tree, node: TreeNode) -> str:
+        """Return the message of a deleted node, named after the highest deleted node above it.
+
+        A deletion takes along everything below, and the nodes below may vanish first.
+        """
         while node.parent and (above := tree.nodes[node.parent]) and self._goes(above):
             node = above
-        return _named(node, LOST)
+        return _named(node, NODE_DELETED)
 
-    def _goes(self, node: Node) -> bool:
+    def _goes(self, node: TreeNode) -> bool:
         obj = self._nodes.get(node.name, node.obj["metadata"]["namespace"])
         return obj is None or _is_deleted(obj)
 
 
-def _named(node: Node, why: str) -> str:
+def _named(node: TreeNode, why: str) -> str:
     """Whom that befell: what is above, below and beside it is ended with the same words."""
     return f"{node.template.name}: {why}"
 

@@ -1,4 +1,8 @@
-"""Run the probes of a node or workflow: before it starts, while it runs, and before it ends."""
+"""Run the probes of nodes and workflows: before they start, while they run, before they end.
+
+Called by `transitions`. A node with Start probes begins when these have passed; one with End probes
+is over when these have been asked. Answers come back as events; no phase is changed here.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,8 @@ from typing import TYPE_CHECKING
 from pytest_kscen.objects.chaos_mesh import FAILED, HOLDING, INIT, SUCCEED
 from pytest_kscen.objects.resources import owner_reference
 from pytest_kscen.workflow.engine.trees import ROOT
-from pytest_kscen.workflow.probes import Probing
-from pytest_kscen.workflow.tables.machine import Event, Happening
+from pytest_kscen.workflow.probes import ProbeRunner
+from pytest_kscen.workflow.tables.machine import EventType, NodeEvent
 
 if TYPE_CHECKING:
     import asyncio
@@ -17,52 +21,53 @@ if TYPE_CHECKING:
 
     from pytest_kscen.kube.actor import Actor
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.workflow.engine.trees import Node, Tree
+    from pytest_kscen.workflow.engine.trees import Tree, TreeNode
     from pytest_kscen.workflow.engine.triggers import OperableTrigger
-    from pytest_kscen.workflow.probes import Probe, Verdict
-    from pytest_kscen.workflow.tables.machine import Key
+    from pytest_kscen.workflow.probes import Probe, ProbeVerdict
+    from pytest_kscen.workflow.tables.machine import WorkflowKey
 
-    Asking = Callable[["Hypothesis", Event], Awaitable[None]]
+    Asking = Callable[["NodeProbes", NodeEvent], Awaitable[None]]
 
 
 @dataclass(slots=True, eq=False)
-class Hypothesis:
-    """One node's probes, in one of its attempts."""
+class NodeProbes:
+    """Probes of one node in one of its attempts."""
 
-    probing: Probing
+    probing: ProbeRunner
     attempt: int
     has_begun: bool = False
     has_ended: bool = False
-    awaited: Event | None = None
-    """What comes when its last probes have answered."""
+    awaited: NodeEvent | None = None
+    """Event that is sent again once the last probes have answered."""
     refuted: str = ""
-    """Why the node has failed, though all else went well."""
+    """Message of the failed last probe, by which the node fails."""
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def close(self) -> None:
-        """What is being asked is asked no more."""
+        """Cancel all running probes."""
         self.probing.close()
         for task in self.tasks:
             task.cancel()
 
 
-class Hypotheses:
-    """Those of all workflows."""
+class ProbeCoordinator:
+    """Starts, cancels and reports the probes of all workflows of one engine."""
 
     def __init__(self, actor: Actor, trigger: OperableTrigger, group: asyncio.TaskGroup) -> None:
         self._actor = actor
         self._trigger = trigger
         self._group = group
-        self._of: dict[tuple[Key, str], Hypothesis] = {}
+        self._of: dict[tuple[WorkflowKey, str], NodeProbes] = {}
 
-    def must_be_asked_first(self, tree: Tree, node: Node, event: Event) -> bool:
-        """Whether the node cannot begin before its probes have answered; the event comes again
-        then.
+    def defers_start(self, tree: Tree, node: TreeNode, event: NodeEvent) -> bool:
+        """Return whether the event has to wait for the node's Start probes, and begin asking them.
+
+        The same event is sent again when they have passed.
         """
         hypothesis = self._hypothesis(tree, node)
         if hypothesis is None or hypothesis.has_begun:
             return False
-        is_resumed = event.happening is Happening.RESUMED
+        is_resumed = event.event_type is EventType.RESUMED
         if is_resumed and node.phase == INIT:  # it is told to begin by that
             return False
         hypothesis.has_begun = True
@@ -73,9 +78,10 @@ class Hypotheses:
         self._start(hypothesis, self._begin, event, f"first probes of {node.name or tree.key}")
         return True
 
-    def must_be_asked_last(self, tree: Tree, node: Node, event: Event) -> bool:
-        """Whether the node cannot be over before its probes have answered; one that has not
-        begun is not asked about.
+    def defers_end(self, tree: Tree, node: TreeNode, event: NodeEvent) -> bool:
+        """Return whether the end has to wait for the node's End probes, and begin asking them.
+
+        A node that has not begun is not probed.
         """
         if node.phase == INIT:
             if known := self._of.get((tree.key, node.name)):
@@ -88,40 +94,40 @@ class Hypotheses:
         self._start(hypothesis, self._end, event, f"last probes of {node.name or tree.key}")
         return True
 
-    def is_asked_last(self, tree: Tree, node: Node) -> bool:
-        """Whether the node is over as soon as its probes have answered: no time that is over
-        changes that.
+    def awaits_last_probes(self, tree: Tree, node: TreeNode) -> bool:
+        """Return whether the node ends as soon as its probes have answered; no deadline changes
+        that.
         """
         hypothesis = self._of.get((tree.key, node.name))
         return hypothesis is not None and hypothesis.awaited is not None
 
-    def ask_no_more(self, tree: Tree, node: Node) -> None:
-        """The node is over without its last answers."""
+    def cancel_last_probes(self, tree: Tree, node: TreeNode) -> None:
+        """Cancel the last probes of a node, and let it end without their answers."""
         hypothesis = self._of.get((tree.key, node.name))
         if hypothesis and hypothesis.awaited:
             hypothesis.close()
             self._trigger.notify(hypothesis.awaited)
             hypothesis.awaited = None
 
-    def result(self, tree: Tree, node: Node, phase: str) -> tuple[str, str]:
-        """In which phase the node is over by what was said, and why if that is another."""
+    def result(self, tree: Tree, node: TreeNode, phase: str) -> tuple[str, str]:
+        """Return the phase after the probes' verdicts, and the message if they have changed it."""
         hypothesis = self._of.get((tree.key, node.name))
         if (
             hypothesis
             and hypothesis.refuted
-            and (phase == SUCCEED or node.ending is Happening.PARENT_DEADLINE)
+            and (phase == SUCCEED or node.ending is EventType.PARENT_DEADLINE)
         ):
             return FAILED, hypothesis.refuted
         return phase, ""
 
-    def chaos_changed(self, tree: Tree, node: Node) -> None:
-        """Chaos of this node is on, or no more: whoever stands above it asks, or stops asking."""
+    def chaos_changed(self, tree: Tree, node: TreeNode) -> None:
+        """Start or stop the OnChaos probes of the node and of everything above it."""
         for above in _upwards(tree, node):
             if hypothesis := self._of.get((tree.key, above.name)):
                 hypothesis.probing.chaos_is_on(_has_chaos(tree, above))
 
-    def shown(self, tree: Tree, node: Node) -> list[Obj]:
-        """For a node's status; for the workflow's all that there are."""
+    def shown(self, tree: Tree, node: TreeNode) -> list[Obj]:
+        """Return the results for a node's status; for the workflow's, those of all nodes."""
         if node.name != ROOT:
             return self._results(tree, node)
         return [
@@ -129,14 +135,12 @@ class Hypotheses:
         ]
 
     def forget(self, tree: Tree) -> None:
-        """What is being asked is asked no more: another workflow may have its name, and is not
-        to hear of it.
-        """
+        """Cancel all probes of a workflow, before another one of its name may appear."""
         for each in (tree.root, *tree.nodes.values()):
             if hypothesis := self._of.pop((tree.key, each.name), None):
                 hypothesis.close()
 
-    def _results(self, tree: Tree, node: Node) -> list[Obj]:
+    def _results(self, tree: Tree, node: TreeNode) -> list[Obj]:
         hypothesis = self._of.get((tree.key, node.name))
         named = {"node": node.name} if node.name else {}
         return (
@@ -145,8 +149,10 @@ class Hypotheses:
             else _before(node)
         )
 
-    def _hypothesis(self, tree: Tree, node: Node) -> Hypothesis | None:
-        """Of this attempt; None if the node has no probes."""
+    def _hypothesis(self, tree: Tree, node: TreeNode) -> NodeProbes | None:
+        """Return the probes of this attempt, created at the first call; None if the node has
+        none.
+        """
         probes = tree.definition.probes if node.name == ROOT else node.template.probes
         if not probes:
             return None
@@ -162,15 +168,17 @@ class Hypotheses:
 
             def failed(probe: Probe, why: str) -> None:
                 self._trigger.notify(
-                    Event(key, name, Happening.FAULT, f"the probe {probe.name!r} has failed: {why}")
+                    NodeEvent(
+                        key, name, EventType.FAULT, f"the probe {probe.name!r} has failed: {why}"
+                    )
                 )
 
             def judged() -> None:
-                self._trigger.notify(Event(key, name, Happening.JUDGED))
+                self._trigger.notify(NodeEvent(key, name, EventType.VERDICT_CHANGED))
 
             owner, group = owner_reference(node.obj), self._group
-            known = self._of[tree.key, node.name] = Hypothesis(
-                Probing(
+            known = self._of[tree.key, node.name] = NodeProbes(
+                ProbeRunner(
                     self._actor,
                     probes,
                     subject,
@@ -184,65 +192,66 @@ class Hypotheses:
             )
         return known
 
-    def _start(self, hypothesis: Hypothesis, asking: Asking, event: Event, name: str) -> None:
-        """Beside all that goes on; what goes wrong with it is this node's fault alone."""
+    def _start(self, hypothesis: NodeProbes, asking: Asking, event: NodeEvent, name: str) -> None:
+        """Ask in a task of its own; an error there becomes a fault of this node alone."""
         task = self._group.create_task(self._minding(hypothesis, asking, event), name=name)
         hypothesis.tasks.add(task)
         task.add_done_callback(hypothesis.tasks.discard)
 
-    async def _minding(self, hypothesis: Hypothesis, asking: Asking, event: Event) -> None:
+    async def _minding(self, hypothesis: NodeProbes, asking: Asking, event: NodeEvent) -> None:
         try:
             await asking(hypothesis, event)
         except Exception as error:  # noqa: BLE001  # one workflow's mistakes stop no other
             hypothesis.awaited = None
             self._trigger.notify(
-                Event(
+                NodeEvent(
                     event.workflow,
                     event.node,
-                    Happening.FAULT,
+                    EventType.FAULT,
                     f"its probes cannot be asked: {error!r}",
                 )
             )
 
-    async def _begin(self, hypothesis: Hypothesis, event: Event) -> None:
+    async def _begin(self, hypothesis: NodeProbes, event: NodeEvent) -> None:
         verdicts = await hypothesis.probing.at_start()
         if why := _refutation(verdicts):
             self._trigger.notify(
-                Event(event.workflow, event.node, Happening.FAULT, f"before it began, {why}")
+                NodeEvent(event.workflow, event.node, EventType.FAULT, f"before it began, {why}")
             )
             return
         hypothesis.probing.begin_continuous()
         self._trigger.notify(event)
 
-    async def _end(self, hypothesis: Hypothesis, event: Event) -> None:
+    async def _end(self, hypothesis: NodeProbes, event: NodeEvent) -> None:
         hypothesis.refuted = _refutation(await hypothesis.probing.at_end())
         hypothesis.awaited = None
         self._trigger.notify(event)
 
 
-def _refutation(verdicts: list[Verdict]) -> str:
-    """The first that it cannot stand."""
+def _refutation(verdicts: list[ProbeVerdict]) -> str:
+    """Return the message of the first verdict that fails its node, or an empty text."""
     for verdict in verdicts:
         if verdict.stops:
             return f"the probe {verdict.probe.name!r} has failed: {verdict.message}"
     return ""
 
 
-def _before(node: Node) -> list[Obj]:
-    """What an engine that went before has written of a node's own probes; a workflow's status
-    has those of all.
+def _before(node: TreeNode) -> list[Obj]:
+    """Return the results that a previous engine has written for the node's own probes.
+
+    A workflow's status holds the results of all nodes; only its own are returned.
     """
     written = (node.obj.get("status") or {}).get("probes") or []
     return [result for result in written if result.get("node", ROOT) == node.name]
 
 
-def _has_chaos(tree: Tree, node: Node) -> bool:
-    """Whether some is on, here or below."""
+def _has_chaos(tree: Tree, node: TreeNode) -> bool:
+    """Return whether chaos is in effect at the node or below it."""
     return any(each.template.is_chaos and each.phase == HOLDING for each in tree.below(node))
 
 
-def _upwards(tree: Tree, node: Node) -> Iterator[Node]:
-    above: Node | None = node
+def _upwards(tree: Tree, node: TreeNode) -> Iterator[TreeNode]:
+    above: TreeNode | None = node
     while above:
         yield above
         above = None if above.parent is None else tree.node(above.parent)

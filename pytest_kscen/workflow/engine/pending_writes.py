@@ -1,4 +1,9 @@
-"""Node statuses that the API has refused: note them in the workflow's status and retry."""
+"""Write node statuses; keep those that the API server refuses, and retry until it takes them.
+
+Called by `transitions` for every status. While a status is pending, the workflow's message names
+it, and events that would start something new are held back. After `WRITE_TIMEOUT` the workflow has
+failed; retries go on.
+"""
 
 from __future__ import annotations
 
@@ -6,232 +11,255 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.errors import ApiError, NotFound
-from pytest_kscen.workflow.engine.statuses import words_of
+from pytest_kscen.workflow.engine.statuses import error_text
 from pytest_kscen.workflow.engine.trees import ROOT
-from pytest_kscen.workflow.tables.machine import Event, Happening
+from pytest_kscen.workflow.tables.machine import EventType, NodeEvent
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from pytest_kscen.clock import Clock
-    from pytest_kscen.workflow.engine.reporting import Voice
+    from pytest_kscen.workflow.engine.reporting import EventReporter
     from pytest_kscen.workflow.engine.repository import Repository
-    from pytest_kscen.workflow.engine.trees import Node, Tree
+    from pytest_kscen.workflow.engine.trees import Tree, TreeNode
     from pytest_kscen.workflow.engine.triggers import OperableTrigger
-    from pytest_kscen.workflow.tables.machine import Key
+    from pytest_kscen.workflow.tables.machine import WorkflowKey
 
-    Write = Callable[[Tree, Node], Awaitable[None]]
+    Write = Callable[[Tree, TreeNode], Awaitable[None]]
 
-WRITTEN_WITHIN = 300.0
-"""Seconds until a workflow has failed of which statuses are refused all the while."""
+WRITE_TIMEOUT = 300.0
+"""Seconds of refusals after which a workflow has failed."""
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 60.0
-"""Seconds until they are offered again; each pause is twice as long as the one before."""
-AT_ONCE = 1.0
-"""Seconds in which a refusal costs the workflow's other events no time."""
+"""Seconds between retries; each pause is twice as long as the one before."""
+FAST_REFUSAL = 1.0
+"""Seconds within which a refusal counts as fast; slower ones stop further writes until the
+retry.
+"""
 
 
-class Unwritten(Exception):
-    """A status was refused, and is taken care of."""
+class StatusRefused(Exception):
+    """Report that a status was refused or not sent, and is pending now."""
 
 
 @dataclass(slots=True)
-class Debt:
-    """One node's."""
+class PendingWrite:
+    """Status of one node that is still to be written, with the reason of the last refusal."""
 
-    node: Node
+    node: TreeNode
     why: str
-    then: list[Event] = field(default_factory=list)
-    """What is told when it is written."""
+    held: list[NodeEvent] = field(default_factory=list)
+    """Events held back until it is written."""
 
     @property
-    def whose(self) -> str:
+    def subject(self) -> str:
         return self.node.name or "the workflow"
 
 
 @dataclass(slots=True)
-class Book:
-    """One workflow's."""
+class PendingWrites:
+    """Pending statuses of one workflow, with the time of the next retry."""
 
     since: float
     next: float
-    """When they are offered again."""
+    """Time of the next retry, in seconds since the epoch."""
     pause: float = FIRST_PAUSE
-    debts: dict[str, Debt] = field(default_factory=dict)
+    writes: dict[str, PendingWrite] = field(default_factory=dict)
     slow: dict[bool, str] = field(default_factory=dict)
-    """What was answered so late that nobody waits for another answer; of nodes, and of the
-    workflow's own status.
+    """Late refusals, by whether they concern the workflow's own status: not tried before the
+    retry.
     """
-    is_deaf: bool = False
-    """Annotations are refused as well."""
-    is_given_up: bool = False
+    annotations_refused: bool = False
+    """Notes of refused statuses are refused as well, and not sent any more."""
+    gave_up: bool = False
 
 
-class Debts:
-    """One engine's."""
+class StatusWriter:
+    """Writes the statuses of one engine's nodes, and retries those that were refused."""
 
     def __init__(
         self,
         repository: Repository,
         trigger: OperableTrigger,
-        voice: Voice,
+        reporter: EventReporter,
         clock: Clock,
         write: Write,
     ) -> None:
         self._repository = repository
         self._trigger = trigger
-        self._voice = voice
+        self._reporter = reporter
         self._clock = clock
         self._write = write
-        self._books: dict[Key, Book] = {}
+        self._pending: dict[WorkflowKey, PendingWrites] = {}
 
-    async def save(self, tree: Tree, node: Node) -> None:
-        """Unwritten if that is refused, or would be."""
-        book = self._books.get(tree.key)
-        why = book.slow.get(node.name == ROOT) if book else None
+    async def save(self, tree: Tree, node: TreeNode) -> None:
+        """Write the node's status; raise StatusRefused if it is refused or would be too slow to
+        try.
+        """
+        pending = self._pending.get(tree.key)
+        why = pending.slow.get(node.name == ROOT) if pending else None
         if why is None:
-            why = await self._refusal(tree, node)
+            why = await self._try_write(tree, node)
         if why is not None:
-            await self._owe(tree, node, why)
-            raise Unwritten(why)
-        if book and not book.debts:
+            await self._add(tree, node, why)
+            raise StatusRefused(why)
+        if pending and not pending.writes:
             await self._close(tree)
 
-    def owes(self, tree: Tree, node: Node) -> bool:
-        book = self._books.get(tree.key)
-        return book is not None and node.name in book.debts
+    def is_pending(self, tree: Tree, node: TreeNode) -> bool:
+        pending = self._pending.get(tree.key)
+        return pending is not None and node.name in pending.writes
 
-    def hold(self, tree: Tree, node: Node, event: Event) -> None:
-        """Until the node is written, or nobody waits for that any longer."""
-        book = self._books[tree.key]
-        if book.is_given_up:
-            self._go_on_unwritten(book.debts[node.name], event)
+    def hold(self, tree: Tree, node: TreeNode, event: NodeEvent) -> None:
+        """Hold an event until the node's status is written; fail the node if the time for that is
+        over.
+        """
+        pending = self._pending[tree.key]
+        if pending.gave_up:
+            self._send_fault(pending.writes[node.name], event)
         else:
-            book.debts[node.name].then.append(event)
+            pending.writes[node.name].held.append(event)
 
-    def take_up(self, tree: Tree, node: Node) -> None:
-        """What the engine that was before this one could only note."""
-        self._book(tree).debts[node.name] = Debt(node, "the engine before this one could not do it")
+    def resume(self, tree: Tree, node: TreeNode) -> None:
+        """Take over a status that a previous engine could only note in an annotation."""
+        self._pending_of(tree).writes[node.name] = PendingWrite(
+            node, "refused while the previous engine was running"
+        )
 
     def forget(self, tree: Tree) -> None:
-        self._books.pop(tree.key, None)
+        self._pending.pop(tree.key, None)
 
-    async def settle(self, tree: Tree) -> None:
-        """Offer all of it again, when it is time."""
-        book = self._books.get(tree.key)
-        if book is None or book.next > self._clock.now():
+    async def retry_writes(self, tree: Tree) -> None:
+        """Write all pending statuses of a workflow again, if their retry is due."""
+        pending = self._pending.get(tree.key)
+        if pending is None or pending.next > self._clock.now():
             return
-        book.slow.clear()
+        pending.slow.clear()
         was_refused = False
-        for debt in list(book.debts.values()):
-            if debt.node.name == ROOT or False not in book.slow:
-                why = await self._refusal(tree, debt.node)
-                debt.why = why or debt.why
+        for write in list(pending.writes.values()):
+            if write.node.name == ROOT or False not in pending.slow:
+                why = await self._try_write(tree, write.node)
+                write.why = why or write.why
                 was_refused = was_refused or why is not None
-        if self._books.get(tree.key) is not book:  # it was deleted meanwhile
+        if self._pending.get(tree.key) is not pending:  # it was deleted meanwhile
             return
-        if not book.debts:
+        if not pending.writes:
             await self._close(tree)
             return
-        book.pause = min(2 * book.pause, LONGEST_PAUSE) if was_refused else FIRST_PAUSE
-        if not book.is_given_up and self._clock.now() >= book.since + WRITTEN_WITHIN:
-            self._give_up(tree, book)
-        self._again(tree, book)
-        await self._tell(tree, book)
+        pending.pause = min(2 * pending.pause, LONGEST_PAUSE) if was_refused else FIRST_PAUSE
+        if not pending.gave_up and self._clock.now() >= pending.since + WRITE_TIMEOUT:
+            self._give_up(tree, pending)
+        self._schedule_retry(tree, pending)
+        await self._report(tree, pending)
 
-    # --- how it comes to that ---
+    async def _try_write(self, tree: Tree, node: TreeNode) -> str | None:
+        """Write a status; return the reason if it is refused, None if it is written.
 
-    async def _refusal(self, tree: Tree, node: Node) -> str | None:
-        """Why it is refused; None if it is written."""
+        A written status releases its held events, in their order.
+        """
         began = self._clock.now()
         try:
             await self._write(tree, node)
         except (ApiError, OSError) as error:
-            if self._clock.now() - began > AT_ONCE:
-                self._book(tree).slow[node.name == ROOT] = words_of(error)
-            return words_of(error)
-        if (book := self._books.get(tree.key)) and (debt := book.debts.pop(node.name, None)):
-            for event in debt.then:
+            if self._clock.now() - began > FAST_REFUSAL:
+                self._pending_of(tree).slow[node.name == ROOT] = error_text(error)
+            return error_text(error)
+        if (pending := self._pending.get(tree.key)) and (
+            write := pending.writes.pop(node.name, None)
+        ):
+            for event in write.held:
                 self._trigger.notify(event)
-            await self._note(tree, book, node, is_paid=True)
+            await self._annotate(tree, pending, node, is_written=True)
         return None
 
-    async def _owe(self, tree: Tree, node: Node, why: str) -> None:
-        book = self._book(tree)
-        if node.name not in book.debts:
-            self._voice.unwritten(tree, node, why)
-            book.debts[node.name] = Debt(node, why)
-        await self._note(tree, book, node)
-        await self._tell(tree, book)
+    async def _add(self, tree: Tree, node: TreeNode, why: str) -> None:
+        pending = self._pending_of(tree)
+        if node.name not in pending.writes:
+            self._reporter.report_refused_status(tree, node, why)
+            pending.writes[node.name] = PendingWrite(node, why)
+        await self._annotate(tree, pending, node)
+        await self._report(tree, pending)
 
-    async def _note(self, tree: Tree, book: Book, node: Node, *, is_paid: bool = False) -> None:
-        """In an annotation, for an engine that is started anew; who refuses that too is asked
-        for it no more.
+    async def _annotate(
+        self, tree: Tree, pending: PendingWrites, node: TreeNode, *, is_written: bool = False
+    ) -> None:
+        """Note a refused status in an annotation, for an engine that is started later.
+
+        Once annotations of this workflow are refused as well, none are sent any more.
         """
-        if book.is_deaf or (is_paid and not node.noted):
+        if pending.annotations_refused or (is_written and not node.noted_at):
             return
         try:
-            await self._repository.note(tree, node, is_paid=is_paid)
+            await self._repository.note(tree, node, is_written=is_written)
         except NotFound:
             return
         except (ApiError, OSError):
-            book.is_deaf = True
+            pending.annotations_refused = True
 
-    async def _tell(self, tree: Tree, book: Book) -> None:
-        """The workflow's own message has the first of them."""
-        debt = next(iter(book.debts.values()))
-        hindrance = f"the status of {debt.whose} cannot be written: {debt.why}"
-        if hindrance != tree.root.waits_for:
-            tree.root.waits_for = hindrance
-            self._voice.hindered(tree, hindrance)
-            await self._show(tree)
+    async def _report(self, tree: Tree, pending: PendingWrites) -> None:
+        """Put the first pending status into the workflow's own message."""
+        write = next(iter(pending.writes.values()))
+        hindrance = f"the status of {write.subject} cannot be written: {write.why}"
+        if hindrance != tree.root.waiting_reason:
+            tree.root.waiting_reason = hindrance
+            self._reporter.report_hindrance(tree, hindrance)
+            await self._write_message(tree)
 
     async def _close(self, tree: Tree) -> None:
-        """All is written, but what the workflow says."""
-        del self._books[tree.key]
-        tree.root.waits_for = ""
-        self._voice.hindered(tree, "")
-        await self._show(tree)
+        """Drop the empty record, and write the workflow's message once more, without the
+        hindrance.
+        """
+        del self._pending[tree.key]
+        tree.root.waiting_reason = ""
+        self._reporter.report_hindrance(tree, "")
+        await self._write_message(tree)
 
-    async def _show(self, tree: Tree) -> None:
-        book = self._books.get(tree.key)
-        if book and (ROOT in book.debts or True in book.slow):
+    async def _write_message(self, tree: Tree) -> None:
+        pending = self._pending.get(tree.key)
+        if pending and (ROOT in pending.writes or True in pending.slow):
             return
-        if (why := await self._refusal(tree, tree.root)) is not None:
-            await self._owe(tree, tree.root, why)
+        if (why := await self._try_write(tree, tree.root)) is not None:
+            await self._add(tree, tree.root, why)
 
-    def _book(self, tree: Tree) -> Book:
-        if tree.key not in self._books:
+    def _pending_of(self, tree: Tree) -> PendingWrites:
+        if tree.key not in self._pending:
             now = self._clock.now()
-            self._books[tree.key] = Book(now, now)
-            self._again(tree, self._books[tree.key])
-        return self._books[tree.key]
+            self._pending[tree.key] = PendingWrites(now, now)
+            self._schedule_retry(tree, self._pending[tree.key])
+        return self._pending[tree.key]
 
-    def _again(self, tree: Tree, book: Book) -> None:
-        now, latest = self._clock.now(), book.since + WRITTEN_WITHIN
-        book.next = (
-            now + book.pause if book.is_given_up else min(now + book.pause, max(latest, now))
+    def _schedule_retry(self, tree: Tree, pending: PendingWrites) -> None:
+        now, latest = self._clock.now(), pending.since + WRITE_TIMEOUT
+        pending.next = (
+            now + pending.pause if pending.gave_up else min(now + pending.pause, max(latest, now))
         )
-        self._trigger.notify_delay(Event(tree.key, ROOT, Happening.UNWRITTEN), book.next - now)
+        self._trigger.notify_delay(
+            NodeEvent(tree.key, ROOT, EventType.RETRY_WRITES), pending.next - now
+        )
 
-    def _give_up(self, tree: Tree, book: Book) -> None:
-        """The workflow has failed; what waits to be written waits no more."""
-        book.is_given_up = True
-        debt = next(iter(book.debts.values()))
-        self._trigger.notify(Event(tree.key, ROOT, Happening.FAULT, _too_late(debt)))
-        for each in book.debts.values():
-            held, each.then = each.then, []
-            for event in held:
-                self._go_on_unwritten(each, event)
+    def _give_up(self, tree: Tree, pending: PendingWrites) -> None:
+        """Fail the workflow, since a status was refused for `WRITE_TIMEOUT`; release held events as
+        faults.
+        """
+        pending.gave_up = True
+        write = next(iter(pending.writes.values()))
+        self._trigger.notify(NodeEvent(tree.key, ROOT, EventType.FAULT, _timeout_message(write)))
+        for each in pending.writes.values():
+            events, each.held = each.held, []
+            for event in events:
+                self._send_fault(each, event)
 
-    def _go_on_unwritten(self, debt: Debt, event: Event) -> None:
-        """To its end: nothing new comes of it."""
+    def _send_fault(self, write: PendingWrite, event: NodeEvent) -> None:
+        """Send a fault in place of a held event, so that the node ends and starts nothing new."""
         tree = self._repository.trees.get(event.workflow)
         if tree and (node := tree.node(event.node)):
-            node.is_called_off = True
-        self._trigger.notify(Event(event.workflow, event.node, Happening.FAULT, _too_late(debt)))
+            node.retry_forbidden = True
+        self._trigger.notify(
+            NodeEvent(event.workflow, event.node, EventType.FAULT, _timeout_message(write))
+        )
 
 
-def _too_late(debt: Debt) -> str:
+def _timeout_message(write: PendingWrite) -> str:
     return (
-        f"the status of {debt.whose} could not be written within {WRITTEN_WITHIN:g} s: {debt.why}"
+        f"the status of {write.subject} could not be written within {WRITE_TIMEOUT:g} s: "
+        f"{write.why}"
     )

@@ -1,4 +1,8 @@
-"""Report each phase: journal, log, and Kubernetes Events with Chaos Mesh's reasons."""
+"""Report phases and actions of nodes: to the journal, the log, and as Kubernetes Events.
+
+Called by every other module of the engine. Reasons of Events are Chaos Mesh's own; keys of the
+journal's entries are read by `story` and `telemetry`.
+"""
 
 from __future__ import annotations
 
@@ -7,53 +11,53 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.events import EventRecorder
 from pytest_kscen.objects.chaos_mesh import FAILED, INIT
-from pytest_kscen.workflow.engine.trees import ROOT, lateness
+from pytest_kscen.workflow.engine.trees import ROOT, deadline_message
 from pytest_kscen.workflow.parameters import values_of
 from pytest_kscen.workflow.probes import score_of
 from pytest_kscen.workflow.story import FOUND, HINDERED
-from pytest_kscen.workflow.tables.machine import Act, Happening
+from pytest_kscen.workflow.tables.machine import Action, EventType
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.actor import Actor
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.workflow.engine.trees import Node, Tree
+    from pytest_kscen.workflow.engine.trees import Tree, TreeNode
 
 COMPONENT = "kscen-workflow"
-ENDED = {
-    Happening.DEADLINE: "NodeDeadlineExceed",
-    Happening.PARENT_DEADLINE: "ParentNodeDeadlineExceed",
-    Happening.ABORTED: "ParentNodeAborted",
+ENDED_REASONS = {
+    EventType.DEADLINE: "NodeDeadlineExceed",
+    EventType.PARENT_DEADLINE: "ParentNodeDeadlineExceed",
+    EventType.ABORTED: "ParentNodeAborted",
 }
-DONE = {
-    Act.CREATE_CHAOS: ("ChaosCRCreated", "created {kind} {name}"),
-    Act.DELETE_CHAOS: ("ChaosCRDeleted", "removed {kind} {name}"),
-    Act.RUN_POD: ("TaskPodSpawned", "runs pod {name}"),
-    Act.EVALUATE: ("ConditionalBranchesSelected", "goes on with: {chosen}"),
-    Act.CREATE_CHECK: ("StatusCheckCreated", "created status check {name}"),
-    Act.DELETE_CHECK: ("StatusCheckDeleted", "removed status check {name}"),
+ACTION_EVENTS = {
+    Action.CREATE_CHAOS: ("ChaosCRCreated", "created {kind} {name}"),
+    Action.DELETE_CHAOS: ("ChaosCRDeleted", "removed {kind} {name}"),
+    Action.CREATE_POD: ("TaskPodSpawned", "runs pod {name}"),
+    Action.EVALUATE: ("ConditionalBranchesSelected", "goes on with: {chosen}"),
+    Action.CREATE_CHECK: ("StatusCheckCreated", "created status check {name}"),
+    Action.DELETE_CHECK: ("StatusCheckDeleted", "removed status check {name}"),
 }
 POD_DELETED = ("TaskPodDeleted", "removed pod {name}")
-"""Which is not told of one that is ended in its time."""
-NOT_DONE = {
-    Act.CREATE_CHAOS: "ChaosCRCreateFailed",
-    Act.DELETE_CHAOS: "ChaosCRDeleteFailed",
-    Act.SEE_CHAOS_GONE: "ChaosCRDeleteFailed",
-    Act.RUN_POD: "TaskPodSpawnFailed",
-    Act.END_POD: "TaskPodDeleteFailed",
-    Act.CREATE_CHECK: "StatusCheckCreatedFailed",
-    Act.DELETE_CHECK: "StatusCheckDeletedFailed",
+"""Event of a leftover pod's deletion; regular deletions of pods are not reported."""
+FAILED_ACTION_REASONS = {
+    Action.CREATE_CHAOS: "ChaosCRCreateFailed",
+    Action.DELETE_CHAOS: "ChaosCRDeleteFailed",
+    Action.CONFIRM_DELETED: "ChaosCRDeleteFailed",
+    Action.CREATE_POD: "TaskPodSpawnFailed",
+    Action.DELETE_POD: "TaskPodDeleteFailed",
+    Action.CREATE_CHECK: "StatusCheckCreatedFailed",
+    Action.DELETE_CHECK: "StatusCheckDeletedFailed",
 }
 
 
-class Voice:
-    """One engine's."""
+class EventReporter:
+    """Reports for one engine, as one component of Kubernetes Events."""
 
     def __init__(self, actor: Actor) -> None:
         self._actor = actor
         self._recorder = EventRecorder(actor.api, actor.clock, COMPONENT)
 
-    def phase(self, tree: Tree, node: Node) -> None:
-        """A node, or the workflow, is in this phase from now on."""
+    def report_phase(self, tree: Tree, node: TreeNode) -> None:
+        """Report the phase that a node, or the workflow, has just entered."""
         where = {"workflow": tree.key.name, "namespace": tree.key.namespace}
         told = {**where, "phase": node.phase}
         message, why = (
@@ -76,13 +80,13 @@ class Voice:
             "parent": node.parent,
         }
         about |= {"attempt": node.attempt} if node.attempt > 1 else {}
-        about |= {"left": True} if node.has_left else {}
+        about |= {"left": True} if node.has_leftovers else {}
         about |= {"exit": True} if node.name in tree.root.children[1:] else {}
         self._actor.note("workflow-node", **told, **message, **about)
         self._actor.log(level, "node", **told, **why, **about)
 
-    def found(self, tree: Tree, node: Node) -> None:
-        """A node, or the workflow, is on that an engine before this one has begun."""
+    def report_found(self, tree: Tree, node: TreeNode) -> None:
+        """Report a node or workflow that a previous engine has begun, with its age in seconds."""
         about = {"workflow": tree.key.name, "namespace": tree.key.namespace, "phase": node.phase}
         if node.name != ROOT:
             about |= {
@@ -94,23 +98,28 @@ class Voice:
         age = round(self._actor.clock.now() - node.started, 6)
         self._actor.note(FOUND, **about, age=age)
 
-    def waits(self, tree: Tree, node: Node) -> None:
-        """What its pod waits for, or that it does no longer."""
+    def report_wait(self, tree: Tree, node: TreeNode) -> None:
+        """Report why a node's pod waits; an empty reason means that it no longer does."""
         where = {"workflow": tree.key.name, "namespace": tree.key.namespace, "node": node.name}
-        self._actor.note("workflow-node-waits", **where, message=node.waits_for)
-        self._actor.log(logging.INFO, "waits", **where, why=node.waits_for)
+        self._actor.note("workflow-node-waits", **where, message=node.waiting_reason)
+        self._actor.log(logging.INFO, "waits", **where, why=node.waiting_reason)
 
-    def made(self, tree: Tree, parent: Node, children: list[Node]) -> None:
+    def report_created(self, tree: Tree, parent: TreeNode, children: list[TreeNode]) -> None:
         names = ", ".join(child.name for child in children)
         reason = "EntryCreated" if parent.name == ROOT else "NodesCreated"
         self._recorder.normal(parent.obj, reason, f"created {names}")
         for child in children:
-            self.phase(tree, child)
+            self.report_phase(tree, child)
 
-    def over(self, tree: Tree, node: Node) -> None:
-        if node.ending in ENDED and not _was_aborted_itself(tree, node):
+    def report_end(self, tree: Tree, node: TreeNode) -> None:
+        """Report the end of a node or workflow as Kubernetes Events, with the cause of an early
+        end.
+        """
+        if node.ending in ENDED_REASONS and not _was_aborted_itself(tree, node):
             self._recorder.normal(
-                node.obj, ENDED[node.ending], lateness(node, node.ending) or node.message
+                node.obj,
+                ENDED_REASONS[node.ending],
+                deadline_message(node, node.ending) or node.message,
             )
         what = "Workflow" if node.name == ROOT else "Node"
         if node.phase == FAILED:
@@ -118,14 +127,14 @@ class Voice:
         else:
             self._recorder.normal(node.obj, f"{what}Accomplished", f"{what.lower()} accomplished")
 
-    def unwritten(self, tree: Tree, node: Node, why: str) -> None:
-        """The API does not take what has become of a node."""
+    def report_refused_status(self, tree: Tree, node: TreeNode, why: str) -> None:
+        """Report that the API server refuses a node's status."""
         self._actor.note("workflow-refused", workflow=str(tree.key), node=node.name, error=why)
         self._actor.log(logging.ERROR, "refused", workflow=str(tree.key), node=node.name, error=why)
         self._recorder.warning(node.obj, "StatusNotWritten", f"its status cannot be written: {why}")
 
-    def hindered(self, tree: Tree, why: str) -> None:
-        """What keeps the workflow, or that nothing does any longer."""
+    def report_hindrance(self, tree: Tree, why: str) -> None:
+        """Report what hinders the workflow; an empty reason means that nothing does any more."""
         self._actor.note(
             HINDERED, workflow=tree.key.name, namespace=tree.key.namespace, message=why
         )
@@ -137,12 +146,14 @@ class Voice:
         else:
             self._recorder.normal(tree.root.obj, "StatusWritten", "all statuses are written again")
 
-    def ended_from_outside(self, node: Node, why: str = "") -> None:
+    def report_abort(self, node: TreeNode, why: str = "") -> None:
         reason = "WorkflowAborted" if node.name == ROOT else "NodeAborted"
         self._recorder.normal(node.obj, reason, why or "it was aborted by its annotation")
 
-    def spec_changed(self, tree: Tree, kept: list[str]) -> None:
-        """Of the templates that are on, those that were changed in vain."""
+    def report_spec_change(self, tree: Tree, kept: list[str]) -> None:
+        """Report a change of the spec, with the templates of running nodes that it does not
+        reach.
+        """
         why = "its spec was changed: that holds for what begins from now on"
         if kept:
             why = f"{why}, and not for what has begun already: {', '.join(kept)}"
@@ -154,40 +165,44 @@ class Voice:
         self._actor.log(level, "changed", workflow=str(tree.key), why=why)
         report(tree.root.obj, "SpecChanged", why)
 
-    def pod_ended(self, node: Node) -> None:
+    def report_pod_end(self, node: TreeNode) -> None:
         self._recorder.normal(
-            node.obj, "TaskPodPodCompleted", f"pod {node.made} has come to its end"
+            node.obj, "TaskPodPodCompleted", f"pod {node.object_name} has come to its end"
         )
 
-    def did(self, act: Act, node: Node) -> None:
-        if act in DONE:
-            reason, words = DONE[act]
+    def report_action(self, act: Action, node: TreeNode) -> None:
+        if act in ACTION_EVENTS:
+            reason, words = ACTION_EVENTS[act]
             self._recorder.normal(node.obj, reason, words.format(**_words(node)))
 
-    def gone_at_last(self, tree: Tree, node: Node, act: Act | None) -> None:
-        """What it had left."""
-        reason, words = DONE.get(act or Act.DELETE_CHAOS, POD_DELETED)
+    def report_late_deletion(self, tree: Tree, node: TreeNode, act: Action | None) -> None:
+        """Report that the object a node had left behind is deleted at last."""
+        reason, words = ACTION_EVENTS.get(act or Action.DELETE_CHAOS, POD_DELETED)
         self._recorder.normal(node.obj, reason, f"{words.format(**_words(node))}, at last")
         self._actor.log(
-            logging.INFO, "gone at last", workflow=str(tree.key), node=node.name, resource=node.made
+            logging.INFO,
+            "gone at last",
+            workflow=str(tree.key),
+            node=node.name,
+            resource=node.object_name,
         )
 
-    def could_not(self, act: Act, node: Node, why: str) -> None:
-        if act in NOT_DONE:
-            self._recorder.warning(node.obj, NOT_DONE[act], why)
+    def report_failed_action(self, act: Action, node: TreeNode, why: str) -> None:
+        if act in FAILED_ACTION_REASONS:
+            self._recorder.warning(node.obj, FAILED_ACTION_REASONS[act], why)
 
 
-def _was_aborted_itself(tree: Tree, node: Node) -> bool:
+def _was_aborted_itself(tree: Tree, node: TreeNode) -> bool:
     """Which was told when it was seen."""
     parent = None if node.parent is None else tree.node(node.parent)
-    return node.ending is Happening.ABORTED and (
-        parent is None or parent.ending is not Happening.ABORTED
+    return node.ending is EventType.ABORTED and (
+        parent is None or parent.ending is not EventType.ABORTED
     )
 
 
-def _words(node: Node) -> dict[str, str]:
+def _words(node: TreeNode) -> dict[str, str]:
     return {
         "kind": node.template.type,
-        "name": node.made,
+        "name": node.object_name,
         "chosen": ", ".join(node.chosen or ()) or "nothing",
     }

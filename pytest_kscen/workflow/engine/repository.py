@@ -1,5 +1,8 @@
-"""Store trees in the API: read and write node statuses, and rebuild the tree of a running
-workflow.
+"""Trees of running workflows, and their WorkflowNodes in the API.
+
+Called by the manager (which adds and restores trees) and by `transitions` (which creates nodes and
+saves statuses). Writes are refused after `PATIENCE` seconds, since every other event of the
+workflow waits meanwhile; `pending_writes` retries them.
 """
 
 from __future__ import annotations
@@ -36,17 +39,17 @@ from pytest_kscen.objects.errors import AlreadyExists, Invalid, NotFound, not_fo
 from pytest_kscen.objects.resources import owner_reference
 from pytest_kscen.workflow.engine.statuses import (
     CHILDREN,
-    MISREAD,
+    MALFORMED,
     UNTIL,
-    UNWRITTEN,
-    known,
-    note_of,
-    read,
-    status_now,
+    UNWRITTEN_ANNOTATION,
+    current_status,
+    read_with_notes,
+    unwritten_note,
 )
+from pytest_kscen.workflow.engine.statuses import checked_phase as known
 from pytest_kscen.workflow.engine.templates import Definition, Retry, Template
-from pytest_kscen.workflow.engine.trees import ROOT, Node, Tree
-from pytest_kscen.workflow.tables.machine import Happening, Key
+from pytest_kscen.workflow.engine.trees import ROOT, Tree, TreeNode
+from pytest_kscen.workflow.tables.machine import EventType, WorkflowKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,11 +61,11 @@ if TYPE_CHECKING:
 
 NAME_LENGTH, SUFFIX = 54, 5
 PATIENCE = 5.0
-"""Seconds for which a refused status is offered again at once: all else that happens to the
-workflow waits meanwhile.
+"""Seconds for which a refused status is retried at once; the workflow's other events wait
+meanwhile.
 """
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # as in Kubernetes' generated names
-FROM_TEMPLATE = (
+TEMPLATE_FIELDS_COPIED = (
     "task",
     "children",
     "conditionalBranches",
@@ -75,75 +78,80 @@ FROM_TEMPLATE = (
 
 
 class Repository:
-    """One engine's."""
+    """Trees of one engine by workflow, and reads and writes of their statuses."""
 
     def __init__(self, actor: Actor, family: EngineResources) -> None:
         self.family = family
-        self.trees: dict[Key, Tree] = {}
+        self.trees: dict[WorkflowKey, Tree] = {}
         self._actor = actor
         self._hasty = actor.with_patience(PATIENCE).api
 
     # --- trees ---
 
-    def plant(self, workflow: Obj) -> Tree:
-        """The tree of a workflow that nobody knew; its nodes are added when they are read or
-        made.
-        """
-        root = read(workflow, self._root)
-        tree = self.trees[key_of(workflow)] = Tree(key_of(workflow), Definition("", {}), root)
+    def add_tree(self, workflow: Obj) -> Tree:
+        """Add the tree of a workflow; its nodes are added when they are read or created."""
+        root = read_with_notes(workflow, self._root)
+        tree = self.trees[workflow_key(workflow)] = Tree(
+            workflow_key(workflow), Definition("", {}), root
+        )
         return tree
 
-    def _root(self, workflow: Obj, status: Obj) -> Node:
+    def _root(self, workflow: Obj, status: Obj) -> TreeNode:
         started = (
             epoch_of(status["startTime"]) if "startTime" in status else self._actor.clock.now()
         )
-        root = Node(ROOT, Template(ROOT, "Workflow", {}), None, started, workflow)
+        root = TreeNode(ROOT, Template(ROOT, "Workflow", {}), None, started, workflow)
         root.phase = known(phase_of({"status": status}), (INIT, RUNNING, *OVER))
-        root.ending = Happening.ABORTED if is_true(workflow, ABORTED) else None
+        root.ending = EventType.ABORTED if is_true(workflow, ABORTED) else None
         engine = status.get("engine") or {}
         root.message = (
             engine.get("message", "") if "hindrance" in engine else status.get("message", "")
         )
         root.is_unsaved = "hindrance" in engine  # it is gone, or is met again
-        root.noted = engine.get("noted", "")
+        root.noted_at = engine.get("noted", "")
         if ending := engine.get("ending"):
-            root.ending = Happening(ending)
+            root.ending = EventType(ending)
         root.children = [name for name in (status.get("entryNode"), engine.get("exitNode")) if name]
         return root
 
-    def headless(self, key: Key) -> Tree:
-        """A tree for nodes whose workflow is no more; nobody knows it by its name."""
+    def orphan_tree(self, key: WorkflowKey) -> Tree:
+        """Return a tree for nodes whose workflow is deleted; it is not registered under its
+        name.
+        """
         gone = {"metadata": {"name": key.name, "namespace": key.namespace}}
         return Tree(
             key,
             Definition("", {}),
-            Node(ROOT, Template(ROOT, "Workflow", {}), None, self._actor.clock.now(), gone),
+            TreeNode(ROOT, Template(ROOT, "Workflow", {}), None, self._actor.clock.now(), gone),
         )
 
     def forget(self, tree: Tree) -> None:
-        if self.knows(tree):
+        """Drop the tree of a deleted workflow."""
+        if self.is_current(tree):
             del self.trees[tree.key]
             if not tree.root.is_over:
                 self._actor.note(
                     "workflow-gone", workflow=tree.key.name, namespace=tree.key.namespace
                 )
 
-    def knows(self, tree: Tree) -> bool:
-        """Whether it is that of the workflow that has its name now."""
+    def is_current(self, tree: Tree) -> bool:
+        """Return whether the tree is that of the workflow which has this name now."""
         return self.trees.get(tree.key) is tree
 
-    def graft(self, tree: Tree, obj: Obj, template: Template | None = None) -> Node:
-        """Put a node, as the API has it, in its place; what its template was when it was begun
-        stands in its spec.
-        """
-        node = read(obj, lambda obj, status: _node(obj, status, template))
+    def add_node(self, tree: Tree, obj: Obj, template: Template | None = None) -> TreeNode:
+        """Add a node as the API has it. Without a template, that of its own spec is used."""
+        node = read_with_notes(obj, lambda obj, status: _node(obj, status, template))
         tree.nodes[node.name] = node
         return node
 
     # --- writing ---
 
-    async def make(self, tree: Tree, parent: Node, template: Template) -> Node:
-        """The next child of a node."""
+    async def make(self, tree: Tree, parent: TreeNode, template: Template) -> TreeNode:
+        """Create the next child of a node, and add it.
+
+        The name is derived from the workflow's uid and the child's place, so a restarted engine
+        finds the child that was already created. A name that is taken leads to the next draw.
+        """
         for draw in itertools.count():
             # The template's name and what its place in the tree makes of it; another one for
             # each draw, as some may be taken.
@@ -154,15 +162,19 @@ class Repository:
                 ALPHABET[digest // len(ALPHABET) ** power % len(ALPHABET)]
                 for power in range(SUFFIX)
             )
-            name = f"{stem_of(template)}-{suffix}"
+            name = f"{name_prefix(template)}-{suffix}"
             node = tree.nodes.get(name) or await self._made(tree, parent, template, name)
             if node and node.parent == parent.name and name not in parent.children:
                 parent.children.append(node.name)
                 return node
         raise AssertionError
 
-    async def _made(self, tree: Tree, parent: Node, template: Template, name: str) -> Node | None:
-        """None if somebody else's node has this name."""
+    async def _made(
+        self, tree: Tree, parent: TreeNode, template: Template, name: str
+    ) -> TreeNode | None:
+        """Return the node of this name, created or found; None if the name belongs to another
+        owner.
+        """
         try:
             made = await self._actor.api.create(
                 self.family.nodes, self._node_object(tree, parent, template, name)
@@ -174,9 +186,9 @@ class Repository:
                 return None
             if not is_owned(made, parent.obj):
                 return None
-        return self.graft(tree, made, template)
+        return self.add_node(tree, made, template)
 
-    def _node_object(self, tree: Tree, parent: Node, template: Template, name: str) -> Obj:
+    def _node_object(self, tree: Tree, parent: TreeNode, template: Template, name: str) -> Obj:
         now = self._actor.clock.now()
         owner = parent.obj
         spec = {
@@ -184,7 +196,7 @@ class Repository:
             "workflowName": tree.key.name,
             "type": template.type,
             "startTime": timestamp_of(now, micro=True),
-            **{key: template.body[key] for key in FROM_TEMPLATE if template.body.get(key)},
+            **{key: template.body[key] for key in TEMPLATE_FIELDS_COPIED if template.body.get(key)},
         }
         if template.deadline is not None:
             spec["deadline"] = timestamp_of(now + template.deadline, micro=True)
@@ -197,37 +209,39 @@ class Repository:
                 "name": name,
                 "namespace": tree.key.namespace,
                 "labels": {WORKFLOW_LABEL: tree.key.name, **run_label(tree)},
-                "annotations": {PARENT: parent.name},
+                "annotations": {PARENT_ANNOTATION: parent.name},
                 "ownerReferences": [owner_reference(owner)],
             },
             "spec": spec,
         }
 
-    async def save(self, tree: Tree, node: Node) -> None:
-        """What has become of a node."""
-        status = status_now(tree, node)
+    async def save(self, tree: Tree, node: TreeNode) -> None:
+        """Write the changed fields of a node's status."""
+        status = current_status(tree, node)
         before = node.obj.get("status") or {}
         if changed := {name: value for name, value in status.items() if before.get(name) != value}:
             write = self._write_root if node.name == ROOT else self._write
             node.obj = await write(tree, node, changed)
 
-    async def note(self, tree: Tree, node: Node, *, is_paid: bool) -> None:
-        """What cannot be written as its status, in an annotation; none if it could at last."""
+    async def note(self, tree: Tree, node: TreeNode, *, is_written: bool) -> None:
+        """Store a refused status in an annotation; remove the annotation if `is_written`."""
         resource = self.family.workflows if node.name == ROOT else self.family.nodes
-        node.noted = node.noted if is_paid else timestamp_of(self._actor.clock.now(), micro=True)
-        noted = None if is_paid else note_of(tree, node)
-        patch = {"metadata": {"annotations": {UNWRITTEN: noted}}}
+        node.noted_at = (
+            node.noted_at if is_written else timestamp_of(self._actor.clock.now(), micro=True)
+        )
+        noted_at = None if is_written else unwritten_note(tree, node)
+        patch = {"metadata": {"annotations": {UNWRITTEN_ANNOTATION: noted_at}}}
         await self._hasty.patch(resource, node.obj["metadata"]["name"], patch, tree.key.namespace)
 
-    async def _write(self, tree: Tree, node: Node, changed: Obj) -> Obj:
+    async def _write(self, tree: Tree, node: TreeNode, changed: Obj) -> Obj:
         patch, where = {"status": changed}, tree.key.namespace
         return await self._hasty.patch(
             self.family.nodes, node.name, patch, where, subresource="status"
         )
 
-    async def _write_root(self, tree: Tree, root: Node, changed: Obj) -> Obj:
-        """A workflow's name may be another's by now, and that one's status is not this one's:
-        NotFound.
+    async def _write_root(self, tree: Tree, root: TreeNode, changed: Obj) -> Obj:
+        """Write the workflow's status; raise NotFound if its name belongs to another workflow by
+        now.
         """
         api, resource, (name, namespace) = (
             self._hasty,
@@ -250,16 +264,16 @@ class Repository:
             raise
 
 
-PARENT = "workflow.kscen.io/parent"
-"""The annotation that tells of a node whose child it is."""
+PARENT_ANNOTATION = "workflow.kscen.io/parent"
+"""Annotation with the name of a WorkflowNode's parent node; empty below the workflow itself."""
 
 
-def key_of(workflow: Obj) -> Key:
-    return Key(workflow["metadata"].get("namespace", ""), workflow["metadata"]["name"])
+def workflow_key(workflow: Obj) -> WorkflowKey:
+    return WorkflowKey(workflow["metadata"].get("namespace", ""), workflow["metadata"]["name"])
 
 
 def run_label(tree: Tree) -> dict[str, str]:
-    """What is made for a workflow of a run is the run's."""
+    """Return the label of the run that the workflow belongs to, for objects made for it."""
     labels = tree.root.obj["metadata"].get("labels") or {}
     return {RUN_LABEL: labels[RUN_LABEL]} if RUN_LABEL in labels else {}
 
@@ -271,21 +285,21 @@ def is_owned(obj: Obj, owner: Obj) -> bool:
     )
 
 
-def _node(obj: Obj, status: Obj, template: Template | None) -> Node:
+def _node(obj: Obj, status: Obj, template: Template | None) -> TreeNode:
     spec = obj["spec"]
     engine = status.get("engine") or {}
-    parent = obj["metadata"]["annotations"][PARENT]
+    parent = obj["metadata"]["annotations"][PARENT_ANNOTATION]
     name = sys.intern(obj["metadata"]["name"])
-    node = Node(name, template or _template_of(spec), parent, epoch_of(spec["startTime"]), obj)
+    node = TreeNode(name, template or _template_of(spec), parent, epoch_of(spec["startTime"]), obj)
     node.phase = known(phase_of({"status": status}), NODE_PHASES)
-    node.noted = engine.get("noted", "")
+    node.noted_at = engine.get("noted", "")
     node.attempt = engine.get("attempt", 1)
-    node.ending = Happening(engine["ending"]) if "ending" in engine else None
-    node.is_called_off = engine.get("calledOff", node.ending not in (None, Happening.FAULT))
+    node.ending = EventType(engine["ending"]) if "ending" in engine else None
+    node.retry_forbidden = engine.get("calledOff", node.ending not in (None, EventType.FAULT))
     node.is_cleaning = engine.get("cleaning", False)
-    node.has_made = engine.get("made", False)
-    node.has_held = is_true({"status": status}, CHAOS_INJECTED)
-    node.has_left = is_true({"status": status}, CHAOS_LEFT)
+    node.has_created = engine.get("made", False)
+    node.was_injected = is_true({"status": status}, CHAOS_INJECTED)
+    node.has_leftovers = is_true({"status": status}, CHAOS_LEFT)
     node.until = {wait: epoch_of(engine[key]) for wait, key in UNTIL.items() if key in engine}
     node.children = [each["name"] for kind in CHILDREN for each in status.get(kind) or ()]
     node.chosen = engine.get("chosen")
@@ -300,15 +314,15 @@ def _node(obj: Obj, status: Obj, template: Template | None) -> Node:
 
 
 def _template_of(spec: Obj) -> Template:
-    """The template that a node was made from."""
+    """Return the template that a node was created from, as its spec holds it."""
     body = {**spec, "name": spec["templateName"], "templateType": spec["type"]}
     absolute = body.pop("deadline", None)
     length = epoch_of(absolute) - epoch_of(spec["startTime"]) if absolute else None
     return replace(Template.of(body), deadline=length)
 
 
-def stem_of(template: Template) -> str:
-    """What the names of all its nodes begin with."""
+def name_prefix(template: Template) -> str:
+    """Return the common beginning of the names of a template's nodes."""
     return template.name[:NAME_LENGTH].rstrip("-.")
 
 
@@ -317,24 +331,29 @@ def stem_of(template: Template) -> str:
 # deleted while no engine was: somebody has to stand in for it until what it had made is gone.
 
 
-LOST = "its WorkflowNode was deleted"
-IN_THE_MIDST = {
+NODE_DELETED = "its WorkflowNode was deleted"
+"""Message of a node whose WorkflowNode was deleted."""
+PLACEHOLDER_PHASES = {
     SERIAL: WAITING_FOR_CHILD,
     PARALLEL: WAITING_FOR_CHILD,
     TASK: WAITING_FOR_CHILD,
     SUSPEND: HOLDING,
 }
-"""Where a node is ended with all that it may have made; others make something themselves."""
+"""Phase in which a placeholder of each type ends with all its objects; RUNNING for other types."""
 
 
-def replant(
+def restore_tree(
     repository: Repository,
     tree: Tree,
     below: Mapping[str, list[Obj]],
     unread: Callable[[Obj, Exception], None],
 ) -> None:
-    """`below` are all that may be its nodes by their parents' names, in the order in which they
-    were made.
+    """Rebuild the tree of a running workflow from the top, so that foreign nodes stay outside.
+
+    `below` holds candidates by their parents' names, in the order in which they were made. A node
+    that its parent lists and that does not exist was deleted while no engine was running: a
+    placeholder takes its place until its objects are deleted. `unread` is called for each malformed
+    node.
     """
     parents, misread = [tree.root], dict[str, str]()
     while parents:
@@ -346,8 +365,8 @@ def replant(
                 or is_owned(obj, tree.root.obj)
             ):
                 try:
-                    node = repository.graft(tree, obj)
-                except MISREAD as error:
+                    node = repository.add_node(tree, obj)
+                except MALFORMED as error:
                     unread(obj, error)
                     misread[obj["metadata"]["name"]] = f"its WorkflowNode cannot be read: {error!r}"
                     continue
@@ -356,14 +375,17 @@ def replant(
                     parent.children.append(node.name)
         for name in [name for name in parent.children if name not in tree.nodes]:
             tree.nodes[name] = _stand_in(tree, parent, name)
-            tree.nodes[name].trouble = misread.get(name, "")
+            tree.nodes[name].last_error = misread.get(name, "")
             parents.append(tree.nodes[name])
     tree.nodes = dict(sorted(tree.nodes.items(), key=lambda named: named[1].started))
-    tree.made = len(tree.nodes)
+    tree.node_count = len(tree.nodes)
 
 
-def _stand_in(tree: Tree, parent: Node, name: str) -> Node:
-    """Its template follows from its name; of what it was to do only what it has made counts."""
+def _stand_in(tree: Tree, parent: TreeNode, name: str) -> TreeNode:
+    """Return the placeholder of a deleted node; its template follows from its name.
+
+    It has no retries and no probes, since only the objects that it has created matter.
+    """
     targets = (
         (tree.definition.entry, tree.definition.exit)
         if parent.name == ROOT
@@ -373,20 +395,23 @@ def _stand_in(tree: Tree, parent: Node, name: str) -> Node:
         tree.definition.templates[each] for each in targets if each in tree.definition.templates
     )
     template = next(
-        (each for each in known if stem_of(each) == name.rpartition("-")[0]), None
+        (each for each in known if name_prefix(each) == name.rpartition("-")[0]), None
     ) or Template(name, PARALLEL, {})
     metadata = {"name": name, "namespace": tree.key.namespace, "uid": ""}
     api_version = tree.root.obj["apiVersion"]
     obj = {"apiVersion": api_version, "kind": "WorkflowNode", "metadata": metadata}
-    node = Node(name, replace(template, retry=Retry(), probes=()), parent.name, parent.started, obj)
+    node = TreeNode(
+        name, replace(template, retry=Retry(), probes=()), parent.name, parent.started, obj
+    )
     node.is_lost = True
-    node.phase = _was_over(parent, name) or IN_THE_MIDST.get(template.type, RUNNING)
+    node.phase = _was_over(parent, name) or PLACEHOLDER_PHASES.get(template.type, RUNNING)
     return node
 
 
-def _was_over(parent: Node, name: str) -> str:
-    """The phase in which it was over, if its parent has heard of that: a failure would have
-    ended the parent, too.
+def _was_over(parent: TreeNode, name: str) -> str:
+    """Return the phase in which a deleted node was over as its parent's status shows it, or empty.
+
+    A failure would have ended the parent too, so an end that the parent lists is a success.
     """
     if parent.is_over:
         return SUCCEED

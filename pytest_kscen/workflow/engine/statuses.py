@@ -1,4 +1,8 @@
-"""Status of a workflow and of its nodes as the API stores it, and the text of errors in it."""
+"""Statuses of workflows and nodes as the API stores them, and the texts of errors in them.
+
+Called by `repository` (read and write) and `pending_writes` (notes of refused statuses). Field
+names follow Chaos Mesh; `status.engine` is the engine's own and holds what it needs to resume.
+"""
 
 from __future__ import annotations
 
@@ -23,111 +27,121 @@ from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.workflow.engine.trees import ROOT
 from pytest_kscen.workflow.probes import score_of
-from pytest_kscen.workflow.tables.machine import BY_TIME, Happening, Wait
+from pytest_kscen.workflow.tables.machine import DEADLINE_EVENTS, Delay, EventType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.workflow.engine.trees import Node, Tree
-
-
-# Why something could not be done, in words.
+    from pytest_kscen.workflow.engine.trees import Tree, TreeNode
 
 
 LONGEST_MESSAGE = 1000
-MISREAD = (LookupError, TypeError, ValueError, AttributeError)
-"""What comes of a template that nobody has validated."""
+MALFORMED = (LookupError, TypeError, ValueError, AttributeError)
+"""Exceptions that reading a template or object raises if nobody has validated it."""
 
 
-def words_of(error: Exception) -> str:
-    """At a length that everybody takes."""
-    words = error.message if isinstance(error, ApiError) else str(error) or repr(error)
-    if isinstance(error, MISREAD) and not isinstance(error, UnicodeError):
-        words = f"what its template says cannot be read: {error!r}"
-    return words if len(words) <= LONGEST_MESSAGE else f"{words[:LONGEST_MESSAGE]}…"
+def error_text(error: Exception) -> str:
+    """Return an exception's message, cut to a length that every API server accepts.
+
+    An exception of reading malformed content is described as such, since its own text explains
+    nothing.
+    """
+    text = error.message if isinstance(error, ApiError) else str(error) or repr(error)
+    if isinstance(error, MALFORMED) and not isinstance(error, UnicodeError):
+        text = f"its template cannot be read: {error!r}"
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]}…"
 
 
 T = TypeVar("T")
 
-UNWRITTEN = "workflow.kscen.io/unwritten"
-"""The annotation with what the API does not take of a status."""
+UNWRITTEN_ANNOTATION = "workflow.kscen.io/unwritten"
+"""Annotation that holds the status which the API server refused."""
 FINISHED, ACTIVE = "finishedChildren", "activeChildren"
 CHILDREN = (FINISHED, ACTIVE)
 UNTIL = {
-    Wait.LENGTH: "heldUntil",
-    Wait.DEADLINE: "deadlineAt",
-    Wait.INJECTION: "injectedUntil",
-    Wait.CLEANING: "cleanedUntil",
-    Wait.BACK_OFF: "retryAt",
+    Delay.LENGTH: "heldUntil",
+    Delay.DEADLINE: "deadlineAt",
+    Delay.INJECTION: "injectedUntil",
+    Delay.CLEANING: "cleanedUntil",
+    Delay.BACK_OFF: "retryAt",
 }
-"""Where the engine writes down until when a node waits."""
+"""Field of `status.engine` that stores the end of each delay of a node, as a MicroTime."""
 
 
-def status_now(tree: Tree, node: Node) -> Obj:
-    """What has become of it."""
+def current_status(tree: Tree, node: TreeNode) -> Obj:
+    """Return the status that the API should have for a node, or for the workflow if it is the
+    root.
+    """
     return _of_workflow(tree) if node.name == ROOT else _of_node(tree, node)
 
 
-def is_behind(node: Node) -> bool:
-    """Whether the API has of it only what was noted."""
+def has_unwritten_note(node: TreeNode) -> bool:
+    """Return whether the API has the node's last status as an annotation only."""
     engine = (node.obj.get("status") or {}).get("engine") or {}
-    return bool(node.noted) and engine.get("noted") != node.noted
+    return bool(node.noted_at) and engine.get("noted") != node.noted_at
 
 
-def is_settled(obj: Obj) -> bool:
-    """Whether nothing is left to be done for a node, whatever becomes of its workflow."""
+def needs_no_cleanup(obj: Obj) -> bool:
+    """Return whether a node is over with nothing left to delete or to write, whatever its workflow
+    does.
+    """
     return (
         is_over(obj)
         and not is_true(obj, CHAOS_LEFT)
-        and UNWRITTEN not in (obj["metadata"].get("annotations") or {})
+        and UNWRITTEN_ANNOTATION not in (obj["metadata"].get("annotations") or {})
     )
 
 
-def note_of(tree: Tree, node: Node) -> str:
-    """What is noted of its status: for itself alone, whoever copies it.
+def unwritten_note(tree: Tree, node: TreeNode) -> str:
+    """Return the annotation's text for a refused status: JSON with the object's uid.
 
-    Nothing is to be taken away from a note by null.
+    The uid makes the note void in a copy of the object. Nulls, which delete fields in a merge
+    patch, are left out.
     """
-    status = status_now(tree, node)
+    status = current_status(tree, node)
     status["engine"] = {
         name: value for name, value in status["engine"].items() if value is not None
     }
     return orjson.dumps({"uid": node.obj["metadata"]["uid"], "status": status}).decode()
 
 
-def read(obj: Obj, reader: Callable[[Obj, Obj], T]) -> T:
-    """By the status as it was noted, if that is newer and makes sense, or else as it was
-    written.
+def read_with_notes(obj: Obj, reader: Callable[[Obj, Obj], T]) -> T:
+    """Call the reader with the noted status if that is newer and well-formed, else with the stored
+    one.
     """
     status = obj.get("status") or {}
-    with contextlib.suppress(*MISREAD):
-        if noted := _noted_since(obj, status):
-            return reader(obj, {**status, **noted})
+    with contextlib.suppress(*MALFORMED):
+        if note := _noted_since(obj, status):
+            return reader(obj, {**status, **note})
     return reader(obj, status)
 
 
-def with_what_is_on(workflow: Obj) -> Obj:
-    """One whose status makes no sense, with what there is to be ended."""
+def with_minimal_status(workflow: Obj) -> Obj:
+    """Replace a malformed status by phase Running and the entry's name, so that nodes can be
+    ended.
+    """
     entry = (workflow.get("status") or {}).get("entryNode")
     return {**workflow, "status": {"phase": RUNNING, **({"entryNode": entry} if entry else {})}}
 
 
-def known(phase: str, phases: Collection[str]) -> str:
-    """ValueError if there is no such phase."""
+def checked_phase(phase: str, phases: Collection[str]) -> str:
+    """Return the phase; raise ValueError if it is unknown."""
     if phase not in phases:
-        raise ValueError(f"{phase!r} is no phase")
+        raise ValueError(f"{phase!r} is not a phase")
     return phase
 
 
 def _noted_since(obj: Obj, status: Obj) -> Obj | None:
-    text = (obj["metadata"].get("annotations") or {}).get(UNWRITTEN)
+    text = (obj["metadata"].get("annotations") or {}).get(UNWRITTEN_ANNOTATION)
     note: Obj = orjson.loads(text) if text else {}
     if not text or note["uid"] != obj["metadata"]["uid"]:
         return None
-    noted: Obj = note["status"]
+    noted_at: Obj = note["status"]
     return (
-        noted if noted["engine"]["noted"] > (status.get("engine") or {}).get("noted", "") else None
+        noted_at
+        if noted_at["engine"]["noted"] > (status.get("engine") or {}).get("noted", "")
+        else None
     )
 
 
@@ -144,12 +158,14 @@ def _of_workflow(tree: Tree) -> Obj:
     before = root.obj.get("status") or {}
     if (engine := _engine_of_workflow(tree)) or "engine" in before:
         status["engine"] = engine
-    if root.ending is Happening.ABORTED:
-        status["conditions"].append(_condition(ABORTED, holds=True, reason=Happening.ABORTED.value))
+    if root.ending is EventType.ABORTED:
+        status["conditions"].append(_condition(ABORTED, holds=True, reason=EventType.ABORTED.value))
     if root.children:
         status["entryNode"] = root.children[0]
-    if (told := "; ".join(filter(None, (root.message, root.waits_for)))) or "message" in before:
-        status["message"] = told
+    if (
+        message := "; ".join(filter(None, (root.message, root.waiting_reason)))
+    ) or "message" in before:
+        status["message"] = message
     if root.probes:
         status["probes"] = root.probes
         status["resilienceScore"] = score_of(root.probes)
@@ -158,7 +174,7 @@ def _of_workflow(tree: Tree) -> Obj:
     return status
 
 
-def _of_node(tree: Tree, node: Node) -> Obj:
+def _of_node(tree: Tree, node: TreeNode) -> Obj:
     status: Obj = {
         "phase": node.phase,
         "conditions": _conditions(node),
@@ -166,8 +182,8 @@ def _of_node(tree: Tree, node: Node) -> Obj:
     }
     if node.attempt > 1:
         status |= {FINISHED: [], ACTIVE: [], "message": "", "conditionalBranchesStatus": None}
-    if node.told or (node.obj.get("status") or {}).get("message"):
-        status["message"] = node.told
+    if node.shown_message or (node.obj.get("status") or {}).get("message"):
+        status["message"] = node.shown_message
     if node.children:
         shown = {
             each["name"]: each
@@ -188,7 +204,11 @@ def _of_node(tree: Tree, node: Node) -> Obj:
         }
     if node.template.is_chaos:
         made = node.template.chaos_kind.resource
-        status["chaosResource"] = {"apiGroup": made.group, "kind": made.kind, "name": node.made}
+        status["chaosResource"] = {
+            "apiGroup": made.group,
+            "kind": made.kind,
+            "name": node.object_name,
+        }
     if node.probes:
         status["probes"] = node.probes
     if node.ended is not None:
@@ -196,8 +216,8 @@ def _of_node(tree: Tree, node: Node) -> Obj:
     return status
 
 
-def _conditions(node: Node) -> list[Obj]:
-    by_time = node.ending if node.ending in BY_TIME else None
+def _conditions(node: TreeNode) -> list[Obj]:
+    by_time = node.ending if node.ending in DEADLINE_EVENTS else None
     conditions = [
         _condition(ACCOMPLISHED, holds=node.is_over, reason=node.phase if node.is_over else "")
     ]
@@ -207,17 +227,17 @@ def _conditions(node: Node) -> list[Obj]:
         )
     )
     if node.template.is_chaos:
-        conditions.append(_condition(CHAOS_INJECTED, holds=node.has_held, reason=""))
-    if node.has_left or node.ending is Happening.NOT_CLEANED:
+        conditions.append(_condition(CHAOS_INJECTED, holds=node.was_injected, reason=""))
+    if node.has_leftovers or node.ending is EventType.NOT_CLEANED:
         conditions.append(
             _condition(
                 CHAOS_LEFT,
-                holds=node.has_left,
-                reason=Happening.NOT_CLEANED.value if node.has_left else "",
+                holds=node.has_leftovers,
+                reason=EventType.NOT_CLEANED.value if node.has_leftovers else "",
             )
         )
-    if node.ending is Happening.ABORTED:
-        conditions.append(_condition(ABORTED, holds=True, reason=Happening.ABORTED.value))
+    if node.ending is EventType.ABORTED:
+        conditions.append(_condition(ABORTED, holds=True, reason=EventType.ABORTED.value))
     return conditions
 
 
@@ -231,25 +251,25 @@ def _engine_of_workflow(tree: Tree) -> Obj:
         "ending": root.ending.value if root.ending else "",
         "entryPhase": children[0].phase if children and children[0].is_over else "",
         "exitNode": children[1].name if children[1:] else "",
-        "noted": root.noted,
-        "hindrance": root.waits_for,
-        "message": root.message if root.waits_for else "",
+        "noted": root.noted_at,
+        "hindrance": root.waiting_reason,
+        "message": root.message if root.waiting_reason else "",
     }
     return {name: value for name, value in facts.items() if value}
 
 
-def _engine_of_node(node: Node) -> Obj:
-    """What only the engine needs, to go on after it was cut off.
+def _engine_of_node(node: TreeNode) -> Obj:
+    """Return the fields of `status.engine` that a restarted engine needs to resume the node.
 
-    A merge patch takes away by null what was of another attempt.
+    In a second attempt, null removes the fields of the one before, as merge patches require.
     """
     facts: dict[str, Any] = {
         "attempt": node.attempt if node.attempt > 1 else None,
         "ending": node.ending.value if node.ending else None,
-        "calledOff": True if node.is_called_off and node.ending is Happening.FAULT else None,
+        "calledOff": True if node.retry_forbidden and node.ending is EventType.FAULT else None,
         "cleaning": node.is_cleaning or None,
-        "made": node.has_made or None,
-        "noted": node.noted or None,
+        "made": node.has_created or None,
+        "noted": node.noted_at or None,
         "chosen": node.chosen,
         **{
             key: timestamp_of(node.until[wait], micro=True) if wait in node.until else None

@@ -1,4 +1,8 @@
-"""Templates as the engine reads them, with their retry limits and back-off."""
+"""Templates as the engine reads them, with retry limits and back-off.
+
+Templates are read as they are written, without judging them: `validation` does that before a
+workflow starts. Called by `repository` and the manager; nothing here knows of nodes' phases.
+"""
 
 from __future__ import annotations
 
@@ -13,26 +17,26 @@ from pytest_kscen.workflow.probes import Probe, probes_of
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.workflow.engine.trees import Node, Tree
+    from pytest_kscen.workflow.engine.trees import Tree, TreeNode
 
 
-LONGEST = 24 * 3600.0
-"""Seconds that nobody waits longer than."""
+LONGEST_DELAY = 24 * 3600.0
+"""Longest back-off in seconds; longer ones are cut to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """What a template says of it."""
+    """Retry limit and back-off of a template; lengths are in seconds."""
 
     limit: int = 0
     first: float = 0.0
     """Seconds before the second attempt."""
     factor: float = 1.0
-    longest: float = LONGEST
+    longest: float = LONGEST_DELAY
 
     @classmethod
     def of(cls, body: Obj) -> Retry:
-        """ValueError if it cannot be kept to."""
+        """Read a template's `retry`; raise ValueError if a length or the factor is unusable."""
         backoff = body.get("backoff") or {}
         factor = backoff.get("factor", 1)
         if not (isinstance(factor, int | float) and 1 <= factor < math.inf):
@@ -40,13 +44,20 @@ class Retry:
                 f"the back-off's factor is {factor!r}: it has to be a number, 1 or more"
             )
         first = seconds_of_text(backoff["duration"]) if "duration" in backoff else 0.0
-        longest = seconds_of_text(backoff["maxDuration"]) if "maxDuration" in backoff else LONGEST
+        longest = (
+            seconds_of_text(backoff["maxDuration"]) if "maxDuration" in backoff else LONGEST_DELAY
+        )
         return cls(
-            int(body.get("limit", 0)), first, float(min(factor, LONGEST)), min(longest, LONGEST)
+            int(body.get("limit", 0)),
+            first,
+            float(min(factor, LONGEST_DELAY)),
+            min(longest, LONGEST_DELAY),
         )
 
     def delay_before(self, attempt: int) -> float:
-        """Seconds, counting from the end of the one before."""
+        """Return the seconds between the end of the previous attempt and this one, at most
+        `longest`.
+        """
         try:
             delay = self.first * self.factor ** (attempt - 2)
         except OverflowError:
@@ -54,12 +65,14 @@ class Retry:
         return min(delay, self.longest)
 
 
-def may_retry(tree: Tree, node: Node) -> bool:
-    """Whether a node that fails by its own fault has another attempt: what is left of it, or
-    below it, would be there twice.
+def may_retry(tree: Tree, node: TreeNode) -> bool:
+    """Return whether a failed node has another attempt.
+
+    It has none if it was ended from outside, or if it or a node below it still has leftovers: their
+    objects would exist twice.
     """
-    is_left = not node.is_called_off and node.attempt <= node.template.retry.limit
-    return is_left and not any(each.has_left for each in tree.below(node))
+    is_left = not node.retry_forbidden and node.attempt <= node.template.retry.limit
+    return is_left and not any(each.has_leftovers for each in tree.below(node))
 
 
 # A workflow's templates as the engine reads them: one for each name, each with what its type
@@ -69,7 +82,7 @@ def may_retry(tree: Tree, node: Node) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Where a Task may go on."""
+    """Conditional branch of a Task: the template that follows if the expression holds."""
 
     target: str
     expression: str = ""
@@ -77,13 +90,13 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What a node is made from. `body` is the template as it was written."""
+    """Template of a node; `body` is the template as it was written."""
 
     name: str
     type: str
     body: Obj
     deadline: float | None = None
-    """Seconds."""
+    """Length in seconds, None if there is none."""
     children: tuple[str, ...] = ()
     branches: tuple[Branch, ...] = ()
     retry: Retry = field(default_factory=Retry)
@@ -95,14 +108,14 @@ class Template:
 
     @property
     def chaos_kind(self) -> ChaosKind:
-        """What is no chaos at all is looked for by its name, too: the cluster says that it has
-        none.
+        """Kind of chaos; unknown types are taken as kinds by their name, and the cluster refuses
+        them.
         """
         return chaos_kind(self.type) or ChaosKind(self.type, self.type[0].lower() + self.type[1:])
 
     @property
     def chaos(self) -> Obj:
-        """The spec of its chaos; how long it lasts is the engine's affair."""
+        """Spec of the chaos resource without its duration, which the engine controls itself."""
         return {
             name: value
             for name, value in (self.body.get(self.chaos_kind.key) or {}).items()
@@ -111,7 +124,7 @@ class Template:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Every template that may come right below it."""
+        """Names of all templates that may come directly below this one."""
         return (*self.children, *(each.target for each in self.branches))
 
     @classmethod
@@ -134,14 +147,14 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a Workflow's spec says, with the values of its parameters in their places."""
+    """Spec of a Workflow, with the values of its parameters in place."""
 
     entry: str
     templates: dict[str, Template]
     exit: str = ""
-    """The template that is run when all else is over."""
+    """Name of the template that runs after everything else, or empty."""
     probes: tuple[Probe, ...] = ()
-    """The steady-state hypothesis."""
+    """Probes of the workflow itself: the steady-state hypothesis."""
 
     @classmethod
     def of(cls, spec: Obj) -> Definition:

@@ -1,8 +1,10 @@
-"""Process one event: look it up in the node's state table and carry out the actions listed there.
+"""Process one event: carry out the cell that the node's state table has for it.
 
-The node's status is written before any outside action and before any notification, so that an
-engine that was interrupted can resume from the API; repeating an action changes nothing. A phase
-that ends at once, by the node's own next event, is written together with its result."""
+Called by the manager's workers, one event per workflow at a time. The status is written before any
+action on the cluster and before any notification, so that an interrupted engine can resume from the
+API; repeating an action changes nothing. A phase that the node's own next event ends at once is
+written together with that event's result.
+"""
 
 from __future__ import annotations
 
@@ -12,116 +14,135 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.chaos_mesh import FAILED, HOLDING, INIT, OVER, TASK
 from pytest_kscen.objects.errors import NotFound
-from pytest_kscen.workflow.container_output import what_was_not_found
-from pytest_kscen.workflow.engine.actors import ACTORS, BEGINNING, OUTWARD, REMOVING
+from pytest_kscen.workflow.container_output import missing_command_message
+from pytest_kscen.workflow.engine.actors import (
+    ACTORS,
+    CREATING_ACTIONS,
+    DELETING_ACTIONS,
+    SAVE_BEFORE,
+)
 from pytest_kscen.workflow.engine.cleanup import FIRST_PAUSE
-from pytest_kscen.workflow.engine.pending_writes import Debts, Unwritten
-from pytest_kscen.workflow.engine.statuses import words_of
+from pytest_kscen.workflow.engine.pending_writes import StatusRefused, StatusWriter
+from pytest_kscen.workflow.engine.statuses import error_text
 from pytest_kscen.workflow.engine.templates import may_retry
-from pytest_kscen.workflow.engine.trees import ROOT, lateness
-from pytest_kscen.workflow.tables import WORKFLOW, machine_of
+from pytest_kscen.workflow.engine.trees import ROOT, deadline_message
+from pytest_kscen.workflow.tables import WORKFLOW, state_machine_of
 from pytest_kscen.workflow.tables.machine import (
-    BY_TIME,
-    ONWARD,
-    PASSED_ON,
-    Act,
-    Event,
-    Happening,
-    Impossible,
-    Later,
-    Over,
-    Tell,
-    To,
-    Wait,
-    Whom,
+    DEADLINE_EVENTS,
+    PASSED_TO_CHILDREN,
+    STARTING_EVENTS,
+    Action,
+    Delay,
+    Enter,
+    EventType,
+    Finish,
+    NodeActionError,
+    NodeEvent,
+    Notify,
+    NotifyAfter,
+    Recipient,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_kscen.workflow.engine.actors import Hands
-    from pytest_kscen.workflow.engine.cleanup import Remains
-    from pytest_kscen.workflow.engine.node_probes import Hypotheses
-    from pytest_kscen.workflow.engine.reporting import Voice
+    from pytest_kscen.workflow.engine.actors import ActorClients
+    from pytest_kscen.workflow.engine.cleanup import LeftoverCleaner
+    from pytest_kscen.workflow.engine.node_probes import ProbeCoordinator
+    from pytest_kscen.workflow.engine.reporting import EventReporter
     from pytest_kscen.workflow.engine.repository import Repository
     from pytest_kscen.workflow.engine.templates import Template
-    from pytest_kscen.workflow.engine.trees import Node, Tree
+    from pytest_kscen.workflow.engine.trees import Tree, TreeNode
     from pytest_kscen.workflow.engine.triggers import OperableTrigger
     from pytest_kscen.workflow.tables.machine import Step
 
 logger = logging.getLogger(__name__)
 
 INJECTED_WITHIN, CLEANED_WITHIN = 60.0, 300.0
-"""Seconds in which chaos has to be in effect, and to be gone."""
-LIMITS = {Wait.INJECTION: INJECTED_WITHIN, Wait.CLEANING: CLEANED_WITHIN, Wait.LENGTH: None}
-"""None: as long as its template says, or until what is above it is over if it says nothing."""
-FROM_OUTSIDE = (Happening.ABORTED, Happening.FAILED_ELSEWHERE)
-"""What ends a node by no fault of its own, also while its last probes are being asked."""
-BEGINNINGS = (Happening.CREATED, Happening.RESUMED)
+"""Seconds within which chaos must be in effect, and be gone."""
+DELAY_SECONDS = {
+    Delay.INJECTION: INJECTED_WITHIN,
+    Delay.CLEANING: CLEANED_WITHIN,
+    Delay.LENGTH: None,
+}
+"""Length of each delay in seconds; None is the deadline of the template, or no limit without
+one.
+"""
+OUTSIDE_EVENTS = (EventType.ABORTED, EventType.FAILED_ELSEWHERE)
+"""Events that end a node without a fault of its own, and also cancel its last probes."""
+START_EVENTS = (EventType.CREATED, EventType.RESUMED)
 MOST_NODES = 10_000
-"""That a workflow may come to: branches may lead back, but not for ever."""
+"""Limit of nodes per workflow: branches may lead back, but must end some day."""
 
 
-class Turns:
-    """Takes one event after the other."""
+class EventProcessor:
+    """Processes the events of all workflows of one engine; shared by all workers."""
 
     def __init__(
         self,
         repository: Repository,
         trigger: OperableTrigger,
-        voice: Voice,
-        hands: Hands,
-        hypotheses: Hypotheses,
+        reporter: EventReporter,
+        clients: ActorClients,
+        probe_coordinator: ProbeCoordinator,
         *,
-        remains: Remains,
+        cleaner: LeftoverCleaner,
     ) -> None:
-        self.hands = hands
-        self.voice = voice
-        self.hypotheses = hypotheses
-        self._remains = remains
-        self._clock = hands.playground.clock
+        self.clients = clients
+        self.reporter = reporter
+        self.probe_coordinator = probe_coordinator
+        self._cleaner = cleaner
+        self._clock = clients.node_objects.clock
         self._repository = repository
         self._trigger = trigger
-        self.debts = Debts(repository, trigger, voice, self._clock, self._write)
+        self.status_writer = StatusWriter(repository, trigger, reporter, self._clock, self._write)
 
-    async def take(self, event: Event) -> None:
+    async def take(self, event: NodeEvent) -> None:
+        """Process one event. Events of unknown workflows, of ended nodes and expired ones are
+        dropped.
+        """
         tree = self._repository.trees.get(event.workflow)
-        if tree and event.happening is Happening.UNWRITTEN:
-            await self.debts.settle(tree)
+        if tree and event.event_type is EventType.RETRY_WRITES:
+            await self.status_writer.retry_writes(tree)
             return
         node = tree.node(event.node) if tree else None
-        if tree is None or node is None or node.is_over or event.turn not in (-1, node.turn):
+        if (
+            tree is None
+            or node is None
+            or node.is_over
+            or event.phase_count not in (-1, node.phase_count)
+        ):
             return
-        if event.about and event.about != node.made:
+        if event.about and event.about != node.object_name:
             return
-        if event.happening is Happening.JUDGED:
+        if event.event_type is EventType.VERDICT_CHANGED:
             await self._remember(tree, node)
             return
-        if event.happening is Happening.WAITS:
-            node.waits_for = event.message
-            self.voice.waits(tree, node)
+        if event.event_type is EventType.POD_WAITS:
+            node.waiting_reason = event.message
+            self.reporter.report_wait(tree, node)
             await self._remember(tree, node)
             return
-        if self.hypotheses.is_asked_last(tree, node):
-            if event.happening not in FROM_OUTSIDE:
-                node.is_called_off = (
-                    node.is_called_off or event.happening in BY_TIME
+        if self.probe_coordinator.awaits_last_probes(tree, node):
+            if event.event_type not in OUTSIDE_EVENTS:
+                node.retry_forbidden = (
+                    node.retry_forbidden or event.event_type in DEADLINE_EVENTS
                 )  # there is no time for another attempt
                 return
-            self.hypotheses.ask_no_more(tree, node)
-        await Turn(self, tree, node, event).take()
-        if not self._repository.knows(
+            self.probe_coordinator.cancel_last_probes(tree, node)
+        await Transition(self, tree, node, event).take()
+        if not self._repository.is_current(
             tree
         ):  # it was deleted meanwhile, and this may have made something more
-            self._remains.remove(tree, _on([node]))
+            self._cleaner.remove(tree, _on([node]))
 
-    async def _remember(self, tree: Tree, node: Node) -> None:
-        """How its probes have fared, or what it waits for."""
-        with contextlib.suppress(Unwritten):
-            await self.debts.save(tree, node)
+    async def _remember(self, tree: Tree, node: TreeNode) -> None:
+        """Save a changed verdict or reason to wait."""
+        with contextlib.suppress(StatusRefused):
+            await self.status_writer.save(tree, node)
 
-    async def _write(self, tree: Tree, node: Node) -> None:
-        node.probes = self.hypotheses.shown(tree, node)
+    async def _write(self, tree: Tree, node: TreeNode) -> None:
+        node.probes = self.probe_coordinator.shown(tree, node)
         try:
             await self._repository.save(tree, node)
         except NotFound:  # somebody has deleted it; what it has made is still to be removed
@@ -131,203 +152,222 @@ class Turns:
     # --- what a turn needs ---
 
     def forget(self, tree: Tree) -> None:
-        """The workflow is no more; one of the same name may be there already.
-
-        What it has made is still to be removed.
+        """Forget a deleted workflow, and clean up what it has created; its name may be taken
+        again.
         """
-        if self._repository.knows(tree):
+        if self._repository.is_current(tree):
             self._repository.forget(tree)
-            self.debts.forget(tree)
-            self.hypotheses.forget(tree)
+            self.status_writer.forget(tree)
+            self.probe_coordinator.forget(tree)
             self._trigger.forget(tree.key)
-            self._remains.remove(tree, _on(tree.nodes.values()))
+            self._cleaner.remove(tree, _on(tree.nodes.values()))
 
     def has_more(self, tree: Tree) -> bool:
-        """Whether something else has happened to the workflow already."""
+        """Return whether another event of the workflow is waiting."""
         return self._trigger.waits(tree.key)
 
-    def tell(self, tree: Tree, event: Event, *, by: Node) -> None:
-        """What something new comes of is not told before what has become of the node by which it
-        comes is written.
+    def tell(self, tree: Tree, event: NodeEvent, *, by: TreeNode) -> None:
+        """Send an event. One that starts something new waits until the sender's status is
+        written.
         """
-        if not self._repository.knows(tree):
+        if not self._repository.is_current(tree):
             return
-        if event.happening in ONWARD and self.debts.owes(tree, by):
-            self.debts.hold(tree, by, event)
+        if event.event_type in STARTING_EVENTS and self.status_writer.is_pending(tree, by):
+            self.status_writer.hold(tree, by, event)
         else:
             self._trigger.notify(event)
 
     def tell_later(
         self,
         tree: Tree,
-        node: Node,
-        happening: Happening,
+        node: TreeNode,
+        event_type: EventType,
         instant: float,
         *,
         in_this_turn: bool = True,
     ) -> None:
-        if self._repository.knows(tree):
-            event = Event(tree.key, node.name, happening, turn=node.turn if in_this_turn else -1)
+        if self._repository.is_current(tree):
+            event = NodeEvent(
+                tree.key,
+                node.name,
+                event_type,
+                phase_count=node.phase_count if in_this_turn else -1,
+            )
             self._trigger.notify_delay(event, instant - self.now())
 
-    async def clear(self, tree: Tree, node: Node) -> None:
-        """What a node has made is removed; if that cannot be done now, it is beside all else."""
+    async def clear(self, tree: Tree, node: TreeNode) -> None:
+        """Delete a node's object now, or in the background if that fails."""
         try:
-            await self._remains.clear(tree, node)
+            await self._cleaner.clear(tree, node)
         except Exception:  # noqa: BLE001  # whatever it is
             self.leave(tree, node)
 
-    def leave(self, tree: Tree, node: Node) -> None:
-        self._remains.leave(tree, node)
+    def leave(self, tree: Tree, node: TreeNode) -> None:
+        self._cleaner.leave(tree, node)
 
-    async def make(self, tree: Tree, parent: Node, templates: list[Template]) -> None:
-        tree.made += len(templates)
-        if tree.made > MOST_NODES:
-            raise Impossible(
+    async def make(self, tree: Tree, parent: TreeNode, templates: list[Template]) -> None:
+        """Create the next children; raise NodeActionError beyond `MOST_NODES`."""
+        tree.node_count += len(templates)
+        if tree.node_count > MOST_NODES:
+            raise NodeActionError(
                 f"the workflow would come to more than {MOST_NODES} nodes: is there a "
                 "loop that never ends?"
             )
-        made: list[Node] = []
+        made: list[TreeNode] = []
         try:
             for template in templates:
                 # those before a refusal count
                 made.append(await self._repository.make(tree, parent, template))  # noqa: PERF401
         finally:
             if made:
-                self.voice.made(tree, parent, made)
+                self.reporter.report_created(tree, parent, made)
 
     def now(self) -> float:
         return self._clock.now()
 
 
-class Turn:
-    """One event's, of one node."""
+class Transition:
+    """Transition of one node by one event: collects notifications, and sends them after the
+    write.
+    """
 
-    def __init__(self, turns: Turns, tree: Tree, node: Node, event: Event) -> None:
-        self._turns = turns
+    def __init__(
+        self, processor: EventProcessor, tree: Tree, node: TreeNode, event: NodeEvent
+    ) -> None:
+        self._processor = processor
         self._tree = tree
         self._node = node
         self._event = event
         self._is_unsaved, node.is_unsaved = node.is_unsaved, False
-        self._come: list[Happening] = []
-        self._told: list[tuple[Node, Happening, str]] = []
-        self._later: list[tuple[Happening, float, bool]] = []
+        self._come: list[EventType] = []
+        self._told: list[tuple[TreeNode, EventType, str]] = []
+        self._later: list[tuple[EventType, float, bool]] = []
 
     async def take(self) -> None:
-        """Whatever goes wrong is the node's own affair, and nobody else's."""
+        """Carry out the cell, save the status, and send what follows. An error affects this node
+        alone.
+        """
         step: Step | None = None
         try:
             for step in self._steps():
                 await self._step(step)
-        except Unwritten:
+        except StatusRefused:
             # What it is about is not begun before its status is written; only then its time to
             # be in effect begins.
-            self._node.until.pop(Wait.INJECTION, None)
-            self._later = [later for later in self._later if later[0] is not Happening.NOT_INJECTED]
-            self._told = [(self._node, Happening.RESUMED, "")]
+            self._node.until.pop(Delay.INJECTION, None)
+            self._later = [later for later in self._later if later[0] is not EventType.NOT_INJECTED]
+            self._told = [(self._node, EventType.RESUMED, "")]
         except Exception as error:  # noqa: BLE001  # one workflow's mistakes stop no other
-            await self._go_wrong(step, words_of(error))
+            await self._go_wrong(step, error_text(error))
         if (
-            self._told == [(self._node, Happening.PICK, "")]
+            self._told == [(self._node, EventType.PICK, "")]
             and not self._come
-            and not self._turns.has_more(self._tree)
+            and not self._processor.has_more(self._tree)
         ):
             self._node.is_unsaved = self._is_unsaved
         else:
             await self._save_at_last()
-        for happening in self._come:  # before its time is told to be over
-            self._turns.tell(
-                self._tree, Event(self._tree.key, self._node.name, happening), by=self._node
+        for event_type in self._come:  # before its time is told to be over
+            self._processor.tell(
+                self._tree, NodeEvent(self._tree.key, self._node.name, event_type), by=self._node
             )
-        for happening, instant, in_this_turn in self._later:
-            self._turns.tell_later(
-                self._tree, self._node, happening, instant, in_this_turn=in_this_turn
+        for event_type, instant, in_this_turn in self._later:
+            self._processor.tell_later(
+                self._tree, self._node, event_type, instant, in_this_turn=in_this_turn
             )
-        for node, happening, message in self._told:
-            turn = node.turn if happening is Happening.RESUMED else -1
-            self._turns.tell(
+        for node, event_type, message in self._told:
+            phase_count = node.phase_count if event_type is EventType.RESUMED else -1
+            self._processor.tell(
                 self._tree,
-                Event(self._tree.key, node.name, happening, message, turn),
+                NodeEvent(self._tree.key, node.name, event_type, message, phase_count),
                 by=self._node,
             )
 
     def _steps(self) -> tuple[Step, ...]:
-        """Of the first alternative whose guard holds, if the node's probes let it begin."""
+        """Return the steps of the first alternative whose guard holds; none while Start probes are
+        asked.
+        """
         tree, node, event = self._tree, self._node, self._event
-        for alternative in (WORKFLOW if node.name == ROOT else machine_of(node.template.type)).cell(
-            event.happening, node.phase
-        ):
+        for alternative in (
+            WORKFLOW if node.name == ROOT else state_machine_of(node.template.type)
+        ).cell(event.event_type, node.phase):
             if tree.holds(alternative.guard, node):
                 must_wait = (
-                    event.happening in BEGINNINGS
-                    and self._turns.hypotheses.must_be_asked_first(tree, node, event)
+                    event.event_type in START_EVENTS
+                    and self._processor.probe_coordinator.defers_start(tree, node, event)
                 )
                 return () if must_wait else alternative.steps
         return ()
 
     async def _go_wrong(self, step: Step | None, why: str) -> None:
-        """A fault that calls for what cannot be done either, twice, is the end of the node."""
+        """Turn a failed step into an event: a refused deletion is retried, another failure is a
+        fault.
+
+        A fault whose own handling fails twice ends the node.
+        """
         node = self._node
-        node.trouble = why
-        if isinstance(step, Act):
-            self._turns.voice.could_not(step, node, why)
-        if step in REMOVING or step is Act.SEE_CHAOS_GONE:
-            self._told = [(node, Happening.NOT_REMOVED, why)]
+        node.last_error = why
+        if isinstance(step, Action):
+            self._processor.reporter.report_failed_action(step, node, why)
+        if step in DELETING_ACTIONS or step is Action.CONFIRM_DELETED:
+            self._told = [(node, EventType.DELETE_REFUSED, why)]
             return
-        if self._event.happening is Happening.FAULT and node.is_at_a_loss:
+        if self._event.event_type is EventType.FAULT and node.fault_unhandled:
             await self._give_up(why)
             return
-        node.is_at_a_loss = self._event.happening is Happening.FAULT
-        self._told = [(node, Happening.FAULT, why)]
+        node.fault_unhandled = self._event.event_type is EventType.FAULT
+        self._told = [(node, EventType.FAULT, why)]
 
     async def _give_up(self, why: str) -> None:
-        """As it is, but not before what is below it is over and what it has made is removed, as
-        far as that can be done.
+        """Fail the node as it is, after everything below it is over and its object is deleted if
+        possible.
         """
         tree, node = self._tree, self._node
         node.message = node.message or why
         if left := [
             each for each in tree.nodes.values() if each.parent == node.name and not each.is_over
         ]:
-            self._told = [(each, Happening.FAILED_ELSEWHERE, node.message) for each in left]
+            self._told = [(each, EventType.FAILED_ELSEWHERE, node.message) for each in left]
             return
-        await self._turns.clear(tree, node)
+        await self._processor.clear(tree, node)
         self._end(FAILED)
 
     async def _step(self, step: Step) -> None:
         match step:
-            case To(phase):
+            case Enter(phase):
                 self._to(phase)
-            case Over(result):
+            case Finish(result):
                 self._over(self._tree.result(result, self._node))
-            case Tell(whom, happening):
-                self._tell(whom, happening or PASSED_ON[self._node.ending or Happening.FAULT])
-            case Later(happening, wait):
-                self._wait(happening, wait)
-            case Act():
+            case Notify(whom, event_type):
+                self._tell(
+                    whom, event_type or PASSED_TO_CHILDREN[self._node.ending or EventType.FAULT]
+                )
+            case NotifyAfter(event_type, wait):
+                self._wait(event_type, wait)
+            case Action():
                 await self._act(step)
 
     def _to(self, phase: str) -> None:
         if phase != self._node.phase:
-            self._node.turn += 1
+            self._node.phase_count += 1
         if self._node.phase == INIT and self._node.attempt > 1 and phase not in OVER:
-            self._node.begin_again()
+            self._node.clear_last_attempt()
         self._node.phase = phase
-        self._node.has_held = self._node.has_held or phase == HOLDING
+        self._node.was_injected = self._node.was_injected or phase == HOLDING
         self._is_unsaved = True
-        self._turns.voice.phase(self._tree, self._node)
+        self._processor.reporter.report_phase(self._tree, self._node)
         if self._node.template.is_chaos:
-            self._turns.hypotheses.chaos_changed(self._tree, self._node)
+            self._processor.probe_coordinator.chaos_changed(self._tree, self._node)
 
     def _over(self, phase: str) -> None:
-        node, hypotheses = self._node, self._turns.hypotheses
-        if hypotheses.must_be_asked_last(self._tree, node, self._event):
+        node, probe_coordinator = self._node, self._processor.probe_coordinator
+        if probe_coordinator.defers_end(self._tree, node, self._event):
             return
-        phase, refuted = hypotheses.result(self._tree, node, phase)
-        if refuted and node.ending is Happening.PARENT_DEADLINE:  # a failure outweighs that
-            node.mark(Happening.FAULT, refuted)
+        phase, refuted = probe_coordinator.result(self._tree, node, phase)
+        if refuted and node.ending is EventType.PARENT_DEADLINE:  # a failure outweighs that
+            node.record_cause(EventType.FAULT, refuted)
         if phase == FAILED:
-            of_child = self._of_children() if node.ending in BY_TIME else ""
+            of_child = self._of_children() if node.ending in DEADLINE_EVENTS else ""
             node.message = (
                 refuted or of_child or node.message or self._event.message or self._of_children()
             )
@@ -335,30 +375,30 @@ class Turn:
                 self._try_again()
                 return
         else:
-            node.message = node.message or what_was_not_found(node.context)
+            node.message = node.message or missing_command_message(node.context)
         self._end(phase)
 
     def _end(self, phase: str) -> None:
         node = self._node
-        node.ended = self._turns.now()
-        node.probes = self._turns.hypotheses.shown(self._tree, node)
+        node.ended = self._processor.now()
+        node.probes = self._processor.probe_coordinator.shown(self._tree, node)
         self._to(phase)
-        self._turns.voice.over(self._tree, node)
+        self._processor.reporter.report_end(self._tree, node)
         parent = None if node.parent is None else self._tree.node(node.parent)
         if parent:
-            happening = (
-                Happening.CHILD_FAILED if self._tree.has_failed(node) else Happening.CHILD_SUCCEED
+            event_type = (
+                EventType.CHILD_FAILED if self._tree.has_failed(node) else EventType.CHILD_SUCCEED
             )
-            self._told.append((parent, happening, _with_name(node)))
+            self._told.append((parent, event_type, _with_name(node)))
 
     def _try_again(self) -> None:
         node = self._node
         self._to(INIT)
-        node.again()
-        node.until[Wait.BACK_OFF] = self._turns.now() + node.template.retry.delay_before(
+        node.prepare_retry()
+        node.until[Delay.BACK_OFF] = self._processor.now() + node.template.retry.delay_before(
             node.attempt
         )
-        self._wait(Happening.CREATED, Wait.BACK_OFF)
+        self._wait(EventType.CREATED, Delay.BACK_OFF)
 
     def _of_children(self) -> str:
         failed = [
@@ -366,152 +406,161 @@ class Turn:
         ]
         return _with_name(failed[0]) if failed else ""
 
-    def _tell(self, whom: Whom, happening: Happening) -> None:
-        if whom is Whom.SELF:
-            self._told.append((self._node, happening, ""))
-        elif whom is Whom.CHILDREN:
+    def _tell(self, whom: Recipient, event_type: EventType) -> None:
+        if whom is Recipient.SELF:
+            self._told.append((self._node, event_type, ""))
+        elif whom is Recipient.CHILDREN:
             for child in self._tree.children(self._node):
                 if not child.is_over:
-                    self._told.append((child, happening, self._node.message))
+                    self._told.append((child, event_type, self._node.message))
 
-    def _wait(self, happening: Happening, wait: Wait) -> None:
-        node, now = self._node, self._turns.now()
-        if wait is Wait.DEADLINE:
+    def _wait(self, event_type: EventType, wait: Delay) -> None:
+        node, now = self._node, self._processor.now()
+        if wait is Delay.DEADLINE:
             if (instant := self._deadline()) is not None:
-                self._later.append((happening, instant, False))
+                self._later.append((event_type, instant, False))
             return
-        if wait is Wait.AGAIN:
+        if wait is Delay.RETRY:
             if node.until.get(wait, now) > now:  # it is told already
                 return
             node.until[wait] = now + FIRST_PAUSE
-        elif wait in LIMITS and wait not in node.until:
-            seconds = LIMITS[wait] or node.template.deadline
+        elif wait in DELAY_SECONDS and wait not in node.until:
+            seconds = DELAY_SECONDS[wait] or node.template.deadline
             if seconds is None:
                 return
             node.until[wait] = now + seconds
             self._is_unsaved = True
-        self._later.append((happening, node.until.get(wait, now), True))
+        self._later.append((event_type, node.until.get(wait, now), True))
 
     def _deadline(self) -> float | None:
-        """It counts from the beginning, which is after the first probes, and for all attempts
-        together.
+        """Return the instant of the deadline; it covers all attempts and begins after the Start
+        probes.
         """
         node, seconds = self._node, self._node.template.deadline
         if seconds is None:
             return None
-        if node.phase == INIT and any(probe.is_at_start for probe in node.template.probes):
-            if self._event.happening is Happening.CREATED:
-                node.until.setdefault(Wait.DEADLINE, self._turns.now() + seconds)
-            return node.until.get(Wait.DEADLINE)
-        return node.until.get(Wait.DEADLINE, node.started + seconds)
+        if node.phase == INIT and any(probe.runs_at_start for probe in node.template.probes):
+            if self._event.event_type is EventType.CREATED:
+                node.until.setdefault(Delay.DEADLINE, self._processor.now() + seconds)
+            return node.until.get(Delay.DEADLINE)
+        return node.until.get(Delay.DEADLINE, node.started + seconds)
 
-    async def _act(self, act: Act) -> None:
+    async def _act(self, act: Action) -> None:
         node = self._node
-        self._is_unsaved = self._is_unsaved or act not in (Act.HEAR_CHILDREN, Act.MAKE_CHILDREN)
+        self._is_unsaved = self._is_unsaved or act not in (
+            Action.CHECK_CHILDREN,
+            Action.MAKE_CHILDREN,
+        )
         match act:
-            case Act.MARK:
-                node.mark(self._event.happening, self._why())
-            case Act.MAKE_CHILDREN:
-                await self._turns.make(self._tree, node, self._tree.next_below(node))
-            case Act.MAKE_EXIT:
+            case Action.RECORD_CAUSE:
+                node.record_cause(self._event.event_type, self._why())
+            case Action.MAKE_CHILDREN:
+                await self._processor.make(self._tree, node, self._tree.next_below(node))
+            case Action.MAKE_EXIT:
                 node.message = (
                     node.message or self._event.message
                 )  # why its entry has failed, if it has
-                await self._turns.make(
+                await self._processor.make(
                     self._tree, node, [self._tree.template(self._tree.definition.exit)]
                 )
-            case Act.HEAR_CHILDREN:
+            case Action.CHECK_CHILDREN:
                 # Of those that came to their end while nobody listened, one that failed counts
                 # for all.
                 children = self._tree.children(self._node)
                 if failed := [child for child in children if self._tree.has_failed(child)]:
-                    self._told.append((self._node, Happening.CHILD_FAILED, _with_name(failed[0])))
+                    self._told.append((self._node, EventType.CHILD_FAILED, _with_name(failed[0])))
                 elif children and all(child.is_over for child in children):
-                    self._told.append((self._node, Happening.CHILD_SUCCEED, ""))
-            case Act.QUOTE:  # which nobody wants to be a failure, but somebody to know
+                    self._told.append((self._node, EventType.CHILD_SUCCEED, ""))
+            case Action.RECORD_ANSWER:  # which nobody wants to be a failure, but somebody to know
                 node.message = self._event.message
-            case Act.LEAVE:
-                self._turns.leave(self._tree, self._node)
+            case Action.DELETE_IN_BACKGROUND:
+                self._processor.leave(self._tree, self._node)
             case _:
                 await self._play(act)
 
-    async def _play(self, act: Act) -> None:
+    async def _play(self, act: Action) -> None:
         node = self._node
-        node.is_cleaning = node.is_cleaning or act in REMOVING
-        if act in BEGINNING:
+        node.is_cleaning = node.is_cleaning or act in DELETING_ACTIONS
+        if act in CREATING_ACTIONS:
             await self._save()
-        elif act in OUTWARD:
-            with contextlib.suppress(Unwritten):
+        elif act in SAVE_BEFORE:
+            with contextlib.suppress(StatusRefused):
                 await self._save()
-        if act is Act.EVALUATE:
-            self._turns.voice.pod_ended(node)
-        if happening := await ACTORS[act](self._turns.hands, self._tree, node):
-            self._come.append(happening)
-        if act in (Act.CREATE_CHAOS, Act.CREATE_CHECK):
-            node.has_made = self._is_unsaved = True
-        self._turns.voice.did(act, node)
+        if act is Action.EVALUATE:
+            self._processor.reporter.report_pod_end(node)
+        if event_type := await ACTORS[act](self._processor.clients, self._tree, node):
+            self._come.append(event_type)
+        if act in (Action.CREATE_CHAOS, Action.CREATE_CHECK):
+            node.has_created = self._is_unsaved = True
+        self._processor.reporter.report_action(act, node)
 
     def _why(self) -> str:
-        if self._event.happening is Happening.NOT_INJECTED:
-            why = self._turns.hands.watches.why_not_injected(self._tree, self._node)
+        if self._event.event_type is EventType.NOT_INJECTED:
+            why = self._processor.clients.watches.why_not_injected(self._tree, self._node)
             return f"it was not in effect within {INJECTED_WITHIN:g} s: {why}"
-        if self._event.happening is Happening.NOT_CLEANED:
-            why = self._node.trouble and f": {self._node.trouble}"
+        if self._event.event_type is EventType.NOT_CLEANED:
+            why = self._node.last_error and f": {self._node.last_error}"
             return (
                 f"it was not gone within {CLEANED_WITHIN:g} s{why}; its removal goes on being tried"
             )
-        if late := lateness(self._node, self._event.happening):
+        if late := deadline_message(self._node, self._event.event_type):
             return "; ".join(
                 filter(
-                    None, (late, self._node.waits_for or self._pod_is_late(), self._not_in_effect())
+                    None,
+                    (late, self._node.waiting_reason or self._pod_is_late(), self._not_in_effect()),
                 )
             )
         return self._event.message
 
     def _not_in_effect(self) -> str:
-        """Why chaos has not come to be in effect so far."""
+        """Return why chaos has not been in effect so far, for a node that is cut off."""
         node = self._node
-        if not node.template.is_chaos or node.has_held:
+        if not node.template.is_chaos or node.was_injected:
             return ""
         why = (
             "it had not begun"
             if node.phase == INIT
-            else self._turns.hands.watches.why_not_injected(self._tree, node)
+            else self._processor.clients.watches.why_not_injected(self._tree, node)
         )
         return f"it was not in effect: {why}"
 
     def _pod_is_late(self) -> str:
         node = self._node
         waits = node.template.type == TASK and node.chosen is None
-        return self._turns.hands.watches.why_pod_is_late(self._tree, node) if waits else ""
+        return self._processor.clients.watches.why_pod_is_late(self._tree, node) if waits else ""
 
     async def _save(self) -> None:
         if self._is_unsaved:
             self._is_unsaved = False
-            await self._turns.debts.save(self._tree, self._node)
+            await self._processor.status_writer.save(self._tree, self._node)
 
     async def _save_at_last(self) -> None:
-        """What cannot be put into words fails the node."""
+        """Save the status; an unexpected error of writing fails the node."""
         try:
             await self._save()
-        except Unwritten:
+        except StatusRefused:
             pass
         except Exception as error:  # noqa: BLE001  # as above
-            self._turns.voice.unwritten(self._tree, self._node, words_of(error))
-            if not self._node.is_over and self._event.happening is not Happening.FAULT:
-                self._told = [(self._node, Happening.FAULT, words_of(error))]
+            self._processor.reporter.report_refused_status(
+                self._tree, self._node, error_text(error)
+            )
+            if not self._node.is_over and self._event.event_type is not EventType.FAULT:
+                self._told = [(self._node, EventType.FAULT, error_text(error))]
 
 
-def _on(nodes: Iterable[Node]) -> list[Node]:
+def _on(nodes: Iterable[TreeNode]) -> list[TreeNode]:
     return [node for node in nodes if not node.is_over]
 
 
-def _with_name(node: Node) -> str:
-    """Why it failed, with the name of whose it is once; what came from outside has that already."""
+def _with_name(node: TreeNode) -> str:
+    """Return a failed node's message, prefixed with the template's name exactly once.
+
+    Messages of children and of causes from outside have the name already.
+    """
     if node.phase != FAILED or not node.message:
         return ""
     return (
         node.message
-        if node.children or node.ending in FROM_OUTSIDE
+        if node.children or node.ending in OUTSIDE_EVENTS
         else f"{node.template.name}: {node.message}"
     )

@@ -1,5 +1,7 @@
-"""A running workflow as a tree of nodes, the guards of the state tables, and the order in which
-children start.
+"""A running workflow in memory: the tree of its nodes, the tables' guards, and the schedulers.
+
+A scheduler names the templates that start next below a node; each node type has its own. Nothing
+here acts on a cluster: `transitions` changes nodes, `repository` stores them.
 """
 
 from __future__ import annotations
@@ -18,314 +20,284 @@ from pytest_kscen.objects.chaos_mesh import (
     SUCCEED,
     TASK,
 )
-from pytest_kscen.workflow.tables.machine import GRAVITY, Guard, Happening, Impossible, Result, Wait
+from pytest_kscen.workflow.tables.machine import (
+    SEVERITY,
+    Delay,
+    EventType,
+    Guard,
+    NodeActionError,
+    NodeResult,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.workflow.engine.templates import Definition, Template
-    from pytest_kscen.workflow.tables.machine import Key
+    from pytest_kscen.workflow.tables.machine import WorkflowKey
 
 
-# The schedulers: the names of the templates that come next below a node. Each type of node has
-# its own.
-
-
-def entry_scheduler(tree: Tree, node: Node) -> Sequence[str]:
-    """The entry, once."""
+def entry_scheduler(tree: Tree, node: TreeNode) -> Sequence[str]:
+    """Return the entry, once."""
     return () if node.children else (tree.definition.entry,)
 
 
-# all schedulers are asked alike
-def serial_scheduler(tree: Tree, node: Node) -> Sequence[str]:  # noqa: ARG001
-    """The child after those that were made."""
+def serial_scheduler(tree: Tree, node: TreeNode) -> Sequence[str]:  # noqa: ARG001  # one signature
+    """Return the child after those that were started."""
     done = len(node.children)
     return node.template.children[done : done + 1]
 
 
-def parallel_scheduler(tree: Tree, node: Node) -> Sequence[str]:  # noqa: ARG001
-    """All children, once."""
+def parallel_scheduler(tree: Tree, node: TreeNode) -> Sequence[str]:  # noqa: ARG001
+    """Return all children, once."""
     return () if node.children else node.template.children
 
 
-def task_scheduler(tree: Tree, node: Node) -> Sequence[str]:  # noqa: ARG001
-    """All branches that were chosen, once."""
+def task_scheduler(tree: Tree, node: TreeNode) -> Sequence[str]:  # noqa: ARG001
+    """Return all chosen branches, once."""
     return () if node.children else node.chosen or ()
 
 
 _SCHEDULERS = {SERIAL: serial_scheduler, PARALLEL: parallel_scheduler, TASK: task_scheduler}
 
 
-def scheduler_of(node: Node) -> Callable[[Tree, Node], Sequence[str]]:
-    """That of the node's type; the workflow itself has the entry's."""
+def scheduler_of(node: TreeNode) -> Callable[[Tree, TreeNode], Sequence[str]]:
+    """Return the scheduler of the node's type; the workflow itself has the entry's."""
     return _SCHEDULERS.get(node.template.type, entry_scheduler)
 
 
 ROOT = ""
-"""The name by which the workflow itself goes in its tree."""
+"""Name of the root: the workflow itself as a node of its own tree."""
 
 
 @dataclass(slots=True, eq=False)
-class Node:
-    """A template that was begun, or the workflow."""
+class TreeNode:
+    """Started template, or the workflow itself as the root. `transitions` alone changes its
+    phase.
+    """
 
     name: str
     template: Template
     parent: str | None
     started: float
     obj: Obj = field(repr=False)
-    """As the API had it last."""
+    """Object as the API had it last; the workflow's own object for the root."""
     phase: str = INIT
     ended: float | None = None
     attempt: int = 1
-    """The first, or which of its retries."""
+    """Number of the attempt, from 1."""
     children: list[str] = field(default_factory=list)
-    """Of this attempt."""
-    ending: Happening | None = None
-    """Why it is being ended before it is done; while it waits for another attempt, that the last
-    one has failed.
-    """
-    is_called_off: bool = False
-    """It was ended by more than its own fault: it has no other attempt."""
+    """Names of the children of this attempt, in the order in which they were made."""
+    ending: EventType | None = None
+    """Cause of an early end; before a retry begins, FAULT of the attempt before."""
+    retry_forbidden: bool = False
+    """Ended by more than a fault of its own: there is no other attempt."""
     is_cleaning: bool = False
-    """What it has made is being removed."""
-    has_made: bool = False
-    """Its chaos or its check was there: whoever finds it gone does not make another."""
-    has_held: bool = False
-    """It was in effect in this attempt."""
-    has_left: bool = False
-    """It is over, and what it has made is not gone yet."""
-    until: dict[Wait, float] = field(default_factory=dict)
-    """When what it waits for in this attempt is over; an engine that is started anew has no more
-    time.
+    """Its objects are being deleted."""
+    has_created: bool = False
+    """Its chaos or check was created: if that is missing, it was deleted by somebody else."""
+    was_injected: bool = False
+    """Its chaos was in effect in this attempt."""
+    has_leftovers: bool = False
+    """Over, but its objects are not deleted yet."""
+    until: dict[Delay, float] = field(default_factory=dict)
+    """Ends of the delays of this attempt, in seconds since the epoch; a restarted engine keeps
+    them.
     """
     message: str = ""
     chosen: list[str] | None = None
-    """The branches that a Task goes on with, once its pod was looked at."""
+    """Targets of the branches that a Task continues with; None before its pod was evaluated."""
     evaluations: list[Obj] = field(default_factory=list)
     context: list[str] = field(default_factory=list)
     probes: list[Obj] = field(default_factory=list)
-    """How they have fared."""
+    """Results of its probes, as `status.probes` has them."""
     is_unsaved: bool = False
-    """Its phase is still to be written, with what comes of its next event."""
-    turn: int = 0
-    """How often its phase has changed."""
-    waits_for: str = ""
-    """What its pod waits for, or what keeps the workflow."""
-    trouble: str = ""
-    """What was refused last."""
-    noted: str = ""
-    """When what the API does not take of its status was noted last."""
+    """Its phase is written together with the result of its next event."""
+    phase_count: int = 0
+    """Number of phase changes so far; events that were set up for an earlier phase expire by it."""
+    waiting_reason: str = ""
+    """Reason why its pod waits; for the root, the hindrance of the workflow."""
+    last_error: str = ""
+    """Message of the last refused action."""
+    noted_at: str = ""
+    """MicroTime of the last note of a refused status."""
     is_lost: bool = False
-    """Its WorkflowNode is gone, and nobody knows in which attempt it was."""
-    is_at_a_loss: bool = False
-    """What its fault called for could not be done either."""
+    """Placeholder of a deleted WorkflowNode, whose attempt is unknown."""
+    fault_unhandled: bool = False
+    """The reaction to its fault has failed as well; a second such failure ends it."""
 
     @property
     def is_over(self) -> bool:
         return self.phase in OVER
 
     @property
-    def made(self) -> str:
-        """The name of what this attempt makes."""
+    def object_name(self) -> str:
+        """Name of the object that this attempt creates."""
         return self.name if self.attempt == 1 else f"{self.name}-{self.attempt}"
 
     @property
-    def told(self) -> str:
-        """Why it is over or being ended, or what it waits for."""
-        return self.message or ("" if self.is_over else self.waits_for)
+    def shown_message(self) -> str:
+        """Message of its status: the cause of its end, or the reason why it waits."""
+        return self.message or ("" if self.is_over else self.waiting_reason)
 
-    def mark(self, happening: Happening, message: str) -> None:
-        """Remember why it is ended; what is graver stands, and of faults before it has begun the
-        last.
+    def record_cause(self, event_type: EventType, message: str) -> None:
+        """Record the cause of an early end; a more severe cause replaces a less severe one.
+
+        Before the node has begun, a later fault replaces an earlier one.
         """
-        why = happening if happening in GRAVITY else Happening.FAULT
-        self.is_called_off = self.is_called_off or why is not Happening.FAULT
+        why = event_type if event_type in SEVERITY else EventType.FAULT
+        self.retry_forbidden = self.retry_forbidden or why is not EventType.FAULT
         is_newer = why is self.ending and self.phase == INIT
-        if self.ending is None or is_newer or GRAVITY.index(why) > GRAVITY.index(self.ending):
+        if self.ending is None or is_newer or SEVERITY.index(why) > SEVERITY.index(self.ending):
             self.ending = why
             self.message = message or self.message
 
-    def begin_again(self) -> None:
-        """What an attempt before this one has come to counts no more."""
+    def clear_last_attempt(self) -> None:
+        """Forget children, cause and message of the attempt before this one."""
         self.children = []
         self.ending = None
         self.message = ""
 
-    def again(self) -> None:
-        """Another attempt, as if it had just been made; until it has begun, the node has failed,
-        and its deadline goes on.
+    def prepare_retry(self) -> None:
+        """Begin another attempt as a fresh node. Until it starts, the node counts as failed.
+
+        The deadline goes on, as it covers all attempts.
         """
         self.attempt += 1
-        self.ending = Happening.FAULT
+        self.ending = EventType.FAULT
         self.is_cleaning = False
-        self.has_made = self.has_held = False
+        self.has_created = self.was_injected = False
         self.until = {
-            wait: instant for wait, instant in self.until.items() if wait is Wait.DEADLINE
+            wait: instant for wait, instant in self.until.items() if wait is Delay.DEADLINE
         }
         self.chosen = None
         self.evaluations, self.context = [], []
-        self.waits_for = ""
-        self.is_at_a_loss = False
+        self.waiting_reason = ""
+        self.fault_unhandled = False
 
 
 @dataclass(slots=True, eq=False)
 class Tree:
-    """One workflow."""
+    """Workflow with its nodes: one instance per running workflow, owned by the repository."""
 
-    key: Key
+    key: WorkflowKey
     definition: Definition
-    root: Node
-    nodes: dict[str, Node] = field(default_factory=dict)
-    """Without the root, in the order in which they were made."""
-    made: int = 0
+    root: TreeNode
+    nodes: dict[str, TreeNode] = field(default_factory=dict)
+    """Nodes by name without the root, in the order in which they were made."""
+    node_count: int = 0
+    """Number of nodes made so far, including those that a refusal cut short."""
 
     @property
     def aborted_by(self) -> str:
-        """Which of its own status checks takes it with it; nothing if it is somebody else."""
+        """Template and message of the status check that aborts this workflow; empty if none
+        does.
+        """
         of = (
             node
             for node in self.nodes.values()
-            if _aborts(self, node) and node.ending is Happening.FAULT
+            if _aborts_workflow(node) and node.ending is EventType.FAULT
         )
         return next((f"{node.template.name}: {node.message}" for node in of), "")
 
-    def node(self, name: str) -> Node | None:
+    def node(self, name: str) -> TreeNode | None:
         return self.root if name == ROOT else self.nodes.get(name)
 
-    def children(self, node: Node) -> list[Node]:
+    def children(self, node: TreeNode) -> list[TreeNode]:
         return [self.nodes[name] for name in node.children]
 
-    def below(self, node: Node) -> Iterator[Node]:
-        """The node itself and all that was made below it in these attempts; a tree may be deeper
-        than Python's calls.
-        """
+    def below(self, node: TreeNode) -> Iterator[TreeNode]:
+        """Yield the node and everything below it in the present attempts, without recursion."""
         left = [node]
         while left:
             found = left.pop()
             yield found
             left += self.children(found)
 
-    def next_below(self, node: Node) -> list[Template]:
-        """The templates to be begun below this node, as the scheduler of its type picks them."""
+    def next_below(self, node: TreeNode) -> list[Template]:
+        """Return the templates that start next below this node, by the scheduler of its type."""
         return [self.template(name) for name in scheduler_of(node)(self, node)]
 
     def template(self, name: str) -> Template:
         if name not in self.definition.templates:
-            raise Impossible(f"there is no template {name!r}")
+            raise NodeActionError(f"there is no template {name!r}")
         return self.definition.templates[name]
 
-    def holds(self, guard: Guard, node: Node) -> bool:
-        """Whether this is so of the node."""
+    def holds(self, guard: Guard, node: TreeNode) -> bool:
         return _GUARDS[guard](self, node)
 
-    def has_failed(self, node: Node) -> bool:
-        """Whether it is a failure above it: what was to come to a result and is cut off by its
-        parent's time is none there.
+    def has_failed(self, node: TreeNode) -> bool:
+        """Return whether the node counts as a failure for its parent.
+
+        A Task or check that the parent's own deadline has cut off does not, unless a child of it
+        failed.
         """
-        is_cut_off = node.ending is Happening.PARENT_DEADLINE and needs_result(node.template)
+        is_cut_off = node.ending is EventType.PARENT_DEADLINE and needs_result(node.template)
         return node.phase == FAILED and not (
             is_cut_off and not any(map(self.has_failed, self.children(node)))
         )
 
-    def result(self, result: Result, node: Node) -> str:
-        """The phase that a node ends in."""
-        if result in (Result.AS_CHILDREN, Result.AS_ENDED) and any(
+    def result(self, result: NodeResult, node: TreeNode) -> str:
+        """Return the last phase of a node, by the rule of its table and its children's phases."""
+        if result in (NodeResult.AS_CHILDREN, NodeResult.AS_ENDED) and any(
             map(self.has_failed, self.children(node))
         ):
             return FAILED
-        if result is Result.AS_CHILDREN:
+        if result is NodeResult.AS_CHILDREN:
             return FAILED if node.ending else SUCCEED
-        return as_ended(node) if result is Result.AS_ENDED else result.value
+        return phase_when_ended(node) if result is NodeResult.AS_ENDED else result.value
 
 
-def as_ended(node: Node) -> str:
-    """What ends by its time is as it should be, but for what was to come to a result, and chaos
-    that was never in effect.
+def phase_when_ended(node: TreeNode) -> str:
+    """Return the phase of a node that was ended early, by the cause.
+
+    A deadline leaves it Succeed, except for chaos that was never in effect and types that need a
+    result.
     """
-    by_time = node.ending in (Happening.DEADLINE, Happening.PARENT_DEADLINE)
-    is_in_vain = needs_result(node.template) or (node.template.is_chaos and not node.has_held)
+    by_time = node.ending in (EventType.DEADLINE, EventType.PARENT_DEADLINE)
+    is_in_vain = needs_result(node.template) or (node.template.is_chaos and not node.was_injected)
     return SUCCEED if (by_time and not is_in_vain) or node.ending is None else FAILED
 
 
-def lateness(node: Node, happening: Happening) -> str:
-    """The words for what ends it by its time, or by its parent's."""
-    if happening is Happening.DEADLINE and node.template.deadline is not None:
+def deadline_message(node: TreeNode, event_type: EventType) -> str:
+    """Return the message of an end by the node's own or its parent's deadline; else an empty
+    text.
+    """
+    if event_type is EventType.DEADLINE and node.template.deadline is not None:
         return f"its deadline of {in_words(node.template.deadline)} is over"
-    return "its parent's deadline is over" if happening is Happening.PARENT_DEADLINE else ""
+    return "its parent's deadline is over" if event_type is EventType.PARENT_DEADLINE else ""
 
 
 def needs_result(template: Template) -> bool:
-    """Whether it is for nothing if its time is over before it is done."""
+    """Return whether a node of this template has failed if its time is over before it is done."""
     is_continuous = (template.body.get("statusCheck") or {}).get("mode") == "Continuous"
     return template.type == TASK or (template.type == STATUS_CHECK and not is_continuous)
 
 
-def _always(tree: Tree, node: Node) -> bool:  # noqa: ARG001  # all guards are asked alike
-    return True
-
-
-def _has_next(tree: Tree, node: Node) -> bool:
-    return bool(scheduler_of(node)(tree, node))
-
-
-def _children_over(tree: Tree, node: Node) -> bool:
+def _children_over(tree: Tree, node: TreeNode) -> bool:
     return all(child.is_over for child in tree.children(node))
 
 
-def _is_ending(tree: Tree, node: Node) -> bool:  # noqa: ARG001
-    return node.ending is not None
-
-
-def _ending_and_children_over(tree: Tree, node: Node) -> bool:
-    return _is_ending(tree, node) and _children_over(tree, node)
-
-
-def _is_cleaning(tree: Tree, node: Node) -> bool:  # noqa: ARG001
-    return node.is_cleaning
-
-
-def _cleaning_and_ending(tree: Tree, node: Node) -> bool:
-    return _is_cleaning(tree, node) and _is_ending(tree, node)
-
-
-def _pod_counts(tree: Tree, node: Node) -> bool:  # noqa: ARG001
-    return node.chosen is None
-
-
-def _made(tree: Tree, node: Node) -> bool:  # noqa: ARG001
-    return node.has_made
-
-
-def _aborts(tree: Tree, node: Node) -> bool:  # noqa: ARG001
+def _aborts_workflow(node: TreeNode) -> bool:
     return bool(node.template.body.get("abortWithStatusCheck"))
 
 
-def _exit_left(tree: Tree, node: Node) -> bool:
-    return bool(tree.definition.exit) and len(node.children) == 1 and _children_over(tree, node)
-
-
-def _exit_begun(tree: Tree, node: Node) -> bool:  # noqa: ARG001
-    return len(node.children) > 1
-
-
-def _entry_ending(tree: Tree, node: Node) -> bool:
-    return _is_ending(tree, node) and len(node.children) == 1
-
-
-_GUARDS: dict[Guard, Callable[[Tree, Node], bool]] = {
-    Guard.ALWAYS: _always,
-    Guard.HAS_NEXT: _has_next,
+_GUARDS: dict[Guard, Callable[[Tree, TreeNode], bool]] = {
+    Guard.ALWAYS: lambda _tree, _node: True,
+    Guard.HAS_NEXT: lambda tree, node: bool(scheduler_of(node)(tree, node)),
     Guard.CHILDREN_OVER: _children_over,
-    Guard.IS_ENDING: _is_ending,
-    Guard.ENDING_AND_CHILDREN_OVER: _ending_and_children_over,
-    Guard.IS_CLEANING: _is_cleaning,
-    Guard.CLEANING_AND_ENDING: _cleaning_and_ending,
-    Guard.POD_COUNTS: _pod_counts,
-    Guard.MADE: _made,
-    Guard.ABORTS: _aborts,
-    Guard.EXIT_LEFT: _exit_left,
-    Guard.EXIT_BEGUN: _exit_begun,
-    Guard.ENTRY_ENDING: _entry_ending,
+    Guard.ENDING: lambda _tree, node: node.ending is not None,
+    Guard.ENDING_AND_CHILDREN_OVER: lambda tree, node: (
+        node.ending is not None and _children_over(tree, node)
+    ),
+    Guard.CLEANING: lambda _tree, node: node.is_cleaning,
+    Guard.CLEANING_AND_ENDING: lambda _tree, node: node.is_cleaning and node.ending is not None,
+    Guard.POD_NOT_EVALUATED: lambda _tree, node: node.chosen is None,
+    Guard.CREATED_OBJECT: lambda _tree, node: node.has_created,
+    Guard.ABORTS_WORKFLOW: lambda _tree, node: _aborts_workflow(node),
+    Guard.EXIT_PENDING: lambda tree, node: (
+        bool(tree.definition.exit) and len(node.children) == 1 and _children_over(tree, node)
+    ),
+    Guard.EXIT_STARTED: lambda _tree, node: len(node.children) > 1,
+    Guard.ENTRY_ENDING: lambda _tree, node: node.ending is not None and len(node.children) == 1,
 }

@@ -1,5 +1,7 @@
-"""Events and where they come from: the queue, with delays and one event of a workflow at a time,
-and the watches on created objects.
+"""Events and their sources: the queue, with delays, and the watches on objects of nodes.
+
+The queue hands out one event of a workflow at a time, in the order in which they arrived. Watches
+turn changes of created objects into events of their node, no matter which client made them.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from pytest_kscen.workflow.status_checks import (
     FAILURE_EXCEED,
     SUCCESS_EXCEED,
 )
-from pytest_kscen.workflow.tables.machine import Event, Happening, Impossible, Key
+from pytest_kscen.workflow.tables.machine import EventType, NodeActionError, NodeEvent, WorkflowKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,23 +41,23 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.actor import Actor
     from pytest_kscen.objects.chaos_mesh import EngineResources
     from pytest_kscen.objects.resources import Obj, Resource
-    from pytest_kscen.workflow.engine.trees import Node, Tree
+    from pytest_kscen.workflow.engine.trees import Tree, TreeNode
 
-    Reader = Callable[[Obj | None, Obj | None], tuple[Happening, str] | None]
+    Reader = Callable[[Obj | None, Obj | None], tuple[EventType, str] | None]
 
 
 class Trigger(Protocol):
-    """Where events come from, for whoever takes them."""
+    """Source of events for the manager's workers."""
 
     name: str
 
-    async def acquire(self) -> Event: ...
+    async def acquire(self) -> NodeEvent: ...
 
-    def done(self, event: Event) -> None: ...
+    def done(self, event: NodeEvent) -> None: ...
 
 
-class Rate:
-    """So many events a second, and a burst of so many at once."""
+class RateLimiter:
+    """Limit of events per second, with a burst of several at once."""
 
     def __init__(self, clock: Clock, per_second: float, burst: int = 1) -> None:
         self._clock = clock
@@ -64,7 +66,7 @@ class Rate:
         self._full_at = clock.now() - burst * self._interval
 
     async def wait(self) -> None:
-        """Until there is room for one more."""
+        """Wait until one more event is within the rate."""
         now = self._clock.now()
         self._full_at = max(self._full_at, now - self._interval * self._burst) + self._interval
         if self._full_at > now:
@@ -72,27 +74,27 @@ class Rate:
 
 
 class OperableTrigger:
-    """A queue that the engine and its watches put events into."""
+    """Queue of events that the engine and its watches write to."""
 
-    def __init__(self, name: str, clock: Clock, rate: Rate | None = None) -> None:
+    def __init__(self, name: str, clock: Clock, rate: RateLimiter | None = None) -> None:
         self.name = name
         self._clock = clock
         self._rate = rate
-        self._waiting: dict[Key, collections.deque[Event]] = {}
-        self._free: collections.deque[Key] = collections.deque()
-        self._busy: set[Key] = set()
+        self._waiting: dict[WorkflowKey, collections.deque[NodeEvent]] = {}
+        self._free: collections.deque[WorkflowKey] = collections.deque()
+        self._busy: set[WorkflowKey] = set()
         self._some = asyncio.Semaphore(0)
-        self._later: list[tuple[float, int, Event]] = []
-        self._wanted: dict[Key, set[int]] = {}
+        self._later: list[tuple[float, int, NodeEvent]] = []
+        self._wanted: dict[WorkflowKey, set[int]] = {}
         """The numbers of those that are delayed and still matter."""
         self._numbers = itertools.count()
         self._sooner = asyncio.Event()
 
-    def waits(self, workflow: Key) -> bool:
-        """Whether there is an event of this workflow to be acquired."""
+    def waits(self, workflow: WorkflowKey) -> bool:
+        """Return whether an event of this workflow is waiting."""
         return workflow in self._waiting
 
-    def notify(self, event: Event) -> None:
+    def notify(self, event: NodeEvent) -> None:
         key = event.workflow
         if key not in self._waiting:
             self._waiting[key] = collections.deque()
@@ -100,7 +102,7 @@ class OperableTrigger:
                 self._set_free(key)
         self._waiting[key].append(event)
 
-    def notify_delay(self, event: Event, delay: float) -> None:
+    def notify_delay(self, event: NodeEvent, delay: float) -> None:
         if delay <= 0:
             self.notify(event)
             return
@@ -111,7 +113,7 @@ class OperableTrigger:
         if self._later[0][2] is event:
             self._sooner.set()
 
-    async def acquire(self) -> Event:
+    async def acquire(self) -> NodeEvent:
         await self._some.acquire()
         while not self._free:  # what was free has been forgotten
             await self._some.acquire()
@@ -125,20 +127,20 @@ class OperableTrigger:
             await self._rate.wait()
         return event
 
-    def done(self, event: Event) -> None:
-        """The next of its workflow may come."""
+    def done(self, event: NodeEvent) -> None:
+        """Release the workflow, so that its next event may be acquired."""
         self._busy.discard(event.workflow)
         if event.workflow in self._waiting:
             self._set_free(event.workflow)
 
-    def forget(self, workflow: Key) -> None:
-        """Nothing of this workflow matters any more."""
+    def forget(self, workflow: WorkflowKey) -> None:
+        """Drop all events of a workflow, delayed ones included."""
         if self._waiting.pop(workflow, None) and workflow not in self._busy:
             self._free.remove(workflow)
         self._wanted.pop(workflow, None)
 
     async def run(self) -> Never:
-        """Tell what was delayed, when it is time."""
+        """Move delayed events into the queue when they are due."""
         while True:
             self._sooner.clear()
             while self._later and self._later[0][0] <= self._clock.now():
@@ -164,8 +166,7 @@ class OperableTrigger:
             else:
                 await self._sooner.wait()
 
-    def _set_free(self, key: Key) -> None:
-        """One of those who wait may have it."""
+    def _set_free(self, key: WorkflowKey) -> None:
         self._free.append(key)
         self._some.release()
 
@@ -174,18 +175,16 @@ class OperableTrigger:
 # whoever did it.
 
 
-SEEN_WITHIN = 10.0
-"""Seconds in which the API shows a resource: all else that happens to the workflow waits
-meanwhile.
-"""
-NOT_SEEN = "its resource or its labels are gone, and the engine has not removed them"
+WATCH_TIMEOUT = 10.0
+"""Seconds within which a watch must be established; the workflow's other events wait meanwhile."""
+OBJECT_LOST_MESSAGE = "its resource or its labels are gone, and the engine has not removed them"
 POD_OVER = ("Succeeded", "Failed")
-COMES_UP = ("", "ContainerCreating", "PodInitializing")
-"""Why a container waits that will soon run."""
+STARTING_REASONS = ("", "ContainerCreating", "PodInitializing")
+"""Reasons of a waiting container that is about to run."""
 
 
 class Watches:
-    """One for each resource of which nodes have made something."""
+    """Watches on all resources of which nodes have created objects, one for each resource."""
 
     def __init__(
         self,
@@ -199,35 +198,35 @@ class Watches:
         self._group = group
         self._informers: dict[Resource, Informer] = {}
         self._readers: dict[Resource, Reader] = {
-            PODS: pod_changed,
-            family.status_checks: check_changed,
+            PODS: pod_event,
+            family.status_checks: status_check_event,
         }
 
     async def follow(self, resource: Resource) -> None:
-        """From now on, if not before: what happens after this returns is seen."""
+        """Start a watch and wait until it is established: changes after the return are reported."""
         self.begin(resource)
         informer = self._informers[resource]
         if informer.version:
             return
         synced = asyncio.ensure_future(informer.synced())
-        too_late = asyncio.ensure_future(self._actor.clock.sleep(SEEN_WITHIN))
+        too_late = asyncio.ensure_future(self._actor.clock.sleep(WATCH_TIMEOUT))
         try:
             await asyncio.wait((synced, too_late), return_when=asyncio.FIRST_COMPLETED)
         finally:
             synced.cancel()
             too_late.cancel()
         if not informer.version:
-            raise Impossible(
+            raise NodeActionError(
                 f"{resource.plural} cannot be watched: "
                 f"{informer.refusal or 'the API does not answer'}"
             )
 
     def sees(self, resource: Resource) -> bool:
-        """Whether what happens to it is seen now."""
+        """Return whether changes of the resource are reported at present."""
         return resource in self._informers and bool(self._informers[resource].version)
 
     def begin(self, resource: Resource) -> None:
-        """What is there already is seen too."""
+        """Start a watch without waiting; existing objects are reported as well."""
         if resource in self._informers:
             return
         informer = self._informers[resource] = Informer(
@@ -241,10 +240,10 @@ class Watches:
             metadata = (new or old or {})["metadata"]
             labels = metadata.get("labels") or {}
             if WORKFLOW_LABEL in labels and (heard := self._heard(resource, new, old)):
-                key = Key(metadata.get("namespace", ""), labels[WORKFLOW_LABEL])
-                happening, message = heard
+                key = WorkflowKey(metadata.get("namespace", ""), labels[WORKFLOW_LABEL])
+                event_type, message = heard
                 self._trigger.notify(
-                    Event(key, labels[NODE_LABEL], happening, message, about=metadata["name"])
+                    NodeEvent(key, labels[NODE_LABEL], event_type, message, about=metadata["name"])
                 )
 
         informer.on_change(changed)
@@ -252,10 +251,12 @@ class Watches:
 
     def _heard(
         self, resource: Resource, new: Obj | None, old: Obj | None
-    ) -> tuple[Happening, str] | None:
-        """What nobody can read, as its definition lets anything in, fails its own node."""
+    ) -> tuple[EventType, str] | None:
+        """Read an event from a change; an object that cannot be read becomes a fault of its own
+        node.
+        """
         try:
-            return self._readers.get(resource, chaos_changed)(new, old)
+            return self._readers.get(resource, chaos_event)(new, old)
         except Exception as error:  # noqa: BLE001  # whatever stands in it
             where = "/".join(Ref.of(new or old or {}))
             self._actor.log(
@@ -266,14 +267,16 @@ class Watches:
                 error=repr(error),
             )
             return (
-                Happening.FAULT,
+                EventType.FAULT,
                 f"what its {resource.kind} says of itself cannot be read: {error!r}",
             )
 
-    def why_not_injected(self, tree: Tree, node: Node) -> str:
-        """What chaos that is not in effect says of itself."""
+    def why_not_injected(self, tree: Tree, node: TreeNode) -> str:
+        """Return the reason why chaos is not in effect, as the resource's own status has it."""
         informer = self._informers.get(node.template.chaos_kind.resource)
-        chaos = informer.objects.get(Ref(tree.key.namespace, node.made)) if informer else None
+        chaos = (
+            informer.objects.get(Ref(tree.key.namespace, node.object_name)) if informer else None
+        )
         if chaos and is_true(chaos, PAUSED):
             return "it is paused"
         if chaos and chaos.get("status") and not is_true(chaos, SELECTED):
@@ -294,19 +297,19 @@ class Watches:
         )
         return told if waiting else "nobody has said that it is in effect"
 
-    def why_pod_is_late(self, tree: Tree, node: Node) -> str:
-        """What the pod of a Task that is cut off was doing."""
+    def why_pod_is_late(self, tree: Tree, node: TreeNode) -> str:
+        """Return the state of a Task's pod when the Task is cut off; empty if the pod has ended."""
         informer = self._informers.get(PODS)
-        pod = informer.objects.get(Ref(tree.key.namespace, node.made)) if informer else None
+        pod = informer.objects.get(Ref(tree.key.namespace, node.object_name)) if informer else None
         return (
-            f"its pod {node.made} was still {_pod_phase(pod)}"
+            f"its pod {node.object_name} was still {_pod_phase(pod)}"
             if _pod_phase(pod) not in ("", *POD_OVER)
             else ""
         )
 
 
 def _marks(obj: Obj) -> tuple[str | None, str | None]:
-    """By which it is known whose it is."""
+    """Return the labels that name an object's workflow and node."""
     labels = obj["metadata"].get("labels") or {}
     return labels.get(WORKFLOW_LABEL), labels.get(NODE_LABEL)
 
@@ -315,39 +318,39 @@ def _records(chaos: Obj) -> list[Obj]:
     return ((chaos.get("status") or {}).get("experiment") or {}).get("containerRecords") or []
 
 
-def chaos_changed(new: Obj | None, old: Obj | None) -> tuple[Happening, str] | None:
-    """It is in effect, or it is gone, or out of sight."""
+def chaos_event(new: Obj | None, old: Obj | None) -> tuple[EventType, str] | None:
+    """Return the event of a chaos change: in effect, or lost."""
     if new is None:
-        return Happening.OUT_OF_SIGHT, NOT_SEEN
+        return EventType.OBJECT_LOST, OBJECT_LOST_MESSAGE
     if is_true(new, ALL_INJECTED) and not is_true(old, ALL_INJECTED):
-        return Happening.INJECTED, ""
+        return EventType.INJECTED, ""
     return None
 
 
-def pod_changed(new: Obj | None, old: Obj | None) -> tuple[Happening, str] | None:
-    """It has come to its end, or it has vanished before."""
+def pod_event(new: Obj | None, old: Obj | None) -> tuple[EventType, str] | None:
+    """Return the event of a pod change: completed, deleted before, or another reason to wait."""
     was_over = _pod_phase(old) in POD_OVER
     if new is None:
         return (
             None
             if was_over
-            else (Happening.OUT_OF_SIGHT, "its pod has vanished before it came to its end")
+            else (EventType.OBJECT_LOST, "its pod has vanished before it came to its end")
         )
     if _pod_phase(new) in POD_OVER:
-        return None if was_over else (Happening.POD_ENDED, "")
-    keeps = pod_waits_for(new)
-    return (Happening.WAITS, keeps) if keeps != (pod_waits_for(old) if old else "") else None
+        return None if was_over else (EventType.POD_ENDED, "")
+    keeps = pod_wait_reason(new)
+    return (EventType.POD_WAITS, keeps) if keeps != (pod_wait_reason(old) if old else "") else None
 
 
-def pod_waits_for(pod: Obj) -> str:
-    """Why it may take long until it ends, or for ever."""
+def pod_wait_reason(pod: Obj) -> str:
+    """Return why a pod may take long or forever to complete; empty if it just runs."""
     scheduled = condition(pod, "PodScheduled") or {}
     if scheduled.get("status") == "False":
         return f"its pod is not scheduled: {scheduled.get('message') or scheduled.get('reason')}"
     status = pod.get("status") or {}
     for container in status.get("containerStatuses") or ():
         waiting = (container.get("state") or {}).get("waiting") or {}
-        if waiting.get("reason", "") not in COMES_UP:
+        if waiting.get("reason", "") not in STARTING_REASONS:
             return (
                 f"its pod's container {container['name']} waits: "
                 f"{': '.join(filter(None, map(waiting.get, ('reason', 'message'))))}"
@@ -359,12 +362,12 @@ def _pod_phase(pod: Obj | None) -> str:
     return str(((pod or {}).get("status") or {}).get("phase") or "")
 
 
-def check_changed(new: Obj | None, old: Obj | None) -> tuple[Happening, str] | None:
-    """It has come to a result, or it has vanished before."""
+def status_check_event(new: Obj | None, old: Obj | None) -> tuple[EventType, str] | None:
+    """Return the event of a StatusCheck change: completed with a result, or deleted before."""
     if is_true(old, COMPLETED):
         return None
     if new is None:
-        return Happening.OUT_OF_SIGHT, "its status check is gone, and the engine has not removed it"
+        return EventType.OBJECT_LOST, "its status check is gone, and the engine has not removed it"
     if not is_true(new, COMPLETED):
         return None
     failed = (
@@ -377,12 +380,12 @@ def check_changed(new: Obj | None, old: Obj | None) -> tuple[Happening, str] | N
     if failed:
         answer = new["status"].get("message")
         return (
-            Happening.CHECK_FAILED,
+            EventType.CHECK_FAILED,
             f"the status check has failed: {failed}{f': {answer}' if answer else ''}",
         )
-    return Happening.CHECK_HELD, ""
+    return EventType.CHECK_HELD, ""
 
 
 def _never_held(check: Obj) -> bool:
-    """One that was to hold once, and its time is over."""
+    """Return whether a StatusCheck that had to hold once has not."""
     return check["spec"].get("mode") != CONTINUOUS and not is_true(check, SUCCESS_EXCEED)

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.objects.arguments import nearest
 from pytest_kscen.workflow.expressions.evaluation import (
     Evaluation,
-    misfit,
-    result_of,
-    settled_by_kinds,
+    constant_comparison,
+    kind_mismatch,
+    kind_of_result,
 )
-from pytest_kscen.workflow.expressions.parsing import Name, parse, surely, walk
-from pytest_kscen.workflow.expressions.tokens import ExpressionError, Mistake
+from pytest_kscen.workflow.expressions.parsing import Variable, always_evaluated, parse, walk
+from pytest_kscen.workflow.expressions.tokens import ExpressionError, PositionedError
 from pytest_kscen.workflow.expressions.values import BOOL, INT, STRING, kind_of
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ __all__ = [
     "Expression",
     "ExpressionError",
     "compile_expression",
-    "mistake_in",
-    "oddity_in",
+    "expression_error",
+    "expression_warning",
     "select",
 ]
 
@@ -53,22 +53,22 @@ class Expression:
     def evaluate(self, variables: Mapping[str, Any]) -> Any:
         try:
             return Evaluation(variables).value(self.tree)
-        except Mistake as mistake:
+        except PositionedError as mistake:
             raise mistake.within(self.text) from None
 
     def result(self, variables: Mapping[str, str]) -> str:
         """The kind of the value, given those of the variables; empty where it cannot be told."""
-        return result_of(self.tree, variables)
+        return kind_of_result(self.tree, variables)
 
 
 @functools.lru_cache(maxsize=4096)
 def compile_expression(text: str) -> Expression:
     try:
         tree = parse(text)
-    except Mistake as mistake:
+    except PositionedError as mistake:
         raise mistake.within(text) from None
     return Expression(
-        text, tree, frozenset(node.name for node, _ in walk(tree) if isinstance(node, Name))
+        text, tree, frozenset(node.name for node, _ in walk(tree) if isinstance(node, Variable))
     )
 
 
@@ -78,11 +78,13 @@ def select(text: str, variables: Mapping[str, Any]) -> bool:
         return True
     value = compile_expression(text).evaluate(variables)
     if not isinstance(value, bool):
-        raise Mistake(f"a branch needs a bool, and this is of kind {kind_of(value)}").within(text)
+        raise PositionedError(
+            f"a branch needs a bool, and this is of kind {kind_of(value)}"
+        ).within(text)
     return value
 
 
-def mistake_in(text: str, variables: Mapping[str, str] = TASK_VARIABLES) -> str:
+def expression_error(text: str, variables: Mapping[str, str] = TASK_VARIABLES) -> str:
     """What is wrong with a branch's expression whatever the Task will say, given the kinds of
     the variables; or nothing.
     """
@@ -93,21 +95,21 @@ def mistake_in(text: str, variables: Mapping[str, str] = TASK_VARIABLES) -> str:
     except ExpressionError as error:
         return str(error)
     for node, _ in walk(expression.tree):
-        if isinstance(node, Name) and node.name not in variables:
+        if isinstance(node, Variable) and node.name not in variables:
             why = f"there is no variable {node.name!r}{nearest(node.name, variables)}"
-            return str(Mistake(why, node.at).within(text))
-    never, at = misfit(surely(expression.tree), variables)
+            return str(PositionedError(why, node.at).within(text))
+    never, at = kind_mismatch(always_evaluated(expression.tree), variables)
     if never:
-        return str(Mistake(never, at).within(text))
+        return str(PositionedError(never, at).within(text))
     kind = expression.result(variables)
     return (
         ""
         if kind in {"", BOOL}
-        else str(Mistake(f"a branch needs a bool, and this is of kind {kind}").within(text))
+        else str(PositionedError(f"a branch needs a bool, and this is of kind {kind}").within(text))
     )
 
 
-def oddity_in(text: str, variables: Mapping[str, str] = TASK_VARIABLES) -> str:
+def expression_warning(text: str, variables: Mapping[str, str] = TASK_VARIABLES) -> str:
     """What in it, if it can be read, has no result or always the same, whatever the Task will
     say; or nothing.
     """
@@ -115,7 +117,7 @@ def oddity_in(text: str, variables: Mapping[str, str] = TASK_VARIABLES) -> str:
         expression = compile_expression(text)
     except ExpressionError:
         return ""
-    why, at = misfit((node for node, _ in walk(expression.tree)), variables)
+    why, at = kind_mismatch((node for node, _ in walk(expression.tree)), variables)
     if not why:
-        why, at = settled_by_kinds(expression.tree, variables)
-    return str(Mistake(why, at).within(text)) if why else ""
+        why, at = constant_comparison(expression.tree, variables)
+    return str(PositionedError(why, at).within(text)) if why else ""

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.objects.arguments import nearest
 from pytest_kscen.workflow.expressions.parsing import (
-    Array,
+    ArrayLiteral,
     Binary,
-    Call,
+    BuiltinCall,
+    ClosureElement,
     Condition,
-    Literal,
+    Constant,
+    MapLiteral,
     Member,
-    Name,
     Node,
-    Pairs,
-    Pointer,
     Slice,
     Unary,
+    Variable,
     walk,
 )
-from pytest_kscen.workflow.expressions.tokens import Mistake
+from pytest_kscen.workflow.expressions.tokens import PositionedError
 from pytest_kscen.workflow.expressions.values import (
     ARRAY,
     BOOL,
@@ -32,7 +32,7 @@ from pytest_kscen.workflow.expressions.values import (
     NIL,
     NUMBERS,
     STRING,
-    Effort,
+    StepBudget,
     binary,
     elements,
     kind_of,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-SETTLED = {"or": True, "||": True, "and": False, "&&": False}
+SHORT_CIRCUIT = {"or": True, "||": True, "and": False, "&&": False}
 
 
 class Evaluation:
@@ -56,7 +56,7 @@ class Evaluation:
 
     def __init__(self, variables: Mapping[str, Any]) -> None:
         self._variables = variables
-        self._effort = Effort()
+        self._effort = StepBudget()
         self._elements: list[Any] = []
         """What the closures are asked about, the innermost last."""
 
@@ -64,18 +64,18 @@ class Evaluation:
         self._effort.spend(1)
         try:
             return self._value(node)
-        except Mistake as mistake:
+        except PositionedError as mistake:
             if mistake.at is None:
                 mistake.at = node.at
             raise
 
     def _value(self, node: Node) -> Any:
         match node:
-            case Literal(value):
+            case Constant(value):
                 return value
-            case Name(name):
+            case Variable(name):
                 return self._variable(name)
-            case Pointer():
+            case ClosureElement():
                 return self._elements[-1]
             case Unary(sign, operand):
                 return negated(sign, self.value(operand))
@@ -84,32 +84,34 @@ class Evaluation:
             case _:
                 return self._composed(node)
 
-    def _composed(self, node: Condition | Array | Pairs | Member | Slice | Call) -> Any:
+    def _composed(
+        self, node: Condition | ArrayLiteral | MapLiteral | Member | Slice | BuiltinCall
+    ) -> Any:
         match node:
             case Condition(test, then, otherwise):
                 return self.value(then if truth(self.value(test), "'?'") else otherwise)
-            case Array(items):
+            case ArrayLiteral(items):
                 return [self.value(item) for item in items]
-            case Pairs(pairs):
+            case MapLiteral(pairs):
                 return dict(self._pair(key, value) for key, value in pairs)
             case Member():
                 return self._member(node)
             case Slice(of, first, last):
                 return sliced(self.value(of), self._end(first), self._end(last), self._effort)
-            case Call():
+            case BuiltinCall():
                 return self._call(node)
 
     def _binary(self, sign: str, left: Node, right: Node) -> Any:
         value = self.value(left)
-        if sign in SETTLED:  # by the left side alone, if it is this
-            if truth(value, repr(sign)) == SETTLED[sign]:
+        if sign in SHORT_CIRCUIT:  # by the left side alone, if it is this
+            if truth(value, repr(sign)) == SHORT_CIRCUIT[sign]:
                 return value
             return truth(self.value(right), repr(sign))
         return binary(sign, value, self.value(right), self._effort)
 
     def _variable(self, name: str) -> Any:
         if name not in self._variables:
-            raise Mistake(f"there is no variable {name!r}{nearest(name, self._variables)}")
+            raise PositionedError(f"there is no variable {name!r}{nearest(name, self._variables)}")
         value = self._variables[name]
         kind_of(value)  # or it is none of ours
         return value
@@ -117,7 +119,9 @@ class Evaluation:
     def _pair(self, key: Node, value: Node) -> tuple[str, Any]:
         name = self.value(key)
         if not isinstance(name, str):
-            raise Mistake(f"a map's keys are strings, and this is of kind {kind_of(name)}", key.at)
+            raise PositionedError(
+                f"a map's keys are strings, and this is of kind {kind_of(name)}", key.at
+            )
         return name, self.value(value)
 
     def _member(self, node: Member) -> Any:
@@ -131,7 +135,7 @@ class Evaluation:
 
     # --- builtins ---
 
-    def _call(self, call: Call) -> Any:
+    def _call(self, call: BuiltinCall) -> Any:
         over = self.value(call.over)
         if call.closure is None:
             return length(over)
@@ -179,9 +183,9 @@ RESULTS = {
 }
 UNKNOWN = ""
 EQUALITIES = ("==", "!=")
-ALWAYS = {"==": False, "!=": True, "in": False, "not in": True}
+RESULT_IF_NEVER_EQUAL = {"==": False, "!=": True, "in": False, "not in": True}
 """What comes of these where nothing can be equal."""
-FITTING: dict[str, tuple[set[str], ...]] = {
+OPERAND_KINDS: dict[str, tuple[set[str], ...]] = {
     **dict.fromkeys(("<", ">", "<=", ">=", "+"), (set(NUMBERS), {STRING})),
     **dict.fromkeys(("-", "*", "/", "**"), (set(NUMBERS),)),
     "%": ({INT},),
@@ -190,41 +194,41 @@ FITTING: dict[str, tuple[set[str], ...]] = {
 """Of which kinds both sides are, in one of these ways, if there is a result."""
 
 
-def result_of(node: Node, variables: Mapping[str, str]) -> str:  # noqa: PLR0911 — a line for each sort of node
+def kind_of_result(node: Node, variables: Mapping[str, str]) -> str:  # noqa: PLR0911 — a line for each sort of node
     """A kind, given those of the variables; empty if it may be one or the other."""
     match node:
-        case Literal(value):
+        case Constant(value):
             return kind_of(value)
-        case Name(name):
+        case Variable(name):
             return variables.get(name, UNKNOWN)
         case Unary(sign, operand):
-            return RESULTS.get(sign) or result_of(operand, variables)
+            return RESULTS.get(sign) or kind_of_result(operand, variables)
         case Binary(sign, left, right):
             return RESULTS.get(sign) or _sum(
-                result_of(left, variables), result_of(right, variables)
+                kind_of_result(left, variables), kind_of_result(right, variables)
             )
         case Condition(_, then, otherwise):
-            one, other = result_of(then, variables), result_of(otherwise, variables)
+            one, other = kind_of_result(then, variables), kind_of_result(otherwise, variables)
             return one if one == other else UNKNOWN
-        case Call(builtin):
+        case BuiltinCall(builtin):
             return RESULTS[builtin]
         case Slice(of):
-            return result_of(of, variables)
-        case Array():
+            return kind_of_result(of, variables)
+        case ArrayLiteral():
             return ARRAY
-        case Pairs():
+        case MapLiteral():
             return MAP
         case _:
             return UNKNOWN
 
 
-def settled_by_kinds(tree: Node, variables: Mapping[str, str]) -> tuple[str, int]:
+def constant_comparison(tree: Node, variables: Mapping[str, str]) -> tuple[str, int]:
     """Why a comparison comes to the same whatever is compared, as the kinds of its sides differ;
     and where it stands.
     """
     for node, _ in walk(tree):
-        if isinstance(node, Binary) and node.operator in ALWAYS:
-            left, right = result_of(node.left, variables), _kind_among(node, variables)
+        if isinstance(node, Binary) and node.operator in RESULT_IF_NEVER_EQUAL:
+            left, right = kind_of_result(node.left, variables), _kind_among(node, variables)
             if (
                 not {left, right} & {UNKNOWN, NIL}
                 and left != right
@@ -234,7 +238,7 @@ def settled_by_kinds(tree: Node, variables: Mapping[str, str]) -> tuple[str, int
                 literals = [
                     each.value
                     for each in (node.left, node.right)
-                    if isinstance(each, Literal) and isinstance(each.value, str)
+                    if isinstance(each, Constant) and isinstance(each.value, str)
                 ]
                 number = next((each for each in literals if each.isdecimal()), "")
                 hint: str = (
@@ -242,7 +246,7 @@ def settled_by_kinds(tree: Node, variables: Mapping[str, str]) -> tuple[str, int
                     if number and {left, right} & set(NUMBERS)
                     else ""
                 )
-                always = str(ALWAYS[node.operator]).lower()
+                always = str(RESULT_IF_NEVER_EQUAL[node.operator]).lower()
                 return (
                     (
                         f"{with_article(left)} is never equal to {with_article(right)}, so "
@@ -253,13 +257,16 @@ def settled_by_kinds(tree: Node, variables: Mapping[str, str]) -> tuple[str, int
     return "", 0
 
 
-def misfit(nodes: Iterable[Node], variables: Mapping[str, str]) -> tuple[str, int]:
+def kind_mismatch(nodes: Iterable[Node], variables: Mapping[str, str]) -> tuple[str, int]:
     """Why an operation among these has no result whatever the values, as the kinds of its sides
     do not fit; and where it stands.
     """
     for node in nodes:
-        if isinstance(node, Binary) and (fits := FITTING.get(node.operator)):
-            left, right = result_of(node.left, variables), result_of(node.right, variables)
+        if isinstance(node, Binary) and (fits := OPERAND_KINDS.get(node.operator)):
+            left, right = (
+                kind_of_result(node.left, variables),
+                kind_of_result(node.right, variables),
+            )
             if UNKNOWN not in (left, right) and not any({left, right} <= kinds for kinds in fits):
                 return (
                     (
@@ -274,9 +281,9 @@ def misfit(nodes: Iterable[Node], variables: Mapping[str, str]) -> tuple[str, in
 def _kind_among(node: Binary, variables: Mapping[str, str]) -> str:
     """That of the right side, or of all that the left is to be one of."""
     if node.operator in EQUALITIES:
-        return result_of(node.right, variables)
-    items = node.right.items if isinstance(node.right, Array) else ()
-    kinds = {result_of(item, variables) for item in items}
+        return kind_of_result(node.right, variables)
+    items = node.right.items if isinstance(node.right, ArrayLiteral) else ()
+    kinds = {kind_of_result(item, variables) for item in items}
     return kinds.pop() if len(kinds) == 1 else UNKNOWN
 
 

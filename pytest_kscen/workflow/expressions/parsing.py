@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from pytest_kscen.cel.patterns import finder
 from pytest_kscen.cel.re2 import BadPattern
 from pytest_kscen.objects.arguments import nearest
-from pytest_kscen.workflow.expressions.tokens import WORDS, Mistake, tokens_of
+from pytest_kscen.workflow.expressions.tokens import WORDS, PositionedError, tokens_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_kscen.workflow.expressions.tokens import Token
+    from pytest_kscen.workflow.expressions.tokens import ExpressionToken
 
 
 # What an expression is made of. `at` is where it stands in the text, for those who have to
 # complain.
 
 
-class Literal(NamedTuple):
+class Constant(NamedTuple):
     value: Any
     at: int
 
 
-class Name(NamedTuple):
+class Variable(NamedTuple):
     name: str
     at: int
 
 
-class Pointer(NamedTuple):
+class ClosureElement(NamedTuple):
     """`#`: what a closure is asked about."""
 
     at: int
@@ -57,12 +57,12 @@ class Condition(NamedTuple):
     at: int
 
 
-class Array(NamedTuple):
+class ArrayLiteral(NamedTuple):
     items: tuple[Node, ...]
     at: int
 
 
-class Pairs(NamedTuple):
+class MapLiteral(NamedTuple):
     """A map's literal."""
 
     pairs: tuple[tuple[Node, Node], ...]
@@ -85,7 +85,7 @@ class Slice(NamedTuple):
     at: int
 
 
-class Call(NamedTuple):
+class BuiltinCall(NamedTuple):
     """A builtin, over an array, with a closure except for `len`."""
 
     builtin: str
@@ -94,7 +94,19 @@ class Call(NamedTuple):
     at: int
 
 
-Node = Literal | Name | Pointer | Unary | Binary | Condition | Array | Pairs | Member | Slice | Call
+Node = (
+    Constant
+    | Variable
+    | ClosureElement
+    | Unary
+    | Binary
+    | Condition
+    | ArrayLiteral
+    | MapLiteral
+    | Member
+    | Slice
+    | BuiltinCall
+)
 
 
 def walk(tree: Node) -> Iterator[tuple[Node, int]]:
@@ -108,7 +120,7 @@ def walk(tree: Node) -> Iterator[tuple[Node, int]]:
         waiting.extend((inner, depth) for inner in part if isinstance(inner, tuple))
 
 
-def surely(tree: Node) -> Iterator[Node]:
+def always_evaluated(tree: Node) -> Iterator[Node]:
     """Those that are evaluated in any case."""
     waiting: list[Any] = [tree]
     while waiting:
@@ -119,7 +131,7 @@ def surely(tree: Node) -> Iterator[Node]:
             case (
                 Binary("or" | "||" | "and" | "&&", first)
                 | Condition(first)
-                | Call(_, first)
+                | BuiltinCall(_, first)
                 | Member(first, _, True)
             ):
                 waiting.append(first)
@@ -175,20 +187,20 @@ BUILTINS = frozenset({"len", "all", "none", "any", "one", "filter", "map", "coun
 
 
 def parse(text: str) -> Node:
-    parser = _Parser(tokens_of(text))
+    parser = _ExpressionParser(tokens_of(text))
     tree = parser.expression()
     parser.expect_end()
     for node, depth in walk(tree):
         if depth > DEEPEST:
-            raise Mistake(
+            raise PositionedError(
                 f"it is nested more than {DEEPEST} deep: group what is chained with brackets",
                 node.at,
             )
     return tree
 
 
-class _Parser:
-    def __init__(self, tokens: list[Token]) -> None:
+class _ExpressionParser:
+    def __init__(self, tokens: list[ExpressionToken]) -> None:
         self._tokens = tokens
         self._place = 0
         self._depth = 0
@@ -197,10 +209,10 @@ class _Parser:
     # --- tokens ---
 
     @property
-    def _token(self) -> Token:
+    def _token(self) -> ExpressionToken:
         return self._tokens[self._place]
 
-    def _take(self) -> Token:
+    def _take(self) -> ExpressionToken:
         token = self._token
         self._place += token.sort != "end"
         return token
@@ -215,12 +227,12 @@ class _Parser:
 
     def _expect(self, sign: str) -> None:
         if not self._skip(sign):
-            raise Mistake(f"{sign!r} is expected here, not {self._token}", self._token.at)
+            raise PositionedError(f"{sign!r} is expected here, not {self._token}", self._token.at)
 
     def expect_end(self) -> None:
         if self._token.sort != "end":
             guess = nearest(self._token.text, WORDS) if self._token.sort == "name" else ""
-            raise Mistake(
+            raise PositionedError(
                 f"an operator or the end is expected here, not {self._token}{guess}", self._token.at
             )
 
@@ -229,7 +241,7 @@ class _Parser:
     def expression(self, least: int = 0) -> Node:
         self._depth += 1
         if self._depth > DEEPEST:
-            raise Mistake(f"it is nested more than {DEEPEST} deep", self._token.at)
+            raise PositionedError(f"it is nested more than {DEEPEST} deep", self._token.at)
         left = self._operand()
         while (
             self._token.sort == "sign"
@@ -242,13 +254,13 @@ class _Parser:
             node = Binary(token.text, left, right, token.at)
             if (
                 node.operator == "matches"
-                and isinstance(node.right, Literal)
+                and isinstance(node.right, Constant)
                 and isinstance(node.right.value, str)
             ):
                 try:
                     finder(node.right.value)
                 except BadPattern as refusal:
-                    raise Mistake(str(refusal), node.right.at) from None
+                    raise PositionedError(str(refusal), node.right.at) from None
             left = node
         if not least:
             left = self._condition(left)
@@ -279,15 +291,15 @@ class _Parser:
         if self._is("#", "."):
             # `#`, which may be left out before a dot.
             if not self._closures:
-                raise Mistake(
+                raise PositionedError(
                     f"{token} stands for an element, and means something only in a closure",
                     token.at,
                 )
             self._skip("#")
-            return Pointer(token.at)
+            return ClosureElement(token.at)
         self._take()
         if token.sort in {"number", "string"}:
-            return Literal(token.value, token.at)
+            return Constant(token.value, token.at)
         if token.sort == "name":
             return self._named(token)
         match token.text:
@@ -296,18 +308,18 @@ class _Parser:
                 self._expect(")")
                 return inside
             case "[":
-                return Array(tuple(self._listed("]", self.expression)), token.at)
+                return ArrayLiteral(tuple(self._listed("]", self.expression)), token.at)
             case "{":
-                return Pairs(tuple(self._listed("}", self._pair)), token.at)
-        raise Mistake(f"a value is expected here, not {token}", token.at)
+                return MapLiteral(tuple(self._listed("}", self._pair)), token.at)
+        raise PositionedError(f"a value is expected here, not {token}", token.at)
 
-    def _named(self, token: Token) -> Node:
+    def _named(self, token: ExpressionToken) -> Node:
         if token.text in CONSTANTS:
-            return Literal(CONSTANTS[token.text], token.at)
+            return Constant(CONSTANTS[token.text], token.at)
         if not self._is("("):
-            return Name(token.text, token.at)
+            return Variable(token.text, token.at)
         if token.text not in BUILTINS:
-            raise Mistake(
+            raise PositionedError(
                 f"there is no function {token.text!r}{nearest(token.text, BUILTINS)}", token.at
             )
         self._take()
@@ -322,7 +334,7 @@ class _Parser:
             self._expect("}")
             closure = inside
         self._expect(")")
-        return Call(token.text, over, closure, token.at)
+        return BuiltinCall(token.text, over, closure, token.at)
 
     def _listed(self, close: str, one: Callable[[], T]) -> list[T]:
         """With commas between them, and one at the end if it pleases."""
@@ -339,11 +351,11 @@ class _Parser:
         token = self._token
         if token.sort in {"number", "string", "name"}:
             self._take()
-            key: Node = Literal(token.value if token.sort == "string" else token.text, token.at)
+            key: Node = Constant(token.value if token.sort == "string" else token.text, token.at)
         elif self._is("("):
             key = self.expression()
         else:
-            raise Mistake(
+            raise PositionedError(
                 (
                     "a key is expected here (a string, a name, a number or (an expression)), "
                     f"not {token}"
@@ -365,19 +377,19 @@ class _Parser:
             )
         return node
 
-    def _dotted(self, node: Node, dot: Token) -> Node:
+    def _dotted(self, node: Node, dot: ExpressionToken) -> Node:
         token = self._take()
         if token.sort != "name" and token.text not in WORDS:
-            raise Mistake(f"a name is expected behind {dot}, not {token}", token.at)
+            raise PositionedError(f"a name is expected behind {dot}, not {token}", token.at)
         if self._is("("):
-            raise Mistake(f"there are no methods, so {token} cannot be called", token.at)
-        return Member(node, Literal(token.text, token.at), dot.text == "?.", token.at)
+            raise PositionedError(f"there are no methods, so {token} cannot be called", token.at)
+        return Member(node, Constant(token.text, token.at), dot.text == "?.", token.at)
 
     def _in_brackets(self, node: Node, at: int) -> Node:
         first = None if self._is(":") else self.expression()
         if not self._skip(":"):
             self._expect("]")
-            return Member(node, first or Literal(None, at), safe=False, at=at)
+            return Member(node, first or Constant(None, at), safe=False, at=at)
         last = None if self._is("]") else self.expression()
         self._expect("]")
         return Slice(node, first, last, at)

@@ -15,7 +15,7 @@ class ExpressionError(ValueError):
     """The expression cannot be read, or has no value."""
 
 
-class Mistake(Exception):
+class PositionedError(Exception):
     """What is wrong, and where; whoever knows the whole text makes an ExpressionError of it."""
 
     def __init__(self, why: str, at: int | None = None) -> None:
@@ -56,12 +56,12 @@ ESCAPED = {
     "'": "'",
     '"': '"',
 }
-MEANT = {"=": "==", "&": "&&", "|": "||", "^": "**", "`": "'"}
+SUGGESTIONS = {"=": "==", "&": "&&", "|": "||", "^": "**", "`": "'"}
 """What people write in other languages."""
 INT64 = range(-(2**63), 2**63)
 
 
-class Token(NamedTuple):
+class ExpressionToken(NamedTuple):
     """`sort` is one of number, string, name, sign, end."""
 
     sort: str
@@ -73,27 +73,27 @@ class Token(NamedTuple):
         return "the end" if self.sort == "end" else repr(self.text)
 
 
-def tokens_of(text: str) -> list[Token]:
+def tokens_of(text: str) -> list[ExpressionToken]:
     if len(text) > LONGEST:
-        raise Mistake(f"it has {len(text)} characters; at most {LONGEST} are read")
-    tokens: list[Token] = []
+        raise PositionedError(f"it has {len(text)} characters; at most {LONGEST} are read")
+    tokens: list[ExpressionToken] = []
     at = SPACE.match(text).end()  # type: ignore[union-attr]  # it matches nothing, too
     while at < len(text):
         found = TOKEN.match(text, at)
         if not found:
-            raise Mistake(_unreadable(text, at), at)
+            raise PositionedError(_unreadable(text, at), at)
         sort, piece, end = str(found.lastgroup), found[0], found.end()
         if sort == "number":
-            token, at = Token(sort, piece, at, _number(piece, at)), end
+            token, at = ExpressionToken(sort, piece, at, _number(piece, at)), end
         elif sort == "string":
-            token, at = Token(sort, piece, at, _unescaped(piece[1:-1], at)), end
+            token, at = ExpressionToken(sort, piece, at, _unescaped(piece[1:-1], at)), end
         elif piece == "not" and (more := NOT_IN.match(text, end)):
-            token, at = Token("sign", "not in", at), more.end()
+            token, at = ExpressionToken("sign", "not in", at), more.end()
         else:
-            token, at = Token("sign" if piece in WORDS else sort, piece, at), end
+            token, at = ExpressionToken("sign" if piece in WORDS else sort, piece, at), end
         tokens.append(token)
         at = SPACE.match(text, at).end()  # type: ignore[union-attr]
-    return [*tokens, Token("end", "", len(text))]
+    return [*tokens, ExpressionToken("end", "", len(text))]
 
 
 def _unreadable(text: str, at: int) -> str:
@@ -102,7 +102,7 @@ def _unreadable(text: str, at: int) -> str:
         return f"the string has no closing {letter}"
     if letter.isdigit() or letter == ".":
         return f"{text[at : at + 20].split(maxsplit=1)[0]!r} is no number"
-    meant = f" (did you mean {MEANT[letter]!r}?)" if letter in MEANT else ""
+    meant = f" (did you mean {SUGGESTIONS[letter]!r}?)" if letter in SUGGESTIONS else ""
     return f"{letter!r} means nothing here{meant}"
 
 
@@ -113,12 +113,12 @@ def _number(piece: str, at: int) -> int | float:
     elif set(plain) & set(".eE"):
         value = float(plain)
         if value == float("inf"):
-            raise Mistake(f"{piece} is beyond a 64-bit number", at)
+            raise PositionedError(f"{piece} is beyond a 64-bit number", at)
         return value
     else:
         value = int(plain) if len(plain) < 400 else 2**64  # noqa: PLR2004 — longer ones take long to read
     if value not in INT64:
-        raise Mistake(f"{piece} is no whole number of 64 bits", at)
+        raise PositionedError(f"{piece} is no whole number of 64 bits", at)
     return value
 
 
@@ -128,10 +128,10 @@ def _unescaped(inside: str, at: int) -> str:
         if code or found[4]:
             number = int(code, 16) if code else int(found[4], 8)
             if number > 0x10FFFF or 0xD800 <= number < 0xE000:  # noqa: PLR2004
-                raise Mistake(f"{found[0]} is no character", at)
+                raise PositionedError(f"{found[0]} is no character", at)
             return chr(number)
         if found[5] not in ESCAPED:
-            raise Mistake(
+            raise PositionedError(
                 f"{found[0]!r} is no escape: write '\\\\' for a backslash", at + 1 + found.start()
             )
         return ESCAPED[found[5]]

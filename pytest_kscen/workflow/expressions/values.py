@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.cel.patterns import TooMuchWork, finder
 from pytest_kscen.cel.re2 import BadPattern
-from pytest_kscen.workflow.expressions.tokens import INT64, Mistake
+from pytest_kscen.workflow.expressions.tokens import INT64, PositionedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,11 +21,11 @@ NUMBERS = (INT, FLOAT)
 MOST_STEPS = 40_000
 """Of work, each less than a microsecond: what an expression may take."""
 TOO_MUCH = f"it takes more than {MOST_STEPS} steps of work"
-LETTERS_A_STEP, MATCHED_A_STEP = 1024, 64
+CHARACTERS_PER_STEP, MATCHED_CHARACTERS_PER_STEP = 1024, 64
 LONGEST_TEXT = 1 << 20
 
 
-class Effort:
+class StepBudget:
     """What is left of the work that an expression may take."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Effort:
     def spend(self, steps: int) -> None:
         self.left -= steps
         if self.left < 0:
-            raise Mistake(TOO_MUCH)
+            raise PositionedError(TOO_MUCH)
 
 
 KINDS: dict[type, str] = {
@@ -54,29 +54,29 @@ def kind_of(value: Any) -> str:
     if kind is None:
         kind = MAP if isinstance(value, Mapping) else ARRAY if isinstance(value, Sequence) else None
     if kind is None:
-        raise Mistake(f"a {type(value).__name__} is no value of expressions")
+        raise PositionedError(f"a {type(value).__name__} is no value of expressions")
     return kind
 
 
-def binary(sign: str, left: Any, right: Any, effort: Effort) -> Any:
+def binary(sign: str, left: Any, right: Any, effort: StepBudget) -> Any:
     """Every operator but those that may leave their right side alone."""
     if sign in ORDERS:
         kinds = {kind_of(left), kind_of(right)}
         if kinds != {STRING} and not kinds <= set(NUMBERS):
-            raise Mistake(
+            raise PositionedError(
                 f"{sign!r} compares two numbers or two strings, not {_a(left)} and {_a(right)}"
             )
         return bool(ORDERS[sign](left, right))
     if sign in TEXTS:
         _both(sign, STRING, left, right)
-        effort.spend(len(left) // LETTERS_A_STEP)
+        effort.spend(len(left) // CHARACTERS_PER_STEP)
         return TEXTS[sign](left, right)
     if sign in OPERATIONS:
         return OPERATIONS[sign](left, right, effort)
     if sign == "+" and kind_of(left) == kind_of(right) == STRING:
-        effort.spend((len(left) + len(right)) // LETTERS_A_STEP)
+        effort.spend((len(left) + len(right)) // CHARACTERS_PER_STEP)
         if len(left) + len(right) > LONGEST_TEXT:
-            raise Mistake(f"the text would be longer than {LONGEST_TEXT} characters")
+            raise PositionedError(f"the text would be longer than {LONGEST_TEXT} characters")
         return left + right
     return _reckoned(sign, left, right)
 
@@ -85,13 +85,13 @@ def negated(sign: str, value: Any) -> Any:
     if sign in {"!", "not"}:
         return not truth(value, f"{sign!r}")
     if kind_of(value) not in NUMBERS:
-        raise Mistake(f"{sign!r} needs a number, not {_a(value)}")
+        raise PositionedError(f"{sign!r} needs a number, not {_a(value)}")
     return _within(-value if sign == "-" else value)
 
 
 def truth(value: Any, who: str) -> bool:
     if not isinstance(value, bool):
-        raise Mistake(f"{who} needs a bool, not {_a(value)}")
+        raise PositionedError(f"{who} needs a bool, not {_a(value)}")
     return value
 
 
@@ -99,42 +99,42 @@ def member(of: Any, key: Any) -> Any:
     match kind_of(of):
         case "map":
             if not isinstance(key, str):
-                raise Mistake(f"a map's keys are strings, not {_a(key)}")
+                raise PositionedError(f"a map's keys are strings, not {_a(key)}")
             return of.get(key)
         case "array" | "string":
             if kind_of(key) != INT:
-                raise Mistake(f"{_a(of)} is indexed by whole numbers, not by {_a(key)}")
+                raise PositionedError(f"{_a(of)} is indexed by whole numbers, not by {_a(key)}")
             if not -len(of) <= key < len(of):
-                raise Mistake(f"index {key} is out of range: there are {len(of)}")
+                raise PositionedError(f"index {key} is out of range: there are {len(of)}")
             return of[key]
-    raise Mistake(f"{_a(of)} has no members")
+    raise PositionedError(f"{_a(of)} has no members")
 
 
-def sliced(of: Any, first: Any, last: Any, effort: Effort) -> Any:
+def sliced(of: Any, first: Any, last: Any, effort: StepBudget) -> Any:
     """What lies beyond the ends is not there; negative numbers count from the end."""
     if kind_of(of) not in {ARRAY, STRING}:
-        raise Mistake(f"{_a(of)} cannot be sliced")
+        raise PositionedError(f"{_a(of)} cannot be sliced")
     for end in (first, last):
         if end is not None and kind_of(end) != INT:
-            raise Mistake(f"a slice's ends are whole numbers, not {_a(end)}")
+            raise PositionedError(f"a slice's ends are whole numbers, not {_a(end)}")
     part = of[first:last]
-    effort.spend(len(part) if kind_of(part) == ARRAY else len(part) // LETTERS_A_STEP)
+    effort.spend(len(part) if kind_of(part) == ARRAY else len(part) // CHARACTERS_PER_STEP)
     return part
 
 
 def length(value: Any) -> int:
     if kind_of(value) not in {ARRAY, MAP, STRING}:
-        raise Mistake(f"{_a(value)} has no length")
+        raise PositionedError(f"{_a(value)} has no length")
     return len(value)
 
 
 def elements(value: Any, builtin: str) -> Sequence[Any]:
     if kind_of(value) != ARRAY:
-        raise Mistake(f"{builtin!r} goes over an array, not {_a(value)}")
+        raise PositionedError(f"{builtin!r} goes over an array, not {_a(value)}")
     return value  # type: ignore[no-any-return]
 
 
-def equal(left: Any, right: Any, effort: Effort) -> bool:
+def equal(left: Any, right: Any, effort: StepBudget) -> bool:
     """Numbers are equal by what they are worth; otherwise kinds must be the same."""
     waiting = [(left, right)]
     while waiting:
@@ -156,7 +156,7 @@ def equal(left: Any, right: Any, effort: Effort) -> bool:
     return True
 
 
-def _is_in(value: Any, among: Any, effort: Effort) -> bool:
+def _is_in(value: Any, among: Any, effort: StepBudget) -> bool:
     match kind_of(among):
         case "nil":
             return False
@@ -169,41 +169,43 @@ def _is_in(value: Any, among: Any, effort: Effort) -> bool:
     question = (
         " (did you mean 'contains', the other way round?)" if kind_of(among) == STRING else ""
     )
-    raise Mistake(f"'in' needs an array or a map on its right, not {_a(among)}{question}")
+    raise PositionedError(f"'in' needs an array or a map on its right, not {_a(among)}{question}")
 
 
-def _range(first: Any, last: Any, effort: Effort) -> Sequence[int]:
+def _range(first: Any, last: Any, effort: StepBudget) -> Sequence[int]:
     _both("..", INT, first, last)
     effort.spend(max(0, last - first))
     return range(first, last + 1)
 
 
-def _matches(text: Any, pattern: Any, effort: Effort) -> bool:
+def _matches(text: Any, pattern: Any, effort: StepBudget) -> bool:
     _both("matches", STRING, text, pattern)
-    effort.spend(len(text) // MATCHED_A_STEP + len(pattern))
+    effort.spend(len(text) // MATCHED_CHARACTERS_PER_STEP + len(pattern))
     try:
         search = finder(pattern)
         effort.spend(search.size)
         return search.finds(text, effort.left)
     except BadPattern as refusal:
-        raise Mistake(str(refusal)) from None
+        raise PositionedError(str(refusal)) from None
     except TooMuchWork:
-        raise Mistake(TOO_MUCH) from None
+        raise PositionedError(TOO_MUCH) from None
 
 
 def _reckoned(sign: str, left: Any, right: Any) -> int | float:
     both = kind_of(left) == kind_of(right) == INT
     if kind_of(left) not in NUMBERS or kind_of(right) not in NUMBERS:
         strings = ", or two strings" if sign == "+" else ""
-        raise Mistake(f"{sign!r} needs two numbers{strings}, not {_a(left)} and {_a(right)}")
+        raise PositionedError(
+            f"{sign!r} needs two numbers{strings}, not {_a(left)} and {_a(right)}"
+        )
     if sign == "%" and not both:
-        raise Mistake(f"'%' needs two whole numbers, not {_a(left)} and {_a(right)}")
+        raise PositionedError(f"'%' needs two whole numbers, not {_a(left)} and {_a(right)}")
     try:
         return _within(ARITHMETIC[sign](left, right))
     except ZeroDivisionError:
-        raise Mistake("it divides by zero") from None
+        raise PositionedError("it divides by zero") from None
     except (ValueError, OverflowError):
-        raise Mistake(f"{sign!r} has no result here that is a 64-bit number") from None
+        raise PositionedError(f"{sign!r} has no result here that is a 64-bit number") from None
 
 
 def _remainder(left: int, right: int) -> int:
@@ -214,15 +216,17 @@ def _remainder(left: int, right: int) -> int:
 
 def _within(value: float) -> int | float:
     if isinstance(value, int) and value not in INT64:
-        raise Mistake("the result is no whole number of 64 bits")
+        raise PositionedError("the result is no whole number of 64 bits")
     if isinstance(value, float) and not math.isfinite(value):
-        raise Mistake("the result is no finite number")
+        raise PositionedError("the result is no finite number")
     return value
 
 
 def _both(sign: str, kind: str, left: Any, right: Any) -> None:
     if kind_of(left) != kind or kind_of(right) != kind:
-        raise Mistake(f"{sign!r} needs {kind} on both sides, not {_a(left)} and {_a(right)}")
+        raise PositionedError(
+            f"{sign!r} needs {kind} on both sides, not {_a(left)} and {_a(right)}"
+        )
 
 
 def _a(value: Any) -> str:
@@ -252,7 +256,7 @@ TEXTS: dict[str, Callable[[str, str], bool]] = {
     "startsWith": str.startswith,
     "endsWith": str.endswith,
 }
-OPERATIONS: dict[str, Callable[[Any, Any, Effort], Any]] = {
+OPERATIONS: dict[str, Callable[[Any, Any, StepBudget], Any]] = {
     "==": equal,
     "!=": lambda left, right, effort: not equal(left, right, effort),
     "in": _is_in,

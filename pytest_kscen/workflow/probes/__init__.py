@@ -3,8 +3,17 @@
 No phase and no tree may enter here.
 """
 
-from pytest_kscen.workflow.probes.form import Mistake, Verdict, WrongProbe
+from pytest_kscen.workflow.probes.form import InvalidProbe, ProbeFieldError, ProbeVerdict
 from pytest_kscen.workflow.probes.probe import MODES, Probe, probes_of, score_of
-from pytest_kscen.workflow.probes.running import Probing
+from pytest_kscen.workflow.probes.running import ProbeRunner
 
-__all__ = ["MODES", "Mistake", "Probe", "Probing", "Verdict", "WrongProbe", "probes_of", "score_of"]
+__all__ = [
+    "MODES",
+    "InvalidProbe",
+    "Probe",
+    "ProbeFieldError",
+    "ProbeRunner",
+    "ProbeVerdict",
+    "probes_of",
+    "score_of",
+]

@@ -12,21 +12,21 @@ from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.chaos_mesh import NODE_LABEL, WORKFLOW_LABEL
 from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.resources import PODS
-from pytest_kscen.workflow.container_output import exit_code_of, written_by
+from pytest_kscen.workflow.container_output import exit_code_of, output_of
 from pytest_kscen.workflow.expressions import TASK_VARIABLES
-from pytest_kscen.workflow.probes.form import Outcome, expression_in, judged
-from pytest_kscen.workflow.tables.machine import Impossible
+from pytest_kscen.workflow.probes.form import ProbeOutcome, judge_expression, read_expression
+from pytest_kscen.workflow.tables.machine import NodeActionError
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.workflow.probes.form import Errand, Part
+    from pytest_kscen.workflow.probes.form import FieldReader, ProbeContext
 
 ENDED = ("Succeeded", "Failed")
 SHOWN = 200  # characters of what it has written
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CommandProbe:
     """What is run, and which end is a good one."""
 
     patience: ClassVar[float] = 60.0
@@ -37,7 +37,7 @@ class Command:
     """Over `exitCode` and `stdout`, in place of the exit code."""
 
     @classmethod
-    def of(cls, part: Part) -> Self:
+    def of(cls, part: FieldReader) -> Self:
         part.only(("container", "exitCode", "expression"))
         if part.has("exitCode") and part.has("expression"):
             part.wrong("needs an exitCode, or an expression, and has both")
@@ -49,29 +49,29 @@ class Command:
         return cls(
             {"name": "probe", **container.body},
             part.whole("exitCode", 0, 0),
-            expression_in(part, TASK_VARIABLES),
+            read_expression(part, TASK_VARIABLES),
         )
 
-    async def ask(self, errand: Errand, within: float) -> Outcome:
-        api = errand.actor.api
-        pod = await api.create(PODS, self._pod(errand, within))
+    async def ask(self, context: ProbeContext, within: float) -> ProbeOutcome:
+        api = context.actor.api
+        pod = await api.create(PODS, self._pod(context, within))
         name = pod["metadata"]["name"]
         try:
             ended = await wait_for(
                 api,
-                errand.actor.clock,
+                context.actor.clock,
                 PODS,
                 name,
-                errand.namespace,
+                context.namespace,
                 condition=_ended,
                 timeout=within,
             )
-            return await self._judge(errand, ended)
+            return await self._judge(context, ended)
         finally:
-            await _remove(errand, name)
+            await _remove(context, name)
 
-    def _pod(self, errand: Errand, within: float) -> Obj:
-        actor, subject = errand.actor, errand.subject
+    def _pod(self, context: ProbeContext, within: float) -> Obj:
+        actor, subject = context.actor, context.subject
         labels = {
             **actor.labels,
             WORKFLOW_LABEL: subject.get("workflow"),
@@ -81,10 +81,10 @@ class Command:
             "apiVersion": PODS.api_version,
             "kind": PODS.kind,
             "metadata": {
-                "name": f"{errand.of[:50]}-probe-{actor.chance.suffix()}",
-                "namespace": errand.namespace,
+                "name": f"{context.of[:50]}-probe-{actor.chance.suffix()}",
+                "namespace": context.namespace,
                 "labels": {key: value for key, value in labels.items() if value},
-                **({"ownerReferences": [errand.owner]} if errand.owner else {}),
+                **({"ownerReferences": [context.owner]} if context.owner else {}),
             },
             "spec": {
                 "restartPolicy": "Never",
@@ -94,11 +94,11 @@ class Command:
             },
         }
 
-    async def _judge(self, errand: Errand, pod: Obj) -> Outcome:
+    async def _judge(self, context: ProbeContext, pod: Obj) -> ProbeOutcome:
         status = pod["status"]
         code = exit_code_of(pod, self.container["name"])
         if code is None:
-            return Outcome(
+            return ProbeOutcome(
                 False,
                 (
                     "its container did not run: "
@@ -106,17 +106,17 @@ class Command:
                 ),
             )
         if code == self.exit_code and not self.expression:
-            return Outcome(True, f"it ended with {code}")
+            return ProbeOutcome(True, f"it ended with {code}")
         try:
-            said = await written_by(errand.actor.api, pod, self.container["name"])
-        except (ApiError, OSError, Impossible) as error:
+            said = await output_of(context.actor.api, pod, self.container["name"])
+        except (ApiError, OSError, NodeActionError) as error:
             if self.expression:
-                return Outcome(False, str(error))
+                return ProbeOutcome(False, str(error))
             said = ""
         found = f"it ended with {code}" + (f" and said {said[-SHOWN:]!r}" if said else "")
         if not self.expression:
-            return Outcome(False, f"{found}, and {self.exit_code} was expected")
-        return judged(self.expression, {"exitCode": code, "stdout": said}, found)
+            return ProbeOutcome(False, f"{found}, and {self.exit_code} was expected")
+        return judge_expression(self.expression, {"exitCode": code, "stdout": said}, found)
 
 
 def _ended(pod: Obj | None) -> Obj:
@@ -126,10 +126,10 @@ def _ended(pod: Obj | None) -> Obj:
     return pod if (pod.get("status") or {}).get("phase") in ENDED else {}
 
 
-async def _remove(errand: Errand, name: str) -> None:
+async def _remove(context: ProbeContext, name: str) -> None:
     try:
-        await errand.actor.api.delete(
-            PODS, name, errand.namespace, grace_period=0, propagation="Background"
+        await context.actor.api.delete(
+            PODS, name, context.namespace, grace_period=0, propagation="Background"
         )
     except NotFound:
         return

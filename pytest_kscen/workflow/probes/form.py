@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 from pytest_kscen.objects.arguments import seconds_of_text
-from pytest_kscen.workflow.expressions import mistake_in, select
+from pytest_kscen.workflow.expressions import expression_error, select
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class ProbeContext:
     """In whose name is asked, and about whom."""
 
     actor: Actor
@@ -36,16 +36,16 @@ class Errand:
         return self.subject.get("node") or self.subject.get("workflow", "")
 
 
-class Form(Protocol):
+class ProbeForm(Protocol):
     """A way to ask."""
 
     patience: ClassVar[float]
     """Seconds that it waits for an answer if nothing else is said."""
 
     @classmethod
-    def of(cls, part: Part) -> Self: ...
+    def of(cls, part: FieldReader) -> Self: ...
 
-    async def ask(self, errand: Errand, within: float) -> Outcome:
+    async def ask(self, context: ProbeContext, within: float) -> ProbeOutcome:
         """What cannot be asked is an ApiError, an OSError or a ValueError; who asks stops
         waiting after `within` seconds.
         """
@@ -64,7 +64,7 @@ NAMES = {
 }
 
 
-class Mistake(NamedTuple):
+class ProbeFieldError(NamedTuple):
     """What is wrong, and where: `templates[2].probes[0].http.url`."""
 
     path: str
@@ -74,18 +74,18 @@ class Mistake(NamedTuple):
         return f"{self.path}: {self.message}"
 
 
-class WrongProbe(ValueError):
+class InvalidProbe(ValueError):
     """A probe that cannot be asked as it is written."""
 
-    def __init__(self, mistakes: Iterable[Mistake]) -> None:
+    def __init__(self, mistakes: Iterable[ProbeFieldError]) -> None:
         self.mistakes = tuple(mistakes)
         super().__init__("\n".join(map(str, self.mistakes)))
 
 
-class Part:
+class FieldReader:
     """One object of it. What is missing or wrong reads as its default."""
 
-    def __init__(self, body: Any, path: str, mistakes: list[Mistake]) -> None:
+    def __init__(self, body: Any, path: str, mistakes: list[ProbeFieldError]) -> None:
         self.path = path
         self.mistakes = mistakes
         self.body: dict[str, Any] = body if isinstance(body, dict) else {}
@@ -94,7 +94,7 @@ class Part:
             self.mistakes = []  # of what is in it, nothing can be said
 
     def wrong(self, message: str, name: str = "") -> None:
-        self.mistakes.append(Mistake(f"{self.path}.{name}" if name else self.path, message))
+        self.mistakes.append(ProbeFieldError(f"{self.path}.{name}" if name else self.path, message))
 
     def only(self, known: Collection[str]) -> None:
         """Nothing else may be in it."""
@@ -145,9 +145,9 @@ class Part:
             return default
         return seconds
 
-    def part(self, name: str) -> Part:
+    def part(self, name: str) -> FieldReader:
         """An object in it; an empty one if it is missing."""
-        return Part(
+        return FieldReader(
             self.body.get(name) if self.has(name) else {}, f"{self.path}.{name}", self.mistakes
         )
 
@@ -166,7 +166,7 @@ class Part:
 # What came of asking: whether it is as it should be, and in which words.
 
 
-class Outcome(NamedTuple):
+class ProbeOutcome(NamedTuple):
     """Of one question."""
 
     passed: bool
@@ -174,7 +174,7 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ProbeVerdict:
     """Of a probe at an edge, after as many attempts as it has."""
 
     probe: Probe
@@ -190,16 +190,16 @@ class Verdict:
 # Expressions that judge what a probe has found, in the language of a Task's branches.
 
 
-def expression_in(part: Part, variables: Mapping[str, str]) -> str:
+def read_expression(part: FieldReader, variables: Mapping[str, str]) -> str:
     """What a person wrote; the kinds of the variables are known."""
     text = part.text("expression").strip()
-    if wrong := mistake_in(text, variables):
+    if wrong := expression_error(text, variables):
         part.wrong(wrong, "expression")
     return text
 
 
-def judged(expression: str, variables: Mapping[str, Any], found: str) -> Outcome:
+def judge_expression(expression: str, variables: Mapping[str, Any], found: str) -> ProbeOutcome:
     """One that has no value is an ExpressionError, which says why."""
     if select(expression, variables):
-        return Outcome(True, found)
-    return Outcome(False, f"{found}, and {expression!r} was expected")
+        return ProbeOutcome(True, found)
+    return ProbeOutcome(False, f"{found}, and {expression!r} was expected")

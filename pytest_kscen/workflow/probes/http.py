@@ -13,11 +13,11 @@ import orjson
 from pytest_kscen.kube.api import HttpCall
 from pytest_kscen.kube.urls import ask, parts_of
 from pytest_kscen.workflow.expressions.values import ARRAY, FLOAT
-from pytest_kscen.workflow.probes.form import Outcome, expression_in, judged
+from pytest_kscen.workflow.probes.form import ProbeOutcome, judge_expression, read_expression
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.api import HttpAnswer
-    from pytest_kscen.workflow.probes.form import Errand, Part
+    from pytest_kscen.workflow.probes.form import FieldReader, ProbeContext
 
 
 METHODS = ("GET", "POST")
@@ -27,7 +27,7 @@ SHOWN = 120  # characters of a body
 
 
 @dataclass(frozen=True, slots=True)
-class Http:
+class HttpProbe:
     """A probe's, and that of a StatusCheck."""
 
     patience: ClassVar[float] = 1.0
@@ -39,7 +39,7 @@ class Http:
     contains: str = ""
 
     @classmethod
-    def of(cls, part: Part) -> Self:
+    def of(cls, part: FieldReader) -> Self:
         part.only(("url", "method", "headers", "body", "criteria"))
         url = part.text("url", required=True)
         try:
@@ -54,11 +54,11 @@ class Http:
         )
         return cls(url, call, _status_code(criteria), criteria.text("body"))
 
-    async def ask(self, errand: Errand, within: float) -> Outcome:
-        answer = await ask(errand.actor.api, self.url, self.call, within)
+    async def ask(self, context: ProbeContext, within: float) -> ProbeOutcome:
+        answer = await ask(context.actor.api, self.url, self.call, within)
         low, _, high = self.status_code.partition("-")
         if not int(low) <= answer.status <= int(high or low):
-            return Outcome(
+            return ProbeOutcome(
                 False,
                 (
                     f"{self.url} answered {answer.status}, and {self.status_code} was "
@@ -66,17 +66,17 @@ class Http:
                 ),
             )
         if self.contains not in answer.text:
-            return Outcome(
+            return ProbeOutcome(
                 False,
                 (
                     f"{self.url} answered {answer.status} without {self.contains!r} in its "
                     f"body{_said(answer)}"
                 ),
             )
-        return Outcome(True, f"{self.url} answered {answer.status}")
+        return ProbeOutcome(True, f"{self.url} answered {answer.status}")
 
 
-def _status_code(criteria: Part) -> str:
+def _status_code(criteria: FieldReader) -> str:
     value = criteria.body.get("statusCode", SUCCESS_STATUSES)
     match = STATUS_CODE.fullmatch(str(value)) if not isinstance(value, bool) else None
     if match is None:
@@ -90,7 +90,7 @@ def _status_code(criteria: Part) -> str:
     return str(value)
 
 
-def _headers(part: Part) -> tuple[tuple[str, str], ...]:
+def _headers(part: FieldReader) -> tuple[tuple[str, str], ...]:
     """Each with one value, or with a list of them as Chaos Mesh has it."""
     headers = part.part("headers")
     found = []
@@ -126,7 +126,7 @@ QUERY_SUCCEEDED = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Prometheus:
+class PrometheusProbe:
     """What is asked of a server."""
 
     patience: ClassVar[float] = 5.0
@@ -139,7 +139,7 @@ class Prometheus:
     """
 
     @classmethod
-    def of(cls, part: Part) -> Self:
+    def of(cls, part: FieldReader) -> Self:
         part.only(("url", "query", "expression"))
         url = part.text("url", required=True)
         try:
@@ -148,17 +148,17 @@ class Prometheus:
         except ValueError as error:
             part.wrong(str(error), "url")
         return cls(
-            url.rstrip("/"), part.text("query", required=True), expression_in(part, VARIABLES)
+            url.rstrip("/"), part.text("query", required=True), read_expression(part, VARIABLES)
         )
 
-    async def ask(self, errand: Errand, within: float) -> Outcome:
+    async def ask(self, context: ProbeContext, within: float) -> ProbeOutcome:
         url = f"{self.url}{QUERY}?{urlencode({'query': self.query})}"
-        answer = await ask(errand.actor.api, url, HttpCall(), within)
+        answer = await ask(context.actor.api, url, HttpCall(), within)
         values = values_in(answer)
         found = f"{self.query} is {_shown(values)}"
         if not self.expression:
-            return Outcome(bool(values), found)
-        return judged(
+            return ProbeOutcome(bool(values), found)
+        return judge_expression(
             self.expression, {"value": values[0] if values else None, "values": values}, found
         )
 

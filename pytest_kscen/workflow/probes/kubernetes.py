@@ -13,11 +13,11 @@ from pytest_kscen.cel import EvaluationError, Mistakes, compile_expression
 from pytest_kscen.cel.types import BOOL, DYN, list_of
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.selectors import parse_labels
-from pytest_kscen.workflow.probes.form import Outcome
+from pytest_kscen.workflow.probes.form import ProbeOutcome
 
 if TYPE_CHECKING:
     from pytest_kscen.cel import Program
-    from pytest_kscen.workflow.probes.form import Errand, Part
+    from pytest_kscen.workflow.probes.form import FieldReader, ProbeContext
 
 ONE, MANY = "object", "objects"
 TYPES = {ONE: DYN, MANY: list_of(DYN)}
@@ -25,7 +25,7 @@ THERE = {ONE: "object != null", MANY: "size(objects) > 0"}
 
 
 @dataclass(frozen=True, slots=True)
-class Kubernetes:
+class KubernetesProbe:
     """What is asked of the API server."""
 
     patience: ClassVar[float] = 1.0
@@ -40,7 +40,7 @@ class Kubernetes:
     program: Program
 
     @classmethod
-    def of(cls, part: Part) -> Self:
+    def of(cls, part: FieldReader) -> Self:
         part.only(("apiVersion", "kind", "name", "namespace", "labelSelector", "expression"))
         if part.has("name") and part.has("labelSelector"):
             part.wrong("needs a name, or a labelSelector, and has both")
@@ -64,10 +64,10 @@ class Kubernetes:
         )
 
     # who asks stops waiting
-    async def ask(self, errand: Errand, within: float) -> Outcome:  # noqa: ARG002
-        api = errand.actor.api
+    async def ask(self, context: ProbeContext, within: float) -> ProbeOutcome:  # noqa: ARG002
+        api = context.actor.api
         resource = await api.resource_of(self.api_version, self.kind)
-        namespace = (self.namespace or errand.namespace) if resource.namespaced else ""
+        namespace = (self.namespace or context.namespace) if resource.namespaced else ""
         if self.name:
             what = f"{resource.qualified} {self.name}"
             found: dict[str, object] = {ONE: None}
@@ -80,14 +80,14 @@ class Kubernetes:
             value = self.program.value(found)
         except EvaluationError as error:
             absent = " is not there, and" if found.get(ONE, self) is None else ":"
-            return Outcome(False, f"{what}{absent} {self.expression!r} has no value: {error}")
+            return ProbeOutcome(False, f"{what}{absent} {self.expression!r} has no value: {error}")
         if value is True:
-            return Outcome(True, f"{self.expression} of {what}")
+            return ProbeOutcome(True, f"{self.expression} of {what}")
         if value is not False:
-            return Outcome(
+            return ProbeOutcome(
                 False, f"{what}: {self.expression!r} is neither true nor false, but {value!r}"
             )
-        return Outcome(False, f"{what}: {self.expression!r} does not hold" + _count(found))
+        return ProbeOutcome(False, f"{what}: {self.expression!r} does not hold" + _count(found))
 
 
 def _count(found: dict[str, object]) -> str:
@@ -95,7 +95,7 @@ def _count(found: dict[str, object]) -> str:
     return f" for {len(objects)} objects" if isinstance(objects, list) else ""
 
 
-def _compiled(part: Part, expression: str, variable: str) -> Program:
+def _compiled(part: FieldReader, expression: str, variable: str) -> Program:
     try:
         program = compile_expression(expression, {variable: TYPES[variable]})
     except Mistakes as mistakes:

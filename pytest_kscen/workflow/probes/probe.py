@@ -7,10 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.workflow.probes.command import Command
-from pytest_kscen.workflow.probes.form import Form, Mistake, Part, WrongProbe
-from pytest_kscen.workflow.probes.http import Http, Prometheus
-from pytest_kscen.workflow.probes.kubernetes import Kubernetes
+from pytest_kscen.workflow.probes.command import CommandProbe
+from pytest_kscen.workflow.probes.form import FieldReader, InvalidProbe, ProbeFieldError, ProbeForm
+from pytest_kscen.workflow.probes.http import HttpProbe, PrometheusProbe
+from pytest_kscen.workflow.probes.kubernetes import KubernetesProbe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,11 +33,11 @@ def score_of(results: Iterable[Obj]) -> float | None:
 # The forms of a probe: each reads itself from JSON, and asks.
 
 
-FORMS: dict[str, type[Form]] = {
-    "http": Http,
-    "command": Command,
-    "kubernetes": Kubernetes,
-    "prometheus": Prometheus,
+FORMS: dict[str, type[ProbeForm]] = {
+    "http": HttpProbe,
+    "command": CommandProbe,
+    "kubernetes": KubernetesProbe,
+    "prometheus": PrometheusProbe,
 }
 
 
@@ -67,7 +67,7 @@ class Probe:
 
     name: str
     when: str
-    form: Form
+    form: ProbeForm
     interval: float = INTERVAL
     timeout: float = 1.0
     failure_threshold: int = 1
@@ -78,18 +78,18 @@ class Probe:
     weight: int = 1
 
     @property
-    def is_at_start(self) -> bool:
+    def runs_at_start(self) -> bool:
         return self.when in (START, EDGES)
 
     @property
-    def is_at_end(self) -> bool:
+    def runs_at_end(self) -> bool:
         return self.when in (END, EDGES)
 
     @classmethod
     def of(cls, body: Any, path: str = "probe") -> Probe:
         """Read it, or say all that is wrong with it (WrongProbe)."""
-        mistakes: list[Mistake] = []
-        part = Part(body, path, mistakes)
+        mistakes: list[ProbeFieldError] = []
+        part = FieldReader(body, path, mistakes)
         part.only(KNOWN)
         named = [kind for kind in FORMS if part.has(kind)]
         if len(named) != 1:
@@ -111,26 +111,28 @@ class Probe:
             weight=part.whole("weight", 1, 0),
         )
         if mistakes:
-            raise WrongProbe(mistakes)
+            raise InvalidProbe(mistakes)
         return probe
 
 
 def probes_of(bodies: Iterable[Obj] | None, path: str = "probes") -> tuple[Probe, ...]:
     """All of a node's or a workflow's; no two may have one name."""
     probes: dict[str, Probe] = {}
-    mistakes: list[Mistake] = []
+    mistakes: list[ProbeFieldError] = []
     if not isinstance(bodies, list | tuple | None):
-        raise WrongProbe([Mistake(path, "must be a list")])
+        raise InvalidProbe([ProbeFieldError(path, "must be a list")])
     for number, body in enumerate(bodies or ()):
         place = f"{path}[{number}]"
         try:
             probe = Probe.of(body, place)
-        except WrongProbe as wrong:
+        except InvalidProbe as wrong:
             mistakes.extend(wrong.mistakes)
             continue
         if probe.name in probes:
-            mistakes.append(Mistake(f"{place}.name", f"there is another probe {probe.name!r}"))
+            mistakes.append(
+                ProbeFieldError(f"{place}.name", f"there is another probe {probe.name!r}")
+            )
         probes[probe.name] = probe
     if mistakes:
-        raise WrongProbe(mistakes)
+        raise InvalidProbe(mistakes)
     return tuple(probes.values())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import timestamp_of
 from pytest_kscen.objects.errors import ApiError
-from pytest_kscen.workflow.probes.form import Errand, Outcome, Verdict
+from pytest_kscen.workflow.probes.form import ProbeContext, ProbeOutcome, ProbeVerdict
 from pytest_kscen.workflow.probes.probe import (
     AWAITED,
     CONTINUOUS,
@@ -26,28 +26,28 @@ if TYPE_CHECKING:
 
     from pytest_kscen.kube.actor import Actor
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.workflow.probes.form import Form
+    from pytest_kscen.workflow.probes.form import ProbeForm
 
 
 # One question: whatever comes of it, a mistake of ours or of who answers included, is an
 # outcome, and stops nobody else.
 
 
-async def outcome_of(form: Form, errand: Errand, within: float) -> Outcome:
+async def outcome_of(form: ProbeForm, context: ProbeContext, within: float) -> ProbeOutcome:
     """What has no answer within these seconds has failed."""
     try:
         async with asyncio.timeout(within):
-            return await form.ask(errand, within)
+            return await form.ask(context, within)
     except TimeoutError as error:
-        return Outcome(False, str(error) or f"there was no answer within {within:g} s")
+        return ProbeOutcome(False, str(error) or f"there was no answer within {within:g} s")
     except (ApiError, OSError, ValueError) as error:
-        return Outcome(False, str(error))
+        return ProbeOutcome(False, str(error))
     except Exception as error:  # noqa: BLE001  # whatever stands in an answer
-        return Outcome(False, f"it cannot be judged: {error!r}")
+        return ProbeOutcome(False, f"it cannot be judged: {error!r}")
 
 
 @dataclass(slots=True)
-class _Record:
+class _ProbeRecord:
     """How a probe has fared."""
 
     probe: Probe
@@ -76,7 +76,7 @@ class _Record:
         self.verdict, self.message = before.get("verdict", AWAITED), before.get("message", "")
 
 
-class Probing:
+class ProbeRunner:
     """Asks for one subject.
 
     `subject` is what notes say it is: workflow, namespace and, for a node, node. The callback is
@@ -102,16 +102,16 @@ class Probing:
         self._failed = failed
         self._judged = judged
         self._group = group
-        self._errand = Errand(actor, subject, owner)
-        self._records = {probe.name: _Record(probe) for probe in probes}
+        self._context = ProbeContext(actor, subject, owner)
+        self._records = {probe.name: _ProbeRecord(probe) for probe in probes}
         self._tasks: dict[str, list[asyncio.Task[None]]] = {CONTINUOUS: [], ON_CHAOS: []}
         self._is_over = False
         for result in before:
             if record := self._records.get(result.get("name", "")):
                 record.resume(result)
 
-    async def at_start(self) -> list[Verdict]:
-        return await self._at_edge(START, [probe for probe in self._probes if probe.is_at_start])
+    async def at_start(self) -> list[ProbeVerdict]:
+        return await self._at_edge(START, [probe for probe in self._probes if probe.runs_at_start])
 
     def begin_continuous(self) -> None:
         self._begin(CONTINUOUS)
@@ -122,10 +122,10 @@ class Probing:
         elif not self._tasks[ON_CHAOS]:
             self._begin(ON_CHAOS)
 
-    async def at_end(self) -> list[Verdict]:
+    async def at_end(self) -> list[ProbeVerdict]:
         """Nothing is asked any more but what belongs here."""
         await self.stop()
-        return await self._at_edge(END, [probe for probe in self._probes if probe.is_at_end])
+        return await self._at_edge(END, [probe for probe in self._probes if probe.runs_at_end])
 
     def close(self) -> list[asyncio.Task[None]]:
         """Ask no more, and begin nothing again; what was being asked is still to end."""
@@ -153,10 +153,10 @@ class Probing:
 
     # --- at an edge ---
 
-    async def _at_edge(self, moment: str, probes: list[Probe]) -> list[Verdict]:
+    async def _at_edge(self, moment: str, probes: list[Probe]) -> list[ProbeVerdict]:
         return list(await asyncio.gather(*(self._insist(moment, probe) for probe in probes)))
 
-    async def _insist(self, moment: str, probe: Probe) -> Verdict:
+    async def _insist(self, moment: str, probe: Probe) -> ProbeVerdict:
         """Ask until it holds, as often as it may fail."""
         await self._sleep(probe.initial_delay)
         for attempt in range(1, probe.failure_threshold + 1):
@@ -167,7 +167,7 @@ class Probing:
             if attempt < probe.failure_threshold:
                 await self._sleep(began + probe.interval - self._actor.clock.now())
         self._settle(probe, outcome)
-        return Verdict(probe, outcome.passed, outcome.message)
+        return ProbeVerdict(probe, outcome.passed, outcome.message)
 
     # --- again and again ---
 
@@ -176,7 +176,7 @@ class Probing:
             return
         begin = (self._group or asyncio.get_running_loop()).create_task
         self._tasks[moment] = [
-            begin(self._repeat(moment, probe), name=f"probe {probe.name} of {self._errand.of}")
+            begin(self._repeat(moment, probe), name=f"probe {probe.name} of {self._context.of}")
             for probe in self._probes
             if probe.when == moment
         ]
@@ -207,8 +207,8 @@ class Probing:
 
     # --- one question ---
 
-    async def _ask(self, moment: str, probe: Probe, attempt: int) -> Outcome:
-        outcome = await outcome_of(probe.form, self._errand, probe.timeout)
+    async def _ask(self, moment: str, probe: Probe, attempt: int) -> ProbeOutcome:
+        outcome = await outcome_of(probe.form, self._context, probe.timeout)
         record = self._records[probe.name]
         record.count += 1
         record.failures += not outcome.passed
@@ -223,7 +223,7 @@ class Probing:
         self._actor.note("workflow-probe", **self._subject, **note)
         return outcome
 
-    def _settle(self, probe: Probe, outcome: Outcome) -> bool:
+    def _settle(self, probe: Probe, outcome: ProbeOutcome) -> bool:
         """Whether the verdict is another now; one that has failed for good has failed, whatever
         comes later.
         """

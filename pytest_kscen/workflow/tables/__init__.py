@@ -1,5 +1,10 @@
-"""The state machines, written down as the design document's tables are: events down, phases
-across.
+"""State machines of all node types as tables: events as rows, phases as columns.
+
+Import nothing but this package and `objects`: tables are data, `engine.transitions` runs them.
+
+machine      vocabulary: events, guards, actions, delays, and the table itself
+composite    Serial, Parallel, Task, and the workflow
+leaf         chaos, Schedule, StatusCheck, Suspend
 """
 
 from pytest_kscen.objects.chaos_mesh import PARALLEL as PARALLEL_TYPE
@@ -9,7 +14,7 @@ from pytest_kscen.objects.chaos_mesh import SUSPEND as SUSPEND_TYPE
 from pytest_kscen.objects.chaos_mesh import TASK as TASK_TYPE
 from pytest_kscen.workflow.tables.composite import PARALLEL, SERIAL, TASK, WORKFLOW
 from pytest_kscen.workflow.tables.leaf import CHAOS, STATUS_CHECK, SUSPEND
-from pytest_kscen.workflow.tables.machine import Machine
+from pytest_kscen.workflow.tables.machine import StateMachine
 
 __all__ = [
     "CHAOS",
@@ -19,7 +24,7 @@ __all__ = [
     "SUSPEND",
     "TASK",
     "WORKFLOW",
-    "machine_of",
+    "state_machine_of",
 ]
 
 _MACHINES = {
@@ -31,6 +36,6 @@ _MACHINES = {
 }
 
 
-def machine_of(template_type: str) -> Machine:
-    """Whatever else a template is, it makes a resource and removes it, as chaos does."""
+def state_machine_of(template_type: str) -> StateMachine:
+    """Return the table of a template type; types that are not listed go by the table of chaos."""
     return _MACHINES.get(template_type, CHAOS)

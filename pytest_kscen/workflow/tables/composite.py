@@ -1,4 +1,8 @@
-"""State machines of nodes with children: Serial, Parallel, Task, and the workflow itself."""
+"""State tables of nodes with children: Serial, Parallel, Task, and the workflow itself.
+
+Rows are events, columns are phases; `machine` defines the vocabulary. Cells that several tables
+share are constants above the first table that uses them.
+"""
 
 from __future__ import annotations
 
@@ -12,196 +16,207 @@ from pytest_kscen.objects.chaos_mesh import (
     WAITING_FOR_SCHEDULE,
 )
 from pytest_kscen.workflow.tables.machine import (
-    BEGIN_AGAIN,
-    BEING_REMOVED,
-    ENDINGS,
-    Act,
+    ENDING_EVENTS,
+    IGNORE_IF_CLEANING,
+    START_AFTER_BACK_OFF,
+    Action,
+    Delay,
+    EventType,
     Guard,
-    Happening,
-    Later,
-    Machine,
-    Result,
-    Wait,
+    NodeResult,
+    NotifyAfter,
+    StateMachine,
     do,
-    every,
+    enter,
+    finish,
     if_,
-    over,
-    tell_children,
-    tell_itself,
-    to,
-    tried_again,
+    notify_children,
+    notify_self,
+    retry_removal,
+    same_row,
 )
 
-ENDED_WHERE_CHILDREN_ARE = {
-    INIT: do(Act.MARK, over(Result.AS_ENDED)),
-    WAITING_FOR_SCHEDULE: if_(Guard.CHILDREN_OVER, Act.MARK, over(Result.AS_ENDED))
-    + do(Act.MARK, to(WAITING_FOR_CHILD), tell_children()),
-    WAITING_FOR_CHILD: if_(Guard.CHILDREN_OVER, Act.MARK, over(Result.AS_ENDED))
-    + do(Act.MARK, tell_children()),
+ENDED_WITH_CHILDREN = {
+    INIT: do(Action.RECORD_CAUSE, finish(NodeResult.AS_ENDED)),
+    WAITING_FOR_SCHEDULE: if_(Guard.CHILDREN_OVER, Action.RECORD_CAUSE, finish(NodeResult.AS_ENDED))
+    + do(Action.RECORD_CAUSE, enter(WAITING_FOR_CHILD), notify_children()),
+    WAITING_FOR_CHILD: if_(Guard.CHILDREN_OVER, Action.RECORD_CAUSE, finish(NodeResult.AS_ENDED))
+    + do(Action.RECORD_CAUSE, notify_children()),
 }
-DEADLINE = Later(Happening.DEADLINE, Wait.DEADLINE)
+"""Cells of a node with children that is ended early: the children are ended first."""
+DEADLINE = NotifyAfter(EventType.DEADLINE, Delay.DEADLINE)
 
-SERIAL = Machine(
+SERIAL = StateMachine(
     "Serial",
     (INIT, WAITING_FOR_SCHEDULE, WAITING_FOR_CHILD, SUCCEED, FAILED),
     {
-        Happening.CREATED: {
-            INIT: do(DEADLINE, to(WAITING_FOR_SCHEDULE), tell_itself(Happening.PICK)),
+        EventType.CREATED: {
+            INIT: do(DEADLINE, enter(WAITING_FOR_SCHEDULE), notify_self(EventType.PICK)),
         },
-        Happening.PICK: {
+        EventType.PICK: {
             WAITING_FOR_SCHEDULE: if_(
                 Guard.HAS_NEXT,
-                Act.MAKE_CHILDREN,
-                to(WAITING_FOR_CHILD),
-                tell_children(Happening.CREATED),
+                Action.MAKE_CHILDREN,
+                enter(WAITING_FOR_CHILD),
+                notify_children(EventType.CREATED),
             )
-            + do(over(Result.SUCCEED)),
+            + do(finish(NodeResult.SUCCEED)),
         },
-        Happening.CHILD_SUCCEED: {
-            WAITING_FOR_CHILD: if_(Guard.IS_ENDING, over(Result.AS_ENDED))
-            + if_(Guard.HAS_NEXT, to(WAITING_FOR_SCHEDULE), tell_itself(Happening.PICK))
-            + do(over(Result.SUCCEED)),
+        EventType.CHILD_SUCCEED: {
+            WAITING_FOR_CHILD: if_(Guard.ENDING, finish(NodeResult.AS_ENDED))
+            + if_(Guard.HAS_NEXT, enter(WAITING_FOR_SCHEDULE), notify_self(EventType.PICK))
+            + do(finish(NodeResult.SUCCEED)),
         },
-        Happening.CHILD_FAILED: {
-            WAITING_FOR_CHILD: do(over(Result.FAILED)),
+        EventType.CHILD_FAILED: {
+            WAITING_FOR_CHILD: do(finish(NodeResult.FAILED)),
         },
-        **every(ENDINGS, ENDED_WHERE_CHILDREN_ARE),
-        Happening.RESUMED: {
-            INIT: do(DEADLINE, BEGIN_AGAIN),
-            WAITING_FOR_SCHEDULE: do(DEADLINE, tell_itself(Happening.PICK)),
-            WAITING_FOR_CHILD: if_(Guard.IS_ENDING, tell_children(), Act.HEAR_CHILDREN)
-            + do(DEADLINE, Act.HEAR_CHILDREN),
+        **same_row(ENDING_EVENTS, ENDED_WITH_CHILDREN),
+        EventType.RESUMED: {
+            INIT: do(DEADLINE, START_AFTER_BACK_OFF),
+            WAITING_FOR_SCHEDULE: do(DEADLINE, notify_self(EventType.PICK)),
+            WAITING_FOR_CHILD: if_(Guard.ENDING, notify_children(), Action.CHECK_CHILDREN)
+            + do(DEADLINE, Action.CHECK_CHILDREN),
         },
     },
 )
+"""Run the children one after the other; the first failure ends the node."""
 
-
-# Parallel: all children at once. One that fails has the others ended, and only then has the
-# node failed.
-
-
-PICK_ALL = {
+START_ALL_CHILDREN = {
     WAITING_FOR_SCHEDULE: if_(
-        Guard.HAS_NEXT, Act.MAKE_CHILDREN, to(WAITING_FOR_CHILD), tell_children(Happening.CREATED)
+        Guard.HAS_NEXT,
+        Action.MAKE_CHILDREN,
+        enter(WAITING_FOR_CHILD),
+        notify_children(EventType.CREATED),
     )
-    + do(over(Result.SUCCEED)),
+    + do(finish(NodeResult.SUCCEED)),
 }
-ONE_OF_ALL_SUCCEEDED = {
-    WAITING_FOR_CHILD: if_(Guard.ENDING_AND_CHILDREN_OVER, over(Result.AS_ENDED))
-    + if_(Guard.CHILDREN_OVER, over(Result.AS_CHILDREN))
-    + do(to(WAITING_FOR_CHILD)),
+CHILD_OF_MANY_SUCCEEDED = {
+    WAITING_FOR_CHILD: if_(Guard.ENDING_AND_CHILDREN_OVER, finish(NodeResult.AS_ENDED))
+    + if_(Guard.CHILDREN_OVER, finish(NodeResult.AS_CHILDREN))
+    + do(enter(WAITING_FOR_CHILD)),
 }
-ONE_OF_ALL_FAILED = {
-    WAITING_FOR_CHILD: if_(Guard.CHILDREN_OVER, over(Result.FAILED))
-    + do(Act.MARK, to(WAITING_FOR_CHILD), tell_children()),
+CHILD_OF_MANY_FAILED = {
+    WAITING_FOR_CHILD: if_(Guard.CHILDREN_OVER, finish(NodeResult.FAILED))
+    + do(Action.RECORD_CAUSE, enter(WAITING_FOR_CHILD), notify_children()),
 }
 
-PARALLEL = Machine(
+PARALLEL = StateMachine(
     "Parallel",
     (INIT, WAITING_FOR_SCHEDULE, WAITING_FOR_CHILD, SUCCEED, FAILED),
     {
-        Happening.CREATED: {
-            INIT: do(DEADLINE, to(WAITING_FOR_SCHEDULE), tell_itself(Happening.PICK)),
+        EventType.CREATED: {
+            INIT: do(DEADLINE, enter(WAITING_FOR_SCHEDULE), notify_self(EventType.PICK)),
         },
-        Happening.PICK: PICK_ALL,
-        Happening.CHILD_SUCCEED: ONE_OF_ALL_SUCCEEDED,
-        Happening.CHILD_FAILED: ONE_OF_ALL_FAILED,
-        **every(ENDINGS, ENDED_WHERE_CHILDREN_ARE),
-        Happening.RESUMED: {
-            INIT: do(DEADLINE, BEGIN_AGAIN),
-            WAITING_FOR_SCHEDULE: do(DEADLINE, tell_itself(Happening.PICK)),
-            WAITING_FOR_CHILD: if_(Guard.IS_ENDING, tell_children(), Act.HEAR_CHILDREN)
-            + do(DEADLINE, Act.HEAR_CHILDREN),
+        EventType.PICK: START_ALL_CHILDREN,
+        EventType.CHILD_SUCCEED: CHILD_OF_MANY_SUCCEEDED,
+        EventType.CHILD_FAILED: CHILD_OF_MANY_FAILED,
+        **same_row(ENDING_EVENTS, ENDED_WITH_CHILDREN),
+        EventType.RESUMED: {
+            INIT: do(DEADLINE, START_AFTER_BACK_OFF),
+            WAITING_FOR_SCHEDULE: do(DEADLINE, notify_self(EventType.PICK)),
+            WAITING_FOR_CHILD: if_(Guard.ENDING, notify_children(), Action.CHECK_CHILDREN)
+            + do(DEADLINE, Action.CHECK_CHILDREN),
         },
     },
 )
+"""Run all children at once; a failure ends the others before the node itself fails."""
 
-
-# Task: a pod is run to its end, the branches' expressions say where to go on, and those that
-# were chosen go on at once.
-
-
-HAS_ENDED = if_(Guard.IS_CLEANING, over(Result.AS_ENDED))
-END = (Act.MARK, Act.END_POD, over(Result.AS_ENDED))
-RUN = (Act.RUN_POD, to(WAITING_FOR_CHILD))
-"""That it was made is written right away: who finds it gone does not run another."""
-WAS_ENDING = if_(Guard.IS_CLEANING, Act.END_POD, over(Result.AS_ENDED))
-ENDED = {
-    RUNNING: do(*END),
-    EVALUATING: do(*END),
-    WAITING_FOR_SCHEDULE: if_(Guard.CHILDREN_OVER, *END)
-    + do(Act.MARK, to(WAITING_FOR_CHILD), tell_children()),
-    WAITING_FOR_CHILD: if_(Guard.CHILDREN_OVER, *END) + do(Act.MARK, tell_children()),
+CLEANUP_DONE = if_(Guard.CLEANING, finish(NodeResult.AS_ENDED))
+END_TASK = (Action.RECORD_CAUSE, Action.DELETE_POD, finish(NodeResult.AS_ENDED))
+START_POD = (Action.CREATE_POD, enter(WAITING_FOR_CHILD))
+"""The phase is saved right after the creation: a restarted engine creates no second pod."""
+CLEANUP_INTERRUPTED = if_(Guard.CLEANING, Action.DELETE_POD, finish(NodeResult.AS_ENDED))
+TASK_ENDED = {
+    RUNNING: do(*END_TASK),
+    EVALUATING: do(*END_TASK),
+    WAITING_FOR_SCHEDULE: if_(Guard.CHILDREN_OVER, *END_TASK)
+    + do(Action.RECORD_CAUSE, enter(WAITING_FOR_CHILD), notify_children()),
+    WAITING_FOR_CHILD: if_(Guard.CHILDREN_OVER, *END_TASK)
+    + do(Action.RECORD_CAUSE, notify_children()),
 }
 
-TASK = Machine(
+TASK = StateMachine(
     "Task",
     (INIT, RUNNING, WAITING_FOR_CHILD, EVALUATING, WAITING_FOR_SCHEDULE, SUCCEED, FAILED),
     {
-        Happening.CREATED: {
-            INIT: do(DEADLINE, to(RUNNING), *RUN),
+        EventType.CREATED: {
+            INIT: do(DEADLINE, enter(RUNNING), *START_POD),
         },
-        Happening.POD_ENDED: {
-            WAITING_FOR_CHILD: HAS_ENDED
-            + if_(Guard.POD_COUNTS, to(EVALUATING), Act.EVALUATE, tell_itself(Happening.EVALUATED)),
+        EventType.POD_ENDED: {
+            WAITING_FOR_CHILD: CLEANUP_DONE
+            + if_(
+                Guard.POD_NOT_EVALUATED,
+                enter(EVALUATING),
+                Action.EVALUATE,
+                notify_self(EventType.EVALUATED),
+            ),
         },
-        Happening.OUT_OF_SIGHT: {phase: WAS_ENDING + cell for phase, cell in ENDED.items()},
-        Happening.EVALUATED: {
-            EVALUATING: BEING_REMOVED + do(to(WAITING_FOR_SCHEDULE), tell_itself(Happening.PICK)),
+        EventType.OBJECT_LOST: {
+            phase: CLEANUP_INTERRUPTED + cell for phase, cell in TASK_ENDED.items()
         },
-        Happening.PICK: {phase: BEING_REMOVED + cell for phase, cell in PICK_ALL.items()},
-        Happening.CHILD_SUCCEED: ONE_OF_ALL_SUCCEEDED,
-        Happening.CHILD_FAILED: ONE_OF_ALL_FAILED,
-        **every(ENDINGS, {INIT: do(Act.MARK, over(Result.AS_ENDED)), **ENDED}),
-        **tried_again(Act.END_POD, *ENDED),
-        Happening.RESUMED: {
-            INIT: do(DEADLINE, BEGIN_AGAIN),
-            RUNNING: WAS_ENDING + do(DEADLINE, *RUN),
-            EVALUATING: WAS_ENDING + do(DEADLINE, Act.EVALUATE, tell_itself(Happening.EVALUATED)),
-            WAITING_FOR_SCHEDULE: WAS_ENDING + do(DEADLINE, tell_itself(Happening.PICK)),
-            WAITING_FOR_CHILD: WAS_ENDING
-            + if_(Guard.IS_ENDING, tell_children(), Act.HEAR_CHILDREN)
-            + if_(Guard.POD_COUNTS, DEADLINE, Act.FIND_POD)
-            + do(DEADLINE, Act.HEAR_CHILDREN),
+        EventType.EVALUATED: {
+            EVALUATING: IGNORE_IF_CLEANING
+            + do(enter(WAITING_FOR_SCHEDULE), notify_self(EventType.PICK)),
+        },
+        EventType.PICK: {
+            phase: IGNORE_IF_CLEANING + cell for phase, cell in START_ALL_CHILDREN.items()
+        },
+        EventType.CHILD_SUCCEED: CHILD_OF_MANY_SUCCEEDED,
+        EventType.CHILD_FAILED: CHILD_OF_MANY_FAILED,
+        **same_row(
+            ENDING_EVENTS,
+            {INIT: do(Action.RECORD_CAUSE, finish(NodeResult.AS_ENDED)), **TASK_ENDED},
+        ),
+        **retry_removal(Action.DELETE_POD, *TASK_ENDED),
+        EventType.RESUMED: {
+            INIT: do(DEADLINE, START_AFTER_BACK_OFF),
+            RUNNING: CLEANUP_INTERRUPTED + do(DEADLINE, *START_POD),
+            EVALUATING: CLEANUP_INTERRUPTED
+            + do(DEADLINE, Action.EVALUATE, notify_self(EventType.EVALUATED)),
+            WAITING_FOR_SCHEDULE: CLEANUP_INTERRUPTED + do(DEADLINE, notify_self(EventType.PICK)),
+            WAITING_FOR_CHILD: CLEANUP_INTERRUPTED
+            + if_(Guard.ENDING, notify_children(), Action.CHECK_CHILDREN)
+            + if_(Guard.POD_NOT_EVALUATED, DEADLINE, Action.FIND_POD)
+            + do(DEADLINE, Action.CHECK_CHILDREN),
         },
     },
 )
+"""Run a pod to completion, evaluate the branches' expressions, run the chosen branches at once."""
 
-
-# The workflow itself: its entry is run, then its exit handler if it has one, and it is over
-# when they are. What goes wrong with the workflow ends its entry, and leaves its exit handler
-# be, which is there for that.
-
-
-RUN_EXIT = (Act.MAKE_EXIT, to(RUNNING), tell_children(Happening.CREATED))
-CHILD_OVER = {
-    RUNNING: if_(Guard.EXIT_LEFT, *RUN_EXIT) + if_(Guard.CHILDREN_OVER, over(Result.AS_CHILDREN)),
+START_EXIT_HANDLER = (Action.MAKE_EXIT, enter(RUNNING), notify_children(EventType.CREATED))
+WORKFLOW_CHILD_OVER = {
+    RUNNING: if_(Guard.EXIT_PENDING, *START_EXIT_HANDLER)
+    + if_(Guard.CHILDREN_OVER, finish(NodeResult.AS_CHILDREN)),
 }
 
-WORKFLOW = Machine(
+WORKFLOW = StateMachine(
     "Workflow",
     (INIT, RUNNING, SUCCEED, FAILED),
     {
-        Happening.CREATED: {
-            INIT: do(Act.MAKE_CHILDREN, to(RUNNING), tell_children(Happening.CREATED)),
+        EventType.CREATED: {
+            INIT: do(Action.MAKE_CHILDREN, enter(RUNNING), notify_children(EventType.CREATED)),
         },
-        Happening.CHILD_SUCCEED: CHILD_OVER,
-        Happening.CHILD_FAILED: CHILD_OVER,
-        Happening.ABORTED: {
-            INIT: do(Act.MARK, over(Result.FAILED)),
-            RUNNING: do(Act.MARK, tell_children()),
+        EventType.CHILD_SUCCEED: WORKFLOW_CHILD_OVER,
+        EventType.CHILD_FAILED: WORKFLOW_CHILD_OVER,
+        EventType.ABORTED: {
+            INIT: do(Action.RECORD_CAUSE, finish(NodeResult.FAILED)),
+            RUNNING: do(Action.RECORD_CAUSE, notify_children()),
         },
-        Happening.FAULT: {
-            INIT: do(Act.MARK, over(Result.FAILED)),
-            RUNNING: if_(Guard.EXIT_LEFT, Act.MARK, *RUN_EXIT)
-            + if_(Guard.CHILDREN_OVER, Act.MARK, over(Result.FAILED))
-            + if_(Guard.EXIT_BEGUN, Act.MARK)
-            + do(Act.MARK, tell_children()),
+        EventType.FAULT: {
+            INIT: do(Action.RECORD_CAUSE, finish(NodeResult.FAILED)),
+            RUNNING: if_(Guard.EXIT_PENDING, Action.RECORD_CAUSE, *START_EXIT_HANDLER)
+            + if_(Guard.CHILDREN_OVER, Action.RECORD_CAUSE, finish(NodeResult.FAILED))
+            + if_(Guard.EXIT_STARTED, Action.RECORD_CAUSE)
+            + do(Action.RECORD_CAUSE, notify_children()),
         },
-        Happening.RESUMED: {
-            INIT: do(tell_itself(Happening.CREATED)),
-            RUNNING: if_(Guard.ENTRY_ENDING, tell_children(), Act.HEAR_CHILDREN)
-            + do(Act.HEAR_CHILDREN),
+        EventType.RESUMED: {
+            INIT: do(notify_self(EventType.CREATED)),
+            RUNNING: if_(Guard.ENTRY_ENDING, notify_children(), Action.CHECK_CHILDREN)
+            + do(Action.CHECK_CHILDREN),
         },
     },
 )
+"""Run the entry, then the exit handler if there is one.
+
+A fault of the workflow ends its entry and lets its exit handler run to its end.
+"""

@@ -1,142 +1,165 @@
-"""State machines of nodes without children: chaos (and Schedule), StatusCheck, Suspend."""
+"""State tables of nodes without children: chaos (and Schedule), StatusCheck, Suspend.
+
+Rows are events, columns are phases; `machine` defines the vocabulary.
+"""
 
 from __future__ import annotations
 
 from pytest_kscen.objects.chaos_mesh import FAILED, HOLDING, INIT, RUNNING, SUCCEED
 from pytest_kscen.workflow.tables.composite import DEADLINE
 from pytest_kscen.workflow.tables.machine import (
-    BEGIN_AGAIN,
-    BY_TIME,
-    CLEANED_IN_TIME,
-    ENDINGS,
-    Act,
+    CLEANUP_TIMEOUT,
+    DEADLINE_EVENTS,
+    ENDING_EVENTS,
+    START_AFTER_BACK_OFF,
+    Action,
+    Delay,
+    EventType,
     Guard,
-    Happening,
-    Later,
-    Machine,
-    Result,
-    Wait,
+    NodeResult,
+    NotifyAfter,
+    StateMachine,
     do,
-    every,
+    enter,
+    finish,
     if_,
-    over,
-    to,
-    tried_again,
+    retry_removal,
+    same_row,
 )
 
-INJECTED_IN_TIME = Later(Happening.NOT_INJECTED, Wait.INJECTION)
-REMOVE_CHAOS = (CLEANED_IN_TIME, Act.DELETE_CHAOS)
+INJECTION_TIMEOUT = NotifyAfter(EventType.NOT_INJECTED, Delay.INJECTION)
+REMOVE_CHAOS = (CLEANUP_TIMEOUT, Action.DELETE_CHAOS)
 CHAOS_ENDED = {
-    INIT: do(Act.MARK, over(Result.AS_ENDED)),
-    RUNNING: if_(Guard.IS_CLEANING, Act.MARK) + do(Act.MARK, *REMOVE_CHAOS),
-    HOLDING: do(Act.MARK, to(RUNNING), *REMOVE_CHAOS),
+    INIT: do(Action.RECORD_CAUSE, finish(NodeResult.AS_ENDED)),
+    RUNNING: if_(Guard.CLEANING, Action.RECORD_CAUSE) + do(Action.RECORD_CAUSE, *REMOVE_CHAOS),
+    HOLDING: do(Action.RECORD_CAUSE, enter(RUNNING), *REMOVE_CHAOS),
 }
 
-CHAOS = Machine(
+CHAOS = StateMachine(
     "Chaos",
     (INIT, RUNNING, HOLDING, SUCCEED, FAILED),
     {
-        Happening.CREATED: {
-            INIT: do(to(RUNNING), INJECTED_IN_TIME, Act.CREATE_CHAOS),
+        EventType.CREATED: {
+            INIT: do(enter(RUNNING), INJECTION_TIMEOUT, Action.CREATE_CHAOS),
         },
-        Happening.INJECTED: {
-            RUNNING: if_(Guard.IS_CLEANING) + do(to(HOLDING), Later(Happening.AWAKE, Wait.LENGTH)),
+        EventType.INJECTED: {
+            RUNNING: if_(Guard.CLEANING)
+            + do(enter(HOLDING), NotifyAfter(EventType.AWAKE, Delay.LENGTH)),
         },
-        Happening.NOT_INJECTED: {
-            RUNNING: if_(Guard.IS_CLEANING) + do(Act.MARK, *REMOVE_CHAOS),
+        EventType.NOT_INJECTED: {
+            RUNNING: if_(Guard.CLEANING) + do(Action.RECORD_CAUSE, *REMOVE_CHAOS),
         },
-        Happening.AWAKE: {
-            HOLDING: do(to(RUNNING), *REMOVE_CHAOS),
+        EventType.AWAKE: {
+            HOLDING: do(enter(RUNNING), *REMOVE_CHAOS),
         },
-        Happening.CLEANED: {
-            RUNNING: if_(Guard.CLEANING_AND_ENDING, over(Result.AS_ENDED))
-            + if_(Guard.IS_CLEANING, over(Result.SUCCEED)),
+        EventType.CLEANED: {
+            RUNNING: if_(Guard.CLEANING_AND_ENDING, finish(NodeResult.AS_ENDED))
+            + if_(Guard.CLEANING, finish(NodeResult.SUCCEED)),
         },
-        Happening.OUT_OF_SIGHT: {
-            RUNNING: if_(Guard.IS_CLEANING, Act.SEE_CHAOS_GONE) + do(Act.MARK, *REMOVE_CHAOS),
-            HOLDING: do(Act.MARK, to(RUNNING), *REMOVE_CHAOS),
+        EventType.OBJECT_LOST: {
+            RUNNING: if_(Guard.CLEANING, Action.CONFIRM_DELETED)
+            + do(Action.RECORD_CAUSE, *REMOVE_CHAOS),
+            HOLDING: do(Action.RECORD_CAUSE, enter(RUNNING), *REMOVE_CHAOS),
         },
-        Happening.NOT_CLEANED: {
-            RUNNING: if_(Guard.IS_CLEANING, Act.MARK, Act.LEAVE, over(Result.FAILED)),
+        EventType.NOT_CLEANED: {
+            RUNNING: if_(
+                Guard.CLEANING,
+                Action.RECORD_CAUSE,
+                Action.DELETE_IN_BACKGROUND,
+                finish(NodeResult.FAILED),
+            ),
         },
-        Happening.NOT_REMOVED: {
-            RUNNING: if_(Guard.IS_CLEANING, Later(Happening.CLEAN_AGAIN, Wait.AGAIN)),
+        EventType.DELETE_REFUSED: {
+            RUNNING: if_(Guard.CLEANING, NotifyAfter(EventType.RETRY_CLEANUP, Delay.RETRY)),
         },
-        Happening.CLEAN_AGAIN: {
-            RUNNING: if_(Guard.IS_CLEANING, Act.DELETE_CHAOS),
+        EventType.RETRY_CLEANUP: {
+            RUNNING: if_(Guard.CLEANING, Action.DELETE_CHAOS),
         },
-        **every(ENDINGS, CHAOS_ENDED),
-        Happening.RESUMED: {
-            INIT: do(BEGIN_AGAIN),
-            RUNNING: if_(Guard.IS_CLEANING, *REMOVE_CHAOS)
-            + if_(Guard.MADE, INJECTED_IN_TIME, Act.FIND_CHAOS)
-            + do(INJECTED_IN_TIME, Act.CREATE_CHAOS),
-            HOLDING: do(Later(Happening.AWAKE, Wait.LENGTH), Act.FIND_CHAOS),
+        **same_row(ENDING_EVENTS, CHAOS_ENDED),
+        EventType.RESUMED: {
+            INIT: do(START_AFTER_BACK_OFF),
+            RUNNING: if_(Guard.CLEANING, *REMOVE_CHAOS)
+            + if_(Guard.CREATED_OBJECT, INJECTION_TIMEOUT, Action.FIND_CHAOS)
+            + do(INJECTION_TIMEOUT, Action.CREATE_CHAOS),
+            HOLDING: do(NotifyAfter(EventType.AWAKE, Delay.LENGTH), Action.FIND_CHAOS),
         },
     },
 )
+"""Create the resource, hold it while it is in effect, delete it, and wait until it is gone.
 
+Schedules go by the same table; any other type is treated as a kind of chaos, too.
+"""
 
-# StatusCheck: a check is made, and asks again and again until it holds, has failed too often,
-# or its time is up.
+REMOVE_CHECK = (Action.DELETE_CHECK, finish(NodeResult.AS_ENDED))
+FINISH_IF_ENDED = if_(Guard.CLEANING_AND_ENDING, *REMOVE_CHECK)
+FINISH_IF_CLEANING = if_(Guard.CLEANING, *REMOVE_CHECK)
+CHECK_ENDED = do(Action.RECORD_CAUSE, *REMOVE_CHECK)
+CUT_OFF = (
+    if_(Guard.CLEANING_AND_ENDING, Action.RECORD_CAUSE, *REMOVE_CHECK)
+    + FINISH_IF_CLEANING
+    + CHECK_ENDED
+)
+"""A deadline is the time within which the check must come to a result."""
 
-
-REMOVE_CHECK = (Act.DELETE_CHECK, over(Result.AS_ENDED))
-IS_ENDED = if_(Guard.CLEANING_AND_ENDING, *REMOVE_CHECK)
-IS_REMOVED = if_(Guard.IS_CLEANING, *REMOVE_CHECK)
-CHECK_ENDED = do(Act.MARK, *REMOVE_CHECK)
-CUT_OFF = if_(Guard.CLEANING_AND_ENDING, Act.MARK, *REMOVE_CHECK) + IS_REMOVED + CHECK_ENDED
-"""Its time is that of coming to a result."""
-
-STATUS_CHECK = Machine(
+STATUS_CHECK = StateMachine(
     "StatusCheck",
     (INIT, RUNNING, SUCCEED, FAILED),
     {
-        Happening.CREATED: {
-            INIT: do(DEADLINE, to(RUNNING), Act.CREATE_CHECK),
+        EventType.CREATED: {
+            INIT: do(DEADLINE, enter(RUNNING), Action.CREATE_CHECK),
         },
-        Happening.CHECK_HELD: {
-            RUNNING: IS_ENDED + do(Act.DELETE_CHECK, over(Result.SUCCEED)),
+        EventType.CHECK_HELD: {
+            RUNNING: FINISH_IF_ENDED + do(Action.DELETE_CHECK, finish(NodeResult.SUCCEED)),
         },
-        Happening.CHECK_FAILED: {
-            RUNNING: IS_ENDED
-            + if_(Guard.ABORTS, Act.MARK, Act.ABORT_WORKFLOW, Act.DELETE_CHECK, over(Result.FAILED))
-            + do(Act.QUOTE, Act.DELETE_CHECK, over(Result.SUCCEED)),
+        EventType.CHECK_FAILED: {
+            RUNNING: FINISH_IF_ENDED
+            + if_(
+                Guard.ABORTS_WORKFLOW,
+                Action.RECORD_CAUSE,
+                Action.ABORT_WORKFLOW,
+                Action.DELETE_CHECK,
+                finish(NodeResult.FAILED),
+            )
+            + do(Action.RECORD_ANSWER, Action.DELETE_CHECK, finish(NodeResult.SUCCEED)),
         },
-        Happening.OUT_OF_SIGHT: {
-            RUNNING: IS_REMOVED + CHECK_ENDED,
+        EventType.OBJECT_LOST: {
+            RUNNING: FINISH_IF_CLEANING + CHECK_ENDED,
         },
-        **every(ENDINGS, {INIT: do(Act.MARK, over(Result.AS_ENDED)), RUNNING: CHECK_ENDED}),
-        **every(BY_TIME, {INIT: do(Act.MARK, over(Result.AS_ENDED)), RUNNING: CUT_OFF}),
-        **tried_again(Act.DELETE_CHECK, RUNNING),
-        Happening.RESUMED: {
-            INIT: do(DEADLINE, BEGIN_AGAIN),
-            RUNNING: if_(Guard.IS_CLEANING, *REMOVE_CHECK)
-            + if_(Guard.MADE, DEADLINE, Act.FIND_CHECK)
-            + do(DEADLINE, Act.CREATE_CHECK),
+        **same_row(
+            ENDING_EVENTS,
+            {INIT: do(Action.RECORD_CAUSE, finish(NodeResult.AS_ENDED)), RUNNING: CHECK_ENDED},
+        ),
+        **same_row(
+            DEADLINE_EVENTS,
+            {INIT: do(Action.RECORD_CAUSE, finish(NodeResult.AS_ENDED)), RUNNING: CUT_OFF},
+        ),
+        **retry_removal(Action.DELETE_CHECK, RUNNING),
+        EventType.RESUMED: {
+            INIT: do(DEADLINE, START_AFTER_BACK_OFF),
+            RUNNING: if_(Guard.CLEANING, *REMOVE_CHECK)
+            + if_(Guard.CREATED_OBJECT, DEADLINE, Action.FIND_CHECK)
+            + do(DEADLINE, Action.CREATE_CHECK),
         },
     },
 )
+"""Create a StatusCheck and wait until it holds, exceeds its failures, or times out."""
 
+AWAKE = NotifyAfter(EventType.AWAKE, Delay.LENGTH)
 
-# Suspend: nothing, for a while.
-
-
-AWAKE = Later(Happening.AWAKE, Wait.LENGTH)
-
-SUSPEND = Machine(
+SUSPEND = StateMachine(
     "Suspend",
     (INIT, HOLDING, SUCCEED, FAILED),
     {
-        Happening.CREATED: {INIT: do(to(HOLDING), AWAKE)},
-        Happening.AWAKE: {HOLDING: do(over(Result.SUCCEED))},
-        **every(
-            ENDINGS,
+        EventType.CREATED: {INIT: do(enter(HOLDING), AWAKE)},
+        EventType.AWAKE: {HOLDING: do(finish(NodeResult.SUCCEED))},
+        **same_row(
+            ENDING_EVENTS,
             {
-                INIT: do(Act.MARK, over(Result.AS_ENDED)),
-                HOLDING: do(Act.MARK, over(Result.AS_ENDED)),
+                INIT: do(Action.RECORD_CAUSE, finish(NodeResult.AS_ENDED)),
+                HOLDING: do(Action.RECORD_CAUSE, finish(NodeResult.AS_ENDED)),
             },
         ),
-        Happening.RESUMED: {INIT: do(BEGIN_AGAIN), HOLDING: do(AWAKE)},
+        EventType.RESUMED: {INIT: do(START_AFTER_BACK_OFF), HOLDING: do(AWAKE)},
     },
 )
+"""Wait for the length of the deadline."""

@@ -1,5 +1,9 @@
-"""Building blocks of the state machines: events, phases, guards, actions, and the table that
-maps event and phase to actions.
+"""Vocabulary of the state tables: events, guards, actions, delays, and the table itself.
+
+A state machine is a table with one row per event and one cell per phase. A cell lists steps in
+the order in which they are carried out. It may have alternatives: the first one whose guard holds
+is taken. An empty or missing cell means that the event is ignored in this phase. The tables are
+data: `engine.transitions` interprets them, and nothing in this package acts on a cluster.
 """
 
 from __future__ import annotations
@@ -12,12 +16,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Impossible(Exception):
-    """What a node needs cannot be done; the words say why."""
+class NodeActionError(Exception):
+    """Report that an action of a node cannot be carried out; the message gives the reason.
+
+    The engine turns it into a FAULT event of that node, so only its own workflow is affected.
+    """
 
 
-class Happening(StrEnum):
-    """The rows of the state machines."""
+class EventType(StrEnum):
+    """Types of events: the rows of the state tables.
+
+    The values follow the design document of Chaos Mesh's workflows. Those of `ENDING_EVENTS` and
+    NOT_CLEANED are stored in statuses as `engine.ending`, so they may not change.
+    """
 
     CREATED = "NodeCreated"
     PICK = "NodePickChildToSchedule"
@@ -27,13 +38,13 @@ class Happening(StrEnum):
     INJECTED = "NodeChaosInjected"
     NOT_INJECTED = "NodeChaosNotInjected"
     CLEANED = "NodeChaosCleaned"
-    """The API has been asked, and has it no more."""
-    OUT_OF_SIGHT = "NodeChaosOutOfSight"
-    """It is gone, or only its labels are."""
+    """The API server confirms that the node's resource does not exist."""
+    OBJECT_LOST = "NodeChaosOutOfSight"
+    """A watch reports the node's object as deleted; perhaps only its labels were removed."""
     NOT_CLEANED = "NodeChaosNotCleaned"
-    NOT_REMOVED = "NodeChaosNotRemoved"
-    """Its removal was refused."""
-    CLEAN_AGAIN = "NodeChaosCleanAgain"
+    DELETE_REFUSED = "NodeChaosNotRemoved"
+    """The API server refused to delete the node's object."""
+    RETRY_CLEANUP = "NodeChaosCleanAgain"
     POD_ENDED = "NodeTaskPodEnded"
     EVALUATED = "NodeBranchesEvaluated"
     CHECK_HELD = "NodeStatusCheckHeld"
@@ -43,54 +54,50 @@ class Happening(StrEnum):
     ABORTED = "NodeAborted"
     FAILED_ELSEWHERE = "NodeFailedElsewhere"
     FAULT = "NodeFault"
-    """Something that it needs could not be done; the message says what."""
-    JUDGED = "NodeProbeJudged"
-    """A probe has held, or failed, for good: that is to be remembered, and nothing else comes of
-    it.
-    """
-    WAITS = "NodeTaskPodWaits"
-    """What its pod waits for has changed, or nothing keeps it any longer: that is told, and
-    nothing else comes of it.
-    """
-    UNWRITTEN = "NodeStatusUnwritten"
-    """What the API has not taken of the workflow's statuses is offered again."""
+    """An action of the node could not be carried out; the message gives the reason."""
+    VERDICT_CHANGED = "NodeProbeJudged"
+    """A probe's verdict has changed: the node's status is saved, and no table is consulted."""
+    POD_WAITS = "NodeTaskPodWaits"
+    """The reason why the node's pod waits has changed; it is reported, no table is consulted."""
+    RETRY_WRITES = "NodeStatusUnwritten"
+    """Statuses of the workflow that the API server refused are due to be written again."""
     RESUMED = "EngineResumed"
-    """The engine has come back, and knows what the API says of the node."""
+    """The engine was restarted and has read the node from the API."""
 
 
-ENDINGS = (
-    Happening.DEADLINE,
-    Happening.PARENT_DEADLINE,
-    Happening.ABORTED,
-    Happening.FAILED_ELSEWHERE,
-    Happening.FAULT,
+ENDING_EVENTS = (
+    EventType.DEADLINE,
+    EventType.PARENT_DEADLINE,
+    EventType.ABORTED,
+    EventType.FAILED_ELSEWHERE,
+    EventType.FAULT,
 )
-"""What ends a node before it is done."""
-BY_TIME = (Happening.DEADLINE, Happening.PARENT_DEADLINE)
-GRAVITY = (*ENDINGS, Happening.NOT_CLEANED)
-"""Why a node is not what it was to be, the gravest last."""
-ONWARD = (
-    Happening.CREATED,
-    Happening.PICK,
-    Happening.CHILD_SUCCEED,
-    Happening.EVALUATED,
-    Happening.RESUMED,
+"""Events that end a node early."""
+DEADLINE_EVENTS = (EventType.DEADLINE, EventType.PARENT_DEADLINE)
+SEVERITY = (*ENDING_EVENTS, EventType.NOT_CLEANED)
+"""Causes of an early end, the most severe one last; a cause is replaced by a more severe one."""
+STARTING_EVENTS = (
+    EventType.CREATED,
+    EventType.PICK,
+    EventType.CHILD_SUCCEED,
+    EventType.EVALUATED,
+    EventType.RESUMED,
 )
-"""What something new comes of, and is not told before it is written."""
-PASSED_ON = {
-    Happening.DEADLINE: Happening.PARENT_DEADLINE,
-    Happening.PARENT_DEADLINE: Happening.PARENT_DEADLINE,
-    Happening.ABORTED: Happening.ABORTED,
-    Happening.FAILED_ELSEWHERE: Happening.FAILED_ELSEWHERE,
-    Happening.FAULT: Happening.FAILED_ELSEWHERE,
-    Happening.NOT_CLEANED: Happening.FAILED_ELSEWHERE,
+"""Events that start something new: held back while the sending node's status is unwritten."""
+PASSED_TO_CHILDREN = {
+    EventType.DEADLINE: EventType.PARENT_DEADLINE,
+    EventType.PARENT_DEADLINE: EventType.PARENT_DEADLINE,
+    EventType.ABORTED: EventType.ABORTED,
+    EventType.FAILED_ELSEWHERE: EventType.FAILED_ELSEWHERE,
+    EventType.FAULT: EventType.FAILED_ELSEWHERE,
+    EventType.NOT_CLEANED: EventType.FAILED_ELSEWHERE,
 }
-"""What the children of a node are told that is ended by it."""
+"""Event that children receive when their parent is ended, by the parent's cause."""
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """A workflow's whereabouts."""
+class WorkflowKey:
+    """Namespace and name of a workflow: the key of its tree and of its events."""
 
     namespace: str
     name: str
@@ -100,31 +107,27 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """Something has happened to a node, or to a workflow itself if there is no node."""
+class NodeEvent:
+    """Event of one node, or of the workflow itself if `node` is the root's empty name."""
 
-    workflow: Key
+    workflow: WorkflowKey
     node: str
-    happening: Happening
+    event_type: EventType
     message: str = ""
-    turn: int = -1
-    """The node's turn that this was promised in: it is out of date if there was another since.
+    phase_count: int = -1
+    """Phase changes of the node when the event was set up; -1 if the event never expires.
 
-    Always valid below zero.
+    The event is out of date, and dropped, if the node has changed its phase since.
     """
     about: str = ""
-    """The name of the object that has changed, if one has: only that of the node's present
-    attempt counts.
+    """Name of the watched object that has changed, or empty.
+
+    Only the object of the node's present attempt counts; events of other objects are dropped.
     """
 
 
-# How a state machine is written down: a row for each event, a cell for each phase, in it what
-# is done, in order. A cell may have alternatives: the first whose guard holds is taken. An
-# empty cell means that nothing is done.
-
-
-class Whom(StrEnum):
-    """Who is told."""
+class Recipient(StrEnum):
+    """Recipients of a notification, relative to the node whose cell is carried out."""
 
     SELF = "itself"
     PARENT = "the parent"
@@ -132,169 +135,179 @@ class Whom(StrEnum):
 
 
 class Guard(StrEnum):
-    """What may hold of a node when something happens to it."""
+    """Conditions on a node that select an alternative of a cell."""
 
     ALWAYS = "always"
-    HAS_NEXT = "a child is left to be made"
+    HAS_NEXT = "a child is left to be started"
     CHILDREN_OVER = "all children are over"
-    IS_ENDING = "it is being ended"
+    ENDING = "it is being ended"
     ENDING_AND_CHILDREN_OVER = "it is being ended, and all children are over"
-    IS_CLEANING = "what it has made is being removed"
-    CLEANING_AND_ENDING = "what it has made is being removed, because it is being ended"
-    POD_COUNTS = "its pod's end has not been looked at"
-    MADE = "what it is about has been made"
-    ABORTS = "it takes the workflow with it"
-    EXIT_LEFT = "the exit handler is left to be run"
-    EXIT_BEGUN = "the exit handler has begun"
+    CLEANING = "its objects are being deleted"
+    CLEANING_AND_ENDING = "its objects are being deleted, because it is being ended"
+    POD_NOT_EVALUATED = "the result of its pod has not been evaluated"
+    CREATED_OBJECT = "its object has been created"
+    ABORTS_WORKFLOW = "its failure aborts the workflow"
+    EXIT_PENDING = "the exit handler is left to be run"
+    EXIT_STARTED = "the exit handler has begun"
     ENTRY_ENDING = "it is being ended, and its exit handler has not begun"
 
 
-class Act(StrEnum):
-    """What is done to the world, and to the node besides its phase."""
+class Action(StrEnum):
+    """Actions on the cluster, and changes of a node other than of its phase."""
 
-    MAKE_CHILDREN = "create the children that come next"
+    MAKE_CHILDREN = "create the next children"
     MAKE_EXIT = "create the exit handler's node"
-    HEAR_CHILDREN = "take in which children are over"
+    CHECK_CHILDREN = "check which children are over"
     CREATE_CHAOS = "create the resource"
-    DELETE_CHAOS = "remove the resource"
-    SEE_CHAOS_GONE = "see that the resource is gone, and remove it if it is not"
-    FIND_CHAOS = "see that the resource is there"
-    LEAVE = "go on removing what it has made for as long as it takes"
-    RUN_POD = "run the pod"
-    FIND_POD = "see that the pod is there"
-    END_POD = "end the pod"
+    DELETE_CHAOS = "delete the resource"
+    CONFIRM_DELETED = "confirm that the resource is deleted, or delete it"
+    FIND_CHAOS = "find the resource"
+    DELETE_IN_BACKGROUND = "go on deleting its objects in the background"
+    CREATE_POD = "create the pod"
+    FIND_POD = "find the pod"
+    DELETE_POD = "delete the pod"
     EVALUATE = "evaluate the branches' expressions"
     CREATE_CHECK = "create the status check"
-    FIND_CHECK = "see that the status check is there"
-    DELETE_CHECK = "remove the status check"
+    FIND_CHECK = "find the status check"
+    DELETE_CHECK = "delete the status check"
     ABORT_WORKFLOW = "abort the workflow"
-    QUOTE = "remember what the status check has said"
-    MARK = "remember why it is being ended"
+    RECORD_ANSWER = "record the status check's last answer as message"
+    RECORD_CAUSE = "record the cause of the early end"
 
 
-class Result(StrEnum):
-    """What a node is when it is over; why it was ended may decide."""
+class NodeResult(StrEnum):
+    """Rules for a node's last phase; two of them depend on the cause or on the children."""
 
     SUCCEED = "Succeed"
     FAILED = "Failed"
-    AS_ENDED = "as what ended it has it, but Failed if one of its children is"
+    AS_ENDED = "by the cause of its end, but Failed if one of its children is"
     AS_CHILDREN = "Failed if one of its children is, or if it was being ended"
 
 
-class Wait(StrEnum):
-    """How long until something is told."""
+class Delay(StrEnum):
+    """Delays of notifications; their lengths come from the template or from the engine."""
 
     LENGTH = "its duration"
-    DEADLINE = "what is left of its deadline"
-    INJECTION = "the time in which chaos is in effect, or has failed"
-    CLEANING = "the time in which chaos is gone, or has failed"
-    AGAIN = "a while, before what was refused is tried again"
-    BACK_OFF = "what is left until its next attempt"
+    DEADLINE = "the rest of its deadline"
+    INJECTION = "the time within which chaos must be in effect"
+    CLEANING = "the time within which chaos must be gone"
+    RETRY = "the pause before a refused deletion is retried"
+    BACK_OFF = "the rest of the back-off before its next attempt"
 
 
 @dataclass(frozen=True, slots=True)
-class To:
+class Enter:
+    """Step that changes the node's phase."""
+
     phase: str
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
-    """The last phase, and the parent is told."""
+class Finish:
+    """Step that ends the node: it enters its last phase, and its parent is notified."""
 
-    result: Result
-
-
-@dataclass(frozen=True, slots=True)
-class Tell:
-    whom: Whom
-    happening: Happening | None
-    """None: what ends the node, as it is passed on."""
+    result: NodeResult
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
-    """Told to itself after this time."""
+class Notify:
+    """Step that sends an event to the node itself or to its children."""
 
-    happening: Happening
-    wait: Wait
+    recipient: Recipient
+    event_type: EventType | None
+    """None stands for the event by which the node is ended, as `PASSED_TO_CHILDREN` maps it."""
 
 
-Step: TypeAlias = To | Over | Tell | Later | Act
+@dataclass(frozen=True, slots=True)
+class NotifyAfter:
+    """Step that sends an event to the node itself after a delay."""
+
+    event_type: EventType
+    delay: Delay
+
+
+Step: TypeAlias = Enter | Finish | Notify | NotifyAfter | Action
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
+    """Steps that are carried out if the guard holds and no alternative before it did."""
+
     guard: Guard
     steps: tuple[Step, ...]
 
 
-Cell: TypeAlias = tuple[Alternative, ...]
-Row: TypeAlias = "Mapping[str, Cell]"
+TableCell: TypeAlias = tuple[Alternative, ...]
+TableRow: TypeAlias = "Mapping[str, TableCell]"
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
-    """One type's."""
+class StateMachine:
+    """State table of one node type: phases in their order, and a row for each event."""
 
     name: str
     phases: tuple[str, ...]
-    rows: Mapping[Happening, Row]
+    rows: Mapping[EventType, TableRow]
 
-    def cell(self, happening: Happening, phase: str) -> Cell:
-        return self.rows.get(happening, {}).get(phase, ())
+    def cell(self, event_type: EventType, phase: str) -> TableCell:
+        return self.rows.get(event_type, {}).get(phase, ())
 
 
-def do(*steps: Step) -> Cell:
-    """A cell without alternatives."""
+def do(*steps: Step) -> TableCell:
+    """Return a cell without alternatives."""
     return (Alternative(Guard.ALWAYS, steps),)
 
 
-def if_(guard: Guard, *steps: Step) -> Cell:
-    """One alternative; others are added with +."""
+def if_(guard: Guard, *steps: Step) -> TableCell:
+    """Return a cell with one alternative; add further alternatives with +."""
     return (Alternative(guard, steps),)
 
 
-def to(phase: str) -> To:
-    return To(phase)
+def enter(phase: str) -> Enter:
+    return Enter(phase)
 
 
-def over(result: Result) -> Over:
-    return Over(result)
+def finish(result: NodeResult) -> Finish:
+    return Finish(result)
 
 
-def tell_itself(happening: Happening) -> Tell:
-    return Tell(Whom.SELF, happening)
+def notify_self(event_type: EventType) -> Notify:
+    return Notify(Recipient.SELF, event_type)
 
 
-def tell_children(happening: Happening | None = None) -> Tell:
-    return Tell(Whom.CHILDREN, happening)
+def notify_children(event_type: EventType | None = None) -> Notify:
+    return Notify(Recipient.CHILDREN, event_type)
 
 
-BEGIN_AGAIN = Later(Happening.CREATED, Wait.BACK_OFF)
-"""What an engine does with a node that has not begun, or is to be tried again."""
+START_AFTER_BACK_OFF = NotifyAfter(EventType.CREATED, Delay.BACK_OFF)
+"""Start a node that has not begun, or retry it, once its back-off is over."""
+CLEANUP_TIMEOUT = NotifyAfter(EventType.NOT_CLEANED, Delay.CLEANING)
+IGNORE_IF_CLEANING = if_(Guard.CLEANING)
+"""Alternative that ignores the event while the node's objects are being deleted."""
 
 
-CLEANED_IN_TIME = Later(Happening.NOT_CLEANED, Wait.CLEANING)
-BEING_REMOVED = if_(Guard.IS_CLEANING)
-"""Nothing else counts any more."""
+def retry_removal(delete: Action, *phases: str) -> dict[EventType, TableRow]:
+    """Return the rows that retry a refused deletion until `Delay.CLEANING` is over.
 
-
-def tried_again(remove: Act, *phases: str) -> dict[Happening, Row]:
-    """What was refused is: for so long the node is not over.
-
-    If it was in vain, it goes on when the node has failed.
+    The node stays in its phase meanwhile. After that time it has failed, and the deletion goes on
+    in the background.
     """
-    again = if_(Guard.IS_CLEANING, CLEANED_IN_TIME, Later(Happening.CLEAN_AGAIN, Wait.AGAIN))
-    in_vain = if_(Guard.IS_CLEANING, Act.MARK, Act.LEAVE, over(Result.FAILED))
+    again = if_(Guard.CLEANING, CLEANUP_TIMEOUT, NotifyAfter(EventType.RETRY_CLEANUP, Delay.RETRY))
+    too_late = if_(
+        Guard.CLEANING,
+        Action.RECORD_CAUSE,
+        Action.DELETE_IN_BACKGROUND,
+        finish(NodeResult.FAILED),
+    )
     return {
-        Happening.NOT_REMOVED: dict.fromkeys(phases, again),
-        Happening.CLEAN_AGAIN: dict.fromkeys(
-            phases, if_(Guard.IS_CLEANING, remove, over(Result.AS_ENDED))
+        EventType.DELETE_REFUSED: dict.fromkeys(phases, again),
+        EventType.RETRY_CLEANUP: dict.fromkeys(
+            phases, if_(Guard.CLEANING, delete, finish(NodeResult.AS_ENDED))
         ),
-        Happening.NOT_CLEANED: dict.fromkeys(phases, in_vain),
+        EventType.NOT_CLEANED: dict.fromkeys(phases, too_late),
     }
 
 
-def every(happenings: tuple[Happening, ...], row: Row) -> dict[Happening, Row]:
-    """The same row for each of these."""
-    return dict.fromkeys(happenings, row)
+def same_row(event_types: tuple[EventType, ...], row: TableRow) -> dict[EventType, TableRow]:
+    """Return the row under each of these events."""
+    return dict.fromkeys(event_types, row)

@@ -3,7 +3,7 @@
 Nothing that acts, or asks a cluster, may enter.
 """
 
-from pytest_kscen.workflow.validation.value_checks import ERROR, WARNING, Fault
-from pytest_kscen.workflow.validation.workflows import faults_of, is_known
+from pytest_kscen.workflow.validation.value_checks import ERROR, WARNING, ValidationIssue
+from pytest_kscen.workflow.validation.workflows import is_workflow_or_schedule, validate
 
-__all__ = ["ERROR", "WARNING", "Fault", "faults_of", "is_known"]
+__all__ = ["ERROR", "WARNING", "ValidationIssue", "is_workflow_or_schedule", "validate"]

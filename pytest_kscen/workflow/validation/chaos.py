@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.objects.arguments import nearest
 from pytest_kscen.workflow.validation.chaos_fields import BLOCKS, PAYLOADS, amount
-from pytest_kscen.workflow.validation.value_checks import Fault, error
+from pytest_kscen.workflow.validation.value_checks import ValidationIssue, error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.documents import Path
     from pytest_kscen.objects.resources import Obj
 
-    Rule = Callable[[Obj, Path], Iterator[Fault]]
+    Rule = Callable[[Obj, Path], Iterator[ValidationIssue]]
 
 NEEDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("AWSChaos", "detach-volume"): ("volumeID", "deviceName"),
@@ -56,7 +56,7 @@ ONE_SHOT = {("PodChaos", "pod-kill"), ("PodChaos", "container-kill")}
 """What happens once, and does not last."""
 
 
-def faults_of_chaos(kind: str, spec: Any, path: Path) -> Iterator[Fault]:
+def validate_chaos(kind: str, spec: Any, path: Path) -> Iterator[ValidationIssue]:
     yield from BLOCKS[kind](spec, path)
     if not isinstance(spec, dict):
         return
@@ -97,7 +97,7 @@ def _meant(name: str, spec: Obj) -> str:
     return f" (did you mean {name} by {short}?)" if short else ""
 
 
-def _targets(spec: Obj, path: Path) -> Iterator[Fault]:
+def _targets(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
     direction, target, outside = (
         spec.get("direction"),
         spec.get("target"),
@@ -119,7 +119,7 @@ def _targets(spec: Obj, path: Path) -> Iterator[Fault]:
         )
 
 
-def _stressors(spec: Obj, path: Path) -> Iterator[Fault]:
+def _stressors(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
     stressors = spec.get("stressors")
     if not isinstance(stressors, dict) or spec.get("stressngStressors"):
         return
@@ -136,7 +136,7 @@ def _stressors(spec: Obj, path: Path) -> Iterator[Fault]:
 
 
 def _either(kind: str, *names: str) -> Rule:
-    def rule(spec: Obj, path: Path) -> Iterator[Fault]:
+    def rule(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
         if all(spec.get(name) for name in names):
             yield error(
                 (*path, names[-1]), f"{kind} cannot have {' and '.join(names)}: keep one of them"
@@ -145,13 +145,13 @@ def _either(kind: str, *names: str) -> Rule:
     return rule
 
 
-def _mysql(spec: Obj, path: Path) -> Iterator[Fault]:
+def _mysql(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
     version = spec.get("mysqlConnectorVersion")
     if _action(spec) == "mysql" and version and version not in ("5", "8"):
         yield error((*path, "mysqlConnectorVersion"), f"{version!r} is none of '5', '8'")
 
 
-def _patterns(spec: Obj, path: Path) -> Iterator[Fault]:
+def _patterns(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
     patterns = spec.get("patterns")
     for place, pattern in enumerate(patterns if isinstance(patterns, list) else ()):
         if isinstance(pattern, str) and "*" in pattern[:-1]:
@@ -161,7 +161,7 @@ def _patterns(spec: Obj, path: Path) -> Iterator[Fault]:
             )
 
 
-def _traffic(spec: Obj, path: Path) -> Iterator[Fault]:
+def _traffic(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
     if spec.get("port") is None:
         yield error(path, "port is missing: it says whose traffic is meant")
     method = spec.get("method")

@@ -13,8 +13,8 @@ from pytest_kscen.workflow.validation.value_checks import (
     PERCENT,
     TEXT,
     WHOLE,
-    Fault,
     Shape,
+    ValidationIssue,
     a_label_key,
     a_label_value,
     a_list,
@@ -47,7 +47,7 @@ OPERATORS = (*OF_VALUES, "Exists", "DoesNotExist")
 POD_PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 
 
-def labels(value: Any, path: Path) -> Iterator[Fault]:
+def labels(value: Any, path: Path) -> Iterator[ValidationIssue]:
     """Keys and values that labels can have."""
     yield from a_map(text(a_label_value))(value, path)
     for key in value if isinstance(value, dict) else ():
@@ -55,7 +55,7 @@ def labels(value: Any, path: Path) -> Iterator[Fault]:
             yield error((*path, str(key)), wrong)
 
 
-def _expression(value: Any, path: Path) -> Iterator[Fault]:
+def _expression(value: Any, path: Path) -> Iterator[ValidationIssue]:
     fields = {"key": text(a_label_key), "operator": one_of(*OPERATORS), "values": a_list(TEXT)}
     yield from a_record(fields, "key", "operator")(value, path)
     if not isinstance(value, dict) or value.get("operator") not in OPERATORS:
@@ -90,7 +90,7 @@ MACHINE_SELECTOR = a_record({**ANY_SELECTOR, "physicalMachines": a_map(a_list(NA
 SELECTED: dict[str, Shape] = {"mode": one_of(*MODES), "value": TEXT, "selector": POD_SELECTOR}
 
 
-def amount(spec: Obj, path: Path) -> Iterator[Fault]:
+def amount(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
     """`value` says how many, and the mode whether it has to."""
     mode, value = spec.get("mode"), spec.get("value")
     if mode not in MODES or not isinstance(value, str | None):

@@ -29,7 +29,7 @@ def list_in(obj: Obj, key: str) -> list[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class TemplateDraft:
     """A template as it was written."""
 
     path: Path
@@ -38,7 +38,7 @@ class Draft:
     type: str
 
     @classmethod
-    def of(cls, path: Path, body: Obj) -> Draft:
+    def of(cls, path: Path, body: Obj) -> TemplateDraft:
         return cls(path, body, text_in(body, "name"), text_in(body, "templateType"))
 
     @property
@@ -110,10 +110,10 @@ class Draft:
         )
 
 
-def drafts_in(spec: Obj, path: Path) -> list[Draft]:
+def drafts_in(spec: Obj, path: Path) -> list[TemplateDraft]:
     templates = enumerate(list_in(spec, "templates"))
     return [
-        Draft.of((*path, "templates", str(place)), body)
+        TemplateDraft.of((*path, "templates", str(place)), body)
         for place, body in templates
         if isinstance(body, dict)
     ]

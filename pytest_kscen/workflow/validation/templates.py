@@ -20,23 +20,23 @@ from pytest_kscen.objects.chaos_mesh import (
     TYPES,
 )
 from pytest_kscen.objects.cron import Cron, CronError
-from pytest_kscen.workflow.expressions import mistake_in, oddity_in
-from pytest_kscen.workflow.probes import WrongProbe, probes_of
-from pytest_kscen.workflow.probes.command import Command
-from pytest_kscen.workflow.validation.chaos import faults_of_chaos, is_one_shot
+from pytest_kscen.workflow.expressions import expression_error, expression_warning
+from pytest_kscen.workflow.probes import InvalidProbe, probes_of
+from pytest_kscen.workflow.probes.command import CommandProbe
+from pytest_kscen.workflow.validation.chaos import is_one_shot, validate_chaos
 from pytest_kscen.workflow.validation.lenient_reading import map_in, text_in
 from pytest_kscen.workflow.validation.value_checks import (
     DURATION,
     NAME,
     TEXT,
-    Fault,
     Shape,
-    a_label,
+    ValidationIssue,
     a_list,
     a_map,
     a_record,
     anything,
     error,
+    label_name,
     number,
     one_of,
     positive,
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.objects.documents import Path
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.workflow.validation.lenient_reading import Draft
+    from pytest_kscen.workflow.validation.lenient_reading import TemplateDraft
 
 
 # Probes: whoever asks them says what is wrong with them.
@@ -64,12 +64,14 @@ if TYPE_CHECKING:
 STEP = re.compile(r"[^.\[\]]+")
 
 
-def faults_of_probes(probes: Any, path: Path) -> Iterator[Fault]:
+def validate_probes(probes: Any, path: Path) -> Iterator[ValidationIssue]:
     try:
         for number, probe in enumerate(probes_of(probes, "probes")):
-            if isinstance(probe.form, Command) and (odd := oddity_in(probe.form.expression)):
+            if isinstance(probe.form, CommandProbe) and (
+                odd := expression_warning(probe.form.expression)
+            ):
                 yield warning((*path, str(number), "command", "expression"), odd)
-    except WrongProbe as wrong:
+    except InvalidProbe as wrong:
         for mistake in wrong.mistakes:
             below = STEP.findall(mistake.path)[1:]
             yield error(
@@ -102,15 +104,15 @@ SCHEDULE_FIELDS: dict[str, Shape] = {
 }
 
 
-def faults_of_cron_workflow(spec: Any, path: Path) -> Iterator[Fault]:
+def validate_cron_workflow(spec: Any, path: Path) -> Iterator[ValidationIssue]:
     """What is around the workflow."""
     fields = {key: shape for key, shape in SCHEDULE_FIELDS.items() if key != "type"}
     yield from a_record({**fields, "workflow": anything}, "schedule", "workflow")(spec, path)
 
 
-def faults_of_schedule(
+def validate_schedule(
     spec: Any, path: Path, more: Mapping[str, str] | None = None
-) -> Iterator[Fault]:
+) -> Iterator[ValidationIssue]:
     """`more` are kinds that it may make beside chaos, by the key that holds theirs; whoever
     knows them judges them.
     """
@@ -138,8 +140,8 @@ def faults_of_schedule(
         yield from _chaos_of_schedule(kind, spec, (*path, CHAOS[kind]))
 
 
-def _chaos_of_schedule(kind: str, spec: Obj, path: Path) -> Iterator[Fault]:
-    yield from faults_of_chaos(kind, spec[CHAOS[kind]], path)
+def _chaos_of_schedule(kind: str, spec: Obj, path: Path) -> Iterator[ValidationIssue]:
+    yield from validate_chaos(kind, spec[CHAOS[kind]], path)
     chaos = map_in(spec, CHAOS[kind])
     if chaos and not chaos.get("duration") and not is_one_shot(kind, chaos):
         forbids = spec.get("concurrencyPolicy") in (None, FORBID)
@@ -152,7 +154,7 @@ def _chaos_of_schedule(kind: str, spec: Obj, path: Path) -> Iterator[Fault]:
 
 
 LONGEST_NAME = 57  # a node's name has six characters more, and is a label's value
-MAKING = (TASK, STATUS_CHECK, SCHEDULE)
+LABELLING_TYPES = (TASK, STATUS_CHECK, SCHEDULE)
 """Types whose nodes make something beside chaos, which is labelled with the node's name."""
 CHAOS_KEYS = {kind.key: kind.kind for kind in KINDS.values()}
 BLOCKS: dict[str, tuple[str, ...]] = {
@@ -164,7 +166,9 @@ BLOCKS: dict[str, tuple[str, ...]] = {
     **{key: (kind,) for key, kind in CHAOS_KEYS.items()},
 }
 """What a template may hold, and which types have it."""
-STRAYS = {each: {key for key, types in BLOCKS.items() if each not in types} for each in TYPES}
+FOREIGN_BLOCKS = {
+    each: {key for key, types in BLOCKS.items() if each not in types} for each in TYPES
+}
 """What each type has no place for."""
 HARMLESS = ("statusCheck",)
 """What Chaos Mesh overlooks in a template of another type."""
@@ -205,7 +209,7 @@ CONTAINER = {
         ),
         anything,
     ),
-    "name": text(a_label),
+    "name": text(label_name),
     "image": NAME,
 }
 A_TASK = a_record(
@@ -258,21 +262,21 @@ TEMPLATE_FIELDS: dict[str, Shape] = {
 }
 
 
-def faults_of_template(draft: Draft) -> Iterator[Fault]:
+def validate_template(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     for rule in RULES:
         for fault in rule(draft):
             yield replace(fault, template=draft.name)
 
 
-def _fields(draft: Draft) -> Iterator[Fault]:
+def _fields(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     """What is not of its type is another rule's."""
-    strays = STRAYS.get(draft.type, ())
+    strays = FOREIGN_BLOCKS.get(draft.type, ())
     fields = {**TEMPLATE_FIELDS, draft.key: anything} if draft.is_chaos else TEMPLATE_FIELDS
     body = {key: value for key, value in draft.body.items() if key not in strays}
     yield from a_record(fields, "name", "templateType")(body, draft.path)
 
 
-def _type(draft: Draft) -> Iterator[Fault]:
+def _type(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     path = (*draft.path, "templateType")
     if draft.type and not draft.is_known:
         guess = nearest(draft.type, TYPES)
@@ -290,8 +294,8 @@ def _type(draft: Draft) -> Iterator[Fault]:
         )
 
 
-def _name(draft: Draft) -> Iterator[Fault]:
-    if len(draft.name) > LONGEST_NAME and (draft.is_chaos or draft.type in MAKING):
+def _name(draft: TemplateDraft) -> Iterator[ValidationIssue]:
+    if len(draft.name) > LONGEST_NAME and (draft.is_chaos or draft.type in LABELLING_TYPES):
         about = (
             f"what a {draft.type} makes is labelled with it and six characters more, and "
             "labels end at 63"
@@ -302,11 +306,11 @@ def _name(draft: Draft) -> Iterator[Fault]:
         )
 
 
-def _strays(draft: Draft) -> Iterator[Fault]:
+def _strays(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     """What it has beside what its type has; empty ones do no harm."""
     if not draft.is_known:
         return
-    strays = STRAYS.get(draft.type, BLOCKS)
+    strays = FOREIGN_BLOCKS.get(draft.type, BLOCKS)
     for key in draft.body:
         if key in strays and draft.body[key] not in (None, [], {}):
             types = BLOCKS[key]
@@ -327,24 +331,24 @@ def _strays(draft: Draft) -> Iterator[Fault]:
         )
 
 
-def _body(draft: Draft) -> Iterator[Fault]:
+def _body(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     key = draft.key or NEEDED.get(draft.type)
     if key and draft.body.get(key) is None:
         guess = nearest(key, (each for each in draft.body if each not in TEMPLATE_FIELDS))
         yield error(draft.path, f"{key} is missing: a {draft.type} is told there what to do{guess}")
 
 
-def _chaos_of_template(draft: Draft) -> Iterator[Fault]:
+def _chaos_of_template(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     if draft.type in KINDS and draft.body.get(draft.key) is not None:
-        yield from faults_of_chaos(draft.type, draft.body[draft.key], (*draft.path, draft.key))
+        yield from validate_chaos(draft.type, draft.body[draft.key], (*draft.path, draft.key))
 
 
-def _schedule(draft: Draft) -> Iterator[Fault]:
+def _schedule(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     if draft.type == SCHEDULE and draft.body.get("schedule") is not None:
-        yield from faults_of_schedule(draft.body["schedule"], (*draft.path, "schedule"))
+        yield from validate_schedule(draft.body["schedule"], (*draft.path, "schedule"))
 
 
-def _lengths(draft: Draft) -> Iterator[Fault]:
+def _lengths(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     """`duration` is the design document's word, `deadline` the shipped one: for chaos they say
     the same.
     """
@@ -373,26 +377,26 @@ def _lengths(draft: Draft) -> Iterator[Fault]:
         )
 
 
-def _suspend(draft: Draft) -> Iterator[Fault]:
+def _suspend(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     if draft.type == SUSPEND and not draft.body.get("deadline"):
         yield error(draft.path, "deadline is missing: without it a Suspend lasts for ever")
 
 
-def _empty(draft: Draft) -> Iterator[Fault]:
+def _empty(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     if draft.type in (SERIAL, PARALLEL) and not draft.body.get("children"):
         yield warning(draft.path, f"a {draft.type} without children does nothing")
 
 
-def _expressions(draft: Draft) -> Iterator[Fault]:
+def _expressions(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     for path, branch in draft.branches:
         expression: Any = branch.get("expression")
-        if isinstance(expression, str) and (wrong := mistake_in(expression)):
+        if isinstance(expression, str) and (wrong := expression_error(expression)):
             yield error((*path, "expression"), wrong)
-        elif isinstance(expression, str) and (odd := oddity_in(expression)):
+        elif isinstance(expression, str) and (odd := expression_warning(expression)):
             yield warning((*path, "expression"), odd)
 
 
-def _retry(draft: Draft) -> Iterator[Fault]:
+def _retry(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     retry = draft.body.get("retry")
     backoff = retry.get("backoff") if isinstance(retry, dict) else None
     factor = backoff.get("factor") if isinstance(backoff, dict) else None
@@ -403,11 +407,11 @@ def _retry(draft: Draft) -> Iterator[Fault]:
         )
 
 
-def _probes(draft: Draft) -> Iterator[Fault]:
-    yield from faults_of_probes(draft.body.get("probes"), (*draft.path, "probes"))
+def _probes(draft: TemplateDraft) -> Iterator[ValidationIssue]:
+    yield from validate_probes(draft.body.get("probes"), (*draft.path, "probes"))
 
 
-RULES: tuple[Callable[[Draft], Iterator[Fault]], ...] = (
+RULES: tuple[Callable[[TemplateDraft], Iterator[ValidationIssue]], ...] = (
     _fields,
     _type,
     _name,

@@ -23,7 +23,7 @@ ERROR, WARNING = "error", "warning"
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ValidationIssue:
     """An error can only hang or fail; a warning is merely odd."""
 
     severity: str
@@ -48,12 +48,12 @@ class Fault:
         return f"{self.where}: {about}{self.message}" if self.path else f"{about}{self.message}"
 
 
-def error(path: Path, message: str) -> Fault:
-    return Fault(ERROR, path, message)
+def error(path: Path, message: str) -> ValidationIssue:
+    return ValidationIssue(ERROR, path, message)
 
 
-def warning(path: Path, message: str) -> Fault:
-    return Fault(WARNING, path, message)
+def warning(path: Path, message: str) -> ValidationIssue:
+    return ValidationIssue(WARNING, path, message)
 
 
 # What may stand where, put together from small parts: a part looks at a value and tells what is
@@ -61,7 +61,7 @@ def warning(path: Path, message: str) -> Fault:
 # record is told as a warning, with the nearest name that has.
 
 
-Shape: TypeAlias = Callable[[Any, "Path"], Iterator[Fault]]
+Shape: TypeAlias = Callable[[Any, "Path"], Iterator[ValidationIssue]]
 Check: TypeAlias = Callable[[str], str]
 """Tells what is wrong with a text, or nothing."""
 
@@ -69,7 +69,7 @@ LONGEST_SHOWN = 60
 KNOWN_SHOWN = 12
 
 
-def anything(value: Any, path: Path) -> Iterator[Fault]:  # noqa: ARG001  # a shape's signature
+def anything(value: Any, path: Path) -> Iterator[ValidationIssue]:  # noqa: ARG001  # a shape's signature
     """What somebody else judges."""
     yield from ()
 
@@ -77,7 +77,7 @@ def anything(value: Any, path: Path) -> Iterator[Fault]:  # noqa: ARG001  # a sh
 def text(check: Check = lambda _: "", *, empty: bool = True) -> Shape:
     """A text, of a certain form or of any."""
 
-    def look(value: Any, path: Path) -> Iterator[Fault]:
+    def look(value: Any, path: Path) -> Iterator[ValidationIssue]:
         if not isinstance(value, str):
             quoted = ": put it in quotes" if isinstance(value, bool | int | float) else ""
             yield error(path, f"{shown(value)} is no text{quoted}")
@@ -103,7 +103,7 @@ def one_of(*words: str) -> Shape:
 def whole(low: int | None = None, high: int | None = None) -> Shape:
     """A whole number, within bounds."""
 
-    def look(value: Any, path: Path) -> Iterator[Fault]:
+    def look(value: Any, path: Path) -> Iterator[ValidationIssue]:
         if not isinstance(value, int) or isinstance(value, bool):
             yield error(path, f"{shown(value)} is no whole number")
         elif low is not None and value < low:
@@ -114,18 +114,18 @@ def whole(low: int | None = None, high: int | None = None) -> Shape:
     return look
 
 
-def number(value: Any, path: Path) -> Iterator[Fault]:
+def number(value: Any, path: Path) -> Iterator[ValidationIssue]:
     if not isinstance(value, int | float) or isinstance(value, bool):
         yield error(path, f"{shown(value)} is no number")
 
 
-def yes_or_no(value: Any, path: Path) -> Iterator[Fault]:
+def yes_or_no(value: Any, path: Path) -> Iterator[ValidationIssue]:
     if not isinstance(value, bool):
         yield error(path, f"{shown(value)} is neither true nor false")
 
 
 def a_list(of: Shape, *, least: int = 0) -> Shape:
-    def look(value: Any, path: Path) -> Iterator[Fault]:
+    def look(value: Any, path: Path) -> Iterator[ValidationIssue]:
         if not isinstance(value, list):
             yield error(path, f"{shown(value)} is no list")
             return
@@ -140,7 +140,7 @@ def a_list(of: Shape, *, least: int = 0) -> Shape:
 def a_map(of: Shape) -> Shape:
     """Names, each with something of the same form."""
 
-    def look(value: Any, path: Path) -> Iterator[Fault]:
+    def look(value: Any, path: Path) -> Iterator[ValidationIssue]:
         if not isinstance(value, Mapping):
             yield error(path, f"{shown(value)} is no map")
             return
@@ -153,7 +153,7 @@ def a_map(of: Shape) -> Shape:
 def a_record(fields: Mapping[str, Shape], *required: str) -> Shape:
     """Names that are known, each with a form of its own."""
 
-    def look(value: Any, path: Path) -> Iterator[Fault]:
+    def look(value: Any, path: Path) -> Iterator[ValidationIssue]:
         if not isinstance(value, Mapping):
             names = known(fields or dict.fromkeys(required))
             yield error(path, f"{shown(value)} is no map{names and f' with {names}'}")
@@ -297,7 +297,7 @@ def _in_words(check: NameCheck, what: str) -> Check:
 
 
 subdomain = _in_words(dns1123_subdomain, "name")
-a_label = _in_words(dns1123_label, "name")
+label_name = _in_words(dns1123_label, "name")
 a_label_key = _in_words(label_key, "label's key")
 a_label_value = _in_words(label_value, "label's value")
 

@@ -14,16 +14,16 @@ from pytest_kscen.objects.chaos_mesh import CRON_WORKFLOWS, OWN, SCHEDULE, SHIPP
 from pytest_kscen.workflow.parameters import ParameterError, apply_parameters
 from pytest_kscen.workflow.validation.lenient_reading import drafts_in, list_in, map_in, text_in
 from pytest_kscen.workflow.validation.templates import (
-    faults_of_cron_workflow,
-    faults_of_probes,
-    faults_of_schedule,
-    faults_of_template,
+    validate_cron_workflow,
+    validate_probes,
+    validate_schedule,
+    validate_template,
 )
 from pytest_kscen.workflow.validation.value_checks import (
     NAME,
     TEXT,
-    Fault,
     Shape,
+    ValidationIssue,
     a_list,
     a_record,
     anything,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.objects.documents import Path
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.workflow.validation.lenient_reading import Draft
+    from pytest_kscen.workflow.validation.lenient_reading import TemplateDraft
 
     Edges = Callable[[str], list[str]]
 
@@ -57,17 +57,17 @@ OFF = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class TemplateGraph:
     """Templates by their names, and where one begins."""
 
-    templates: dict[str, Draft]
+    templates: dict[str, TemplateDraft]
     entry: str
     on_exit: str = ""
 
     @classmethod
-    def of(cls, drafts: Iterable[Draft], entry: str, on_exit: str) -> Tree:
+    def of(cls, drafts: Iterable[TemplateDraft], entry: str, on_exit: str) -> TemplateGraph:
         """Of several templates of one name the first counts."""
-        templates: dict[str, Draft] = {}
+        templates: dict[str, TemplateDraft] = {}
         for draft in drafts:
             templates.setdefault(draft.name, draft)
         return cls(templates, entry, on_exit)
@@ -94,7 +94,7 @@ class Tree:
         return [target for _, target in self.templates[name].targets if target in self.templates]
 
 
-def faults_of_tree(tree: Tree) -> Iterator[Fault]:
+def validate_tree(tree: TemplateGraph) -> Iterator[ValidationIssue]:
     cycles = list(_cycles(tree))
     guesses = 0
     for draft in tree.templates.values():
@@ -111,7 +111,7 @@ def faults_of_tree(tree: Tree) -> Iterator[Fault]:
     yield from _not_below_what_is_above(tree)
 
 
-def walked(roots: Iterable[str], edges: Edges) -> tuple[list[str], list[list[str]]]:
+def depth_first(roots: Iterable[str], edges: Edges) -> tuple[list[str], list[list[str]]]:
     """What can be reached, children before their parents; and the first cycles, each from a name
     to itself.
     """
@@ -140,8 +140,8 @@ def walked(roots: Iterable[str], edges: Edges) -> tuple[list[str], list[list[str
     return order, cycles
 
 
-def _cycles(tree: Tree) -> Iterator[Fault]:
-    _, cycles = walked(tree.templates, tree.sure)
+def _cycles(tree: TemplateGraph) -> Iterator[ValidationIssue]:
+    _, cycles = depth_first(tree.templates, tree.sure)
     for cycle in cycles:
         yield _at_edge(
             tree,
@@ -152,7 +152,7 @@ def _cycles(tree: Tree) -> Iterator[Fault]:
         )
     if cycles:
         return
-    _, cycles = walked(tree.templates, tree.always)
+    _, cycles = depth_first(tree.templates, tree.always)
     for cycle in cycles:
         why = (
             "every branch on the way is always taken: it goes round until a deadline, or the "
@@ -161,21 +161,21 @@ def _cycles(tree: Tree) -> Iterator[Fault]:
         yield _at_edge(tree, cycle, warning((), f"{' → '.join(cycle)}: {why}"))
 
 
-def _at_edge(tree: Tree, cycle: list[str], fault: Fault) -> Fault:
+def _at_edge(tree: TemplateGraph, cycle: list[str], fault: ValidationIssue) -> ValidationIssue:
     """Where the last of a cycle names the first again."""
     draft = tree.templates[cycle[-2]]
     path = next(path for path, name in draft.targets if name == cycle[-1])
     return _in(draft, replace(fault, path=path))
 
 
-def _measures(tree: Tree) -> Iterator[Fault]:
+def _measures(tree: TemplateGraph) -> Iterator[ValidationIssue]:
     depth: dict[str, int] = {}
-    for name in walked(tree.roots, tree.possible)[
+    for name in depth_first(tree.roots, tree.possible)[
         0
     ]:  # a child that is not there yet closes a loop, and is not counted
         depth[name] = 1 + max((depth.get(child, 0) for child in tree.possible(name)), default=0)
     size: dict[str, int] = {}
-    for name in walked(tree.roots, tree.sure)[0]:
+    for name in depth_first(tree.roots, tree.sure)[0]:
         size[name] = min(LARGEST + 1, 1 + sum(size[child] for child in tree.sure(name)))
     for root in tree.roots:
         draft = tree.templates[root]
@@ -195,10 +195,10 @@ def _measures(tree: Tree) -> Iterator[Fault]:
             yield _in(draft, error(draft.path, about))
 
 
-def _unreachable(tree: Tree) -> Iterator[Fault]:
+def _unreachable(tree: TemplateGraph) -> Iterator[ValidationIssue]:
     if tree.entry not in tree.templates:
         return
-    reached = set(walked(tree.roots, tree.possible)[0])
+    reached = set(depth_first(tree.roots, tree.possible)[0])
     if any(not tree.templates[name].is_known for name in reached):
         return  # what stands below it, nobody knows
     for name, draft in tree.templates.items():
@@ -211,7 +211,7 @@ def _unreachable(tree: Tree) -> Iterator[Fault]:
             )
 
 
-def _endless(tree: Tree) -> Iterator[Fault]:
+def _endless(tree: TemplateGraph) -> Iterator[ValidationIssue]:
     """What ends by its deadline alone and has none lasts for ever, unless it is below something
     that is cut off.
     """
@@ -222,7 +222,7 @@ def _endless(tree: Tree) -> Iterator[Fault]:
         if name not in unbounded and tree.templates[name].length is None:
             unbounded.add(name)
             todo += tree.possible(name)
-    reached = set(walked(tree.roots, tree.possible)[0])
+    reached = set(depth_first(tree.roots, tree.possible)[0])
     for name, draft in tree.templates.items():
         if not (draft.is_chaos or draft.type == SCHEDULE or _is_continuous(draft)) or draft.lengths:
             continue
@@ -238,18 +238,18 @@ def _endless(tree: Tree) -> Iterator[Fault]:
             yield _in(draft, warning(draft.path, f"deadline is missing: {about}"))
 
 
-def _is_continuous(draft: Draft) -> bool:
+def _is_continuous(draft: TemplateDraft) -> bool:
     return (
         draft.type == STATUS_CHECK
         and text_in(map_in(draft.body, "statusCheck"), "mode") == "Continuous"
     )
 
 
-def _called(draft: Draft) -> str:
+def _called(draft: TemplateDraft) -> str:
     return f"continuous {draft.type}" if draft.type == STATUS_CHECK else draft.type
 
 
-def _not_below_what_is_above(tree: Tree) -> Iterator[Fault]:
+def _not_below_what_is_above(tree: TemplateGraph) -> Iterator[ValidationIssue]:
     for name, outer in _cut_off_by(tree).items():
         inner, most = tree.templates[name], outer.length or 0.0
         if inner.length is not None and inner.length >= most:
@@ -261,7 +261,7 @@ def _not_below_what_is_above(tree: Tree) -> Iterator[Fault]:
             yield _in(inner, warning(next(iter(inner.lengths)), _too_long(inner, most, whose)))
 
 
-def _too_long(inner: Draft, most: float, whose: str) -> str:
+def _too_long(inner: TemplateDraft, most: float, whose: str) -> str:
     length = inner.length or 0.0
     if length > most:
         return f"{in_words(length)} is longer than {whose} has: {in_words(most)}"
@@ -273,11 +273,11 @@ def _too_long(inner: Draft, most: float, whose: str) -> str:
     return f"{in_words(length)} is all that {whose} has: it {then}"
 
 
-def _cut_off_by(tree: Tree) -> dict[str, Draft]:
+def _cut_off_by(tree: TemplateGraph) -> dict[str, TemplateDraft]:
     """Of the templates with a length that a template may be below, however far: the one that has
     the least of it.
     """
-    found: dict[str, Draft] = {}
+    found: dict[str, TemplateDraft] = {}
     limited = [
         (draft.length, draft) for draft in tree.templates.values() if draft.length is not None
     ]
@@ -291,7 +291,7 @@ def _cut_off_by(tree: Tree) -> dict[str, Draft]:
     return found
 
 
-def _in(draft: Draft, fault: Fault) -> Fault:
+def _in(draft: TemplateDraft, fault: ValidationIssue) -> ValidationIssue:
     return replace(fault, template=draft.name)
 
 
@@ -303,13 +303,13 @@ KINDS = WORKFLOW, SCHEDULE_KIND, CRON_WORKFLOW = (
 API_VERSIONS = tuple(family.workflows.api_version for family in (SHIPPED, OWN))
 LARGEST_OBJECT = 1_500_000  # bytes that a request of etcd may have
 LONGEST_NAME = 63  # it is a label's value
-OF_AN_OBJECT: dict[str, Shape] = dict.fromkeys(
+OBJECT_FIELDS: dict[str, Shape] = dict.fromkeys(
     ("apiVersion", "kind", "metadata", "spec", "status"), anything
 )
 PARAMETER = a_record(
     {"name": NAME, "value": anything, "paths": a_list(NAME)}, "name", "value", "paths"
 )
-OF_A_WORKFLOW: dict[str, Shape] = {
+WORKFLOW_FIELDS: dict[str, Shape] = {
     "entry": TEXT,
     "templates": a_list(
         lambda value, path: (
@@ -322,19 +322,19 @@ OF_A_WORKFLOW: dict[str, Shape] = {
 }
 
 
-def is_known(obj: Any) -> bool:
+def is_workflow_or_schedule(obj: Any) -> bool:
     """Whether it is of a kind that is judged here."""
     return (
         isinstance(obj, dict) and obj.get("apiVersion") in API_VERSIONS and obj.get("kind") in KINDS
     )
 
 
-def faults_of(obj: Any) -> list[Fault]:
+def validate(obj: Any) -> list[ValidationIssue]:
     """Of a Workflow or a Schedule, whatever else it may be."""
     return list(dict.fromkeys(_faults(obj)))
 
 
-def _faults(obj: Any) -> Iterator[Fault]:
+def _faults(obj: Any) -> Iterator[ValidationIssue]:
     if not isinstance(obj, dict):
         yield error(
             (),
@@ -355,18 +355,18 @@ def _faults(obj: Any) -> Iterator[Fault]:
         is_cron = obj["kind"] == CRON_WORKFLOW
         more = {WORKFLOW: "workflow"}
         yield from (
-            faults_of_cron_workflow(spec, ("spec",))
+            validate_cron_workflow(spec, ("spec",))
             if is_cron
-            else faults_of_schedule(spec, ("spec",), more)
+            else validate_schedule(spec, ("spec",), more)
         )
         if spec.get("workflow") is not None and (is_cron or text_in(spec, "type") == WORKFLOW):
-            yield from faults_of_spec(spec["workflow"], ("spec", "workflow"))
+            yield from validate_spec(spec["workflow"], ("spec", "workflow"))
     else:
-        yield from faults_of_spec(spec, ("spec",))
+        yield from validate_spec(spec, ("spec",))
 
 
-def _head(obj: Obj) -> Iterator[Fault]:
-    yield from a_record(OF_AN_OBJECT)(obj, ())
+def _head(obj: Obj) -> Iterator[ValidationIssue]:
+    yield from a_record(OBJECT_FIELDS)(obj, ())
     versions = API_VERSIONS if obj.get("kind") != CRON_WORKFLOW else (CRON_WORKFLOWS.api_version,)
     if obj.get("apiVersion") not in versions:
         yield error(
@@ -402,7 +402,7 @@ def _head(obj: Obj) -> Iterator[Fault]:
         )
 
 
-def _size(obj: Obj) -> Iterator[Fault]:
+def _size(obj: Obj) -> Iterator[ValidationIssue]:
     try:
         size = len(orjson.dumps(obj, option=orjson.OPT_NON_STR_KEYS))
     except (TypeError, ValueError) as refusal:
@@ -415,24 +415,26 @@ def _size(obj: Obj) -> Iterator[Fault]:
         )
 
 
-def faults_of_spec(spec: Any, path: Path) -> Iterator[Fault]:
+def validate_spec(spec: Any, path: Path) -> Iterator[ValidationIssue]:
     """A workflow's; it is judged with the values of its parameters in their places."""
-    yield from a_record(OF_A_WORKFLOW)(spec, path)
+    yield from a_record(WORKFLOW_FIELDS)(spec, path)
     if not isinstance(spec, dict):
         return
     spec, wrong = _with_parameters(spec, path)
     yield from wrong
-    yield from faults_of_probes(spec.get("probes"), (*path, "probes"))
+    yield from validate_probes(spec.get("probes"), (*path, "probes"))
     for rule in RULES:
         yield from rule(spec, path)
     drafts = drafts_in(spec, path)
     for draft in drafts:
-        yield from faults_of_template(draft)
-    yield from faults_of_tree(Tree.of(drafts, text_in(spec, "entry"), text_in(spec, "onExit")))
+        yield from validate_template(draft)
+    yield from validate_tree(
+        TemplateGraph.of(drafts, text_in(spec, "entry"), text_in(spec, "onExit"))
+    )
 
 
-def _with_parameters(spec: Obj, path: Path) -> tuple[Obj, list[Fault]]:
-    wrong: list[Fault] = []
+def _with_parameters(spec: Obj, path: Path) -> tuple[Obj, list[ValidationIssue]]:
+    wrong: list[ValidationIssue] = []
     seen: set[str] = set()
     for number, parameter in enumerate(list_in(spec, "parameters")):
         here = (*path, "parameters", str(number))
@@ -452,7 +454,7 @@ def _with_parameters(spec: Obj, path: Path) -> tuple[Obj, list[Fault]]:
     return spec, wrong
 
 
-def _templates(spec: Obj, path: Path) -> Iterator[Fault]:
+def _templates(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
     if not spec.get("templates"):
         yield error(
             (*path, "templates"),
@@ -460,7 +462,7 @@ def _templates(spec: Obj, path: Path) -> Iterator[Fault]:
         )
 
 
-def _entry(spec: Obj, path: Path) -> Iterator[Fault]:
+def _entry(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
     names = [draft.name for draft in drafts_in(spec, path)]
     entry = text_in(spec, "entry")
     if not entry:
@@ -476,7 +478,7 @@ def _entry(spec: Obj, path: Path) -> Iterator[Fault]:
         yield warning((*path, "onExit"), "onExit is the entry: everything runs twice")
 
 
-def _names(spec: Obj, path: Path) -> Iterator[Fault]:
+def _names(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
     seen: set[str] = set()
     for draft in drafts_in(spec, path):
         if draft.name and draft.name in seen:
@@ -485,4 +487,4 @@ def _names(spec: Obj, path: Path) -> Iterator[Fault]:
         seen.add(draft.name)
 
 
-RULES: tuple[Callable[[Obj, Path], Iterator[Fault]], ...] = (_templates, _entry, _names)
+RULES: tuple[Callable[[Obj, Path], Iterator[ValidationIssue]], ...] = (_templates, _entry, _names)

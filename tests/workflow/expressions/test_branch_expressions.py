@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pytest_kscen.workflow.expressions import (
     ExpressionError,
     compile_expression,
-    mistake_in,
-    oddity_in,
+    expression_error,
+    expression_warning,
     select,
 )
 
@@ -189,7 +189,7 @@ def test_a_branch_needs_a_bool():
     ],
 )
 def test_what_is_wrong_beforehand(text, why):
-    found = mistake_in(text)
+    found = expression_error(text)
     assert found.endswith(why)
     assert bool(found) == bool(why)
 
@@ -247,7 +247,7 @@ def test_what_is_wrong_beforehand(text, why):
     ],
 )
 def test_what_comes_to_the_same_whatever_the_task_says(text, why):
-    found = oddity_in(text)
+    found = expression_warning(text)
     assert found.endswith(why)
     assert bool(found) == bool(why)
 
@@ -277,7 +277,7 @@ def test_what_comes_to_the_same_whatever_the_task_says(text, why):
     ],
 )
 def test_what_can_have_no_result(text, words):
-    found = mistake_in(text)
+    found = expression_error(text)
     assert found.endswith(words)
     assert bool(found) == bool(words)
     if words:
@@ -395,7 +395,7 @@ words = st.sampled_from(
 @example("\u0661")
 def test_only_expression_errors_come_out(text):
     began = time.process_time()
-    mistake_in(text)
+    expression_error(text)
     with contextlib.suppress(ExpressionError):
         assert select(text, SEEN) in {True, False}
     assert (

@@ -10,7 +10,7 @@ from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.objects.resources import CONFIG_MAPS
-from pytest_kscen.workflow.probes import Probe, Probing
+from pytest_kscen.workflow.probes import Probe, ProbeRunner
 
 SUBJECT = {"workflow": "w", "namespace": "default", "node": "w-node"}
 
@@ -35,13 +35,13 @@ class Desk:
     def at(self) -> float:
         return self.journal.now
 
-    def probing(self, *bodies, **options) -> Probing:
+    def probing(self, *bodies, **options) -> ProbeRunner:
         probes = [Probe.of({"name": "p", "when": "Edges", **body}) for body in bodies]
 
         def failed(probe: Probe, message: str) -> None:
             self.failed.append((self.at(), probe.name, message))
 
-        return Probing(self.actor, probes, SUBJECT, failed, **options)
+        return ProbeRunner(self.actor, probes, SUBJECT, failed, **options)
 
     def ask(self, **form) -> tuple[bool, str]:
         """What one probe of this form says."""

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_kscen.kube.urls import service_of
 from pytest_kscen.objects.resources import CONFIG_MAPS, PODS, SERVICES
-from pytest_kscen.workflow.probes import Probe, WrongProbe
+from pytest_kscen.workflow.probes import InvalidProbe, Probe
 
 
 @contextlib.contextmanager
@@ -422,6 +422,6 @@ class TestPrometheus:
     def test_a_wrong_expression_is_refused(self):
         form = {"url": "http://a.b", "query": "up", "expression": "valeu > 1"}
         with pytest.raises(
-            WrongProbe, match=r"^probe\.prometheus\.expression: .*there is no variable 'valeu'"
+            InvalidProbe, match=r"^probe\.prometheus\.expression: .*there is no variable 'valeu'"
         ):
             Probe.of({"name": "p", "when": "End", "prometheus": form})

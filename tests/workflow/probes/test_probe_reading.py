@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kscen.workflow.probes import Probe, WrongProbe, probes_of
+from pytest_kscen.workflow.probes import InvalidProbe, Probe, probes_of
 
 GOOD = {"name": "p", "when": "Start", "http": {"url": "http://web.default/"}}
 
 
 def mistakes(body):
-    with pytest.raises(WrongProbe) as wrong:
+    with pytest.raises(InvalidProbe) as wrong:
         Probe.of(body, "probes[0]")
     return [str(mistake) for mistake in wrong.value.mistakes]
 
@@ -142,7 +142,7 @@ def test_command():
 def test_no_two_have_one_name():
     assert [probe.name for probe in probes_of([GOOD, {**GOOD, "name": "q"}])] == ["p", "q"]
     assert probes_of(None) == ()
-    with pytest.raises(WrongProbe, match=r"^w\[1\]\.name: there is another probe 'p'$"):
+    with pytest.raises(InvalidProbe, match=r"^w\[1\]\.name: there is another probe 'p'$"):
         probes_of([GOOD, GOOD], "w")
-    with pytest.raises(WrongProbe, match=r"^w: must be a list$"):
+    with pytest.raises(InvalidProbe, match=r"^w: must be a list$"):
         probes_of({"a": 1}, "w")

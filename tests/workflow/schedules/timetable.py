@@ -12,7 +12,7 @@ from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import EVENTS, PODS
 from pytest_kscen.run.workflows import bring_chaos_mesh
 from pytest_kscen.workflow.engine.manager import WorkflowManager
-from pytest_kscen.workflow.schedules import Schedules
+from pytest_kscen.workflow.schedules import ScheduleController
 
 START = epoch_of("2026-01-01T00:00:00Z")
 
@@ -54,7 +54,7 @@ class Timetable:
                 "workflow-engine",
             )
             return
-        life = Schedules(self.context.actor("schedules"), SHIPPED).run()
+        life = ScheduleController(self.context.actor("schedules"), SHIPPED).run()
         self._controller = self.call(begin(life))
 
     def end(self):

@@ -13,7 +13,13 @@ from pytest_kscen.objects.chaos_mesh import SHIPPED
 from pytest_kscen.objects.chaos_mesh_definitions import engine_definitions
 from pytest_kscen.objects.errors import Forbidden
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, PODS, SERVICES
-from pytest_kscen.workflow.status_checks import Row, StatusChecks, Terms, asked, judged
+from pytest_kscen.workflow.status_checks import (
+    OutcomeStreak,
+    StatusCheckController,
+    StatusCheckSettings,
+    with_conditions,
+    with_record,
+)
 
 CHECKS = SHIPPED.status_checks
 URL = "http://web.default/health"
@@ -43,7 +49,7 @@ class Ward:
         context = RunContext(
             self.cluster.api, self.runner.clock, self.cluster.chance, self.journal, "run-1"
         )
-        self.runner.start(StatusChecks(context.actor(name), SHIPPED).run(), name)
+        self.runner.start(StatusCheckController(context.actor(name), SHIPPED).run(), name)
 
     def call(self, coroutine):
         return self.runner.call(coroutine)
@@ -291,7 +297,9 @@ def test_one_that_cannot_be_asked_fails(ward, spec, words):
 
 
 class TestStanding:
-    TERMS = Terms.of({"failureThreshold": 2, "successThreshold": 2, "recordsHistoryLimit": 3})
+    TERMS = StatusCheckSettings.of(
+        {"failureThreshold": 2, "successThreshold": 2, "recordsHistoryLimit": 3}
+    )
 
     @pytest.mark.parametrize(
         ("outcomes", "is_late", "mode", "reason"),
@@ -307,18 +315,18 @@ class TestStanding:
         ],
     )
     def test_what_completes_it(self, outcomes, is_late, mode, reason):
-        terms = Terms.of({"failureThreshold": 2, "successThreshold": 2, "mode": mode})
-        row = Row()
+        terms = StatusCheckSettings.of({"failureThreshold": 2, "successThreshold": 2, "mode": mode})
+        row = OutcomeStreak()
         for outcome in outcomes:
             row = row.then({"s": "Success", "f": "Failure"}[outcome])
-        status = judged({}, terms, row, "now", is_late=is_late)
+        status = with_conditions({}, terms, row, "now", is_late=is_late)
         assert status["conditions"][-1]["reason"] == reason
         assert ("completionTime" in status) == bool(reason)
 
     def test_old_records_go(self):
         status = {}
         for at in "abcde":
-            status = asked(status, self.TERMS, at, "Success")
+            status = with_record(status, self.TERMS, at, "Success")
         assert status["count"] == 5
         assert [record["startTime"] for record in status["records"]] == ["c", "d", "e"]
-        assert Row.of(status) == Row("Success", 3)
+        assert OutcomeStreak.of(status) == OutcomeStreak("Success", 3)

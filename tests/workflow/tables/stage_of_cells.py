@@ -14,16 +14,16 @@ from theatre import partition, suspend, task, template
 from pytest_kscen.clock import timestamp_of
 from pytest_kscen.objects.chaos_mesh import CHAOS_INJECTED, KINDS, SHIPPED
 from pytest_kscen.objects.resources import CONFIG_MAPS, PODS, owner_reference
-from pytest_kscen.workflow.engine.actors import Hands, Playground
-from pytest_kscen.workflow.engine.cleanup import Remains
-from pytest_kscen.workflow.engine.node_probes import Hypotheses
-from pytest_kscen.workflow.engine.reporting import Voice
-from pytest_kscen.workflow.engine.repository import PARENT, Repository
+from pytest_kscen.workflow.engine.actors import ActorClients, NodeObjects
+from pytest_kscen.workflow.engine.cleanup import LeftoverCleaner
+from pytest_kscen.workflow.engine.node_probes import ProbeCoordinator
+from pytest_kscen.workflow.engine.reporting import EventReporter
+from pytest_kscen.workflow.engine.repository import PARENT_ANNOTATION, Repository
 from pytest_kscen.workflow.engine.templates import Definition
-from pytest_kscen.workflow.engine.transitions import Turns
+from pytest_kscen.workflow.engine.transitions import EventProcessor
 from pytest_kscen.workflow.engine.trees import ROOT
 from pytest_kscen.workflow.engine.triggers import OperableTrigger
-from pytest_kscen.workflow.tables.machine import Event, Happening
+from pytest_kscen.workflow.tables.machine import EventType, NodeEvent
 
 CHECK = {
     "mode": "Synchronous",
@@ -67,7 +67,7 @@ class NoWatches:
         return ""
 
 
-class NoneLeft(Remains):
+class NoneLeft(LeftoverCleaner):
     """Nor is what becomes of what is left."""
 
     def leave(self, tree, node):
@@ -111,8 +111,8 @@ class Cells:
         )
         self.entries.clear()
         if waiting:
-            subject.trigger.notify(Event(subject.tree.key, subject.name, waiting))
-        self.theatre.call(subject.turns.take(Event(subject.tree.key, subject.name, event)))
+            subject.trigger.notify(NodeEvent(subject.tree.key, subject.name, waiting))
+        self.theatre.call(subject.processor.take(NodeEvent(subject.tree.key, subject.name, event)))
         return "; ".join(self._followed(subject)) or "-"
 
     # --- before ---
@@ -139,17 +139,19 @@ class Cells:
         actor = self.theatre.actor()
         repository = Repository(actor, SHIPPED)
         trigger = OperableTrigger("cells", actor.clock)
-        hands = Hands(SHIPPED, Playground(actor), NoWatches())
-        hypotheses, voice = Hypotheses(actor, trigger, None), Voice(actor)
-        remains = NoneLeft(actor, repository, voice, hands, None)
-        turns = Turns(repository, trigger, voice, hands, hypotheses, remains=remains)
-        tree = repository.plant(workflow)
+        clients = ActorClients(SHIPPED, NodeObjects(actor), NoWatches())
+        probe_coordinator, reporter = ProbeCoordinator(actor, trigger, None), EventReporter(actor)
+        cleaner = NoneLeft(actor, repository, reporter, clients, None)
+        processor = EventProcessor(
+            repository, trigger, reporter, clients, probe_coordinator, cleaner=cleaner
+        )
+        tree = repository.add_tree(workflow)
         tree.definition = Definition.of(workflow["spec"])
         return SimpleNamespace(
             number=number,
             repository=repository,
             trigger=trigger,
-            turns=turns,
+            processor=processor,
             tree=tree,
             workflow=workflow,
         )
@@ -230,7 +232,7 @@ class Cells:
             "name": f"{name}-{number}",
             "namespace": "default",
             "labels": {"chaos-mesh.org/workflow": planted.tree.key.name},
-            "annotations": {PARENT: parent},
+            "annotations": {PARENT_ANNOTATION: parent},
             "ownerReferences": [owner_reference(owner)],
         }
         spec = {
@@ -242,10 +244,10 @@ class Cells:
         }
         made = self.theatre.create(SHIPPED.nodes, {"metadata": metadata, "spec": spec})
         made = self._status(SHIPPED.nodes, made, {"phase": phase, **(status or {})})
-        return planted.repository.graft(planted.tree, made)
+        return planted.repository.add_node(planted.tree, made)
 
     def _make(self, planted, it, machine):
-        hands, tree = planted.turns.hands, planted.tree
+        clients, tree = planted.processor.clients, planted.tree
         resource = MADE.get(machine, SHIPPED.status_checks)
         body = (
             {"spec": it.template.chaos}
@@ -253,14 +255,14 @@ class Cells:
             else {"spec": it.template.body.get("schedule") or CHECK}
         )
         if machine == "Task":
-            self.theatre.call(hands.playground.create(CONFIG_MAPS, tree, it, {"data": {}}))
+            self.theatre.call(clients.node_objects.create(CONFIG_MAPS, tree, it, {"data": {}}))
             body = {
                 "spec": {
                     "restartPolicy": "Never",
                     "containers": [{"name": "main", "image": "busybox"}],
                 }
             }
-        made = self.theatre.call(hands.playground.create(resource, tree, it, body))
+        made = self.theatre.call(clients.node_objects.create(resource, tree, it, body))
         if machine == "Task":
             ended = {"name": "main", "state": {"terminated": {"exitCode": 0}}}
             self._status(PODS, made, {"phase": "Succeeded", "containerStatuses": [ended]})
@@ -296,11 +298,11 @@ class Cells:
         yield from self._later(subject)
         node = subject.tree.node(subject.name)
         if node.is_unsaved:
-            assert told == [f"itself told {Happening.PICK}"], (
+            assert told == [f"itself told {EventType.PICK}"], (
                 "what comes of that is written, and the phase with it"
             )
             self.theatre.call(
-                subject.turns.take(Event(subject.tree.key, subject.name, Happening.PICK))
+                subject.processor.take(NodeEvent(subject.tree.key, subject.name, EventType.PICK))
             )
         assert not node.is_unsaved
         assert self.theatre.call(self._as_the_api_has_it(subject)) == node.phase
@@ -314,13 +316,13 @@ class Cells:
         while subject.trigger.waits(subject.tree.key):
             event = self.theatre.call(subject.trigger.acquire())
             subject.trigger.done(event)
-            yield f"{self._whom(subject, event.node)} told {event.happening}"
+            yield f"{self._whom(subject, event.node)} told {event.event_type}"
 
     def _later(self, subject):
         for instant, _, event in sorted(subject.trigger._later):
             node = subject.tree.node(subject.name)
-            counts = "" if event.turn in (-1, node.turn) else " in vain"
-            yield f"{event.happening} in {instant - self.theatre.clock.now():g} s{counts}"
+            counts = "" if event.phase_count in (-1, node.phase_count) else " in vain"
+            yield f"{event.event_type} in {instant - self.theatre.clock.now():g} s{counts}"
 
     def _whom(self, subject, name):
         node = subject.tree.node(subject.name)

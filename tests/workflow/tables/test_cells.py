@@ -10,7 +10,7 @@ from stage_of_cells import Cells
 from theatre import Theatre
 
 from pytest_kscen.workflow import tables
-from pytest_kscen.workflow.tables.machine import PASSED_ON, Happening
+from pytest_kscen.workflow.tables.machine import PASSED_TO_CHILDREN, EventType
 
 TABLES = {
     "Serial": (tables.SERIAL, matrices.SERIAL, matrices.SERIAL_CELLS),
@@ -37,23 +37,23 @@ IN_EMPTY_CELLS = {"": ("-", {})}
 
 def rows(matrix):
     for line in matrix.strip().splitlines():
-        happening, *words = (part.strip() for part in line.split("|"))
-        yield Happening(happening), words
+        event_type, *words = (part.strip() for part in line.split("|"))
+        yield EventType(event_type), words
 
 
 def played():
     for name, (machine, matrix, cells) in TABLES.items():
         written = dict(rows(matrix))
-        for happening in Happening:
+        for event_type in EventType:
             for phase, word in zip(
-                machine.phases, written.get(happening, ["-"] * len(machine.phases)), strict=True
+                machine.phases, written.get(event_type, ["-"] * len(machine.phases)), strict=True
             ):
                 yield pytest.param(
                     name,
-                    happening,
+                    event_type,
                     phase,
                     cells.get(word, IN_EMPTY_CELLS),
-                    id=f"{name}-{happening}-{phase}",
+                    id=f"{name}-{event_type}-{phase}",
                 )
 
 
@@ -64,15 +64,15 @@ def cells():
     theatre.close()
 
 
-@pytest.mark.parametrize(("name", "happening", "phase", "situations"), list(played()))
-def test_a_cell(cells, name, happening, phase, situations):
-    passed_on = PASSED_ON.get(happening)
+@pytest.mark.parametrize(("name", "event_type", "phase", "situations"), list(played()))
+def test_a_cell(cells, name, event_type, phase, situations):
+    passed_on = PASSED_TO_CHILDREN.get(event_type)
     expected = {
         words: follows.replace("{passed on}", passed_on or "")
         for words, (follows, _) in situations.items()
     }
     assert {
-        words: cells.play(name, phase, happening, **state)
+        words: cells.play(name, phase, event_type, **state)
         for words, (_, state) in situations.items()
     } == expected
 
@@ -86,7 +86,7 @@ def test_a_phase_that_something_else_may_end_is_written_at_once(cells):
     def phases_written(**state):
         wrote.clear()
         cells.play(
-            "Serial", "WaitingForChild", Happening.CHILD_SUCCEED, children=("Succeed",), **state
+            "Serial", "WaitingForChild", EventType.CHILD_SUCCEED, children=("Succeed",), **state
         )
         return [
             phase
@@ -96,19 +96,19 @@ def test_a_phase_that_something_else_may_end_is_written_at_once(cells):
         ]
 
     assert phases_written() == [], "it waits for a child again"
-    assert phases_written(waiting=Happening.ABORTED) == ["WaitingForSchedule"]
+    assert phases_written(waiting=EventType.ABORTED) == ["WaitingForSchedule"]
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_no_cell_is_left_out(name):
     machine, matrix, cells = TABLES[name]
     written = {
-        (happening, phase): word
-        for happening, words in rows(matrix)
+        (event_type, phase): word
+        for event_type, words in rows(matrix)
         for phase, word in zip(machine.phases, words, strict=True)
         if word != "-"
     }
     assert set(written.values()) <= set(cells)
     assert set(written) == {
-        (happening, phase) for happening, row in machine.rows.items() for phase in row
+        (event_type, phase) for event_type, row in machine.rows.items() for phase in row
     }

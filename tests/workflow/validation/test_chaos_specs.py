@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_kscen.objects.chaos_mesh import KINDS
-from pytest_kscen.workflow.validation import ERROR, WARNING, faults_of
+from pytest_kscen.workflow.validation import ERROR, WARNING, validate
 from tests.workflow.validation.drafts import PODS, SELECTOR, chaos, workflow
 
 LOSS = {"loss": {"loss": "25", "correlation": "0"}}
@@ -174,7 +174,7 @@ GOOD = [
 
 @pytest.mark.parametrize(("kind", "spec"), GOOD)
 def test_what_its_webhook_lets_in_is_let_through(kind, spec):
-    assert faults_of(workflow(chaos(kind, **spec))) == []
+    assert validate(workflow(chaos(kind, **spec))) == []
 
 
 def test_no_kind_is_left_out():
@@ -456,7 +456,7 @@ BAD = [
 @pytest.mark.parametrize(("kind", "spec", "words"), BAD)
 def test_what_its_webhook_refuses_is_an_error(kind, spec, words):
     told = [
-        str(fault) for fault in faults_of(workflow(chaos(kind, **spec))) if fault.severity == ERROR
+        str(fault) for fault in validate(workflow(chaos(kind, **spec))) if fault.severity == ERROR
     ]
     assert any(words in line for line in told), told
 
@@ -479,6 +479,6 @@ def test_what_its_webhook_refuses_is_an_error(kind, spec, words):
     ],
 )
 def test_what_is_merely_odd_in_it_is_a_warning(more, words):
-    (told,) = faults_of(workflow(chaos("PodChaos", **{"action": "pod-kill", **PODS, **more})))
+    (told,) = validate(workflow(chaos("PodChaos", **{"action": "pod-kill", **PODS, **more})))
     assert told.severity == WARNING
     assert words in str(told)

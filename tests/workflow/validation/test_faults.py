@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kscen.objects.chaos_mesh import TYPES
-from pytest_kscen.workflow.validation import ERROR, WARNING, faults_of
+from pytest_kscen.workflow.validation import ERROR, WARNING, validate
 from tests.workflow.validation.drafts import (
     PODS,
     chaos,
@@ -119,7 +119,7 @@ GOOD = {
 @pytest.mark.parametrize("obj", GOOD.values(), ids=GOOD)
 def test_what_is_right_is_let_through(obj):
     before = copy.deepcopy(obj)
-    assert [f"{fault.severity} {fault}" for fault in faults_of(obj)] == []
+    assert [f"{fault.severity} {fault}" for fault in validate(obj)] == []
     assert obj == before
 
 
@@ -475,7 +475,7 @@ BAD = [
 
 @pytest.mark.parametrize(("obj", "words"), [(obj, words) for obj, *words in BAD])
 def test_what_can_only_hang_or_fail_is_an_error(obj, words):
-    told = [str(fault) for fault in faults_of(obj) if fault.severity == ERROR]
+    told = [str(fault) for fault in validate(obj) if fault.severity == ERROR]
     for each in words:
         assert any(each in line for line in told), told
 
@@ -604,14 +604,14 @@ ODD = [
 
 @pytest.mark.parametrize(("obj", "words"), ODD)
 def test_what_is_merely_odd_is_a_warning(obj, words):
-    told = faults_of(obj)
+    told = validate(obj)
     assert {fault.severity for fault in told} == {WARNING}
     assert any(words in str(fault) for fault in told), told
 
 
 def test_one_mistake_is_told_once():
     for obj, *words in BAD:
-        told = faults_of(obj)
+        told = validate(obj)
         assert len(told) == len(set(told)), words
 
 
@@ -660,7 +660,7 @@ def test_whatever_an_object_holds_is_judged(spec, head, more):
         head | {"metadata": more},
         more,
     ):
-        for fault in faults_of(obj):
+        for fault in validate(obj):
             assert str(fault)
 
 
@@ -685,5 +685,5 @@ def places(draw):
 
 @given(obj=places())
 def test_whatever_is_spoilt_is_judged(obj):
-    for fault in faults_of(obj):
+    for fault in validate(obj):
         assert str(fault)
