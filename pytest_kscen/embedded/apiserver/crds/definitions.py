@@ -45,28 +45,28 @@ def part_faults(
             schema, f"{path}.{schema_name}.openAPIV3Schema", has_status=has_status
         )
     if scale := (own.get("subresources") or {}).get("scale"):
-        yield from _scale(scale, f"{path}.subresources.scale")
+        here = f"{path}.subresources.scale"
+        for name, roots in (
+            ("specReplicasPath", (".spec.",)),
+            ("statusReplicasPath", (".status.",)),
+        ):
+            if given := scale.get(name, ""):
+                yield from _rooted(
+                    f"{here}.{name}",
+                    given,
+                    roots,
+                    f"should be a json path under {roots[0].rstrip('.')}",
+                )
+            else:
+                yield Cause.required(f"{here}.{name}")
+        if given := scale.get("labelSelectorPath"):
+            why = "should be a json path under either .spec or .status"
+            yield from _rooted(f"{here}.labelSelectorPath", given, (".spec.", ".status."), why)
     for place, column in enumerate(own.get("additionalPrinterColumns") or ()):
         yield from _column(column, f"{path}.additionalPrinterColumns[{place}]")
     if own.get("selectableFields"):
         whole = (version.get("schema") or {}).get("openAPIV3Schema") or {}
         yield from _selectable(own["selectableFields"], whole, f"{path}.selectableFields")
-
-
-def _scale(scale: Obj, path: str) -> Iterator[Cause]:
-    for name, roots in (("specReplicasPath", (".spec.",)), ("statusReplicasPath", (".status.",))):
-        if given := scale.get(name, ""):
-            yield from _rooted(
-                f"{path}.{name}",
-                given,
-                roots,
-                f"should be a json path under {roots[0].rstrip('.')}",
-            )
-        else:
-            yield Cause.required(f"{path}.{name}")
-    if given := scale.get("labelSelectorPath"):
-        why = "should be a json path under either .spec or .status"
-        yield from _rooted(f"{path}.labelSelectorPath", given, (".spec.", ".status."), why)
 
 
 def _rooted(field: str, given: str, roots: tuple[str, ...], why: str) -> Iterator[Cause]:
@@ -321,7 +321,7 @@ def _is_true(definition: Obj, condition: str) -> bool:
 def spec_faults(spec: Obj) -> Iterator[Cause]:
     versions = spec.get("versions") or []
     shared = {
-        part: _shared(versions, part)
+        part: all(version.get(part) == versions[0].get(part) for version in versions)
         for part in ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
     }
     group, scope = spec.get("group", ""), spec.get("scope", "")
@@ -348,10 +348,6 @@ def spec_faults(spec: Obj) -> Iterator[Cause]:
         any_status = any("status" in (version.get("subresources") or {}) for version in versions)
         yield from part_faults(own, versions[0], "spec", "validation", has_status=any_status)
     yield from conversion_faults(spec.get("conversion"))
-
-
-def _shared(versions: list[Obj], part: str) -> bool:
-    return all(version.get(part) == versions[0].get(part) for version in versions)
 
 
 def _version(own: Obj, version: Obj, path: str, schema_name: str) -> Iterator[Cause]:

@@ -163,27 +163,24 @@ def selector(path: str, given: Obj | None) -> Causes:
     if given:
         yield from labels(f"{path}.matchLabels", given.get("matchLabels"))
         for place, part in enumerate(given.get("matchExpressions") or ()):
-            yield from _expression(f"{path}.matchExpressions[{place}]", part)
-
-
-def _expression(path: str, part: Obj) -> Causes:
-    operator, values = part["operator"], part.get("values") or ()
-    if operator in {"In", "NotIn"}:
-        if not values:
-            yield Cause.required(
-                f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"
-            )
-    elif operator in {"Exists", "DoesNotExist"}:
-        if values:
-            yield Cause.forbidden(
-                f"{path}.values",
-                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
-            )
-    else:
-        yield Cause.invalid(f"{path}.operator", operator, "not a valid selector operator")
-    yield from named(f"{path}.key", part["key"], names.label_key)
-    for place, value in enumerate(values):
-        yield from named(f"{path}.values[{place}]", value, names.label_value)
+            here = f"{path}.matchExpressions[{place}]"
+            operator, values = part["operator"], part.get("values") or ()
+            if operator in {"In", "NotIn"}:
+                if not values:
+                    yield Cause.required(
+                        f"{here}.values", "must be specified when `operator` is 'In' or 'NotIn'"
+                    )
+            elif operator in {"Exists", "DoesNotExist"}:
+                if values:
+                    yield Cause.forbidden(
+                        f"{here}.values",
+                        "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+                    )
+            else:
+                yield Cause.invalid(f"{here}.operator", operator, "not a valid selector operator")
+            yield from named(f"{here}.key", part["key"], names.label_key)
+            for number, value in enumerate(values):
+                yield from named(f"{here}.values[{number}]", value, names.label_value)
 
 
 def in_order(given: Mapping[str, str] | None) -> dict[str, str] | None:

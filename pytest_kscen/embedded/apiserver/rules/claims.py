@@ -186,7 +186,21 @@ def validate_update(new: Obj, old: Obj) -> Causes:
         claim["metadata"].get("annotations", {}).get(BETA_CLASS, "") for claim in (new, old)
     )
     yield from immutable(f"metadata.annotations.{BETA_CLASS}", beta, before)
-    wanted = _as_if_allowed(new, old)
+    # The new spec with what may be changed put back.
+    wanted, earlier = dict(new["spec"]), old["spec"]
+    free = [] if earlier.get("volumeName") else ["volumeName"]
+    if "storageClassName" not in earlier:
+        free.append("storageClassName")
+    if new.get("status", {}).get("phase") == "Bound":
+        free.append("volumeAttributesClassName")
+        requests = (wanted.get("resources") or {}).get("requests")
+        if requests is not None and "storage" in (earlier["resources"].get("requests") or {}):
+            kept = {**requests, "storage": earlier["resources"]["requests"]["storage"]}
+            wanted["resources"] = {**wanted["resources"], "requests": kept}
+    for field in free:
+        wanted.pop(field, None)
+        if field in earlier:
+            wanted[field] = earlier[field]
     if wanted != old["spec"]:
         yield Cause.forbidden("spec", _IMMUTABLE + difference(old["spec"], wanted))
     size, had = (quantities.nanos(_storage(claim)) for claim in (new, old))
@@ -202,25 +216,6 @@ def validate_update(new: Obj, old: Obj) -> Causes:
 
 def _storage(claim: Obj) -> str:
     return str(((claim["spec"].get("resources") or {}).get("requests") or {}).get("storage", "0"))
-
-
-def _as_if_allowed(new: Obj, old: Obj) -> Obj:
-    """The new spec with what may be changed put back."""
-    spec, before = dict(new["spec"]), old["spec"]
-    free = [] if before.get("volumeName") else ["volumeName"]
-    if "storageClassName" not in before:
-        free.append("storageClassName")
-    if new.get("status", {}).get("phase") == "Bound":
-        free.append("volumeAttributesClassName")
-        requests = (spec.get("resources") or {}).get("requests")
-        if requests is not None and "storage" in (before["resources"].get("requests") or {}):
-            kept = {**requests, "storage": before["resources"]["requests"]["storage"]}
-            spec["resources"] = {**spec["resources"], "requests": kept}
-    for field in free:
-        spec.pop(field, None)
-        if field in before:
-            spec[field] = before[field]
-    return spec
 
 
 def _attributes(wanted: str | None, old: Obj) -> Causes:

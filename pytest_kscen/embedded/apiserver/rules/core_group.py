@@ -260,11 +260,8 @@ def validate_secret(obj: Obj) -> Causes:
         yield from named(f"data[{key}]", key, names.config_key)
     if sum(_decoded_size(value) for value in data.values()) > LARGEST:
         yield Cause.too_long("data", LARGEST)
-    yield from _of_kind(kind, data, obj["metadata"].get("annotations") or {})
-
-
-def _of_kind(kind: str, data: Obj, notes: Obj) -> Causes:
-    """What the well-known kinds of secrets must have."""
+    # What the well-known kinds of secrets must have.
+    notes = obj["metadata"].get("annotations") or {}
     if kind == "kubernetes.io/service-account-token" and not notes.get(ACCOUNT_NAME):
         yield Cause.required(f"metadata.annotations[{ACCOUNT_NAME}]")
     if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
@@ -272,11 +269,11 @@ def _of_kind(kind: str, data: Obj, notes: Obj) -> Causes:
         yield Cause.required("data[password]")
     if kind == "kubernetes.io/ssh-auth" and not data.get("ssh-privatekey"):
         yield Cause.required("data[ssh-privatekey]")
-    for key in NEEDED.get(kind, ()):
-        if key not in data:
-            yield Cause.required(f"data[{key}]")
-        elif kind in DOCKER and (fault := _json_fault(data[key])):
-            yield Cause.invalid(f"data[{key}]", "<secret contents redacted>", fault)
+    for each in NEEDED.get(kind, ()):
+        if each not in data:
+            yield Cause.required(f"data[{each}]")
+        elif kind in DOCKER and (fault := _json_fault(data[each])):
+            yield Cause.invalid(f"data[{each}]", "<secret contents redacted>", fault)
 
 
 def _json_fault(encoded: str | None) -> str:

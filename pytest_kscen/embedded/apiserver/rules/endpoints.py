@@ -43,28 +43,25 @@ def validate_endpoints(obj: Obj) -> Causes:
             yield Cause.required(path, "must specify `addresses` or `notReadyAddresses`")
         for kind in ("addresses", "notReadyAddresses"):
             for number, one in enumerate(subset.get(kind) or ()):
-                yield from _address(f"{path}.{kind}[{number}]", one)
+                here = f"{path}.{kind}[{number}]"
+                ip = one.get("ip", "")
+                yield from addresses.address(f"{here}.ip", ip)
+                if one.get("hostname"):
+                    yield from named(f"{here}.hostname", one["hostname"], names.dns1123_label)
+                if "nodeName" in one:
+                    yield from named(f"{here}.nodeName", one["nodeName"], names.dns1123_subdomain)
+                yield from addresses.reachable(f"{here}.ip", ip)
         for number, port in enumerate(ports):
-            yield from _port(f"{path}.ports[{number}]", port, needs_name=len(ports) > 1)
-
-
-def _address(path: str, given: Obj) -> Causes:
-    ip = given.get("ip", "")
-    yield from addresses.address(f"{path}.ip", ip)
-    if given.get("hostname"):
-        yield from named(f"{path}.hostname", given["hostname"], names.dns1123_label)
-    if "nodeName" in given:
-        yield from named(f"{path}.nodeName", given["nodeName"], names.dns1123_subdomain)
-    yield from addresses.reachable(f"{path}.ip", ip)
-
-
-def _port(path: str, port: Obj, *, needs_name: bool) -> Causes:
-    if needs_name or port.get("name"):
-        yield from required_name(f"{path}.name", port.get("name"), names.dns1123_label)
-    yield from port_number(f"{path}.port", port.get("port", 0))
-    yield from required_one_of(f"{path}.protocol", port.get("protocol"), PROTOCOLS)
-    if "appProtocol" in port:
-        yield from named(f"{path}.appProtocol", port["appProtocol"], names.label_key)
+            inner_path = f"{path}.ports[{number}]"
+            needs_name = len(ports) > 1
+            if needs_name or port.get("name"):
+                yield from required_name(
+                    f"{inner_path}.name", port.get("name"), names.dns1123_label
+                )
+            yield from port_number(f"{inner_path}.port", port.get("port", 0))
+            yield from required_one_of(f"{inner_path}.protocol", port.get("protocol"), PROTOCOLS)
+            if "appProtocol" in port:
+                yield from named(f"{inner_path}.appProtocol", port["appProtocol"], names.label_key)
 
 
 def update_endpoints(new: Obj, old: Obj) -> Causes:
@@ -125,7 +122,11 @@ def _endpoints(given: Sequence[Obj], kind: str) -> Causes:
             yield from _slice_address(f"{path}.addresses", number, address, kind)
         if "nodeName" in endpoint:
             yield from named(f"{path}.nodeName", endpoint["nodeName"], names.dns1123_subdomain)
-        yield from _topology(f"{path}.deprecatedTopology", endpoint.get("deprecatedTopology") or {})
+        here = f"{path}.deprecatedTopology"
+        deprecated_topology = endpoint.get("deprecatedTopology") or {}
+        if len(deprecated_topology) > MOST["topology"]:
+            yield Cause.too_many(here, len(deprecated_topology), MOST["topology"])
+        yield from labels(here, deprecated_topology)
         if "hostname" in endpoint:
             yield from named(f"{path}.hostname", endpoint["hostname"], names.dns1123_label)
         if "hints" in endpoint:
@@ -161,12 +162,6 @@ def _domain(path: str, name: str) -> Causes:
         for part in plain.split("."):
             if wrong := names.dns1123_label(part):
                 yield Cause.invalid(path, part, ",".join(wrong))
-
-
-def _topology(path: str, given: Obj) -> Causes:
-    if len(given) > MOST["topology"]:
-        yield Cause.too_many(path, len(given), MOST["topology"])
-    yield from labels(path, given)
 
 
 def _hints(path: str, given: Obj) -> Causes:

@@ -93,7 +93,15 @@ def _subject(path: str, subject: Obj) -> Causes:
     if given is None:
         yield Cause.required(f"{path}.{own}", f"{own} is required when subject kind is '{kind}'")
     elif kind == "ServiceAccount":
-        yield from _account(f"{path}.{own}", given)
+        here = f"{path}.{own}"
+        if given.get("name") != "*":
+            yield from checks.required_name(
+                f"{here}.name", given.get("name"), names.dns1123_subdomain
+            )
+        if given.get("namespace"):
+            yield from checks.named(f"{here}.namespace", given["namespace"], names.dns1123_label)
+        else:
+            yield Cause.required(f"{here}.namespace", "must specify namespace for service account")
     elif not given.get("name"):
         yield Cause.required(f"{path}.{own}.name")
     for other, field in SUBJECTS.items():
@@ -101,15 +109,6 @@ def _subject(path: str, subject: Obj) -> Causes:
             yield Cause.forbidden(
                 f"{path}.{field}", f"{field} is forbidden when subject kind is not '{other}'"
             )
-
-
-def _account(path: str, given: Obj) -> Causes:
-    if given.get("name") != "*":
-        yield from checks.required_name(f"{path}.name", given.get("name"), names.dns1123_subdomain)
-    if given.get("namespace"):
-        yield from checks.named(f"{path}.namespace", given["namespace"], names.dns1123_label)
-    else:
-        yield Cause.required(f"{path}.namespace", "must specify namespace for service account")
 
 
 def _verbs(path: str, verbs: Sequence[str]) -> Causes:
@@ -204,7 +203,21 @@ def validate_level(obj: Obj) -> Causes:
 def _limited(path: str, given: Obj) -> Causes:
     shares = {"nominalConcurrencyShares": given.get("nominalConcurrencyShares")}
     yield from _shares(path, shares)
-    yield from _response(f"{path}.limitResponse", given.get("limitResponse") or {})
+    here = f"{path}.limitResponse"
+    limit_response = given.get("limitResponse") or {}
+    kind, queuing = limit_response.get("type"), limit_response.get("queuing")
+    if kind == "Reject" and queuing is not None:
+        yield Cause.forbidden(
+            f"{here}.queuing", "must be nil if limited.limitResponse.type is not Limited"
+        )
+    elif kind == "Queue" and queuing is None:
+        yield Cause.required(
+            f"{here}.queuing", "must not be empty if limited.limitResponse.type is Limited"
+        )
+    elif kind == "Queue" and queuing is not None:
+        yield from _queuing(f"{here}.queuing", queuing)
+    else:
+        yield from checks.required_one_of(f"{here}.type", kind, ("Queue", "Reject"))
     yield from _shares(path, {name: value for name, value in given.items() if name not in shares})
     if given.get("borrowingLimitPercent", 0) < 0:
         why = "if specified, must be a non-negative integer"
@@ -219,22 +232,6 @@ def _shares(path: str, given: Obj) -> Causes:
         )
     if not 0 <= lent <= 100:  # noqa: PLR2004
         yield Cause.invalid(f"{path}.lendablePercent", lent, names.within(0, 100))
-
-
-def _response(path: str, given: Obj) -> Causes:
-    kind, queuing = given.get("type"), given.get("queuing")
-    if kind == "Reject" and queuing is not None:
-        yield Cause.forbidden(
-            f"{path}.queuing", "must be nil if limited.limitResponse.type is not Limited"
-        )
-    elif kind == "Queue" and queuing is None:
-        yield Cause.required(
-            f"{path}.queuing", "must not be empty if limited.limitResponse.type is Limited"
-        )
-    elif kind == "Queue" and queuing is not None:
-        yield from _queuing(f"{path}.queuing", queuing)
-    else:
-        yield from checks.required_one_of(f"{path}.type", kind, ("Queue", "Reject"))
 
 
 def _queuing(path: str, given: Obj) -> Causes:

@@ -363,7 +363,19 @@ def _indexes(spec: Obj, status: Obj, before: Obj) -> Causes:
         and completions is not None
         and failed
     ):
-        yield from _apart(completed, failed, completions)
+        try:
+            ones, others = intervals(completed, completions), intervals(failed, completions)
+        except ValueError:
+            return
+        shared = [
+            max(one[0], other[0])
+            for one in ones
+            for other in others
+            if one[0] <= other[1] and other[0] <= one[1]
+        ]
+        if shared:
+            why = f"failedIndexes and completedIndexes overlap at index: {shared[0]}"
+            yield Cause.invalid("status.failedIndexes", failed, why)
 
 
 def _readable(field: str, text: str, completions: int) -> Causes:
@@ -371,22 +383,6 @@ def _readable(field: str, text: str, completions: int) -> Causes:
         count_indexes(text, completions)
     except ValueError as fault:
         yield Cause.invalid(f"status.{field}", text, f"error parsing {field}: {fault}")
-
-
-def _apart(completed: str, failed: str, completions: int) -> Causes:
-    try:
-        ones, others = intervals(completed, completions), intervals(failed, completions)
-    except ValueError:
-        return
-    shared = [
-        max(one[0], other[0])
-        for one in ones
-        for other in others
-        if one[0] <= other[1] and other[0] <= one[1]
-    ]
-    if shared:
-        why = f"failedIndexes and completedIndexes overlap at index: {shared[0]}"
-        yield Cause.invalid("status.failedIndexes", failed, why)
 
 
 def _never_back(spec: Obj, status: Obj, before: Obj) -> Causes:
@@ -403,19 +399,6 @@ def _never_back(spec: Obj, status: Obj, before: Obj) -> Causes:
             yield Cause.invalid(
                 f"status.{field}", status.get(field, 0), f"cannot decrease the {field} counter"
             )
-    yield from _times_stay(spec, status, before)
-    if is_true(before, "SuccessCriteriaMet") and not is_true(status, "SuccessCriteriaMet"):
-        yield omitted("status.conditions", "cannot disable the SuccessCriteriaMet=True condition")
-    if (
-        is_true(before, "Complete")
-        and _differs(status, before, "SuccessCriteriaMet")
-        and is_true(status, "SuccessCriteriaMet")
-    ):
-        why = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"
-        yield omitted("status.conditions", why)
-
-
-def _times_stay(spec: Obj, status: Obj, before: Obj) -> Causes:
     done: Any = status.get("completionTime")
     if done and before.get("completionTime") and done != before["completionTime"]:
         yield Cause.invalid("status.completionTime", done, checks.IMMUTABLE)
@@ -431,3 +414,12 @@ def _times_stay(spec: Obj, status: Obj, before: Obj) -> Causes:
     ):
         why = "field is immutable for unsuspended job once set"
         yield Cause.invalid("status.startTime", status.get("startTime"), why)
+    if is_true(before, "SuccessCriteriaMet") and not is_true(status, "SuccessCriteriaMet"):
+        yield omitted("status.conditions", "cannot disable the SuccessCriteriaMet=True condition")
+    if (
+        is_true(before, "Complete")
+        and _differs(status, before, "SuccessCriteriaMet")
+        and is_true(status, "SuccessCriteriaMet")
+    ):
+        why = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"
+        yield omitted("status.conditions", why)

@@ -174,7 +174,16 @@ def job_spec(path: str, spec: Obj) -> Causes:
             f"{path}.podReplacementPolicy", spec["podReplacementPolicy"], allowed
         )
     yield from template(f"{path}.template", spec["template"])
-    yield from _ends(f"{path}.template.spec.restartPolicy", spec)
+    here = f"{path}.template.spec.restartPolicy"
+    policy = spec["template"]["spec"].get("restartPolicy", "")
+    if policy in {"Always", ""}:
+        yield Cause.required(here, 'valid values: "OnFailure", "Never"')
+    elif policy not in {"OnFailure", "Never"}:
+        yield Cause.unsupported(here, policy, ("OnFailure", "Never"))
+    elif policy != "Never" and "podFailurePolicy" in spec:
+        yield Cause.invalid(
+            here, policy, 'only "Never" is supported when podFailurePolicy is specified'
+        )
 
 
 def _modes(path: str, spec: Obj, mode: str) -> Causes:
@@ -221,18 +230,6 @@ def _indexed(path: str, spec: Obj) -> Causes:
                 )
 
 
-def _ends(path: str, spec: Obj) -> Causes:
-    policy = spec["template"]["spec"].get("restartPolicy", "")
-    if policy in {"Always", ""}:
-        yield Cause.required(path, 'valid values: "OnFailure", "Never"')
-    elif policy not in {"OnFailure", "Never"}:
-        yield Cause.unsupported(path, policy, ("OnFailure", "Never"))
-    elif policy != "Never" and "podFailurePolicy" in spec:
-        yield Cause.invalid(
-            path, policy, 'only "Never" is supported when podFailurePolicy is specified'
-        )
-
-
 def domain_prefixed_path(path: str, value: str) -> Causes:
     """`acme.io/foo`."""
     domain, _, rest = value.partition("/")
@@ -252,7 +249,24 @@ def validate_job_update(new: Obj, old: Obj) -> Causes:
     yield from validate_job(new)
     yield from _completions(spec, before)
     yield from checks.same_selector(new, old)
-    yield from _template_changes(spec, old)
+    # A suspended job may still be told where its pods go and what they take.
+    given, earlier = spec["template"], old["spec"]["template"]
+    status, suspended = old.get("status") or {}, bool(old["spec"].get("suspend"))
+    idle = "startTime" not in status or is_true(status, "Suspended")
+    if not (suspended and idle and not status.get("active")):
+        yield from checks.immutable("spec.template", given, earlier)
+    else:
+        placed = _placed_like(earlier, given)
+        wanted = {
+            **placed["spec"],
+            **{
+                kind: _sized_like(placed["spec"], given["spec"], kind)
+                for kind in _LISTS
+                if kind in placed["spec"]
+            },
+        }
+        if given["spec"] != wanted:
+            yield Cause.invalid("spec.template.spec", given["spec"], checks.IMMUTABLE)
     for field in FIXED:
         yield from checks.immutable(f"spec.{field}", spec.get(field), before.get(field))
 
@@ -265,27 +279,6 @@ def _completions(spec: Obj, before: Obj) -> Causes:
         yield Cause.invalid(
             "spec.completions", new, "can only be modified in tandem with spec.parallelism"
         )
-
-
-def _template_changes(spec: Obj, old: Obj) -> Causes:
-    """A suspended job may still be told where its pods go and what they take."""
-    given, before = spec["template"], old["spec"]["template"]
-    status, suspended = old.get("status") or {}, bool(old["spec"].get("suspend"))
-    idle = "startTime" not in status or is_true(status, "Suspended")
-    if not (suspended and idle and not status.get("active")):
-        yield from checks.immutable("spec.template", given, before)
-        return
-    placed = _placed_like(before, given)
-    wanted = {
-        **placed["spec"],
-        **{
-            kind: _sized_like(placed["spec"], given["spec"], kind)
-            for kind in _LISTS
-            if kind in placed["spec"]
-        },
-    }
-    if given["spec"] != wanted:
-        yield Cause.invalid("spec.template.spec", given["spec"], checks.IMMUTABLE)
 
 
 _LISTS = ("containers", "initContainers")

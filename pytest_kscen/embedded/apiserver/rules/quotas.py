@@ -64,18 +64,15 @@ def default_quota(obj: Obj) -> None:
                 round_quantities(obj[kind][field])
 
 
-def _quota_name(path: str, name: str) -> Causes:
-    yield from resource_name(path, name)
-    known = name in STANDARD - NOT_FOR_QUOTA or name.startswith(
-        (HUGE_PAGES, f"requests.{HUGE_PAGES}")
-    )
-    if "/" not in name and not known:
-        yield Cause.invalid(path, name, "must be a standard resource for quota")
-
-
 def _listed(path: str, given: Obj) -> Causes:
     for name, quantity in given.items():
-        yield from _quota_name(f"{path}[{name}]", name)
+        here = f"{path}[{name}]"
+        yield from resource_name(here, name)
+        known = name in STANDARD - NOT_FOR_QUOTA or name.startswith(
+            (HUGE_PAGES, f"requests.{HUGE_PAGES}")
+        )
+        if "/" not in name and not known:
+            yield Cause.invalid(here, name, "must be a standard resource for quota")
         yield from amount(f"{path}[{name}]", name, quantity)
 
 
@@ -173,16 +170,12 @@ def default_limits(obj: Obj) -> None:
             if field in limit:
                 round_quantities(limit[field])
         if limit.get("type") == "Container":
-            _default_container_limit(limit)
-
-
-def _default_container_limit(limit: Obj) -> None:
-    """The most is the default, the default is what is requested, and so is the least."""
-    default = {**(limit.get("max") or {}), **(limit.get("default") or {})}
-    request = {**(limit.get("min") or {}), **default, **(limit.get("defaultRequest") or {})}
-    for field, value in (("default", default), ("defaultRequest", request)):
-        if value:
-            limit[field] = value
+            # The most is the default, the default is what is requested, and so is the least.
+            default = {**(limit.get("max") or {}), **(limit.get("default") or {})}
+            request = {**(limit.get("min") or {}), **default, **(limit.get("defaultRequest") or {})}
+            for part, value in (("default", default), ("defaultRequest", request)):
+                if value:
+                    limit[part] = value
 
 
 def validate_limits(obj: Obj) -> Causes:
@@ -249,17 +242,13 @@ def _limit_names(path: str, limit: Obj) -> Causes:
         elif (
             field == "maxLimitRequestRatio"
             and kind == "PersistentVolumeClaim"
-            and not _has_storage(limit)
+            and not any("storage" in (limit.get(field) or {}) for field in ("min", "max"))
         ):
             why = "either minimum or maximum storage value is required, but neither was provided"
             yield Cause.required(f"{path}.limits", why)
             yield from _named_amounts(f"{path}.{field}", limit.get(field), check)
         else:
             yield from _named_amounts(f"{path}.{field}", limit.get(field), check)
-
-
-def _has_storage(limit: Obj) -> bool:
-    return any("storage" in (limit.get(field) or {}) for field in ("min", "max"))
 
 
 def _named_amounts(path: str, listed: Obj | None, check: Any) -> Causes:

@@ -293,16 +293,13 @@ def validate_node(obj: Obj) -> Causes:
         if name in seen:
             yield Cause.duplicate(f"{path}.name", name)
         seen.add(name)
-        yield from _topology_keys(path, driver.get("topologyKeys") or ())
-
-
-def _topology_keys(path: str, keys: list[str] | tuple[()]) -> Causes:
-    for place, key in enumerate(keys):
-        if not key:
-            yield Cause.required(path)
-        if key in keys[:place]:
-            yield Cause.duplicate(path, key)
-        yield from checks.named(path, key, names.label_key)
+        keys = driver.get("topologyKeys") or ()
+        for number, key in enumerate(keys):
+            if not key:
+                yield Cause.required(path)
+            if key in keys[:number]:
+                yield Cause.duplicate(path, key)
+            yield from checks.named(path, key, names.label_key)
 
 
 def update_node(new: Obj, old: Obj) -> Causes:

@@ -72,36 +72,33 @@ def _webhooks(obj: Obj, old: Obj | None) -> Causes:
     seen: set[str] = set()
     for place, hook in enumerate(obj.get("webhooks") or ()):
         path, name = f"webhooks[{place}]", hook.get("name", "")
-        yield from _webhook(path, hook, SIDE_EFFECTS if strict_effects else ALL_SIDE_EFFECTS)
+        effects = SIDE_EFFECTS if strict_effects else ALL_SIDE_EFFECTS
+        yield from _qualified(f"{path}.name", hook.get("name", ""))
+        for number, rule in enumerate(hook.get("rules") or ()):
+            yield from one_rule(f"{path}.rules[{number}]", rule)
+        yield from checks.one_of(f"{path}.failurePolicy", hook.get("failurePolicy"), FAILURES)
+        yield from checks.one_of(f"{path}.matchPolicy", hook.get("matchPolicy"), MATCHES)
+        if "sideEffects" in hook:
+            yield from checks.one_of(f"{path}.sideEffects", hook["sideEffects"], effects)
+        else:
+            yield Cause.required(f"{path}.sideEffects", f"must specify one of {', '.join(effects)}")
+        if not 1 <= hook["timeoutSeconds"] <= LONGEST_WAIT:
+            why = "the timeout value must be between 1 and 30 seconds"
+            yield Cause.invalid(f"{path}.timeoutSeconds", hook["timeoutSeconds"], why)
+        for selector in SELECTORS:
+            yield from checks.selector(f"{path}.{selector}", hook.get(selector))
+        if "reinvocationPolicy" in hook:
+            yield from checks.one_of(
+                f"{path}.reinvocationPolicy", hook["reinvocationPolicy"], REINVOCATIONS
+            )
+        yield from client(f"{path}.clientConfig", hook.get("clientConfig") or {})
+        yield from match_conditions(f"{path}.matchConditions", hook.get("matchConditions") or ())
         yield from _review_versions(
             f"{path}.admissionReviewVersions", hook.get("admissionReviewVersions") or []
         )
         if name and name in seen:
             yield Cause.duplicate(f"{path}.name", name)
         seen.add(name)
-
-
-def _webhook(path: str, hook: Obj, effects: Sequence[str]) -> Causes:
-    yield from _qualified(f"{path}.name", hook.get("name", ""))
-    for place, rule in enumerate(hook.get("rules") or ()):
-        yield from one_rule(f"{path}.rules[{place}]", rule)
-    yield from checks.one_of(f"{path}.failurePolicy", hook.get("failurePolicy"), FAILURES)
-    yield from checks.one_of(f"{path}.matchPolicy", hook.get("matchPolicy"), MATCHES)
-    if "sideEffects" in hook:
-        yield from checks.one_of(f"{path}.sideEffects", hook["sideEffects"], effects)
-    else:
-        yield Cause.required(f"{path}.sideEffects", f"must specify one of {', '.join(effects)}")
-    if not 1 <= hook["timeoutSeconds"] <= LONGEST_WAIT:
-        why = "the timeout value must be between 1 and 30 seconds"
-        yield Cause.invalid(f"{path}.timeoutSeconds", hook["timeoutSeconds"], why)
-    for selector in SELECTORS:
-        yield from checks.selector(f"{path}.{selector}", hook.get(selector))
-    if "reinvocationPolicy" in hook:
-        yield from checks.one_of(
-            f"{path}.reinvocationPolicy", hook["reinvocationPolicy"], REINVOCATIONS
-        )
-    yield from client(f"{path}.clientConfig", hook.get("clientConfig") or {})
-    yield from match_conditions(f"{path}.matchConditions", hook.get("matchConditions") or ())
 
 
 def _qualified(path: str, name: str) -> Causes:
@@ -177,28 +174,26 @@ def client(path: str, given: Obj) -> Causes:
     if ("url" in given) == ("service" in given):
         yield Cause.required(path, "exactly one of url or service is required")
     elif "url" in given:
-        yield from _url(f"{path}.url", given["url"])
+        here = f"{path}.url"
+        text = given["url"]
+        try:
+            url = urlsplit(text)
+        except ValueError as error:
+            yield Cause.required(here, f"url must be a valid URL: {error}{_FORM}")
+            return
+        if url.scheme != "https":
+            yield Cause.invalid(here, url.scheme, f"'https' is the only allowed URL scheme{_FORM}")
+        user, at, host = url.netloc.rpartition("@")
+        if not host:
+            yield Cause.invalid(here, host, f"host must be specified{_FORM}")
+        if at:
+            yield Cause.invalid(here, user, "user information is not permitted in the URL")
+        if url.fragment:
+            yield Cause.invalid(here, url.fragment, "fragments are not permitted in the URL")
+        if url.query:
+            yield Cause.invalid(here, url.query, "query parameters are not permitted in the URL")
     else:
         yield from _service(f"{path}.service", given["service"])
-
-
-def _url(path: str, text: str) -> Causes:
-    try:
-        url = urlsplit(text)
-    except ValueError as error:
-        yield Cause.required(path, f"url must be a valid URL: {error}{_FORM}")
-        return
-    if url.scheme != "https":
-        yield Cause.invalid(path, url.scheme, f"'https' is the only allowed URL scheme{_FORM}")
-    user, at, host = url.netloc.rpartition("@")
-    if not host:
-        yield Cause.invalid(path, host, f"host must be specified{_FORM}")
-    if at:
-        yield Cause.invalid(path, user, "user information is not permitted in the URL")
-    if url.fragment:
-        yield Cause.invalid(path, url.fragment, "fragments are not permitted in the URL")
-    if url.query:
-        yield Cause.invalid(path, url.query, "query parameters are not permitted in the URL")
 
 
 def _service(path: str, given: Obj) -> Causes:

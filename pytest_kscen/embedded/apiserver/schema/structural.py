@@ -324,7 +324,14 @@ def schema_at(path: str, schema: Obj, *, by_key: bool = True) -> tuple[str, Obj]
         if not tokens:
             raise BadPath(CUT_OFF)
         name = tokens.pop() if opening == "." else _key(tokens)
-        step, schema = _step(name, schema)
+        properties = schema.get("properties") or NOTHING
+        if name in properties:
+            step, schema = f".{name}", properties[name]
+        else:
+            more = schema.get("additionalProperties")
+            if properties or not isinstance(more, dict):
+                raise BadPath(NOWHERE)
+            step, schema = f"[{name}]", more
         written += step
     return written.removeprefix("."), schema
 
@@ -338,13 +345,3 @@ def _key(tokens: list[str]) -> str:
     if (closing := tokens.pop()) != "]":
         raise BadPath(f"expected ] but got {closing}")
     return quoted[1:-1].replace(r"\'", "'").replace(r"\\", "\\")
-
-
-def _step(name: str, schema: Obj) -> tuple[str, Obj]:
-    properties = schema.get("properties") or NOTHING
-    if name in properties:
-        return f".{name}", properties[name]
-    more = schema.get("additionalProperties")
-    if properties or not isinstance(more, dict):
-        raise BadPath(NOWHERE)
-    return f"[{name}]", more

@@ -52,28 +52,26 @@ TIMES = (
 def probes(path: str, container: Obj, grace: int | None) -> Causes:
     for kind in ("livenessProbe", "readinessProbe", "startupProbe"):
         if kind in container:
-            yield from _probe(f"{path}.{kind}", kind, container[kind], grace)
-
-
-def _probe(path: str, kind: str, probe: Obj, grace: int | None) -> Causes:
-    yield from handler(path, probe, grace)
-    yield from none_negative(path, probe, TIMES)
-    seconds = probe.get("terminationGracePeriodSeconds")
-    if seconds is not None and seconds <= 0:
-        yield Cause.invalid(
-            f"{path}.terminationGracePeriodSeconds", seconds, "must be greater than 0"
-        )
-    if kind == "readinessProbe":
-        if seconds is not None:
-            yield Cause.invalid(
-                f"{path}.terminationGracePeriodSeconds",
-                seconds,
-                "must not be set for readinessProbes",
-            )
-    elif probe.get("successThreshold", 0) != 1:
-        yield Cause.invalid(
-            f"{path}.successThreshold", probe.get("successThreshold", 0), "must be 1"
-        )
+            here = f"{path}.{kind}"
+            probe = container[kind]
+            yield from handler(here, probe, grace)
+            yield from none_negative(here, probe, TIMES)
+            seconds = probe.get("terminationGracePeriodSeconds")
+            if seconds is not None and seconds <= 0:
+                yield Cause.invalid(
+                    f"{here}.terminationGracePeriodSeconds", seconds, "must be greater than 0"
+                )
+            if kind == "readinessProbe":
+                if seconds is not None:
+                    yield Cause.invalid(
+                        f"{here}.terminationGracePeriodSeconds",
+                        seconds,
+                        "must not be set for readinessProbes",
+                    )
+            elif probe.get("successThreshold", 0) != 1:
+                yield Cause.invalid(
+                    f"{here}.successThreshold", probe.get("successThreshold", 0), "must be 1"
+                )
 
 
 def lifecycle(path: str, given: Obj, grace: int | None) -> Causes:

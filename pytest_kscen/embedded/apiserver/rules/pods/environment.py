@@ -61,21 +61,22 @@ def variables(path: str, given: Sequence[Obj]) -> Causes:
         here, name = f"{path}[{place}]", variable.get("name", "")
         yield from required_name(f"{here}.name", name, names.env_var)
         if "valueFrom" in variable:
-            yield from _source(f"{here}.valueFrom", variable)
-
-
-def _source(path: str, variable: Obj) -> Causes:
-    source = variable["valueFrom"]
-    for kind, check in CHECKS.items():
-        if kind in source:
-            yield from check(f"{path}.{kind}", source[kind])
-    found = sum(kind in source for kind in CHECKS)
-    if not found:
-        yield Cause.invalid(path, "", _SOURCES)
-    elif variable.get("value"):
-        yield Cause.invalid(path, "", "may not be specified when `value` is not empty")
-    elif found > 1:
-        yield Cause.invalid(path, "", "may not have more than one field specified at a time")
+            inner_path = f"{here}.valueFrom"
+            source = variable["valueFrom"]
+            for kind, check in CHECKS.items():
+                if kind in source:
+                    yield from check(f"{inner_path}.{kind}", source[kind])
+            found = sum(kind in source for kind in CHECKS)
+            if not found:
+                yield Cause.invalid(inner_path, "", _SOURCES)
+            elif variable.get("value"):
+                yield Cause.invalid(
+                    inner_path, "", "may not be specified when `value` is not empty"
+                )
+            elif found > 1:
+                yield Cause.invalid(
+                    inner_path, "", "may not have more than one field specified at a time"
+                )
 
 
 def everything_of(path: str, given: Sequence[Obj]) -> Causes:
@@ -106,25 +107,23 @@ def object_field(path: str, given: Obj, allowed: Sequence[str]) -> Causes:
     elif not field:
         yield Cause.required(f"{path}.fieldPath")
     else:
-        yield from _known_field(path, version, field, allowed)
-
-
-def _known_field(path: str, version: str, field: str, allowed: Sequence[str]) -> Causes:
-    base, key = _subscripted(field)
-    refusal = ""
-    if version != "v1":
-        refusal = f"unsupported pod version: {version}"
-    elif key is not None and base not in {"metadata.annotations", "metadata.labels"}:
-        refusal = f"field label does not support subscript: {field}"
-    elif key is None and field not in KNOWN_FIELDS:
-        refusal = f"field label not supported: {field}"
-    if refusal:
-        yield Cause.invalid(f"{path}.fieldPath", field, f"error converting fieldPath: {refusal}")
-    elif key is not None:
-        name = key.lower() if base == "metadata.annotations" else key
-        yield from named(path, name, names.label_key)
-    elif field not in allowed and field != "spec.host":
-        yield Cause.unsupported(f"{path}.fieldPath", field, allowed)
+        base, key = _subscripted(field)
+        refusal = ""
+        if version != "v1":
+            refusal = f"unsupported pod version: {version}"
+        elif key is not None and base not in {"metadata.annotations", "metadata.labels"}:
+            refusal = f"field label does not support subscript: {field}"
+        elif key is None and field not in KNOWN_FIELDS:
+            refusal = f"field label not supported: {field}"
+        if refusal:
+            yield Cause.invalid(
+                f"{path}.fieldPath", field, f"error converting fieldPath: {refusal}"
+            )
+        elif key is not None:
+            name = key.lower() if base == "metadata.annotations" else key
+            yield from named(path, name, names.label_key)
+        elif field not in allowed and field != "spec.host":
+            yield Cause.unsupported(f"{path}.fieldPath", field, allowed)
 
 
 def _subscripted(field: str) -> tuple[str, str | None]:

@@ -190,17 +190,13 @@ def pod_level(path: str, spec: Obj, claims: frozenset[str]) -> Causes:
     if given.get("claims"):
         yield Cause.forbidden(f"{here}.claims", "claims may not be set for Resources at pod-level")
     yield from requirements(here, given, claims, pod_resource_name)
-    yield from _consistent(here, spec)
-
-
-def _consistent(path: str, spec: Obj) -> Causes:
-    """The pod as a whole has at least what its containers ask for."""
-    given = spec["resources"]
-    requests, limits = given.get("requests") or {}, given.get("limits") or {}
+    # The pod as a whole has at least what its containers ask for.
+    resources = spec["resources"]
+    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     for name, total in aggregate(spec, "requests").items():
         if name in requests and quantities.compare(total, requests[name]) > 0:
             why = f"must be greater than or equal to aggregate container requests of {total}"
-            yield Cause.invalid(f"{path}.requests[{name}]", requests[name], why)
+            yield Cause.invalid(f"{here}.requests[{name}]", requests[name], why)
     for name, total in aggregate(spec, "limits").items():
         if (
             name.startswith(HUGE_PAGES)
@@ -208,12 +204,12 @@ def _consistent(path: str, spec: Obj) -> Causes:
             and quantities.compare(total, limits[name]) > 0
         ):
             why = f"must be greater than or equal to aggregate container limits of {total}"
-            yield Cause.invalid(f"{path}.limits[{name}]", limits[name], why)
+            yield Cause.invalid(f"{here}.limits[{name}]", limits[name], why)
     for place, container in enumerate(spec.get("containers") or ()):
         for name, limit in (container.get("resources", {}).get("limits") or {}).items():
             if name in limits and quantities.compare(limit, limits[name]) > 0:
                 why = f"must be less than or equal to pod limits of {limits[name]}"
-                yield Cause.invalid(f"{path}.containers[{place}][{name}].limits", limit, why)
+                yield Cause.invalid(f"{here}.containers[{place}][{name}].limits", limit, why)
 
 
 def aggregate(spec: Obj, kind: str) -> dict[str, str]:

@@ -91,29 +91,29 @@ def status(new: Obj, old: Obj, _core: Core) -> None:
     if "observedGeneration" in before:
         given.setdefault("observedGeneration", before["observedGeneration"])
     if given.get("conditions") and before.get("conditions"):
-        given["conditions"] = _with_generations(given["conditions"], before["conditions"])
+        # A condition that comes without the generation it was seen in keeps the one that it
+        # had.
+        conditions = given["conditions"]
+        earlier = before["conditions"]
+        if all("observedGeneration" in one for one in conditions):
+            given["conditions"] = conditions
+        else:
+            known: dict[str, list[int]] = {}
+            for one in earlier:
+                known.setdefault(one.get("type", ""), []).append(one.get("observedGeneration", 0))
+            kept = []
+            for one in conditions:
+                generations = known.get(one.get("type", ""))
+                generation = generations.pop(0) if generations else 0
+                kept.append(
+                    {**one, "observedGeneration": generation}
+                    if generation and "observedGeneration" not in one
+                    else one
+                )
+            given["conditions"] = kept
     new.clear()
     new.update(old)
     new["metadata"], new["status"] = metadata, given
-
-
-def _with_generations(conditions: list[Obj], before: list[Obj]) -> list[Obj]:
-    """A condition that comes without the generation it was seen in keeps the one that it had."""
-    if all("observedGeneration" in one for one in conditions):
-        return conditions
-    known: dict[str, list[int]] = {}
-    for one in before:
-        known.setdefault(one.get("type", ""), []).append(one.get("observedGeneration", 0))
-    kept = []
-    for one in conditions:
-        generations = known.get(one.get("type", ""))
-        generation = generations.pop(0) if generations else 0
-        kept.append(
-            {**one, "observedGeneration": generation}
-            if generation and "observedGeneration" not in one
-            else one
-        )
-    return kept
 
 
 def ephemeral_containers(new: Obj, old: Obj, _core: Core) -> None:

@@ -47,34 +47,32 @@ def node_selector(path: str, given: Obj) -> Causes:
 
 def node_term(path: str, term: Obj, *, values: bool = True) -> Causes:
     for place, part in enumerate(term.get("matchExpressions") or ()):
-        yield from _by_label(f"{path}.matchExpressions[{place}]", part, values=values)
+        here = f"{path}.matchExpressions[{place}]"
+        operator, given = part.get("operator", ""), part.get("values") or ()
+        if operator in {"In", "NotIn"}:
+            if not given:
+                yield Cause.required(
+                    f"{here}.values", "must be specified when `operator` is 'In' or 'NotIn'"
+                )
+        elif operator in {"Exists", "DoesNotExist"}:
+            if given:
+                yield Cause.forbidden(
+                    f"{here}.values",
+                    "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+                )
+        elif operator in {"Gt", "Lt"}:
+            if len(given) != 1:
+                yield Cause.required(
+                    f"{here}.values",
+                    "must be specified single value when `operator` is 'Lt' or 'Gt'",
+                )
+        else:
+            yield Cause.invalid(f"{here}.operator", operator, _NO_OPERATOR)
+        yield from named(f"{here}.key", part.get("key", ""), names.label_key)
+        for number, value in enumerate(given if values else ()):
+            yield from named(f"{here}.values[{number}]", value, names.label_value)
     for place, part in enumerate(term.get("matchFields") or ()):
         yield from _by_field(f"{path}.matchFields[{place}]", part)
-
-
-def _by_label(path: str, part: Obj, *, values: bool) -> Causes:
-    operator, given = part.get("operator", ""), part.get("values") or ()
-    if operator in {"In", "NotIn"}:
-        if not given:
-            yield Cause.required(
-                f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"
-            )
-    elif operator in {"Exists", "DoesNotExist"}:
-        if given:
-            yield Cause.forbidden(
-                f"{path}.values",
-                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
-            )
-    elif operator in {"Gt", "Lt"}:
-        if len(given) != 1:
-            yield Cause.required(
-                f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            )
-    else:
-        yield Cause.invalid(f"{path}.operator", operator, _NO_OPERATOR)
-    yield from named(f"{path}.key", part.get("key", ""), names.label_key)
-    for place, value in enumerate(given if values else ()):
-        yield from named(f"{path}.values[{place}]", value, names.label_value)
 
 
 def _by_field(path: str, part: Obj) -> Causes:
@@ -93,19 +91,17 @@ def _by_field(path: str, part: Obj) -> Causes:
 
 def affinity(path: str, given: Obj) -> Causes:
     if "nodeAffinity" in given:
-        yield from _node_affinity(f"{path}.nodeAffinity", given["nodeAffinity"])
+        inner_path = f"{path}.nodeAffinity"
+        node_affinity = given["nodeAffinity"]
+        if REQUIRED in node_affinity:
+            yield from node_selector(f"{inner_path}.{REQUIRED}", node_affinity[REQUIRED])
+        for place, term in enumerate(node_affinity.get(PREFERRED) or ()):
+            here = f"{inner_path}.{PREFERRED}[{place}]"
+            yield from _weight(here, term)
+            yield from node_term(f"{here}.preference", term.get("preference") or {}, values=False)
     for kind in ("podAffinity", "podAntiAffinity"):
         if kind in given:
             yield from _pod_affinity(f"{path}.{kind}", given[kind])
-
-
-def _node_affinity(path: str, given: Obj) -> Causes:
-    if REQUIRED in given:
-        yield from node_selector(f"{path}.{REQUIRED}", given[REQUIRED])
-    for place, term in enumerate(given.get(PREFERRED) or ()):
-        here = f"{path}.{PREFERRED}[{place}]"
-        yield from _weight(here, term)
-        yield from node_term(f"{here}.preference", term.get("preference") or {}, values=False)
 
 
 def _pod_affinity(path: str, given: Obj) -> Causes:

@@ -128,7 +128,34 @@ def _profiles(path: str, given: Obj) -> Causes:
     if "seccompProfile" in given:
         yield from _seccomp(f"{path}.seccompProfile", given["seccompProfile"])
     if "windowsOptions" in given:
-        yield from _windows(f"{path}.windowsOptions", given["windowsOptions"])
+        inner_path = f"{path}.windowsOptions"
+        windows_options = given["windowsOptions"]
+        if "gmsaCredentialSpecName" in windows_options:
+            yield from named(
+                f"{inner_path}.gmsaCredentialSpecName",
+                windows_options["gmsaCredentialSpecName"],
+                names.dns1123_subdomain,
+            )
+        if "gmsaCredentialSpec" in windows_options:
+            size, here = (
+                len(windows_options["gmsaCredentialSpec"]),
+                f"{inner_path}.gmsaCredentialSpec",
+            )
+            if not size:
+                yield Cause.invalid(here, "", "gmsaCredentialSpec cannot be an empty string")
+            elif size > 64 * 1024:
+                yield Cause.invalid(
+                    here,
+                    windows_options["gmsaCredentialSpec"],
+                    "gmsaCredentialSpec size must be under 64 KiB",
+                )
+        if "runAsUserName" in windows_options:
+            for words in _windows_user(windows_options["runAsUserName"]):
+                yield Cause.invalid(
+                    f"{inner_path}.runAsUserName",
+                    windows_options["runAsUserName"],
+                    f"runAsUserName{words}",
+                )
     if "appArmorProfile" in given:
         yield from app_armor(f"{path}.appArmorProfile", given["appArmorProfile"])
 
@@ -199,28 +226,6 @@ def app_armor(path: str, given: Obj) -> Causes:
                 f"{path}.localhostProfile",
                 profile,
                 "can only be set when AppArmor type is Localhost",
-            )
-
-
-def _windows(path: str, given: Obj) -> Causes:
-    if "gmsaCredentialSpecName" in given:
-        yield from named(
-            f"{path}.gmsaCredentialSpecName",
-            given["gmsaCredentialSpecName"],
-            names.dns1123_subdomain,
-        )
-    if "gmsaCredentialSpec" in given:
-        size, here = len(given["gmsaCredentialSpec"]), f"{path}.gmsaCredentialSpec"
-        if not size:
-            yield Cause.invalid(here, "", "gmsaCredentialSpec cannot be an empty string")
-        elif size > 64 * 1024:
-            yield Cause.invalid(
-                here, given["gmsaCredentialSpec"], "gmsaCredentialSpec size must be under 64 KiB"
-            )
-    if "runAsUserName" in given:
-        for words in _windows_user(given["runAsUserName"]):
-            yield Cause.invalid(
-                f"{path}.runAsUserName", given["runAsUserName"], f"runAsUserName{words}"
             )
 
 

@@ -96,12 +96,7 @@ def _lists(path: str, spec: Obj, pod: Obj | None) -> Causes:
         spec.get("terminationGracePeriodSeconds"),
         spec.get("hostUsers") is not False,
     )
-    yield from _containers(
-        path, spec, Surroundings(sound, claims, grace, spec.get("restartPolicy", ""), host_users)
-    )
-
-
-def _containers(path: str, spec: Obj, around: Surroundings) -> Causes:
+    around = Surroundings(sound, claims, grace, spec.get("restartPolicy", ""), host_users)
     ordinary = spec.get("containers") or ()
     yield from containers(f"{path}.containers", ordinary, around)
     if "initContainers" in spec:
@@ -164,20 +159,17 @@ def _dns(path: str, given: Obj | None, policy: str | None) -> Causes:
             "must provide at least one DNS nameserver when `dnsPolicy` is None",
         )
     elif given:
-        yield from _nameservers(f"{path}.nameservers", servers)
+        here = f"{path}.nameservers"
+        if len(servers) > MOST_NAMESERVERS:
+            yield Cause.invalid(
+                here, servers, f"must not have more than {MOST_NAMESERVERS} nameservers"
+            )
+        for number, server in enumerate(servers):
+            yield from address(f"{here}[{number}]", server)
         yield from _searches(f"{path}.searches", given.get("searches") or ())
         for place, option in enumerate(given.get("options") or ()):
             if not option.get("name"):
                 yield Cause.required(f"{path}.options[{place}]", "must not be empty")
-
-
-def _nameservers(path: str, servers: Sequence[str]) -> Causes:
-    if len(servers) > MOST_NAMESERVERS:
-        yield Cause.invalid(
-            path, servers, f"must not have more than {MOST_NAMESERVERS} nameservers"
-        )
-    for place, server in enumerate(servers):
-        yield from address(f"{path}[{place}]", server)
 
 
 def _searches(path: str, searches: Sequence[str]) -> Causes:

@@ -265,7 +265,15 @@ def mounted(path: str, container: Obj, volumes: dict[str, Obj]) -> Causes:
                 device.get("devicePath", ""),
             )
             yield from _device_name(f"{here}.name", name, named, volumes)
-            yield from _device_path(f"{here}.devicePath", where, placed)
+            inner_path = f"{here}.devicePath"
+            if not where:
+                yield Cause.required(inner_path)
+            if where in placed:
+                yield Cause.invalid(inner_path, where, "must be unique")
+            if where and ".." in where.split("/"):
+                yield Cause.invalid(inner_path, where, "can not contain backsteps ('..')")
+            else:
+                placed.add(where)
             if name in mounted:
                 yield Cause.invalid(f"{here}.name", name, "must not already exist in volumeMounts")
             if where in mounted.values():
@@ -346,14 +354,3 @@ def _device_name(path: str, name: str, named: set[str], volumes: dict[str, Obj])
             name,
             "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode",
         )
-
-
-def _device_path(path: str, where: str, placed: set[str]) -> Causes:
-    if not where:
-        yield Cause.required(path)
-    if where in placed:
-        yield Cause.invalid(path, where, "must be unique")
-    if where and ".." in where.split("/"):
-        yield Cause.invalid(path, where, "can not contain backsteps ('..')")
-    else:
-        placed.add(where)
