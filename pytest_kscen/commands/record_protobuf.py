@@ -17,7 +17,7 @@ import orjson
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-from pytest_kscen.embedded.apiserver.recorded import NUMBERS
+from pytest_kscen.embedded.apiserver.recorded import PROTOBUF_NUMBERS
 
 INLINE = "+"
 MODULES = ("api", "apimachinery", "apiextensions-apiserver", "kube-aggregator")
@@ -64,7 +64,10 @@ def main(arguments: list[str]) -> int:
         "--version", default="v0.36.4", help="the release of k8s.io/api and its sisters"
     )
     parser.add_argument(
-        "--into", type=Path, default=NUMBERS, help="the file to write (default: the package's own)"
+        "--into",
+        type=Path,
+        default=PROTOBUF_NUMBERS,
+        help="the file to write (default: the package's own)",
     )
     options = parser.parse_args(arguments)
     found = numbers(options.modules, options.version)

@@ -16,17 +16,17 @@ from pytest_kscen.objects.resources import Resource
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-PLAIN = Rules()
-RULES = {**KIND_RULES, **DEFINITION_RULES}
+NO_RULES = Rules()
+KIND_RULES_BY_RESOURCE = {**KIND_RULES, **DEFINITION_RULES}
 
 
 @cache
 def builtin_kinds() -> Iterable[Kind]:
     """All of them, in discovery's order; the same objects for every cluster of this process."""
-    return tuple(_kind(path, row) for path, row in resources().items())
+    return tuple(_kind_of_row(path, row) for path, row in resources().items())
 
 
-def _kind(path: str, row: dict[str, Any]) -> Kind:
+def _kind_of_row(path: str, row: dict[str, Any]) -> Kind:
     group, version, plural = path.split("/")
     return Kind(
         Resource(group, version, plural, row["kind"], namespaced=row["namespaced"]),
@@ -35,13 +35,13 @@ def _kind(path: str, row: dict[str, Any]) -> Kind:
         categories=tuple(row.get("categories", ())),
         verbs=tuple(row["verbs"]),
         subresources={
-            name: _subresource(part) for name, part in row.get("subresources", {}).items()
+            name: _subresource_of_row(part) for name, part in row.get("subresources", {}).items()
         },
         schema=BuiltinSchema(group, version, row["kind"]),
-        rules=RULES.get((group, plural), PLAIN),
+        rules=KIND_RULES_BY_RESOURCE.get((group, plural), NO_RULES),
         conversion=CONVERSIONS.get((group, version, plural)),
     )
 
 
-def _subresource(part: dict[str, Any]) -> Subresource:
+def _subresource_of_row(part: dict[str, Any]) -> Subresource:
     return Subresource(tuple(part["verbs"]), part.get("kind", ""), part.get("apiVersion", ""))

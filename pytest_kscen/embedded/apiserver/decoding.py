@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.embedded.apiserver.kinds import Kind
-from pytest_kscen.embedded.apiserver.schema.decode_errors import Mismatch, Undecodable
+from pytest_kscen.embedded.apiserver.schema.decode_errors import TypeMismatch, Undecodable
 from pytest_kscen.objects.errors import (
     ApiError,
     BadRequest,
@@ -100,11 +100,11 @@ def _refuse_other_kind(kind: Kind, body: Obj) -> None:
     raise BadRequest(f'{name} in version "{short}" cannot be handled as a {resource.kind}: {why}')
 
 
-def misnamed(body: Obj) -> Mismatch | None:
+def misnamed(body: Obj) -> TypeMismatch | None:
     """A body says in words what it is, if it says so at all."""
     for field in ("apiVersion", "kind"):
         if not isinstance(body.get(field), str | None):
-            misfit = Mismatch(body[field], "string")
+            misfit = TypeMismatch(body[field], "string")
             misfit.inside("", field)
             return misfit
     return None

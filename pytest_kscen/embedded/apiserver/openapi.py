@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 REF = "#/components/schemas/"
-META = "io.k8s.apimachinery.pkg.apis.meta.v1"
-OUR_OWN = "x-go-"  # what the recording knows beyond OpenAPI
+META_V1 = "io.k8s.apimachinery.pkg.apis.meta.v1"
+RECORDING_PREFIX = "x-go-"  # what the recording knows beyond OpenAPI
 
 
 def type_of(kind: Kind, *, is_list: bool = False) -> str:
@@ -39,7 +39,7 @@ def custom_types(kind: Kind) -> dict[str, Obj]:
     """A custom kind's type and its list's."""
     resource, structure = kind.resource, kind.structure or {}
     head = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
-    metadata = {**head, "metadata": _reference(f"{META}.ObjectMeta")}
+    metadata = {**head, "metadata": _type_reference(f"{META_V1}.ObjectMeta")}
     properties = {
         **metadata,
         **{
@@ -55,7 +55,7 @@ def custom_types(kind: Kind) -> dict[str, Obj]:
         "properties": {
             **head,
             "items": {"type": "array", "items": {"$ref": REF + type_of(kind)}},
-            "metadata": _reference(f"{META}.ListMeta"),
+            "metadata": _type_reference(f"{META_V1}.ListMeta"),
         },
     }
     names = type_of(kind), type_of(kind, is_list=True)
@@ -69,7 +69,7 @@ def custom_types(kind: Kind) -> dict[str, Obj]:
     }
 
 
-def _reference(name: str) -> Obj:
+def _type_reference(name: str) -> Obj:
     return {"allOf": [{"$ref": REF + name}]}
 
 
@@ -80,30 +80,30 @@ def recorded_types(names: Iterable[str]) -> dict[str, Obj]:
     while waiting:
         name = waiting.pop()
         if name not in found:
-            found[name], below = _recorded(name)
+            found[name], below = _converted_type(name)
             waiting.extend(below)
     return found
 
 
 @cache
-def _recorded(name: str) -> tuple[Obj, tuple[str, ...]]:
+def _converted_type(name: str) -> tuple[Obj, tuple[str, ...]]:
     refs: list[str] = []
-    return _converted(definition(name), refs, is_field=True), tuple(refs)
+    return _convert(definition(name), refs, is_field=True), tuple(refs)
 
 
-def _converted(schema: Any, refs: list[str], *, is_field: bool) -> Any:
+def _convert(schema: Any, refs: list[str], *, is_field: bool) -> Any:
     if isinstance(schema, list):
-        return [_converted(part, refs, is_field=False) for part in schema]
+        return [_convert(part, refs, is_field=False) for part in schema]
     if not isinstance(schema, dict):
         return schema
     new: Obj = {}
     for key, value in schema.items():
         if key == "properties":
-            new[key] = {name: _converted(part, refs, is_field=True) for name, part in value.items()}
+            new[key] = {name: _convert(part, refs, is_field=True) for name, part in value.items()}
         elif key == "$ref":
             refs.append(value)
-        elif not key.startswith(OUR_OWN):
-            new[key] = value if key == "default" else _converted(value, refs, is_field=False)
+        elif not key.startswith(RECORDING_PREFIX):
+            new[key] = value if key == "default" else _convert(value, refs, is_field=False)
     if "$ref" not in schema:
         return new
     reference = {"$ref": REF + schema["$ref"]}
@@ -114,8 +114,8 @@ def _converted(schema: Any, refs: list[str], *, is_field: bool) -> Any:
 # them.
 
 
-WRITING = ("dryRun", "fieldManager", "fieldValidation")
-LISTING = (
+WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
+LIST_PARAMETERS = (
     *(
         "allowWatchBookmarks",
         "continue",
@@ -127,26 +127,28 @@ LISTING = (
     ),
     *("sendInitialEvents", "shardSelector", "timeoutSeconds", "watch"),
 )
-EVEN_UNREADABLE = "ignoreStoreReadErrorWithClusterBreakingPotential"
-DELETING = (
+IGNORE_READ_ERROR = "ignoreStoreReadErrorWithClusterBreakingPotential"
+DELETE_PARAMETERS = (
     "dryRun",
     "gracePeriodSeconds",
-    EVEN_UNREADABLE,
+    IGNORE_READ_ERROR,
     "orphanDependents",
     "propagationPolicy",
 )
-EMPTYING = tuple(sorted({*LISTING, *DELETING} - {"watch", "allowWatchBookmarks"}))
-BOOLEANS = {
+DELETECOLLECTION_PARAMETERS = tuple(
+    sorted({*LIST_PARAMETERS, *DELETE_PARAMETERS} - {"watch", "allowWatchBookmarks"})
+)
+BOOLEAN_PARAMETERS = {
     "allowWatchBookmarks",
     "sendInitialEvents",
     "watch",
     "force",
     "orphanDependents",
-    EVEN_UNREADABLE,
+    IGNORE_READ_ERROR,
 }
-INTEGERS = {"limit", "timeoutSeconds", "gracePeriodSeconds"}
+INTEGER_PARAMETERS = {"limit", "timeoutSeconds", "gracePeriodSeconds"}
 ENCODINGS = ("application/json", "application/vnd.kubernetes.protobuf", "application/yaml")
-PATCHES = (
+PATCH_TYPES = (
     *(
         "application/apply-patch+yaml",
         "application/json-patch+json",
@@ -155,12 +157,18 @@ PATCHES = (
     "application/strategic-merge-patch+json",
 )
 # verb: method, how its id begins, what Kubernetes calls it, parameters, the codes of its answers
-VERBS: dict[str, tuple[str, str, str, tuple[str, ...], tuple[str, ...]]] = {
-    "list": ("get", "list", "list", LISTING, ("200",)),
-    "create": ("post", "create", "post", WRITING, ("200", "201", "202")),
-    "deletecollection": ("delete", "delete", "deletecollection", EMPTYING, ("200",)),
+VERB_OPERATIONS: dict[str, tuple[str, str, str, tuple[str, ...], tuple[str, ...]]] = {
+    "list": ("get", "list", "list", LIST_PARAMETERS, ("200",)),
+    "create": ("post", "create", "post", WRITE_PARAMETERS, ("200", "201", "202")),
+    "deletecollection": (
+        "delete",
+        "delete",
+        "deletecollection",
+        DELETECOLLECTION_PARAMETERS,
+        ("200",),
+    ),
     "get": ("get", "read", "get", (), ("200",)),
-    "update": ("put", "replace", "put", WRITING, ("200", "201")),
+    "update": ("put", "replace", "put", WRITE_PARAMETERS, ("200", "201")),
     "patch": (
         "patch",
         "patch",
@@ -168,9 +176,9 @@ VERBS: dict[str, tuple[str, str, str, tuple[str, ...], tuple[str, ...]]] = {
         ("dryRun", "fieldManager", "fieldValidation", "force"),
         ("200", "201"),
     ),
-    "delete": ("delete", "delete", "delete", DELETING, ("200", "202")),
+    "delete": ("delete", "delete", "delete", DELETE_PARAMETERS, ("200", "202")),
 }
-OF_COLLECTIONS, OF_OBJECTS = (
+COLLECTION_VERBS, OBJECT_VERBS = (
     ("list", "create", "deletecollection"),
     ("get", "update", "patch", "delete"),
 )
@@ -181,31 +189,35 @@ def paths_of(kind: Kind) -> dict[str, Obj]:
     root = resource.path("{namespace}")
     found: dict[str, Obj] = {}
     if collection := {
-        verb: _operation(kind, verb) for verb in OF_COLLECTIONS if verb in kind.verbs
+        verb: _operation(kind, verb) for verb in COLLECTION_VERBS if verb in kind.verbs
     }:
-        found[root] = _methods(collection, _places(kind, named=False))
-    if single := {verb: _operation(kind, verb) for verb in OF_OBJECTS if verb in kind.verbs}:
-        found[f"{root}/{{name}}"] = _methods(single, _places(kind, named=True))
+        found[root] = _path_item(collection, _path_parameters(kind, named=False))
+    if single := {verb: _operation(kind, verb) for verb in OBJECT_VERBS if verb in kind.verbs}:
+        found[f"{root}/{{name}}"] = _path_item(single, _path_parameters(kind, named=True))
     if resource.namespaced and "list" in kind.verbs:
-        found[resource.path()] = _methods(
+        found[resource.path()] = _path_item(
             {"list": _operation(kind, "list", everywhere=True)}, [_parameter("pretty")]
         )
     for name, part in kind.subresources.items():
         if part.kind.endswith("Options"):
             continue  # connections are no requests with an answer
         operations = {
-            verb: _operation(kind, verb, name, part) for verb in part.verbs if verb in VERBS
+            verb: _operation(kind, verb, name, part)
+            for verb in part.verbs
+            if verb in VERB_OPERATIONS
         }
-        found[f"{root}/{{name}}/{name}"] = _methods(operations, _places(kind, named=True))
+        found[f"{root}/{{name}}/{name}"] = _path_item(
+            operations, _path_parameters(kind, named=True)
+        )
     return found
 
 
-def _methods(operations: dict[str, Obj], places: list[Obj]) -> Obj:
+def _path_item(operations: dict[str, Obj], places: list[Obj]) -> Obj:
     """A path: what all its methods take is said once."""
     taken = [operation["parameters"] for operation in operations.values()]
     shared = [given for given in taken[0] if all(given in others for others in taken)]
     methods = {
-        VERBS[verb][0]: {
+        VERB_OPERATIONS[verb][0]: {
             **said,
             "parameters": [given for given in said["parameters"] if given not in shared],
         }
@@ -214,7 +226,7 @@ def _methods(operations: dict[str, Obj], places: list[Obj]) -> Obj:
     return {**methods, "parameters": [*places, *shared]}
 
 
-def _places(kind: Kind, *, named: bool) -> list[Obj]:
+def _path_parameters(kind: Kind, *, named: bool) -> list[Obj]:
     names = [*(["name"] if named else []), *(["namespace"] if kind.resource.namespaced else [])]
     within = [
         {
@@ -229,7 +241,13 @@ def _places(kind: Kind, *, named: bool) -> list[Obj]:
 
 
 def _parameter(name: str) -> Obj:
-    type_ = "boolean" if name in BOOLEANS else "integer" if name in INTEGERS else "string"
+    type_ = (
+        "boolean"
+        if name in BOOLEAN_PARAMETERS
+        else "integer"
+        if name in INTEGER_PARAMETERS
+        else "string"
+    )
     return {"name": name, "in": "query", "schema": {"type": type_, "uniqueItems": True}}
 
 
@@ -241,22 +259,22 @@ def _operation(
     *,
     everywhere: bool = False,
 ) -> Obj:
-    _, begins, action, parameters, codes = VERBS[verb]
+    _, begins, action, parameters, codes = VERB_OPERATIONS[verb]
     resource = kind.resource
     gvk = _gvk(kind, subresource)
-    answer = {"type": "string"} if part == "log" else _answer(kind, verb, gvk)
+    answer = {"type": "string"} if part == "log" else _response_schema(kind, verb, gvk)
     operation: Obj = {
-        "tags": [f"{_group(resource.group, lower=True)}_{resource.version}"],
-        "operationId": _identity(kind, begins, verb, part, everywhere=everywhere),
+        "tags": [f"{_group_identifier(resource.group, lower=True)}_{resource.version}"],
+        "operationId": _operation_id(kind, begins, verb, part, everywhere=everywhere),
         "parameters": [_parameter(name) for name in parameters],
         "responses": {
-            **{code: _content(answer, watchable=verb == "list") for code in codes},
+            **{code: _response(answer, watchable=verb == "list") for code in codes},
             "401": {"description": "Unauthorized"},
         },
         "x-kubernetes-action": action,
         "x-kubernetes-group-version-kind": gvk,
     }
-    if body := _body(kind, verb, gvk):
+    if body := _request_body(kind, verb, gvk):
         operation["requestBody"] = body
     return operation
 
@@ -269,37 +287,38 @@ def _gvk(kind: Kind, subresource: Subresource | None) -> Obj:
     return {"group": resource.group, "version": resource.version, "kind": resource.kind}
 
 
-def _identity(kind: Kind, begins: str, verb: str, part: str, *, everywhere: bool) -> str:
+def _operation_id(kind: Kind, begins: str, verb: str, part: str, *, everywhere: bool) -> str:
     resource = kind.resource
     version = resource.version[0].upper() + resource.version[1:]
     collection = "Collection" if verb == "deletecollection" else ""
     namespaced = "Namespaced" if resource.namespaced and not everywhere else ""
-    ends = "ForAllNamespaces" if everywhere else part[:1].upper() + part[1:]
-    return f"{begins}{_group(resource.group)}{version}{collection}{namespaced}{resource.kind}{ends}"
+    suffix = "ForAllNamespaces" if everywhere else part[:1].upper() + part[1:]
+    scope = f"{_group_identifier(resource.group)}{version}{collection}{namespaced}"
+    return f"{begins}{scope}{resource.kind}{suffix}"
 
 
-def _group(group: str, *, lower: bool = False) -> str:
+def _group_identifier(group: str, *, lower: bool = False) -> str:
     """A group in an identifier: `rbac.authorization.k8s.io` is RbacAuthorization."""
     words = (group.removesuffix(".k8s.io") or "core").replace("-", ".").split(".")
     name = "".join(word[:1].upper() + word[1:] for word in words)
     return name[0].lower() + name[1:] if lower else name
 
 
-def _type(kind: Kind, gvk: Obj) -> Obj:
+def _type_schema(kind: Kind, gvk: Obj) -> Obj:
     own = gvk["kind"] == kind.resource.kind and gvk["group"] == kind.resource.group
     name = type_of(kind) if own else definition_of(gvk["group"], gvk["version"], gvk["kind"])
     return {"$ref": REF + name} if name else {"type": "string"}
 
 
-def _answer(kind: Kind, verb: str, gvk: Obj) -> Obj:
+def _response_schema(kind: Kind, verb: str, gvk: Obj) -> Obj:
     if verb == "list":
         return {"$ref": REF + type_of(kind, is_list=True)}
     if verb == "deletecollection" or (verb == "delete" and kind.home not in SHOWN_WHEN_GONE):
-        return {"$ref": f"{REF}{META}.Status"}
-    return _type(kind, gvk)
+        return {"$ref": f"{REF}{META_V1}.Status"}
+    return _type_schema(kind, gvk)
 
 
-def _content(schema: Obj, *, watchable: bool) -> Obj:
+def _response(schema: Obj, *, watchable: bool) -> Obj:
     streams = [f"{encoding};stream=watch" for encoding in ENCODINGS[:2]] if watchable else []
     return {
         "description": "OK",
@@ -307,25 +326,27 @@ def _content(schema: Obj, *, watchable: bool) -> Obj:
     }
 
 
-def _body(kind: Kind, verb: str, gvk: Obj) -> Obj | None:
+def _request_body(kind: Kind, verb: str, gvk: Obj) -> Obj | None:
     if verb == "patch":
-        patches = [patch for patch in PATCHES if not (kind.custom and "strategic" in patch)]
-        return _taking({patch: {"$ref": f"{REF}{META}.Patch"} for patch in patches}, required=True)
+        patches = [patch for patch in PATCH_TYPES if not (kind.custom and "strategic" in patch)]
+        return _body_of(
+            {patch: {"$ref": f"{REF}{META_V1}.Patch"} for patch in patches}, required=True
+        )
     if verb in {"delete", "deletecollection"}:
-        return _taking({"*/*": {"$ref": f"{REF}{META}.DeleteOptions"}}, required=False)
+        return _body_of({"*/*": {"$ref": f"{REF}{META_V1}.DeleteOptions"}}, required=False)
     if verb in {"create", "update"}:
-        return _taking(
-            {("application/json" if kind.custom else "*/*"): _type(kind, gvk)}, required=True
+        return _body_of(
+            {("application/json" if kind.custom else "*/*"): _type_schema(kind, gvk)}, required=True
         )
     return None
 
 
-def _taking(schemas: dict[str, Any], *, required: bool) -> Obj:
+def _body_of(schemas: dict[str, Any], *, required: bool) -> Obj:
     content = {media: {"schema": schema} for media, schema in schemas.items()}
     return {"content": content, **({"required": True} if required else {})}
 
 
-TOKEN = {
+TOKEN_SCHEME = {
     "BearerToken": {
         "type": "apiKey",
         "description": "Bearer Token authentication",
@@ -333,47 +354,47 @@ TOKEN = {
         "in": "header",
     }
 }
-REMEMBERED = 128
-_rebuilt: OrderedDict[str, Obj] = OrderedDict()
+MAX_CACHED_DOCUMENTS = 128
+_document_cache: OrderedDict[str, Obj] = OrderedDict()
 
 
-def v3_index(kinds: Iterable[Kind]) -> Obj:
+def openapi_v3_index(kinds: Iterable[Kind]) -> Obj:
     """Where each document is; its address changes when it does."""
     return {
         "paths": {
             path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={_digest(own)}"}
-            for path, own in _by_path(kinds).items()
+            for path, own in _kinds_by_path(kinds).items()
         }
     }
 
 
-def v3(kinds: Iterable[Kind], path: str) -> Obj | None:
+def openapi_v3(kinds: Iterable[Kind], path: str) -> Obj | None:
     """The document at a path such as `apis/apps/v1`; nothing if it is not in the index."""
-    own = _by_path(kinds).get(path)
+    own = _kinds_by_path(kinds).get(path)
     if own is None:
         return None
     key = _digest(own)
-    if key not in _rebuilt:
-        _rebuilt[key] = _document(own)
-        if len(_rebuilt) > REMEMBERED:
-            _rebuilt.popitem(last=False)
-    return _rebuilt[key]
+    if key not in _document_cache:
+        _document_cache[key] = _document(own)
+        if len(_document_cache) > MAX_CACHED_DOCUMENTS:
+            _document_cache.popitem(last=False)
+    return _document_cache[key]
 
 
-def v2(kinds: Iterable[Kind]) -> Obj:
+def openapi_v2(kinds: Iterable[Kind]) -> Obj:
     """All kinds in the older form: types under `definitions`, and the bare paths."""
-    every = _document([kind for own in _by_path(kinds).values() for kind in own])
+    every = _document([kind for own in _kinds_by_path(kinds).values() for kind in own])
     return {
         "swagger": "2.0",
         "info": every["info"],
-        "paths": {path: _older_path(methods) for path, methods in every["paths"].items()},
-        "definitions": _older(every["components"]["schemas"]),
-        "securityDefinitions": TOKEN,
+        "paths": {path: _v2_path_item(methods) for path, methods in every["paths"].items()},
+        "definitions": _to_v2(every["components"]["schemas"]),
+        "securityDefinitions": TOKEN_SCHEME,
         "security": [{"BearerToken": []}],
     }
 
 
-def _by_path(kinds: Iterable[Kind]) -> dict[str, list[Kind]]:
+def _kinds_by_path(kinds: Iterable[Kind]) -> dict[str, list[Kind]]:
     found: dict[str, list[Kind]] = {}
     for kind in kinds:
         group, name = kind.resource.group, kind.resource.version
@@ -401,7 +422,7 @@ def _document(kinds: list[Kind]) -> Obj:
         "openapi": "3.0.0",
         "info": info,
         "paths": dict(sorted(paths.items())),
-        "components": {"schemas": dict(sorted(schemas.items())), "securitySchemes": TOKEN},
+        "components": {"schemas": dict(sorted(schemas.items())), "securitySchemes": TOKEN_SCHEME},
     }
 
 
@@ -416,14 +437,14 @@ def _references(part: Any) -> Iterator[str]:
             yield from _references(inner)
 
 
-def _older(part: Any) -> Any:
+def _to_v2(part: Any) -> Any:
     """v2 has no alternatives, no null, and its references point elsewhere."""
     if isinstance(part, list):
-        return [_older(inner) for inner in part]
+        return [_to_v2(inner) for inner in part]
     if not isinstance(part, dict):
         return part
     kept = {
-        name: _older(inner)
+        name: _to_v2(inner)
         for name, inner in part.items()
         if name not in {"nullable", "anyOf", "oneOf", "not"}
     }
@@ -437,25 +458,25 @@ def _older(part: Any) -> Any:
     return kept
 
 
-def _older_path(methods: Obj) -> Obj:
+def _v2_path_item(methods: Obj) -> Obj:
     return {
-        method: _older_operation(said) for method, said in methods.items() if method != "parameters"
+        method: _v2_operation(said) for method, said in methods.items() if method != "parameters"
     }
 
 
-def _older_operation(said: Obj) -> Obj:
+def _v2_operation(said: Obj) -> Obj:
     kept = ("tags", "operationId", "x-kubernetes-action", "x-kubernetes-group-version-kind")
     parameters = [
         {**{name: given[name] for name in ("name", "in")}, **given["schema"]}
         for given in said["parameters"]
     ]
     answers = {
-        code: {"description": "OK", **_older_answer(answer)}
+        code: {"description": "OK", **_v2_response(answer)}
         for code, answer in said["responses"].items()
     }
     return {**{name: said[name] for name in kept}, "parameters": parameters, "responses": answers}
 
 
-def _older_answer(answer: Obj) -> Obj:
+def _v2_response(answer: Obj) -> Obj:
     content = answer.get("content")
-    return {"schema": _older(content["application/json"]["schema"])} if content else {}
+    return {"schema": _to_v2(content["application/json"]["schema"])} if content else {}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import ssl
     from pathlib import Path
 
-AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+AGGREGATED_DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 DEFINITIONS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ACCOUNTS_PATH = "/api/v1/namespaces/default/serviceaccounts"
 WEBHOOKS_PATH = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
@@ -53,19 +53,24 @@ def record(server: RealServer, folder: Path, listen: str) -> None:
     types come from.
     """
     foreign = {definition["spec"]["group"] for definition in server.get(DEFINITIONS_PATH)["items"]}
-    groups = [*server.get("/api", AGGREGATED)["items"], *server.get("/apis", AGGREGATED)["items"]]
-    rows = rows_of([group for group in groups if group["metadata"].get("name", "") not in foreign])
-    definitions = _definitions(server, foreign)
-    _probe(server, definitions, rows, listen)
+    groups = [
+        *server.get("/api", AGGREGATED_DISCOVERY)["items"],
+        *server.get("/apis", AGGREGATED_DISCOVERY)["items"],
+    ]
+    rows = discovery_rows(
+        [group for group in groups if group["metadata"].get("name", "") not in foreign]
+    )
+    definitions = _read_definitions(server, foreign)
+    _probe_types_and_zeros(server, definitions, rows, listen)
     for old in folder.glob("*.json"):
         old.unlink()
     files = {"version": server.get("/version"), "resources": rows, "kinds": definitions.by_kind()}
     for name, members in {**files, **definitions.by_package()}.items():
-        (folder / f"{name}.json").write_bytes(_a_line_each(members))
+        (folder / f"{name}.json").write_bytes(_one_line_each(members))
 
 
-def _definitions(server: RealServer, foreign: set[str]) -> Definitions:
-    definitions = Definitions()
+def _read_definitions(server: RealServer, foreign: set[str]) -> TypeDefinitions:
+    definitions = TypeDefinitions()
     documents = server.get("/openapi/v3")["paths"]
     for path in sorted(documents):
         if foreign.isdisjoint(path.split("/")):
@@ -79,7 +84,9 @@ def _definitions(server: RealServer, foreign: set[str]) -> Definitions:
     return definitions
 
 
-def _probe(server: RealServer, definitions: Definitions, rows: dict[str, Any], listen: str) -> None:
+def _probe_types_and_zeros(
+    server: RealServer, definitions: TypeDefinitions, rows: dict[str, Any], listen: str
+) -> None:
     kinds, roots = definitions.by_kind(), {}
     for name, row in rows.items():
         group, version, plural = name.split("/")
@@ -102,7 +109,7 @@ def _probe(server: RealServer, definitions: Definitions, rows: dict[str, Any], l
                 server.delete(f"{ACCOUNTS_PATH}/default")
 
 
-def _a_line_each(members: dict[str, Any]) -> bytes:
+def _one_line_each(members: dict[str, Any]) -> bytes:
     lines = [orjson.dumps(name) + b": " + orjson.dumps(member) for name, member in members.items()]
     return b"{\n" + b",\n".join(lines) + b"\n}\n"
 
@@ -111,14 +118,14 @@ REF = "#/components/schemas/"
 GVK = "x-kubernetes-group-version-kind"
 
 
-class Definitions:
+class TypeDefinitions:
     """All types that the server knows, each once."""
 
     def __init__(self) -> None:
         self.schemas: dict[str, dict[str, Any]] = {}
 
     def add(self, name: str, schema: dict[str, Any]) -> None:
-        new = stripped(schema)
+        new = strip_schema(schema)
         old = self.schemas.setdefault(name, new)
         if old != new:  # each document lists its own group's kinds for a shared type
             kinds = {
@@ -144,14 +151,14 @@ class Definitions:
         return found
 
 
-def stripped(schema: Any) -> Any:
+def strip_schema(schema: Any) -> Any:
     """Without descriptions; `allOf` with a single reference becomes the reference."""
     if isinstance(schema, list):
-        return [stripped(part) for part in schema]
+        return [strip_schema(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     kept = {
-        name: stripped(part)
+        name: strip_schema(part)
         for name, part in schema.items()
         if not (name == "description" and isinstance(part, str))
     }
@@ -166,21 +173,21 @@ def stripped(schema: Any) -> Any:
     return kept
 
 
-def rows_of(groups: list[Any]) -> dict[str, Any]:
+def discovery_rows(groups: list[Any]) -> dict[str, Any]:
     """Aggregated discovery, in the server's order, by `group/version/plural`."""
     return {
-        "/".join((group["metadata"].get("name", ""), version["version"], entry["resource"])): _row(
-            entry
-        )
+        "/".join(
+            (group["metadata"].get("name", ""), version["version"], entry["resource"])
+        ): _discovery_row(entry)
         for group in groups
         for version in group["versions"]
         for entry in version["resources"]
     }
 
 
-def _row(entry: dict[str, Any]) -> dict[str, Any]:
+def _discovery_row(entry: dict[str, Any]) -> dict[str, Any]:
     subresources = {
-        part["subresource"]: _subresource(part, entry) for part in entry.get("subresources", [])
+        part["subresource"]: _subresource_row(part, entry) for part in entry.get("subresources", [])
     }
     return {
         "singular": entry["singularResource"],
@@ -192,7 +199,7 @@ def _row(entry: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _subresource(part: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
+def _subresource_row(part: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
     """Its verbs, and its kind where that is another than the resource's."""
     kind = part["responseKind"]
     api_version = "/".join(word for word in (kind["group"], kind["version"]) if word)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from pytest_kscen.embedded.apiserver.schema.compiling import go_type
-from pytest_kscen.embedded.apiserver.schema.scalars import META, SPECIAL
+from pytest_kscen.embedded.apiserver.schema.scalars import META_V1, SPECIAL_DECODERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     Schemas = dict[str, dict[str, Any]]
 
 
-REFUSAL = re.compile(r"into Go struct field (\w+)\.(\S+) of type (.+)")
-ELEMENT, ENTRY = "[]", "{}"
-SHALLOW = 12
+TYPE_REFUSAL = re.compile(r"into Go struct field (\w+)\.(\S+) of type (.+)")
+LIST_STEP, MAP_STEP = "[]", "{}"
+MAX_DEPTH = 12
 
 
-class Place(NamedTuple):
+class DefinitionLocation(NamedTuple):
     """Where a definition was first met: below which collection's objects, and by which fields."""
 
     collection: str
@@ -45,39 +45,40 @@ class Place(NamedTuple):
     def body(self, value: Any) -> Any:
         """The smallest object that has this value here."""
         for step in reversed(self.path):
-            value = [value] if step == ELEMENT else {"key" if step == ENTRY else step: value}
+            value = [value] if step == LIST_STEP else {"key" if step == MAP_STEP else step: value}
         return value
 
 
-def probe_types(post: Post, schemas: Schemas, roots: dict[str, str]) -> list[Place]:
+def probe_types(post: Post, schemas: Schemas, roots: dict[str, str]) -> list[DefinitionLocation]:
     """Mark in the schemas what Go calls things where their names do not follow; tell where each
     definition was met.
 
     `roots` are the collections' paths and their kinds' definitions.
     """
     waiting = deque(
-        Place(collection, (), definition, ()) for collection, definition in roots.items()
+        DefinitionLocation(collection, (), definition, ())
+        for collection, definition in roots.items()
     )
-    met: dict[str, Place] = {}
+    met: dict[str, DefinitionLocation] = {}
     while waiting:
         place = waiting.popleft()
-        if place.definition in met or place.definition in SPECIAL:
+        if place.definition in met or place.definition in SPECIAL_DECODERS:
             continue
         met[place.definition] = place
         for field, schema in schemas[place.definition].get("properties", {}).items():
             label = _probe_field(post, place, field, schema)
-            waiting.extend(_below(place, field, label, schema))
+            waiting.extend(_locations_below(place, field, label, schema))
     return list(met.values())
 
 
-def _probe_field(post: Post, place: Place, field: str, schema: dict[str, Any]) -> str:
+def _probe_field(post: Post, place: DefinitionLocation, field: str, schema: dict[str, Any]) -> str:
     """Ask about one field, and about what is in it; give the field's piece of Go's path."""
     label = field
-    for inner, path in _layers(schema):
-        wrong = _wrong(inner)
+    for inner, path in _nested_schemas(schema):
+        wrong = _wrong_value(inner)
         for step in reversed(path):
-            wrong = [wrong] if step == ELEMENT else {"key": wrong}
-        found = REFUSAL.search(
+            wrong = [wrong] if step == LIST_STEP else {"key": wrong}
+        found = TYPE_REFUSAL.search(
             post(place.collection, place.body({field: wrong})).get("message", "")
         )
         if found is None:
@@ -86,29 +87,35 @@ def _probe_field(post: Post, place: Place, field: str, schema: dict[str, Any]) -
             label = found[2].removeprefix(".".join((*place.labels, "")))
             if label != field:
                 schema["x-go-path"] = label
-        if found[3] != go_type(inner) and inner.get("$ref") not in SPECIAL:
+        if found[3] != go_type(inner) and inner.get("$ref") not in SPECIAL_DECODERS:
             inner["x-go-type"] = found[3]
     return label
 
 
-def _layers(schema: dict[str, Any]) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
+def _nested_schemas(schema: dict[str, Any]) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
     """A field's schema, and its elements' when they have no definition of their own."""
     path: tuple[str, ...] = ()
     yield schema, path
     while "items" in schema or "additionalProperties" in schema:
-        path += (ELEMENT,) if "items" in schema else (ENTRY,)
+        path += (LIST_STEP,) if "items" in schema else (MAP_STEP,)
         schema = schema.get("items") or schema["additionalProperties"]
         if "$ref" not in schema:
             yield schema, path
 
 
-def _wrong(schema: dict[str, Any]) -> Any:
+def _wrong_value(schema: dict[str, Any]) -> Any:
     return (
-        1 if schema.get("type") == "string" else True if schema.get("$ref") in SPECIAL else "wrong"
+        1
+        if schema.get("type") == "string"
+        else True
+        if schema.get("$ref") in SPECIAL_DECODERS
+        else "wrong"
     )
 
 
-def _below(place: Place, field: str, label: str, schema: dict[str, Any]) -> Iterator[Place]:
+def _locations_below(
+    place: DefinitionLocation, field: str, label: str, schema: dict[str, Any]
+) -> Iterator[DefinitionLocation]:
     """The definitions that a field leads to.
 
     An object's own metadata is skipped: the server has its hands in it.
@@ -117,10 +124,10 @@ def _below(place: Place, field: str, label: str, schema: dict[str, Any]) -> Iter
         return
     path = (*place.path, field)
     while "items" in schema or "additionalProperties" in schema:
-        path += (ELEMENT,) if "items" in schema else (ENTRY,)
+        path += (LIST_STEP,) if "items" in schema else (MAP_STEP,)
         schema = schema.get("items") or schema["additionalProperties"]
-    if "$ref" in schema and len(path) < SHALLOW:
-        yield Place(place.collection, path, schema["$ref"], (*place.labels, label))
+    if "$ref" in schema and len(path) < MAX_DEPTH:
+        yield DefinitionLocation(place.collection, path, schema["$ref"], (*place.labels, label))
 
 
 # Which fields the server prints though they are empty: asked through a webhook that refuses
@@ -128,9 +135,9 @@ def _below(place: Place, field: str, label: str, schema: dict[str, Any]) -> Iter
 # and before validation, so any object will do.
 
 
-NAME = "kscen-record"
+PROBE_NAME = "kscen-record"
 # webhooks are not asked about the admission kinds themselves; these are the pointers there
-UNSHOWN_POINTERS = (
+UNPROBED_POINTERS = (
     *(
         "failurePolicy",
         "matchPolicy",
@@ -142,47 +149,51 @@ UNSHOWN_POINTERS = (
     *("url", "path", "port", "parameterNotFoundAction", "reason"),
 )
 # what a deletion asks for is no object, so no webhook sees it
-POINTERS_OF_DELETIONS = {
-    f"{META}.DeleteOptions": ("gracePeriodSeconds", "orphanDependents", "propagationPolicy"),
-    f"{META}.Preconditions": ("resourceVersion", "uid"),
+DELETION_POINTERS = {
+    f"{META_V1}.DeleteOptions": ("gracePeriodSeconds", "orphanDependents", "propagationPolicy"),
+    f"{META_V1}.Preconditions": ("resourceVersion", "uid"),
 }
-ZEROS: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False}
+ZERO_VALUES: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False}
 
 
-def probe_zeros(post: Post, schemas: Schemas, places: list[Place]) -> None:
+def probe_zeros(post: Post, schemas: Schemas, places: list[DefinitionLocation]) -> None:
     """Mark what is printed of absent fields where OpenAPI's default does not tell, and pointers,
     where a zero stays.
     """
     for place in places:
         properties = schemas[place.definition].get("properties", {})
-        bare = _printed(post, place, {})
+        bare = _printed_object(post, place, {})
         for field, schema in properties.items():
-            if bare is not None and field in bare and _is_unsaid(schema, bare[field]):
+            if bare is not None and field in bare and _is_undeclared_zero(schema, bare[field]):
                 schema["x-go-zero"] = bare[field]
             if bare is not None and "default" in schema and field not in bare:
                 schema["x-go-omitted"] = True
-            if schema.get("type") in ZEROS and _stays(post, place, field, schema, bare):
+            if schema.get("type") in ZERO_VALUES and _keeps_zero(post, place, field, schema, bare):
                 schema["x-go-pointer"] = True
-    for definition, fields in POINTERS_OF_DELETIONS.items():
+    for definition, fields in DELETION_POINTERS.items():
         for field in fields:
             schemas[definition]["properties"][field]["x-go-pointer"] = True
 
 
-def _is_unsaid(schema: dict[str, Any], printed: Any) -> bool:
+def _is_undeclared_zero(schema: dict[str, Any], printed: Any) -> bool:
     """Null, and the zeros of types that have a JSON form of their own."""
     return printed is None or (
-        schema.get("$ref") in SPECIAL and "default" not in schema and printed in ("0", 0)
+        schema.get("$ref") in SPECIAL_DECODERS and "default" not in schema and printed in ("0", 0)
     )
 
 
-def _stays(
-    post: Post, place: Place, field: str, schema: dict[str, Any], bare: dict[str, Any] | None
+def _keeps_zero(
+    post: Post,
+    place: DefinitionLocation,
+    field: str,
+    schema: dict[str, Any],
+    bare: dict[str, Any] | None,
 ) -> bool:
     """Whether Go tells a zero from nothing here."""
     if bare is None:
-        return field in UNSHOWN_POINTERS
-    zero = ZEROS[schema["type"]]
-    kept = _printed(post, place, {field: zero})
+        return field in UNPROBED_POINTERS
+    zero = ZERO_VALUES[schema["type"]]
+    kept = _printed_object(post, place, {field: zero})
     if kept is None:  # what is refused was noticed
         return True
     return bool(kept.get(field, ...) == zero) and not (
@@ -190,24 +201,26 @@ def _stays(
     )
 
 
-def _printed(post: Post, place: Place, value: Any) -> dict[str, Any] | None:
+def _printed_object(post: Post, place: DefinitionLocation, value: Any) -> dict[str, Any] | None:
     """What the server makes of a value at a place."""
     body = place.body(value)
     metadata = body.setdefault("metadata", {})
-    metadata["name"] = metadata.get("name") or NAME
-    metadata["labels"] = {**(metadata.get("labels") or {}), NAME: ""}
+    metadata["name"] = metadata.get("name") or PROBE_NAME
+    metadata["labels"] = {**(metadata.get("labels") or {}), PROBE_NAME: ""}
     _, _, quoted = post(place.collection, body).get("message", "").partition("denied the request: ")
     if not quoted:
         return None
     printed = orjson.loads(quoted)
     for step in place.path:
-        printed = printed[0] if step == ELEMENT else printed.get("key" if step == ENTRY else step)
+        printed = (
+            printed[0] if step == LIST_STEP else printed.get("key" if step == MAP_STEP else step)
+        )
         if not printed and printed != {}:
             return None
     return dict(printed)
 
 
-class _Echo(BaseHTTPRequestHandler):
+class _EchoHandler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         request = orjson.loads(self.rfile.read(int(self.headers["Content-Length"])))["request"]
         refusal = {
@@ -237,7 +250,7 @@ def echo_webhook(host: str) -> Iterator[dict[str, Any]]:
         chain.write_bytes(key + certificate)
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(chain)
-    server = ThreadingHTTPServer((host, 0), _Echo)
+    server = ThreadingHTTPServer((host, 0), _EchoHandler)
     server.socket = tls.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -254,11 +267,11 @@ def echo_webhook(host: str) -> Iterator[dict[str, Any]]:
             "name": "echo.kscen.io",
             "clientConfig": {"url": url, "caBundle": base64.b64encode(certificate).decode()},
             "rules": [everything],
-            "objectSelector": {"matchLabels": {NAME: ""}},
+            "objectSelector": {"matchLabels": {PROBE_NAME: ""}},
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
         }
-        yield {"metadata": {"name": NAME}, "webhooks": [webhook]}
+        yield {"metadata": {"name": PROBE_NAME}, "webhooks": [webhook]}
     finally:
         server.shutdown()
         server.server_close()
@@ -272,7 +285,7 @@ def _certificate(host: str) -> tuple[bytes, bytes]:
     from cryptography.hazmat.primitives.asymmetric import ec
 
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, NAME)])
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, PROBE_NAME)])
     certificate = (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         .not_valid_before(datetime(2020, 1, 1, tzinfo=UTC))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from pytest_kscen.embedded.apiserver.crds.structural_schemas import schema_faults
-from pytest_kscen.embedded.apiserver.schema.structural import BadPath, schema_at
+from pytest_kscen.embedded.apiserver.crds.structural_schemas import validate_version_schema
+from pytest_kscen.embedded.apiserver.schema.structural import InvalidFieldPath, resolve_field_path
 from pytest_kscen.objects.errors import Cause
 from pytest_kscen.objects.names import dns1035_label, dns1123_subdomain
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
-MOST_SELECTABLE = 8
-SELECTABLE = (
+MAX_SELECTABLE_FIELDS = 8
+SELECTABLE_TYPE_ERROR = (
     "must point to a field of type string, boolean or integer. Enum string fields and "
     "strings with formats are allowed."
 )
 
 
-def part_faults(
+def validate_version_parts(
     own: Obj, version: Obj, path: str, schema_name: str, *, has_status: bool
 ) -> Iterator[Cause]:
     """The schema, subresources, columns and selectable fields, as far as they are to be judged
@@ -41,7 +41,7 @@ def part_faults(
     """
     schema = (own.get("schema") or {}).get("openAPIV3Schema")
     if schema is not None:
-        yield from schema_faults(
+        yield from validate_version_schema(
             schema, f"{path}.{schema_name}.openAPIV3Schema", has_status=has_status
         )
     if scale := (own.get("subresources") or {}).get("scale"):
@@ -51,7 +51,7 @@ def part_faults(
             ("statusReplicasPath", (".status.",)),
         ):
             if given := scale.get(name, ""):
-                yield from _rooted(
+                yield from _validate_rooted_path(
                     f"{here}.{name}",
                     given,
                     roots,
@@ -61,22 +61,28 @@ def part_faults(
                 yield Cause.required(f"{here}.{name}")
         if given := scale.get("labelSelectorPath"):
             why = "should be a json path under either .spec or .status"
-            yield from _rooted(f"{here}.labelSelectorPath", given, (".spec.", ".status."), why)
+            yield from _validate_rooted_path(
+                f"{here}.labelSelectorPath", given, (".spec.", ".status."), why
+            )
     for place, column in enumerate(own.get("additionalPrinterColumns") or ()):
-        yield from _column(column, f"{path}.additionalPrinterColumns[{place}]")
+        yield from _validate_printer_column(column, f"{path}.additionalPrinterColumns[{place}]")
     if own.get("selectableFields"):
         whole = (version.get("schema") or {}).get("openAPIV3Schema") or {}
-        yield from _selectable(own["selectableFields"], whole, f"{path}.selectableFields")
+        yield from _validate_selectable_fields(
+            own["selectableFields"], whole, f"{path}.selectableFields"
+        )
 
 
-def _rooted(field: str, given: str, roots: tuple[str, ...], why: str) -> Iterator[Cause]:
+def _validate_rooted_path(
+    field: str, given: str, roots: tuple[str, ...], why: str
+) -> Iterator[Cause]:
     if not given.startswith("."):
         yield Cause.invalid(field, given, "must be a simple json path starting with .")
     elif not given.startswith(roots):
         yield Cause.invalid(field, given, why)
 
 
-def _column(column: Obj, path: str) -> Iterator[Cause]:
+def _validate_printer_column(column: Obj, path: str) -> Iterator[Cause]:
     if not column.get("name"):
         yield Cause.required(f"{path}.name")
     given, why = column.get("type", ""), f"must be one of {','.join(COLUMN_TYPES)}"
@@ -96,7 +102,7 @@ def _column(column: Obj, path: str) -> Iterator[Cause]:
         yield Cause.invalid(f"{path}.JSONPath", where, "must be a simple json path starting with .")
 
 
-def _selectable(fields: list[Obj], schema: Obj, path: str) -> Iterator[Cause]:
+def _validate_selectable_fields(fields: list[Obj], schema: Obj, path: str) -> Iterator[Cause]:
     seen: set[str] = set()
     for place, given in enumerate(fields):
         where, field = given.get("jsonPath", ""), f"{path}[{place}].jsonPath"
@@ -104,35 +110,35 @@ def _selectable(fields: list[Obj], schema: Obj, path: str) -> Iterator[Cause]:
             yield Cause.required(field)
             continue
         try:
-            written, found = schema_at(where, schema, by_key=False)
-        except BadPath as mistake:
+            written, found = resolve_field_path(where, schema, by_key=False)
+        except InvalidFieldPath as mistake:
             yield Cause.invalid(field, where, f"is an invalid path: {mistake}")
             continue
         if written.partition(".")[0] == "metadata":
             yield Cause.invalid(field, where, "must not point to fields in metadata")
         if found.get("type") not in {"string", "boolean", "integer"}:
-            yield Cause.invalid(field, where, SELECTABLE)
+            yield Cause.invalid(field, where, SELECTABLE_TYPE_ERROR)
         if written in seen:
             yield Cause.duplicate(field, where)
         seen.add(written)
-    if len(seen) > MOST_SELECTABLE:
-        yield Cause.too_many(path, len(seen), MOST_SELECTABLE)
+    if len(seen) > MAX_SELECTABLE_FIELDS:
+        yield Cause.too_many(path, len(seen), MAX_SELECTABLE_FIELDS)
 
 
 # What a definition must not lose: versions that are stored, and Kubernetes' approval of its own
 # domains.
 
 
-APPROVED = "api-approved.kubernetes.io"
-APPROVAL = "see https://github.com/kubernetes/enhancements/pull/1111"
-STILL_STORED = (
+APPROVAL_ANNOTATION = "api-approved.kubernetes.io"
+APPROVAL_LINK = "see https://github.com/kubernetes/enhancements/pull/1111"
+STORED_VERSION_MISSING = (
     "missing from spec.versions; {0} was previously a storage version, and must remain "
     "in spec.versions until a storage "
     "migration ensures no data remains persisted in {0} and removes {0} from status.storedVersions"
 )
 
 
-def stored_version_faults(definition: Obj) -> Iterator[Cause]:
+def validate_stored_versions(definition: Obj) -> Iterator[Cause]:
     stored, path = (
         (definition.get("status") or {}).get("storedVersions") or [],
         "status.storedVersions",
@@ -147,35 +153,39 @@ def stored_version_faults(definition: Obj) -> Iterator[Cause]:
     known = {version["name"] for version in versions}
     for place, name in enumerate(stored):
         if name not in known:
-            yield Cause.invalid(f"{path}[{place}]", name, STILL_STORED.format(name))
+            yield Cause.invalid(f"{path}[{place}]", name, STORED_VERSION_MISSING.format(name))
 
 
-def approval_faults(definition: Obj, old: Obj | None = None) -> Iterator[Cause]:
+def validate_approval(definition: Obj, old: Obj | None = None) -> Iterator[Cause]:
     """Kubernetes' own domains need its approval."""
     group = definition["spec"].get("group", "")
     if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
         return
-    annotation = _annotation(definition)
-    if old is not None and _state(_annotation(old)) == _state(annotation):
+    annotation = _approval_annotation(definition)
+    if old is not None and _approval_state(_approval_annotation(old)) == _approval_state(
+        annotation
+    ):
         return
-    field = f"metadata.annotations[{APPROVED}]"
+    field = f"metadata.annotations[{APPROVAL_ANNOTATION}]"
     if not annotation:
         yield Cause.required(
-            field, f'protected groups must have approval annotation "{APPROVED}", {APPROVAL}'
+            field,
+            f'protected groups must have approval annotation "{APPROVAL_ANNOTATION}", '
+            f"{APPROVAL_LINK}",
         )
-    elif _state(annotation) == "invalid":
+    elif _approval_state(annotation) == "invalid":
         why = (
-            f'protected groups must have approval annotation "{APPROVED}" with either a URL '
-            'or a reason starting with "unapproved"'
+            f'protected groups must have approval annotation "{APPROVAL_ANNOTATION}" with either '
+            'a URL or a reason starting with "unapproved"'
         )
-        yield Cause.invalid(field, annotation, f"{why}, {APPROVAL}")
+        yield Cause.invalid(field, annotation, f"{why}, {APPROVAL_LINK}")
 
 
-def _annotation(definition: Obj) -> str:
-    return str((definition["metadata"].get("annotations") or {}).get(APPROVED, ""))
+def _approval_annotation(definition: Obj) -> str:
+    return str((definition["metadata"].get("annotations") or {}).get(APPROVAL_ANNOTATION, ""))
 
 
-def _state(annotation: str) -> str:
+def _approval_state(annotation: str) -> str:
     if not annotation or annotation.startswith("unapproved"):
         return annotation and "bypassed"
     url = urlsplit(annotation)
@@ -185,35 +195,35 @@ def _state(annotation: str) -> str:
 # The names of a definition, and how its versions are converted into each other.
 
 
-MIXED = "may have mixed case, but should otherwise match: "
+MIXED_CASE = "may have mixed case, but should otherwise match: "
 
 
-def name_faults(names: Obj, path: str) -> Iterator[Cause]:
+def validate_names(names: Obj, path: str) -> Iterator[Cause]:
     for name in ("plural", "singular", "kind", "listKind"):
         if not names.get(name):
             yield Cause.required(f"{path}.{name}")
     for name in ("plural", "singular"):
-        yield from _name(f"{path}.{name}", names.get(name, ""))
+        yield from _validate_name(f"{path}.{name}", names.get(name, ""))
     for name in ("kind", "listKind"):
-        yield from _name(f"{path}.{name}", names.get(name, ""), str.lower, MIXED)
+        yield from _validate_name(f"{path}.{name}", names.get(name, ""), str.lower, MIXED_CASE)
     for place, name in enumerate(names.get("shortNames") or ()):
-        yield from _name(f"{path}.shortNames[{place}]", name)
+        yield from _validate_name(f"{path}.shortNames[{place}]", name)
     if names.get("kind") and names["kind"] == names.get("listKind"):
         yield Cause.invalid(
             f"{path}.listKind", names["listKind"], "kind and listKind may not be the same"
         )
     for place, name in enumerate(names.get("categories") or ()):
-        yield from _name(f"{path}.categories[{place}]", name)
+        yield from _validate_name(f"{path}.categories[{place}]", name)
 
 
-def _name(
+def _validate_name(
     field: str, name: str, form: Callable[[str], str] = str, words: str = ""
 ) -> Iterator[Cause]:
     if name and (wrong := dns1035_label(form(name))):
         yield Cause.invalid(field, name, words + ",".join(wrong))
 
 
-def conversion_faults(conversion: Obj | None) -> Iterator[Cause]:
+def validate_conversion(conversion: Obj | None) -> Iterator[Cause]:
     if conversion is None:
         return
     strategy, webhook, path = (
@@ -241,13 +251,15 @@ def conversion_faults(conversion: Obj | None) -> Iterator[Cause]:
             f"{path}.webhookClientConfig", "required when strategy is set to Webhook"
         )
     else:
-        from pytest_kscen.embedded.apiserver.rules.webhooks import client  # few definitions convert
+        from pytest_kscen.embedded.apiserver.rules.webhooks import (
+            validate_client_config as client,
+        )  # few definitions convert
 
         yield from client(f"{path}.webhookClientConfig", config)
-    yield from _review_versions(versions, f"{path}.conversionReviewVersions")
+    yield from _validate_review_versions(versions, f"{path}.conversionReviewVersions")
 
 
-def _review_versions(versions: list[str], path: str) -> Iterator[Cause]:
+def _validate_review_versions(versions: list[str], path: str) -> Iterator[Cause]:
     if not versions:
         yield Cause.required(path)
         return
@@ -263,12 +275,12 @@ def _review_versions(versions: list[str], path: str) -> Iterator[Cause]:
         yield Cause.invalid(path, versions, "must include at least one of v1, v1beta1")
 
 
-LONGEST_WARNING = 256
-PRESERVING = (
+MAX_WARNING_BYTES = 256
+PRESERVE_FORBIDDEN = (
     "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in "
     "spec.versions[*].schema instead"
 )
-GO_NAMES = {
+GO_FIELD_NAMES = {
     "name": "Name",
     "served": "Served",
     "storage": "Storage",
@@ -281,32 +293,32 @@ GO_NAMES = {
 }
 
 
-def definition_faults(definition: Obj) -> Iterator[Cause]:
-    yield from spec_faults(definition["spec"])
-    yield from stored_version_faults(definition)
-    yield from approval_faults(definition)
+def validate_definition(definition: Obj) -> Iterator[Cause]:
+    yield from validate_definition_spec(definition["spec"])
+    yield from validate_stored_versions(definition)
+    yield from validate_approval(definition)
     if definition["spec"].get("preserveUnknownFields"):
-        yield Cause.invalid("spec.preserveUnknownFields", True, PRESERVING)
+        yield Cause.invalid("spec.preserveUnknownFields", True, PRESERVE_FORBIDDEN)
 
 
-def update_faults(definition: Obj, old: Obj) -> Iterator[Cause]:
-    yield from spec_faults(definition["spec"])
+def validate_definition_update(definition: Obj, old: Obj) -> Iterator[Cause]:
+    yield from validate_definition_spec(definition["spec"])
     spec = definition["spec"]
     before, established = old["spec"], _is_true(old, "Established")
     fields = [("group",), ("names", "plural")]
     if established:
         fields = [("scope",), ("names", "kind"), *fields]
     for path in fields:
-        new, was = (_at(each, path) for each in (spec, before))
+        new, was = (_value_at(each, path) for each in (spec, before))
         if new != was:
             yield Cause.invalid(".".join(("spec", *path)), new, "field is immutable")
-    yield from stored_version_faults(definition)
-    yield from approval_faults(definition, old)
+    yield from validate_stored_versions(definition)
+    yield from validate_approval(definition, old)
     if definition["spec"].get("preserveUnknownFields"):
-        yield Cause.invalid("spec.preserveUnknownFields", True, PRESERVING)
+        yield Cause.invalid("spec.preserveUnknownFields", True, PRESERVE_FORBIDDEN)
 
 
-def _at(spec: Obj, path: tuple[str, ...]) -> Any:
+def _value_at(spec: Obj, path: tuple[str, ...]) -> Any:
     value: Any = spec
     for step in path:
         value = value.get(step)
@@ -318,7 +330,7 @@ def _is_true(definition: Obj, condition: str) -> bool:
     return any(each["type"] == condition and each["status"] == "True" for each in conditions)
 
 
-def spec_faults(spec: Obj) -> Iterator[Cause]:
+def validate_definition_spec(spec: Obj) -> Iterator[Cause]:
     versions = spec.get("versions") or []
     shared = {
         part: all(version.get(part) == versions[0].get(part) for version in versions)
@@ -340,33 +352,35 @@ def spec_faults(spec: Obj) -> Iterator[Cause]:
             yield Cause.required(f"spec.versions[{place}].schema.openAPIV3Schema")
     for place, version in enumerate(versions):
         own = {part: value for part, value in version.items() if not shared.get(part)}
-        yield from _version(own, version, f"spec.versions[{place}]", "schema")
-    yield from _versions(versions, shared)
-    yield from name_faults(spec.get("names") or {}, "spec.names")
+        yield from _validate_version(own, version, f"spec.versions[{place}]", "schema")
+    yield from _validate_versions(versions, shared)
+    yield from validate_names(spec.get("names") or {}, "spec.names")
     if versions:
         own = {part: value for part, value in versions[0].items() if shared.get(part)}
         any_status = any("status" in (version.get("subresources") or {}) for version in versions)
-        yield from part_faults(own, versions[0], "spec", "validation", has_status=any_status)
-    yield from conversion_faults(spec.get("conversion"))
+        yield from validate_version_parts(
+            own, versions[0], "spec", "validation", has_status=any_status
+        )
+    yield from validate_conversion(spec.get("conversion"))
 
 
-def _version(own: Obj, version: Obj, path: str, schema_name: str) -> Iterator[Cause]:
+def _validate_version(own: Obj, version: Obj, path: str, schema_name: str) -> Iterator[Cause]:
     if wrong := dns1035_label(version.get("name", "")):
         yield Cause.invalid(f"{path}.name", version.get("name", ""), ",".join(wrong))
-    yield from _deprecation(version, path)
+    yield from _validate_deprecation_warning(version, path)
     has_status = "status" in (version.get("subresources") or {})
-    yield from part_faults(own, version, path, schema_name, has_status=has_status)
+    yield from validate_version_parts(own, version, path, schema_name, has_status=has_status)
 
 
-def _deprecation(version: Obj, path: str) -> Iterator[Cause]:
+def _validate_deprecation_warning(version: Obj, path: str) -> Iterator[Cause]:
     words, field = version.get("deprecationWarning"), f"{path}.deprecationWarning"
     if words is None:
         return
     if not version.get("deprecated"):
         yield Cause.invalid(field, words, "can only be set for deprecated versions")
         return
-    if len(words.encode()) > LONGEST_WARNING:
-        yield Cause.invalid(field, words, f"must be <= {LONGEST_WARNING} characters long")
+    if len(words.encode()) > MAX_WARNING_BYTES:
+        yield Cause.invalid(field, words, f"must be <= {MAX_WARNING_BYTES} characters long")
     if not words:
         yield Cause.invalid(field, words, "must not be an empty string")
     for place, letter in enumerate(words):
@@ -379,8 +393,8 @@ def _deprecation(version: Obj, path: str) -> Iterator[Cause]:
             return
 
 
-def _versions(versions: list[Obj], shared: dict[str, bool]) -> Iterator[Cause]:
-    shown = [_as_go_has_it(version, shared) for version in versions]
+def _validate_versions(versions: list[Obj], shared: dict[str, bool]) -> Iterator[Cause]:
+    shown = [_as_go_version(version, shared) for version in versions]
     names = [version.get("name", "") for version in versions]
     if len({*names}) < len(names):
         yield Cause.invalid("spec.versions", shown, "must contain unique version names")
@@ -392,9 +406,9 @@ def _versions(versions: list[Obj], shared: dict[str, bool]) -> Iterator[Cause]:
         yield Cause.invalid("spec.version", names[0], ",".join(wrong))
 
 
-def _as_go_has_it(version: Obj, shared: dict[str, bool]) -> Obj:
+def _as_go_version(version: Obj, shared: dict[str, bool]) -> Obj:
     flags = {"served": False, "storage": False, "deprecated": False}
     return {
         go: None if shared.get(name) else version.get(name, flags.get(name))
-        for name, go in GO_NAMES.items()
+        for name, go in GO_FIELD_NAMES.items()
     }

@@ -5,9 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.apiserver.schema.cel_rules import RULES, BadRule, compiled_rule, type_by
-from pytest_kscen.embedded.apiserver.schema.scalars import NOTHING
-from pytest_kscen.embedded.apiserver.schema.structural import EMBEDDED, PRESERVE, BadPath, schema_at
+from pytest_kscen.embedded.apiserver.schema.cel_rules import (
+    RULES,
+    InvalidRule,
+    cel_type,
+    compile_rule,
+)
+from pytest_kscen.embedded.apiserver.schema.scalars import EMPTY
+from pytest_kscen.embedded.apiserver.schema.structural import (
+    EMBEDDED,
+    PRESERVE,
+    InvalidFieldPath,
+    resolve_field_path,
+)
 from pytest_kscen.objects.errors import Cause
 
 if TYPE_CHECKING:
@@ -19,12 +29,17 @@ if TYPE_CHECKING:
 # The rules in a definition's schema: their form, and whether they compile where they stand.
 
 
-REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
+RULE_REASONS = (
+    "FieldValueDuplicate",
+    "FieldValueForbidden",
+    "FieldValueInvalid",
+    "FieldValueRequired",
+)
 UNCORRELATABLE = "oldSelf cannot be used on the uncorrelatable portion of the schema within"
-BREAKS = "must not contain line breaks"
+LINE_BREAKS_FORBIDDEN = "must not contain line breaks"
 
 
-def form_faults(schema: Obj, path: str) -> Iterator[Cause]:
+def validate_rule_forms(schema: Obj, path: str) -> Iterator[Cause]:
     """What is wrong with the rules of one place before anybody has read them."""
     for place, said in enumerate(schema.get(RULES) or ()):
         at = f"{path}.{RULES}[{place}]"
@@ -33,9 +48,9 @@ def form_faults(schema: Obj, path: str) -> Iterator[Cause]:
             yield Cause.required(f"{at}.rule", "rule is not specified")
         elif message and not message.strip():
             yield Cause.invalid(f"{at}.message", message, "must be non-empty if specified")
-        elif _breaks(message.strip()):
-            yield Cause.invalid(f"{at}.message", message, BREAKS)
-        elif _breaks(rule) and not message:
+        elif _has_line_break(message.strip()):
+            yield Cause.invalid(f"{at}.message", message, LINE_BREAKS_FORBIDDEN)
+        elif _has_line_break(rule) and not message:
             yield Cause.required(
                 f"{at}.message", "message must be specified if rule contains line breaks"
             )
@@ -43,29 +58,29 @@ def form_faults(schema: Obj, path: str) -> Iterator[Cause]:
             yield Cause.required(
                 f"{at}.messageExpression", "messageExpression must be non-empty if specified"
             )
-        if "reason" in said and said["reason"] not in REASONS:
-            yield Cause.unsupported(f"{at}.reason", said["reason"], REASONS)
-        yield from _field_path(said.get("fieldPath", ""), schema, f"{at}.fieldPath")
+        if "reason" in said and said["reason"] not in RULE_REASONS:
+            yield Cause.unsupported(f"{at}.reason", said["reason"], RULE_REASONS)
+        yield from _validate_field_path(said.get("fieldPath", ""), schema, f"{at}.fieldPath")
 
 
-def _field_path(path: str, schema: Obj, field: str) -> Iterator[Cause]:
+def _validate_field_path(path: str, schema: Obj, field: str) -> Iterator[Cause]:
     if not path:
         return
     if not path.strip():
         yield Cause.invalid(field, path, "must be non-empty if specified")
-    if _breaks(path):
-        yield Cause.invalid(field, path, BREAKS)
+    if _has_line_break(path):
+        yield Cause.invalid(field, path, LINE_BREAKS_FORBIDDEN)
     try:
-        schema_at(path, schema)
-    except BadPath:
+        resolve_field_path(path, schema)
+    except InvalidFieldPath:
         yield Cause.invalid(field, path, "must be a valid path")
 
 
-def _breaks(text: str) -> bool:
+def _has_line_break(text: str) -> bool:
     return "\n" in text or "\r" in text
 
 
-def expression_faults(
+def validate_expressions(
     schema: Obj, path: str, *, is_root: bool = True, without_old: str = ""
 ) -> Iterator[Cause]:
     """What does not compile.
@@ -74,21 +89,21 @@ def expression_faults(
     """
     more, items = schema.get("additionalProperties"), schema.get("items")
     if isinstance(more, dict):
-        yield from _rules_below(more, f"{path}.additionalProperties", without_old)
-    for name, inner in (schema.get("properties") or NOTHING).items():
-        yield from _rules_below(inner, f"{path}.properties[{name}]", without_old)
+        yield from _validate_nested_rules(more, f"{path}.additionalProperties", without_old)
+    for name, inner in (schema.get("properties") or EMPTY).items():
+        yield from _validate_nested_rules(inner, f"{path}.properties[{name}]", without_old)
     if isinstance(items, dict):
         apart = "" if schema.get("x-kubernetes-list-type") == "map" else path
-        yield from _rules_below(items, f"{path}.items", without_old or apart)
-    type_ = type_by(schema, is_root=is_root) if schema.get(RULES) else None
+        yield from _validate_nested_rules(items, f"{path}.items", without_old or apart)
+    type_ = cel_type(schema, is_root=is_root) if schema.get(RULES) else None
     if type_ is None:
         return
     for place, said in enumerate(schema[RULES]):
         at = f"{path}.{RULES}[{place}]"
         try:
-            rule = compiled_rule(said, type_, schema)
-        except BadRule as mistake:
-            yield Cause.invalid(f"{at}.{mistake.part}", _as_go_has_it(said), str(mistake))
+            rule = compile_rule(said, type_, schema)
+        except InvalidRule as mistake:
+            yield Cause.invalid(f"{at}.{mistake.part}", _as_go_rule(said), str(mistake))
             continue
         if rule.uses_old and without_old:
             yield Cause.invalid(f"{at}.rule", said["rule"], f"{UNCORRELATABLE} {without_old}")
@@ -97,13 +112,13 @@ def expression_faults(
             yield Cause.invalid(f"{at}.optionalOldSelf", said["optionalOldSelf"], why)
 
 
-def _rules_below(schema: Obj, path: str, without_old: str) -> Iterator[Cause]:
-    return expression_faults(
+def _validate_nested_rules(schema: Obj, path: str, without_old: str) -> Iterator[Cause]:
+    return validate_expressions(
         schema, path, is_root=bool(schema.get(EMBEDDED)), without_old=without_old
     )
 
 
-def _as_go_has_it(said: Obj) -> Obj:
+def _as_go_rule(said: Obj) -> Obj:
     told = {
         go: said.get(name, "")
         for go, name in (
@@ -119,46 +134,55 @@ def _as_go_has_it(said: Obj) -> Obj:
     return {**told, "Reason": said.get("reason"), **optional}
 
 
-TYPES = ("array", "boolean", "integer", "number", "object", "string")
-UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
+SCHEMA_TYPES = ("array", "boolean", "integer", "number", "object", "string")
+UNSUPPORTED_KEYWORDS = (
+    "id",
+    "additionalItems",
+    "patternProperties",
+    "definitions",
+    "dependencies",
+    "$ref",
+)
 LIST_TYPE, MAP_KEYS, MAP_TYPE = (
     "x-kubernetes-list-type",
     "x-kubernetes-list-map-keys",
     "x-kubernetes-map-type",
 )
-HEAD = ("metadata", "kind", "apiVersion")
-QUADRATIC = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-OF_A_SET = "must be atomic as item of a list with x-kubernetes-list-type=set"
-EXCLUSIVE = "additionalProperties and properties are mutual exclusive"
-OF_A_MAP = "must be object if parent array's x-kubernetes-list-type is map"
-NEEDS_VALUE = (
+HEAD_FIELDS = ("metadata", "kind", "apiVersion")
+UNIQUE_ITEMS_FORBIDDEN = (
+    "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+)
+SET_ITEM_ATOMIC = "must be atomic as item of a list with x-kubernetes-list-type=set"
+PROPERTIES_EXCLUSIVE = "additionalProperties and properties are mutual exclusive"
+MAP_ITEM_OBJECT = "must be object if parent array's x-kubernetes-list-type is map"
+MAP_KEY_REQUIRED = (
     "this property is in x-kubernetes-list-map-keys, so it must have a default or be a "
     "required property"
 )
-NOT_NULL = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable"
+MAP_KEY_NOT_NULLABLE = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable"
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class SchemaContext:
     """What holds for a part of a schema because of where it stands."""
 
     no_default: str = ""
     in_head: bool = False
 
 
-def openapi_faults(schema: Obj, path: str) -> Iterator[Cause]:
-    yield from _faults(schema, path, Surroundings(), is_root=True)
+def validate_openapi_schema(schema: Obj, path: str) -> Iterator[Cause]:
+    yield from _validate_schema(schema, path, SchemaContext(), is_root=True)
 
 
-def _faults(
-    schema: Obj, path: str, around: Surroundings, *, is_root: bool = False
+def _validate_schema(
+    schema: Obj, path: str, around: SchemaContext, *, is_root: bool = False
 ) -> Iterator[Cause]:
     given = schema.get("type", "")
-    if given and given not in TYPES:
-        yield Cause.unsupported(f"{path}.type", given, TYPES)
+    if given and given not in SCHEMA_TYPES:
+        yield Cause.unsupported(f"{path}.type", given, SCHEMA_TYPES)
     if "default" in schema and around.no_default:
         yield Cause.forbidden(f"{path}.default", f"must not be set {around.no_default}")
-    for name in UNSUPPORTED:
+    for name in UNSUPPORTED_KEYWORDS:
         if schema.get(name) not in (None, "", {}):
             yield Cause.forbidden(f"{path}.{name}", f"{name} is not supported")
     if given == "null":
@@ -170,55 +194,55 @@ def _faults(
     if around.in_head and schema.get(EMBEDDED):
         yield Cause.forbidden(f"{path}.{EMBEDDED}", "must not be used inside of resource meta")
     if schema.get("uniqueItems"):
-        yield Cause.forbidden(f"{path}.uniqueItems", QUADRATIC)
-    yield from _schemas_below(schema, path, around, is_root=is_root)
-    yield from _of_lists_and_maps(schema, path)
-    yield from form_faults(schema, path)
+        yield Cause.forbidden(f"{path}.uniqueItems", UNIQUE_ITEMS_FORBIDDEN)
+    yield from _validate_nested_schemas(schema, path, around, is_root=is_root)
+    yield from _validate_list_and_map_types(schema, path)
+    yield from validate_rule_forms(schema, path)
 
 
-def _schemas_below(
-    schema: Obj, path: str, around: Surroundings, *, is_root: bool
+def _validate_nested_schemas(
+    schema: Obj, path: str, around: SchemaContext, *, is_root: bool
 ) -> Iterator[Cause]:
-    more, properties = schema.get("additionalProperties"), schema.get("properties") or NOTHING
+    more, properties = schema.get("additionalProperties"), schema.get("properties") or EMPTY
     if more is not None:
         if properties and more is not True:
-            yield Cause.forbidden(f"{path}.additionalProperties", EXCLUSIVE)
+            yield Cause.forbidden(f"{path}.additionalProperties", PROPERTIES_EXCLUSIVE)
         if isinstance(more, dict):
             why = "inside additionalProperties applying to object metadata"
             inside = replace(around, no_default=why) if around.in_head else around
-            yield from _faults(more, f"{path}.additionalProperties", inside)
+            yield from _validate_schema(more, f"{path}.additionalProperties", inside)
     for name, inner in properties.items():
         inside = around
-        if name in HEAD and (is_root or schema.get(EMBEDDED)):
+        if name in HEAD_FIELDS and (is_root or schema.get(EMBEDDED)):
             no_default = f"in top-level {name}" if is_root else around.no_default
             inside = replace(around, in_head=True, no_default=no_default)
-        yield from _faults(inner, f"{path}.properties[{name}]", inside)
+        yield from _validate_schema(inner, f"{path}.properties[{name}]", inside)
     if "not" in schema:
-        yield from _faults(schema["not"], f"{path}.not", around)
+        yield from _validate_schema(schema["not"], f"{path}.not", around)
     for name in ("allOf", "oneOf", "anyOf"):
         for place, inner in enumerate(schema.get(name) or ()):
-            yield from _faults(inner, f"{path}.{name}[{place}]", around)
+            yield from _validate_schema(inner, f"{path}.{name}[{place}]", around)
     if isinstance(schema.get("items"), dict):
-        yield from _faults(schema["items"], f"{path}.items", around)
+        yield from _validate_schema(schema["items"], f"{path}.items", around)
 
 
-def _of_lists_and_maps(schema: Obj, path: str) -> Iterator[Cause]:
+def _validate_list_and_map_types(schema: Obj, path: str) -> Iterator[Cause]:
     given = schema.get("type", "")
     if schema.get(PRESERVE) is False:
         yield Cause.invalid(f"{path}.{PRESERVE}", False, "must be true or undefined")
     if MAP_TYPE in schema:
-        yield from _typed(
+        yield from _validate_type(
             f"{path}.type", given, "object", "must be object if x-kubernetes-map-type is specified"
         )
         if schema[MAP_TYPE] not in {"atomic", "granular"}:
             yield Cause.unsupported(f"{path}.{MAP_TYPE}", schema[MAP_TYPE], ("atomic", "granular"))
     kind = schema.get(LIST_TYPE)
     if kind is not None:
-        yield from _typed(
+        yield from _validate_type(
             f"{path}.type", given, "array", "must be array if x-kubernetes-list-type is specified"
         )
         if given == "array" and kind == "set" and isinstance(schema.get("items"), dict):
-            yield from _in_set(schema["items"], f"{path}.items")
+            yield from _validate_set_items(schema["items"], f"{path}.items")
         if kind not in {"atomic", "set", "map"}:
             yield Cause.unsupported(f"{path}.{LIST_TYPE}", kind, ("atomic", "set", "map"))
     if schema.get(MAP_KEYS) and kind != "map":
@@ -229,24 +253,24 @@ def _of_lists_and_maps(schema: Obj, path: str) -> Iterator[Cause]:
             else Cause.required(f"{path}.{LIST_TYPE}", why)
         )
     if kind == "map":
-        yield from _list_map(schema, path)
+        yield from _validate_list_map(schema, path)
     if kind in {"map", "set"} and isinstance(schema.get("items"), dict):
-        yield from _keys(schema, kind, f"{path}.items")
+        yield from _validate_map_keys(schema, kind, f"{path}.items")
 
 
-def _typed(field: str, given: str, wanted: str, why: str) -> Iterator[Cause]:
+def _validate_type(field: str, given: str, wanted: str, why: str) -> Iterator[Cause]:
     if given != wanted:
         yield Cause.invalid(field, given, why) if given else Cause.required(field, why)
 
 
-def _in_set(items: Obj, path: str) -> Iterator[Cause]:
+def _validate_set_items(items: Obj, path: str) -> Iterator[Cause]:
     if items.get("type") == "array" and items.get(LIST_TYPE, "atomic") != "atomic":
-        yield Cause.invalid(f"{path}.{LIST_TYPE}", items[LIST_TYPE], OF_A_SET)
+        yield Cause.invalid(f"{path}.{LIST_TYPE}", items[LIST_TYPE], SET_ITEM_ATOMIC)
     if items.get("type") == "object" and items.get(MAP_TYPE) != "atomic":
-        yield Cause.invalid(f"{path}.{MAP_TYPE}", items.get(LIST_TYPE), OF_A_SET)
+        yield Cause.invalid(f"{path}.{MAP_TYPE}", items.get(LIST_TYPE), SET_ITEM_ATOMIC)
 
 
-def _list_map(schema: Obj, path: str) -> Iterator[Cause]:
+def _validate_list_map(schema: Obj, path: str) -> Iterator[Cause]:
     keys, items = schema.get(MAP_KEYS) or [], schema.get("items")
     if not keys:
         yield Cause.required(
@@ -255,9 +279,9 @@ def _list_map(schema: Obj, path: str) -> Iterator[Cause]:
     if items is None:
         yield Cause.required(f"{path}.items", "must have a schema if x-kubernetes-list-type is map")
     elif isinstance(items, dict) and items.get("type") != "object":
-        yield Cause.invalid(f"{path}.items.type", items.get("type", ""), OF_A_MAP)
+        yield Cause.invalid(f"{path}.items.type", items.get("type", ""), MAP_ITEM_OBJECT)
     elif isinstance(items, dict):
-        properties = items.get("properties") or NOTHING
+        properties = items.get("properties") or EMPTY
         for place, key in enumerate(keys):
             if key not in properties:
                 yield Cause.invalid(
@@ -272,7 +296,7 @@ def _list_map(schema: Obj, path: str) -> Iterator[Cause]:
                 )
 
 
-def _keys(schema: Obj, kind: str, path: str) -> Iterator[Cause]:
+def _validate_map_keys(schema: Obj, kind: str, path: str) -> Iterator[Cause]:
     items = schema["items"]
     if items.get("nullable"):
         yield Cause.forbidden(
@@ -280,12 +304,12 @@ def _keys(schema: Obj, kind: str, path: str) -> Iterator[Cause]:
         )
     if kind == "set":
         return
-    properties = items.get("properties") or NOTHING
+    properties = items.get("properties") or EMPTY
     for key in schema.get(MAP_KEYS) or ():
         inner, field = properties.get(key), f"{path}.properties[{key}]"
         if inner is None:
             continue
         if key not in (items.get("required") or ()) and "default" not in inner:
-            yield Cause.required(f"{field}.default", NEEDS_VALUE)
+            yield Cause.required(f"{field}.default", MAP_KEY_REQUIRED)
         if inner.get("nullable"):
-            yield Cause.forbidden(f"{field}.nullable", NOT_NULL)
+            yield Cause.forbidden(f"{field}.nullable", MAP_KEY_NOT_NULLABLE)

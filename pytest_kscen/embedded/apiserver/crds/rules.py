@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import timestamp_of
 from pytest_kscen.embedded.apiserver.crds.serving import (
-    ACCEPTED,
     ESTABLISHED,
-    TERMINATING_NAMING,
-    after_naming,
+    NAMES_ACCEPTED,
+    TERMINATING,
+    accept_names,
     condition_of,
-    established,
     is_true,
     kinds_of,
+    mark_established,
     with_condition,
 )
 from pytest_kscen.embedded.apiserver.deletion import plan
 from pytest_kscen.embedded.apiserver.kinds import Rules
 from pytest_kscen.embedded.apiserver.patching import track
-from pytest_kscen.embedded.apiserver.schema.scalars import NOTHING
+from pytest_kscen.embedded.apiserver.schema.scalars import EMPTY
 from pytest_kscen.kube.api import DEFAULTS, Options, Request
 from pytest_kscen.objects.errors import Cause, quoted
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-WRONG_NAME = 'must be spec.names.plural+"."+spec.group'
+NAME_MISMATCH = 'must be spec.names.plural+"."+spec.group'
 
 
-def default(definition: Obj) -> None:
-    spec = definition["spec"] = dict(definition.get("spec") or NOTHING)
-    names = spec["names"] = dict(spec.get("names") or NOTHING)
+def default_definition(definition: Obj) -> None:
+    spec = definition["spec"] = dict(definition.get("spec") or EMPTY)
+    names = spec["names"] = dict(spec.get("names") or EMPTY)
     if not names.get("singular"):
         names["singular"] = names.get("kind", "").lower()
     if not names.get("listKind") and names.get("kind"):
@@ -49,7 +49,7 @@ def default(definition: Obj) -> None:
     if not names["singular"]:
         del names["singular"]
     conversion = spec.get("conversion") or {"strategy": "None"}
-    hook = (conversion.get("webhook") or NOTHING).get("clientConfig") or NOTHING
+    hook = (conversion.get("webhook") or EMPTY).get("clientConfig") or EMPTY
     if "service" in hook and not hook["service"].get("port"):
         service = {**hook["service"], "port": 443}
         conversion = {
@@ -59,7 +59,7 @@ def default(definition: Obj) -> None:
     spec["conversion"] = {name: value for name, value in conversion.items() if value != {}}
 
 
-def prepare_create(definition: Obj, _core: Core) -> None:
+def prepare_definition_create(definition: Obj, _core: Core) -> None:
     stored = [
         version["name"]
         for version in definition["spec"].get("versions") or ()
@@ -69,8 +69,8 @@ def prepare_create(definition: Obj, _core: Core) -> None:
     definition["status"] = {**none, "storedVersions": stored or None}
 
 
-def prepare_update(new: Obj, old: Obj, _core: Core) -> None:
-    status = old.get("status") or NOTHING
+def prepare_definition_update(new: Obj, old: Obj, _core: Core) -> None:
+    status = old.get("status") or EMPTY
     stored = status.get("storedVersions") or []
     for version in new["spec"].get("versions") or ():
         if version.get("storage") and version["name"] not in stored:
@@ -78,32 +78,32 @@ def prepare_update(new: Obj, old: Obj, _core: Core) -> None:
             return
 
 
-def validate(definition: Obj) -> Iterator[Cause]:
-    from pytest_kscen.embedded.apiserver.crds.definitions import definition_faults
+def validate_definition_object(definition: Obj) -> Iterator[Cause]:
+    from pytest_kscen.embedded.apiserver.crds.definitions import validate_definition
 
     spec, name = definition["spec"], definition["metadata"].get("name", "")
-    if name != f"{(spec.get('names') or NOTHING).get('plural', '')}.{spec.get('group', '')}":
-        yield Cause.invalid("metadata.name", name, WRONG_NAME)
-    yield from definition_faults(definition)
+    if name != f"{(spec.get('names') or EMPTY).get('plural', '')}.{spec.get('group', '')}":
+        yield Cause.invalid("metadata.name", name, NAME_MISMATCH)
+    yield from validate_definition(definition)
 
 
-def validate_update(new: Obj, old: Obj) -> Iterator[Cause]:
-    from pytest_kscen.embedded.apiserver.crds.definitions import update_faults
+def validate_definition_object_update(new: Obj, old: Obj) -> Iterator[Cause]:
+    from pytest_kscen.embedded.apiserver.crds.definitions import validate_definition_update
 
-    return update_faults(new, old)
+    return validate_definition_update(new, old)
 
 
 def terminate(definition: Obj, options: Options, now: float) -> Obj:
 
-    return marked_for_deletion(definition, options, now)
+    return mark_for_deletion(definition, options, now)
 
 
 def afterwards(core: Core) -> None:
 
-    settle(core)
+    reconcile_definitions(core)
 
 
-def warn(new: Obj, old: Obj | None) -> Iterator[str]:
+def warn_of_unknown_formats(new: Obj, old: Obj | None) -> Iterator[str]:
     """Formats that nobody knows; those that were there before are passed over."""
     if old is not None and old["spec"] is new["spec"]:
         return iter(())
@@ -129,12 +129,12 @@ def _unknown_formats(definition: Obj) -> list[str]:
 
 DEFINITION_RULES = {
     ("apiextensions.k8s.io", "customresourcedefinitions"): Rules(
-        default=default,
-        prepare_create=prepare_create,
-        prepare_update=prepare_update,
-        validate=validate,
-        validate_update=validate_update,
-        warn=warn,
+        default=default_definition,
+        prepare_create=prepare_definition_create,
+        prepare_update=prepare_definition_update,
+        validate=validate_definition_object,
+        validate_update=validate_definition_object_update,
+        warn=warn_of_unknown_formats,
         unconditional_update=False,
         terminate=terminate,
         afterwards=afterwards,
@@ -147,26 +147,33 @@ DEFINITION_RULES = {
 # write is answered.
 
 
-GROUP, PLURAL = CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.plural
-CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
-PENDING = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+DEFINITION_GROUP, DEFINITION_PLURAL = (
+    CUSTOM_RESOURCE_DEFINITIONS.group,
+    CUSTOM_RESOURCE_DEFINITIONS.plural,
+)
+CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+DELETION_PENDING = (
+    "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+)
 
 
-def marked_for_deletion(definition: Obj, _options: Options, now: float) -> Obj:
+def mark_for_deletion(definition: Obj, _options: Options, now: float) -> Obj:
     """A definition whose instances have to go first."""
     when, metadata = timestamp_of(now), dict(definition["metadata"])
     finalizers = metadata.get("finalizers") or []
-    metadata["finalizers"] = finalizers if CLEANUP in finalizers else [*finalizers, CLEANUP]
+    metadata["finalizers"] = (
+        finalizers if CLEANUP_FINALIZER in finalizers else [*finalizers, CLEANUP_FINALIZER]
+    )
     metadata["deletionTimestamp"] = when
     status = with_condition(
-        definition["status"], when, TERMINATING_NAMING, "True", "InstanceDeletionPending", PENDING
+        definition["status"], when, TERMINATING, "True", "InstanceDeletionPending", DELETION_PENDING
     )
     return {**definition, "metadata": metadata, "status": status}
 
 
-def settle(core: Core) -> None:
+def reconcile_definitions(core: Core) -> None:
     """Bring all definitions forward until nothing more follows."""
-    while True in [_forward(core, definition) for definition in _definitions(core)]:
+    while True in [_advance(core, definition) for definition in _definitions(core)]:
         pass
     # The kinds of all established definitions, and no others'; those that are as they were stay
     # the same objects.
@@ -174,39 +181,39 @@ def settle(core: Core) -> None:
         each["metadata"]["name"]: each for each in _definitions(core) if is_true(each, ESTABLISHED)
     }
     for name, (definition, kinds) in list(core.served.items()):
-        if name not in standing or not _serves_the_same(definition, standing[name]):
+        if name not in standing or not _serves_same_kinds(definition, standing[name]):
             for kind in kinds:
                 core.kinds.remove(kind.resource)
             del core.served[name]
     for name, definition in standing.items():
         if name not in core.served:
-            core.served[name] = definition, kinds_of(definition, settle)
+            core.served[name] = definition, kinds_of(definition, reconcile_definitions)
             for kind in core.served[name][1]:
                 core.kinds.add(kind)
-                _see_anew(core, kind)
+                _decode_stored_objects(core, kind)
 
 
 def _definitions(core: Core) -> list[Obj]:
-    return list(core.store.all(GROUP, PLURAL))
+    return list(core.store.all(DEFINITION_GROUP, DEFINITION_PLURAL))
 
 
-def _key(definition: Obj) -> Key:
-    return GROUP, PLURAL, "", definition["metadata"]["name"]
+def _key_of(definition: Obj) -> Key:
+    return DEFINITION_GROUP, DEFINITION_PLURAL, "", definition["metadata"]["name"]
 
 
-def _forward(core: Core, definition: Obj) -> bool:
+def _advance(core: Core, definition: Obj) -> bool:
     """One step of one definition; whether there was one to take."""
-    if core.store.get(_key(definition)) is not definition:
+    if core.store.get(_key_of(definition)) is not definition:
         return True
     if definition["metadata"].get("deletionTimestamp"):
-        return _clean_up(core, definition)
+        return _finalize(core, definition)
     others = [
         each for each in _definitions(core) if each["spec"]["group"] == definition["spec"]["group"]
     ]
-    status = after_naming(definition, others, core.now())
+    status = accept_names(definition, others, core.now())
     waits = condition_of(definition, ESTABLISHED).get("reason") == "Installing"
-    if status is definition.get("status") and waits and is_true(definition, ACCEPTED):
-        status = established(status, core.now())
+    if status is definition.get("status") and waits and is_true(definition, NAMES_ACCEPTED):
+        status = mark_established(status, core.now())
     if status is definition.get("status"):
         return False
     _write_status(core, definition, status)
@@ -215,43 +222,43 @@ def _forward(core: Core, definition: Obj) -> bool:
 
 def _write_status(core: Core, definition: Obj, status: Obj) -> None:
     """The server's own word passes no admission: the write that it follows is stored already."""
-    kind = core.kinds.at(GROUP, CUSTOM_RESOURCE_DEFINITIONS.version, PLURAL)
+    kind = core.kinds.at(DEFINITION_GROUP, CUSTOM_RESOURCE_DEFINITIONS.version, DEFINITION_PLURAL)
     request = Request(
         "update", kind.resource, name=definition["metadata"]["name"], subresource="status"
     )
     request.user, request.agent = "system:apiserver", "kube-apiserver"
     new = {**definition, "metadata": dict(definition["metadata"]), "status": status}
     track(kind, request, new, definition, core.clock.now())
-    core.store.commit(_key(definition), new)
+    core.store.commit(_key_of(definition), new)
 
 
-def _clean_up(core: Core, definition: Obj) -> bool:
+def _finalize(core: Core, definition: Obj) -> bool:
     """Delete the instances, and once they have gone let the definition go."""
     finalizers = definition["metadata"].get("finalizers") or []
-    if CLEANUP not in finalizers:
+    if CLEANUP_FINALIZER not in finalizers:
         return False
-    reason = condition_of(definition, TERMINATING_NAMING).get("reason")
+    reason = condition_of(definition, TERMINATING).get("reason")
     if reason == "InstanceDeletionPending":
         told = ("InstanceDeletionInProgress", "CustomResource deletion is in progress")
         _write_status(
             core,
             definition,
-            with_condition(definition["status"], core.now(), TERMINATING_NAMING, "True", *told),
+            with_condition(definition["status"], core.now(), TERMINATING, "True", *told),
         )
         _delete_instances(core, definition)
         return True
     if any(_instances(core, definition)):
         return False
-    left = [each for each in finalizers if each != CLEANUP]
+    left = [each for each in finalizers if each != CLEANUP_FINALIZER]
     if left:
         metadata = {**definition["metadata"], "finalizers": left}
         told = ("InstanceDeletionCompleted", "removed all instances")
-        status = with_condition(
-            definition["status"], core.now(), TERMINATING_NAMING, "False", *told
+        status = with_condition(definition["status"], core.now(), TERMINATING, "False", *told)
+        core.store.commit(
+            _key_of(definition), {**definition, "metadata": metadata, "status": status}
         )
-        core.store.commit(_key(definition), {**definition, "metadata": metadata, "status": status})
     else:
-        core.store.remove(_key(definition))
+        core.store.remove(_key_of(definition))
     return True
 
 
@@ -268,7 +275,9 @@ def _delete_instances(core: Core, definition: Obj) -> None:
         definition["status"]["acceptedNames"].get("plural", ""),
     )
     kind = (
-        next(iter(kinds_of(definition, settle)), None) if is_true(definition, ESTABLISHED) else None
+        next(iter(kinds_of(definition, reconcile_definitions)), None)
+        if is_true(definition, ESTABLISHED)
+        else None
     )
     for instance in _instances(core, definition):
         metadata = instance["metadata"]
@@ -282,7 +291,7 @@ def _delete_instances(core: Core, definition: Obj) -> None:
             core.store.commit(key, planned.marked)
 
 
-def _see_anew(core: Core, kind: Kind) -> None:
+def _decode_stored_objects(core: Core, kind: Kind) -> None:
     """What is stored already is read by the schema of today.
 
     Nothing has happened to it: no revision, no event.
@@ -297,7 +306,7 @@ def _see_anew(core: Core, kind: Kind) -> None:
                 core.store.replace((resource.group, resource.plural, *place), seen)
 
 
-def _serves_the_same(old: Obj, new: Obj) -> bool:
+def _serves_same_kinds(old: Obj, new: Obj) -> bool:
     if old["metadata"]["uid"] != new["metadata"]["uid"]:
         return False
     names = [each["status"]["acceptedNames"] for each in (old, new)]

@@ -19,7 +19,7 @@ from pytest_kscen.embedded.apiserver.kinds import (
     custom_status_alone,
 )
 from pytest_kscen.embedded.apiserver.schema.custom import CustomSchema
-from pytest_kscen.embedded.apiserver.schema.scalars import NOTHING
+from pytest_kscen.embedded.apiserver.schema.scalars import EMPTY
 from pytest_kscen.objects.errors import forbidden, quoted
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from pytest_kscen.objects.selectors import field_at
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 # What every custom kind has in common, whatever its definition says.
 
 
-TERMINATING = "create not allowed while custom resource definition is terminating"
+TERMINATING_REFUSAL = "create not allowed while custom resource definition is terminating"
 
 
 def instance_rules(resource: Resource, version: Obj, settle: Settle, *, has_status: bool) -> Rules:
@@ -51,7 +51,7 @@ def instance_rules(resource: Resource, version: Obj, settle: Settle, *, has_stat
 
     def refuse_the_end(obj: Obj, core: Core) -> None:
         if _is_terminating(core, key):
-            raise forbidden(resource, obj["metadata"]["name"], TERMINATING)
+            raise forbidden(resource, obj["metadata"]["name"], TERMINATING_REFUSAL)
 
     def end_definition(core: Core) -> None:
         """The last instance of a definition that is being deleted lets it go."""
@@ -61,8 +61,8 @@ def instance_rules(resource: Resource, version: Obj, settle: Settle, *, has_stat
     return Rules(
         prepare_create=refuse_the_end,
         parts={"status": Part(custom_status_alone, keeps_metadata=True)},
-        fields={path: _selectable(path) for path in paths},
-        generation=content_changed if has_status else _anything_changed,
+        fields={path: _selectable_field(path) for path in paths},
+        generation=content_changed if has_status else _has_any_field_changed,
         unconditional_update=False,
         when_gone=end_definition,
     )
@@ -73,7 +73,7 @@ def _is_terminating(core: Core, key: Key) -> bool:
     return definition is not None and "deletionTimestamp" in definition["metadata"]
 
 
-def _selectable(path: str) -> Callable[[Obj], str]:
+def _selectable_field(path: str) -> Callable[[Obj], str]:
     def value(obj: Obj) -> str:
         found: Any = field_at(obj, path)
         if isinstance(found, bool):
@@ -83,12 +83,12 @@ def _selectable(path: str) -> Callable[[Obj], str]:
     return value
 
 
-def _anything_changed(new: Obj, old: Obj) -> bool:
+def _has_any_field_changed(new: Obj, old: Obj) -> bool:
     """Without a status of its own, a status is content too."""
     return any(new.get(name) != old.get(name) for name in {**new, **old} if name != "metadata")
 
 
-REMEMBERED = 256
+MAX_CACHED_SCHEMAS = 256
 VERBS = (
     "delete",
     "deletecollection",
@@ -99,11 +99,11 @@ VERBS = (
     "update",
     "watch",
 )  # in discovery's order
-_schemas: OrderedDict[bytes, CustomSchema] = OrderedDict()
+_schema_cache: OrderedDict[bytes, CustomSchema] = OrderedDict()
 
 
 @dataclass(frozen=True, slots=True)
-class OtherVersion:
+class UnstoredVersion:
     """A version besides the one in which objects are stored: what that one does not know is
     lost.
     """
@@ -123,27 +123,27 @@ class OtherVersion:
 
 def kinds_of(definition: Obj, settle: Settle) -> list[Kind]:
     served = [version for version in definition["spec"]["versions"] if version["served"]]
-    return [_kind(definition, version, settle) for version in served]
+    return [_kind_of(definition, version, settle) for version in served]
 
 
-def _conversion(definition: Obj, version: Obj) -> OtherVersion | None:
+def _conversion_of(definition: Obj, version: Obj) -> UnstoredVersion | None:
     if version.get("storage"):
         return None
     spec, names = definition["spec"], definition["status"]["acceptedNames"]
     stored = next(each for each in spec["versions"] if each.get("storage"))
     home, group = (spec["group"], names["plural"]), spec["group"]
-    return OtherVersion(
+    return UnstoredVersion(
         home,
         f"{group}/{version['name']}",
         f"{group}/{stored['name']}",
-        _schema(names["kind"], stored),
+        _schema_of(names["kind"], stored),
     )
 
 
-def _kind(definition: Obj, version: Obj, settle: Settle) -> Kind:
+def _kind_of(definition: Obj, version: Obj, settle: Settle) -> Kind:
     spec, names = definition["spec"], definition["status"]["acceptedNames"]
-    parts = version.get("subresources") or NOTHING
-    schema = _schema(names["kind"], version)
+    parts = version.get("subresources") or EMPTY
+    schema = _schema_of(names["kind"], version)
     resource = Resource(
         spec["group"],
         version["name"],
@@ -162,7 +162,7 @@ def _kind(definition: Obj, version: Obj, settle: Settle) -> Kind:
         rules=instance_rules(resource, version, settle, has_status="status" in parts),
         custom=True,
         structure=schema.structure,
-        conversion=_conversion(definition, version),
+        conversion=_conversion_of(definition, version),
     )
 
 
@@ -180,24 +180,24 @@ def _subresources(parts: Obj) -> dict[str, Subresource]:
     return found
 
 
-def _schema(kind: str, version: Obj) -> CustomSchema:
+def _schema_of(kind: str, version: Obj) -> CustomSchema:
     """The schema, compiled once in this process however often it is defined again."""
-    structure = (version.get("schema") or NOTHING).get("openAPIV3Schema") or NOTHING
-    scale = (version.get("subresources") or NOTHING).get("scale") or NOTHING
+    structure = (version.get("schema") or EMPTY).get("openAPIV3Schema") or EMPTY
+    scale = (version.get("subresources") or EMPTY).get("scale") or EMPTY
     key = orjson.dumps([kind, version["name"], structure, scale])
-    if key not in _schemas:
-        _schemas[key] = CustomSchema(kind, version["name"], structure, scale)
-        if len(_schemas) > REMEMBERED:
-            _schemas.popitem(last=False)
-    return _schemas[key]
+    if key not in _schema_cache:
+        _schema_cache[key] = CustomSchema(kind, version["name"], structure, scale)
+        if len(_schema_cache) > MAX_CACHED_SCHEMAS:
+            _schema_cache.popitem(last=False)
+    return _schema_cache[key]
 
 
 # Names that definitions of one group compete for, and the conditions that tell how it went.
 # Pure functions.
 
 
-ACCEPTED, ESTABLISHED, TERMINATING_NAMING = "NamesAccepted", "Established", "Terminating"
-SINGLE = {
+NAMES_ACCEPTED, ESTABLISHED, TERMINATING = "NamesAccepted", "Established", "Terminating"
+SINGLE_NAMES = {
     "plural": ("PluralConflict", "resources"),
     "singular": ("SingularConflict", "resources"),
     "kind": ("KindConflict", "kinds"),
@@ -206,8 +206,8 @@ SINGLE = {
 
 
 def condition_of(definition: Obj, type_: str) -> Obj:
-    conditions = (definition.get("status") or NOTHING).get("conditions") or ()
-    return next((condition for condition in conditions if condition["type"] == type_), NOTHING)
+    conditions = (definition.get("status") or EMPTY).get("conditions") or ()
+    return next((condition for condition in conditions if condition["type"] == type_), EMPTY)
 
 
 def is_true(definition: Obj, type_: str) -> bool:
@@ -237,31 +237,29 @@ def with_condition(status: Obj, now: str, type_: str, *verdict: str) -> Obj:
     return {**status, "conditions": conditions}
 
 
-def after_naming(definition: Obj, others: Iterable[Obj], now: str) -> Obj:
+def accept_names(definition: Obj, others: Iterable[Obj], now: str) -> Obj:
     """The status of a definition once its wishes have met what the group's other definitions
     have already.
     """
-    wanted, status = definition["spec"]["names"], definition.get("status") or NOTHING
-    had = status.get("acceptedNames") or NOTHING
-    if _same(wanted, had):
+    wanted, status = definition["spec"]["names"], definition.get("status") or EMPTY
+    had = status.get("acceptedNames") or EMPTY
+    if _same_names(wanted, had):
         return status
     definitions = [*others, definition]
-    names = [
-        (each.get("status") or NOTHING).get("acceptedNames") or NOTHING for each in definitions
-    ]
+    names = [(each.get("status") or EMPTY).get("acceptedNames") or EMPTY for each in definitions]
     taken: dict[str, set[str]] = {
-        "resources": {*_of(names, ("plural", "singular", "shortNames"))},
-        "kinds": {*_of(names, ("kind", "listKind"))},
+        "resources": {*_names_in(names, ("plural", "singular", "shortNames"))},
+        "kinds": {*_names_in(names, ("kind", "listKind"))},
     }
-    accepted, conflict = _accepted(wanted, had, taken)
+    accepted, conflict = _accept_each_name(wanted, had, taken)
     verdict = ("False", *conflict) if conflict else ("True", "NoConflicts", "no conflicts found")
-    before = condition_of(definition, ACCEPTED)
+    before = condition_of(definition, NAMES_ACCEPTED)
     if (
-        _same(accepted, had)
+        _same_names(accepted, had)
         and (before.get("status"), before.get("reason"), before.get("message")) == verdict
     ):
         return status
-    status = with_condition({**status, "acceptedNames": accepted}, now, ACCEPTED, *verdict)
+    status = with_condition({**status, "acceptedNames": accepted}, now, NAMES_ACCEPTED, *verdict)
     if is_true(definition, ESTABLISHED):
         return status
     if conflict:
@@ -277,7 +275,7 @@ def after_naming(definition: Obj, others: Iterable[Obj], now: str) -> Obj:
     )
 
 
-def established(status: Obj, now: str) -> Obj:
+def mark_established(status: Obj, now: str) -> Obj:
     return with_condition(
         status,
         now,
@@ -288,20 +286,20 @@ def established(status: Obj, now: str) -> Obj:
     )
 
 
-def _same(one: Obj, other: Obj) -> bool:
+def _same_names(one: Obj, other: Obj) -> bool:
     return {name: value for name, value in one.items() if value} == {
         name: value for name, value in other.items() if value
     }
 
 
-def _of(all_names: Iterable[Obj], fields: tuple[str, ...]) -> Iterator[str]:
+def _names_in(all_names: Iterable[Obj], fields: tuple[str, ...]) -> Iterator[str]:
     for names in all_names:
         for field in fields:
             value: Any = names.get(field)
             yield from value if isinstance(value, list) else [value] if value else ()
 
 
-def _accepted(
+def _accept_each_name(
     wanted: Obj, had: Obj, taken: dict[str, set[str]]
 ) -> tuple[Obj, tuple[str, str] | None]:
     """The names that are had afterwards, and the last conflict."""
@@ -316,7 +314,7 @@ def _accepted(
             ]
             reason = "ShortNamesConflict"
         else:
-            reason, among = SINGLE[field]
+            reason, among = SINGLE_NAMES[field]
             name = wanted[field]
             refused = [name] if name != had.get(field) and name in taken[among] else []
         if refused:

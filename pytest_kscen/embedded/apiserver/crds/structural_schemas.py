@@ -11,15 +11,22 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from pytest_kscen.cel.re2 import BadPattern, compiled
-from pytest_kscen.embedded.apiserver.crds.openapi_schemas import expression_faults, openapi_faults
-from pytest_kscen.embedded.apiserver.schema.cel_evaluation import rules_asker
-from pytest_kscen.embedded.apiserver.schema.custom import embedded_faults
-from pytest_kscen.embedded.apiserver.schema.decode_errors import Stranger, Unfit
+from pytest_kscen.embedded.apiserver.crds.openapi_schemas import (
+    validate_expressions,
+    validate_openapi_schema,
+)
+from pytest_kscen.embedded.apiserver.schema.cel_evaluation import rules_evaluator
+from pytest_kscen.embedded.apiserver.schema.custom import embedded_resource_visit
+from pytest_kscen.embedded.apiserver.schema.decode_errors import DecodeError, UnknownField
 from pytest_kscen.embedded.apiserver.schema.formats import known_format
-from pytest_kscen.embedded.apiserver.schema.keywords import Verdict
-from pytest_kscen.embedded.apiserver.schema.scalars import NOTHING
-from pytest_kscen.embedded.apiserver.schema.structural import EMBEDDED, PRESERVE, walk_by
-from pytest_kscen.embedded.apiserver.schema.validation import UNKNOWN, judge_by, visitor
+from pytest_kscen.embedded.apiserver.schema.keywords import SchemaResult
+from pytest_kscen.embedded.apiserver.schema.scalars import EMPTY
+from pytest_kscen.embedded.apiserver.schema.structural import EMBEDDED, PRESERVE, structural_decoder
+from pytest_kscen.embedded.apiserver.schema.validation import (
+    NO_OLD_VALUE,
+    schema_check,
+    schema_visit,
+)
 from pytest_kscen.objects.errors import Cause
 
 if TYPE_CHECKING:
@@ -32,10 +39,14 @@ if TYPE_CHECKING:
 # of fields that are there.
 
 
-ROOT, ITEM, FIELD = "at the root", "for specified array items", "for specified object fields"
+AT_ROOT, IN_ITEMS, IN_FIELDS = (
+    "at the root",
+    "for specified array items",
+    "for specified object fields",
+)
 INT_OR_STRING = "x-kubernetes-int-or-string"
-EITHER = [{"type": "integer"}, {"type": "string"}]
-FORBIDDEN = {
+INTEGER_OR_STRING = [{"type": "integer"}, {"type": "string"}]
+FORBIDDEN_IN_CONDITIONS = {
     "type": "must be empty to be structural",
     "default": "must be undefined to be structural",
     "title": "must be empty to be structural",
@@ -49,50 +60,53 @@ FORBIDDEN = {
     "x-kubernetes-map-type": "must be undefined to be structural",
     "x-kubernetes-validations": "must be empty to be structural",
 }
-NO_METADATA = (
+METADATA_FORBIDDEN = (
     "must not specify anything other than name and generateName, but metadata is implicitly "
     "specified"
 )
-NO_PROPERTIES = (
+PROPERTIES_REQUIRED = (
     "must not be empty if x-kubernetes-embedded-resource is true without "
     "x-kubernetes-preserve-unknown-fields"
 )
 
 
-def structural_faults(schema: Obj, path: str) -> list[Cause]:
+def validate_structural(schema: Obj, path: str) -> list[Cause]:
     """In the order of their words, as Kubernetes tells them."""
-    causes = [*_invariants(schema, ROOT, path), *_conditions_complete(schema, schema, path, path)]
+    causes = [
+        *_validate_invariants(schema, AT_ROOT, path),
+        *_validate_conditions_complete(schema, schema, path, path),
+    ]
     return sorted(causes, key=lambda cause: f"{cause.field}: {cause.message}")
 
 
-def _invariants(schema: Obj, level: str, path: str) -> Iterator[Cause]:
+def _validate_invariants(schema: Obj, level: str, path: str) -> Iterator[Cause]:
     if schema.get("type") == "array" and "items" not in schema:
         yield Cause.required(f"{path}.items", "must be specified")
     if "items" in schema:
-        yield from _invariants(schema["items"], ITEM, f"{path}.items")
-    for name, inner in (schema.get("properties") or NOTHING).items():
-        yield from _invariants(inner, FIELD, f"{path}.properties[{name}]")
+        yield from _validate_invariants(schema["items"], IN_ITEMS, f"{path}.items")
+    for name, inner in (schema.get("properties") or EMPTY).items():
+        yield from _validate_invariants(inner, IN_FIELDS, f"{path}.properties[{name}]")
     if "additionalProperties" in schema:
-        if level is ROOT:
+        if level is AT_ROOT:
             yield Cause.forbidden(f"{path}.additionalProperties", "must not be used at the root")
         if isinstance(schema["additionalProperties"], dict):
-            yield from _invariants(
-                schema["additionalProperties"], FIELD, f"{path}.additionalProperties"
+            yield from _validate_invariants(
+                schema["additionalProperties"], IN_FIELDS, f"{path}.additionalProperties"
             )
-    yield from _extensions(schema, path)
-    all_of = schema.get("allOf") or [NOTHING]
+    yield from _validate_extensions(schema, path)
+    all_of = schema.get("allOf") or [EMPTY]
     skips = {
-        "skip_any_of": schema.get("anyOf") == EITHER,
-        "skip_first": all_of[0].get("anyOf") == EITHER,
+        "skip_any_of": schema.get("anyOf") == INTEGER_OR_STRING,
+        "skip_first": all_of[0].get("anyOf") == INTEGER_OR_STRING,
     }
-    yield from _conditions(schema, path, **skips)
-    yield from _type(schema, level, path)
-    yield from _head(schema, level, path)
+    yield from _validate_conditions(schema, path, **skips)
+    yield from _validate_type(schema, level, path)
+    yield from _validate_head(schema, level, path)
     if schema.get(EMBEDDED) and not schema.get(PRESERVE) and not schema.get("properties"):
-        yield Cause.required(f"{path}.properties", NO_PROPERTIES)
+        yield Cause.required(f"{path}.properties", PROPERTIES_REQUIRED)
 
 
-def _extensions(schema: Obj, path: str) -> Iterator[Cause]:
+def _validate_extensions(schema: Obj, path: str) -> Iterator[Cause]:
     if schema.get(INT_OR_STRING):
         for name in (PRESERVE, EMBEDDED):
             if schema.get(name):
@@ -101,7 +115,7 @@ def _extensions(schema: Obj, path: str) -> Iterator[Cause]:
                 )
 
 
-def _type(schema: Obj, level: str, path: str) -> Iterator[Cause]:
+def _validate_type(schema: Obj, level: str, path: str) -> Iterator[Cause]:
     given, field = schema.get("type", ""), f"{path}.type"
     if schema.get(EMBEDDED):
         why = "must be object if x-kubernetes-embedded-resource is true"
@@ -114,15 +128,15 @@ def _type(schema: Obj, level: str, path: str) -> Iterator[Cause]:
             )
     elif not given and not schema.get(INT_OR_STRING) and not schema.get(PRESERVE):
         yield Cause.required(field, f"must not be empty {level}")
-    if level is ROOT and given and given != "object":
+    if level is AT_ROOT and given and given != "object":
         yield Cause.invalid(field, given, "must be object at the root")
 
 
-def _head(schema: Obj, level: str, path: str) -> Iterator[Cause]:
+def _validate_head(schema: Obj, level: str, path: str) -> Iterator[Cause]:
     """What is said of a resource's kind, version and metadata."""
     properties, of_resource = (
-        schema.get("properties") or NOTHING,
-        level is ROOT or schema.get(EMBEDDED),
+        schema.get("properties") or EMPTY,
+        level is AT_ROOT or schema.get(EMBEDDED),
     )
     for name in ("kind", "apiVersion"):
         if of_resource and name in properties and properties[name].get("type") != "string":
@@ -138,23 +152,27 @@ def _head(schema: Obj, level: str, path: str) -> Iterator[Cause]:
         yield Cause.invalid(
             f"{path}.properties[metadata].type", metadata.get("type", ""), "must be object"
         )
-    if level is ROOT:
-        named = set(metadata.get("properties") or NOTHING) <= {"name", "generateName"}
+    if level is AT_ROOT:
+        named = set(metadata.get("properties") or EMPTY) <= {"name", "generateName"}
         if not named or any(
             value for key, value in metadata.items() if key not in {"properties", "type", "default"}
         ):
-            yield Cause.forbidden(f"{path}.properties[metadata]", NO_METADATA)
+            yield Cause.forbidden(f"{path}.properties[metadata]", METADATA_FORBIDDEN)
 
 
-def _conditions(schema: Obj, path: str, *, skip_any_of: bool, skip_first: bool) -> Iterator[Cause]:
+def _validate_conditions(
+    schema: Obj, path: str, *, skip_any_of: bool, skip_first: bool
+) -> Iterator[Cause]:
     """The conditions on a value. What only says "an integer or a string" is skipped."""
     if not skip_any_of:
-        yield from _each_nested(schema, "anyOf", path)
+        yield from _validate_each_nested(schema, "anyOf", path)
     for place, inner in enumerate(schema.get("allOf") or ()):
-        yield from _nested(inner, f"{path}.allOf[{place}]", skip_any_of=skip_first and place == 0)
-    yield from _each_nested(schema, "oneOf", path)
+        yield from _validate_nested(
+            inner, f"{path}.allOf[{place}]", skip_any_of=skip_first and place == 0
+        )
+    yield from _validate_each_nested(schema, "oneOf", path)
     if "not" in schema:
-        yield from _nested(schema["not"], f"{path}.not")
+        yield from _validate_nested(schema["not"], f"{path}.not")
     if pattern := schema.get("pattern"):
         try:
             compiled(pattern)
@@ -166,30 +184,30 @@ def _conditions(schema: Obj, path: str, *, skip_any_of: bool, skip_first: bool) 
             )
 
 
-def _each_nested(schema: Obj, name: str, path: str) -> Iterator[Cause]:
+def _validate_each_nested(schema: Obj, name: str, path: str) -> Iterator[Cause]:
     for place, inner in enumerate(schema.get(name) or ()):
-        yield from _nested(inner, f"{path}.{name}[{place}]")
+        yield from _validate_nested(inner, f"{path}.{name}[{place}]")
 
 
-def _nested(schema: Obj, path: str, *, skip_any_of: bool = False) -> Iterator[Cause]:
+def _validate_nested(schema: Obj, path: str, *, skip_any_of: bool = False) -> Iterator[Cause]:
     """A schema inside a condition: it may only narrow what is specified outside."""
-    yield from _conditions(schema, path, skip_any_of=skip_any_of, skip_first=False)
+    yield from _validate_conditions(schema, path, skip_any_of=skip_any_of, skip_first=False)
     if "items" in schema:
-        yield from _nested(schema["items"], f"{path}.items")
-    for name, inner in (schema.get("properties") or NOTHING).items():
-        yield from _nested(inner, f"{path}.properties[{name}]")
+        yield from _validate_nested(schema["items"], f"{path}.items")
+    for name, inner in (schema.get("properties") or EMPTY).items():
+        yield from _validate_nested(inner, f"{path}.properties[{name}]")
     if schema.get("additionalProperties") not in (None, False):
         yield Cause.forbidden(f"{path}.additionalProperties", "must be undefined to be structural")
-    for name, why in FORBIDDEN.items():
+    for name, why in FORBIDDEN_IN_CONDITIONS.items():
         if schema.get(name, False) not in ("", False, []):
             yield Cause.forbidden(f"{path}.{name}", why)
-    if "metadata" in (schema.get("properties") or NOTHING):
+    if "metadata" in (schema.get("properties") or EMPTY):
         yield Cause.forbidden(
             f"{path}.properties[metadata]", "must not be specified in a nested context"
         )
 
 
-def _conditions_complete(
+def _validate_conditions_complete(
     condition: Obj, schema: Obj | None, path: str, told_at: str
 ) -> Iterator[Cause]:
     """What conditions say of fields must be said of fields that exist."""
@@ -197,24 +215,26 @@ def _conditions_complete(
         yield Cause.required(path, f"because it is defined in {told_at}")
         return
     if "not" in condition:
-        yield from _complete(condition["not"], schema, path, f"{told_at}.not")
+        yield from _validate_complete(condition["not"], schema, path, f"{told_at}.not")
     for name in ("allOf", "anyOf", "oneOf"):
         for place, inner in enumerate(condition.get(name) or ()):
-            yield from _complete(inner, schema, path, f"{told_at}.{name}[{place}]")
+            yield from _validate_complete(inner, schema, path, f"{told_at}.{name}[{place}]")
 
 
-def _complete(condition: Obj, schema: Obj | None, path: str, told_at: str) -> Iterator[Cause]:
+def _validate_complete(
+    condition: Obj, schema: Obj | None, path: str, told_at: str
+) -> Iterator[Cause]:
     if schema is None:
         yield Cause.required(path, f"because it is defined in {told_at}")
         return
-    yield from _conditions_complete(condition, schema, path, told_at)
+    yield from _validate_conditions_complete(condition, schema, path, told_at)
     if "items" in condition:
-        yield from _complete(
+        yield from _validate_complete(
             condition["items"], schema.get("items"), f"{path}.items", f"{told_at}.items"
         )
-    properties = schema.get("properties") or NOTHING
-    for name, inner in (condition.get("properties") or NOTHING).items():
-        yield from _complete(
+    properties = schema.get("properties") or EMPTY
+    for name, inner in (condition.get("properties") or EMPTY).items():
+        yield from _validate_complete(
             inner,
             properties.get(name),
             f"{path}.properties[{name}]",
@@ -226,41 +246,41 @@ def _complete(condition: Obj, schema: Obj | None, path: str, told_at: str) -> It
 # wrong.
 
 
-def default_faults(schema: Obj, path: str) -> Iterator[Cause]:
+def validate_defaults(schema: Obj, path: str) -> Iterator[Cause]:
     if schema.get("default") is not None:
-        yield from _default_faults(schema, f"{path}.default")
+        yield from _validate_default(schema, f"{path}.default")
     if isinstance(schema.get("items"), dict):
-        yield from default_faults(schema["items"], f"{path}.items")
-    for name, inner in (schema.get("properties") or NOTHING).items():
-        yield from default_faults(inner, f"{path}.properties[{name}]")
+        yield from validate_defaults(schema["items"], f"{path}.items")
+    for name, inner in (schema.get("properties") or EMPTY).items():
+        yield from validate_defaults(inner, f"{path}.properties[{name}]")
 
 
-def _default_faults(schema: Obj, path: str) -> Iterator[Cause]:
+def _validate_default(schema: Obj, path: str) -> Iterator[Cause]:
     default = schema["default"]
     try:
-        walk_by(schema)(default, None)
-    except Stranger:
+        structural_decoder(schema)(default, None)
+    except UnknownField:
         yield Cause.invalid(path, default, "must not have unknown fields")
-    except Unfit as misfit:
+    except DecodeError as misfit:
         yield Cause.invalid(path, default, str(misfit))
         return
-    embedded = visitor(schema, embedded_faults)
+    embedded = schema_visit(schema, embedded_resource_visit)
     if embedded and (wrong := list(embedded(default, path))):
         yield from wrong
         return
-    verdict = Verdict()
-    judge_by(schema)(default, "", UNKNOWN, verdict)
+    verdict = SchemaResult()
+    schema_check(schema)(default, "", NO_OLD_VALUE, verdict)
     yield from (cause(path) for cause in verdict.faults.values())
-    if not verdict.faults and (ask := rules_asker(schema, is_root=bool(schema.get(EMBEDDED)))):
-        yield from ask(default, path, UNKNOWN, None)
+    if not verdict.faults and (ask := rules_evaluator(schema, is_root=bool(schema.get(EMBEDDED)))):
+        yield from ask(default, path, NO_OLD_VALUE, None)
 
 
-INEXPRESSIBLE = (
+UNSTRUCTURABLE = (
     "is not supported",
     "items must be a schema object and not an array",
 )  # no structure can be judged then
-REMEMBERED = 256
-AT_ROOT = {
+MAX_CACHED_SCHEMAS = 256
+ROOT_FIELDS = {
     *(
         "description",
         "type",
@@ -290,50 +310,52 @@ AT_ROOT = {
         "x-kubernetes-validations",
     ),
 }
-GO_NAMES = (
+GO_ROOT_FIELDS = (
     "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum "
     "MaxLength MinLength Pattern MaxItems "
     "MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example "
     "XPreserveUnknownFields XValidations]"
 )
-_remembered: OrderedDict[tuple[bytes, str], tuple[Any, ...]] = OrderedDict()
+_cache: OrderedDict[tuple[bytes, str], tuple[Any, ...]] = OrderedDict()
 
 
-def schema_faults(schema: Obj, path: str, *, has_status: bool) -> tuple[Cause, ...]:
-    return _once(
-        schema, f"{path} {has_status}", lambda: _faults(schema, path, has_status=has_status)
+def validate_version_schema(schema: Obj, path: str, *, has_status: bool) -> tuple[Cause, ...]:
+    return _cached(
+        schema,
+        f"{path} {has_status}",
+        lambda: _validate_schema(schema, path, has_status=has_status),
     )
 
 
 def unknown_formats(schema: Obj) -> tuple[str, ...]:
     """Formats that mean nothing here, as often as they are asked for."""
-    return _once(schema, "formats", lambda: _formats(schema))
+    return _cached(schema, "formats", lambda: _find_unknown_formats(schema))
 
 
-def _once(schema: Obj, question: str, answer: Callable[[], Iterable[Any]]) -> tuple[Any, ...]:
+def _cached(schema: Obj, question: str, answer: Callable[[], Iterable[Any]]) -> tuple[Any, ...]:
     key = orjson.dumps(schema), question
-    if key not in _remembered:
-        _remembered[key] = tuple(answer())
-        if len(_remembered) > REMEMBERED:
-            _remembered.popitem(last=False)
-    return _remembered[key]
+    if key not in _cache:
+        _cache[key] = tuple(answer())
+        if len(_cache) > MAX_CACHED_SCHEMAS:
+            _cache.popitem(last=False)
+    return _cache[key]
 
 
-def _formats(schema: Obj) -> Iterator[str]:
+def _find_unknown_formats(schema: Obj) -> Iterator[str]:
     form = schema.get("format", "")
     if form and not known_format(schema.get("type", ""), form):
         yield form
     for name in ("items", "not", "additionalProperties"):
         if isinstance(schema.get(name), dict):
-            yield from _formats(schema[name])
+            yield from _find_unknown_formats(schema[name])
     for name in ("allOf", "anyOf", "oneOf"):
         for inner in schema.get(name) or ():
-            yield from _formats(inner)
-    for inner in (schema.get("properties") or NOTHING).values():
-        yield from _formats(inner)
+            yield from _find_unknown_formats(inner)
+    for inner in (schema.get("properties") or EMPTY).values():
+        yield from _find_unknown_formats(inner)
 
 
-def _faults(schema: Obj, path: str, *, has_status: bool) -> list[Cause]:
+def _validate_schema(schema: Obj, path: str, *, has_status: bool) -> list[Cause]:
     causes: list[Cause] = []
     if has_status:
         if schema.get("type") != "object":
@@ -342,15 +364,15 @@ def _faults(schema: Obj, path: str, *, has_status: bool) -> list[Cause]:
                 "status subresource is enabled"
             )
             causes.append(Cause.invalid(f"{path}.type", schema.get("type", ""), why))
-        elif not {*schema} <= AT_ROOT:
+        elif not {*schema} <= ROOT_FIELDS:
             why = (
-                f"only {GO_NAMES} fields are allowed at the root of the schema if the status "
+                f"only {GO_ROOT_FIELDS} fields are allowed at the root of the schema if the status "
                 "subresource is enabled"
             )
             causes.append(Cause.invalid(path, schema, why))
     if schema.get("nullable"):
         causes.append(Cause.forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
-    said = list(openapi_faults(schema, path))
-    if not any(cause.message.endswith(INEXPRESSIBLE) for cause in said):
-        causes += structural_faults(schema, path) or default_faults(schema, path)
-    return [*causes, *said] or list(expression_faults(schema, path))
+    said = list(validate_openapi_schema(schema, path))
+    if not any(cause.message.endswith(UNSTRUCTURABLE) for cause in said):
+        causes += validate_structural(schema, path) or validate_defaults(schema, path)
+    return [*causes, *said] or list(validate_expressions(schema, path))

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.apiserver.kinds import Part, Rules
 from pytest_kscen.embedded.apiserver.rules import checks
-from pytest_kscen.embedded.apiserver.rules.checks import ROLE, internal
-from pytest_kscen.embedded.apiserver.rules.fields import CERTIFICATE_FIELDS, fill, keep_spec, part
+from pytest_kscen.embedded.apiserver.rules.checks import GO_ROLE_REF, as_go_struct
+from pytest_kscen.embedded.apiserver.rules.fields import (
+    CERTIFICATE_FIELDS,
+    ensure_object,
+    keep_spec,
+    set_defaults,
+)
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
 
@@ -20,12 +25,12 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-GROUP = "rbac.authorization.k8s.io"
-SUBJECTS = ("ServiceAccount", "User", "Group")
-_NOT_BOTH = "rules cannot apply to both regular resources and non-resource URLs"
+RBAC_GROUP = "rbac.authorization.k8s.io"
+SUBJECT_KINDS = ("ServiceAccount", "User", "Group")
+_MIXED_RULE = "rules cannot apply to both regular resources and non-resource URLs"
 
 
-def _rules(obj: Obj, *, namespaced: bool) -> Causes:
+def _validate_policy_rules(obj: Obj, *, namespaced: bool) -> Causes:
     for place, rule in enumerate(obj.get("rules") or ()):
         path, urls = f"rules[{place}]", rule.get("nonResourceURLs")
         if not rule.get("verbs"):
@@ -35,7 +40,7 @@ def _rules(obj: Obj, *, namespaced: bool) -> Causes:
                 why = "namespaced rules cannot apply to non-resource URLs"
                 yield Cause.invalid(f"{path}.nonResourceURLs", urls, why)
             if any(rule.get(field) for field in ("apiGroups", "resources", "resourceNames")):
-                yield Cause.invalid(f"{path}.nonResourceURLs", urls, _NOT_BOTH)
+                yield Cause.invalid(f"{path}.nonResourceURLs", urls, _MIXED_RULE)
             continue
         if not rule.get("apiGroups"):
             yield Cause.required(
@@ -48,11 +53,11 @@ def _rules(obj: Obj, *, namespaced: bool) -> Causes:
 
 
 def validate_role(obj: Obj) -> Causes:
-    return _rules(obj, namespaced=True)
+    return _validate_policy_rules(obj, namespaced=True)
 
 
 def validate_cluster_role(obj: Obj) -> Causes:
-    yield from _rules(obj, namespaced=False)
+    yield from _validate_policy_rules(obj, namespaced=False)
     aggregation = obj.get("aggregationRule")
     if aggregation is not None:
         path, selectors = (
@@ -64,73 +69,77 @@ def validate_cluster_role(obj: Obj) -> Causes:
                 path, "at least one clusterRoleSelector required if aggregationRule is non-nil"
             )
         for place, selector in enumerate(selectors or ()):
-            yield from checks.selector(f"{path}[{place}]", selector)
-            if checks.matches(selector, {}) is None:
+            yield from checks.validate_label_selector(f"{path}[{place}]", selector)
+            if checks.selector_matches(selector, {}) is None:
                 yield Cause.invalid(f"{path}[{place}]", None, "invalid label selector.")
 
 
-def no_default(_: Obj) -> None:
+def default_nothing(_: Obj) -> None:
     """Roles say all there is to say."""
 
 
 def default_binding(obj: Obj) -> None:
-    fill(part(obj, "roleRef"), {})
+    set_defaults(ensure_object(obj, "roleRef"), {})
     if not obj["roleRef"].get("apiGroup"):
-        obj["roleRef"]["apiGroup"] = GROUP
+        obj["roleRef"]["apiGroup"] = RBAC_GROUP
     for subject in obj.get("subjects") or ():
         if subject.get("kind") in {"User", "Group"}:
-            fill(subject, {"apiGroup": GROUP})
+            set_defaults(subject, {"apiGroup": RBAC_GROUP})
 
 
-def _binding(obj: Obj, *, namespaced: bool) -> Causes:
+def _validate_any_binding(obj: Obj, *, namespaced: bool) -> Causes:
     role = obj["roleRef"]
     kinds = ("Role", "ClusterRole") if namespaced else ("ClusterRole",)
-    yield from checks.one_of("roleRef.apiGroup", role.get("apiGroup", ""), (GROUP,))
-    yield from checks.one_of("roleRef.kind", role.get("kind", ""), kinds)
-    yield from checks.required_name("roleRef.name", role.get("name"), names.path_segment)
+    yield from checks.validate_enum("roleRef.apiGroup", role.get("apiGroup", ""), (RBAC_GROUP,))
+    yield from checks.validate_enum("roleRef.kind", role.get("kind", ""), kinds)
+    yield from checks.validate_required_name("roleRef.name", role.get("name"), names.path_segment)
     for place, subject in enumerate(obj.get("subjects") or ()):
-        yield from _subject(f"subjects[{place}]", subject, namespaced=namespaced)
+        yield from _validate_subject(f"subjects[{place}]", subject, namespaced=namespaced)
 
 
-def _subject(path: str, subject: Obj, *, namespaced: bool) -> Causes:
+def _validate_subject(path: str, subject: Obj, *, namespaced: bool) -> Causes:
     name, kind, group = (subject.get(field, "") for field in ("name", "kind", "apiGroup"))
     if not name:
         yield Cause.required(f"{path}.name")
     if kind == "ServiceAccount":
         if name:
-            yield from checks.named(f"{path}.name", name, names.dns1123_subdomain)
+            yield from checks.validate_name(f"{path}.name", name, names.dns1123_subdomain)
         if group:
             yield Cause.unsupported(f"{path}.apiGroup", group, ("",))
         if not namespaced and not subject.get("namespace"):
             yield Cause.required(f"{path}.namespace")
-    elif kind in SUBJECTS:
-        yield from checks.one_of(f"{path}.apiGroup", group, (GROUP,))
+    elif kind in SUBJECT_KINDS:
+        yield from checks.validate_enum(f"{path}.apiGroup", group, (RBAC_GROUP,))
     else:
-        yield Cause.unsupported(f"{path}.kind", kind, SUBJECTS)
+        yield Cause.unsupported(f"{path}.kind", kind, SUBJECT_KINDS)
 
 
-def validate_binding(obj: Obj) -> Causes:
-    return _binding(obj, namespaced=True)
+def validate_role_binding(obj: Obj) -> Causes:
+    return _validate_any_binding(obj, namespaced=True)
 
 
-def validate_cluster_binding(obj: Obj) -> Causes:
-    return _binding(obj, namespaced=False)
+def validate_cluster_role_binding(obj: Obj) -> Causes:
+    return _validate_any_binding(obj, namespaced=False)
 
 
-def _again(validate: Callable[[Obj], Iterable[Cause]]) -> Callable[[Obj, Obj], Iterable[Cause]]:
+def _update_validator(
+    validate: Callable[[Obj], Iterable[Cause]],
+) -> Callable[[Obj, Obj], Iterable[Cause]]:
     def judge(new: Obj, old: Obj) -> Causes:
         yield from validate(new)
         if new.get("roleRef") != old.get("roleRef"):
-            yield Cause.invalid("roleRef", internal(ROLE, new["roleRef"]), "cannot change roleRef")
+            yield Cause.invalid(
+                "roleRef", as_go_struct(GO_ROLE_REF, new["roleRef"]), "cannot change roleRef"
+            )
 
     return judge
 
 
 RBAC_RULES = {
-    (GROUP, plural): Rules(
-        default=default_binding if plural.endswith("bindings") else no_default,
+    (RBAC_GROUP, plural): Rules(
+        default=default_binding if plural.endswith("bindings") else default_nothing,
         validate=validate,
-        validate_update=_again(validate),
+        validate_update=_update_validator(validate),
         name=names.path_segment,
         qualified_finalizers=True,
         generation=None,
@@ -140,8 +149,8 @@ RBAC_RULES = {
     for plural, validate in (
         ("roles", validate_role),
         ("clusterroles", validate_cluster_role),
-        ("rolebindings", validate_binding),
-        ("clusterrolebindings", validate_cluster_binding),
+        ("rolebindings", validate_role_binding),
+        ("clusterrolebindings", validate_cluster_role_binding),
     )
 }
 
@@ -149,7 +158,7 @@ RBAC_RULES = {
 # CertificateSigningRequests: asked once, then approved or denied, then signed.
 
 
-USAGES = (
+KEY_USAGES = (
     *(
         "any",
         "cert sign",
@@ -178,17 +187,20 @@ USAGES = (
     ),
     *("server auth", "signing", "timestamping"),
 )
-DECISIONS = ("Approved", "Denied")
-FINAL = (*DECISIONS, "Failed")
-LEAST_SECONDS = 600
-LEGACY = "kubernetes.io/legacy-unknown"
-_NO_SIGNER = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
-_BOTH = "Approved and Denied conditions are mutually exclusive"
-_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
-_HEADER, _FOOTER = b"-----BEGIN CERTIFICATE REQUEST-----", b"-----END CERTIFICATE REQUEST-----"
+DECISION_TYPES = ("Approved", "Denied")
+PERMANENT_TYPES = (*DECISION_TYPES, "Failed")
+MIN_EXPIRATION_SECONDS = 600
+LEGACY_UNKNOWN_SIGNER = "kubernetes.io/legacy-unknown"
+_BAD_SIGNER_NAME = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
+_APPROVED_AND_DENIED = "Approved and Denied conditions are mutually exclusive"
+_CERTIFICATE_HEADER = b"-----BEGIN CERTIFICATE-----"
+_REQUEST_HEADER, _REQUEST_FOOTER = (
+    b"-----BEGIN CERTIFICATE REQUEST-----",
+    b"-----END CERTIFICATE REQUEST-----",
+)
 
 
-def create(obj: Obj, _core: Core) -> None:
+def prepare_request_create(obj: Obj, _core: Core) -> None:
     asked = {
         name: value
         for name, value in obj["spec"].items()
@@ -202,44 +214,44 @@ def create(obj: Obj, _core: Core) -> None:
     obj["status"] = {}
 
 
-def update(new: Obj, old: Obj, _core: Core) -> None:
+def prepare_request_update(new: Obj, old: Obj, _core: Core) -> None:
     new["spec"], new["status"] = old["spec"], old.get("status", {})
 
 
-def status(new: Obj, old: Obj, core: Core) -> None:
+def prepare_request_status(new: Obj, old: Obj, core: Core) -> None:
     """The signer's part: what was decided stays."""
     keep_spec(new, old, core)
-    before = {one.get("type"): one for one in _conditions(old)}
+    before = {one.get("type"): one for one in _conditions_of(old)}
     kept = [
-        before.get(one.get("type"), one) if one.get("type") in DECISIONS else one
-        for one in _conditions(new)
+        before.get(one.get("type"), one) if one.get("type") in DECISION_TYPES else one
+        for one in _conditions_of(new)
     ]
-    _with_conditions(new, _timed(kept, old, core))
+    _set_conditions(new, _with_timestamps(kept, old, core))
 
 
-def approval(new: Obj, old: Obj, core: Core) -> None:
+def prepare_request_approval(new: Obj, old: Obj, core: Core) -> None:
     """The approver's part: conditions alone."""
-    given = _timed(_conditions(new), old, core)
+    given = _with_timestamps(_conditions_of(new), old, core)
     keep_spec(new, old, core)
     new["status"] = old.get("status", {})
-    _with_conditions(new, given)
+    _set_conditions(new, given)
 
 
-def _conditions(obj: Obj) -> list[Obj]:
+def _conditions_of(obj: Obj) -> list[Obj]:
     return (obj.get("status") or {}).get("conditions") or []
 
 
-def _with_conditions(obj: Obj, conditions: list[Obj]) -> None:
+def _set_conditions(obj: Obj, conditions: list[Obj]) -> None:
     rest = {
         name: value for name, value in (obj.get("status") or {}).items() if name != "conditions"
     }
     obj["status"] = {**rest, **({"conditions": conditions} if conditions else {})}
 
 
-def _timed(conditions: list[Obj], old: Obj, core: Core) -> list[Obj]:
+def _with_timestamps(conditions: list[Obj], old: Obj, core: Core) -> list[Obj]:
     times = {
         (one.get("type"), one.get("status")): one.get("lastTransitionTime")
-        for one in _conditions(old)
+        for one in _conditions_of(old)
     }
     timed = []
     for one in conditions:
@@ -258,11 +270,11 @@ def _timed(conditions: list[Obj], old: Obj, core: Core) -> list[Obj]:
     return timed
 
 
-def validate(obj: Obj) -> Causes:
+def validate_certificate_request(obj: Obj) -> Causes:
     spec = obj["spec"]
     encoded = spec.get("request") or ""
     pem = base64.b64decode(encoded).strip()
-    if not (pem.startswith(_HEADER) and pem.endswith(_FOOTER)):
+    if not (pem.startswith(_REQUEST_HEADER) and pem.endswith(_REQUEST_FOOTER)):
         fault: str = "PEM block type must be CERTIFICATE REQUEST"
     else:
         fault = ""
@@ -272,27 +284,29 @@ def validate(obj: Obj) -> Causes:
     if not usages:
         yield Cause.required("spec.usages")
     for place, usage in enumerate(usages):
-        yield from checks.one_of(f"spec.usages[{place}]", usage, USAGES)
-    yield from checks.unique("spec.usages", usages)
-    if spec.get("signerName") == LEGACY:
+        yield from checks.validate_enum(f"spec.usages[{place}]", usage, KEY_USAGES)
+    yield from checks.validate_unique("spec.usages", usages)
+    if spec.get("signerName") == LEGACY_UNKNOWN_SIGNER:
         yield Cause.invalid(
-            "spec.signerName", LEGACY, "the legacy signerName is not allowed via this API version"
+            "spec.signerName",
+            LEGACY_UNKNOWN_SIGNER,
+            "the legacy signerName is not allowed via this API version",
         )
     else:
-        yield from _signer("spec.signerName", spec.get("signerName", ""))
-    if seconds is not None and seconds < LEAST_SECONDS:
+        yield from _validate_signer_name("spec.signerName", spec.get("signerName", ""))
+    if seconds is not None and seconds < MIN_EXPIRATION_SECONDS:
         why = "may not specify a duration less than 600 seconds (10 minutes)"
         yield Cause.invalid("spec.expirationSeconds", seconds, why)
-    yield from _judged(obj)
+    yield from _validate_request_conditions(obj)
 
 
-def _signer(path: str, name: str) -> Causes:
+def _validate_signer_name(path: str, name: str) -> Causes:
     domain, *rest = name.split("/")
     if not name:
         yield Cause.required(path)
         return
     if len(rest) != 1:
-        yield Cause.invalid(path, name, _NO_SIGNER)
+        yield Cause.invalid(path, name, _BAD_SIGNER_NAME)
         return
     for section, check, words in (
         (domain, names.dns1123_label, domain),
@@ -309,9 +323,9 @@ def _signer(path: str, name: str) -> Causes:
         )
 
 
-def _judged(obj: Obj) -> Causes:
+def _validate_request_conditions(obj: Obj) -> Causes:
     seen: list[str] = []
-    for place, one in enumerate(_conditions(obj)):
+    for place, one in enumerate(_conditions_of(obj)):
         path, kind, state = (
             f"status.conditions[{place}]",
             one.get("type", ""),
@@ -319,24 +333,24 @@ def _judged(obj: Obj) -> Causes:
         )
         if not kind:
             yield Cause.required(f"{path}.type")
-        allowed = ("True",) if kind in FINAL else checks.CONDITION_STATUSES
-        yield from checks.required_one_of(f"{path}.status", state, allowed)
-        if kind in DECISIONS and set(seen) & (set(DECISIONS) - {kind}):
-            yield Cause.invalid("status.conditions", kind, _BOTH)
+        allowed = ("True",) if kind in PERMANENT_TYPES else checks.CONDITION_STATUSES
+        yield from checks.validate_required_enum(f"{path}.status", state, allowed)
+        if kind in DECISION_TYPES and set(seen) & (set(DECISION_TYPES) - {kind}):
+            yield Cause.invalid("status.conditions", kind, _APPROVED_AND_DENIED)
         if kind in seen:
             yield Cause.duplicate(f"{path}.type", kind)
         seen.append(kind)
 
 
-def status_causes(new: Obj, old: Obj) -> Causes:
-    yield from _judged(new)
-    yield from _decisions_stay(new, old, may_decide=False)
+def validate_request_status(new: Obj, old: Obj) -> Causes:
+    yield from _validate_request_conditions(new)
+    yield from _validate_conditions_kept(new, old, may_decide=False)
     signed, before = ((obj.get("status") or {}).get("certificate") for obj in (new, old))
     if before and signed != before:
         yield Cause.forbidden(
             "status.certificate", "updates may not modify existing certificate content"
         )
-    if signed and signed != before and _CERTIFICATE not in base64.b64decode(signed):
+    if signed and signed != before and _CERTIFICATE_HEADER not in base64.b64decode(signed):
         yield Cause.invalid(
             "status.certificate",
             "<certificate data>",
@@ -344,19 +358,19 @@ def status_causes(new: Obj, old: Obj) -> Causes:
         )
 
 
-def approval_causes(new: Obj, old: Obj) -> Causes:
-    yield from _judged(new)
-    yield from _decisions_stay(new, old, may_decide=True)
+def validate_request_approval(new: Obj, old: Obj) -> Causes:
+    yield from _validate_request_conditions(new)
+    yield from _validate_conditions_kept(new, old, may_decide=True)
 
 
-def _decisions_stay(new: Obj, old: Obj, *, may_decide: bool) -> Causes:
-    after, before = ([one.get("type") for one in _conditions(obj)] for obj in (new, old))
-    for kind in FINAL:
+def _validate_conditions_kept(new: Obj, old: Obj, *, may_decide: bool) -> Causes:
+    after, before = ([one.get("type") for one in _conditions_of(obj)] for obj in (new, old))
+    for kind in PERMANENT_TYPES:
         if after.count(kind) < before.count(kind):
             yield Cause.forbidden(
                 "status.conditions", f'updates may not remove a condition of type "{kind}"'
             )
-    for kind in () if may_decide else DECISIONS:
+    for kind in () if may_decide else DECISION_TYPES:
         if after.count(kind) > before.count(kind):
             yield Cause.forbidden(
                 "status.conditions", f'updates may not add a condition of type "{kind}"'
@@ -365,10 +379,13 @@ def _decisions_stay(new: Obj, old: Obj, *, may_decide: bool) -> Causes:
 
 CERTIFICATE_RULES = {
     ("certificates.k8s.io", "certificatesigningrequests"): Rules(
-        prepare_create=create,
-        prepare_update=update,
-        validate=validate,
-        parts={"status": Part(status, status_causes), "approval": Part(approval, approval_causes)},
+        prepare_create=prepare_request_create,
+        prepare_update=prepare_request_update,
+        validate=validate_certificate_request,
+        parts={
+            "status": Part(prepare_request_status, validate_request_status),
+            "approval": Part(prepare_request_approval, validate_request_approval),
+        },
         name=names.path_segment,
         qualified_finalizers=True,
         fields=CERTIFICATE_FIELDS,

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
     from pytest_kscen.embedded.apiserver.rules.checks import Causes
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-Block = ipaddress.IPv4Network | ipaddress.IPv6Network
-_NO_ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-_NO_BLOCK = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
+_INVALID_ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+_INVALID_CIDR = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 _LEADING_ZEROS = re.compile(r"^0+(?=\d)", re.ASCII)
 
 
 @functools.lru_cache(maxsize=512)
-def _plain(text: str) -> str:
+def _without_leading_zeros(text: str) -> str:
     return (
         ".".join(_LEADING_ZEROS.sub("", part) for part in text.split("."))
         if ":" not in text
@@ -31,81 +31,81 @@ def _plain(text: str) -> str:
 
 
 @functools.lru_cache(maxsize=512)
-def parse(text: str) -> Address | None:
+def parse_address(text: str) -> IPAddress | None:
     """The address that a text says; zeros before its numbers are overlooked, as Go's old parser
     did.
     """
     try:
-        return ipaddress.ip_address(_plain(text)) if "%" not in text else None
+        return ipaddress.ip_address(_without_leading_zeros(text)) if "%" not in text else None
     except ValueError:
         return None
 
 
 @functools.lru_cache(maxsize=1024)
-def parse_block(text: str) -> Block | None:
+def parse_cidr(text: str) -> IPNetwork | None:
     base, slash, length = text.partition("/")
-    if not slash or not length.isdecimal() or parse(base) is None:
+    if not slash or not length.isdecimal() or parse_address(base) is None:
         return None
     try:
-        return ipaddress.ip_network(f"{parse(base)}/{int(length)}", strict=False)
+        return ipaddress.ip_network(f"{parse_address(base)}/{int(length)}", strict=False)
     except ValueError:
         return None
 
 
 def is_ipv6(text: str) -> bool:
-    found = parse(text)
+    found = parse_address(text)
     return found is not None and found.version == 6  # noqa: PLR2004
 
 
-def family(text: str) -> str:
+def ip_family(text: str) -> str:
     return "IPv6" if is_ipv6(text) else "IPv4"
 
 
-def address(path: str, text: str, known: Iterable[str] = ()) -> Causes:
+def validate_address(path: str, text: str, known: Iterable[str] = ()) -> Causes:
     """An address; one that was there before is not judged again."""
     if text in known:
         return
-    found = parse(text)
+    found = parse_address(text)
     if found is None:
-        yield Cause.invalid(path, text, _NO_ADDRESS)
-    elif _plain(text) != text:
+        yield Cause.invalid(path, text, _INVALID_ADDRESS)
+    elif _without_leading_zeros(text) != text:
         yield Cause.invalid(path, text, "must not have leading 0s")
     elif getattr(found, "ipv4_mapped", None):
         yield Cause.invalid(path, text, "must not be an IPv4-mapped IPv6 address")
 
 
-def canonical_address(path: str, text: str) -> Causes:
+def validate_canonical_address(path: str, text: str) -> Causes:
     """An address in the one form in which it is written."""
-    wrong = list(address(path, text))
+    wrong = list(validate_address(path, text))
     yield from wrong
-    if not wrong and text != str(parse(text)):
-        yield Cause.invalid(path, text, f'must be in canonical form ("{parse(text)}")')
+    if not wrong and text != str(parse_address(text)):
+        yield Cause.invalid(path, text, f'must be in canonical form ("{parse_address(text)}")')
 
 
-def block(path: str, text: str, known: Iterable[str] = ()) -> Causes:
+def validate_cidr(path: str, text: str, known: Iterable[str] = ()) -> Causes:
     if text in known:
         return
-    found, (base, _, length) = parse_block(text), text.partition("/")
+    found, (base, _, length) = parse_cidr(text), text.partition("/")
     if found is None:
-        yield Cause.invalid(path, text, _NO_BLOCK)
-    elif _plain(base) != base or _LEADING_ZEROS.sub("", length) != length:
+        yield Cause.invalid(path, text, _INVALID_CIDR)
+    elif _without_leading_zeros(base) != base or _LEADING_ZEROS.sub("", length) != length:
         yield Cause.invalid(path, text, "must not have leading 0s in IP or prefix length")
-    elif getattr(parse(base), "ipv4_mapped", None):
+    elif getattr(parse_address(base), "ipv4_mapped", None):
         yield Cause.invalid(path, text, "must not have an IPv4-mapped IPv6 address")
-    elif found.network_address != parse(base):
+    elif found.network_address != parse_address(base):
         yield Cause.invalid(path, text, "must not have bits set beyond the prefix length")
 
 
-def canonical_block(path: str, text: str) -> Causes:
-    wrong = list(block(path, text))
+def validate_canonical_cidr(path: str, text: str) -> Causes:
+    wrong = list(validate_cidr(path, text))
     yield from wrong
-    if not wrong and text != str(parse_block(text)):
-        yield Cause.invalid(path, text, f'must be in canonical form ("{parse_block(text)}")')
+    if not wrong and text != str(parse_cidr(text)):
+        yield Cause.invalid(path, text, f'must be in canonical form ("{parse_cidr(text)}")')
 
 
-def reachable(path: str, text: str) -> Causes:
+def validate_endpoint_address(path: str, text: str) -> Causes:
     """An address that traffic can be sent to."""
-    found = parse(text)
+    found = parse_address(text)
     if found is None:
         yield Cause.invalid(path, text, "must be a valid IP address")
     elif found.is_unspecified:

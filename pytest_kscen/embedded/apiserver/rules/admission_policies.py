@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.apiserver.kinds import Part, Rules, status_alone
 from pytest_kscen.embedded.apiserver.rules import checks
-from pytest_kscen.embedded.apiserver.rules.fields import fill, keep_status, without_status
+from pytest_kscen.embedded.apiserver.rules.fields import clear_status, keep_status, set_defaults
 from pytest_kscen.embedded.apiserver.rules.webhooks import (
-    FAILURES,
-    GROUP,
-    MATCHES,
-    REINVOCATIONS,
+    ADMISSION_GROUP,
+    FAILURE_POLICIES,
+    MATCH_POLICIES,
+    REINVOCATION_POLICIES,
     SELECTORS,
-    default_scope,
-    match_conditions,
-    one_rule,
+    default_rule_scopes,
+    validate_match_conditions,
+    validate_rule,
 )
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
@@ -26,43 +26,43 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 VALIDATIONS_NEEDED = "validations or auditAnnotations must contain at least one item"
-REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
-ACTIONS = ("Audit", "Deny", "Warn")
+STATUS_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
+VALIDATION_ACTIONS = ("Audit", "Deny", "Warn")
 _IDENTIFIER = re.compile("[_a-zA-Z][_a-zA-Z0-9]*")
 
 
 def default_policy(obj: Obj) -> None:
-    fill(obj["spec"], {"failurePolicy": "Fail"})
-    _default_matching(obj["spec"].get("matchConstraints"))
+    set_defaults(obj["spec"], {"failurePolicy": "Fail"})
+    _default_match_resources(obj["spec"].get("matchConstraints"))
 
 
 def default_policy_binding(obj: Obj) -> None:
-    _default_matching(obj["spec"].get("matchResources"))
+    _default_match_resources(obj["spec"].get("matchResources"))
 
 
-def _default_matching(given: Obj | None) -> None:
+def _default_match_resources(given: Obj | None) -> None:
     if given is not None:
-        fill(given, {"matchPolicy": "Equivalent"})
+        set_defaults(given, {"matchPolicy": "Equivalent"})
         for selector in SELECTORS:
             if selector not in given:
                 given[selector] = {}
         for kind in ("resourceRules", "excludeResourceRules"):
-            default_scope(given.get(kind))
+            default_rule_scopes(given.get(kind))
 
 
 def validate_policy(obj: Obj) -> Causes:
     spec = obj["spec"]
-    yield from _policy(spec)
+    yield from _validate_policy_spec(spec)
     given, notes = spec.get("validations") or (), spec.get("auditAnnotations") or ()
     if not given and not notes:
         for field in ("validations", "auditAnnotations"):
             yield Cause.required(f"spec.{field}", VALIDATIONS_NEEDED)
     for place, check in enumerate(given):
-        yield from _validation(f"spec.validations[{place}]", check)
+        yield from _validate_validation(f"spec.validations[{place}]", check)
     keys = [note.get("key", "") for note in notes]
     for place, note in enumerate(notes):
         key = f"{obj['metadata']['name']}/{keys[place]}"
-        yield from checks.named(f"spec.auditAnnotations[{place}].key", key, names.label_key)
+        yield from checks.validate_name(f"spec.auditAnnotations[{place}].key", key, names.label_key)
         if not note.get("valueExpression", "").strip():
             yield Cause.required(
                 f"spec.auditAnnotations[{place}].valueExpression",
@@ -74,14 +74,14 @@ def validate_policy(obj: Obj) -> Causes:
 
 def validate_mutating_policy(obj: Obj) -> Causes:
     spec = obj["spec"]
-    yield from _policy(spec)
+    yield from _validate_policy_spec(spec)
     if not spec.get("mutations"):
         yield Cause.required("spec.mutations", "mutations must contain at least one item")
     for place, mutation in enumerate(spec.get("mutations") or ()):
         path = f"spec.mutations[{place}]"
         kind = mutation.get("patchType", "")
         fields = {"JSONPatch": "jsonPatch", "ApplyConfiguration": "applyConfiguration"}
-        yield from checks.required_one_of(
+        yield from checks.validate_required_enum(
             f"{path}.patchType", kind, ("ApplyConfiguration", "JSONPatch")
         )
         if kind in fields:
@@ -99,12 +99,12 @@ def validate_mutating_policy(obj: Obj) -> Causes:
                     f"{{{other}}}",
                     f"must not be specified when patchType is {kind}",
                 )
-    yield from checks.required_one_of(
-        "spec.reinvocationPolicy", spec.get("reinvocationPolicy"), REINVOCATIONS
+    yield from checks.validate_required_enum(
+        "spec.reinvocationPolicy", spec.get("reinvocationPolicy"), REINVOCATION_POLICIES
     )
 
 
-def _param_kind(path: str, given: Obj) -> Causes:
+def _validate_param_kind(path: str, given: Obj) -> Causes:
     stated, kind = given.get("apiVersion", ""), given.get("kind", "")
     group, _, version = stated.rpartition("/")
     if not stated:
@@ -127,18 +127,18 @@ def _param_kind(path: str, given: Obj) -> Causes:
         yield Cause.invalid(f"{path}.kind", kind, why)
 
 
-def _policy(spec: Obj) -> Causes:
-    yield from checks.one_of("spec.failurePolicy", spec["failurePolicy"], FAILURES)
+def _validate_policy_spec(spec: Obj) -> Causes:
+    yield from checks.validate_enum("spec.failurePolicy", spec["failurePolicy"], FAILURE_POLICIES)
     if "paramKind" in spec:
-        yield from _param_kind("spec.paramKind", spec["paramKind"])
+        yield from _validate_param_kind("spec.paramKind", spec["paramKind"])
     matching = spec.get("matchConstraints")
     if matching is None:
         yield Cause.required("spec.matchConstraints")
     else:
-        yield from _matching("spec.matchConstraints", matching)
+        yield from _validate_match_resources("spec.matchConstraints", matching)
         if not matching.get("resourceRules"):
             yield Cause.required("spec.matchConstraints.resourceRules")
-    yield from match_conditions("spec.matchConditions", spec.get("matchConditions") or ())
+    yield from validate_match_conditions("spec.matchConditions", spec.get("matchConditions") or ())
     for place, variable in enumerate(spec.get("variables") or ()):
         path, name = f"spec.variables[{place}]", variable.get("name", "")
         if not name.strip():
@@ -149,20 +149,24 @@ def _policy(spec: Obj) -> Causes:
             yield Cause.required(f"{path}.expression", "expression is not specified")
 
 
-def _matching(path: str, given: Obj) -> Causes:
-    yield from checks.one_of(f"{path}.matchPolicy", given["matchPolicy"], MATCHES)
+def _validate_match_resources(path: str, given: Obj) -> Causes:
+    yield from checks.validate_enum(f"{path}.matchPolicy", given["matchPolicy"], MATCH_POLICIES)
     for selector in SELECTORS:
-        yield from checks.selector(f"{path}.{selector}", given.get(selector))
+        yield from checks.validate_label_selector(f"{path}.{selector}", given.get(selector))
     for kind in ("resourceRules", "excludeResourceRules"):
         for place, rule in enumerate(given.get(kind) or ()):
             here = f"{path}.{kind}[{place}]"
             for number, name in enumerate(rule.get("resourceNames") or ()):
-                yield from checks.named(f"{here}.resourceNames[{number}]", name, names.path_segment)
-            yield from checks.unique(f"{here}.resourceNames", rule.get("resourceNames") or ())
-            yield from one_rule(here, rule)
+                yield from checks.validate_name(
+                    f"{here}.resourceNames[{number}]", name, names.path_segment
+                )
+            yield from checks.validate_unique(
+                f"{here}.resourceNames", rule.get("resourceNames") or ()
+            )
+            yield from validate_rule(here, rule)
 
 
-def _validation(path: str, given: Obj) -> Causes:
+def _validate_validation(path: str, given: Obj) -> Causes:
     message = given.get("message", "")
     if not given.get("expression", "").strip():
         yield Cause.required(f"{path}.expression", "expression is not specified")
@@ -177,15 +181,17 @@ def _validation(path: str, given: Obj) -> Causes:
     elif "\n" in message.strip() or "\r" in message.strip():
         yield Cause.invalid(f"{path}.message", message, "must not contain line breaks")
     if "reason" in given:
-        yield from checks.one_of(f"{path}.reason", given["reason"], REASONS)
+        yield from checks.validate_enum(f"{path}.reason", given["reason"], STATUS_REASONS)
 
 
 def validate_policy_binding(obj: Obj) -> Causes:
-    yield from _binding(obj["spec"])
+    yield from _validate_binding_spec(obj["spec"])
     actions = obj["spec"].get("validationActions") or []
     for place, action in enumerate(actions):
-        yield from checks.one_of(f"spec.validationActions[{place}]", action, ACTIONS)
-    yield from checks.unique("spec.validationActions", actions)
+        yield from checks.validate_enum(
+            f"spec.validationActions[{place}]", action, VALIDATION_ACTIONS
+        )
+    yield from checks.validate_unique("spec.validationActions", actions)
     if {"Deny", "Warn"} <= set(actions):
         why = (
             "(repeating the same validation failure information in the API response and "
@@ -199,64 +205,68 @@ def validate_policy_binding(obj: Obj) -> Causes:
 
 
 def validate_mutating_binding(obj: Obj) -> Causes:
-    return _binding(obj["spec"])
+    return _validate_binding_spec(obj["spec"])
 
 
-def _binding(spec: Obj) -> Causes:
-    yield from checks.required_name(
+def _validate_binding_spec(spec: Obj) -> Causes:
+    yield from checks.validate_required_name(
         "spec.policyName", spec.get("policyName"), names.dns1123_subdomain
     )
     if "paramRef" in spec:
-        yield from _parameters("spec.paramRef", spec["paramRef"])
+        yield from _validate_param_ref("spec.paramRef", spec["paramRef"])
     if "matchResources" in spec:
-        yield from _matching("spec.matchResources", spec["matchResources"])
+        yield from _validate_match_resources("spec.matchResources", spec["matchResources"])
 
 
-def _parameters(path: str, given: Obj) -> Causes:
+def _validate_param_ref(path: str, given: Obj) -> Causes:
     name, selector, absent = (
         given.get("name", ""),
         given.get("selector"),
         given.get("parameterNotFoundAction"),
     )
     if name:
-        yield from checks.named(f"{path}.name", name, names.path_segment)
+        yield from checks.validate_name(f"{path}.name", name, names.path_segment)
     if name and selector is not None:
         yield Cause.forbidden(f"{path}.name", "name and selector are mutually exclusive")
-    yield from checks.selector(f"{path}.selector", selector)
+    yield from checks.validate_label_selector(f"{path}.selector", selector)
     if name and selector is not None:
         yield Cause.forbidden(f"{path}.selector", "name and selector are mutually exclusive")
     if not name and selector is None:
         yield Cause.required(path, "one of name or selector must be specified")
-    yield from checks.required_one_of(f"{path}.parameterNotFoundAction", absent, ("Deny", "Allow"))
+    yield from checks.validate_required_enum(
+        f"{path}.parameterNotFoundAction", absent, ("Deny", "Allow")
+    )
 
 
-def _policy_status(new: Obj, _: Obj) -> Causes:
-    return checks.conditions("status.conditions", (new.get("status") or {}).get("conditions"))
+def _validate_policy_status(new: Obj, _: Obj) -> Causes:
+    return checks.validate_conditions(
+        "status.conditions", (new.get("status") or {}).get("conditions")
+    )
 
 
 RULES = {
-    (GROUP, "validatingadmissionpolicies"): Rules(
+    (ADMISSION_GROUP, "validatingadmissionpolicies"): Rules(
         default=default_policy,
-        prepare_create=without_status,
+        prepare_create=clear_status,
         prepare_update=keep_status,
         validate=validate_policy,
         validate_update=lambda new, _: validate_policy(new),
-        parts={"status": Part(status_alone, _policy_status)},
+        parts={"status": Part(status_alone, _validate_policy_status)},
         unconditional_update=False,
     ),
-    (GROUP, "validatingadmissionpolicybindings"): Rules(
+    (ADMISSION_GROUP, "validatingadmissionpolicybindings"): Rules(
         default=default_policy_binding,
         validate=validate_policy_binding,
         validate_update=lambda new, _: validate_policy_binding(new),
         unconditional_update=False,
     ),
-    (GROUP, "mutatingadmissionpolicies"): Rules(
+    (ADMISSION_GROUP, "mutatingadmissionpolicies"): Rules(
         default=default_policy,
         validate=validate_mutating_policy,
         validate_update=lambda new, _: validate_mutating_policy(new),
         unconditional_update=False,
     ),
-    (GROUP, "mutatingadmissionpolicybindings"): Rules(
+    (ADMISSION_GROUP, "mutatingadmissionpolicybindings"): Rules(
         default=default_policy_binding,
         validate=validate_mutating_binding,
         validate_update=lambda new, _: validate_mutating_binding(new),

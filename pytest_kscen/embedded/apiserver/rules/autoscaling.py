@@ -15,8 +15,8 @@ from pytest_kscen.embedded.apiserver.conversions import (
 )
 from pytest_kscen.embedded.apiserver.kinds import Part, Rules
 from pytest_kscen.embedded.apiserver.rules import checks
-from pytest_kscen.embedded.apiserver.rules.fields import fill, keep_spec, keep_status
-from pytest_kscen.embedded.apiserver.rules.pods.resources import container_resource_name
+from pytest_kscen.embedded.apiserver.rules.fields import keep_spec, keep_status, set_defaults
+from pytest_kscen.embedded.apiserver.rules.pods.resources import validate_container_resource_name
 from pytest_kscen.objects import names, quantities
 from pytest_kscen.objects.errors import Cause
 
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.apiserver.rules.checks import Causes
     from pytest_kscen.objects.resources import Obj
 
-CONVERSION = OlderAutoscalers()
-LONGEST_PERIOD, LONGEST_WINDOW = 1800, 3600
+V1_CONVERSION = OlderAutoscalers()
+MAX_PERIOD_SECONDS, MAX_WINDOW_SECONDS = 1800, 3600
 SELECT_POLICIES, POLICY_TYPES = ("Disabled", "Max", "Min"), ("Percent", "Pods")
 METRIC_TYPES = ("ContainerResource", "External", "Object", "Pods", "Resource")
-TARGETS = frozenset({"Utilization", "Value", "AverageValue"})
-_ONE_ONLY, _MISSING = (
+TARGET_TYPES = frozenset({"Utilization", "Value", "AverageValue"})
+_OTHER_SOURCE, _MISSING_SOURCE = (
     "must populate the given metric source only",
     "must populate information for the given metric source",
 )
-_RAW = "must set either a target raw value or a target utilization"
+_MISSING_TARGET = "must set either a target raw value or a target utilization"
 
 
-def default(obj: Obj) -> None:
+def default_autoscaler(obj: Obj) -> None:
     spec = obj["spec"]
-    fill(spec, {"minReplicas": 1})
+    set_defaults(spec, {"minReplicas": 1})
     if obj["apiVersion"] == AUTOSCALING_V1:
-        obj.update(CONVERSION.show(CONVERSION.keep(obj)))
+        obj.update(V1_CONVERSION.show(V1_CONVERSION.keep(obj)))
         return
     if not spec.get("metrics"):
         target = {"type": "Utilization", "averageUtilization": 80}
@@ -52,9 +52,9 @@ def default(obj: Obj) -> None:
         up = {
             "stabilizationWindowSeconds": 0,
             "selectPolicy": "Max",
-            "policies": [_policy("Pods", 4), _policy("Percent", 100)],
+            "policies": [_scaling_policy("Pods", 4), _scaling_policy("Percent", 100)],
         }
-        down = {"selectPolicy": "Max", "policies": [_policy("Percent", 100)]}
+        down = {"selectPolicy": "Max", "policies": [_scaling_policy("Percent", 100)]}
         given = spec["behavior"]
         if any(
             set(rules) - set(given.get(way) or {})
@@ -67,34 +67,35 @@ def default(obj: Obj) -> None:
             spec["behavior"] = {**given, **settled}
 
 
-def _policy(kind: str, value: int) -> Obj:
+def _scaling_policy(kind: str, value: int) -> Obj:
     return {"type": kind, "value": value, "periodSeconds": 15}
 
 
-def _newest(obj: Obj) -> Obj:
-    return CONVERSION.keep(obj) if obj["apiVersion"] == AUTOSCALING_V1 else obj
+def _as_v2(obj: Obj) -> Obj:
+    return V1_CONVERSION.keep(obj) if obj["apiVersion"] == AUTOSCALING_V1 else obj
 
 
-def validate(obj: Obj) -> Causes:
-    return _spec(_newest(obj)["spec"], lowest=1)
+def validate_autoscaler(obj: Obj) -> Causes:
+    return _validate_spec(_as_v2(obj)["spec"], lowest=1)
 
 
-def validate_update(new: Obj, old: Obj) -> Causes:
+def validate_autoscaler_update(new: Obj, old: Obj) -> Causes:
     if new["spec"] is not old["spec"] or new["apiVersion"] == AUTOSCALING_V1:
-        new, old = _newest(new), _newest(old)
+        new, old = _as_v2(new), _as_v2(old)
         same = all(
-            _target(new).get(field) == _target(old).get(field) for field in ("apiVersion", "kind")
+            _scale_target(new).get(field) == _scale_target(old).get(field)
+            for field in ("apiVersion", "kind")
         )
-        yield from _spec(
+        yield from _validate_spec(
             new["spec"], lowest=int(old["spec"].get("minReplicas", 1) != 0), known=same
         )
 
 
-def _target(obj: Obj) -> Obj:
+def _scale_target(obj: Obj) -> Obj:
     return obj["spec"].get("scaleTargetRef") or {}
 
 
-def _spec(spec: Obj, *, lowest: int, known: bool = False) -> Causes:
+def _validate_spec(spec: Obj, *, lowest: int, known: bool = False) -> Causes:
     least, most = spec.get("minReplicas"), spec.get("maxReplicas", 0)
     if least is not None and least < lowest:
         yield Cause.invalid("spec.minReplicas", least, f"must be greater than or equal to {lowest}")
@@ -108,10 +109,12 @@ def _spec(spec: Obj, *, lowest: int, known: bool = False) -> Causes:
         )
     reference = spec.get("scaleTargetRef") or {}
     groupless = known or reference.get("kind") == "ReplicationController"
-    yield from _reference("spec.scaleTargetRef", reference, groupless=groupless, judged=not known)
+    yield from _validate_object_reference(
+        "spec.scaleTargetRef", reference, groupless=groupless, judged=not known
+    )
     kinds = [metric.get("type") for metric in spec.get("metrics") or ()]
     for place, metric in enumerate(spec.get("metrics") or ()):
-        yield from _metric(f"spec.metrics[{place}]", metric)
+        yield from _validate_metric(f"spec.metrics[{place}]", metric)
     if least == 0 and not {"Object", "External"} & set(kinds):
         why = (
             "must specify at least one Object or External metric to support scaling to zero "
@@ -120,12 +123,16 @@ def _spec(spec: Obj, *, lowest: int, known: bool = False) -> Causes:
         yield Cause.forbidden("spec.metrics", why)
     for way in ("scaleUp", "scaleDown"):
         if way in spec.get("behavior", {}):
-            yield from _behavior(f"spec.behavior.{way}", spec["behavior"][way])
+            yield from _validate_scaling_rules(f"spec.behavior.{way}", spec["behavior"][way])
 
 
-def _reference(path: str, given: Obj, *, groupless: bool, judged: bool = True) -> Causes:
+def _validate_object_reference(
+    path: str, given: Obj, *, groupless: bool, judged: bool = True
+) -> Causes:
     for field in ("kind", "name"):
-        yield from checks.required_name(f"{path}.{field}", given.get(field), names.path_segment)
+        yield from checks.validate_required_name(
+            f"{path}.{field}", given.get(field), names.path_segment
+        )
     version = given.get("apiVersion", "")
     if not judged:
         return
@@ -137,71 +144,75 @@ def _reference(path: str, given: Obj, *, groupless: bool, judged: bool = True) -
         yield Cause.invalid(f"{path}.apiVersion", version, "apiVersion must specify API group")
 
 
-def _behavior(path: str, rules: Obj) -> Causes:
+def _validate_scaling_rules(path: str, rules: Obj) -> Causes:
     window = rules.get("stabilizationWindowSeconds")
     if window is not None and window < 0:
         yield Cause.invalid(
             f"{path}.stabilizationWindowSeconds", window, "must be greater than or equal to zero"
         )
-    if window is not None and window > LONGEST_WINDOW:
+    if window is not None and window > MAX_WINDOW_SECONDS:
         yield Cause.invalid(
             f"{path}.stabilizationWindowSeconds",
             window,
-            f"must be less than or equal to {LONGEST_WINDOW}",
+            f"must be less than or equal to {MAX_WINDOW_SECONDS}",
         )
     if "selectPolicy" in rules:
-        yield from checks.one_of(f"{path}.selectPolicy", rules["selectPolicy"], SELECT_POLICIES)
+        yield from checks.validate_enum(
+            f"{path}.selectPolicy", rules["selectPolicy"], SELECT_POLICIES
+        )
     if not rules.get("policies"):
         yield Cause.required(f"{path}.policies", "must specify at least one Policy")
     for place, policy in enumerate(rules.get("policies") or ()):
         here, period = f"{path}.policies[{place}]", policy.get("periodSeconds", 0)
-        yield from checks.one_of(f"{here}.type", policy.get("type", ""), POLICY_TYPES)
+        yield from checks.validate_enum(f"{here}.type", policy.get("type", ""), POLICY_TYPES)
         for field in ("value", "periodSeconds"):
             if policy.get(field, 0) <= 0:
                 yield Cause.invalid(
                     f"{here}.{field}", policy.get(field, 0), "must be greater than zero"
                 )
-        if period > LONGEST_PERIOD:
+        if period > MAX_PERIOD_SECONDS:
             yield Cause.invalid(
-                f"{here}.periodSeconds", period, f"must be less than or equal to {LONGEST_PERIOD}"
+                f"{here}.periodSeconds",
+                period,
+                f"must be less than or equal to {MAX_PERIOD_SECONDS}",
             )
     if "tolerance" in rules and quantities.nanos(rules["tolerance"]) < 0:
         yield Cause.invalid(f"{path}.tolerance", rules["tolerance"], checks.NOT_NEGATIVE)
 
 
-def _metric(path: str, metric: Obj) -> Causes:
-    kind, present = metric.get("type", ""), [field for field in SOURCES if field in metric]
+def _validate_metric(path: str, metric: Obj) -> Causes:
+    kind, present = metric.get("type", ""), [field for field in METRIC_SOURCES if field in metric]
     if not kind:
         yield Cause.required(f"{path}.type", "must specify a metric source type")
-    yield from checks.one_of(f"{path}.type", kind, METRIC_TYPES)
+    yield from checks.validate_enum(f"{path}.type", kind, METRIC_TYPES)
     for field in present[:1]:
-        yield from SOURCES[field](f"{path}.{field}", metric[field])
+        yield from METRIC_SOURCES[field](f"{path}.{field}", metric[field])
     expected = kind[:1].lower() + kind[1:]
     if kind not in METRIC_TYPES:
         yield Cause.unsupported(f"{path}.type", kind, METRIC_TYPES)
     elif expected not in metric:
-        yield Cause.required(f"{path}.{expected}", _MISSING)
+        yield Cause.required(f"{path}.{expected}", _MISSING_SOURCE)
     if len(present) != 1:
         for field in present:
             if field != expected:
-                yield Cause.forbidden(f"{path}.{field}", _ONE_ONLY)
+                yield Cause.forbidden(f"{path}.{field}", _OTHER_SOURCE)
 
 
-def _object(path: str, source: Obj) -> Causes:
-    yield from _reference(
+def _validate_object_metric(path: str, source: Obj) -> Causes:
+    yield from _validate_object_reference(
         f"{path}.describedObject", source.get("describedObject") or {}, groupless=True
     )
-    target = _target_of(source)
-    yield from _named_target(path, source)
+    target = _metric_target(source)
+    yield from _validate_metric_and_target(path, source)
     if "value" not in target and "averageValue" not in target:
         yield Cause.required(
             f"{path}.target.averageValue", "must set either a target value or averageValue"
         )
 
 
-def _external(path: str, source: Obj) -> Causes:
-    target = _target_of(source)
-    yield from _named_target(path, source)
+def _validate_external_metric(path: str, source: Obj) -> Causes:
+    target = _metric_target(source)
+    yield from _validate_metric_and_target(path, source)
     if "value" not in target and "averageValue" not in target:
         why = "must set either a target value for metric or a per-pod target"
         yield Cause.required(f"{path}.target.averageValue", why)
@@ -212,60 +223,62 @@ def _external(path: str, source: Obj) -> Causes:
         )
 
 
-def _pods(path: str, source: Obj) -> Causes:
-    yield from _named_target(path, source)
-    if "averageValue" not in _target_of(source):
+def _validate_pods_metric(path: str, source: Obj) -> Causes:
+    yield from _validate_metric_and_target(path, source)
+    if "averageValue" not in _metric_target(source):
         yield Cause.required(
             f"{path}.target.averageValue", "must specify a positive target averageValue"
         )
 
 
-def _resource(path: str, source: Obj) -> Causes:
+def _validate_resource_metric(path: str, source: Obj) -> Causes:
     if not source.get("name"):
         yield Cause.required(f"{path}.name", "must specify a resource name")
-    yield from _utilization(path, source)
+    yield from _validate_utilization_target(path, source)
 
 
-def _container_resource(path: str, source: Obj) -> Causes:
+def _validate_container_resource_metric(path: str, source: Obj) -> Causes:
     if source.get("name"):
-        yield from container_resource_name(f"{path}.name", source["name"])
+        yield from validate_container_resource_name(f"{path}.name", source["name"])
     else:
         yield Cause.required(f"{path}.name", "must specify a resource name")
     if source.get("container"):
-        yield from checks.named(f"{path}.container", source["container"], names.dns1123_label)
+        yield from checks.validate_name(
+            f"{path}.container", source["container"], names.dns1123_label
+        )
     else:
         yield Cause.required(f"{path}.container", "must specify a container")
-    yield from _utilization(path, source)
+    yield from _validate_utilization_target(path, source)
 
 
-def _utilization(path: str, source: Obj) -> Causes:
-    target = _target_of(source)
-    yield from _target_causes(f"{path}.target", target)
+def _validate_utilization_target(path: str, source: Obj) -> Causes:
+    target = _metric_target(source)
+    yield from _validate_metric_target(f"{path}.target", target)
     if "averageUtilization" not in target and "averageValue" not in target:
-        yield Cause.required(f"{path}.target.averageUtilization", _RAW)
+        yield Cause.required(f"{path}.target.averageUtilization", _MISSING_TARGET)
     if "averageUtilization" in target and "averageValue" in target:
         why = "may not set both a target raw value and a target utilization"
         yield Cause.forbidden(f"{path}.target.averageValue", why)
 
 
-def _target_of(source: Obj) -> dict[str, Any]:
+def _metric_target(source: Obj) -> dict[str, Any]:
     return source.get("target") or {}
 
 
-def _named_target(path: str, source: Obj) -> Causes:
+def _validate_metric_and_target(path: str, source: Obj) -> Causes:
     name = (source.get("metric") or {}).get("name")
     if name:
-        yield from checks.named(f"{path}.metric.name", name, names.path_segment)
+        yield from checks.validate_name(f"{path}.metric.name", name, names.path_segment)
     else:
         yield Cause.required(f"{path}.metric.name", "must specify a metric name")
-    yield from _target_causes(f"{path}.target", _target_of(source))
+    yield from _validate_metric_target(f"{path}.target", _metric_target(source))
 
 
-def _target_causes(path: str, target: Obj) -> Causes:
+def _validate_metric_target(path: str, target: Obj) -> Causes:
     kind = target.get("type", "")
     if not kind:
         yield Cause.required(f"{path}.type", "must specify a metric target type")
-    if kind not in TARGETS:
+    if kind not in TARGET_TYPES:
         yield Cause.invalid(
             f"{path}.type", kind, "must be either Utilization, Value, or AverageValue"
         )
@@ -278,16 +291,16 @@ def _target_causes(path: str, target: Obj) -> Causes:
         )
 
 
-SOURCES: dict[str, Callable[[str, Obj], Causes]] = {
-    "object": _object,
-    "external": _external,
-    "pods": _pods,
-    "resource": _resource,
-    "containerResource": _container_resource,
+METRIC_SOURCES: dict[str, Callable[[str, Obj], Causes]] = {
+    "object": _validate_object_metric,
+    "external": _validate_external_metric,
+    "pods": _validate_pods_metric,
+    "resource": _validate_resource_metric,
+    "containerResource": _validate_container_resource_metric,
 }
 
 
-def create(obj: Obj, _core: Core) -> None:
+def prepare_autoscaler_create(obj: Obj, _core: Core) -> None:
     """Only the older version prints the replicas of now."""
     obj["status"] = {
         "desiredReplicas": 0,
@@ -299,17 +312,17 @@ def create(obj: Obj, _core: Core) -> None:
     }
 
 
-def update(new: Obj, old: Obj, core: Core) -> None:
+def prepare_autoscaler_update(new: Obj, old: Obj, core: Core) -> None:
     keep_status(new, old, core)
-    _keep_notes(new, old, OF_STATUS)
+    _keep_annotations(new, old, OF_STATUS)
 
 
-def update_status(new: Obj, old: Obj, core: Core) -> None:
+def prepare_autoscaler_status(new: Obj, old: Obj, core: Core) -> None:
     keep_spec(new, old, core)
-    _keep_notes(new, old, OF_SPEC)
+    _keep_annotations(new, old, OF_SPEC)
 
 
-def _keep_notes(new: Obj, old: Obj, ours: Iterable[str]) -> None:
+def _keep_annotations(new: Obj, old: Obj, ours: Iterable[str]) -> None:
     """In the older version these annotations are a part of the status, or of the spec."""
     if new["apiVersion"] == AUTOSCALING_V1:
         before = old["metadata"].get("annotations") or {}
@@ -323,20 +336,20 @@ def _keep_notes(new: Obj, old: Obj, ours: Iterable[str]) -> None:
         new["metadata"] = {**rest, **({"annotations": notes} if notes else {})}
 
 
-def status(new: Obj, _: Obj) -> Causes:
-    return checks.none_negative(
+def validate_autoscaler_status(new: Obj, _: Obj) -> Causes:
+    return checks.validate_nonnegative_fields(
         "status", new.get("status") or {}, ("currentReplicas", "desiredReplicas")
     )
 
 
 RULES = {
     ("autoscaling", "horizontalpodautoscalers"): Rules(
-        default=default,
-        prepare_create=create,
-        prepare_update=update,
-        validate=validate,
-        validate_update=validate_update,
-        parts={"status": Part(update_status, status)},
+        default=default_autoscaler,
+        prepare_create=prepare_autoscaler_create,
+        prepare_update=prepare_autoscaler_update,
+        validate=validate_autoscaler,
+        validate_update=validate_autoscaler_update,
+        parts={"status": Part(prepare_autoscaler_status, validate_autoscaler_status)},
         qualified_finalizers=True,
         generation=None,
     )

@@ -22,94 +22,96 @@ Validator: TypeAlias = Callable[[str, Any], Iterable[Cause]]
 
 NOT_NEGATIVE = "must be greater than or equal to 0"
 IMMUTABLE = "field is immutable"
-LARGEST_ANNOTATIONS = 256 * 1024
-LARGEST_INT32 = 2**31 - 1
-LARGEST_PORT = 65535
+MAX_ANNOTATIONS_BYTES = 256 * 1024
+MAX_INT32 = 2**31 - 1
+MAX_PORT = 65535
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 CONDITION_STATUSES = ("False", "True", "Unknown")
 
 
-def omitted(path: str, why: str) -> Cause:
+def invalid_value_omitted(path: str, why: str) -> Cause:
     """An invalid value that is too large or too secret to be shown."""
     return Cause(path, f"Invalid value: {why}")
 
 
-def at(path: str, name: str) -> str:
+def member_path(path: str, name: str) -> str:
     """The path of a member; there may be nothing above it."""
     return f"{path}.{name}" if path else name
 
 
-def named(path: str, value: str, check: names.Check) -> Causes:
+def validate_name(path: str, value: str, check: names.Check) -> Causes:
     for words in check(value):
         yield Cause.invalid(path, value, words)
 
 
-def required_name(path: str, value: str | None, check: names.Check) -> Causes:
+def validate_required_name(path: str, value: str | None, check: names.Check) -> Causes:
     if value:
-        yield from named(path, value, check)
+        yield from validate_name(path, value, check)
     else:
         yield Cause.required(path)
 
 
-def one_of(path: str, value: Any, allowed: Sequence[str]) -> Causes:
+def validate_enum(path: str, value: Any, allowed: Sequence[str]) -> Causes:
     if value not in allowed:
         yield Cause.unsupported(path, value, allowed)
 
 
-def required_one_of(path: str, value: str | None, allowed: Sequence[str]) -> Causes:
+def validate_required_enum(path: str, value: str | None, allowed: Sequence[str]) -> Causes:
     if not value:
         yield Cause.required(path)
     elif value not in allowed:
         yield Cause.unsupported(path, value, allowed)
 
 
-def not_negative(path: str, value: int | None) -> Causes:
+def validate_nonnegative(path: str, value: int | None) -> Causes:
     if value is not None and value < 0:
         yield Cause.invalid(path, value, NOT_NEGATIVE)
 
 
-def none_negative(path: str, obj: Obj, fields: Iterable[str]) -> Causes:
+def validate_nonnegative_fields(path: str, obj: Obj, fields: Iterable[str]) -> Causes:
     """Counters and limits of one object."""
     for field in fields:
         if obj.get(field, 0) < 0:
-            yield Cause.invalid(at(path, field), obj[field], NOT_NEGATIVE)
+            yield Cause.invalid(member_path(path, field), obj[field], NOT_NEGATIVE)
 
 
-def none_above(path: str, obj: Obj, fields: Iterable[str], whole: str, words: str) -> Causes:
+def validate_fields_at_most(
+    path: str, obj: Obj, fields: Iterable[str], whole: str, words: str
+) -> Causes:
     """Parts that cannot be more than the whole."""
     for field in fields:
         if obj.get(field, 0) > obj.get(whole, 0):
-            yield Cause.invalid(at(path, field), obj.get(field, 0), words)
+            yield Cause.invalid(member_path(path, field), obj.get(field, 0), words)
 
 
-def positive(path: str, value: int) -> Causes:
+def validate_positive(path: str, value: int) -> Causes:
     if value <= 0:
         yield Cause.invalid(path, value, "must be greater than zero")
 
 
-def within(path: str, value: int | None, low: int, high: int) -> Causes:
+def validate_range(path: str, value: int | None, low: int, high: int) -> Causes:
     if value is not None and not low <= value <= high:
         yield Cause.invalid(path, value, names.within(low, high))
 
 
-def port_number(path: str, value: int) -> Causes:
-    yield from within(path, value, 1, LARGEST_PORT)
+def validate_port_number(path: str, value: int) -> Causes:
+    yield from validate_range(path, value, 1, MAX_PORT)
 
 
-def port(path: str, value: int | str) -> Causes:
+def validate_port(path: str, value: int | str) -> Causes:
     """A port's number or its name."""
     if isinstance(value, str):
-        yield from named(path, value, names.port_name)
+        yield from validate_name(path, value, names.port_name)
     else:
-        yield from port_number(path, value)
+        yield from validate_port_number(path, value)
 
 
-def immutable(path: str, new: Any, old: Any) -> Causes:
+def validate_immutable(path: str, new: Any, old: Any) -> Causes:
     if new is not old and new != old:
         yield Cause.invalid(path, new, IMMUTABLE)
 
 
-def unique(path: str, values: Iterable[Any], field: str = "") -> Causes:
+def validate_unique(path: str, values: Iterable[Any], field: str = "") -> Causes:
     """Each value of a list once; `field` names the part of an item that is looked at."""
     seen = []
     for place, value in enumerate(values):
@@ -118,11 +120,11 @@ def unique(path: str, values: Iterable[Any], field: str = "") -> Causes:
         seen.append(value)
 
 
-def int_or_percent(path: str, value: int | str) -> Causes:
+def validate_int_or_percent(path: str, value: int | str) -> Causes:
     if isinstance(value, str):
-        yield from named(path, value, names.percent)
+        yield from validate_name(path, value, names.percent)
     else:
-        yield from not_negative(path, value)
+        yield from validate_nonnegative(path, value)
 
 
 def percent_of(value: int | str | None) -> int | None:
@@ -130,38 +132,38 @@ def percent_of(value: int | str | None) -> int | None:
     return int(value[:-1]) if isinstance(value, str) and not names.percent(value) else None
 
 
-def number_of(value: int | str | None) -> int:
+def int_or_percent_value(value: int | str | None) -> int:
     """What an IntOrString counts as: its number, its percents, or nothing."""
     if isinstance(value, int):
         return value
     return percent_of(value) or 0
 
 
-def not_above_all(path: str, value: int | str) -> Causes:
+def validate_at_most_100_percent(path: str, value: int | str) -> Causes:
     if (percent_of(value) or 0) > 100:  # noqa: PLR2004
         yield Cause.invalid(path, value, "must not be greater than 100%")
 
 
-def labels(path: str, given: Mapping[str, str] | None) -> Causes:
+def validate_labels(path: str, given: Mapping[str, str] | None) -> Causes:
     for key, value in (given or {}).items():
-        yield from named(path, key, names.label_key)
-        yield from named(path, value, names.label_value)
+        yield from validate_name(path, key, names.label_key)
+        yield from validate_name(path, value, names.label_value)
 
 
-def annotated(path: str, given: Mapping[str, str] | None) -> Causes:
+def validate_annotations(path: str, given: Mapping[str, str] | None) -> Causes:
     size = 0
     for key, value in (given or {}).items():
         for words in names.label_key(key.lower()):
             yield Cause.invalid(path, key, words)
         size += len(key.encode()) + len(value.encode())
-    if size > LARGEST_ANNOTATIONS:
-        yield Cause.too_long(path, LARGEST_ANNOTATIONS)
+    if size > MAX_ANNOTATIONS_BYTES:
+        yield Cause.too_long(path, MAX_ANNOTATIONS_BYTES)
 
 
-def selector(path: str, given: Obj | None) -> Causes:
+def validate_label_selector(path: str, given: Obj | None) -> Causes:
     """A LabelSelector."""
     if given:
-        yield from labels(f"{path}.matchLabels", given.get("matchLabels"))
+        yield from validate_labels(f"{path}.matchLabels", given.get("matchLabels"))
         for place, part in enumerate(given.get("matchExpressions") or ()):
             here = f"{path}.matchExpressions[{place}]"
             operator, values = part["operator"], part.get("values") or ()
@@ -178,54 +180,54 @@ def selector(path: str, given: Obj | None) -> Causes:
                     )
             else:
                 yield Cause.invalid(f"{here}.operator", operator, "not a valid selector operator")
-            yield from named(f"{here}.key", part["key"], names.label_key)
+            yield from validate_name(f"{here}.key", part["key"], names.label_key)
             for number, value in enumerate(values):
-                yield from named(f"{here}.values[{number}]", value, names.label_value)
+                yield from validate_name(f"{here}.values[{number}]", value, names.label_value)
 
 
-def in_order(given: Mapping[str, str] | None) -> dict[str, str] | None:
+def sorted_labels(given: Mapping[str, str] | None) -> dict[str, str] | None:
     """Labels as Go prints them."""
     return None if given is None else dict(sorted(given.items()))
 
 
-def printed(given: Obj | None) -> Obj | None:
+def selector_in_go_order(given: Obj | None) -> Obj | None:
     """A LabelSelector as Go prints it."""
     if not given or "matchLabels" not in given:
         return given
     return {
-        "matchLabels": in_order(given["matchLabels"]),
+        "matchLabels": sorted_labels(given["matchLabels"]),
         **{name: given[name] for name in given if name != "matchLabels"},
     }
 
 
-def same_selector(new: Obj, old: Obj) -> Causes:
+def validate_selector_unchanged(new: Obj, old: Obj) -> Causes:
     """A workload's selector stays as it is."""
     selector = new["spec"].get("selector")
     if selector != old["spec"].get("selector"):
-        yield Cause.invalid("spec.selector", printed(selector), IMMUTABLE)
+        yield Cause.invalid("spec.selector", selector_in_go_order(selector), IMMUTABLE)
 
 
-def is_empty(given: Obj | None) -> bool:
+def is_empty_selector(given: Obj | None) -> bool:
     """Whether a LabelSelector has no terms, and so matches everything."""
     return not given or not (given.get("matchLabels") or given.get("matchExpressions"))
 
 
-def matches(given: Obj | None, own: Mapping[str, str] | None) -> bool | None:
+def selector_matches(given: Obj | None, own: Mapping[str, str] | None) -> bool | None:
     """Whether a LabelSelector matches labels; None when it is malformed, and cannot be asked."""
     if given is None:
         return False
-    if any(True for _ in selector("", given)):
+    if any(True for _ in validate_label_selector("", given)):
         return None
     own = own or {}
     return all(
         own.get(key) == value for key, value in (given.get("matchLabels") or {}).items()
     ) and all(
-        _holds(part["operator"], own.get(part["key"]), part.get("values") or ())
+        _requirement_matches(part["operator"], own.get(part["key"]), part.get("values") or ())
         for part in given.get("matchExpressions") or ()
     )
 
 
-def _holds(operator: str, value: str | None, values: Sequence[str]) -> bool:
+def _requirement_matches(operator: str, value: str | None, values: Sequence[str]) -> bool:
     if operator == "Exists":
         return value is not None
     if operator == "DoesNotExist":
@@ -233,13 +235,13 @@ def _holds(operator: str, value: str | None, values: Sequence[str]) -> bool:
     return (value is not None and value in values) is (operator == "In")
 
 
-def conditions(path: str, given: Sequence[Obj] | None) -> Causes:
+def validate_conditions(path: str, given: Sequence[Obj] | None) -> Causes:
     """The common Condition type."""
-    yield from unique(path, [one.get("type") for one in given or ()], "type")
+    yield from validate_unique(path, [one.get("type") for one in given or ()], "type")
     for place, one in enumerate(given or ()):
         here = f"{path}[{place}]"
-        yield from named(f"{here}.type", one.get("type", ""), names.label_key)
-        yield from one_of(f"{here}.status", one.get("status", ""), CONDITION_STATUSES)
+        yield from validate_name(f"{here}.type", one.get("type", ""), names.label_key)
+        yield from validate_enum(f"{here}.status", one.get("status", ""), CONDITION_STATUSES)
         if one.get("observedGeneration", 0) < 0:
             yield Cause.invalid(
                 f"{here}.observedGeneration",
@@ -248,17 +250,19 @@ def conditions(path: str, given: Sequence[Obj] | None) -> Causes:
             )
         if not one.get("lastTransitionTime"):
             yield Cause.required(f"{here}.lastTransitionTime")
-        yield from required_name(f"{here}.reason", one.get("reason"), names.condition_reason)
+        yield from validate_required_name(
+            f"{here}.reason", one.get("reason"), names.condition_reason
+        )
 
 
 # How Kubernetes shows a value that its own program holds in another form than the API: by Go's
 # names, and nothing left out.
 
 
-Struct: TypeAlias = dict[str, Any]
+GoStruct: TypeAlias = dict[str, Any]
 """Go's names in Go's order, and what a field holds when it is not set."""
 
-API_NAMES = {
+GO_TO_API_NAMES = {
     "APIGroup": "apiGroup",
     "APIVersion": "apiVersion",
     "CIDRs": "cidrs",
@@ -266,22 +270,26 @@ API_NAMES = {
     "NodeID": "nodeID",
     "UID": "uid",
 }
-ADDRESS: Struct = {"Type": "", "Address": ""}
-BUDGET: Struct = {
+GO_NODE_ADDRESS: GoStruct = {"Type": "", "Address": ""}
+GO_DISRUPTION_BUDGET_SPEC: GoStruct = {
     "MinAvailable": None,
     "Selector": None,
     "MaxUnavailable": None,
     "UnhealthyPodEvictionPolicy": None,
 }
-CLAIM: Struct = {"Name": "", "ResourceClaimName": None, "ResourceClaimTemplateName": None}
-DEVICE_DRIVER: Struct = {"Name": "", "NodeID": "", "TopologyKeys": None, "Allocatable": None}
-DISTINGUISHER: Struct = {"Type": ""}
-PARENT: Struct = {"Group": "", "Resource": "", "Namespace": "", "Name": ""}
-PARTITION: Struct = {"Partition": 0, "MaxUnavailable": None}
-POD_IP: Struct = {"IP": ""}
-PROFILE: Struct = {"Type": "", "LocalhostProfile": None}
-RANGES: Struct = {"CIDRs": None}
-REFERENCE: Struct = {
+GO_POD_RESOURCE_CLAIM: GoStruct = {
+    "Name": "",
+    "ResourceClaimName": None,
+    "ResourceClaimTemplateName": None,
+}
+GO_CSI_NODE_DRIVER: GoStruct = {"Name": "", "NodeID": "", "TopologyKeys": None, "Allocatable": None}
+GO_FLOW_DISTINGUISHER: GoStruct = {"Type": ""}
+GO_PARENT_REFERENCE: GoStruct = {"Group": "", "Resource": "", "Namespace": "", "Name": ""}
+GO_ROLLING_PARTITION: GoStruct = {"Partition": 0, "MaxUnavailable": None}
+GO_POD_IP: GoStruct = {"IP": ""}
+GO_PROFILE: GoStruct = {"Type": "", "LocalhostProfile": None}
+GO_SERVICE_CIDR_SPEC: GoStruct = {"CIDRs": None}
+GO_OBJECT_REFERENCE: GoStruct = {
     "Kind": "",
     "Namespace": "",
     "Name": "",
@@ -290,39 +298,39 @@ REFERENCE: Struct = {
     "ResourceVersion": "",
     "FieldPath": "",
 }
-ROLE: Struct = {"APIGroup": "", "Kind": "", "Name": ""}
-ROLLING: Struct = {"MaxUnavailable": 0, "MaxSurge": 0}
-STRATEGY: Struct = {"Type": "", "RollingUpdate": None}
-TAINT: Struct = {"Key": "", "Value": "", "Effect": "", "TimeAdded": None}
-TOLERATION: Struct = {
+GO_ROLE_REF: GoStruct = {"APIGroup": "", "Kind": "", "Name": ""}
+GO_ROLLING_UPDATE: GoStruct = {"MaxUnavailable": 0, "MaxSurge": 0}
+GO_STRATEGY: GoStruct = {"Type": "", "RollingUpdate": None}
+GO_TAINT: GoStruct = {"Key": "", "Value": "", "Effect": "", "TimeAdded": None}
+GO_TOLERATION: GoStruct = {
     "Key": "",
     "Operator": "",
     "Value": "",
     "Effect": "",
     "TolerationSeconds": None,
 }
-UNCOUNTED: Struct = {"Succeeded": None, "Failed": None}
+GO_UNCOUNTED_PODS: GoStruct = {"Succeeded": None, "Failed": None}
 
 
-def internal(struct: Struct, given: Obj) -> Obj:
+def as_go_struct(struct: GoStruct, given: Obj) -> Obj:
     return {
-        name: given.get(API_NAMES.get(name, name[0].lower() + name[1:]), unset)
+        name: given.get(GO_TO_API_NAMES.get(name, name[0].lower() + name[1:]), unset)
         for name, unset in struct.items()
     }
 
 
-def strategy(rolling: Struct, given: Obj) -> Obj:
+def strategy_as_go_struct(rolling: GoStruct, given: Obj) -> Obj:
     """How a workload gets from old to new."""
-    shown = internal(STRATEGY, given)
+    shown = as_go_struct(GO_STRATEGY, given)
     if "rollingUpdate" in given:
-        shown["RollingUpdate"] = internal(rolling, given["rollingUpdate"])
+        shown["RollingUpdate"] = as_go_struct(rolling, given["rollingUpdate"])
     return shown
 
 
 # How a refusal shows what was changed: both states as JSON, line against line.
 
 
-def difference(old: Any, new: Any) -> str:
+def unified_diff(old: Any, new: Any) -> str:
     before, after = (json.dumps(state, indent=1).splitlines(keepends=True) for state in (old, new))
     lines = difflib.unified_diff(before, after, n=3)
     return "".join(itertools.islice(lines, 2, None))  # the first two would name files

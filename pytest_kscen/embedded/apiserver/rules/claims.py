@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 from pytest_kscen.embedded.apiserver.kinds import Part, Rules
 from pytest_kscen.embedded.apiserver.rules.checks import (
     Causes,
-    annotated,
-    difference,
-    immutable,
-    labels,
-    named,
-    one_of,
-    selector,
+    unified_diff,
+    validate_annotations,
+    validate_enum,
+    validate_immutable,
+    validate_label_selector,
+    validate_labels,
+    validate_name,
 )
 from pytest_kscen.embedded.apiserver.rules.fields import (
-    fill,
     keep_spec,
     round_quantities,
     round_resources,
+    set_defaults,
 )
 from pytest_kscen.objects import names, quantities
 from pytest_kscen.objects.errors import Cause
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 VOLUME_MODES = ("Block", "Filesystem")
-SOURCES = ("dataSource", "dataSourceRef")
-BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
-RESIZING = (
+DATA_SOURCES = ("dataSource", "dataSourceRef")
+BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
+RESIZE_STATUSES = (
     *(
         "ControllerResizeInProgress",
         "ControllerResizeInfeasible",
@@ -45,127 +45,130 @@ RESIZING = (
     ),
     "NodeResizePending",
 )
-_IMMUTABLE = (
+_SPEC_IMMUTABLE = (
     "spec is immutable after creation except resources.requests and "
     "volumeAttributesClassName for bound claims\n"
 )
-_CLASS_STAYS = "is forbidden when status.currentVolumeAttributesClassName is not nil"
+_ATTRIBUTES_CLASS_IN_USE = "is forbidden when status.currentVolumeAttributesClassName is not nil"
 
 
 def default_claim(claim: Obj) -> None:
     default_claim_spec(claim["spec"])
     status = claim.setdefault("status", {})
-    fill(status, {"phase": "Pending"})
+    set_defaults(status, {"phase": "Pending"})
     for field in ("capacity", "allocatedResources"):
         if field in status:
             round_quantities(status[field])
 
 
 def default_claim_spec(spec: Obj) -> None:
-    fill(spec, {"volumeMode": "Filesystem"})
+    set_defaults(spec, {"volumeMode": "Filesystem"})
     round_resources(spec.get("resources"))
 
 
-def create(claim: Obj, _: Core) -> None:
+def prepare_claim_create(claim: Obj, _: Core) -> None:
     claim["status"] = {"phase": "Pending"}
-    _settle_sources(claim, None)
+    _synchronize_data_sources(claim, None)
 
 
-def update(new: Obj, old: Obj, _: Core) -> None:
+def prepare_claim_update(new: Obj, old: Obj, _: Core) -> None:
     new["status"] = old["status"]
     if new["spec"] is not old["spec"]:
-        _settle_sources(new, old)
+        _synchronize_data_sources(new, old)
 
 
-def _settle_sources(claim: Obj, old: Obj | None) -> None:
+def _synchronize_data_sources(claim: Obj, old: Obj | None) -> None:
     """`dataSource` and `dataSourceRef` say the same; a claim in another namespace is not known
     yet.
     """
-    spec, used = claim["spec"], old is not None and any(field in old["spec"] for field in SOURCES)
+    spec, used = (
+        claim["spec"],
+        old is not None and any(field in old["spec"] for field in DATA_SOURCES),
+    )
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if reference and reference.get("namespace") and not used:
         reference = None
-    if source and not reference and not _can_be_cloned(source) and not used:
+    if source and not reference and not _is_clonable(source) and not used:
         source = None
     if source and not reference:
         reference = dict(source)
     elif reference and not source and not reference.get("namespace"):
         source = {field: value for field, value in reference.items() if field != "namespace"}
     settled = {"dataSource": source, "dataSourceRef": reference}
-    if any(settled[field] != spec.get(field) for field in SOURCES):
-        rest = {field: value for field, value in spec.items() if field not in SOURCES}
+    if any(settled[field] != spec.get(field) for field in DATA_SOURCES):
+        rest = {field: value for field, value in spec.items() if field not in DATA_SOURCES}
         claim["spec"] = {**rest, **{field: value for field, value in settled.items() if value}}
 
 
-def _can_be_cloned(source: Obj) -> bool:
+def _is_clonable(source: Obj) -> bool:
     """The two kinds that `dataSource` knew at first."""
     kinds = {("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")}
     return (source.get("apiGroup") or "", source.get("kind")) in kinds
 
 
-def validate(claim: Obj) -> Causes:
-    return claim_spec("spec", claim["spec"])
+def validate_claim(claim: Obj) -> Causes:
+    return validate_claim_spec("spec", claim["spec"])
 
 
-def claim_template(path: str, template: Obj) -> Causes:
+def validate_claim_template(path: str, template: Obj) -> Causes:
     """What a pod makes its own claim from."""
     metadata = template.get("metadata") or {}
-    yield from annotated(f"{path}.metadata.annotations", metadata.get("annotations"))
-    yield from labels(f"{path}.metadata.labels", metadata.get("labels"))
+    yield from validate_annotations(f"{path}.metadata.annotations", metadata.get("annotations"))
+    yield from validate_labels(f"{path}.metadata.labels", metadata.get("labels"))
     for field in metadata:
         if field not in {"annotations", "labels"} and metadata[field]:
             yield Cause.forbidden(f"{path}.metadata.{field}", "cannot be set")
-    yield from claim_spec(f"{path}.spec", template["spec"])
+    yield from validate_claim_spec(f"{path}.spec", template["spec"])
 
 
-def claim_spec(path: str, spec: Obj) -> Causes:
+def validate_claim_spec(path: str, spec: Obj) -> Causes:
     modes = spec.get("accessModes") or ()
     if not modes:
         yield Cause.required(f"{path}.accessModes", "at least 1 access mode is required")
-    yield from selector(f"{path}.selector", spec.get("selector"))
-    yield from access_modes(f"{path}.accessModes", modes)
-    yield from _size(
+    yield from validate_label_selector(f"{path}.selector", spec.get("selector"))
+    yield from validate_access_modes(f"{path}.accessModes", modes)
+    yield from _validate_storage_request(
         f"{path}.resources[storage]", (spec.get("resources") or {}).get("requests") or {}
     )
     if spec.get("storageClassName"):
-        yield from named(
+        yield from validate_name(
             f"{path}.storageClassName", spec["storageClassName"], names.dns1123_subdomain
         )
     if "volumeMode" in spec:
-        yield from one_of(f"{path}.volumeMode", spec["volumeMode"], VOLUME_MODES)
+        yield from validate_enum(f"{path}.volumeMode", spec["volumeMode"], VOLUME_MODES)
     for field in ("dataSource", "dataSourceRef"):
         if field in spec:
-            yield from _source(f"{path}.{field}", spec[field])
+            yield from _validate_data_source(f"{path}.{field}", spec[field])
     if "dataSource" in spec and "dataSourceRef" in spec:
         one, other = (
             {field: spec[name].get(field) for field in ("apiGroup", "kind", "name")}
-            for name in SOURCES
+            for name in DATA_SOURCES
         )
         if one != other:
             yield Cause.invalid(path, {}, "must match dataSourceRef")
     if spec.get("volumeAttributesClassName"):
-        yield from named(
+        yield from validate_name(
             f"{path}.volumeAttributesClassName",
             spec["volumeAttributesClassName"],
             names.dns1123_subdomain,
         )
 
 
-def access_modes(path: str, modes: Sequence[str]) -> Causes:
+def validate_access_modes(path: str, modes: Sequence[str]) -> Causes:
     for mode in modes:
-        yield from one_of(path, mode, ACCESS_MODES)
+        yield from validate_enum(path, mode, ACCESS_MODES)
     if "ReadWriteOncePod" in modes and any(mode in ACCESS_MODES[:-1] for mode in modes):
         yield Cause.forbidden(path, "may not use ReadWriteOncePod with other access modes")
 
 
-def _size(path: str, requests: Obj) -> Causes:
+def _validate_storage_request(path: str, requests: Obj) -> Causes:
     if "storage" not in requests:
         yield Cause.required(path)
     elif quantities.nanos(requests["storage"]) <= 0:
         yield Cause.invalid(path, requests["storage"], "must be greater than zero")
 
 
-def _source(path: str, source: Obj) -> Causes:
+def _validate_data_source(path: str, source: Obj) -> Causes:
     for field in ("name", "kind"):
         if not source.get(field):
             yield Cause.required(f"{path}.{field}")
@@ -175,17 +178,17 @@ def _source(path: str, source: Obj) -> Causes:
             path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
         )
     if group:
-        yield from named(f"{path}.apiGroup", group, names.dns1123_subdomain)
+        yield from validate_name(f"{path}.apiGroup", group, names.dns1123_subdomain)
 
 
-def validate_update(new: Obj, old: Obj) -> Causes:
+def validate_claim_update(new: Obj, old: Obj) -> Causes:
     if new["spec"] is old["spec"]:
         return
-    yield from claim_spec("spec", new["spec"])
+    yield from validate_claim_spec("spec", new["spec"])
     beta, before = (
-        claim["metadata"].get("annotations", {}).get(BETA_CLASS, "") for claim in (new, old)
+        claim["metadata"].get("annotations", {}).get(BETA_STORAGE_CLASS, "") for claim in (new, old)
     )
-    yield from immutable(f"metadata.annotations.{BETA_CLASS}", beta, before)
+    yield from validate_immutable(f"metadata.annotations.{BETA_STORAGE_CLASS}", beta, before)
     # The new spec with what may be changed put back.
     wanted, earlier = dict(new["spec"]), old["spec"]
     free = [] if earlier.get("volumeName") else ["volumeName"]
@@ -202,23 +205,25 @@ def validate_update(new: Obj, old: Obj) -> Causes:
         if field in earlier:
             wanted[field] = earlier[field]
     if wanted != old["spec"]:
-        yield Cause.forbidden("spec", _IMMUTABLE + difference(old["spec"], wanted))
-    size, had = (quantities.nanos(_storage(claim)) for claim in (new, old))
+        yield Cause.forbidden("spec", _SPEC_IMMUTABLE + unified_diff(old["spec"], wanted))
+    size, had = (quantities.nanos(_requested_storage(claim)) for claim in (new, old))
     if size < had and size <= quantities.nanos(
         (old.get("status", {}).get("capacity") or {}).get("storage", "0")
     ):
         yield Cause.forbidden(
             "spec.resources.requests.storage", "field can not be less than status.capacity"
         )
-    yield from immutable("volumeMode", new["spec"].get("volumeMode"), old["spec"].get("volumeMode"))
-    yield from _attributes(new["spec"].get("volumeAttributesClassName"), old)
+    yield from validate_immutable(
+        "volumeMode", new["spec"].get("volumeMode"), old["spec"].get("volumeMode")
+    )
+    yield from _validate_attributes_class(new["spec"].get("volumeAttributesClassName"), old)
 
 
-def _storage(claim: Obj) -> str:
+def _requested_storage(claim: Obj) -> str:
     return str(((claim["spec"].get("resources") or {}).get("requests") or {}).get("storage", "0"))
 
 
-def _attributes(wanted: str | None, old: Obj) -> Causes:
+def _validate_attributes_class(wanted: str | None, old: Obj) -> Causes:
     changed = wanted != old["spec"].get("volumeAttributesClassName")
     if (
         changed
@@ -226,31 +231,33 @@ def _attributes(wanted: str | None, old: Obj) -> Causes:
         and old.get("status", {}).get("currentVolumeAttributesClassName") is not None
     ):
         what = "update to nil" if wanted is None else "update to empty string"
-        yield Cause.forbidden("spec.volumeAttributesClassName", f"{what} {_CLASS_STAYS}")
+        yield Cause.forbidden(
+            "spec.volumeAttributesClassName", f"{what} {_ATTRIBUTES_CLASS_IN_USE}"
+        )
 
 
-def validate_status(new: Obj, _: Obj) -> Causes:
+def validate_claim_status(new: Obj, _: Obj) -> Causes:
     status = new.get("status") or {}
     for name, quantity in (status.get("capacity") or {}).items():
-        yield from basic_amount(f"status.capacity[{name}]", quantity)
+        yield from validate_basic_quantity(f"status.capacity[{name}]", quantity)
     for name, state in (status.get("allocatedResourceStatuses") or {}).items():
-        yield from _resource_key("status.allocatedResourceStatuses", name)
-        if state not in RESIZING:
-            yield Cause.unsupported("status.allocatedResourceStatuses", name, RESIZING)
+        yield from _validate_resource_key("status.allocatedResourceStatuses", name)
+        if state not in RESIZE_STATUSES:
+            yield Cause.unsupported("status.allocatedResourceStatuses", name, RESIZE_STATUSES)
     for name, quantity in (status.get("allocatedResources") or {}).items():
-        yield from _resource_key("status.allocatedResources", name)
-        yield from basic_amount(f"status.allocatedResources[{name}]", quantity)
+        yield from _validate_resource_key("status.allocatedResources", name)
+        yield from validate_basic_quantity(f"status.allocatedResources[{name}]", quantity)
 
 
-def basic_amount(path: str, quantity: str) -> Causes:
+def validate_basic_quantity(path: str, quantity: str) -> Causes:
     if quantities.parse(quantity).value < 0:
         yield Cause.invalid(
             path, quantities.parse(quantity).value, "must be a valid resource quantity"
         )
 
 
-def _resource_key(path: str, name: str) -> Causes:
-    yield from named(path, name, names.label_key)
+def _validate_resource_key(path: str, name: str) -> Causes:
+    yield from validate_name(path, name, names.label_key)
     if (
         not names.label_key(name)
         and ("/" not in name or "kubernetes.io/" in name)
@@ -262,11 +269,11 @@ def _resource_key(path: str, name: str) -> Causes:
 RULES = {
     ("", "persistentvolumeclaims"): Rules(
         default=default_claim,
-        prepare_create=create,
-        prepare_update=update,
-        validate=validate,
-        validate_update=validate_update,
-        parts={"status": Part(keep_spec, validate_status)},
+        prepare_create=prepare_claim_create,
+        prepare_update=prepare_claim_update,
+        validate=validate_claim,
+        validate_update=validate_claim_update,
+        parts={"status": Part(keep_spec, validate_claim_status)},
         qualified_finalizers=True,
         generation=None,
     )

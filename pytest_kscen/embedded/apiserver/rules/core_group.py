@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING
 from pytest_kscen.embedded.apiserver.kinds import Part, Rules
 from pytest_kscen.embedded.apiserver.rules import addresses
 from pytest_kscen.embedded.apiserver.rules.checks import (
-    ADDRESS,
+    GO_NODE_ADDRESS,
     Causes,
-    immutable,
-    internal,
-    named,
-    positive,
-    unique,
+    as_go_struct,
+    validate_immutable,
+    validate_name,
+    validate_positive,
+    validate_unique,
 )
 from pytest_kscen.embedded.apiserver.rules.fields import (
     NAMESPACE_FIELDS,
     NODE_FIELDS,
     SECRET_FIELDS,
-    fill,
+    ensure_object,
     keep_spec,
     keep_status,
-    part,
     round_quantities,
+    set_defaults,
 )
-from pytest_kscen.embedded.apiserver.rules.pods.resources import amount
-from pytest_kscen.embedded.apiserver.rules.pods.scheduling import taints
+from pytest_kscen.embedded.apiserver.rules.pods.resources import validate_quantity
+from pytest_kscen.embedded.apiserver.rules.pods.scheduling import validate_taints
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
 
@@ -40,51 +40,51 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-OWN_NAME = "kubernetes.io/metadata.name"
-KUBERNETES = "kubernetes"
-FINALIZERS = frozenset({KUBERNETES, "orphan", "foregroundDeletion"})
-_CIDR_STAYS = 'node updates may not change podCIDR except from "" to valid'
-_PROVIDER_STAYS = 'node updates may not change providerID except from "" to valid'
+NAME_LABEL = "kubernetes.io/metadata.name"
+KUBERNETES_FINALIZER = "kubernetes"
+STANDARD_FINALIZERS = frozenset({KUBERNETES_FINALIZER, "orphan", "foregroundDeletion"})
+_POD_CIDR_FIXED = 'node updates may not change podCIDR except from "" to valid'
+_PROVIDER_ID_FIXED = 'node updates may not change providerID except from "" to valid'
 
 
 def default_namespace(obj: Obj) -> None:
     metadata = obj["metadata"]
-    if metadata.get("name") and (metadata.get("labels") or {}).get(OWN_NAME) != metadata["name"]:
-        metadata["labels"] = {**(metadata.get("labels") or {}), OWN_NAME: metadata["name"]}
-    fill(part(obj, "status"), {"phase": "Active"})
+    if metadata.get("name") and (metadata.get("labels") or {}).get(NAME_LABEL) != metadata["name"]:
+        metadata["labels"] = {**(metadata.get("labels") or {}), NAME_LABEL: metadata["name"]}
+    set_defaults(ensure_object(obj, "status"), {"phase": "Active"})
 
 
-def create_namespace(obj: Obj, _core: Core) -> None:
+def prepare_namespace_create(obj: Obj, _core: Core) -> None:
     obj["status"] = {"phase": "Active"}
     finalizers = (obj.get("spec") or {}).get("finalizers") or []
-    if KUBERNETES not in finalizers:
-        obj["spec"] = {**(obj.get("spec") or {}), "finalizers": [*finalizers, KUBERNETES]}
+    if KUBERNETES_FINALIZER not in finalizers:
+        obj["spec"] = {**(obj.get("spec") or {}), "finalizers": [*finalizers, KUBERNETES_FINALIZER]}
     default_namespace(obj)
 
 
-def update_namespace(new: Obj, old: Obj, core: Core) -> None:
+def prepare_namespace_update(new: Obj, old: Obj, core: Core) -> None:
     keep_status(new, old, core)
     new["spec"] = old.get("spec", {})
 
 
 def validate_namespace(obj: Obj) -> Causes:
     for finalizer in (obj.get("spec") or {}).get("finalizers") or ():
-        yield from _finalizer("spec.finalizers", finalizer)
+        yield from _validate_finalizer("spec.finalizers", finalizer)
 
 
-def _finalizer(path: str, name: str) -> Causes:
-    yield from named(path, name, names.label_key)
-    if "/" not in name and name not in FINALIZERS:
+def _validate_finalizer(path: str, name: str) -> Causes:
+    yield from validate_name(path, name, names.label_key)
+    if "/" not in name and name not in STANDARD_FINALIZERS:
         yield Cause.invalid(
             path, name, "name is neither a standard finalizer name nor is it fully qualified"
         )
 
 
-def update_namespace_causes(new: Obj, _old: Obj) -> Causes:
+def validate_namespace_update(new: Obj, _old: Obj) -> Causes:
     return validate_namespace(new)
 
 
-def namespace_status(new: Obj, _: Obj) -> Causes:
+def validate_namespace_status(new: Obj, _: Obj) -> Causes:
     phase = (new.get("status") or {}).get("phase", "")
     if not new["metadata"].get("deletionTimestamp"):
         if phase != "Active":
@@ -97,13 +97,13 @@ def namespace_status(new: Obj, _: Obj) -> Causes:
         )
 
 
-def finalize_causes(new: Obj, _: Obj) -> Causes:
+def validate_namespace_finalize(new: Obj, _: Obj) -> Causes:
     for place, finalizer in enumerate((new.get("spec") or {}).get("finalizers") or ()):
-        yield from _finalizer(f"spec.finalizers[{place}]", finalizer)
+        yield from _validate_finalizer(f"spec.finalizers[{place}]", finalizer)
 
 
 def default_node(obj: Obj) -> None:
-    status, spec = obj.get("status"), part(obj, "spec")
+    status, spec = obj.get("status"), ensure_object(obj, "spec")
     single, several = spec.get("podCIDR"), spec.get("podCIDRs")
     if single and (not several or several[0] != single):
         spec["podCIDRs"] = [single]
@@ -117,7 +117,7 @@ def default_node(obj: Obj) -> None:
             status["allocatable"] = status["capacity"]
 
 
-def create_node(obj: Obj, _core: Core) -> None:
+def prepare_node_create(obj: Obj, _core: Core) -> None:
     for kind in ("spec", "status"):
         gone = {"spec": "configSource", "status": "config"}[kind]
         if gone in (obj.get(kind) or {}):
@@ -126,48 +126,50 @@ def create_node(obj: Obj, _core: Core) -> None:
 
 def validate_node(obj: Obj) -> Causes:
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    yield from taints("metadata.taints", spec.get("taints") or ())
-    yield from _amounts(status)
+    yield from validate_taints("metadata.taints", spec.get("taints") or ())
+    yield from _validate_node_resources(status)
     capacity = status.get("nodeInfo", {}).get("swap", {}).get("capacity")
     if capacity is not None:
-        yield from positive("metadata.nodeSwapStatus.capacity", capacity)
+        yield from validate_positive("metadata.nodeSwapStatus.capacity", capacity)
     ranges = spec.get("podCIDRs") or ()
     for place, block in enumerate(ranges):
-        yield from addresses.block(f"spec.podCIDRs[{place}]", block)
-    families = [found.version for found in map(addresses.parse_block, ranges) if found]
+        yield from addresses.validate_cidr(f"spec.podCIDRs[{place}]", block)
+    families = [found.version for found in map(addresses.parse_cidr, ranges) if found]
     if len(ranges) > 1 and (len(set(families)) < 2 or len(ranges) > 2):  # noqa: PLR2004 -- one of each family
         yield Cause.invalid(
             "spec.podCIDRs", ranges, "may specify no more than one CIDR for each IP family"
         )
 
 
-def _amounts(status: Obj) -> Causes:
+def _validate_node_resources(status: Obj) -> Causes:
     for kind in ("capacity", "allocatable"):
         for name, quantity in (status.get(kind) or {}).items():
-            yield from amount(f"status.{kind}.{name}", name, quantity)
+            yield from validate_quantity(f"status.{kind}.{name}", name, quantity)
 
 
-def update_node_causes(new: Obj, old: Obj) -> Causes:
+def validate_node_update(new: Obj, old: Obj) -> Causes:
     if new.get("spec") is not old.get("spec"):
         yield from validate_node(new)
-    yield from _node_changes(new, old)
+    yield from _validate_node_changes(new, old)
 
 
-def node_status_causes(new: Obj, old: Obj) -> Causes:
-    yield from _amounts(new.get("status") or {})
-    yield from _node_changes(new, old)
+def validate_node_status(new: Obj, old: Obj) -> Causes:
+    yield from _validate_node_resources(new.get("status") or {})
+    yield from _validate_node_changes(new, old)
 
 
-def _node_changes(new: Obj, old: Obj) -> Causes:
+def _validate_node_changes(new: Obj, old: Obj) -> Causes:
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     listed = (new.get("status") or {}).get("addresses") or ()
-    yield from unique("status.addresses", [internal(ADDRESS, one) for one in listed])
+    yield from validate_unique(
+        "status.addresses", [as_go_struct(GO_NODE_ADDRESS, one) for one in listed]
+    )
     if spec is before:
         return
     if before.get("podCIDRs") and spec.get("podCIDRs") != before["podCIDRs"]:
-        yield Cause.forbidden("spec.podCIDRs", _CIDR_STAYS)
+        yield Cause.forbidden("spec.podCIDRs", _POD_CIDR_FIXED)
     if before.get("providerID") and spec.get("providerID") != before["providerID"]:
-        yield Cause.forbidden("spec.providerID", _PROVIDER_STAYS)
+        yield Cause.forbidden("spec.providerID", _PROVIDER_ID_FIXED)
     if spec.get("externalID") != before.get("externalID"):
         yield Cause.forbidden("spec.externalID", "may not be updated")
 
@@ -175,13 +177,13 @@ def _node_changes(new: Obj, old: Obj) -> Causes:
 CLUSTER_RULES = {
     ("", "namespaces"): Rules(
         default=default_namespace,
-        prepare_create=create_namespace,
-        prepare_update=update_namespace,
+        prepare_create=prepare_namespace_create,
+        prepare_update=prepare_namespace_update,
         validate=validate_namespace,
-        validate_update=update_namespace_causes,
+        validate_update=validate_namespace_update,
         parts={
-            "status": Part(keep_spec, namespace_status),
-            "finalize": Part(keep_status, finalize_causes),
+            "status": Part(keep_spec, validate_namespace_status),
+            "finalize": Part(keep_status, validate_namespace_finalize),
         },
         name=names.dns1123_label,
         qualified_finalizers=True,
@@ -190,11 +192,11 @@ CLUSTER_RULES = {
     ),
     ("", "nodes"): Rules(
         default=default_node,
-        prepare_create=create_node,
+        prepare_create=prepare_node_create,
         prepare_update=keep_status,
         validate=validate_node,
-        validate_update=update_node_causes,
-        parts={"status": Part(keep_spec, node_status_causes)},
+        validate_update=validate_node_update,
+        parts={"status": Part(keep_spec, validate_node_status)},
         qualified_finalizers=True,
         fields=NODE_FIELDS,
         generation=None,
@@ -205,16 +207,16 @@ CLUSTER_RULES = {
 # ConfigMaps, Secrets and ServiceAccounts.
 
 
-LARGEST = 1024 * 1024
-ACCOUNT_NAME = "kubernetes.io/service-account.name"
-NEEDED = {
+MAX_DATA_BYTES = 1024 * 1024
+SERVICE_ACCOUNT_NAME = "kubernetes.io/service-account.name"
+REQUIRED_KEYS = {
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
     "kubernetes.io/dockercfg": (".dockercfg",),
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
 }
-DOCKER = frozenset({"kubernetes.io/dockercfg", "kubernetes.io/dockerconfigjson"})
-_PEM = re.compile("-----BEGIN ([A-Z0-9 ]+)-----")
-_LOCKED = "field is immutable when `immutable` is set"
+DOCKER_TYPES = frozenset({"kubernetes.io/dockercfg", "kubernetes.io/dockerconfigjson"})
+_PEM_HEADER = re.compile("-----BEGIN ([A-Z0-9 ]+)-----")
+_IMMUTABLE_DATA = "field is immutable when `immutable` is set"
 
 
 def validate_config_map(obj: Obj) -> Causes:
@@ -223,31 +225,31 @@ def validate_config_map(obj: Obj) -> Causes:
         _decoded_size(value) for value in binary.values()
     )
     for key in data:
-        yield from named(f"data[{key}]", key, names.config_key)
+        yield from validate_name(f"data[{key}]", key, names.config_key)
         if key in binary:
             yield Cause.invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
     for key in binary:
-        yield from named(f"binaryData[{key}]", key, names.config_key)
-    if size > LARGEST:
-        yield Cause.too_long("[]", LARGEST)
+        yield from validate_name(f"binaryData[{key}]", key, names.config_key)
+    if size > MAX_DATA_BYTES:
+        yield Cause.too_long("[]", MAX_DATA_BYTES)
 
 
-def update_config_map(new: Obj, old: Obj) -> Causes:
-    yield from _locked(new, old, ("data", "binaryData"))
+def validate_config_map_update(new: Obj, old: Obj) -> Causes:
+    yield from _validate_immutable_data(new, old, ("data", "binaryData"))
     yield from validate_config_map(new)
 
 
-def _locked(new: Obj, old: Obj, fields: tuple[str, ...]) -> Causes:
+def _validate_immutable_data(new: Obj, old: Obj, fields: tuple[str, ...]) -> Causes:
     if old.get("immutable"):
         if not new.get("immutable"):
-            yield Cause.forbidden("immutable", _LOCKED)
+            yield Cause.forbidden("immutable", _IMMUTABLE_DATA)
         for field in fields:
             if (new.get(field) or {}) != (old.get(field) or {}):
-                yield Cause.forbidden(field, _LOCKED)
+                yield Cause.forbidden(field, _IMMUTABLE_DATA)
 
 
 def default_secret(obj: Obj) -> None:
-    fill(obj, {"type": "Opaque"})
+    set_defaults(obj, {"type": "Opaque"})
     plain = obj.pop("stringData", None)
     if plain:
         encoded = {key: base64.b64encode(value.encode()).decode() for key, value in plain.items()}
@@ -257,26 +259,26 @@ def default_secret(obj: Obj) -> None:
 def validate_secret(obj: Obj) -> Causes:
     data, kind = obj.get("data") or {}, obj.get("type", "")
     for key in data:
-        yield from named(f"data[{key}]", key, names.config_key)
-    if sum(_decoded_size(value) for value in data.values()) > LARGEST:
-        yield Cause.too_long("data", LARGEST)
+        yield from validate_name(f"data[{key}]", key, names.config_key)
+    if sum(_decoded_size(value) for value in data.values()) > MAX_DATA_BYTES:
+        yield Cause.too_long("data", MAX_DATA_BYTES)
     # What the well-known kinds of secrets must have.
     notes = obj["metadata"].get("annotations") or {}
-    if kind == "kubernetes.io/service-account-token" and not notes.get(ACCOUNT_NAME):
-        yield Cause.required(f"metadata.annotations[{ACCOUNT_NAME}]")
+    if kind == "kubernetes.io/service-account-token" and not notes.get(SERVICE_ACCOUNT_NAME):
+        yield Cause.required(f"metadata.annotations[{SERVICE_ACCOUNT_NAME}]")
     if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
         yield Cause.required("data[username]")
         yield Cause.required("data[password]")
     if kind == "kubernetes.io/ssh-auth" and not data.get("ssh-privatekey"):
         yield Cause.required("data[ssh-privatekey]")
-    for each in NEEDED.get(kind, ()):
+    for each in REQUIRED_KEYS.get(kind, ()):
         if each not in data:
             yield Cause.required(f"data[{each}]")
-        elif kind in DOCKER and (fault := _json_fault(data[each])):
+        elif kind in DOCKER_TYPES and (fault := _json_error(data[each])):
             yield Cause.invalid(f"data[{each}]", "<secret contents redacted>", fault)
 
 
-def _json_fault(encoded: str | None) -> str:
+def _json_error(encoded: str | None) -> str:
     """What Go's JSON reader says of text that is no object."""
     try:
         found = json.loads(base64.b64decode(encoded or ""))
@@ -298,7 +300,7 @@ def _decoded_size(encoded: str | None) -> int:
     return len(encoded) * 3 // 4 - encoded[-2:].count("=") if encoded else 0
 
 
-def doubtful_pair(new: Obj, _old: Obj | None) -> Iterator[str]:
+def warn_of_bad_key_pair(new: Obj, _old: Obj | None) -> Iterator[str]:
     """A certificate and its key that are none, in the words of Go's TLS."""
     if new.get("type") != "kubernetes.io/tls":
         return
@@ -307,20 +309,20 @@ def doubtful_pair(new: Obj, _old: Obj | None) -> Iterator[str]:
         ("tls.crt", "certificate", "CERTIFICATE"),
         ("tls.key", "key", "PRIVATE KEY"),
     ):
-        found = _PEM.findall(base64.b64decode(data.get(key) or "").decode(errors="replace"))
+        found = _PEM_HEADER.findall(base64.b64decode(data.get(key) or "").decode(errors="replace"))
         if not found:
             yield f"tls: failed to find any PEM data in {name} input"
         if not any(title.endswith(ending) for title in found):
             return
 
 
-def update_secret(new: Obj, old: Obj) -> Causes:
-    yield from immutable("type", new.get("type"), old.get("type"))
-    yield from _locked(new, old, ("data",))
+def validate_secret_update(new: Obj, old: Obj) -> Causes:
+    yield from validate_immutable("type", new.get("type"), old.get("type"))
+    yield from _validate_immutable_data(new, old, ("data",))
     yield from validate_secret(new)
 
 
-def clean_references(obj: Obj, _core: Core) -> None:
+def prepare_account_create(obj: Obj, _core: Core) -> None:
     """A service account names its secrets, and says no more of them."""
     if any(secret.keys() - {"name"} for secret in obj.get("secrets") or ()):
         obj["secrets"] = [
@@ -328,29 +330,29 @@ def clean_references(obj: Obj, _core: Core) -> None:
         ]
 
 
-def clean_references_again(new: Obj, _old: Obj, core: Core) -> None:
-    clean_references(new, core)
+def prepare_account_update(new: Obj, _old: Obj, core: Core) -> None:
+    prepare_account_create(new, core)
 
 
 CONFIG_RULES = {
     ("", "configmaps"): Rules(
         validate=validate_config_map,
-        validate_update=update_config_map,
+        validate_update=validate_config_map_update,
         qualified_finalizers=True,
         generation=None,
     ),
     ("", "secrets"): Rules(
         default=default_secret,
         validate=validate_secret,
-        validate_update=update_secret,
-        warn=doubtful_pair,
+        validate_update=validate_secret_update,
+        warn=warn_of_bad_key_pair,
         qualified_finalizers=True,
         fields=SECRET_FIELDS,
         generation=None,
     ),
     ("", "serviceaccounts"): Rules(
-        prepare_create=clean_references,
-        prepare_update=clean_references_again,
+        prepare_create=prepare_account_create,
+        prepare_update=prepare_account_update,
         qualified_finalizers=True,
         generation=None,
     ),

@@ -9,14 +9,14 @@ from pytest_kscen.embedded.apiserver.rules import addresses
 from pytest_kscen.embedded.apiserver.rules.checks import (
     PROTOCOLS,
     Causes,
-    immutable,
-    labels,
-    named,
-    port_number,
-    required_name,
-    required_one_of,
+    validate_immutable,
+    validate_labels,
+    validate_name,
+    validate_port_number,
+    validate_required_enum,
+    validate_required_name,
 )
-from pytest_kscen.embedded.apiserver.rules.fields import fill
+from pytest_kscen.embedded.apiserver.rules.fields import set_defaults
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
-MOST = {"endpoints": 1000, "ports": 20000, "addresses": 100, "topology": 16, "hints": 8}
+LIMITS = {"endpoints": 1000, "ports": 20000, "addresses": 100, "topology": 16, "hints": 8}
 
 
 def default_endpoints(obj: Obj) -> None:
     for subset in obj.get("subsets") or ():
         for port in subset.get("ports") or ():
-            fill(port, {"protocol": "TCP"})
+            set_defaults(port, {"protocol": "TCP"})
 
 
 def validate_endpoints(obj: Obj) -> Causes:
@@ -45,109 +45,121 @@ def validate_endpoints(obj: Obj) -> Causes:
             for number, one in enumerate(subset.get(kind) or ()):
                 here = f"{path}.{kind}[{number}]"
                 ip = one.get("ip", "")
-                yield from addresses.address(f"{here}.ip", ip)
+                yield from addresses.validate_address(f"{here}.ip", ip)
                 if one.get("hostname"):
-                    yield from named(f"{here}.hostname", one["hostname"], names.dns1123_label)
+                    yield from validate_name(
+                        f"{here}.hostname", one["hostname"], names.dns1123_label
+                    )
                 if "nodeName" in one:
-                    yield from named(f"{here}.nodeName", one["nodeName"], names.dns1123_subdomain)
-                yield from addresses.reachable(f"{here}.ip", ip)
+                    yield from validate_name(
+                        f"{here}.nodeName", one["nodeName"], names.dns1123_subdomain
+                    )
+                yield from addresses.validate_endpoint_address(f"{here}.ip", ip)
         for number, port in enumerate(ports):
             inner_path = f"{path}.ports[{number}]"
             needs_name = len(ports) > 1
             if needs_name or port.get("name"):
-                yield from required_name(
+                yield from validate_required_name(
                     f"{inner_path}.name", port.get("name"), names.dns1123_label
                 )
-            yield from port_number(f"{inner_path}.port", port.get("port", 0))
-            yield from required_one_of(f"{inner_path}.protocol", port.get("protocol"), PROTOCOLS)
+            yield from validate_port_number(f"{inner_path}.port", port.get("port", 0))
+            yield from validate_required_enum(
+                f"{inner_path}.protocol", port.get("protocol"), PROTOCOLS
+            )
             if "appProtocol" in port:
-                yield from named(f"{inner_path}.appProtocol", port["appProtocol"], names.label_key)
+                yield from validate_name(
+                    f"{inner_path}.appProtocol", port["appProtocol"], names.label_key
+                )
 
 
-def update_endpoints(new: Obj, old: Obj) -> Causes:
+def validate_endpoints_update(new: Obj, old: Obj) -> Causes:
     if new.get("subsets") != old.get("subsets"):
         yield from validate_endpoints(new)
 
 
-def default_slice(obj: Obj) -> None:
+def default_endpoint_slice(obj: Obj) -> None:
     for port in obj.get("ports") or ():
-        fill(port, {"name": "", "protocol": "TCP"})
+        set_defaults(port, {"name": "", "protocol": "TCP"})
 
 
-def create_slice(obj: Obj, _core: Core) -> None:
+def prepare_slice_create(obj: Obj, _core: Core) -> None:
     if any("deprecatedTopology" in one for one in obj.get("endpoints") or ()):
         obj["endpoints"] = [_without_topology(one) for one in obj["endpoints"]]
 
 
-def update_slice(new: Obj, old: Obj, core: Core) -> None:
+def prepare_slice_update(new: Obj, old: Obj, core: Core) -> None:
     if new.get("endpoints") is not old.get("endpoints"):
-        create_slice(new, core)
+        prepare_slice_create(new, core)
 
 
 def _without_topology(endpoint: Obj) -> Obj:
     return {name: value for name, value in endpoint.items() if name != "deprecatedTopology"}
 
 
-def validate_slice(obj: Obj) -> Causes:
+def validate_endpoint_slice(obj: Obj) -> Causes:
     kind = obj.get("addressType", "")
-    yield from required_one_of("addressType", kind, ADDRESS_TYPES)
+    yield from validate_required_enum("addressType", kind, ADDRESS_TYPES)
     given = obj.get("ports") or ()
-    if len(given) > MOST["ports"]:
-        yield Cause.too_many("ports", len(given), MOST["ports"])
+    if len(given) > LIMITS["ports"]:
+        yield Cause.too_many("ports", len(given), LIMITS["ports"])
     seen: set[str] = set()
     for place, port in enumerate(given):
         path, name = f"ports[{place}]", port.get("name", "")
         if name:
-            yield from named(f"{path}.name", name, names.dns1123_label)
+            yield from validate_name(f"{path}.name", name, names.dns1123_label)
         if name in seen:
             yield Cause.duplicate(f"{path}.name", name)
         seen.add(name)
-        yield from required_one_of(f"{path}.protocol", port.get("protocol"), PROTOCOLS)
+        yield from validate_required_enum(f"{path}.protocol", port.get("protocol"), PROTOCOLS)
         if "appProtocol" in port:
-            yield from named(f"{path}.appProtocol", port["appProtocol"], names.label_key)
-    yield from _endpoints(obj.get("endpoints") or (), kind)
+            yield from validate_name(f"{path}.appProtocol", port["appProtocol"], names.label_key)
+    yield from _validate_slice_endpoints(obj.get("endpoints") or (), kind)
 
 
-def _endpoints(given: Sequence[Obj], kind: str) -> Causes:
-    if len(given) > MOST["endpoints"]:
-        yield Cause.too_many("endpoints", len(given), MOST["endpoints"])
+def _validate_slice_endpoints(given: Sequence[Obj], kind: str) -> Causes:
+    if len(given) > LIMITS["endpoints"]:
+        yield Cause.too_many("endpoints", len(given), LIMITS["endpoints"])
         return
     for place, endpoint in enumerate(given):
         path, listed = f"endpoints[{place}]", endpoint.get("addresses") or ()
         if not listed:
             yield Cause.required(f"{path}.addresses", "must contain at least 1 address")
-        elif len(listed) > MOST["addresses"]:
-            yield Cause.too_many(f"{path}.addresses", len(listed), MOST["addresses"])
+        elif len(listed) > LIMITS["addresses"]:
+            yield Cause.too_many(f"{path}.addresses", len(listed), LIMITS["addresses"])
         for number, address in enumerate(listed):
-            yield from _slice_address(f"{path}.addresses", number, address, kind)
+            yield from _validate_slice_address(f"{path}.addresses", number, address, kind)
         if "nodeName" in endpoint:
-            yield from named(f"{path}.nodeName", endpoint["nodeName"], names.dns1123_subdomain)
+            yield from validate_name(
+                f"{path}.nodeName", endpoint["nodeName"], names.dns1123_subdomain
+            )
         here = f"{path}.deprecatedTopology"
         deprecated_topology = endpoint.get("deprecatedTopology") or {}
-        if len(deprecated_topology) > MOST["topology"]:
-            yield Cause.too_many(here, len(deprecated_topology), MOST["topology"])
-        yield from labels(here, deprecated_topology)
+        if len(deprecated_topology) > LIMITS["topology"]:
+            yield Cause.too_many(here, len(deprecated_topology), LIMITS["topology"])
+        yield from validate_labels(here, deprecated_topology)
         if "hostname" in endpoint:
-            yield from named(f"{path}.hostname", endpoint["hostname"], names.dns1123_label)
+            yield from validate_name(f"{path}.hostname", endpoint["hostname"], names.dns1123_label)
         if "hints" in endpoint:
-            yield from _hints(f"{path}.hints", endpoint["hints"])
+            yield from _validate_hints(f"{path}.hints", endpoint["hints"])
 
 
-def _slice_address(path: str, number: int, address: str, kind: str) -> Causes:
+def _validate_slice_address(path: str, number: int, address: str, kind: str) -> Causes:
     here = f"{path}[{number}]"
     if kind == "FQDN":
-        yield from _domain(here, address)
+        yield from _validate_fqdn(here, address)
     elif kind in {"IPv4", "IPv6"}:
-        strict = addresses.canonical_address if kind == "IPv6" else addresses.address
+        strict = (
+            addresses.validate_canonical_address if kind == "IPv6" else addresses.validate_address
+        )
         wrong = list(strict(here, address))
         yield from wrong
         if not wrong:
-            if addresses.family(address) != kind:
+            if addresses.ip_family(address) != kind:
                 yield Cause.invalid(path, address, f"must be an {kind} address")
-            yield from addresses.reachable(here, address)
+            yield from addresses.validate_endpoint_address(here, address)
 
 
-def _domain(path: str, name: str) -> Causes:
+def _validate_fqdn(path: str, name: str) -> Causes:
     """A fully qualified domain name."""
     plain = name.removesuffix(".")
     if not name:
@@ -164,25 +176,25 @@ def _domain(path: str, name: str) -> Causes:
                 yield Cause.invalid(path, part, ",".join(wrong))
 
 
-def _hints(path: str, given: Obj) -> Causes:
+def _validate_hints(path: str, given: Obj) -> Causes:
     for kind, check in (("forZones", names.label_value), ("forNodes", names.dns1123_subdomain)):
         listed = [one.get("name", "") for one in given.get(kind) or ()]
-        if len(listed) > MOST["hints"]:
-            yield Cause.too_many(f"{path}.{kind}", len(listed), MOST["hints"])
+        if len(listed) > LIMITS["hints"]:
+            yield Cause.too_many(f"{path}.{kind}", len(listed), LIMITS["hints"])
             continue
         for place, name in enumerate(listed):
             if name in listed[:place]:
                 yield Cause.duplicate(f"{path}.{kind}[{place}].name", name)
-            yield from named(f"{path}.{kind}[{place}].name", name, check)
+            yield from validate_name(f"{path}.{kind}[{place}].name", name, check)
 
 
-def update_slice_causes(new: Obj, old: Obj) -> Causes:
+def validate_endpoint_slice_update(new: Obj, old: Obj) -> Causes:
     if any(new.get(field) is not old.get(field) for field in ("addressType", "endpoints", "ports")):
-        yield from validate_slice(new)
-    yield from immutable("addressType", new.get("addressType"), old.get("addressType"))
+        yield from validate_endpoint_slice(new)
+    yield from validate_immutable("addressType", new.get("addressType"), old.get("addressType"))
 
 
-def slice_changed(new: Obj, old: Obj) -> bool:
+def has_slice_changed(new: Obj, old: Obj) -> bool:
     """Anything but metadata, and of that the labels."""
     content = any(
         (new.get(field) or None) != (old.get(field) or None)
@@ -195,19 +207,19 @@ RULES = {
     ("", "endpoints"): Rules(
         default=default_endpoints,
         validate=validate_endpoints,
-        validate_update=update_endpoints,
+        validate_update=validate_endpoints_update,
         qualified_finalizers=True,
         generation=None,
         create_on_update=True,
     ),
     ("discovery.k8s.io", "endpointslices"): Rules(
         empties=("endpoints", "ports"),
-        default=default_slice,
-        prepare_create=create_slice,
-        prepare_update=update_slice,
-        validate=validate_slice,
-        validate_update=update_slice_causes,
+        default=default_endpoint_slice,
+        prepare_create=prepare_slice_create,
+        prepare_update=prepare_slice_update,
+        validate=validate_endpoint_slice,
+        validate_update=validate_endpoint_slice_update,
         qualified_finalizers=True,
-        generation=slice_changed,
+        generation=has_slice_changed,
     ),
 }

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.apiserver.kinds import Rules
 from pytest_kscen.embedded.apiserver.rules.checks import (
+    GO_OBJECT_REFERENCE,
     IMMUTABLE,
-    REFERENCE,
     Causes,
-    internal,
-    named,
+    as_go_struct,
+    validate_name,
 )
 from pytest_kscen.embedded.apiserver.rules.fields import EVENT_FIELDS, REGARDING_FIELDS
 from pytest_kscen.objects import names
@@ -21,17 +21,21 @@ if TYPE_CHECKING:
 
     from pytest_kscen.objects.resources import Obj
 
-LIMITS = {"reportingInstance": 128, "action": 128, "reason": 128}
-LONGEST_NOTE = 1024
-OLD_NAMES = {"subject": "involvedObject", "reporter": "reportingComponent", "note": "message"}
-NEW_NAMES = {"subject": "regarding", "reporter": "reportingController", "note": "note"}
-UNSET = {
+FIELD_LIMITS = {"reportingInstance": 128, "action": 128, "reason": 128}
+MAX_NOTE_BYTES = 1024
+CORE_FIELD_NAMES = {
+    "subject": "involvedObject",
+    "reporter": "reportingComponent",
+    "note": "message",
+}
+EVENTS_FIELD_NAMES = {"subject": "regarding", "reporter": "reportingController", "note": "note"}
+DEPRECATED_FIELDS = {
     "deprecatedFirstTimestamp": "firstTimestamp",
     "deprecatedLastTimestamp": "lastTimestamp",
     "deprecatedCount": "count",
     "deprecatedSource": "source",
 }
-FIXED = (  # as the new group calls them, and as causes do
+IMMUTABLE_FIELDS = (  # as the new group calls them, and as causes do
     *(
         ("regarding", "involvedObject"),
         ("reason", "reason"),
@@ -53,7 +57,7 @@ FIXED = (  # as the new group calls them, and as causes do
 )
 
 
-def _in_both_groups(event: Obj, name: Mapping[str, str]) -> Causes:
+def _validate_common(event: Obj, name: Mapping[str, str]) -> Causes:
     namespace, subject = event["metadata"].get("namespace", ""), event.get(name["subject"]) or {}
     about = subject.get("namespace", "")
     if not event.get("eventTime"):
@@ -66,38 +70,38 @@ def _in_both_groups(event: Obj, name: Mapping[str, str]) -> Causes:
         reporter = event.get(name["reporter"], "")
         if not reporter:
             yield Cause.required(name["reporter"])
-        yield from named(name["reporter"], reporter, names.label_key)
-        for field, most in LIMITS.items():
+        yield from validate_name(name["reporter"], reporter, names.label_key)
+        for field, most in FIELD_LIMITS.items():
             if not event.get(field):
                 yield Cause.required(field)
             if len(event.get(field, "").encode()) > most:
                 yield Cause.invalid(field, "", f"can have at most {most} characters")
-        if len(event.get(name["note"], "").encode()) > LONGEST_NOTE:
-            yield Cause.invalid("message", "", f"can have at most {LONGEST_NOTE} characters")
-    yield from named("namespace", namespace, names.dns1123_subdomain)
+        if len(event.get(name["note"], "").encode()) > MAX_NOTE_BYTES:
+            yield Cause.invalid("message", "", f"can have at most {MAX_NOTE_BYTES} characters")
+    yield from validate_name("namespace", namespace, names.dns1123_subdomain)
 
 
-def validate_old(event: Obj) -> Causes:
-    return _in_both_groups(event, OLD_NAMES)
+def validate_core_event(event: Obj) -> Causes:
+    return _validate_common(event, CORE_FIELD_NAMES)
 
 
-def update_old(new: Obj, _old: Obj) -> Causes:
-    return _in_both_groups(new, OLD_NAMES)
+def validate_core_event_update(new: Obj, _old: Obj) -> Causes:
+    return _validate_common(new, CORE_FIELD_NAMES)
 
 
-def validate_new(event: Obj) -> Causes:
-    yield from _in_both_groups(event, NEW_NAMES)
-    yield from _series(event)
+def validate_event(event: Obj) -> Causes:
+    yield from _validate_common(event, EVENTS_FIELD_NAMES)
+    yield from _validate_series(event)
     if not event.get("eventTime"):
         yield Cause.required("eventTime")
     if event.get("type") not in {"Normal", "Warning"}:
         yield Cause.invalid("type", "", f"has invalid value: {event.get('type', '')}")
-    for field, shown in UNSET.items():
+    for field, shown in DEPRECATED_FIELDS.items():
         if event.get(field):
             yield Cause.invalid(shown, "", "needs to be unset")
 
 
-def _series(event: Obj) -> Causes:
+def _validate_series(event: Obj) -> Causes:
     series = event.get("series")
     if series is not None:
         if series.get("count", 0) < 2:  # noqa: PLR2004
@@ -106,15 +110,15 @@ def _series(event: Obj) -> Causes:
             yield Cause.required("series.lastObservedTime")
 
 
-def update_new(new: Obj, old: Obj) -> Causes:
-    yield from _in_both_groups(new, NEW_NAMES)
+def validate_event_update(new: Obj, old: Obj) -> Causes:
+    yield from _validate_common(new, EVENTS_FIELD_NAMES)
     if new.get("series") != old.get("series"):
-        yield from _series(new)
-    for field, shown in FIXED:
+        yield from _validate_series(new)
+    for field, shown in IMMUTABLE_FIELDS:
         after, before = new.get(field), old.get(field)
         if after != before:
             value = (
-                internal(REFERENCE, after)
+                as_go_struct(GO_OBJECT_REFERENCE, after)
                 if isinstance(after, dict) and field in {"regarding", "related"}
                 else after
             )
@@ -123,8 +127,8 @@ def update_new(new: Obj, old: Obj) -> Causes:
 
 RULES = {
     ("", "events"): Rules(
-        validate=validate_old,
-        validate_update=update_old,
+        validate=validate_core_event,
+        validate_update=validate_core_event_update,
         name=names.path_segment,
         metadata_last=True,
         fields=EVENT_FIELDS,
@@ -132,8 +136,8 @@ RULES = {
         create_on_update=True,
     ),
     ("events.k8s.io", "events"): Rules(
-        validate=validate_new,
-        validate_update=update_new,
+        validate=validate_event,
+        validate_update=validate_event_update,
         qualified_finalizers=True,
         fields=REGARDING_FIELDS,
         generation=None,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Reader = Callable[[Obj], str]
 
 
-def fresh_status(**zeroes: Any) -> Callable[[Obj, Core], None]:
+def status_initializer(**zeroes: Any) -> Callable[[Obj, Core], None]:
     """A new object has no history. Some kinds print their counters even then."""
 
     def reset(new: Obj, _core: Core) -> None:
@@ -26,7 +26,7 @@ def fresh_status(**zeroes: Any) -> Callable[[Obj, Core], None]:
     return reset
 
 
-without_status = fresh_status()
+clear_status = status_initializer()
 
 
 def keep_status(new: Obj, old: Obj, _core: Core) -> None:
@@ -43,7 +43,7 @@ def keep_spec(new: Obj, old: Obj, _core: Core) -> None:
     new["metadata"], new["status"] = metadata, status
 
 
-def never(_new: Obj, _old: Obj) -> bool:
+def never_changes(_new: Obj, _old: Obj) -> bool:
     """For kinds whose generation stays where it began."""
     return False
 
@@ -52,14 +52,14 @@ def never(_new: Obj, _old: Obj) -> bool:
 # as it is.
 
 
-def fill(obj: Obj, defaults: Mapping[str, Any]) -> None:
+def set_defaults(obj: Obj, defaults: Mapping[str, Any]) -> None:
     """Plain values; a table must not hold what could be changed later."""
     for name, value in defaults.items():
         if name not in obj:
             obj[name] = value
 
 
-def part(obj: Obj, name: str) -> Obj:
+def ensure_object(obj: Obj, name: str) -> Obj:
     """A member that is an object; an empty one is made if there is none."""
     inner: Obj | None = obj.get(name)
     if inner is None:
@@ -86,7 +86,7 @@ def round_quantities(listed: dict[str, Any]) -> None:
 # Fields that lists and watches can be narrowed by, besides an object's name and namespace.
 
 
-def field(path: str, absent: str = "") -> Reader:
+def field_reader(path: str, absent: str = "") -> Reader:
     """Reads the value at a dotted path, as text."""
     *steps, last = path.split(".")
 
@@ -96,12 +96,12 @@ def field(path: str, absent: str = "") -> Reader:
             value = value.get(step)
             if value is None:
                 return absent
-        return text(value.get(last), absent)
+        return field_text(value.get(last), absent)
 
     return read
 
 
-def text(value: Any, absent: str = "") -> str:
+def field_text(value: Any, absent: str = "") -> str:
     if value is None:
         return absent
     if isinstance(value, bool):
@@ -109,52 +109,63 @@ def text(value: Any, absent: str = "") -> str:
     return str(value)
 
 
-def fields(*paths: str, **renamed: Reader) -> dict[str, Reader]:
-    return {**{path: field(path) for path in paths}, **renamed}
+def field_readers(*paths: str, **renamed: Reader) -> dict[str, Reader]:
+    return {**{path: field_reader(path) for path in paths}, **renamed}
 
 
-def _first_ip(pod: Obj) -> str:
+def _first_pod_ip(pod: Obj) -> str:
     addresses = (pod.get("status") or {}).get("podIPs")
     return str(addresses[0].get("ip", "")) if addresses else ""
 
 
-def _nothing(_: Obj) -> str:
+def _always_empty(_: Obj) -> str:
     """A field that may be asked for, and that nothing has."""
     return ""
 
 
-def _source(event: Obj) -> str:
+def _event_source(event: Obj) -> str:
     return str(
         (event.get("source") or {}).get("component") or event.get("reportingComponent") or ""
     )
 
 
 POD_FIELDS = {
-    **fields(
+    **field_readers(
         "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"
     ),
-    "spec.hostNetwork": field("spec.hostNetwork", "false"),
-    **fields("status.phase", "status.nominatedNodeName"),
-    "status.podIP": _first_ip,
-    "status.podIPs": _nothing,
-    "spec.host": field("spec.nodeName"),
+    "spec.hostNetwork": field_reader("spec.hostNetwork", "false"),
+    **field_readers("status.phase", "status.nominatedNodeName"),
+    "status.podIP": _first_pod_ip,
+    "status.podIPs": _always_empty,
+    "spec.host": field_reader("spec.nodeName"),
 }
-NODE_FIELDS = {"spec.unschedulable": field("spec.unschedulable", "false")}
-NAMESPACE_FIELDS = fields("status.phase")
-SECRET_FIELDS = fields("type")
-SERVICE_FIELDS = fields("spec.clusterIP", "spec.type")
-REPLICA_FIELDS = {"status.replicas": field("status.replicas", "0")}
-JOB_FIELDS = {"status.successful": field("status.succeeded", "0")}
-CERTIFICATE_FIELDS = fields("spec.signerName")
-RESOURCE_SLICE_FIELDS = fields("spec.nodeName", "spec.driver")
-INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+NODE_FIELDS = {"spec.unschedulable": field_reader("spec.unschedulable", "false")}
+NAMESPACE_FIELDS = field_readers("status.phase")
+SECRET_FIELDS = field_readers("type")
+SERVICE_FIELDS = field_readers("spec.clusterIP", "spec.type")
+REPLICA_FIELDS = {"status.replicas": field_reader("status.replicas", "0")}
+JOB_FIELDS = {"status.successful": field_reader("status.succeeded", "0")}
+CERTIFICATE_FIELDS = field_readers("spec.signerName")
+RESOURCE_SLICE_FIELDS = field_readers("spec.nodeName", "spec.driver")
+OBJECT_REFERENCE_FIELDS = (
+    "kind",
+    "namespace",
+    "name",
+    "uid",
+    "apiVersion",
+    "resourceVersion",
+    "fieldPath",
+)
 EVENT_FIELDS = {
-    **fields(
-        *(f"involvedObject.{part}" for part in INVOLVED), "reason", "reportingComponent", "type"
+    **field_readers(
+        *(f"involvedObject.{part}" for part in OBJECT_REFERENCE_FIELDS),
+        "reason",
+        "reportingComponent",
+        "type",
     ),
-    "source": _source,
+    "source": _event_source,
 }
 REGARDING_FIELDS = {
-    **{f"regarding.{part}": field(f"regarding.{part}") for part in INVOLVED},
-    **fields("reason", "reportingController", "type"),
+    **{f"regarding.{part}": field_reader(f"regarding.{part}") for part in OBJECT_REFERENCE_FIELDS},
+    **field_readers("reason", "reportingController", "type"),
 }

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.embedded.apiserver.rules import checks
 from pytest_kscen.embedded.apiserver.rules.checks import (
     CONDITION_STATUSES,
-    UNCOUNTED,
+    GO_UNCOUNTED_PODS,
     Causes,
-    internal,
-    named,
-    not_negative,
-    omitted,
+    as_go_struct,
+    invalid_value_omitted,
+    validate_name,
+    validate_nonnegative,
 )
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause, quoted
@@ -30,79 +30,85 @@ if TYPE_CHECKING:
 # indexes.
 
 
-ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
-OPERATORS = ("In", "NotIn")
-MOST_RULES, MOST_CODES, MOST_PATTERNS, LONGEST_INDEXES = 20, 255, 20, 64 * 1024
+FAILURE_ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
+EXIT_CODE_OPERATORS = ("In", "NotIn")
+MAX_RULES, MAX_EXIT_CODES, MAX_PATTERNS, MAX_INDEXES_LENGTH = 20, 255, 20, 64 * 1024
 
 
-def failure_policy(path: str, spec: Obj) -> Causes:
+def validate_pod_failure_policy(path: str, spec: Obj) -> Causes:
     rules = spec["podFailurePolicy"].get("rules") or ()
-    if len(rules) > MOST_RULES:
-        yield Cause.too_many(f"{path}.rules", len(rules), MOST_RULES)
+    if len(rules) > MAX_RULES:
+        yield Cause.too_many(f"{path}.rules", len(rules), MAX_RULES)
     pod = spec["template"]["spec"]
     containers = {
         one.get("name") for kind in ("containers", "initContainers") for one in pod.get(kind) or ()
     }
     for place, rule in enumerate(rules):
-        yield from _failure_rule(
+        yield from _validate_failure_rule(
             f"{path}.rules[{place}]", rule, containers, by_index="backoffLimitPerIndex" in spec
         )
 
 
-def _valid(values: Sequence[str]) -> str:
+def _valid_values(values: Sequence[str]) -> str:
     return f"valid values: [{' '.join(map(quoted, values))}]"
 
 
-def _failure_rule(path: str, rule: Obj, containers: set[str | None], *, by_index: bool) -> Causes:
+def _validate_failure_rule(
+    path: str, rule: Obj, containers: set[str | None], *, by_index: bool
+) -> Causes:
     action, codes, patterns = (
         rule.get("action", ""),
         rule.get("onExitCodes"),
         rule.get("onPodConditions") or (),
     )
     if not action:
-        yield Cause.required(f"{path}.action", _valid(ACTIONS))
+        yield Cause.required(f"{path}.action", _valid_values(FAILURE_ACTIONS))
     elif action == "FailIndex":
         if not by_index:
             yield Cause.invalid(
                 f"{path}.action", action, "requires the backoffLimitPerIndex to be set"
             )
-    elif action not in ACTIONS:
-        yield Cause.unsupported(f"{path}.action", action, ACTIONS)
+    elif action not in FAILURE_ACTIONS:
+        yield Cause.unsupported(f"{path}.action", action, FAILURE_ACTIONS)
     if codes is not None:
-        yield from _exit_codes(f"{path}.onExitCodes", codes, containers)
+        yield from _validate_exit_codes(f"{path}.onExitCodes", codes, containers)
     if patterns:
-        yield from _patterns(f"{path}.onPodConditions", patterns)
+        yield from _validate_condition_patterns(f"{path}.onPodConditions", patterns)
     if codes is not None and patterns:
-        yield omitted(path, "specifying both OnExitCodes and OnPodConditions is not supported")
+        yield invalid_value_omitted(
+            path, "specifying both OnExitCodes and OnPodConditions is not supported"
+        )
     if codes is None and not patterns:
-        yield omitted(path, "specifying one of OnExitCodes and OnPodConditions is required")
+        yield invalid_value_omitted(
+            path, "specifying one of OnExitCodes and OnPodConditions is required"
+        )
 
 
-def _patterns(path: str, given: Sequence[Obj]) -> Causes:
-    if len(given) > MOST_PATTERNS:
-        yield Cause.too_many(path, len(given), MOST_PATTERNS)
+def _validate_condition_patterns(path: str, given: Sequence[Obj]) -> Causes:
+    if len(given) > MAX_PATTERNS:
+        yield Cause.too_many(path, len(given), MAX_PATTERNS)
     for place, pattern in enumerate(given):
         here, status = f"{path}[{place}]", pattern.get("status", "")
-        yield from named(f"{here}.type", pattern.get("type", ""), names.label_key)
+        yield from validate_name(f"{here}.type", pattern.get("type", ""), names.label_key)
         if not status:
-            yield Cause.required(f"{here}.status", _valid(CONDITION_STATUSES))
+            yield Cause.required(f"{here}.status", _valid_values(CONDITION_STATUSES))
         elif status not in CONDITION_STATUSES:
             yield Cause.unsupported(f"{here}.status", status, CONDITION_STATUSES)
 
 
-def _exit_codes(path: str, given: Obj, containers: set[str | None]) -> Causes:
+def _validate_exit_codes(path: str, given: Obj, containers: set[str | None]) -> Causes:
     operator, values = given.get("operator", ""), given.get("values") or []
     if not operator:
-        yield Cause.required(f"{path}.operator", _valid(OPERATORS))
-    elif operator not in OPERATORS:
-        yield Cause.unsupported(f"{path}.operator", operator, OPERATORS)
+        yield Cause.required(f"{path}.operator", _valid_values(EXIT_CODE_OPERATORS))
+    elif operator not in EXIT_CODE_OPERATORS:
+        yield Cause.unsupported(f"{path}.operator", operator, EXIT_CODE_OPERATORS)
     if "containerName" in given and given["containerName"] not in containers:
         why = "must be one of the container or initContainer names in the pod template"
         yield Cause.invalid(f"{path}.containerName", given["containerName"], why)
     if not values:
         yield Cause.invalid(f"{path}.values", values, "at least one value is required")
-    elif len(values) > MOST_CODES:
-        yield Cause.too_many(f"{path}.values", len(values), MOST_CODES)
+    elif len(values) > MAX_EXIT_CODES:
+        yield Cause.too_many(f"{path}.values", len(values), MAX_EXIT_CODES)
     for place, value in enumerate(values):
         if operator == "In" and value == 0:
             yield Cause.invalid(
@@ -114,28 +120,28 @@ def _exit_codes(path: str, given: Obj, containers: set[str | None]) -> Causes:
         yield Cause.invalid(f"{path}.values", values, "must be ordered")
 
 
-def success_policy(path: str, spec: Obj) -> Causes:
+def validate_success_policy(path: str, spec: Obj) -> Causes:
     rules, completions = spec["successPolicy"].get("rules") or (), spec.get("completions", 0)
     if not rules:
         yield Cause.required(
             f"{path}.rules",
             "at least one rules must be specified when the successPolicy is specified",
         )
-    if len(rules) > MOST_RULES:
-        yield Cause.too_many(f"{path}.rules", len(rules), MOST_RULES)
+    if len(rules) > MAX_RULES:
+        yield Cause.too_many(f"{path}.rules", len(rules), MAX_RULES)
     for place, rule in enumerate(rules):
-        yield from _success_rule(f"{path}.rules[{place}]", rule, completions)
+        yield from _validate_success_rule(f"{path}.rules[{place}]", rule, completions)
 
 
-def _success_rule(path: str, rule: Obj, completions: int) -> Causes:
+def _validate_success_rule(path: str, rule: Obj, completions: int) -> Causes:
     indexes, count, total = rule.get("succeededIndexes"), rule.get("succeededCount"), 0
     if indexes is None and count is None:
         yield Cause.required(
             path, "at least one of succeededCount or succeededIndexes must be specified"
         )
     if indexes is not None:
-        if len(indexes) > LONGEST_INDEXES:
-            yield Cause.too_long(f"{path}.succeededIndexes", LONGEST_INDEXES)
+        if len(indexes) > MAX_INDEXES_LENGTH:
+            yield Cause.too_long(f"{path}.succeededIndexes", MAX_INDEXES_LENGTH)
         try:
             total = count_indexes(indexes, completions)
         except ValueError as fault:
@@ -144,7 +150,7 @@ def _success_rule(path: str, rule: Obj, completions: int) -> Causes:
             )
     if count is not None:
         here = f"{path}.succeededCount"
-        yield from not_negative(here, count)
+        yield from validate_nonnegative(here, count)
         if count > completions:
             why = (
                 f"must be less than or equal to {completions} (the number of specified completions)"
@@ -160,10 +166,10 @@ def _success_rule(path: str, rule: Obj, completions: int) -> Causes:
 
 def count_indexes(text: str, completions: int) -> int:
     """How many indexes a text like `1,3-5` names; a ValueError carries Kubernetes' complaint."""
-    return sum(high - low + 1 for low, high in intervals(text, completions))
+    return sum(high - low + 1 for low, high in parse_intervals(text, completions))
 
 
-def intervals(text: str, completions: int) -> list[tuple[int, int]]:
+def parse_intervals(text: str, completions: int) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for part in text.split(",") if text else ():
         ends = part.split("-")
@@ -173,7 +179,7 @@ def intervals(text: str, completions: int) -> list[tuple[int, int]]:
                 "separated by '-'"
             )
             raise ValueError(f'the fragment "{part}" {rule}')
-        low, high = _index(ends[0], completions), _index(ends[-1], completions)
+        low, high = _parse_index(ends[0], completions), _parse_index(ends[-1], completions)
         if len(ends) > 1 and low >= high:
             raise ValueError(f"non-increasing order, previous: {low}, current: {high}")
         if found and found[-1][1] >= low:
@@ -182,7 +188,7 @@ def intervals(text: str, completions: int) -> list[tuple[int, int]]:
     return found
 
 
-def _index(text: str, completions: int) -> int:
+def _parse_index(text: str, completions: int) -> int:
     try:
         index = int(text)
     except ValueError:
@@ -192,11 +198,11 @@ def _index(text: str, completions: int) -> int:
     return index
 
 
-COUNTERS = ("active", "succeeded", "failed", "ready", "terminating")
-TERMINAL = ("Failed", "Complete", "FailureTarget")
+JOB_COUNTERS = ("active", "succeeded", "failed", "ready", "terminating")
+TERMINAL_CONDITIONS = ("Failed", "Complete", "FailureTarget")
 
 
-def is_true(status: Obj, condition: str) -> bool:
+def is_condition_true(status: Obj, condition: str) -> bool:
     return any(
         one.get("type") == condition and one.get("status") == "True"
         for one in status.get("conditions") or ()
@@ -204,12 +210,12 @@ def is_true(status: Obj, condition: str) -> bool:
 
 
 def _is_finished(status: Obj) -> bool:
-    return is_true(status, "Complete") or is_true(status, "Failed")
+    return is_condition_true(status, "Complete") or is_condition_true(status, "Failed")
 
 
-def validate_status(new: Obj, old: Obj) -> Causes:
+def validate_job_status(new: Obj, old: Obj) -> Causes:
     status, before = new.get("status") or {}, old.get("status") or {}
-    yield from checks.none_negative("status", status, COUNTERS)
+    yield from checks.validate_nonnegative_fields("status", status, JOB_COUNTERS)
     given = status.get("uncountedTerminatedPods") or {}
     seen: set[str] = set()
     for kind in ("succeeded", "failed"):
@@ -220,54 +226,68 @@ def validate_status(new: Obj, old: Obj) -> Causes:
             elif uid in seen:
                 yield Cause.duplicate(path, uid)
             seen.add(uid)
-    yield from _conditions(status, before)
-    yield from _finished(new["spec"], status, before)
-    yield from _indexes(new["spec"], status, before)
+    yield from _validate_conditions(status, before)
+    yield from _validate_finished_job(new["spec"], status, before)
+    yield from _validate_indexes(new["spec"], status, before)
     spec = new["spec"]
-    met = is_true(status, "SuccessCriteriaMet")
+    met = is_condition_true(status, "SuccessCriteriaMet")
     tests = (
         (
-            met and is_true(status, "Failed"),
+            met and is_condition_true(status, "Failed"),
             "cannot set SuccessCriteriaMet=True and Failed=true conditions",
         ),
         (
-            met and is_true(status, "FailureTarget"),
+            met and is_condition_true(status, "FailureTarget"),
             "cannot set SuccessCriteriaMet=True and FailureTarget=true conditions",
         ),
-        ("successPolicy" in spec and is_true(status, "Complete") and not met, _POLICY_NOT_MET),
+        (
+            "successPolicy" in spec and is_condition_true(status, "Complete") and not met,
+            _POLICY_NOT_MET,
+        ),
     )
-    yield from (omitted("status.conditions", why) for wrong, why in tests if wrong)
-    yield from _never_back(new["spec"], status, before)
+    yield from (invalid_value_omitted("status.conditions", why) for wrong, why in tests if wrong)
+    yield from _validate_transitions(new["spec"], status, before)
 
 
-def _differs(status: Obj, before: Obj, *conditions: str) -> bool:
-    return any(is_true(status, one) != is_true(before, one) for one in conditions)
+def _condition_changed(status: Obj, before: Obj, *conditions: str) -> bool:
+    return any(
+        is_condition_true(status, one) != is_condition_true(before, one) for one in conditions
+    )
 
 
-def _moved(status: Obj, before: Obj, *fields: str) -> bool:
+def _field_changed(status: Obj, before: Obj, *fields: str) -> bool:
     return any(status.get(field) != before.get(field) for field in fields)
 
 
-def _conditions(status: Obj, before: Obj) -> Causes:
+def _validate_conditions(status: Obj, before: Obj) -> Causes:
     """Pairs of conditions, and what a condition asks for; only a write that touches them is
     judged.
     """
-    complete, failed = is_true(status, "Complete"), is_true(status, "Failed")
-    target, met = is_true(status, "FailureTarget"), is_true(status, "SuccessCriteriaMet")
+    complete, failed = is_condition_true(status, "Complete"), is_condition_true(status, "Failed")
+    target, met = (
+        is_condition_true(status, "FailureTarget"),
+        is_condition_true(status, "SuccessCriteriaMet"),
+    )
     done, began = status.get("completionTime"), status.get("startTime")
-    times = _moved(status, before, "completionTime")
+    times = _field_changed(status, before, "completionTime")
     tests: tuple[tuple[bool, bool, str], ...] = (
-        (complete and failed, _differs(status, before, "Complete", "Failed"), _COMPLETE_FAILED),
+        (
+            complete and failed,
+            _condition_changed(status, before, "Complete", "Failed"),
+            _COMPLETE_FAILED,
+        ),
         (
             complete and target,
-            _differs(status, before, "Complete", "FailureTarget"),
+            _condition_changed(status, before, "Complete", "FailureTarget"),
             _COMPLETE_TARGET,
         ),
     )
     yield from (
-        omitted("status.conditions", why) for wrong, touched, why in tests if wrong and touched
+        invalid_value_omitted("status.conditions", why)
+        for wrong, touched, why in tests
+        if wrong and touched
     )
-    if _differs(status, before, "Complete") or times:
+    if _condition_changed(status, before, "Complete") or times:
         if done and not complete:
             why = "cannot set completionTime when there is no Complete=True condition"
             yield Cause.invalid("status.completionTime", done, why)
@@ -275,22 +295,25 @@ def _conditions(status: Obj, before: Obj) -> Causes:
             yield Cause.required(
                 "status.completionTime", "completionTime is required for Complete jobs"
             )
-    if (times or _moved(status, before, "startTime")) and done and began and done < began:
+    if (times or _field_changed(status, before, "startTime")) and done and began and done < began:
         yield Cause.invalid("status.completionTime", done, "must be equal to or after `startTime`")
     tests = (
         (
             failed and not target,
-            _differs(status, before, "Failed") or _moved(status, before, "failedIndexes"),
+            _condition_changed(status, before, "Failed")
+            or _field_changed(status, before, "failedIndexes"),
             _NO_TARGET,
         ),
         (
             complete and not met,
-            _differs(status, before, "Complete", "SuccessCriteriaMet"),
+            _condition_changed(status, before, "Complete", "SuccessCriteriaMet"),
             _NOT_MET,
         ),
     )
     yield from (
-        omitted("status.conditions", why) for wrong, touched, why in tests if wrong and touched
+        invalid_value_omitted("status.conditions", why)
+        for wrong, touched, why in tests
+        if wrong and touched
     )
 
 
@@ -303,11 +326,11 @@ _POLICY_NOT_MET = (
 )
 
 
-def _finished(spec: Obj, status: Obj, before: Obj) -> Causes:
+def _validate_finished_job(spec: Obj, status: Obj, before: Obj) -> Causes:
     """A finished job has no pods left."""
     finished, just_now = _is_finished(status), _is_finished(status) != _is_finished(before)
     if finished:
-        if status.get("active", 0) > 0 and (just_now or _moved(status, before, "active")):
+        if status.get("active", 0) > 0 and (just_now or _field_changed(status, before, "active")):
             yield Cause.invalid(
                 "status.active", status["active"], "active>0 is invalid for finished job"
             )
@@ -315,19 +338,21 @@ def _finished(spec: Obj, status: Obj, before: Obj) -> Causes:
         if (
             "startTime" not in status
             and not idle
-            and (just_now or _moved(status, before, "startTime"))
+            and (just_now or _field_changed(status, before, "startTime"))
         ):
             yield Cause.required("status.startTime", "startTime is required for finished job")
         uncounted = status.get("uncountedTerminatedPods") or {}
         if any(uncounted.values()) and (
-            just_now or _moved(status, before, "uncountedTerminatedPods")
+            just_now or _field_changed(status, before, "uncountedTerminatedPods")
         ):
             yield Cause.invalid(
                 "status.uncountedTerminatedPods",
-                internal(UNCOUNTED, uncounted),
+                as_go_struct(GO_UNCOUNTED_PODS, uncounted),
                 "must be empty for finished job",
             )
-        if status.get("terminating", 0) > 0 and (just_now or _moved(status, before, "terminating")):
+        if status.get("terminating", 0) > 0 and (
+            just_now or _field_changed(status, before, "terminating")
+        ):
             yield Cause.invalid(
                 "status.terminating",
                 status["terminating"],
@@ -336,35 +361,38 @@ def _finished(spec: Obj, status: Obj, before: Obj) -> Causes:
     if (
         "ready" in status
         and status["ready"] > status.get("active", 0)
-        and _moved(status, before, "ready", "active")
+        and _field_changed(status, before, "ready", "active")
     ):
         yield Cause.invalid(
             "status.ready", status["ready"], "cannot set more ready pods than active"
         )
 
 
-def _indexes(spec: Obj, status: Obj, before: Obj) -> Causes:
+def _validate_indexes(spec: Obj, status: Obj, before: Obj) -> Causes:
     completions, per_index = spec.get("completions"), "backoffLimitPerIndex" in spec
     completed, failed = status.get("completedIndexes", ""), status.get("failedIndexes")
-    if _moved(status, before, "completedIndexes"):
+    if _field_changed(status, before, "completedIndexes"):
         if completions is not None:
-            yield from _readable("completedIndexes", completed, completions)
+            yield from _validate_index_text("completedIndexes", completed, completions)
         if completed and spec.get("completionMode") != "Indexed":
             why = "cannot set non-empty completedIndexes when non-indexed completion mode"
             yield Cause.invalid("status.completedIndexes", completed, why)
-    if _moved(status, before, "failedIndexes") and failed is not None:
+    if _field_changed(status, before, "failedIndexes") and failed is not None:
         if completions is not None and per_index:
-            yield from _readable("failedIndexes", failed, completions)
+            yield from _validate_index_text("failedIndexes", failed, completions)
         if not per_index:
             why = "cannot set non-null failedIndexes when backoffLimitPerIndex is null"
             yield Cause.invalid("status.failedIndexes", failed, why)
     if (
-        _moved(status, before, "completedIndexes", "failedIndexes")
+        _field_changed(status, before, "completedIndexes", "failedIndexes")
         and completions is not None
         and failed
     ):
         try:
-            ones, others = intervals(completed, completions), intervals(failed, completions)
+            ones, others = (
+                parse_intervals(completed, completions),
+                parse_intervals(failed, completions),
+            )
         except ValueError:
             return
         shared = [
@@ -378,17 +406,17 @@ def _indexes(spec: Obj, status: Obj, before: Obj) -> Causes:
             yield Cause.invalid("status.failedIndexes", failed, why)
 
 
-def _readable(field: str, text: str, completions: int) -> Causes:
+def _validate_index_text(field: str, text: str, completions: int) -> Causes:
     try:
         count_indexes(text, completions)
     except ValueError as fault:
         yield Cause.invalid(f"status.{field}", text, f"error parsing {field}: {fault}")
 
 
-def _never_back(spec: Obj, status: Obj, before: Obj) -> Causes:
-    for condition in TERMINAL:
-        if is_true(before, condition) and not is_true(status, condition):
-            yield omitted(
+def _validate_transitions(spec: Obj, status: Obj, before: Obj) -> Causes:
+    for condition in TERMINAL_CONDITIONS:
+        if is_condition_true(before, condition) and not is_condition_true(status, condition):
+            yield invalid_value_omitted(
                 "status.conditions", f"cannot disable the terminal {condition}=True condition"
             )
     elastic = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get(
@@ -402,24 +430,28 @@ def _never_back(spec: Obj, status: Obj, before: Obj) -> Causes:
     done: Any = status.get("completionTime")
     if done and before.get("completionTime") and done != before["completionTime"]:
         yield Cause.invalid("status.completionTime", done, checks.IMMUTABLE)
-    resuming = is_true(before, "Suspended") and any(
+    resuming = is_condition_true(before, "Suspended") and any(
         one.get("type") == "Suspended" and one.get("status") == "False"
         for one in status.get("conditions") or ()
     )
     if (
         before.get("startTime")
-        and _moved(status, before, "startTime")
+        and _field_changed(status, before, "startTime")
         and not spec.get("suspend")
         and not resuming
     ):
         why = "field is immutable for unsuspended job once set"
         yield Cause.invalid("status.startTime", status.get("startTime"), why)
-    if is_true(before, "SuccessCriteriaMet") and not is_true(status, "SuccessCriteriaMet"):
-        yield omitted("status.conditions", "cannot disable the SuccessCriteriaMet=True condition")
+    if is_condition_true(before, "SuccessCriteriaMet") and not is_condition_true(
+        status, "SuccessCriteriaMet"
+    ):
+        yield invalid_value_omitted(
+            "status.conditions", "cannot disable the SuccessCriteriaMet=True condition"
+        )
     if (
-        is_true(before, "Complete")
-        and _differs(status, before, "SuccessCriteriaMet")
-        and is_true(status, "SuccessCriteriaMet")
+        is_condition_true(before, "Complete")
+        and _condition_changed(status, before, "SuccessCriteriaMet")
+        and is_condition_true(status, "SuccessCriteriaMet")
     ):
         why = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"
-        yield omitted("status.conditions", why)
+        yield invalid_value_omitted("status.conditions", why)

@@ -10,17 +10,25 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.apiserver.kinds import Part, Rules
 from pytest_kscen.embedded.apiserver.rules import checks
-from pytest_kscen.embedded.apiserver.rules.checks import LARGEST_INT32, Causes
-from pytest_kscen.embedded.apiserver.rules.fields import JOB_FIELDS, fill, keep_spec, keep_status
-from pytest_kscen.embedded.apiserver.rules.job_status import (
-    failure_policy,
-    is_true,
-    success_policy,
-    validate_status,
+from pytest_kscen.embedded.apiserver.rules.checks import MAX_INT32, Causes
+from pytest_kscen.embedded.apiserver.rules.fields import (
+    JOB_FIELDS,
+    keep_spec,
+    keep_status,
+    set_defaults,
 )
-from pytest_kscen.embedded.apiserver.rules.pods.annotations import selected, template
+from pytest_kscen.embedded.apiserver.rules.job_status import (
+    is_condition_true,
+    validate_job_status,
+    validate_pod_failure_policy,
+    validate_success_policy,
+)
+from pytest_kscen.embedded.apiserver.rules.pods.annotations import (
+    validate_template,
+    validate_template_selected,
+)
 from pytest_kscen.embedded.apiserver.rules.pods.defaults import default_template
-from pytest_kscen.embedded.apiserver.rules.pods.rules import drop_disabled
+from pytest_kscen.embedded.apiserver.rules.pods.rules import drop_disabled_fields
 from pytest_kscen.objects import names
 from pytest_kscen.objects.cron import fault_of, unknown_zone
 from pytest_kscen.objects.errors import Cause
@@ -32,7 +40,7 @@ if TYPE_CHECKING:
 
 CONTROLLER_UID, JOB_NAME = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
 OLD_CONTROLLER_UID, OLD_JOB_NAME = "controller-uid", "job-name"
-COUNTS = (
+COUNT_FIELDS = (
     *(
         "parallelism",
         "completions",
@@ -42,27 +50,38 @@ COUNTS = (
     ),
     *("backoffLimitPerIndex", "maxFailedIndexes"),
 )
-MODES = ("NonIndexed", "Indexed")
-REPLACEMENTS = ("Failed", "TerminatingOrFailed")
-MOST_INDEXES, MANY_COMPLETIONS, MOST_AT_MANY, LONGEST_MANAGER = 100_000, 100_000, 10_000, 63
-FIXED = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
+COMPLETION_MODES = ("NonIndexed", "Indexed")
+REPLACEMENT_POLICIES = ("Failed", "TerminatingOrFailed")
+MAX_INDEXES, LARGE_COMPLETIONS, MAX_AT_LARGE_COMPLETIONS, MAX_MANAGED_BY_LENGTH = (
+    100_000,
+    100_000,
+    10_000,
+    63,
+)
+IMMUTABLE_FIELDS = (
+    "completionMode",
+    "podFailurePolicy",
+    "backoffLimitPerIndex",
+    "managedBy",
+    "successPolicy",
+)
 
 
 def default_job(job: Obj) -> None:
     default_job_spec(job["spec"])
     spec = job["spec"]
     if "parallelism" not in spec:
-        fill(spec, {"completions": 1})
-    fill(spec, {"parallelism": 1})
-    fill(spec, {"backoffLimit": LARGEST_INT32 if "backoffLimitPerIndex" in spec else 6})
-    fill(
+        set_defaults(spec, {"completions": 1})
+    set_defaults(spec, {"parallelism": 1})
+    set_defaults(spec, {"backoffLimit": MAX_INT32 if "backoffLimitPerIndex" in spec else 6})
+    set_defaults(
         spec,
         {"podReplacementPolicy": "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"},
     )
-    fill(spec, {"completionMode": "NonIndexed", "suspend": False, "manualSelector": False})
+    set_defaults(spec, {"completionMode": "NonIndexed", "suspend": False, "manualSelector": False})
     own = (job["spec"]["template"].get("metadata") or {}).get("labels")
     if own:
-        fill(job["metadata"], {"labels": own})
+        set_defaults(job["metadata"], {"labels": own})
 
 
 def default_job_spec(spec: Obj) -> None:
@@ -73,10 +92,10 @@ def default_job_spec(spec: Obj) -> None:
             pattern["status"] = pattern.get("status") or "True"
 
 
-def create_job(job: Obj, _core: Core) -> None:
+def prepare_job_create(job: Obj, _core: Core) -> None:
     job["status"] = {}
     given = dict(job["spec"]["template"])
-    drop_disabled(given)
+    drop_disabled_fields(given)
     job["spec"] = {**job["spec"], "template": given}
     if not job["spec"]["manualSelector"]:
         _generate_selector(job)
@@ -105,11 +124,11 @@ def _generate_selector(job: Obj) -> None:
     }
 
 
-def update_job(new: Obj, old: Obj, core: Core) -> None:
+def prepare_job_update(new: Obj, old: Obj, core: Core) -> None:
     keep_status(new, old, core)
     if new["spec"] is not old["spec"]:
         given = dict(new["spec"]["template"])
-        drop_disabled(given)
+        drop_disabled_fields(given)
         if given["spec"] is not new["spec"]["template"]["spec"]:
             new["spec"] = {**new["spec"], "template": given}
 
@@ -117,14 +136,14 @@ def update_job(new: Obj, old: Obj, core: Core) -> None:
 def validate_job(job: Obj) -> Causes:
     spec, name = job["spec"], job["metadata"]["name"]
     if not spec.get("manualSelector") and "selector" in spec:
-        yield from _generated(job)
-    yield from job_spec("spec", spec)
+        yield from _validate_generated_selector(job)
+    yield from validate_job_spec("spec", spec)
     selector = spec.get("selector")
     if selector is None:
         yield Cause.required("spec.selector")
     else:
-        yield from checks.selector("spec.selector", selector)
-    yield from selected("spec.template", spec["template"], selector)
+        yield from checks.validate_label_selector("spec.selector", selector)
+    yield from validate_template_selected("spec.template", spec["template"], selector)
     if spec.get("completionMode") == "Indexed" and spec.get("completions", 0) > 0:
         last = f"{name}-{spec['completions'] - 1}"
         if names.dns1123_label(last):
@@ -132,7 +151,7 @@ def validate_job(job: Obj) -> Causes:
             yield Cause.invalid("metadata.name", name, why)
 
 
-def _generated(job: Obj) -> Causes:
+def _validate_generated_selector(job: Obj) -> Causes:
     uid, name = job["metadata"]["uid"], job["metadata"]["name"]
     own = (job["spec"]["template"].get("metadata") or {}).get("labels") or {}
     expected = {OLD_CONTROLLER_UID: uid, OLD_JOB_NAME: name, CONTROLLER_UID: uid, JOB_NAME: name}
@@ -141,39 +160,39 @@ def _generated(job: Obj) -> Causes:
         if key not in own:
             yield Cause.required(path, f"must be '{value}'")
         elif own[key] != value:
-            yield Cause.invalid(path, checks.in_order(own), f"must be '{value}'")
-    if checks.matches(job["spec"]["selector"], expected) is False:
+            yield Cause.invalid(path, checks.sorted_labels(own), f"must be '{value}'")
+    if checks.selector_matches(job["spec"]["selector"], expected) is False:
         yield Cause.invalid(
             "spec.selector",
-            checks.printed(job["spec"]["selector"]),
+            checks.selector_in_go_order(job["spec"]["selector"]),
             "`selector` not auto-generated",
         )
 
 
-def job_spec(path: str, spec: Obj) -> Causes:
+def validate_job_spec(path: str, spec: Obj) -> Causes:
     """What a Job and a CronJob's template have in common."""
-    yield from checks.none_negative(path, spec, COUNTS)
+    yield from checks.validate_nonnegative_fields(path, spec, COUNT_FIELDS)
     if "managedBy" in spec:
-        yield from domain_prefixed_path(f"{path}.managedBy", spec["managedBy"])
-        if len(spec["managedBy"]) > LONGEST_MANAGER:
-            yield Cause.too_long(f"{path}.managedBy", LONGEST_MANAGER)
+        yield from validate_domain_prefixed_path(f"{path}.managedBy", spec["managedBy"])
+        if len(spec["managedBy"]) > MAX_MANAGED_BY_LENGTH:
+            yield Cause.too_long(f"{path}.managedBy", MAX_MANAGED_BY_LENGTH)
     mode = spec.get("completionMode", "NonIndexed")
-    yield from _modes(path, spec, mode)
+    yield from _validate_completion_mode(path, spec, mode)
     if "podFailurePolicy" in spec:
-        yield from failure_policy(f"{path}.podFailurePolicy", spec)
+        yield from validate_pod_failure_policy(f"{path}.podFailurePolicy", spec)
     if "successPolicy" in spec:
         if mode == "Indexed":
-            yield from success_policy(f"{path}.successPolicy", spec)
+            yield from validate_success_policy(f"{path}.successPolicy", spec)
         else:
             yield Cause.invalid(
                 f"{path}.successPolicy", spec["successPolicy"], "requires indexed completion mode"
             )
     if "podReplacementPolicy" in spec:
-        allowed = REPLACEMENTS[:1] if "podFailurePolicy" in spec else REPLACEMENTS
-        yield from checks.one_of(
+        allowed = REPLACEMENT_POLICIES[:1] if "podFailurePolicy" in spec else REPLACEMENT_POLICIES
+        yield from checks.validate_enum(
             f"{path}.podReplacementPolicy", spec["podReplacementPolicy"], allowed
         )
-    yield from template(f"{path}.template", spec["template"])
+    yield from validate_template(f"{path}.template", spec["template"])
     here = f"{path}.template.spec.restartPolicy"
     policy = spec["template"]["spec"].get("restartPolicy", "")
     if policy in {"Always", ""}:
@@ -186,51 +205,51 @@ def job_spec(path: str, spec: Obj) -> Causes:
         )
 
 
-def _modes(path: str, spec: Obj, mode: str) -> Causes:
+def _validate_completion_mode(path: str, spec: Obj, mode: str) -> Causes:
     per_index = [field for field in ("backoffLimitPerIndex", "maxFailedIndexes") if field in spec]
     if per_index == ["maxFailedIndexes"]:
         yield Cause.required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
-    yield from checks.one_of(f"{path}.completionMode", mode, MODES)
+    yield from checks.validate_enum(f"{path}.completionMode", mode, COMPLETION_MODES)
     if mode == "Indexed":
-        yield from _indexed(path, spec)
+        yield from _validate_indexed(path, spec)
     elif mode == "NonIndexed":
         for field in per_index:
             yield Cause.invalid(f"{path}.{field}", spec[field], "requires indexed completion mode")
 
 
-def _indexed(path: str, spec: Obj) -> Causes:
+def _validate_indexed(path: str, spec: Obj) -> Causes:
     completions, parallelism, most = (
         spec.get(field) for field in ("completions", "parallelism", "maxFailedIndexes")
     )
     if completions is None:
         yield Cause.required(f"{path}.completions", "when completion mode is Indexed")
-    if (parallelism or 0) > MOST_INDEXES:
-        why = f"must be less than or equal to {MOST_INDEXES} when completion mode is Indexed"
+    if (parallelism or 0) > MAX_INDEXES:
+        why = f"must be less than or equal to {MAX_INDEXES} when completion mode is Indexed"
         yield Cause.invalid(f"{path}.parallelism", parallelism, why)
     if most is not None and completions is not None and most > completions:
         yield Cause.invalid(
             f"{path}.maxFailedIndexes", most, "must be less than or equal to completions"
         )
-    if (most or 0) > MOST_INDEXES:
+    if (most or 0) > MAX_INDEXES:
         yield Cause.invalid(
-            f"{path}.maxFailedIndexes", most, f"must be less than or equal to {MOST_INDEXES}"
+            f"{path}.maxFailedIndexes", most, f"must be less than or equal to {MAX_INDEXES}"
         )
-    if (completions or 0) > MANY_COMPLETIONS and "backoffLimitPerIndex" in spec:
+    if (completions or 0) > LARGE_COMPLETIONS and "backoffLimitPerIndex" in spec:
         if most is None:
-            why = f"must be specified when completions is above {MANY_COMPLETIONS}"
+            why = f"must be specified when completions is above {LARGE_COMPLETIONS}"
             yield Cause.required(f"{path}.maxFailedIndexes", why)
         limit = (
-            f"must be less than or equal to {MOST_AT_MANY} when completions are above "
-            f"{MANY_COMPLETIONS}"
+            f"must be less than or equal to {MAX_AT_LARGE_COMPLETIONS} when completions are above "
+            f"{LARGE_COMPLETIONS}"
         )
         for field, value in (("parallelism", parallelism), ("maxFailedIndexes", most)):
-            if (value or 0) > MOST_AT_MANY:
+            if (value or 0) > MAX_AT_LARGE_COMPLETIONS:
                 yield Cause.invalid(
                     f"{path}.{field}", value, f"{limit} and used with backoff limit per index"
                 )
 
 
-def domain_prefixed_path(path: str, value: str) -> Causes:
+def validate_domain_prefixed_path(path: str, value: str) -> Causes:
     """`acme.io/foo`."""
     domain, _, rest = value.partition("/")
     if not value:
@@ -238,8 +257,8 @@ def domain_prefixed_path(path: str, value: str) -> Causes:
     elif not domain or not rest:
         yield Cause.invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')
     else:
-        yield from checks.named(path, domain, names.dns1123_subdomain)
-        yield from checks.named(path, rest, names.http_path)
+        yield from checks.validate_name(path, domain, names.dns1123_subdomain)
+        yield from checks.validate_name(path, rest, names.http_path)
 
 
 def validate_job_update(new: Obj, old: Obj) -> Causes:
@@ -247,50 +266,52 @@ def validate_job_update(new: Obj, old: Obj) -> Causes:
     if spec is before:
         return
     yield from validate_job(new)
-    yield from _completions(spec, before)
-    yield from checks.same_selector(new, old)
+    yield from _validate_completions_change(spec, before)
+    yield from checks.validate_selector_unchanged(new, old)
     # A suspended job may still be told where its pods go and what they take.
     given, earlier = spec["template"], old["spec"]["template"]
     status, suspended = old.get("status") or {}, bool(old["spec"].get("suspend"))
-    idle = "startTime" not in status or is_true(status, "Suspended")
+    idle = "startTime" not in status or is_condition_true(status, "Suspended")
     if not (suspended and idle and not status.get("active")):
-        yield from checks.immutable("spec.template", given, earlier)
+        yield from checks.validate_immutable("spec.template", given, earlier)
     else:
-        placed = _placed_like(earlier, given)
+        placed = _with_scheduling_of(earlier, given)
         wanted = {
             **placed["spec"],
             **{
-                kind: _sized_like(placed["spec"], given["spec"], kind)
-                for kind in _LISTS
+                kind: _with_resources_of(placed["spec"], given["spec"], kind)
+                for kind in _CONTAINER_FIELDS
                 if kind in placed["spec"]
             },
         }
         if given["spec"] != wanted:
             yield Cause.invalid("spec.template.spec", given["spec"], checks.IMMUTABLE)
-    for field in FIXED:
-        yield from checks.immutable(f"spec.{field}", spec.get(field), before.get(field))
+    for field in IMMUTABLE_FIELDS:
+        yield from checks.validate_immutable(f"spec.{field}", spec.get(field), before.get(field))
 
 
-def _completions(spec: Obj, before: Obj) -> Causes:
+def _validate_completions_change(spec: Obj, before: Obj) -> Causes:
     new, old = spec.get("completions"), before.get("completions")
     if spec.get("completionMode") != "Indexed":
-        yield from checks.immutable("spec.completions", new, old)
+        yield from checks.validate_immutable("spec.completions", new, old)
     elif new is not None and new != old and new != spec.get("parallelism"):
         yield Cause.invalid(
             "spec.completions", new, "can only be modified in tandem with spec.parallelism"
         )
 
 
-_LISTS = ("containers", "initContainers")
-_PLACING = ("nodeSelector", "tolerations", "schedulingGates")
+_CONTAINER_FIELDS = ("containers", "initContainers")
+_SCHEDULING_FIELDS = ("nodeSelector", "tolerations", "schedulingGates")
 
 
-def _placed_like(before: Obj, given: Obj) -> Obj:
+def _with_scheduling_of(before: Obj, given: Obj) -> Obj:
     """The old template with the new one's scheduling."""
     spec = {
-        name: value for name, value in before["spec"].items() if name not in {*_PLACING, "affinity"}
+        name: value
+        for name, value in before["spec"].items()
+        if name not in {*_SCHEDULING_FIELDS, "affinity"}
     }
-    spec.update({name: given["spec"][name] for name in _PLACING if name in given["spec"]})
+    spec.update({name: given["spec"][name] for name in _SCHEDULING_FIELDS if name in given["spec"]})
     affinity = {
         name: value
         for name, value in before["spec"].get("affinity", {}).items()
@@ -303,7 +324,7 @@ def _placed_like(before: Obj, given: Obj) -> Obj:
     return {**before, "spec": spec}
 
 
-def _sized_like(before: Obj, given: Obj, kind: str) -> list[Obj]:
+def _with_resources_of(before: Obj, given: Obj, kind: str) -> list[Obj]:
     """The old containers with the new ones' resources."""
     old, new = before[kind], given.get(kind) or []
     if len(old) != len(new):
@@ -320,11 +341,11 @@ def _sized_like(before: Obj, given: Obj, kind: str) -> list[Obj]:
 JOB_RULES = {
     ("batch", "jobs"): Rules(
         default=default_job,
-        prepare_create=create_job,
-        prepare_update=update_job,
+        prepare_create=prepare_job_create,
+        prepare_update=prepare_job_update,
         validate=validate_job,
         validate_update=validate_job_update,
-        parts={"status": Part(keep_spec, validate_status)},
+        parts={"status": Part(keep_spec, validate_job_status)},
         qualified_finalizers=True,
         fields=JOB_FIELDS,
     )
@@ -337,7 +358,7 @@ JOB_RULES = {
 _ZONE_PART = re.compile(r"[A-Za-z.\-_0-9+]{1,14}")
 
 
-def zone_faults(zone: str) -> list[str]:
+def time_zone_errors(zone: str) -> list[str]:
     """In Kubernetes' words."""
     if not zone:
         return ["timeZone must be nil or non-empty string"]
@@ -361,35 +382,35 @@ def _is_zone_part(part: str) -> bool:
 # CronJobs: a schedule, and the template of a job.
 
 
-DEFAULTS = {
+CRON_JOB_DEFAULTS = {
     "concurrencyPolicy": "Allow",
     "suspend": False,
     "successfulJobsHistoryLimit": 3,
     "failedJobsHistoryLimit": 1,
 }
-CONCURRENCY = ("Allow", "Forbid", "Replace")
-LONGEST_NAME = 52  # a job's name has 11 characters more
+CONCURRENCY_POLICIES = ("Allow", "Forbid", "Replace")
+MAX_NAME_LENGTH = 52  # a job's name has 11 characters more
 
 
 def default_cron_job(obj: Obj) -> None:
     default_job_spec(obj["spec"]["jobTemplate"]["spec"])
-    fill(obj["spec"], DEFAULTS)
+    set_defaults(obj["spec"], CRON_JOB_DEFAULTS)
 
 
-def create_cron_job(obj: Obj, _core: Core) -> None:
+def prepare_cron_job_create(obj: Obj, _core: Core) -> None:
     obj["status"] = {}
-    _drop(obj)
+    _drop_disabled_fields(obj)
 
 
-def update_cron_job(new: Obj, old: Obj, core: Core) -> None:
+def prepare_cron_job_update(new: Obj, old: Obj, core: Core) -> None:
     keep_status(new, old, core)
-    _drop(new)
+    _drop_disabled_fields(new)
 
 
-def _drop(obj: Obj) -> None:
+def _drop_disabled_fields(obj: Obj) -> None:
     job = obj["spec"]["jobTemplate"]
     given = dict(job["spec"]["template"])
-    drop_disabled(given)
+    drop_disabled_fields(given)
     if given["spec"] is not job["spec"]["template"]["spec"]:
         obj["spec"] = {
             **obj["spec"],
@@ -398,45 +419,45 @@ def _drop(obj: Obj) -> None:
 
 
 def validate_cron_job(obj: Obj) -> Causes:
-    yield from _spec(obj["spec"], None)
+    yield from _validate_cron_job_spec(obj["spec"], None)
     name = obj["metadata"]["name"]
-    if len(name) > LONGEST_NAME:
+    if len(name) > MAX_NAME_LENGTH:
         yield Cause.invalid(
-            "metadata.name", name, f"must be no more than {LONGEST_NAME} characters"
+            "metadata.name", name, f"must be no more than {MAX_NAME_LENGTH} characters"
         )
 
 
 def validate_cron_job_update(new: Obj, old: Obj) -> Causes:
     if new["spec"] is not old["spec"]:
-        yield from _spec(new["spec"], old["spec"])
+        yield from _validate_cron_job_spec(new["spec"], old["spec"])
 
 
-def _spec(spec: Obj, before: Obj | None) -> Causes:
+def _validate_cron_job_spec(spec: Obj, before: Obj | None) -> Causes:
     if spec.get("schedule"):
-        yield from _schedule(spec, before or {})
+        yield from _validate_schedule(spec, before or {})
     else:
         yield Cause.required("spec.schedule")
-    yield from checks.none_negative("spec", spec, ("startingDeadlineSeconds",))
+    yield from checks.validate_nonnegative_fields("spec", spec, ("startingDeadlineSeconds",))
     if "timeZone" in spec and (before is None or before.get("timeZone") != spec["timeZone"]):
-        for fault in zone_faults(spec["timeZone"]):
+        for fault in time_zone_errors(spec["timeZone"]):
             yield Cause.invalid("spec.timeZone", spec["timeZone"], fault)
-    yield from checks.required_one_of(
-        "spec.concurrencyPolicy", spec.get("concurrencyPolicy"), CONCURRENCY
+    yield from checks.validate_required_enum(
+        "spec.concurrencyPolicy", spec.get("concurrencyPolicy"), CONCURRENCY_POLICIES
     )
     job = spec["jobTemplate"]["spec"]
-    yield from job_spec("spec.jobTemplate.spec", job)
+    yield from validate_job_spec("spec.jobTemplate.spec", job)
     if "selector" in job:
         yield Cause.invalid(
             "spec.jobTemplate.spec.selector", job["selector"], "`selector` will be auto-generated"
         )
     if job.get("manualSelector"):
         yield Cause.unsupported("spec.jobTemplate.spec.manualSelector", True, ("nil", "false"))
-    yield from checks.none_negative(
+    yield from checks.validate_nonnegative_fields(
         "spec", spec, ("successfulJobsHistoryLimit", "failedJobsHistoryLimit")
     )
 
 
-def _schedule(spec: Obj, before: Obj) -> Causes:
+def _validate_schedule(spec: Obj, before: Obj) -> Causes:
     schedule = spec["schedule"]
     if fault := fault_of(schedule):
         yield Cause.invalid("spec.schedule", schedule, fault)
@@ -453,8 +474,8 @@ def _schedule(spec: Obj, before: Obj) -> Causes:
 CRON_JOB_RULES = {
     ("batch", "cronjobs"): Rules(
         default=default_cron_job,
-        prepare_create=create_cron_job,
-        prepare_update=update_cron_job,
+        prepare_create=prepare_cron_job_create,
+        prepare_update=prepare_cron_job_update,
         validate=validate_cron_job,
         validate_update=validate_cron_job_update,
         parts={"status": Part(keep_spec, judges_finalizers=False)},

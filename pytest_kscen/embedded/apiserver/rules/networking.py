@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.apiserver.kinds import Part, Rules, status_alone
 from pytest_kscen.embedded.apiserver.rules import addresses, checks
-from pytest_kscen.embedded.apiserver.rules.checks import PARENT, RANGES, internal
+from pytest_kscen.embedded.apiserver.rules.checks import (
+    GO_PARENT_REFERENCE,
+    GO_SERVICE_CIDR_SPEC,
+    as_go_struct,
+)
 from pytest_kscen.embedded.apiserver.rules.fields import (
-    fill,
-    fresh_status,
+    clear_status,
     keep_spec,
     keep_status,
-    without_status,
+    set_defaults,
+    status_initializer,
 )
-from pytest_kscen.embedded.apiserver.rules.jobs import domain_prefixed_path
+from pytest_kscen.embedded.apiserver.rules.jobs import validate_domain_prefixed_path
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
 
@@ -25,46 +29,48 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-GROUP = "networking.k8s.io"
-DIRECTIONS = {"ingress": "from", "egress": "to"}
+NETWORKING_GROUP = "networking.k8s.io"
+PEER_FIELDS = {"ingress": "from", "egress": "to"}
 POLICY_TYPES = ("Ingress", "Egress")
 POLICY_PROTOCOLS = ("TCP", "UDP", "SCTP")
 
 
-def default_policy(obj: Obj) -> None:
+def default_network_policy(obj: Obj) -> None:
     spec = obj["spec"]
     if not spec.get("policyTypes"):
         spec["policyTypes"] = list(POLICY_TYPES) if spec.get("egress") else ["Ingress"]
-    for direction in DIRECTIONS:
+    for direction in PEER_FIELDS:
         for rule in spec.get(direction) or ():
             for port in rule.get("ports") or ():
-                fill(port, {"protocol": "TCP"})
+                set_defaults(port, {"protocol": "TCP"})
 
 
-def validate_policy(obj: Obj) -> Causes:
-    return _policy(obj["spec"], ())
+def validate_network_policy(obj: Obj) -> Causes:
+    return _validate_policy_spec(obj["spec"], ())
 
 
-def _policy(spec: Obj, known: Sequence[str]) -> Causes:
-    yield from checks.selector("spec.podSelector", spec.get("podSelector"))
-    for direction, peers in DIRECTIONS.items():
+def _validate_policy_spec(spec: Obj, known: Sequence[str]) -> Causes:
+    yield from checks.validate_label_selector("spec.podSelector", spec.get("podSelector"))
+    for direction, peers in PEER_FIELDS.items():
         for place, rule in enumerate(spec.get(direction) or ()):
             path = f"spec.{direction}[{place}]"
             for number, port in enumerate(rule.get("ports") or ()):
-                yield from _policy_port(f"{path}.ports[{number}]", port)
+                yield from _validate_policy_port(f"{path}.ports[{number}]", port)
             for number, peer in enumerate(rule.get(peers) or ()):
-                yield from _peer(f"{path}.{peers}[{number}]", peer, known)
+                yield from _validate_peer(f"{path}.{peers}[{number}]", peer, known)
     types = spec.get("policyTypes") or ()
     if len(types) > len(POLICY_TYPES):
         yield Cause.invalid("spec.policyTypes", types, "may not specify more than two policyTypes")
     else:
         for place, kind in enumerate(types):
-            yield from checks.one_of(f"spec.policyTypes[{place}]", kind, POLICY_TYPES)
+            yield from checks.validate_enum(f"spec.policyTypes[{place}]", kind, POLICY_TYPES)
 
 
-def _policy_port(path: str, given: Obj) -> Causes:
+def _validate_policy_port(path: str, given: Obj) -> Causes:
     port, end = given.get("port"), given.get("endPort")
-    yield from checks.one_of(f"{path}.protocol", given.get("protocol", "TCP"), POLICY_PROTOCOLS)
+    yield from checks.validate_enum(
+        f"{path}.protocol", given.get("protocol", "TCP"), POLICY_PROTOCOLS
+    )
     if port is None:
         if end is not None:
             yield Cause.invalid(
@@ -75,104 +81,112 @@ def _policy_port(path: str, given: Obj) -> Causes:
             yield Cause.invalid(
                 f"{path}.endPort", end, "may not be specified when `port` is non-numeric"
             )
-        yield from checks.named(f"{path}.port", port, names.port_name)
+        yield from checks.validate_name(f"{path}.port", port, names.port_name)
     else:
-        yield from checks.port_number(f"{path}.port", port)
+        yield from checks.validate_port_number(f"{path}.port", port)
         if end is not None:
             if end < port:
                 yield Cause.invalid(
                     f"{path}.endPort", port, "must be greater than or equal to `port`"
                 )
-            yield from checks.port_number(f"{path}.endPort", end)
+            yield from checks.validate_port_number(f"{path}.endPort", end)
 
 
-def _peer(path: str, peer: Obj, known: Sequence[str]) -> Causes:
+def _validate_peer(path: str, peer: Obj, known: Sequence[str]) -> Causes:
     for field in ("podSelector", "namespaceSelector"):
-        yield from checks.selector(f"{path}.{field}", peer.get(field))
+        yield from checks.validate_label_selector(f"{path}.{field}", peer.get(field))
     if "ipBlock" in peer:
-        yield from _block(f"{path}.ipBlock", peer["ipBlock"], known)
+        yield from _validate_ip_block(f"{path}.ipBlock", peer["ipBlock"], known)
     if not peer:
         yield Cause.required(path, "must specify a peer")
     elif len(peer) > 1 and "ipBlock" in peer:
         yield Cause.forbidden(path, "may not specify both ipBlock and another peer")
 
 
-def _block(path: str, given: Obj, known: Sequence[str]) -> Causes:
+def _validate_ip_block(path: str, given: Obj, known: Sequence[str]) -> Causes:
     text = given.get("cidr", "")
     if not text:
         yield Cause.required(f"{path}.cidr")
         return
-    yield from addresses.block(f"{path}.cidr", text, known)
-    whole = addresses.parse_block(text)
+    yield from addresses.validate_cidr(f"{path}.cidr", text, known)
+    whole = addresses.parse_cidr(text)
     if whole is None:
         return
     for place, exception in enumerate(given.get("except") or ()):
-        here, part = f"{path}.except[{place}]", addresses.parse_block(exception)
-        yield from addresses.block(here, exception, known)
+        here, part = f"{path}.except[{place}]", addresses.parse_cidr(exception)
+        yield from addresses.validate_cidr(here, exception, known)
         if part is not None and not (
             part != whole and part.version == whole.version and part.subnet_of(whole)  # type: ignore[arg-type]  # same version
         ):
             yield Cause.invalid(here, exception, "must be a strict subset of `cidr`")
 
 
-def update_policy(new: Obj, old: Obj) -> Causes:
+def validate_network_policy_update(new: Obj, old: Obj) -> Causes:
     if new["spec"] is not old["spec"]:
         blocks = [
             peer["ipBlock"]
-            for direction, peers in DIRECTIONS.items()
+            for direction, peers in PEER_FIELDS.items()
             for rule in old["spec"].get(direction) or ()
             for peer in rule.get(peers) or ()
             if "ipBlock" in peer
         ]
-        yield from _policy(
+        yield from _validate_policy_spec(
             new["spec"],
             [text for one in blocks for text in (one.get("cidr", ""), *(one.get("except") or ()))],
         )
 
 
-def address_name(name: str) -> tuple[str, ...]:
+def ip_address_name(name: str) -> tuple[str, ...]:
     """An IPAddress is called what it is."""
     return tuple(
         cause.message.partition(": ")[2].partition(": ")[2]
-        for cause in addresses.canonical_address("", name)
+        for cause in addresses.validate_canonical_address("", name)
     )
 
 
-def validate_address(obj: Obj) -> Causes:
+def validate_ip_address(obj: Obj) -> Causes:
     parent = obj["spec"].get("parentRef")
     if parent is None:
         yield Cause.required("spec.parentRef")
         return
     if parent.get("group"):
-        yield from checks.named("spec.parentRef.group", parent["group"], names.dns1123_subdomain)
+        yield from checks.validate_name(
+            "spec.parentRef.group", parent["group"], names.dns1123_subdomain
+        )
     for field in ("resource", "name"):
-        yield from checks.required_name(
+        yield from checks.validate_required_name(
             f"spec.parentRef.{field}", parent.get(field), names.path_segment
         )
     if parent.get("namespace"):
-        yield from checks.named("spec.parentRef.namespace", parent["namespace"], names.path_segment)
+        yield from checks.validate_name(
+            "spec.parentRef.namespace", parent["namespace"], names.path_segment
+        )
 
 
-def update_address(new: Obj, old: Obj) -> Causes:
-    yield from validate_address(new)
+def validate_ip_address_update(new: Obj, old: Obj) -> Causes:
+    yield from validate_ip_address(new)
     after, before = (obj["spec"].get("parentRef") or {} for obj in (new, old))
     if after != before:
-        yield Cause.invalid("spec.parentRef", internal(PARENT, after), checks.IMMUTABLE)
+        yield Cause.invalid(
+            "spec.parentRef", as_go_struct(GO_PARENT_REFERENCE, after), checks.IMMUTABLE
+        )
 
 
-def validate_range(obj: Obj) -> Causes:
+def validate_service_cidr(obj: Obj) -> Causes:
     blocks = obj["spec"].get("cidrs") or []
     if not blocks:
         yield Cause.required("spec.cidrs", "at least one CIDR required")
         return
     if len(blocks) > 2:  # noqa: PLR2004
         yield Cause.invalid(
-            "spec.cidrs", internal(RANGES, obj["spec"]), "may only hold up to 2 values"
+            "spec.cidrs",
+            as_go_struct(GO_SERVICE_CIDR_SPEC, obj["spec"]),
+            "may only hold up to 2 values",
         )
         return
     for place, block in enumerate(blocks):
-        yield from addresses.canonical_block(f"spec.cidrs[{place}]", block)
-    families = [found.version for found in map(addresses.parse_block, blocks) if found]
+        yield from addresses.validate_canonical_cidr(f"spec.cidrs[{place}]", block)
+    families = [found.version for found in map(addresses.parse_cidr, blocks) if found]
     if len(families) == 2 and len(set(families)) == 1:  # noqa: PLR2004
         why = (
             "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and "
@@ -181,36 +195,36 @@ def validate_range(obj: Obj) -> Causes:
         yield Cause.invalid("spec.cidrs", blocks, why)
 
 
-def update_range(new: Obj, old: Obj) -> Causes:
+def validate_service_cidr_update(new: Obj, old: Obj) -> Causes:
     blocks, before = (obj["spec"].get("cidrs") or [] for obj in (new, old))
     if len(blocks) == len(before) or (len(before) == 1 and len(blocks) == 2):  # noqa: PLR2004
         for place, block in enumerate(before):
-            yield from checks.immutable(f"spec.cidrs[{place}]", blocks[place], block)
+            yield from checks.validate_immutable(f"spec.cidrs[{place}]", blocks[place], block)
         if len(blocks) > len(before):
-            yield from validate_range(new)
+            yield from validate_service_cidr(new)
     else:
         yield Cause.invalid("spec.cidrs", blocks, checks.IMMUTABLE)
 
 
 POLICY_RULES = {
-    (GROUP, "networkpolicies"): Rules(
-        default=default_policy,
-        validate=validate_policy,
-        validate_update=update_policy,
+    (NETWORKING_GROUP, "networkpolicies"): Rules(
+        default=default_network_policy,
+        validate=validate_network_policy,
+        validate_update=validate_network_policy_update,
         qualified_finalizers=True,
     ),
-    (GROUP, "ipaddresses"): Rules(
-        validate=validate_address,
-        validate_update=update_address,
-        name=address_name,
+    (NETWORKING_GROUP, "ipaddresses"): Rules(
+        validate=validate_ip_address,
+        validate_update=validate_ip_address_update,
+        name=ip_address_name,
         qualified_finalizers=True,
         generation=None,
     ),
-    (GROUP, "servicecidrs"): Rules(
-        prepare_create=without_status,
+    (NETWORKING_GROUP, "servicecidrs"): Rules(
+        prepare_create=clear_status,
         prepare_update=keep_status,
-        validate=validate_range,
-        validate_update=update_range,
+        validate=validate_service_cidr,
+        validate_update=validate_service_cidr_update,
         parts={"status": Part(status_alone)},
         qualified_finalizers=True,
         generation=None,
@@ -221,70 +235,71 @@ POLICY_RULES = {
 # Ingresses, and the classes of who serves them.
 
 
-INGRESS_GROUP = "networking.k8s.io"
 PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
-BAD_SEQUENCES = ("//", "/./", "/../", "%2f", "%2F")
-BAD_ENDS = ("/..", "/.")
-OLD_CLASS = "kubernetes.io/ingress.class"
-LONGEST_CONTROLLER = 250
+INVALID_PATH_SEQUENCES = ("//", "/./", "/../", "%2f", "%2F")
+INVALID_PATH_SUFFIXES = ("/..", "/.")
+INGRESS_CLASS_ANNOTATION = "kubernetes.io/ingress.class"
+MAX_CONTROLLER_BYTES = 250
 
 
 def validate_ingress(obj: Obj) -> Causes:
     spec = obj["spec"]
-    yield from _ingress(spec)
-    old = (obj["metadata"].get("annotations") or {}).get(OLD_CLASS)
+    yield from _validate_ingress_spec(spec)
+    old = (obj["metadata"].get("annotations") or {}).get(INGRESS_CLASS_ANNOTATION)
     if old is not None and "ingressClassName" in spec and old != spec["ingressClassName"]:
         yield Cause.invalid(
-            f"annotations.{OLD_CLASS}", old, "must match `ingressClassName` when both are specified"
+            f"annotations.{INGRESS_CLASS_ANNOTATION}",
+            old,
+            "must match `ingressClassName` when both are specified",
         )
 
 
-def update_ingress(new: Obj, old: Obj) -> Causes:
+def validate_ingress_update(new: Obj, old: Obj) -> Causes:
     if new["spec"] is not old["spec"]:
-        yield from _ingress(new["spec"])
+        yield from _validate_ingress_spec(new["spec"])
 
 
-def _ingress(spec: Obj) -> Causes:
+def _validate_ingress_spec(spec: Obj) -> Causes:
     rules = spec.get("rules") or ()
     if not rules and "defaultBackend" not in spec:
         yield Cause.invalid("spec", None, "either `defaultBackend` or `rules` must be specified")
     if "defaultBackend" in spec:
-        yield from _backend("spec.defaultBackend", spec["defaultBackend"])
+        yield from _validate_backend("spec.defaultBackend", spec["defaultBackend"])
     for place, rule in enumerate(rules):
-        yield from _rule(f"spec.rules[{place}]", rule)
+        yield from _validate_ingress_rule(f"spec.rules[{place}]", rule)
     for place, tls in enumerate(spec.get("tls") or ()):
         for number, host in enumerate(tls.get("hosts") or ()):
-            yield from _host(f"spec.tls[{place}].hosts[{number}]", host)
+            yield from _validate_host(f"spec.tls[{place}].hosts[{number}]", host)
         if tls.get("secretName"):
-            yield from checks.named(
+            yield from checks.validate_name(
                 f"spec.tls[{place}].secretName", tls["secretName"], names.dns1123_subdomain
             )
     if "ingressClassName" in spec:
-        yield from checks.named(
+        yield from checks.validate_name(
             "spec.ingressClassName", spec["ingressClassName"], names.dns1123_subdomain
         )
 
 
-def _host(path: str, host: str) -> Causes:
+def _validate_host(path: str, host: str) -> Causes:
     check = names.wildcard_subdomain if "*" in host else names.dns1123_subdomain
-    return checks.named(path, host, check)
+    return checks.validate_name(path, host, check)
 
 
-def _rule(path: str, rule: Obj) -> Causes:
+def _validate_ingress_rule(path: str, rule: Obj) -> Causes:
     host = rule.get("host", "")
     if host:
-        if addresses.parse(host) is not None:
+        if addresses.parse_address(host) is not None:
             yield Cause.invalid(f"{path}.host", host, "must be a DNS name, not an IP address")
-        yield from _host(f"{path}.host", host)
+        yield from _validate_host(f"{path}.host", host)
     if "http" in rule:
         given = rule["http"].get("paths") or ()
         if not given:
             yield Cause.required(f"{path}.http.paths")
         for place, one in enumerate(given):
-            yield from _path(f"{path}.http.paths[{place}]", one)
+            yield from _validate_http_path(f"{path}.http.paths[{place}]", one)
 
 
-def _path(path: str, given: Obj) -> Causes:
+def _validate_http_path(path: str, given: Obj) -> Causes:
     kind, where = given.get("pathType"), given.get("path", "")
     if kind is None:
         yield Cause.required(f"{path}.pathType", "pathType must be specified")
@@ -294,118 +309,126 @@ def _path(path: str, given: Obj) -> Causes:
     elif not where.startswith("/") and (where or kind != "ImplementationSpecific"):
         yield Cause.invalid(f"{path}.path", where, "must be an absolute path")
     if kind in {"Exact", "Prefix"}:
-        for sequence in BAD_SEQUENCES:
+        for sequence in INVALID_PATH_SEQUENCES:
             if sequence in where:
                 yield Cause.invalid(f"{path}.path", where, f"must not contain '{sequence}'")
-        for end in BAD_ENDS:
+        for end in INVALID_PATH_SUFFIXES:
             if where.endswith(end):
                 yield Cause.invalid(f"{path}.path", where, f"cannot end with '{end}'")
-    yield from _backend(f"{path}.backend", given.get("backend") or {})
+    yield from _validate_backend(f"{path}.backend", given.get("backend") or {})
 
 
-def _backend(path: str, backend: Obj) -> Causes:
+def _validate_backend(path: str, backend: Obj) -> Causes:
     if "resource" in backend and "service" in backend:
         yield Cause.invalid(path, "", "cannot set both resource and service backends")
     elif "resource" in backend:
-        yield from _reference(f"{path}.resource", backend["resource"])
+        yield from _validate_typed_reference(f"{path}.resource", backend["resource"])
     elif "service" in backend:
         service = backend["service"]
-        yield from checks.required_name(
+        yield from checks.validate_required_name(
             f"{path}.service.name", service.get("name"), names.dns1123_label
         )
         name, number = (service.get("port", {}).get(field) for field in ("name", "number"))
         if name and number:
             yield Cause.invalid(path, "", "cannot set both port name & port number")
         elif name:
-            yield from checks.named(f"{path}.service.port.name", name, names.port_name)
+            yield from checks.validate_name(f"{path}.service.port.name", name, names.port_name)
         elif number:
-            yield from checks.port_number(f"{path}.service.port.number", number)
+            yield from checks.validate_port_number(f"{path}.service.port.number", number)
         else:
             yield Cause.required(path, "port name or number is required")
     else:
         yield Cause.invalid(path, "", "resource or service backend is required")
 
 
-def _reference(path: str, given: Obj) -> Causes:
+def _validate_typed_reference(path: str, given: Obj) -> Causes:
     """To an object of any kind."""
     if given.get("apiGroup") is not None:
-        yield from checks.named(f"{path}.apiGroup", given["apiGroup"], names.dns1123_subdomain)
+        yield from checks.validate_name(
+            f"{path}.apiGroup", given["apiGroup"], names.dns1123_subdomain
+        )
     for field in ("kind", "name"):
-        yield from checks.required_name(f"{path}.{field}", given.get(field), names.path_segment)
+        yield from checks.validate_required_name(
+            f"{path}.{field}", given.get(field), names.path_segment
+        )
 
 
-def ingress_status(new: Obj, old: Obj) -> Causes:
+def validate_ingress_status(new: Obj, old: Obj) -> Causes:
     status, before = (obj.get("status", {}).get("loadBalancer") or {} for obj in (new, old))
-    yield from balanced(
+    yield from validate_load_balancer_ingress(
         "status.loadBalancer.ingress", status.get("ingress") or (), before.get("ingress") or ()
     )
 
 
-def balanced(path: str, given: Sequence[Obj], before: Sequence[Obj]) -> Causes:
+def validate_load_balancer_ingress(
+    path: str, given: Sequence[Obj], before: Sequence[Obj]
+) -> Causes:
     """Where a load balancer listens."""
     known = [one.get("ip", "") for one in before]
     for place, one in enumerate(given):
         ip, host = one.get("ip"), one.get("hostname")
         if ip:
-            yield from addresses.address(f"{path}[{place}].ip", ip, known)
+            yield from addresses.validate_address(f"{path}[{place}].ip", ip, known)
         if host:
-            yield from checks.named(f"{path}[{place}].hostname", host, names.dns1123_subdomain)
-            if addresses.parse(host) is not None:
+            yield from checks.validate_name(
+                f"{path}[{place}].hostname", host, names.dns1123_subdomain
+            )
+            if addresses.parse_address(host) is not None:
                 yield Cause.invalid(
                     f"{path}[{place}].hostname", host, "must be a DNS name, not an IP address"
                 )
 
 
-def default_class(obj: Obj) -> None:
+def default_ingress_class(obj: Obj) -> None:
     parameters = obj["spec"].get("parameters")
     if parameters:
-        fill(parameters, {"scope": "Cluster"})
+        set_defaults(parameters, {"scope": "Cluster"})
 
 
-def validate_class(obj: Obj) -> Causes:
+def validate_ingress_class(obj: Obj) -> Causes:
     controller, parameters = obj["spec"].get("controller", ""), obj["spec"].get("parameters")
-    if len(controller.encode()) > LONGEST_CONTROLLER:
-        yield Cause.too_long("spec.controller", LONGEST_CONTROLLER)
-    yield from domain_prefixed_path("spec.controller", controller)
+    if len(controller.encode()) > MAX_CONTROLLER_BYTES:
+        yield Cause.too_long("spec.controller", MAX_CONTROLLER_BYTES)
+    yield from validate_domain_prefixed_path("spec.controller", controller)
     if parameters is not None:
-        yield from _reference("spec.parameters", parameters)
-        yield from _scope("spec.parameters", parameters)
+        yield from _validate_typed_reference("spec.parameters", parameters)
+        yield from _validate_parameters_scope("spec.parameters", parameters)
 
 
-def _scope(path: str, given: Obj) -> Causes:
+def _validate_parameters_scope(path: str, given: Obj) -> Causes:
     scope, namespace = given.get("scope"), given.get("namespace")
     if scope is None:
         yield Cause.required(f"{path}.scope")
         return
-    yield from checks.one_of(f"{path}.scope", scope, ("Cluster", "Namespace"))
+    yield from checks.validate_enum(f"{path}.scope", scope, ("Cluster", "Namespace"))
     if scope == "Namespace" and namespace is None:
         yield Cause.required(f"{path}.namespace", "`parameters.scope` is set to 'Namespace'")
     elif scope == "Namespace":
-        yield from checks.named(f"{path}.namespace", namespace or "", names.dns1123_label)
+        yield from checks.validate_name(f"{path}.namespace", namespace or "", names.dns1123_label)
     elif scope == "Cluster" and namespace is not None:
         yield Cause.forbidden(f"{path}.namespace", "`parameters.scope` is set to 'Cluster'")
 
 
-def update_class(new: Obj, old: Obj) -> Causes:
-    yield from checks.immutable(
+def validate_ingress_class_update(new: Obj, old: Obj) -> Causes:
+    yield from checks.validate_immutable(
         "spec.controller", new["spec"].get("controller", ""), old["spec"].get("controller", "")
     )
-    yield from validate_class(new)
+    yield from validate_ingress_class(new)
 
 
 INGRESS_RULES = {
-    (INGRESS_GROUP, "ingresses"): Rules(
-        prepare_create=fresh_status(loadBalancer={}),
+    (NETWORKING_GROUP, "ingresses"): Rules(
+        prepare_create=status_initializer(loadBalancer={}),
         prepare_update=keep_status,
         validate=validate_ingress,
-        validate_update=update_ingress,
-        parts={"status": Part(keep_spec, ingress_status)},
+        validate_update=validate_ingress_update,
+        parts={"status": Part(keep_spec, validate_ingress_status)},
         qualified_finalizers=True,
     ),
-    (INGRESS_GROUP, "ingressclasses"): Rules(
-        default=default_class,
-        validate=validate_class,
-        validate_update=update_class,
+    (NETWORKING_GROUP, "ingressclasses"): Rules(
+        default=default_ingress_class,
+        validate=validate_ingress_class,
+        validate_update=validate_ingress_class_update,
         qualified_finalizers=True,
     ),
 }

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.embedded.apiserver.kinds import Part, Rules
-from pytest_kscen.embedded.apiserver.rules.checks import IMMUTABLE, Causes, named
+from pytest_kscen.embedded.apiserver.rules.checks import IMMUTABLE, Causes, validate_name
 from pytest_kscen.embedded.apiserver.rules.fields import (
+    clear_status,
     keep_spec,
     keep_status,
     round_quantities,
-    without_status,
 )
 from pytest_kscen.embedded.apiserver.rules.pods.resources import (
     HUGE_PAGES,
-    STANDARD,
-    amount,
-    container_resource_name,
-    is_overcommitted,
-    resource_name,
+    STANDARD_RESOURCES,
+    is_overcommit_allowed,
+    validate_container_resource_name,
+    validate_quantity,
+    validate_resource_name,
 )
 from pytest_kscen.objects import names, quantities
 from pytest_kscen.objects.errors import Cause
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.apiserver.core import Core
     from pytest_kscen.objects.resources import Obj
 
-NOT_FOR_QUOTA = frozenset({"storage"})
+UNQUOTABLE = frozenset({"storage"})
 POD_SCOPES = (
     "Terminating",
     "NotTerminating",
@@ -35,21 +35,21 @@ POD_SCOPES = (
     "PriorityClass",
     "CrossNamespacePodAffinity",
 )
-SCOPES = frozenset({*POD_SCOPES, "BestEffort", "VolumeAttributesClass"})
+QUOTA_SCOPES = frozenset({*POD_SCOPES, "BestEffort", "VolumeAttributesClass"})
 POD_RESOURCES = frozenset(
     {"pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"}
 )
 CLAIM_RESOURCES = frozenset({"persistentvolumeclaims", "requests.storage"})
-OPPOSITES = (
+CONFLICTING_SCOPES = (
     frozenset({"BestEffort", "NotBestEffort"}),
     frozenset({"Terminating", "NotTerminating"}),
 )
-EXISTS_ONLY = frozenset(
+EXISTS_ONLY_SCOPES = frozenset(
     {"BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity"}
 )
 LIMIT_TYPES = frozenset({"Pod", "Container", "PersistentVolumeClaim"})
-AMOUNTS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
-_EXISTS = (
+LIMIT_FIELDS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
+_EXISTS_REQUIRED = (
     "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
     "ResourceQuotaScopeNotTerminating, "
     "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
@@ -64,37 +64,37 @@ def default_quota(obj: Obj) -> None:
                 round_quantities(obj[kind][field])
 
 
-def _listed(path: str, given: Obj) -> Causes:
+def _validate_quota_amounts(path: str, given: Obj) -> Causes:
     for name, quantity in given.items():
         here = f"{path}[{name}]"
-        yield from resource_name(here, name)
-        known = name in STANDARD - NOT_FOR_QUOTA or name.startswith(
+        yield from validate_resource_name(here, name)
+        known = name in STANDARD_RESOURCES - UNQUOTABLE or name.startswith(
             (HUGE_PAGES, f"requests.{HUGE_PAGES}")
         )
         if "/" not in name and not known:
             yield Cause.invalid(here, name, "must be a standard resource for quota")
-        yield from amount(f"{path}[{name}]", name, quantity)
+        yield from validate_quantity(f"{path}[{name}]", name, quantity)
 
 
 def validate_quota(obj: Obj) -> Causes:
     spec = obj.get("spec") or {}
     hard = spec.get("hard") or {}
-    yield from _listed("spec.hard", hard)
+    yield from _validate_quota_amounts("spec.hard", hard)
     scopes = spec.get("scopes") or []
     for scope in scopes:
-        if scope not in SCOPES:
+        if scope not in QUOTA_SCOPES:
             yield Cause.invalid("spec.scopes", scopes, "unsupported scope")
         for name in sorted(hard):
-            if not _fits(scope, name):
+            if not _scope_applies(scope, name):
                 yield Cause.invalid("spec.scopes", scopes, "unsupported scope applied to resource")
-    yield from _conflicts("spec.scopes", scopes, scopes)
+    yield from _validate_scope_conflicts("spec.scopes", scopes, scopes)
     if "scopeSelector" in spec:
-        yield from _scope_selector("spec.scopeSelector.matchExpressions", spec, hard)
+        yield from _validate_scope_selector("spec.scopeSelector.matchExpressions", spec, hard)
 
 
-def _fits(scope: str, name: str) -> bool:
+def _scope_applies(scope: str, name: str) -> bool:
     """Whether a scope means something for a resource."""
-    if name not in STANDARD - NOT_FOR_QUOTA and not name.startswith(
+    if name not in STANDARD_RESOURCES - UNQUOTABLE and not name.startswith(
         (HUGE_PAGES, f"requests.{HUGE_PAGES}")
     ):
         return True
@@ -105,13 +105,13 @@ def _fits(scope: str, name: str) -> bool:
     return name in CLAIM_RESOURCES if scope == "VolumeAttributesClass" else True
 
 
-def _conflicts(path: str, scopes: list[str], shown: Any) -> Causes:
-    for pair in OPPOSITES:
+def _validate_scope_conflicts(path: str, scopes: list[str], shown: Any) -> Causes:
+    for pair in CONFLICTING_SCOPES:
         if pair <= set(scopes):
             yield Cause.invalid(path, shown, "conflicting scopes")
 
 
-def _scope_selector(path: str, spec: Obj, hard: Obj) -> Causes:
+def _validate_scope_selector(path: str, spec: Obj, hard: Obj) -> Causes:
     selector, seen = spec["scopeSelector"], []
     for part in selector.get("matchExpressions") or ():
         scope, operator, values = (
@@ -120,13 +120,13 @@ def _scope_selector(path: str, spec: Obj, hard: Obj) -> Causes:
             part.get("values") or [],
         )
         seen.append(scope)
-        if scope not in SCOPES:
+        if scope not in QUOTA_SCOPES:
             yield Cause.invalid(f"{path}.scopeName", scope, "unsupported scope")
         for name in sorted(hard):
-            if not _fits(scope, name):
+            if not _scope_applies(scope, name):
                 yield Cause.invalid(path, selector, "unsupported scope applied to resource")
-        if scope in EXISTS_ONLY and operator != "Exists":
-            yield Cause.invalid(f"{path}.operator", operator, _EXISTS)
+        if scope in EXISTS_ONLY_SCOPES and operator != "Exists":
+            yield Cause.invalid(f"{path}.operator", operator, _EXISTS_REQUIRED)
         if operator in {"In", "NotIn"}:
             if not values:
                 why = (
@@ -143,30 +143,32 @@ def _scope_selector(path: str, spec: Obj, hard: Obj) -> Causes:
                 yield Cause.invalid(f"{path}.values", values, why)
         else:
             yield Cause.invalid(f"{path}.operator", operator, "not a valid selector operator")
-    yield from _conflicts(path, seen, spec.get("scopes"))
+    yield from _validate_scope_conflicts(path, seen, spec.get("scopes"))
 
 
-def update_quota(new: Obj, old: Obj) -> Causes:
+def validate_quota_update(new: Obj, old: Obj) -> Causes:
     yield from validate_quota(new)
     scopes, before = (obj.get("spec", {}).get("scopes") or [] for obj in (new, old))
     if set(scopes) != set(before):
         yield Cause.invalid("spec.scopes", scopes or None, IMMUTABLE)
 
 
-def quota_status(new: Obj, _: Obj) -> Causes:
+def validate_quota_status(new: Obj, _: Obj) -> Causes:
     for field in ("hard", "used"):
-        yield from _listed(f"status.{field}", (new.get("status") or {}).get(field) or {})
+        yield from _validate_quota_amounts(
+            f"status.{field}", (new.get("status") or {}).get(field) or {}
+        )
 
 
-def name_limits(obj: Obj, core: Core) -> None:
+def prepare_limit_range_create(obj: Obj, core: Core) -> None:
     """The one kind that gets a name if it has none."""
     if not obj["metadata"]["name"]:
         obj["metadata"]["name"] = core.uid()
 
 
-def default_limits(obj: Obj) -> None:
+def default_limit_range(obj: Obj) -> None:
     for limit in obj["spec"].get("limits") or ():
-        for field in AMOUNTS:
+        for field in LIMIT_FIELDS:
             if field in limit:
                 round_quantities(limit[field])
         if limit.get("type") == "Container":
@@ -178,24 +180,24 @@ def default_limits(obj: Obj) -> None:
                     limit[part] = value
 
 
-def validate_limits(obj: Obj) -> Causes:
+def validate_limit_range(obj: Obj) -> Causes:
     seen: set[str] = set()
     for place, limit in enumerate(obj["spec"].get("limits") or ()):
         path, kind = f"spec.limits[{place}]", limit.get("type", "")
-        yield from _limit_type(f"{path}.type", kind)
+        yield from _validate_limit_type(f"{path}.type", kind)
         if kind in seen:
             yield Cause.duplicate(f"{path}.type", kind)
         seen.add(kind)
-        yield from _limit_names(path, limit)
-        present = [limit.get(field) or {} for field in AMOUNTS]
+        yield from _validate_limit_names(path, limit)
+        present = [limit.get(field) or {} for field in LIMIT_FIELDS]
         for name in dict.fromkeys(name for listed in present for name in listed):
             # The amounts of one resource lie in order: least, request, default, most.
             given: dict[str, str | None] = {
-                field: (limit.get(field) or {}).get(name) for field in AMOUNTS
+                field: (limit.get(field) or {}).get(name) for field in LIMIT_FIELDS
             }
             if kind == "Pod":
                 given = {**given, "default": None, "defaultRequest": None}
-            for field, shown, low, low_words, high, high_words in ORDER:
+            for field, shown, low, low_words, high, high_words in LIMIT_ORDER:
                 lower, higher = given[low], given[high]
                 if (
                     lower is not None
@@ -206,14 +208,14 @@ def validate_limits(obj: Obj) -> Causes:
                     yield Cause.invalid(f"{path}.{field}[{name}]", given[shown], why)
             ratio = given["maxLimitRequestRatio"]
             if ratio is not None:
-                yield from _ratio(
+                yield from _validate_ratio(
                     f"{path}.maxLimitRequestRatio[{name}]", ratio, given["min"], given["max"]
                 )
             default, request = given["default"], given["defaultRequest"]
             if (
                 default is not None
                 and request is not None
-                and not is_overcommitted(name)
+                and not is_overcommit_allowed(name)
                 and quantities.compare(default, request)
             ):
                 why = (
@@ -223,17 +225,19 @@ def validate_limits(obj: Obj) -> Causes:
                 yield Cause.invalid(f"{path}.defaultRequest[{name}]", request, why)
 
 
-def _limit_type(path: str, kind: str) -> Causes:
+def _validate_limit_type(path: str, kind: str) -> Causes:
     wrong = names.label_key(kind)
-    yield from named(path, kind, names.label_key)
+    yield from validate_name(path, kind, names.label_key)
     if not wrong and "/" not in kind and kind not in LIMIT_TYPES:
         yield Cause.invalid(path, kind, "must be a standard limit type or fully qualified")
 
 
-def _limit_names(path: str, limit: Obj) -> Causes:
+def _validate_limit_names(path: str, limit: Obj) -> Causes:
     kind = limit.get("type", "")
-    check = container_resource_name if kind in {"Pod", "Container"} else resource_name
-    for field in AMOUNTS:
+    check = (
+        validate_container_resource_name if kind in {"Pod", "Container"} else validate_resource_name
+    )
+    for field in LIMIT_FIELDS:
         if kind == "Pod" and field in {"default", "defaultRequest"}:
             if limit.get(field):
                 yield Cause.forbidden(
@@ -246,17 +250,17 @@ def _limit_names(path: str, limit: Obj) -> Causes:
         ):
             why = "either minimum or maximum storage value is required, but neither was provided"
             yield Cause.required(f"{path}.limits", why)
-            yield from _named_amounts(f"{path}.{field}", limit.get(field), check)
+            yield from _validate_resource_names(f"{path}.{field}", limit.get(field), check)
         else:
-            yield from _named_amounts(f"{path}.{field}", limit.get(field), check)
+            yield from _validate_resource_names(f"{path}.{field}", limit.get(field), check)
 
 
-def _named_amounts(path: str, listed: Obj | None, check: Any) -> Causes:
+def _validate_resource_names(path: str, listed: Obj | None, check: Any) -> Causes:
     for name in listed or ():
         yield from check(f"{path}[{name}]", name)
 
 
-def _ratio(path: str, ratio: str, least: str | None, most: str | None) -> Causes:
+def _validate_ratio(path: str, ratio: str, least: str | None, most: str | None) -> Causes:
     if quantities.compare(ratio, "1") < 0:
         yield Cause.invalid(path, ratio, f"ratio {ratio} is less than 1")
     if least is not None and most is not None and quantities.nanos(least):
@@ -265,7 +269,7 @@ def _ratio(path: str, ratio: str, least: str | None, most: str | None) -> Causes
             yield Cause.invalid(path, ratio, f"ratio {ratio} is greater than max/min = {largest:f}")
 
 
-ORDER = (  # where it is told, what is shown, and which amount must not lie above which
+LIMIT_ORDER = (  # where it is told, what is shown, and which amount must not lie above which
     ("min", "min", "min", "min", "max", "max"),
     ("defaultRequest", "defaultRequest", "min", "min", "defaultRequest", "default request"),
     ("defaultRequest", "defaultRequest", "defaultRequest", "default request", "max", "max"),
@@ -282,27 +286,27 @@ ORDER = (  # where it is told, what is shown, and which amount must not lie abov
 )
 
 
-def update_limits(new: Obj, _old: Obj) -> Causes:
-    return validate_limits(new)
+def validate_limit_range_update(new: Obj, _old: Obj) -> Causes:
+    return validate_limit_range(new)
 
 
 RULES = {
     ("", "resourcequotas"): Rules(
         default=default_quota,
-        prepare_create=without_status,
+        prepare_create=clear_status,
         prepare_update=keep_status,
         validate=validate_quota,
-        validate_update=update_quota,
-        parts={"status": Part(keep_spec, quota_status)},
+        validate_update=validate_quota_update,
+        parts={"status": Part(keep_spec, validate_quota_status)},
         qualified_finalizers=True,
         generation=None,
     ),
     ("", "limitranges"): Rules(
         empties=("spec.limits",),
-        default=default_limits,
-        prepare_create=name_limits,
-        validate=validate_limits,
-        validate_update=update_limits,
+        default=default_limit_range,
+        prepare_create=prepare_limit_range_create,
+        validate=validate_limit_range,
+        validate_update=validate_limit_range_update,
         qualified_finalizers=True,
         generation=None,
         create_on_update=True,

@@ -11,18 +11,18 @@ from pytest_kscen.embedded.apiserver.kinds import Part, Rules
 from pytest_kscen.embedded.apiserver.rules import addresses, checks
 from pytest_kscen.embedded.apiserver.rules.fields import (
     SERVICE_FIELDS,
-    fill,
     keep_spec,
     keep_status,
+    set_defaults,
 )
-from pytest_kscen.embedded.apiserver.rules.networking import balanced
+from pytest_kscen.embedded.apiserver.rules.networking import validate_load_balancer_ingress
 from pytest_kscen.embedded.apiserver.rules.service_addresses import (
-    address_fields,
-    allocate,
-    is_external,
+    allocate_addresses,
+    is_externally_accessible,
     is_headless,
     needs_health_check,
-    reallocate,
+    update_addresses,
+    validate_address_fields,
 )
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
@@ -32,65 +32,67 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.apiserver.rules.checks import Causes
     from pytest_kscen.objects.resources import Obj
 
-TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-AFFINITIES = ("ClientIP", "None")
-POLICIES = ("Cluster", "Local")
-DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
-LONGEST_AFFINITY, DEFAULT_AFFINITY = 86400, 10800
-TOPOLOGY_MODE, OLD_TOPOLOGY_MODE = (
+SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+SESSION_AFFINITIES = ("ClientIP", "None")
+TRAFFIC_POLICIES = ("Cluster", "Local")
+TRAFFIC_DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
+MAX_AFFINITY_SECONDS, DEFAULT_AFFINITY_SECONDS = 86400, 10800
+TOPOLOGY_MODE, TOPOLOGY_HINTS = (
     "service.kubernetes.io/topology-mode",
     "service.kubernetes.io/topology-aware-hints",
 )
 SOURCE_RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
-_BALANCERS_ONLY = "may only be used when `type` is 'LoadBalancer'"
-_HEALTH = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+_LOAD_BALANCER_ONLY = "may only be used when `type` is 'LoadBalancer'"
+_HEALTH_CHECK_ONLY = (
+    "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+)
 
 
-def default(obj: Obj) -> None:
+def default_service(obj: Obj) -> None:
     spec = obj["spec"]
-    fill(spec, {"sessionAffinity": "None", "type": "ClusterIP"})
+    set_defaults(spec, {"sessionAffinity": "None", "type": "ClusterIP"})
     if spec["sessionAffinity"] == "None":
         spec.pop("sessionAffinityConfig", None)
-    elif spec["sessionAffinity"] == "ClientIP" and not _timeout(spec):
-        spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": DEFAULT_AFFINITY}}
+    elif spec["sessionAffinity"] == "ClientIP" and not _has_timeout(spec):
+        spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": DEFAULT_AFFINITY_SECONDS}}
     for port in spec.get("ports") or ():
-        fill(port, {"protocol": "TCP"})
+        set_defaults(port, {"protocol": "TCP"})
         if not port.get("targetPort"):
             port["targetPort"] = port.get("port", 0)
-    if is_external(spec):
-        fill(spec, {"externalTrafficPolicy": "Cluster"})
-    if spec["type"] != "ExternalName" and spec["type"] in TYPES:
-        fill(spec, {"internalTrafficPolicy": "Cluster"})
+    if is_externally_accessible(spec):
+        set_defaults(spec, {"externalTrafficPolicy": "Cluster"})
+    if spec["type"] != "ExternalName" and spec["type"] in SERVICE_TYPES:
+        set_defaults(spec, {"internalTrafficPolicy": "Cluster"})
     if spec["type"] == "LoadBalancer":
-        fill(spec, {"allocateLoadBalancerNodePorts": True})
+        set_defaults(spec, {"allocateLoadBalancerNodePorts": True})
         for one in (obj.get("status") or {}).get("loadBalancer", {}).get("ingress") or ():
             if one.get("ip"):
-                fill(one, {"ipMode": "VIP"})
+                set_defaults(one, {"ipMode": "VIP"})
 
 
-def _timeout(spec: Obj) -> Any:
+def _has_timeout(spec: Obj) -> Any:
     return (
         spec.get("sessionAffinityConfig", {}).get("clientIP", {}).get("timeoutSeconds") is not None
     )
 
 
-def create(obj: Obj, core: Core) -> None:
+def prepare_service_create(obj: Obj, core: Core) -> None:
     obj["status"] = {"loadBalancer": {}}
-    obj["spec"] = _own(obj["spec"])
-    allocate(obj, core)
+    obj["spec"] = _with_own_ports(obj["spec"])
+    allocate_addresses(obj, core)
 
 
-def update(new: Obj, old: Obj, core: Core) -> None:
+def prepare_service_update(new: Obj, old: Obj, core: Core) -> None:
     keep_status(new, old, core)
     if new["spec"] is old["spec"]:
         return
-    new["spec"] = _own(new["spec"])
-    reallocate(new, old, core)
+    new["spec"] = _with_own_ports(new["spec"])
+    update_addresses(new, old, core)
     if new["spec"]["type"] != "LoadBalancer" and (new.get("status") or {}).get("loadBalancer"):
         new["status"] = {**new["status"], "loadBalancer": {}}
 
 
-def _own(spec: Obj) -> Obj:
+def _with_own_ports(spec: Obj) -> Obj:
     """A spec whose ports may be written to."""
     return {
         **spec,
@@ -98,11 +100,11 @@ def _own(spec: Obj) -> Obj:
     }
 
 
-def validate(obj: Obj) -> Causes:
-    return _service(obj, {})
+def validate_service(obj: Obj) -> Causes:
+    return _validate_against_old(obj, {})
 
 
-def _service(obj: Obj, old: Obj) -> Causes:
+def _validate_against_old(obj: Obj, old: Obj) -> Causes:
     spec, before, notes = (
         obj["spec"],
         old.get("spec") or {},
@@ -110,10 +112,10 @@ def _service(obj: Obj, old: Obj) -> Causes:
     )
     if (
         TOPOLOGY_MODE in notes
-        and OLD_TOPOLOGY_MODE in notes
-        and notes[TOPOLOGY_MODE] != notes[OLD_TOPOLOGY_MODE]
+        and TOPOLOGY_HINTS in notes
+        and notes[TOPOLOGY_MODE] != notes[TOPOLOGY_HINTS]
     ):
-        why = f"must match annotations[{OLD_TOPOLOGY_MODE}] when both are specified"
+        why = f"must match annotations[{TOPOLOGY_HINTS}] when both are specified"
         yield Cause.invalid(f"metadata.annotations[{TOPOLOGY_MODE}]", notes[TOPOLOGY_MODE], why)
     kind = spec.get("type")
     if not spec.get("ports") and not is_headless(spec) and kind != "ExternalName":
@@ -127,57 +129,61 @@ def _service(obj: Obj, old: Obj) -> Causes:
             if spec.get(field):
                 yield Cause.forbidden(f"spec.{field}", "may not be set for ExternalName services")
         name = spec.get("externalName", "").removesuffix(".")
-        yield from checks.required_name("spec.externalName", name, names.dns1123_subdomain)
-    yield from _ports(spec)
-    yield from checks.labels("spec.selector", spec.get("selector"))
-    yield from _affinity(spec)
-    yield from address_fields(spec, before)
+        yield from checks.validate_required_name("spec.externalName", name, names.dns1123_subdomain)
+    yield from _validate_ports(spec)
+    yield from checks.validate_labels("spec.selector", spec.get("selector"))
+    yield from _validate_session_affinity(spec)
+    yield from validate_address_fields(spec, before)
     for place, ip in enumerate(spec.get("externalIPs") or ()):
         wrong = list(
-            addresses.address(f"spec.externalIPs[{place}]", ip, before.get("externalIPs") or ())
+            addresses.validate_address(
+                f"spec.externalIPs[{place}]", ip, before.get("externalIPs") or ()
+            )
         )
-        yield from wrong or addresses.reachable(f"spec.externalIPs[{place}]", ip)
-    yield from checks.required_one_of("spec.type", spec.get("type"), TYPES)
-    yield from _node_ports(spec)
-    yield from _source_ranges(
+        yield from wrong or addresses.validate_endpoint_address(f"spec.externalIPs[{place}]", ip)
+    yield from checks.validate_required_enum("spec.type", spec.get("type"), SERVICE_TYPES)
+    yield from _validate_node_ports(spec)
+    yield from _validate_source_ranges(
         spec, notes, before, (old.get("metadata") or {}).get("annotations") or {}
     )
-    yield from _balancing(spec)
-    yield from _traffic(spec)
+    yield from _validate_load_balancer(spec)
+    yield from _validate_traffic_policies(spec)
 
 
-def _ports(spec: Obj) -> Causes:
+def _validate_ports(spec: Obj) -> Causes:
     ports = spec.get("ports") or ()
     seen: set[str] = set()
     for place, port in enumerate(ports):
         path, name = f"spec.ports[{place}]", port.get("name", "")
         if name or len(ports) > 1:
-            yield from checks.required_name(f"{path}.name", name, names.dns1123_label)
+            yield from checks.validate_required_name(f"{path}.name", name, names.dns1123_label)
         if name and name in seen:
             yield Cause.duplicate(f"{path}.name", name)
         seen.add(name)
-        yield from checks.port_number(f"{path}.port", port.get("port", 0))
-        yield from checks.required_one_of(
+        yield from checks.validate_port_number(f"{path}.port", port.get("port", 0))
+        yield from checks.validate_required_enum(
             f"{path}.protocol", port.get("protocol"), checks.PROTOCOLS
         )
-        yield from checks.port(f"{path}.targetPort", port.get("targetPort", 0))
+        yield from checks.validate_port(f"{path}.targetPort", port.get("targetPort", 0))
         if "appProtocol" in port:
-            yield from checks.named(f"{path}.appProtocol", port["appProtocol"], names.label_key)
+            yield from checks.validate_name(
+                f"{path}.appProtocol", port["appProtocol"], names.label_key
+            )
 
 
-def _affinity(spec: Obj) -> Causes:
+def _validate_session_affinity(spec: Obj) -> Causes:
     affinity, path = spec.get("sessionAffinity"), "spec.sessionAffinityConfig"
-    yield from checks.required_one_of("spec.sessionAffinity", affinity, AFFINITIES)
+    yield from checks.validate_required_enum("spec.sessionAffinity", affinity, SESSION_AFFINITIES)
     if affinity == "ClientIP":
         seconds = spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"]
-        if not 0 < seconds <= LONGEST_AFFINITY:
-            why = f"must be greater than 0 and less than {LONGEST_AFFINITY}"
+        if not 0 < seconds <= MAX_AFFINITY_SECONDS:
+            why = f"must be greater than 0 and less than {MAX_AFFINITY_SECONDS}"
             yield Cause.invalid(f"{path}.clientIP.timeoutSeconds", seconds, why)
     elif affinity == "None" and "sessionAffinityConfig" in spec:
         yield Cause.forbidden(path, "must not be set when session affinity is None")
 
 
-def _node_ports(spec: Obj) -> Causes:
+def _validate_node_ports(spec: Obj) -> Causes:
     taken: set[tuple[str, int]] = set()
     seen: set[tuple[str, int]] = set()
     for place, port in enumerate(spec.get("ports") or ()):
@@ -205,42 +211,44 @@ def _node_ports(spec: Obj) -> Causes:
         seen.add(key)
 
 
-def _source_ranges(spec: Obj, notes: Obj, before: Obj, old_notes: Obj) -> Causes:
+def _validate_source_ranges(spec: Obj, notes: Obj, before: Obj, old_notes: Obj) -> Causes:
     ranges, path = spec.get("loadBalancerSourceRanges") or (), "spec.LoadBalancerSourceRanges"
     annotated = f"metadata.annotations[{SOURCE_RANGES}]"
     if (ranges or SOURCE_RANGES in notes) and spec.get("type") != "LoadBalancer":
-        yield Cause.forbidden(path if ranges else annotated, _BALANCERS_ONLY)
+        yield Cause.forbidden(path if ranges else annotated, _LOAD_BALANCER_ONLY)
     if ranges:
         known = [text.strip() for text in before.get("loadBalancerSourceRanges") or ()]
         for place, text in enumerate(ranges):
-            yield from addresses.block(f"{path}[{place}]", text.strip(), known)
+            yield from addresses.validate_cidr(f"{path}[{place}]", text.strip(), known)
     elif (
         SOURCE_RANGES in notes
         and notes[SOURCE_RANGES] != old_notes.get(SOURCE_RANGES)
         and notes[SOURCE_RANGES].strip()
     ):
         for text in notes[SOURCE_RANGES].split(","):
-            yield from addresses.block(annotated, text.strip())
+            yield from addresses.validate_cidr(annotated, text.strip())
 
 
-def _balancing(spec: Obj) -> Causes:
+def _validate_load_balancer(spec: Obj) -> Causes:
     balanced_, nodes = spec.get("type") == "LoadBalancer", "allocateLoadBalancerNodePorts"
     if nodes in spec and not balanced_:
-        yield Cause.forbidden(f"spec.{nodes}", _BALANCERS_ONLY)
+        yield Cause.forbidden(f"spec.{nodes}", _LOAD_BALANCER_ONLY)
     elif nodes not in spec and balanced_:
         yield Cause.required(nodes)
     if "loadBalancerClass" in spec and balanced_:
-        yield from checks.named(
+        yield from checks.validate_name(
             "spec.loadBalancerClass", spec["loadBalancerClass"], names.label_key
         )
     elif "loadBalancerClass" in spec:
-        yield Cause.forbidden("spec.loadBalancerClass", _BALANCERS_ONLY)
+        yield Cause.forbidden("spec.loadBalancerClass", _LOAD_BALANCER_ONLY)
 
 
-def _traffic(spec: Obj) -> Causes:
+def _validate_traffic_policies(spec: Obj) -> Causes:
     external, check = spec.get("externalTrafficPolicy"), spec.get("healthCheckNodePort")
-    if is_external(spec):
-        yield from checks.required_one_of("spec.externalTrafficPolicy", external, POLICIES)
+    if is_externally_accessible(spec):
+        yield from checks.validate_required_enum(
+            "spec.externalTrafficPolicy", external, TRAFFIC_POLICIES
+        )
     elif external:
         yield Cause.invalid(
             "spec.externalTrafficPolicy",
@@ -249,29 +257,29 @@ def _traffic(spec: Obj) -> Causes:
         )
     if not needs_health_check(spec):
         if check:
-            yield Cause.invalid("spec.healthCheckNodePort", check, _HEALTH)
+            yield Cause.invalid("spec.healthCheckNodePort", check, _HEALTH_CHECK_ONLY)
     elif check:
-        yield from checks.port_number("spec.healthCheckNodePort", check)
+        yield from checks.validate_port_number("spec.healthCheckNodePort", check)
     else:
         yield Cause.required("spec.healthCheckNodePort")
     if "internalTrafficPolicy" in spec:
-        yield from checks.one_of(
-            "spec.internalTrafficPolicy", spec["internalTrafficPolicy"], POLICIES
+        yield from checks.validate_enum(
+            "spec.internalTrafficPolicy", spec["internalTrafficPolicy"], TRAFFIC_POLICIES
         )
     elif spec.get("type") in {"ClusterIP", "NodePort", "LoadBalancer"}:
         yield Cause.required("spec.internalTrafficPolicy")
     if "trafficDistribution" in spec:
-        yield from checks.one_of(
-            "spec.trafficDistribution", spec["trafficDistribution"], DISTRIBUTIONS
+        yield from checks.validate_enum(
+            "spec.trafficDistribution", spec["trafficDistribution"], TRAFFIC_DISTRIBUTIONS
         )
 
 
-def validate_update(new: Obj, old: Obj) -> Causes:
+def validate_service_update(new: Obj, old: Obj) -> Causes:
     spec, before = new["spec"], old["spec"]
     if spec is not before:
         if "ExternalName" not in {spec.get("type"), before.get("type")}:
-            yield from _addresses_stay(spec, before)
-            yield from _families_stay(spec, before)
+            yield from _validate_addresses_unchanged(spec, before)
+            yield from _validate_families_unchanged(spec, before)
         kept, checked = (
             spec.get("type") == before.get("type") == "LoadBalancer",
             "healthCheckNodePort",
@@ -286,10 +294,10 @@ def validate_update(new: Obj, old: Obj) -> Causes:
             and spec.get(checked) != before.get(checked)
         ):
             yield Cause.forbidden(f"spec.{checked}", checks.IMMUTABLE)
-    yield from _service(new, old)
+    yield from _validate_against_old(new, old)
 
 
-def _addresses_stay(spec: Obj, before: Obj) -> Causes:
+def _validate_addresses_unchanged(spec: Obj, before: Obj) -> Causes:
     new, old = spec.get("clusterIPs") or [], before.get("clusterIPs") or []
     if is_headless(spec) and is_headless(before):
         return
@@ -300,7 +308,7 @@ def _addresses_stay(spec: Obj, before: Obj) -> Causes:
             yield Cause.invalid(f"spec.clusterIPs[{place}]", new, "may not change once set")
 
 
-def _families_stay(spec: Obj, before: Obj) -> Causes:
+def _validate_families_unchanged(spec: Obj, before: Obj) -> Causes:
     new, old = spec.get("ipFamilies") or [], before.get("ipFamilies") or []
     if is_headless(spec) or is_headless(before):
         return
@@ -309,7 +317,7 @@ def _families_stay(spec: Obj, before: Obj) -> Causes:
             yield Cause.invalid("spec.ipFamilies[0]", new, "may not change once set")
 
 
-def validate_status(new: Obj, old: Obj) -> Causes:
+def validate_service_status(new: Obj, old: Obj) -> Causes:
     given = (new.get("status") or {}).get("loadBalancer", {}).get("ingress") or ()
     before = (old.get("status") or {}).get("loadBalancer", {}).get("ingress") or ()
     if given and new["spec"].get("type") != "LoadBalancer":
@@ -317,7 +325,7 @@ def validate_status(new: Obj, old: Obj) -> Causes:
             "status.loadBalancer.ingress", "may only be used when `spec.type` is 'LoadBalancer'"
         )
         return
-    yield from balanced("status.loadBalancer.ingress", given, before)
+    yield from validate_load_balancer_ingress("status.loadBalancer.ingress", given, before)
     for place, one in enumerate(given):
         path, mode = f"status.loadBalancer.ingress[{place}].ipMode", one.get("ipMode")
         if mode is None and one.get("ip"):
@@ -325,17 +333,17 @@ def validate_status(new: Obj, old: Obj) -> Causes:
         elif mode is not None and not one.get("ip"):
             yield Cause.forbidden(path, "may not be specified when `ip` is not set")
         elif mode is not None:
-            yield from checks.one_of(path, mode, ("Proxy", "VIP"))
+            yield from checks.validate_enum(path, mode, ("Proxy", "VIP"))
 
 
 RULES = {
     ("", "services"): Rules(
-        default=default,
-        prepare_create=create,
-        prepare_update=update,
-        validate=validate,
-        validate_update=validate_update,
-        parts={"status": Part(keep_spec, validate_status)},
+        default=default_service,
+        prepare_create=prepare_service_create,
+        prepare_update=prepare_service_update,
+        validate=validate_service,
+        validate_update=validate_service_update,
+        parts={"status": Part(keep_spec, validate_service_status)},
         name=names.dns1123_label,
         qualified_finalizers=True,
         fields=SERVICE_FIELDS,

@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.apiserver.kinds import Part, Rules
 from pytest_kscen.embedded.apiserver.rules import checks
-from pytest_kscen.embedded.apiserver.rules.checks import PARTITION, internal
-from pytest_kscen.embedded.apiserver.rules.checks import strategy as shown
-from pytest_kscen.embedded.apiserver.rules.claims import claim_spec, default_claim
-from pytest_kscen.embedded.apiserver.rules.fields import fill, keep_spec, part
+from pytest_kscen.embedded.apiserver.rules.checks import GO_ROLLING_PARTITION, as_go_struct
+from pytest_kscen.embedded.apiserver.rules.checks import strategy_as_go_struct as shown
+from pytest_kscen.embedded.apiserver.rules.claims import default_claim, validate_claim_spec
+from pytest_kscen.embedded.apiserver.rules.fields import ensure_object, keep_spec, set_defaults
 from pytest_kscen.embedded.apiserver.rules.pods.annotations import (
-    restarts_always,
-    selected,
-    template,
+    validate_always_restarts,
+    validate_template,
+    validate_template_selected,
 )
 from pytest_kscen.embedded.apiserver.rules.pods.defaults import default_template
-from pytest_kscen.embedded.apiserver.rules.workloads import collisions, creating, update
+from pytest_kscen.embedded.apiserver.rules.workloads import (
+    prepare_workload_update,
+    validate_collision_count,
+    workload_initializer,
+)
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
 
@@ -27,8 +31,8 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.apiserver.rules.checks import Causes
     from pytest_kscen.objects.resources import Obj
 
-RETENTION = {"whenDeleted": "Retain", "whenScaled": "Retain"}
-CHANGEABLE = (
+RETENTION_DEFAULTS = {"whenDeleted": "Retain", "whenScaled": "Retain"}
+MUTABLE_FIELDS = (
     *(
         "replicas",
         "ordinals",
@@ -39,41 +43,47 @@ CHANGEABLE = (
     ),
     "minReadySeconds",
 )
-REPLICAS = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
-_OTHERS = f"{', '.join(repr(field) for field in CHANGEABLE[:-1])} and 'minReadySeconds'"
-_FORBIDDEN = f"updates to statefulset spec for fields other than {_OTHERS} are forbidden"
+REPLICA_COUNTERS = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
+_MUTABLE_FIELD_LIST = (
+    f"{', '.join(repr(field) for field in MUTABLE_FIELDS[:-1])} and 'minReadySeconds'"
+)
+_UPDATE_FORBIDDEN = (
+    f"updates to statefulset spec for fields other than {_MUTABLE_FIELD_LIST} are forbidden"
+)
 
 
-def default(obj: Obj) -> None:
+def default_stateful_set(obj: Obj) -> None:
     spec = obj["spec"]
     default_template(spec.get("template"))
     for claim in spec.get("volumeClaimTemplates") or ():
         claim.update(apiVersion="v1", kind="PersistentVolumeClaim")
         default_claim(claim)
-    fill(spec, {"podManagementPolicy": "OrderedReady", "replicas": 1, "revisionHistoryLimit": 10})
-    strategy = part(spec, "updateStrategy")
+    set_defaults(
+        spec, {"podManagementPolicy": "OrderedReady", "replicas": 1, "revisionHistoryLimit": 10}
+    )
+    strategy = ensure_object(spec, "updateStrategy")
     if "type" not in strategy:
         strategy["type"] = "RollingUpdate"
-        part(strategy, "rollingUpdate")
+        ensure_object(strategy, "rollingUpdate")
     if strategy["type"] == "RollingUpdate" and "rollingUpdate" in strategy:
-        fill(strategy["rollingUpdate"], {"partition": 0})
-    fill(part(spec, "persistentVolumeClaimRetentionPolicy"), RETENTION)
+        set_defaults(strategy["rollingUpdate"], {"partition": 0})
+    set_defaults(ensure_object(spec, "persistentVolumeClaimRetentionPolicy"), RETENTION_DEFAULTS)
 
 
-_create = creating(replicas=0, availableReplicas=0)
+_reset_status = workload_initializer(replicas=0, availableReplicas=0)
 
 
-def create_set(obj: Obj, core: Core) -> None:
-    _create(obj, core)
-    _drop_disabled(obj)
+def prepare_stateful_set_create(obj: Obj, core: Core) -> None:
+    _reset_status(obj, core)
+    _drop_disabled_fields(obj)
 
 
-def update_set(new: Obj, old: Obj, core: Core) -> None:
-    update(new, old, core)
-    _drop_disabled(new)
+def prepare_stateful_set_update(new: Obj, old: Obj, core: Core) -> None:
+    prepare_workload_update(new, old, core)
+    _drop_disabled_fields(new)
 
 
-def _drop_disabled(obj: Obj) -> None:
+def _drop_disabled_fields(obj: Obj) -> None:
     """A rolling update's maxUnavailable is behind a feature that is off."""
     strategy = obj["spec"]["updateStrategy"]
     if "maxUnavailable" in strategy.get("rollingUpdate", {}):
@@ -85,7 +95,7 @@ def _drop_disabled(obj: Obj) -> None:
         obj["spec"] = {**obj["spec"], "updateStrategy": {**strategy, "rollingUpdate": rolling}}
 
 
-def validate(obj: Obj) -> Causes:
+def validate_stateful_set(obj: Obj) -> Causes:
     spec = obj["spec"]
     management, strategy = spec["podManagementPolicy"], spec["updateStrategy"]
     if management not in {"OrderedReady", "Parallel"}:
@@ -97,46 +107,52 @@ def validate(obj: Obj) -> Causes:
         if rolling is not None:
             why = "only allowed for updateStrategy 'RollingUpdate'"
             yield Cause.invalid(
-                "spec.updateStrategy.rollingUpdate", internal(PARTITION, rolling), why
+                "spec.updateStrategy.rollingUpdate",
+                as_go_struct(GO_ROLLING_PARTITION, rolling),
+                why,
             )
     elif strategy["type"] != "RollingUpdate":
         yield Cause.invalid(
             "spec.updateStrategy",
-            shown(PARTITION, strategy),
+            shown(GO_ROLLING_PARTITION, strategy),
             "must be 'RollingUpdate' or 'OnDelete'",
         )
     elif rolling is not None:
-        yield from checks.not_negative(
+        yield from checks.validate_nonnegative(
             "spec.updateStrategy.rollingUpdate.partition", rolling.get("partition")
         )
     for name, policy in spec["persistentVolumeClaimRetentionPolicy"].items():
-        yield from checks.one_of(
+        yield from checks.validate_enum(
             f"spec.persistentVolumeClaimRetentionPolicy.{name}", policy, ("Retain", "Delete")
         )
     for place, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
-        yield from claim_spec(f"spec.volumeClaimTemplates[{place}].spec", claim["spec"])
-    yield from checks.none_negative("spec", spec, ("replicas", "minReadySeconds"))
-    yield from checks.not_negative("spec.ordinals.start", spec.get("ordinals", {}).get("start"))
+        yield from validate_claim_spec(f"spec.volumeClaimTemplates[{place}].spec", claim["spec"])
+    yield from checks.validate_nonnegative_fields("spec", spec, ("replicas", "minReadySeconds"))
+    yield from checks.validate_nonnegative(
+        "spec.ordinals.start", spec.get("ordinals", {}).get("start")
+    )
     if spec.get("serviceName"):
-        yield from checks.named("spec.serviceName", spec["serviceName"], names.dns1123_label)
-    yield from _template(spec)
+        yield from checks.validate_name(
+            "spec.serviceName", spec["serviceName"], names.dns1123_label
+        )
+    yield from _validate_pod_template(spec)
 
 
-def _template(spec: Obj) -> Causes:
+def _validate_pod_template(spec: Obj) -> Causes:
     selector, given = spec.get("selector"), spec["template"]
     if selector is None:
         yield Cause.required("spec.selector")
     else:
-        yield from checks.selector("spec.selector", selector)
-        if checks.is_empty(selector):
+        yield from checks.validate_label_selector("spec.selector", selector)
+        if checks.is_empty_selector(selector):
             yield Cause.invalid(
                 "spec.selector", selector, "empty selector is invalid for statefulset"
             )
-    if selector is not None and checks.matches(selector, {}) is None:
-        yield Cause.invalid("spec.selector", checks.printed(selector))
+    if selector is not None and checks.selector_matches(selector, {}) is None:
+        yield Cause.invalid("spec.selector", checks.selector_in_go_order(selector))
     else:
-        if selector is None or not checks.is_empty(selector):
-            yield from selected("spec.template", given, selector)
+        if selector is None or not checks.is_empty_selector(selector):
+            yield from validate_template_selected("spec.template", given, selector)
         # The template with the volumes that the claims will be, and without the names that the
         # set gives.
         pod = {
@@ -160,43 +176,45 @@ def _template(spec: Obj) -> Causes:
                     if volume.get("name") not in claims
                 ),
             ]
-        yield from template("spec.template", {**spec["template"], "spec": pod})
-    yield from restarts_always("spec.template", given, "StatefulSet")
+        yield from validate_template("spec.template", {**spec["template"], "spec": pod})
+    yield from validate_always_restarts("spec.template", given, "StatefulSet")
 
 
-def validate_update(new: Obj, old: Obj) -> Causes:
+def validate_stateful_set_update(new: Obj, old: Obj) -> Causes:
     spec, before = new["spec"], old["spec"]
     if spec is before:
         return
     settled = {**spec, "serviceName": ""}  # what cannot change is not judged again
     yield from (
         cause
-        for cause in validate({**new, "spec": settled})
+        for cause in validate_stateful_set({**new, "spec": settled})
         if not cause.field.startswith("spec.volumeClaimTemplates[")
     )
     fixed, was = (
-        {name: value for name, value in one.items() if name not in CHANGEABLE}
+        {name: value for name, value in one.items() if name not in MUTABLE_FIELDS}
         for one in (spec, before)
     )
     if fixed != was:
-        yield Cause.forbidden("spec", _FORBIDDEN)
+        yield Cause.forbidden("spec", _UPDATE_FORBIDDEN)
 
 
-def validate_status(new: Obj, old: Obj) -> Causes:
+def validate_stateful_set_status(new: Obj, old: Obj) -> Causes:
     status = new.get("status") or {}
-    yield from checks.none_negative(
-        "status", status, ("replicas", *REPLICAS, "observedGeneration", "collisionCount")
+    yield from checks.validate_nonnegative_fields(
+        "status", status, ("replicas", *REPLICA_COUNTERS, "observedGeneration", "collisionCount")
     )
-    yield from checks.none_above(
-        "status", status, REPLICAS, "replicas", "cannot be greater than status.replicas"
+    yield from checks.validate_fields_at_most(
+        "status", status, REPLICA_COUNTERS, "replicas", "cannot be greater than status.replicas"
     )
     why = "cannot be greater than status.readyReplicas"
-    yield from checks.none_above("status", status, ("availableReplicas",), "readyReplicas", why)
-    yield from collisions(new, old)
+    yield from checks.validate_fields_at_most(
+        "status", status, ("availableReplicas",), "readyReplicas", why
+    )
+    yield from validate_collision_count(new, old)
 
 
 def validate_revision(obj: Obj) -> Causes:
-    yield from _revision(obj)
+    yield from _validate_revision_number(obj)
     data = obj.get("data")
     if data is None:
         yield Cause.required("data", "data is mandatory")
@@ -204,23 +222,23 @@ def validate_revision(obj: Obj) -> Causes:
         yield Cause.required("data", "data must be a valid JSON object")
 
 
-def _revision(obj: Obj) -> Causes:
-    return checks.not_negative("revision", obj.get("revision"))
+def _validate_revision_number(obj: Obj) -> Causes:
+    return checks.validate_nonnegative("revision", obj.get("revision"))
 
 
 def validate_revision_update(new: Obj, old: Obj) -> Causes:
-    yield from _revision(new)
-    yield from checks.immutable("data", new.get("data"), old.get("data"))
+    yield from _validate_revision_number(new)
+    yield from checks.validate_immutable("data", new.get("data"), old.get("data"))
 
 
 RULES = {
     ("apps", "statefulsets"): Rules(
-        default=default,
-        prepare_create=create_set,
-        prepare_update=update_set,
-        validate=validate,
-        validate_update=validate_update,
-        parts={"status": Part(keep_spec, validate_status)},
+        default=default_stateful_set,
+        prepare_create=prepare_stateful_set_create,
+        prepare_update=prepare_stateful_set_update,
+        validate=validate_stateful_set,
+        validate_update=validate_stateful_set_update,
+        parts={"status": Part(keep_spec, validate_stateful_set_status)},
         name=names.dns1123_label,
         qualified_finalizers=True,
     ),

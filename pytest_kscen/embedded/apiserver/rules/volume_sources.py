@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.embedded.apiserver.rules.checks import (
     Causes,
-    named,
-    one_of,
-    required_name,
-    within,
+    validate_enum,
+    validate_name,
+    validate_range,
+    validate_required_name,
 )
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
@@ -32,22 +32,22 @@ HOST_PATH_TYPES = (
     "FileOrCreate",
     "Socket",
 )
-LARGEST_FILE_MODE = 0o777
-LONGEST_DRIVER = 63
-LONGEST_ISCSI = 64
-_QUALIFIED_NAMES = {
+MAX_FILE_MODE = 0o777
+MAX_DRIVER_NAME_BYTES = 63
+MAX_ISCSI_NAME_LENGTH = 64
+_ISCSI_NAME_FORMS = {
     "iqn": re.compile(r"iqn\.\d{4}-\d{2}\.([A-Za-z0-9\-.]+)(:[^,;*&$|\s]+)$"),
     "eui": re.compile(r"^eui.[A-Za-z0-9]{16}$"),
     "naa": re.compile(r"^naa.[A-Za-z0-9]{32}$"),
 }
-_PAIRS = "must be a host:port pair or multiple pairs separated by commas"
+_HOST_PORT_PAIRS = "must be a host:port pair or multiple pairs separated by commas"
 _TOO_LONG_FOR_ISCSI = (
     "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if "
     "iscsi.initiatorName is specified."
 )
 
 
-class Source(NamedTuple):
+class VolumeSource(NamedTuple):
     """A kind of volume: its check, and where Kubernetes writes it otherwise than it is called."""
 
     check: Callable[[str, Obj], Iterable[Cause]]
@@ -55,7 +55,7 @@ class Source(NamedTuple):
     second: str = ""  # and how it is, when there is another source already
 
 
-def only_one(path: str, obj: Obj, sources: Mapping[str, Source]) -> Causes:
+def validate_single_source(path: str, obj: Obj, sources: Mapping[str, VolumeSource]) -> Causes:
     """Exactly one source, and what is wrong with it; the table's order says which one is the
     first.
     """
@@ -74,7 +74,7 @@ def only_one(path: str, obj: Obj, sources: Mapping[str, Source]) -> Causes:
         yield Cause.required(path, "must specify a volume type")
 
 
-def requiring(*fields: str) -> Callable[[str, Obj], Causes]:
+def require_fields(*fields: str) -> Callable[[str, Obj], Causes]:
     """A source of which nothing is known but that these fields must be there."""
 
     def check(path: str, given: Obj) -> Causes:
@@ -85,46 +85,46 @@ def requiring(*fields: str) -> Callable[[str, Obj], Causes]:
     return check
 
 
-def no_way_up(path: str, value: str) -> Causes:
+def validate_no_backsteps(path: str, value: str) -> Causes:
     if ".." in value.split("/"):
         yield Cause.invalid(path, value, "must not contain '..'")
 
 
-def relative(path: str, value: str) -> Causes:
+def validate_relative_path(path: str, value: str) -> Causes:
     """A path that stays below where it starts."""
     if value.startswith("/"):
         yield Cause.invalid(path, value, "must be a relative path")
-    yield from no_way_up(path, value)
+    yield from validate_no_backsteps(path, value)
 
 
-def relative_and_free(path: str, value: str) -> Causes:
+def validate_nonreserved_path(path: str, value: str) -> Causes:
     """The same, and not among the names that the kubelet keeps for itself."""
-    yield from relative(path, value)
+    yield from validate_relative_path(path, value)
     if value.startswith("..") and not value.startswith("../"):
         yield Cause.invalid(path, value, "must not start with '..'")
 
 
-def file_mode(path: str, mode: int | None) -> Causes:
-    if mode is not None and not 0 <= mode <= LARGEST_FILE_MODE:
+def validate_file_mode(path: str, mode: int | None) -> Causes:
+    if mode is not None and not 0 <= mode <= MAX_FILE_MODE:
         yield Cause.invalid(
             path, mode, "must be a number between 0 and 0777 (octal), both inclusive"
         )
 
 
-def host_path(path: str, given: Obj) -> Causes:
+def validate_host_path(path: str, given: Obj) -> Causes:
     if not given.get("path"):
         yield Cause.required(f"{path}.path")
-    yield from no_way_up(f"{path}.path", given.get("path", ""))
-    yield from one_of(f"{path}.type", given.get("type", ""), HOST_PATH_TYPES)
+    yield from validate_no_backsteps(f"{path}.path", given.get("path", ""))
+    yield from validate_enum(f"{path}.type", given.get("type", ""), HOST_PATH_TYPES)
 
 
-def local(path: str, given: Obj) -> Causes:
+def validate_local(path: str, given: Obj) -> Causes:
     if not given.get("path"):
         yield Cause.required(f"{path}.path")
-    yield from no_way_up(f"{path}.path", given.get("path", ""))
+    yield from validate_no_backsteps(f"{path}.path", given.get("path", ""))
 
 
-def partitioned(field: str) -> Callable[[str, Obj], Causes]:
+def validate_partitioned_disk(field: str) -> Callable[[str, Obj], Causes]:
     """A disk of a cloud."""
 
     def check(path: str, given: Obj) -> Causes:
@@ -136,45 +136,45 @@ def partitioned(field: str) -> Callable[[str, Obj], Causes]:
     return check
 
 
-def nfs(path: str, given: Obj) -> Causes:
-    yield from requiring("server", "path")(path, given)
+def validate_nfs(path: str, given: Obj) -> Causes:
+    yield from require_fields("server", "path")(path, given)
     if not given.get("path", "").startswith("/"):
         yield Cause.invalid(f"{path}.path", given.get("path", ""), "must be an absolute path")
 
 
-def iscsi(path: str, given: Obj, *, hint: str = "") -> Causes:
+def validate_iscsi(path: str, given: Obj, *, hint: str = "") -> Causes:
     if not given.get("targetPortal"):
         yield Cause.required(f"{path}.targetPortal")
     if given.get("iqn"):
-        yield from _qualified(f"{path}.iqn", given["iqn"], hint)
+        yield from _validate_iscsi_name(f"{path}.iqn", given["iqn"], hint)
     else:
         yield Cause.required(f"{path}.iqn")
-    yield from within(f"{path}.lun", given.get("lun"), 0, 255)
+    yield from validate_range(f"{path}.lun", given.get("lun"), 0, 255)
     if (
         given.get("chapAuthDiscovery") or given.get("chapAuthSession")
     ) and "secretRef" not in given:
         yield Cause.required(f"{path}.secretRef")
     if "initiatorName" in given:
-        yield from _qualified(f"{path}.initiatorname", given["initiatorName"], hint)
+        yield from _validate_iscsi_name(f"{path}.initiatorname", given["initiatorName"], hint)
 
 
-def too_long_for_iscsi(path: str, shown: str, volume: str, given: Obj) -> Causes:
+def validate_iscsi_name_length(path: str, shown: str, volume: str, given: Obj) -> Causes:
     if (
         "initiatorName" in given
-        and len(f"{volume}:{given.get('targetPortal', '')}") > LONGEST_ISCSI
+        and len(f"{volume}:{given.get('targetPortal', '')}") > MAX_ISCSI_NAME_LENGTH
     ):
         yield Cause.invalid(path, shown, _TOO_LONG_FOR_ISCSI)
 
 
-def _qualified(path: str, value: str, hint: str) -> Causes:
-    pattern = _QUALIFIED_NAMES.get(value[:3])
+def _validate_iscsi_name(path: str, value: str, hint: str) -> Causes:
+    pattern = _ISCSI_NAME_FORMS.get(value[:3])
     if pattern is None:
         yield Cause.invalid(path, value, f"must be valid format{hint}")
     elif not pattern.search(value):
         yield Cause.invalid(path, value, "must be valid format")
 
 
-def fibre_channel(path: str, given: Obj) -> Causes:
+def validate_fibre_channel(path: str, given: Obj) -> Causes:
     targets, identifiers = given.get("targetWWNs"), given.get("wwids")
     if not targets and not identifiers:
         yield Cause.required(
@@ -189,13 +189,13 @@ def fibre_channel(path: str, given: Obj) -> Causes:
     if targets and "lun" not in given:
         yield Cause.required(f"{path}.lun", "lun is required if targetWWNs is specified")
     elif targets:
-        yield from within(f"{path}.lun", given["lun"], 0, 255)
+        yield from validate_range(f"{path}.lun", given["lun"], 0, 255)
 
 
-def quobyte(path: str, given: Obj) -> Causes:
+def validate_quobyte(path: str, given: Obj) -> Causes:
     registry = given.get("registry", "")
     if not registry:
-        yield Cause.required(f"{path}.registry", _PAIRS)
+        yield Cause.required(f"{path}.registry", _HOST_PORT_PAIRS)
     elif len(given.get("tenant", "")) > 64:  # noqa: PLR2004
         yield Cause.required(
             f"{path}.tenant", "must be a UUID and may not exceed a length of 64 characters"
@@ -203,12 +203,12 @@ def quobyte(path: str, given: Obj) -> Causes:
     else:
         for pair in registry.split(","):
             if not re.fullmatch(r"(\[[^\[\]]*\]|[^:\[\]]*):[^:]*", pair):
-                yield Cause.invalid(f"{path}.registry", registry, _PAIRS)
+                yield Cause.invalid(f"{path}.registry", registry, _HOST_PORT_PAIRS)
     if not given.get("volume"):
         yield Cause.required(f"{path}.volume")
 
 
-def flocker(path: str, given: Obj) -> Causes:
+def validate_flocker(path: str, given: Obj) -> Causes:
     name, identifier = given.get("datasetName", ""), given.get("datasetUUID", "")
     if not name and not identifier:
         yield Cause.required(path, "one of datasetName and datasetUUID is required")
@@ -220,7 +220,7 @@ def flocker(path: str, given: Obj) -> Causes:
         yield Cause.invalid(f"{path}.datasetName", name, "must not contain '/'")
 
 
-def flex(path: str, given: Obj) -> Causes:
+def validate_flex_volume(path: str, given: Obj) -> Causes:
     if not given.get("driver"):
         yield Cause.required(f"{path}.driver")
     for option in given.get("options") or ():
@@ -233,15 +233,15 @@ def flex(path: str, given: Obj) -> Causes:
             )
 
 
-def azure_disk(path: str, given: Obj) -> Causes:
-    yield from requiring("diskName", "diskURI")(path, given)
+def validate_azure_disk(path: str, given: Obj) -> Causes:
+    yield from require_fields("diskName", "diskURI")(path, given)
     kind, address = given.get("kind"), given.get("diskURI", "")
     if "cachingMode" in given:
-        yield from one_of(
+        yield from validate_enum(
             f"{path}.cachingMode", given["cachingMode"], ("None", "ReadOnly", "ReadWrite")
         )
     if kind is not None:
-        yield from one_of(f"{path}.kind", kind, ("Dedicated", "Managed", "Shared"))
+        yield from validate_enum(f"{path}.kind", kind, ("Dedicated", "Managed", "Shared"))
     if kind == "Managed" and not address.startswith("/subscriptions/"):
         managed = (
             "/subscriptions/{sub-id}/resourcegroups/{group-name}"
@@ -253,31 +253,35 @@ def azure_disk(path: str, given: Obj) -> Causes:
         yield Cause.unsupported(f"{path}.diskURI", address, [blob])
 
 
-def storage_os(path: str, given: Obj) -> Causes:
-    yield from required_name(f"{path}.volumeName", given.get("volumeName"), names.dns1123_label)
+def validate_storage_os(path: str, given: Obj) -> Causes:
+    yield from validate_required_name(
+        f"{path}.volumeName", given.get("volumeName"), names.dns1123_label
+    )
     if given.get("volumeNamespace"):
-        yield from named(f"{path}.volumeNamespace", given["volumeNamespace"], names.dns1123_label)
-    yield from named_secret(path, given)
+        yield from validate_name(
+            f"{path}.volumeNamespace", given["volumeNamespace"], names.dns1123_label
+        )
+    yield from validate_secret_reference(path, given)
 
 
-def named_secret(path: str, given: Obj, *fields: str) -> Causes:
+def validate_secret_reference(path: str, given: Obj, *fields: str) -> Causes:
     """A reference to a secret, if there is one, names it (and its namespace, where that is asked
     for).
     """
     if "secretRef" in given:
-        yield from requiring("name", *fields)(f"{path}.secretRef", given["secretRef"])
+        yield from require_fields("name", *fields)(f"{path}.secretRef", given["secretRef"])
 
 
-def cinder(path: str, given: Obj) -> Causes:
-    yield from requiring("volumeID")(path, given)
-    yield from named_secret(path, given)
+def validate_cinder(path: str, given: Obj) -> Causes:
+    yield from require_fields("volumeID")(path, given)
+    yield from validate_secret_reference(path, given)
 
 
-def driver_name(path: str, name: str) -> Causes:
+def validate_driver_name(path: str, name: str) -> Causes:
     """A CSI driver."""
     if not name:
         yield Cause.required(path)
-    if len(name.encode()) > LONGEST_DRIVER:
-        yield Cause.too_long(path, LONGEST_DRIVER)
+    if len(name.encode()) > MAX_DRIVER_NAME_BYTES:
+        yield Cause.too_long(path, MAX_DRIVER_NAME_BYTES)
     for words in names.dns1123_subdomain(name.lower()):
         yield Cause.invalid(path, name, words)

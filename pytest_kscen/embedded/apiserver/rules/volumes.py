@@ -10,23 +10,27 @@ from pytest_kscen.embedded.apiserver.rules import volume_sources as sources
 from pytest_kscen.embedded.apiserver.rules.checks import (
     IMMUTABLE,
     Causes,
-    difference,
-    immutable,
-    in_order,
-    named,
-    one_of,
-    required_name,
+    sorted_labels,
+    unified_diff,
+    validate_enum,
+    validate_immutable,
+    validate_name,
+    validate_required_name,
 )
-from pytest_kscen.embedded.apiserver.rules.claims import VOLUME_MODES, access_modes, basic_amount
+from pytest_kscen.embedded.apiserver.rules.claims import (
+    VOLUME_MODES,
+    validate_access_modes,
+    validate_basic_quantity,
+)
 from pytest_kscen.embedded.apiserver.rules.fields import (
-    fill,
+    ensure_object,
     keep_spec,
     keep_status,
-    part,
     round_quantities,
+    set_defaults,
 )
-from pytest_kscen.embedded.apiserver.rules.pods.scheduling import node_selector
-from pytest_kscen.embedded.apiserver.rules.volume_sources import Source, requiring
+from pytest_kscen.embedded.apiserver.rules.pods.scheduling import validate_node_selector
+from pytest_kscen.embedded.apiserver.rules.volume_sources import VolumeSource, require_fields
 from pytest_kscen.objects import names, quantities
 from pytest_kscen.objects.errors import Cause
 
@@ -35,7 +39,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
-SECRETS = (
+SECRET_REFERENCES = (
     "controllerPublishSecretRef",
     "controllerExpandSecretRef",
     "nodePublishSecretRef",
@@ -48,12 +52,12 @@ RENAMED_LABELS = {
     "beta.kubernetes.io/arch": "kubernetes.io/arch",
     "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
 }
-_INLINE = "may not be specified in the context of inline volumes"
-_SOURCE_STAYS = "spec.persistentvolumesource is immutable after creation\n"
+_NOT_INLINE = "may not be specified in the context of inline volumes"
+_SOURCE_IMMUTABLE = "spec.persistentvolumesource is immutable after creation\n"
 
 
 MOUNT_OPTIONS = "volume.beta.kubernetes.io/mount-options"
-MOUNTED = frozenset(
+MOUNT_OPTION_SOURCES = frozenset(
     {
         *(
             "gcePersistentDisk",
@@ -71,21 +75,21 @@ MOUNTED = frozenset(
 )  # volumes that this older way to say mount options is for
 
 
-def default(obj: Obj) -> None:
+def default_volume(obj: Obj) -> None:
     spec = obj["spec"]
-    fill(spec, {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"})
-    fill(part(obj, "status"), {"phase": "Pending"})
+    set_defaults(spec, {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"})
+    set_defaults(ensure_object(obj, "status"), {"phase": "Pending"})
     if "hostPath" in spec:
-        fill(spec["hostPath"], {"type": ""})
+        set_defaults(spec["hostPath"], {"type": ""})
     if "capacity" in spec:
         round_quantities(spec["capacity"])
 
 
-def create(obj: Obj, core: Core) -> None:
+def prepare_volume_create(obj: Obj, core: Core) -> None:
     obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": core.now()}
 
 
-def status(new: Obj, old: Obj, core: Core) -> None:
+def prepare_volume_status(new: Obj, old: Obj, core: Core) -> None:
     """The server notes when the phase changed, unless the writer knows better."""
     keep_spec(new, old, core)
     given, before = dict(new["status"]), old.get("status") or {}
@@ -99,58 +103,58 @@ def status(new: Obj, old: Obj, core: Core) -> None:
     new["status"] = given
 
 
-def validate(obj: Obj) -> Causes:
-    yield from volume_spec("spec", obj["spec"], obj["metadata"]["name"])
+def validate_volume(obj: Obj) -> Causes:
+    yield from validate_volume_spec("spec", obj["spec"], obj["metadata"]["name"])
     if (
         MOUNT_OPTIONS in (obj["metadata"].get("annotations") or ())
-        and not MOUNTED & obj["spec"].keys()
+        and not MOUNT_OPTION_SOURCES & obj["spec"].keys()
     ):
         why = "may not specify mount options for this volume type"
         yield Cause.forbidden(f"metadata.annotations.{MOUNT_OPTIONS}", why)
 
 
-def volume_spec(path: str, spec: Obj, name: str, *, inline: bool = False) -> Causes:
+def validate_volume_spec(path: str, spec: Obj, name: str, *, inline: bool = False) -> Causes:
     """A volume's spec; one that stands inline in a VolumeAttachment has no life of its own."""
     if inline:
         for field in ("claimRef", "capacity"):
             if spec.get(field):
-                yield Cause.forbidden(f"{path}.{field}", _INLINE)
+                yield Cause.forbidden(f"{path}.{field}", _NOT_INLINE)
         if "csi" not in spec:
             yield Cause.required(
                 f"{path}.csi", "has to be specified in the context of inline volumes"
             )
     if not spec.get("accessModes"):
         yield Cause.required(f"{path}.accessModes")
-    yield from access_modes(f"{path}.accessModes", spec.get("accessModes") or ())
+    yield from validate_access_modes(f"{path}.accessModes", spec.get("accessModes") or ())
     if not inline:
-        yield from _capacity(f"{path}.capacity", spec.get("capacity"))
-    yield from _policies(path, spec, inline=inline)
-    yield from sources.only_one(path, spec, SOURCES)
+        yield from _validate_capacity(f"{path}.capacity", spec.get("capacity"))
+    yield from _validate_reclaim_and_affinity(path, spec, inline=inline)
+    yield from sources.validate_single_source(path, spec, VOLUME_SOURCES)
     if "iscsi" in spec:
         portal = spec["iscsi"].get("targetPortal", "")
-        yield from sources.too_long_for_iscsi(
+        yield from sources.validate_iscsi_name_length(
             f"{path}.iscsi.targetportal", portal, name, spec["iscsi"]
         )
     if (
         "nodeAffinity" not in spec
-        and next((field for field in SOURCES if field in spec), "") == "local"
+        and next((field for field in VOLUME_SOURCES if field in spec), "") == "local"
     ):
         yield Cause.required(f"{path}.nodeAffinity", "Local volume requires node affinity")
-    yield from _classes(path, spec, inline=inline)
+    yield from _validate_class_and_mode(path, spec, inline=inline)
 
 
-def _capacity(path: str, capacity: Obj | None) -> Causes:
+def _validate_capacity(path: str, capacity: Obj | None) -> Causes:
     if not capacity:
         yield Cause.required(path)
     if capacity is None or list(capacity) != ["storage"]:
-        yield Cause.unsupported(path, in_order(capacity), ("storage",))
+        yield Cause.unsupported(path, sorted_labels(capacity), ("storage",))
     for name, quantity in (capacity or {}).items():
-        yield from basic_amount(f"{path}[{name}]", quantity)
+        yield from validate_basic_quantity(f"{path}[{name}]", quantity)
         if quantities.nanos(quantity) <= 0:
             yield Cause.invalid(f"{path}[{name}]", quantity, "must be greater than zero")
 
 
-def _policies(path: str, spec: Obj, *, inline: bool) -> Causes:
+def _validate_reclaim_and_affinity(path: str, spec: Obj, *, inline: bool) -> Causes:
     policy, here = (
         spec.get("persistentVolumeReclaimPolicy", ""),
         f"{path}.persistentVolumeReclaimPolicy",
@@ -158,9 +162,9 @@ def _policies(path: str, spec: Obj, *, inline: bool) -> Causes:
     if inline and policy not in {"", "Retain"}:
         yield Cause.forbidden(here, "may only be Retain in the context of inline volumes")
     elif policy and not inline:
-        yield from one_of(here, policy, RECLAIM_POLICIES)
+        yield from validate_enum(here, policy, RECLAIM_POLICIES)
     if "nodeAffinity" in spec and inline:
-        yield Cause.forbidden(f"{path}.nodeAffinity", _INLINE)
+        yield Cause.forbidden(f"{path}.nodeAffinity", _NOT_INLINE)
     elif "nodeAffinity" in spec:
         required = spec["nodeAffinity"].get("required")
         if required is None:
@@ -168,10 +172,10 @@ def _policies(path: str, spec: Obj, *, inline: bool) -> Causes:
                 f"{path}.nodeAffinity.required", "must specify required node constraints"
             )
         else:
-            yield from node_selector(f"{path}.nodeAffinity.required", required)
+            yield from validate_node_selector(f"{path}.nodeAffinity.required", required)
 
 
-def _classes(path: str, spec: Obj, *, inline: bool) -> Causes:
+def _validate_class_and_mode(path: str, spec: Obj, *, inline: bool) -> Causes:
     policy, host = (
         spec.get("persistentVolumeReclaimPolicy"),
         spec.get("hostPath", {}).get("path", ""),
@@ -180,20 +184,22 @@ def _classes(path: str, spec: Obj, *, inline: bool) -> Causes:
         why = "may not be 'recycle' for a hostPath mount of '/'"
         yield Cause.forbidden(f"{path}.persistentVolumeReclaimPolicy", why)
     if spec.get("storageClassName") and inline:
-        yield Cause.forbidden(f"{path}.storageClassName", _INLINE)
+        yield Cause.forbidden(f"{path}.storageClassName", _NOT_INLINE)
     elif spec.get("storageClassName"):
-        yield from named(
+        yield from validate_name(
             f"{path}.storageClassName", spec["storageClassName"], names.dns1123_subdomain
         )
     if inline and spec.get("volumeMode", "Filesystem") != "Filesystem":
         why = "may not specify volumeMode other than Filesystem in the context of inline volumes"
         yield Cause.forbidden(f"{path}.volumeMode", why)
     elif "volumeMode" in spec and not inline:
-        yield from one_of(f"{path}.volumeMode", spec["volumeMode"], VOLUME_MODES)
+        yield from validate_enum(f"{path}.volumeMode", spec["volumeMode"], VOLUME_MODES)
     if "volumeAttributesClassName" in spec and not inline:
         here = f"{path}.volumeAttributesClassName"
         if spec["volumeAttributesClassName"]:
-            yield from named(here, spec["volumeAttributesClassName"], names.dns1123_subdomain)
+            yield from validate_name(
+                here, spec["volumeAttributesClassName"], names.dns1123_subdomain
+            )
         else:
             yield Cause.required(here, "an empty string is disallowed")
         if "csi" not in spec:
@@ -202,12 +208,12 @@ def _classes(path: str, spec: Obj, *, inline: bool) -> Causes:
             )
 
 
-def validate_update(new: Obj, old: Obj) -> Causes:
+def validate_volume_update(new: Obj, old: Obj) -> Causes:
     spec, before = new["spec"], old["spec"]
     if spec is before:
         return
-    yield from validate(new)
-    kept, had = _source(spec), _source(before)
+    yield from validate_volume(new)
+    kept, had = _source_of(spec), _source_of(before)
     if "csi" in had and "controllerExpandSecretRef" not in had["csi"] and "csi" in kept:
         allowed = {
             name: value
@@ -216,9 +222,11 @@ def validate_update(new: Obj, old: Obj) -> Causes:
         }
         kept = {**kept, "csi": allowed}
     if kept != had:
-        yield Cause.forbidden("spec.persistentvolumesource", _SOURCE_STAYS + difference(had, kept))
-    yield from immutable("volumeMode", spec.get("volumeMode"), before.get("volumeMode"))
-    if "nodeAffinity" in before and not _same_places(
+        yield Cause.forbidden(
+            "spec.persistentvolumesource", _SOURCE_IMMUTABLE + unified_diff(had, kept)
+        )
+    yield from validate_immutable("volumeMode", spec.get("volumeMode"), before.get("volumeMode"))
+    if "nodeAffinity" in before and not _same_affinity(
         spec.get("nodeAffinity"), before["nodeAffinity"]
     ):
         why = f"{IMMUTABLE}, except for updating from beta label to GA"
@@ -229,16 +237,16 @@ def validate_update(new: Obj, old: Obj) -> Causes:
         )
 
 
-def _source(spec: Obj) -> Obj:
-    return {name: value for name, value in spec.items() if name in SOURCES}
+def _source_of(spec: Obj) -> Obj:
+    return {name: value for name, value in spec.items() if name in VOLUME_SOURCES}
 
 
-def _same_places(new: Obj | None, old: Obj) -> bool:
+def _same_affinity(new: Obj | None, old: Obj) -> bool:
     """The same but for labels that were renamed since."""
-    return new == old or new == _renamed(old, new)
+    return new == old or new == _with_renamed_labels(old, new)
 
 
-def _renamed(old: Obj, new: Obj | None) -> Obj:
+def _with_renamed_labels(old: Obj, new: Obj | None) -> Obj:
     terms = old.get("required", {}).get("nodeSelectorTerms") or []
     given = ((new or {}).get("required") or {}).get("nodeSelectorTerms") or []
     return {
@@ -248,7 +256,7 @@ def _renamed(old: Obj, new: Obj | None) -> Obj:
             "nodeSelectorTerms": [
                 {
                     **term,
-                    "matchExpressions": _renamed_terms(
+                    "matchExpressions": _with_renamed_keys(
                         term.get("matchExpressions") or [], other.get("matchExpressions") or []
                     ),
                 }
@@ -258,7 +266,7 @@ def _renamed(old: Obj, new: Obj | None) -> Obj:
     }
 
 
-def _renamed_terms(old: list[Obj], new: list[Obj]) -> list[Obj]:
+def _with_renamed_keys(old: list[Obj], new: list[Obj]) -> list[Obj]:
     pairs = zip(old, new, strict=False)
     return [
         {**one, "key": RENAMED_LABELS[one["key"]]}
@@ -268,83 +276,85 @@ def _renamed_terms(old: list[Obj], new: list[Obj]) -> list[Obj]:
     ]
 
 
-def _csi(path: str, given: Obj) -> Causes:
-    yield from sources.driver_name(f"{path}.driver", given.get("driver", ""))
-    yield from requiring("volumeHandle")(path, given)
-    for field in SECRETS:
+def _validate_csi(path: str, given: Obj) -> Causes:
+    yield from sources.validate_driver_name(f"{path}.driver", given.get("driver", ""))
+    yield from require_fields("volumeHandle")(path, given)
+    for field in SECRET_REFERENCES:
         if field in given:
-            yield from required_name(
+            yield from validate_required_name(
                 f"{path}.{field}.name", given[field].get("name"), names.dns1123_subdomain
             )
-            yield from required_name(
+            yield from validate_required_name(
                 f"{path}.{field}.namespace", given[field].get("namespace"), names.dns1123_label
             )
 
 
-def _iscsi(path: str, given: Obj) -> Causes:
-    yield from sources.iscsi(path, given)
-    yield from sources.named_secret(path, given)
+def _validate_iscsi(path: str, given: Obj) -> Causes:
+    yield from sources.validate_iscsi(path, given)
+    yield from sources.validate_secret_reference(path, given)
 
 
-def _glusterfs(path: str, given: Obj) -> Causes:
-    yield from requiring("endpoints", "path")(path, given)
+def _validate_glusterfs(path: str, given: Obj) -> Causes:
+    yield from require_fields("endpoints", "path")(path, given)
     namespace = given.get("endpointsNamespace")
     if namespace == "":
         why = "if the endpointnamespace is set, it must be a valid namespace name"
         yield Cause.invalid(f"{path}.endpointsNamespace", "", why)
     elif namespace:
-        yield from named(f"{path}.endpointsNamespace", namespace, names.dns1123_label)
+        yield from validate_name(f"{path}.endpointsNamespace", namespace, names.dns1123_label)
 
 
-def _cinder(path: str, given: Obj) -> Causes:
-    yield from requiring("volumeID")(path, given)
-    yield from sources.named_secret(path, given, "namespace")
+def _validate_cinder(path: str, given: Obj) -> Causes:
+    yield from require_fields("volumeID")(path, given)
+    yield from sources.validate_secret_reference(path, given, "namespace")
 
 
-def _azure_file(path: str, given: Obj) -> Causes:
-    yield from requiring("secretName", "shareName")(path, given)
+def _validate_azure_file(path: str, given: Obj) -> Causes:
+    yield from require_fields("secretName", "shareName")(path, given)
     if given.get("secretNamespace") == "":
         yield Cause.required(f"{path}.secretNamespace")
 
 
-def _storage_os(path: str, given: Obj) -> Causes:
-    yield from sources.storage_os(path, given)
+def _validate_storage_os(path: str, given: Obj) -> Causes:
+    yield from sources.validate_storage_os(path, given)
     if "secretRef" in given and not given["secretRef"].get("namespace"):
         yield Cause.required(f"{path}.secretRef.namespace")
 
 
-SOURCES = {
-    "hostPath": Source(sources.host_path),
-    "gcePersistentDisk": Source(sources.partitioned("pdName"), "persistentDisk"),
-    "awsElasticBlockStore": Source(sources.partitioned("volumeID")),
-    "glusterfs": Source(_glusterfs),
-    "flocker": Source(sources.flocker),
-    "nfs": Source(sources.nfs),
-    "rbd": Source(requiring("monitors", "image")),
-    "quobyte": Source(sources.quobyte),
-    "cephfs": Source(requiring("monitors"), second="cephFS"),
-    "iscsi": Source(_iscsi),
-    "cinder": Source(_cinder),
-    "fc": Source(sources.fibre_channel),
-    "flexVolume": Source(sources.flex),
-    "azureFile": Source(_azure_file),
-    "vsphereVolume": Source(requiring("volumePath")),
-    "photonPersistentDisk": Source(requiring("pdID")),
-    "portworxVolume": Source(requiring("volumeID")),
-    "azureDisk": Source(sources.azure_disk),
-    "scaleIO": Source(requiring("gateway", "system", "volumeName")),
-    "local": Source(sources.local),
-    "storageos": Source(_storage_os),
-    "csi": Source(_csi),
+VOLUME_SOURCES = {
+    "hostPath": VolumeSource(sources.validate_host_path),
+    "gcePersistentDisk": VolumeSource(
+        sources.validate_partitioned_disk("pdName"), "persistentDisk"
+    ),
+    "awsElasticBlockStore": VolumeSource(sources.validate_partitioned_disk("volumeID")),
+    "glusterfs": VolumeSource(_validate_glusterfs),
+    "flocker": VolumeSource(sources.validate_flocker),
+    "nfs": VolumeSource(sources.validate_nfs),
+    "rbd": VolumeSource(require_fields("monitors", "image")),
+    "quobyte": VolumeSource(sources.validate_quobyte),
+    "cephfs": VolumeSource(require_fields("monitors"), second="cephFS"),
+    "iscsi": VolumeSource(_validate_iscsi),
+    "cinder": VolumeSource(_validate_cinder),
+    "fc": VolumeSource(sources.validate_fibre_channel),
+    "flexVolume": VolumeSource(sources.validate_flex_volume),
+    "azureFile": VolumeSource(_validate_azure_file),
+    "vsphereVolume": VolumeSource(require_fields("volumePath")),
+    "photonPersistentDisk": VolumeSource(require_fields("pdID")),
+    "portworxVolume": VolumeSource(require_fields("volumeID")),
+    "azureDisk": VolumeSource(sources.validate_azure_disk),
+    "scaleIO": VolumeSource(require_fields("gateway", "system", "volumeName")),
+    "local": VolumeSource(sources.validate_local),
+    "storageos": VolumeSource(_validate_storage_os),
+    "csi": VolumeSource(_validate_csi),
 }
 RULES = {
     ("", "persistentvolumes"): Rules(
-        default=default,
-        prepare_create=create,
+        default=default_volume,
+        prepare_create=prepare_volume_create,
         prepare_update=keep_status,
-        validate=validate,
-        validate_update=validate_update,
-        parts={"status": Part(status)},
+        validate=validate_volume,
+        validate_update=validate_volume_update,
+        parts={"status": Part(prepare_volume_status)},
         qualified_finalizers=True,
         generation=None,
     )

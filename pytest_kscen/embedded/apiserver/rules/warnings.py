@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.objects.resources import Obj
 
-MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
+ENFORCE_MOUNTABLE_SECRETS = "kubernetes.io/enforce-mountable-secrets"
 INGRESS_CLASS = "kubernetes.io/ingress.class"
 TOPOLOGY_HINTS, TOPOLOGY_MODE = (
     "service.kubernetes.io/topology-aware-hints",
@@ -23,110 +23,111 @@ STORAGE_CLASS, MOUNT_OPTIONS = (
     "volume.beta.kubernetes.io/storage-class",
     "volume.beta.kubernetes.io/mount-options",
 )
-MANY_COMPLETIONS, MANY_AT_ONCE = 100_000, 10_000
-COUNTED = ("cpu", "memory", "ephemeral-storage")
-IGNORED = {
+LARGE_COMPLETIONS, LARGE_PARALLELISM = 100_000, 10_000
+QUOTA_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+IGNORED_BY_HEADLESS = {
     "loadBalancerIP": "spec.loadBalancerIP",
     "externalIPs": "spec.externalIPs",
     "sessionAffinity": "spec.SessionAffinity",
 }
-_NAME = (
+_NOT_A_LABEL = (
     "metadata.name: this is used in Pod names and hostnames, which can result in surprising "
     "behavior; a DNS label is recommended"
 )
-_CLASS = 'deprecated since v1.8; use "storageClassName" attribute instead'
-_RECYCLE = (
+_STORAGE_CLASS_DEPRECATED = 'deprecated since v1.8; use "storageClassName" attribute instead'
+_RECYCLE_DEPRECATED = (
     "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use "
     "dynamic provisioning."
 )
-_REVISIONS = (
+_NEGATIVE_REVISION_LIMIT = (
     "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value "
     ">= 0 is recommended"
 )
-_ZONE = (
+_TIME_ZONE_HINT = (
     "use timeZone instead, see "
     "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
 )
-_TOKENS = (
+_TOKENS_IN_SECRETS = (
     "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, "
     "set to true to prevent possible logging of tokens in volume attributes"
 )
-_COMPLETIONS = (
+_TOO_MANY_COMPLETIONS = (
     "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism "
     "higher than 10^4, "
     "Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
 )
 
 
-def _annotated(obj: Obj, name: str) -> bool:
+def _has_annotation(obj: Obj, name: str) -> bool:
     return name in (obj["metadata"].get("annotations") or ())
 
 
-def _moved(new: Obj, old: Obj | None) -> bool:
+def _generation_changed(new: Obj, old: Obj | None) -> bool:
     return old is None or new["metadata"].get("generation") != old["metadata"].get("generation")
 
 
-def _pod_names(obj: Obj, old: Obj | None) -> Iterator[str]:
+def _warn_of_name(obj: Obj, old: Obj | None) -> Iterator[str]:
     if old is None and (complaints := names.dns1123_label(obj["metadata"]["name"])):
-        yield f"{_NAME}: [{' '.join(complaints)}]"
+        yield f"{_NOT_A_LABEL}: [{' '.join(complaints)}]"
 
 
-def _workload(new: Obj, old: Obj | None) -> Iterator[str]:
-    yield from _pod_names(new, old)
-    if _moved(new, old) and new["spec"].get("template"):
-        yield from pods.of_template("spec.template", new["spec"]["template"])
+def _warn_of_workload(new: Obj, old: Obj | None) -> Iterator[str]:
+    yield from _warn_of_name(new, old)
+    if _generation_changed(new, old) and new["spec"].get("template"):
+        yield from pods.warn_of_template("spec.template", new["spec"]["template"])
 
 
-def _daemon_set(new: Obj, old: Obj | None) -> Iterator[str]:
+def _warn_of_daemon_set(new: Obj, old: Obj | None) -> Iterator[str]:
     if old is None or new["spec"]["template"] != old["spec"]["template"]:
-        yield from pods.of_template("spec.template", new["spec"]["template"])
+        yield from pods.warn_of_template("spec.template", new["spec"]["template"])
 
 
-def _stateful_set(new: Obj, old: Obj | None) -> Iterator[str]:
-    if _moved(new, old):
-        yield from pods.of_template("spec.template", new["spec"]["template"])
+def _warn_of_stateful_set(new: Obj, old: Obj | None) -> Iterator[str]:
+    if _generation_changed(new, old):
+        yield from pods.warn_of_template("spec.template", new["spec"]["template"])
     for place, claim in enumerate(new["spec"].get("volumeClaimTemplates") or ()):
-        yield from pods.of_claim(
+        yield from pods.warn_of_claim(
             f"spec.volumeClaimTemplates[{place}]{'' if old is None else '.Spec'}", claim["spec"]
         )
     if new["spec"].get("revisionHistoryLimit", 0) < 0:
-        yield _REVISIONS
+        yield _NEGATIVE_REVISION_LIMIT
 
 
-def _job_spec(path: str, spec: Obj) -> Iterator[str]:
+def _warn_of_job_spec(path: str, spec: Obj) -> Iterator[str]:
     many = (
-        spec.get("completions", 0) > MANY_COMPLETIONS and spec.get("parallelism", 0) > MANY_AT_ONCE
+        spec.get("completions", 0) > LARGE_COMPLETIONS
+        and spec.get("parallelism", 0) > LARGE_PARALLELISM
     )
     if spec.get("completionMode") == "Indexed" and many:
-        yield f"{path}: {_COMPLETIONS}"
-    yield from pods.of_template(f"{path}.template", spec["template"])
+        yield f"{path}: {_TOO_MANY_COMPLETIONS}"
+    yield from pods.warn_of_template(f"{path}.template", spec["template"])
 
 
-def _job(new: Obj, old: Obj | None) -> Iterator[str]:
-    yield from _pod_names(new, old)
-    if _moved(new, old):
-        yield from _job_spec("spec", new["spec"])
+def _warn_of_job(new: Obj, old: Obj | None) -> Iterator[str]:
+    yield from _warn_of_name(new, old)
+    if _generation_changed(new, old):
+        yield from _warn_of_job_spec("spec", new["spec"])
 
 
-def _cron_job(new: Obj, old: Obj | None) -> Iterator[str]:
-    yield from _pod_names(new, old)
-    if _moved(new, old):
-        yield from _job_spec("spec.jobTemplate.spec", new["spec"]["jobTemplate"]["spec"])
+def _warn_of_cron_job(new: Obj, old: Obj | None) -> Iterator[str]:
+    yield from _warn_of_name(new, old)
+    if _generation_changed(new, old):
+        yield from _warn_of_job_spec("spec.jobTemplate.spec", new["spec"]["jobTemplate"]["spec"])
     if old is not None and "TZ" in new["spec"].get("schedule", ""):
-        yield f"cannot use TZ or CRON_TZ in spec.spec.schedule, {_ZONE}"
+        yield f"cannot use TZ or CRON_TZ in spec.spec.schedule, {_TIME_ZONE_HINT}"
 
 
-def _pod_template(new: Obj, old: Obj | None) -> Iterator[str]:
-    if _moved(new, old):
-        yield from pods.of_template("template", new["template"])
+def _warn_of_pod_template(new: Obj, old: Obj | None) -> Iterator[str]:
+    if _generation_changed(new, old):
+        yield from pods.warn_of_template("template", new["template"])
 
 
-def _service(new: Obj, _: Obj | None) -> Iterator[str]:
+def _warn_of_service(new: Obj, _: Obj | None) -> Iterator[str]:
     spec, headless = new["spec"], new["spec"].get("clusterIP") == "None"
     elsewhere = spec.get("type") == "ExternalName"
-    if _annotated(new, TOPOLOGY_HINTS):
+    if _has_annotation(new, TOPOLOGY_HINTS):
         yield f"annotation {TOPOLOGY_HINTS} is deprecated, please use {TOPOLOGY_MODE} instead"
-    for field, shown in IGNORED.items() if headless else ():
+    for field, shown in IGNORED_BY_HEADLESS.items() if headless else ():
         if spec.get(field, "None") not in ("None", "", []):
             yield f"{shown} is ignored for headless services"
     if spec.get("externalIPs") and not headless and not elsewhere:
@@ -139,31 +140,35 @@ def _service(new: Obj, _: Obj | None) -> Iterator[str]:
         yield 'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'
 
 
-def _ingress(new: Obj, old: Obj | None) -> Iterator[str]:
-    if old is None and _annotated(new, INGRESS_CLASS) and "ingressClassName" not in new["spec"]:
+def _warn_of_ingress(new: Obj, old: Obj | None) -> Iterator[str]:
+    if (
+        old is None
+        and _has_annotation(new, INGRESS_CLASS)
+        and "ingressClassName" not in new["spec"]
+    ):
         yield (
             f"annotation {quoted(INGRESS_CLASS)} is deprecated, please use "
             "'spec.ingressClassName' instead"
         )
 
 
-def _volume(new: Obj, _: Obj | None) -> Iterator[str]:
+def _warn_of_volume(new: Obj, _: Obj | None) -> Iterator[str]:
     spec = new["spec"]
     old = {
-        STORAGE_CLASS: _CLASS,
+        STORAGE_CLASS: _STORAGE_CLASS_DEPRECATED,
         MOUNT_OPTIONS: 'deprecated since v1.31; use "mountOptions" attribute instead',
     }
     yield from (
         f"metadata.annotations[{name}]: {words}"
         for name, words in old.items()
-        if _annotated(new, name)
+        if _has_annotation(new, name)
     )
     if spec.get("persistentVolumeReclaimPolicy") == "Recycle":
-        yield f"spec.persistentVolumeReclaimPolicy: {_RECYCLE}"
+        yield f"spec.persistentVolumeReclaimPolicy: {_RECYCLE_DEPRECATED}"
     for place, term in enumerate(
         spec.get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms") or ()
     ):
-        yield from pods.old_terms(
+        yield from pods.warn_of_old_node_term(
             f"spec.nodeAffinity.required.nodeSelectorTerms[{place}]", term, judged=False
         )
     for kind in (
@@ -177,42 +182,42 @@ def _volume(new: Obj, _: Obj | None) -> Iterator[str]:
         "rbd",
     ):
         if kind in spec:
-            yield f"spec.{pods.SHOWN.get(kind, kind)}: {pods.OLD_VOLUMES[kind]}"
+            yield f"spec.{pods.GO_FIELD_NAMES.get(kind, kind)}: {pods.OLD_VOLUMES[kind]}"
 
 
-def _claim(new: Obj, _: Obj | None) -> Iterator[str]:
-    if _annotated(new, STORAGE_CLASS):
-        yield f"metadata.annotations[{STORAGE_CLASS}]: {_CLASS}"
-    yield from pods.of_claim("spec", new["spec"])
+def _warn_of_claim(new: Obj, _: Obj | None) -> Iterator[str]:
+    if _has_annotation(new, STORAGE_CLASS):
+        yield f"metadata.annotations[{STORAGE_CLASS}]: {_STORAGE_CLASS_DEPRECATED}"
+    yield from pods.warn_of_claim("spec", new["spec"])
 
 
-def _storage_class(new: Obj, _: Obj | None) -> Iterator[str]:
+def _warn_of_storage_class(new: Obj, _: Obj | None) -> Iterator[str]:
     for place, term in enumerate(new.get("allowedTopologies") or ()):
         for number, part in enumerate(term.get("matchLabelExpressions") or ()):
             here = f"allowedTopologies[{place}].matchLabelExpressions[{number}].key"
-            yield from pods.old_label(here, part.get("key", ""), named=False)
+            yield from pods.warn_of_old_label(here, part.get("key", ""), named=False)
 
 
-def _runtime_class(new: Obj, _: Obj | None) -> Iterator[str]:
+def _warn_of_runtime_class(new: Obj, _: Obj | None) -> Iterator[str]:
     for key in new.get("scheduling", {}).get("nodeSelector") or ():
-        yield from pods.old_label("scheduling.nodeSelector", key, named=False)
+        yield from pods.warn_of_old_label("scheduling.nodeSelector", key, named=False)
 
 
-def _driver(new: Obj, old: Obj | None) -> Iterator[str]:
+def _warn_of_csi_driver(new: Obj, old: Obj | None) -> Iterator[str]:
     tokens = new["spec"].get("tokenRequests")
     changed = old is None or tokens != old["spec"].get("tokenRequests")
     if tokens and changed and "serviceAccountTokenInSecrets" not in new["spec"]:
-        yield _TOKENS
+        yield _TOKENS_IN_SECRETS
 
 
-def _node(new: Obj, _: Obj | None) -> Iterator[str]:
+def _warn_of_node(new: Obj, _: Obj | None) -> Iterator[str]:
     if (new.get("spec") or {}).get("externalID"):
         yield "spec.externalID: this field is deprecated, and is unused by Kubernetes"
 
 
-def _quota(new: Obj, old: Obj | None) -> Iterator[str]:
+def _warn_of_quota(new: Obj, old: Obj | None) -> Iterator[str]:
     hard = new["spec"].get("hard") or {} if old is None else {}
-    for name in COUNTED:
+    for name in QUOTA_RESOURCES:
         request = (
             f"requests.{name}"
             if f"requests.{name}" in hard or name not in ("cpu", "memory")
@@ -226,38 +231,40 @@ def _quota(new: Obj, old: Obj | None) -> Iterator[str]:
             )
 
 
-def _account(new: Obj, old: Obj | None) -> Iterator[str]:
-    if _annotated(new, MOUNTABLE) and not (old and _annotated(old, MOUNTABLE)):
+def _warn_of_service_account(new: Obj, old: Obj | None) -> Iterator[str]:
+    if _has_annotation(new, ENFORCE_MOUNTABLE_SECRETS) and not (
+        old and _has_annotation(old, ENFORCE_MOUNTABLE_SECRETS)
+    ):
         why = (
             "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"
         )
-        yield f"metadata.annotations[{MOUNTABLE}]: {why}"
+        yield f"metadata.annotations[{ENFORCE_MOUNTABLE_SECRETS}]: {why}"
 
 
-def _slice(new: Obj, old: Obj | None) -> Iterator[str]:
+def _warn_of_endpoint_slice(new: Obj, old: Obj | None) -> Iterator[str]:
     if old is None and new.get("addressType") == "FQDN":
         yield "spec.addressType: FQDN endpoints are deprecated"
 
 
 WARNINGS: dict[tuple[str, str], Callable[[Obj, Obj | None], Iterable[str]]] = {
-    ("", "pods"): pods.of_pod,
-    ("", "podtemplates"): _pod_template,
-    ("", "replicationcontrollers"): _workload,
-    ("apps", "deployments"): _workload,
-    ("apps", "replicasets"): _workload,
-    ("apps", "daemonsets"): _daemon_set,
-    ("apps", "statefulsets"): _stateful_set,
-    ("batch", "jobs"): _job,
-    ("batch", "cronjobs"): _cron_job,
-    ("", "services"): _service,
-    ("", "nodes"): _node,
-    ("", "resourcequotas"): _quota,
-    ("", "serviceaccounts"): _account,
-    ("", "persistentvolumes"): _volume,
-    ("", "persistentvolumeclaims"): _claim,
-    ("discovery.k8s.io", "endpointslices"): _slice,
-    ("networking.k8s.io", "ingresses"): _ingress,
-    ("node.k8s.io", "runtimeclasses"): _runtime_class,
-    ("storage.k8s.io", "csidrivers"): _driver,
-    ("storage.k8s.io", "storageclasses"): _storage_class,
+    ("", "pods"): pods.warn_of_pod,
+    ("", "podtemplates"): _warn_of_pod_template,
+    ("", "replicationcontrollers"): _warn_of_workload,
+    ("apps", "deployments"): _warn_of_workload,
+    ("apps", "replicasets"): _warn_of_workload,
+    ("apps", "daemonsets"): _warn_of_daemon_set,
+    ("apps", "statefulsets"): _warn_of_stateful_set,
+    ("batch", "jobs"): _warn_of_job,
+    ("batch", "cronjobs"): _warn_of_cron_job,
+    ("", "services"): _warn_of_service,
+    ("", "nodes"): _warn_of_node,
+    ("", "resourcequotas"): _warn_of_quota,
+    ("", "serviceaccounts"): _warn_of_service_account,
+    ("", "persistentvolumes"): _warn_of_volume,
+    ("", "persistentvolumeclaims"): _warn_of_claim,
+    ("discovery.k8s.io", "endpointslices"): _warn_of_endpoint_slice,
+    ("networking.k8s.io", "ingresses"): _warn_of_ingress,
+    ("node.k8s.io", "runtimeclasses"): _warn_of_runtime_class,
+    ("storage.k8s.io", "csidrivers"): _warn_of_csi_driver,
+    ("storage.k8s.io", "storageclasses"): _warn_of_storage_class,
 }

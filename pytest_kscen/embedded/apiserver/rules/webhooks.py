@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pytest_kscen.embedded.apiserver.kinds import Rules
 from pytest_kscen.embedded.apiserver.rules import checks
-from pytest_kscen.embedded.apiserver.rules.fields import fill
+from pytest_kscen.embedded.apiserver.rules.fields import set_defaults
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.apiserver.rules.checks import Causes
     from pytest_kscen.objects.resources import Obj
 
-GROUP = "admissionregistration.k8s.io"
-FAILURES, MATCHES, SCOPES = (
+ADMISSION_GROUP = "admissionregistration.k8s.io"
+FAILURE_POLICIES, MATCH_POLICIES, RULE_SCOPES = (
     ("Fail", "Ignore"),
     ("Equivalent", "Exact"),
     ("*", "Cluster", "Namespaced"),
@@ -26,74 +26,82 @@ FAILURES, MATCHES, SCOPES = (
 SIDE_EFFECTS = ("None", "NoneOnDryRun")
 ALL_SIDE_EFFECTS = ("None", "NoneOnDryRun", "Some", "Unknown")
 OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
-REVIEWS = ("v1", "v1beta1")
-REINVOCATIONS = ("IfNeeded", "Never")
-MOST_CONDITIONS = 64
-LONGEST_WAIT = 30
+REVIEW_VERSIONS = ("v1", "v1beta1")
+REINVOCATION_POLICIES = ("IfNeeded", "Never")
+MAX_CONDITIONS = 64
+MAX_TIMEOUT_SECONDS = 30
 SELECTORS = ("namespaceSelector", "objectSelector")
-_FORM = "; desired format: https://host[/path]"
+_URL_FORM = "; desired format: https://host[/path]"
 
 
-def default(obj: Obj) -> None:
+def default_webhooks(obj: Obj) -> None:
     for hook in obj.get("webhooks") or ():
-        fill(hook, {"failurePolicy": "Fail", "matchPolicy": "Equivalent", "timeoutSeconds": 10})
-        default_scope(hook.get("rules"))
+        set_defaults(
+            hook, {"failurePolicy": "Fail", "matchPolicy": "Equivalent", "timeoutSeconds": 10}
+        )
+        default_rule_scopes(hook.get("rules"))
         for selector in SELECTORS:
             if selector not in hook:
                 hook[selector] = {}
         service = (hook.get("clientConfig") or {}).get("service")
         if service:
-            fill(service, {"port": 443})
+            set_defaults(service, {"port": 443})
 
 
-def default_mutating(obj: Obj) -> None:
-    default(obj)
+def default_mutating_webhooks(obj: Obj) -> None:
+    default_webhooks(obj)
     for hook in obj.get("webhooks") or ():
-        fill(hook, {"reinvocationPolicy": "Never"})
+        set_defaults(hook, {"reinvocationPolicy": "Never"})
 
 
-def default_scope(rules: Sequence[Obj] | None) -> None:
+def default_rule_scopes(rules: Sequence[Obj] | None) -> None:
     for rule in rules or ():
-        fill(rule, {"scope": "*"})
+        set_defaults(rule, {"scope": "*"})
 
 
-def validate(obj: Obj) -> Causes:
-    return _webhooks(obj, None)
+def validate_webhooks(obj: Obj) -> Causes:
+    return _validate_configuration(obj, None)
 
 
-def validate_update(new: Obj, old: Obj) -> Causes:
+def validate_webhooks_update(new: Obj, old: Obj) -> Causes:
     if new.get("webhooks") is not old.get("webhooks"):
-        yield from _webhooks(new, old)
+        yield from _validate_configuration(new, old)
 
 
-def _webhooks(obj: Obj, old: Obj | None) -> Causes:
+def _validate_configuration(obj: Obj, old: Obj | None) -> Causes:
     before = (old or {}).get("webhooks") or ()
     strict_effects = all(hook.get("sideEffects") in SIDE_EFFECTS for hook in before)
     seen: set[str] = set()
     for place, hook in enumerate(obj.get("webhooks") or ()):
         path, name = f"webhooks[{place}]", hook.get("name", "")
         effects = SIDE_EFFECTS if strict_effects else ALL_SIDE_EFFECTS
-        yield from _qualified(f"{path}.name", hook.get("name", ""))
+        yield from _validate_webhook_name(f"{path}.name", hook.get("name", ""))
         for number, rule in enumerate(hook.get("rules") or ()):
-            yield from one_rule(f"{path}.rules[{number}]", rule)
-        yield from checks.one_of(f"{path}.failurePolicy", hook.get("failurePolicy"), FAILURES)
-        yield from checks.one_of(f"{path}.matchPolicy", hook.get("matchPolicy"), MATCHES)
+            yield from validate_rule(f"{path}.rules[{number}]", rule)
+        yield from checks.validate_enum(
+            f"{path}.failurePolicy", hook.get("failurePolicy"), FAILURE_POLICIES
+        )
+        yield from checks.validate_enum(
+            f"{path}.matchPolicy", hook.get("matchPolicy"), MATCH_POLICIES
+        )
         if "sideEffects" in hook:
-            yield from checks.one_of(f"{path}.sideEffects", hook["sideEffects"], effects)
+            yield from checks.validate_enum(f"{path}.sideEffects", hook["sideEffects"], effects)
         else:
             yield Cause.required(f"{path}.sideEffects", f"must specify one of {', '.join(effects)}")
-        if not 1 <= hook["timeoutSeconds"] <= LONGEST_WAIT:
+        if not 1 <= hook["timeoutSeconds"] <= MAX_TIMEOUT_SECONDS:
             why = "the timeout value must be between 1 and 30 seconds"
             yield Cause.invalid(f"{path}.timeoutSeconds", hook["timeoutSeconds"], why)
         for selector in SELECTORS:
-            yield from checks.selector(f"{path}.{selector}", hook.get(selector))
+            yield from checks.validate_label_selector(f"{path}.{selector}", hook.get(selector))
         if "reinvocationPolicy" in hook:
-            yield from checks.one_of(
-                f"{path}.reinvocationPolicy", hook["reinvocationPolicy"], REINVOCATIONS
+            yield from checks.validate_enum(
+                f"{path}.reinvocationPolicy", hook["reinvocationPolicy"], REINVOCATION_POLICIES
             )
-        yield from client(f"{path}.clientConfig", hook.get("clientConfig") or {})
-        yield from match_conditions(f"{path}.matchConditions", hook.get("matchConditions") or ())
-        yield from _review_versions(
+        yield from validate_client_config(f"{path}.clientConfig", hook.get("clientConfig") or {})
+        yield from validate_match_conditions(
+            f"{path}.matchConditions", hook.get("matchConditions") or ()
+        )
+        yield from _validate_review_versions(
             f"{path}.admissionReviewVersions", hook.get("admissionReviewVersions") or []
         )
         if name and name in seen:
@@ -101,7 +109,7 @@ def _webhooks(obj: Obj, old: Obj | None) -> Causes:
         seen.add(name)
 
 
-def _qualified(path: str, name: str) -> Causes:
+def _validate_webhook_name(path: str, name: str) -> Causes:
     if not name:
         yield Cause.required(path)
     elif wrong := names.dns1123_subdomain(name):
@@ -112,7 +120,7 @@ def _qualified(path: str, name: str) -> Causes:
         )
 
 
-def one_rule(path: str, rule: Obj) -> Causes:
+def validate_rule(path: str, rule: Obj) -> Causes:
     operations = rule.get("operations") or []
     if not operations:
         yield Cause.required(f"{path}.operations")
@@ -121,7 +129,7 @@ def one_rule(path: str, rule: Obj) -> Causes:
             f"{path}.operations", operations, "if '*' is present, must not specify other operations"
         )
     for place, operation in enumerate(operations):
-        yield from checks.one_of(f"{path}.operations[{place}]", operation, OPERATIONS)
+        yield from checks.validate_enum(f"{path}.operations[{place}]", operation, OPERATIONS)
     for field, words in (("apiGroups", "API groups"), ("apiVersions", "API versions")):
         given = rule.get(field) or []
         if not given:
@@ -133,12 +141,12 @@ def one_rule(path: str, rule: Obj) -> Causes:
     for place, version in enumerate(rule.get("apiVersions") or ()):
         if not version:
             yield Cause.required(f"{path}.apiVersions[{place}]")
-    yield from _resources(f"{path}.resources", rule.get("resources") or [])
+    yield from _validate_resources(f"{path}.resources", rule.get("resources") or [])
     if "scope" in rule:
-        yield from checks.one_of(f"{path}.scope", rule["scope"], SCOPES)
+        yield from checks.validate_enum(f"{path}.scope", rule["scope"], RULE_SCOPES)
 
 
-def _resources(path: str, given: list[str]) -> Causes:
+def _validate_resources(path: str, given: list[str]) -> Causes:
     if not given:
         yield Cause.required(path)
     every_part: set[str] = set()
@@ -170,7 +178,7 @@ def _resources(path: str, given: list[str]) -> Causes:
         yield Cause.invalid(path, given, why)
 
 
-def client(path: str, given: Obj) -> Causes:
+def validate_client_config(path: str, given: Obj) -> Causes:
     if ("url" in given) == ("service" in given):
         yield Cause.required(path, "exactly one of url or service is required")
     elif "url" in given:
@@ -179,13 +187,15 @@ def client(path: str, given: Obj) -> Causes:
         try:
             url = urlsplit(text)
         except ValueError as error:
-            yield Cause.required(here, f"url must be a valid URL: {error}{_FORM}")
+            yield Cause.required(here, f"url must be a valid URL: {error}{_URL_FORM}")
             return
         if url.scheme != "https":
-            yield Cause.invalid(here, url.scheme, f"'https' is the only allowed URL scheme{_FORM}")
+            yield Cause.invalid(
+                here, url.scheme, f"'https' is the only allowed URL scheme{_URL_FORM}"
+            )
         user, at, host = url.netloc.rpartition("@")
         if not host:
-            yield Cause.invalid(here, host, f"host must be specified{_FORM}")
+            yield Cause.invalid(here, host, f"host must be specified{_URL_FORM}")
         if at:
             yield Cause.invalid(here, user, "user information is not permitted in the URL")
         if url.fragment:
@@ -193,10 +203,10 @@ def client(path: str, given: Obj) -> Causes:
         if url.query:
             yield Cause.invalid(here, url.query, "query parameters are not permitted in the URL")
     else:
-        yield from _service(f"{path}.service", given["service"])
+        yield from _validate_service_reference(f"{path}.service", given["service"])
 
 
-def _service(path: str, given: Obj) -> Causes:
+def _validate_service_reference(path: str, given: Obj) -> Causes:
     for told, field in (
         ("name", "namespace"),
         ("namespace", "name"),
@@ -204,9 +214,9 @@ def _service(path: str, given: Obj) -> Causes:
         if not given.get(field):
             yield Cause.required(f"{path}.{told}")
     port, route = given.get("port", 0), given.get("path", "")
-    if not 1 <= port <= checks.LARGEST_PORT:
+    if not 1 <= port <= checks.MAX_PORT:
         yield Cause.invalid(
-            f"{path}.port", port, f"port is not valid: {names.within(1, checks.LARGEST_PORT)}"
+            f"{path}.port", port, f"port is not valid: {names.within(1, checks.MAX_PORT)}"
         )
     if route in {"", "/"}:
         return
@@ -222,50 +232,52 @@ def _service(path: str, given: Obj) -> Causes:
             yield Cause.invalid(f"{path}.path", route, f"segment[{place}]: {words}")
 
 
-def _review_versions(path: str, given: list[str]) -> Causes:
+def _validate_review_versions(path: str, given: list[str]) -> Causes:
     if not given:
-        yield Cause.required(path, f"must specify one of {', '.join(REVIEWS)}")
+        yield Cause.required(path, f"must specify one of {', '.join(REVIEW_VERSIONS)}")
         return
     for place, version in enumerate(given):
         if version in given[:place]:
             yield Cause.invalid(f"{path}[{place}]", version, "duplicate version")
         else:
-            yield from checks.named(f"{path}[{place}]", version, names.dns1035_label)
-    if not set(given) & set(REVIEWS):
-        yield Cause.invalid(path, given, f"must include at least one of {', '.join(REVIEWS)}")
+            yield from checks.validate_name(f"{path}[{place}]", version, names.dns1035_label)
+    if not set(given) & set(REVIEW_VERSIONS):
+        yield Cause.invalid(
+            path, given, f"must include at least one of {', '.join(REVIEW_VERSIONS)}"
+        )
 
 
-def match_conditions(path: str, given: Sequence[Obj]) -> Causes:
-    if len(given) > MOST_CONDITIONS:
-        yield Cause.too_many(path, len(given), MOST_CONDITIONS)
+def validate_match_conditions(path: str, given: Sequence[Obj]) -> Causes:
+    if len(given) > MAX_CONDITIONS:
+        yield Cause.too_many(path, len(given), MAX_CONDITIONS)
     seen: set[str] = set()
     for place, condition in enumerate(given):
         here, name = f"{path}[{place}]", condition.get("name", "")
         if not condition.get("expression", "").strip():
             yield Cause.required(f"{here}.expression")
-        yield from checks.required_name(f"{here}.name", name, names.label_key)
+        yield from checks.validate_required_name(f"{here}.name", name, names.label_key)
         if name and name in seen:
             yield Cause.duplicate(f"{here}.name", name)
         seen.add(name)
 
 
-def webhooks_changed(new: Obj, old: Obj) -> bool:
+def have_webhooks_changed(new: Obj, old: Obj) -> bool:
     return new.get("webhooks") != old.get("webhooks")
 
 
 RULES = {
-    (GROUP, "validatingwebhookconfigurations"): Rules(
-        default=default,
-        validate=validate,
-        validate_update=validate_update,
-        generation=webhooks_changed,
+    (ADMISSION_GROUP, "validatingwebhookconfigurations"): Rules(
+        default=default_webhooks,
+        validate=validate_webhooks,
+        validate_update=validate_webhooks_update,
+        generation=have_webhooks_changed,
         unconditional_update=False,
     ),
-    (GROUP, "mutatingwebhookconfigurations"): Rules(
-        default=default_mutating,
-        validate=validate,
-        validate_update=validate_update,
-        generation=webhooks_changed,
+    (ADMISSION_GROUP, "mutatingwebhookconfigurations"): Rules(
+        default=default_mutating_webhooks,
+        validate=validate_webhooks,
+        validate_update=validate_webhooks_update,
+        generation=have_webhooks_changed,
         unconditional_update=False,
     ),
 }

@@ -9,22 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.embedded.apiserver.kinds import Part, Rules, content_changed
 from pytest_kscen.embedded.apiserver.rules import checks
-from pytest_kscen.embedded.apiserver.rules.checks import ROLLING, strategy
+from pytest_kscen.embedded.apiserver.rules.checks import (
+    GO_ROLLING_UPDATE,
+)
+from pytest_kscen.embedded.apiserver.rules.checks import (
+    strategy_as_go_struct as strategy,
+)
 from pytest_kscen.embedded.apiserver.rules.fields import (
     REPLICA_FIELDS,
-    fill,
-    fresh_status,
+    ensure_object,
     keep_spec,
     keep_status,
-    part,
+    set_defaults,
+    status_initializer,
 )
 from pytest_kscen.embedded.apiserver.rules.pods.annotations import (
-    restarts_always,
-    selected,
-    template,
+    validate_always_restarts,
+    validate_template,
+    validate_template_selected,
 )
 from pytest_kscen.embedded.apiserver.rules.pods.defaults import default_template
-from pytest_kscen.embedded.apiserver.rules.pods.rules import drop_disabled
+from pytest_kscen.embedded.apiserver.rules.pods.rules import drop_disabled_fields
 from pytest_kscen.embedded.apiserver.schema.decode_errors import Undecodable
 from pytest_kscen.objects.errors import Cause, quoted
 
@@ -35,7 +40,7 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.apiserver.rules.checks import Causes
     from pytest_kscen.objects.resources import Obj
 
-QUARTER = {"maxUnavailable": "25%", "maxSurge": "25%"}
+ROLLING_DEFAULTS = {"maxUnavailable": "25%", "maxSurge": "25%"}
 REPLICA_COUNTERS = (
     "replicas",
     "fullyLabeledReplicas",
@@ -64,102 +69,104 @@ DAEMON_COUNTERS = (
     ),
     *("updatedNumberScheduled", "numberAvailable", "numberUnavailable", "collisionCount"),
 )
-STRATEGIES = ("Recreate", "RollingUpdate")
+DEPLOYMENT_STRATEGIES = ("Recreate", "RollingUpdate")
 DAEMON_STRATEGIES = ("RollingUpdate", "OnDelete")
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
-_WHOLE = re.compile(r"[+-]?[0-9]+")
-_ABOVE = "cannot be greater than status.replicas"
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_ABOVE_REPLICAS = "cannot be greater than status.replicas"
 
 
 def default_deployment(obj: Obj) -> None:
     spec = obj["spec"]
     default_template(spec.get("template"))
-    fill(spec, {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600})
-    _rolling(part(spec, "strategy"), QUARTER)
+    set_defaults(spec, {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600})
+    _default_rolling_update(ensure_object(spec, "strategy"), ROLLING_DEFAULTS)
 
 
 def default_replica_set(obj: Obj) -> None:
     default_template(obj["spec"].get("template"))
-    fill(obj["spec"], {"replicas": 1})
+    set_defaults(obj["spec"], {"replicas": 1})
 
 
 def default_daemon_set(obj: Obj) -> None:
     spec = obj["spec"]
     default_template(spec.get("template"))
-    fill(spec, {"revisionHistoryLimit": 10})
-    _rolling(part(spec, "updateStrategy"), {"maxUnavailable": 1, "maxSurge": 0})
-    _stamp(obj, _generation_of(obj))
+    set_defaults(spec, {"revisionHistoryLimit": 10})
+    _default_rolling_update(
+        ensure_object(spec, "updateStrategy"), {"maxUnavailable": 1, "maxSurge": 0}
+    )
+    _set_template_generation(obj, _template_generation(obj))
 
 
-def _rolling(strategy: Obj, defaults: Obj) -> None:
-    fill(strategy, {"type": "RollingUpdate"})
+def _default_rolling_update(strategy: Obj, defaults: Obj) -> None:
+    set_defaults(strategy, {"type": "RollingUpdate"})
     if strategy["type"] == "RollingUpdate":
-        fill(part(strategy, "rollingUpdate"), defaults)
+        set_defaults(ensure_object(strategy, "rollingUpdate"), defaults)
     elif strategy.get("rollingUpdate") is not None:
         strategy["rollingUpdate"] = {**dict.fromkeys(defaults, 0), **strategy["rollingUpdate"]}
 
 
-def default_controller(obj: Obj) -> None:
+def default_replication_controller(obj: Obj) -> None:
     """A ReplicationController borrows its labels and its selector from its template."""
     spec = obj["spec"]
     default_template(spec.get("template"))
-    fill(spec, {"replicas": 1})
+    set_defaults(spec, {"replicas": 1})
     own = (spec.get("template", {}).get("metadata") or {}).get("labels")
     if own:
-        fill(spec, {"selector": own})
-        fill(obj["metadata"], {"labels": own})
+        set_defaults(spec, {"selector": own})
+        set_defaults(obj["metadata"], {"labels": own})
 
 
-def creating(**zeroes: Any) -> Callable[[Obj, Core], None]:
+def workload_initializer(**zeroes: Any) -> Callable[[Obj, Core], None]:
     """How a workload is made, whose new status prints these."""
-    reset = fresh_status(**zeroes)
+    reset = status_initializer(**zeroes)
 
     def create(obj: Obj, core: Core) -> None:
         reset(obj, core)
-        _drop(obj)
+        _drop_disabled_fields(obj)
 
     return create
 
 
-def update(new: Obj, old: Obj, core: Core) -> None:
+def prepare_workload_update(new: Obj, old: Obj, core: Core) -> None:
     keep_status(new, old, core)
-    _drop(new)
+    _drop_disabled_fields(new)
 
 
-def _drop(obj: Obj) -> None:
+def _drop_disabled_fields(obj: Obj) -> None:
     given = obj["spec"].get("template")
     if given:
         slim = dict(given)
-        drop_disabled(slim)
+        drop_disabled_fields(slim)
         if slim["spec"] is not given["spec"]:
             obj["spec"] = {**obj["spec"], "template": slim}
 
 
-def create_daemon_set(obj: Obj, core: Core) -> None:
-    _create_daemon_set(obj, core)
-    _stamp(obj, max(1, _generation_of(obj)))
+def prepare_daemon_set_create(obj: Obj, core: Core) -> None:
+    _initialize_daemon_set(obj, core)
+    _set_template_generation(obj, max(1, _template_generation(obj)))
 
 
-_create_daemon_set = creating(**dict.fromkeys(DAEMON_COUNTERS[:4], 0))
+_initialize_daemon_set = workload_initializer(**dict.fromkeys(DAEMON_COUNTERS[:4], 0))
 
 
-def update_daemon_set(new: Obj, old: Obj, core: Core) -> None:
+def prepare_daemon_set_update(new: Obj, old: Obj, core: Core) -> None:
     """An annotation counts the templates, as a field did once."""
-    update(new, old, core)
+    prepare_workload_update(new, old, core)
     changed = new["spec"].get("template") != old["spec"].get("template")
-    _stamp(new, _generation_of(old) + changed)
+    _set_template_generation(new, _template_generation(old) + changed)
 
 
-def _generation_of(obj: Obj) -> int:
+def _template_generation(obj: Obj) -> int:
     stated = (obj["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "0")
-    if not _WHOLE.fullmatch(stated):
+    if not _INTEGER.fullmatch(stated):
         raise Undecodable(
             "DaemonSet", "v1", f"strconv.ParseInt: parsing {quoted(stated)}: invalid syntax"
         )
     return int(stated)
 
 
-def _stamp(obj: Obj, generation: int) -> None:
+def _set_template_generation(obj: Obj, generation: int) -> None:
     metadata = obj["metadata"]
     metadata["annotations"] = {
         **(metadata.get("annotations") or {}),
@@ -167,7 +174,7 @@ def _stamp(obj: Obj, generation: int) -> None:
     }
 
 
-def deployment_status(new: Obj, old: Obj, core: Core) -> None:
+def prepare_deployment_status(new: Obj, old: Obj, core: Core) -> None:
     keep_spec(new, old, core)
     metadata = new["metadata"] = dict(new["metadata"])
     metadata.pop("labels", None)
@@ -177,12 +184,12 @@ def deployment_status(new: Obj, old: Obj, core: Core) -> None:
 
 def validate_deployment(obj: Obj) -> Causes:
     spec = obj["spec"]
-    yield from checks.not_negative("spec.replicas", spec.get("replicas"))
-    yield from _selected_template(
+    yield from checks.validate_nonnegative("spec.replicas", spec.get("replicas"))
+    yield from _validate_selected_template(
         spec, "invalid label selector", "empty selector is invalid for deployment"
     )
-    yield from _deployment_strategy("spec.strategy", spec["strategy"])
-    yield from checks.none_negative(
+    yield from _validate_deployment_strategy("spec.strategy", spec["strategy"])
+    yield from checks.validate_nonnegative_fields(
         "spec", spec, ("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
     )
     deadline = spec.get("progressDeadlineSeconds")
@@ -193,71 +200,77 @@ def validate_deployment(obj: Obj) -> Causes:
 
 
 def validate_replica_set(obj: Obj) -> Causes:
-    yield from checks.none_negative("spec", obj["spec"], ("replicas", "minReadySeconds"))
-    yield from _selected_template(
+    yield from checks.validate_nonnegative_fields(
+        "spec", obj["spec"], ("replicas", "minReadySeconds")
+    )
+    yield from _validate_selected_template(
         obj["spec"], "invalid label selector", "empty selector is invalid for deployment"
     )
 
 
-def _selected_template(spec: Obj, malformed: str, empty: str) -> Causes:
+def _validate_selected_template(spec: Obj, malformed: str, empty: str) -> Causes:
     selector, given = spec.get("selector"), spec["template"]
     if selector is None:
         yield Cause.required("spec.selector")
     else:
-        yield from checks.selector("spec.selector", selector)
-        if checks.is_empty(selector):
+        yield from checks.validate_label_selector("spec.selector", selector)
+        if checks.is_empty_selector(selector):
             yield Cause.invalid("spec.selector", selector, empty)
-    if selector is not None and checks.matches(selector, {}) is None:
-        yield Cause.invalid("spec.selector", checks.printed(selector), malformed)
+    if selector is not None and checks.selector_matches(selector, {}) is None:
+        yield Cause.invalid("spec.selector", checks.selector_in_go_order(selector), malformed)
         return
-    if selector is None or not checks.is_empty(selector):
-        yield from selected("spec.template", given, selector)
-    yield from template("spec.template", given)
-    yield from restarts_always("spec.template", given, "ReplicaSet")
+    if selector is None or not checks.is_empty_selector(selector):
+        yield from validate_template_selected("spec.template", given, selector)
+    yield from validate_template("spec.template", given)
+    yield from validate_always_restarts("spec.template", given, "ReplicaSet")
 
 
-def _deployment_strategy(path: str, given: Obj) -> Causes:
+def _validate_deployment_strategy(path: str, given: Obj) -> Causes:
     if given.get("type") == "Recreate":
         if "rollingUpdate" in given:
             why = "may not be specified when strategy `type` is 'Recreate'"
             yield Cause.forbidden(f"{path}.rollingUpdate", why)
     elif given.get("type") == "RollingUpdate":
-        unavailable, surge = (given["rollingUpdate"].get(field, 0) for field in QUARTER)
-        yield from checks.int_or_percent(f"{path}.rollingUpdate.maxUnavailable", unavailable)
-        yield from checks.int_or_percent(f"{path}.rollingUpdate.maxSurge", surge)
-        if checks.number_of(unavailable) == checks.number_of(surge) == 0:
+        unavailable, surge = (given["rollingUpdate"].get(field, 0) for field in ROLLING_DEFAULTS)
+        yield from checks.validate_int_or_percent(
+            f"{path}.rollingUpdate.maxUnavailable", unavailable
+        )
+        yield from checks.validate_int_or_percent(f"{path}.rollingUpdate.maxSurge", surge)
+        if checks.int_or_percent_value(unavailable) == checks.int_or_percent_value(surge) == 0:
             why = "may not be 0 when `maxSurge` is 0"
             yield Cause.invalid(f"{path}.rollingUpdate.maxUnavailable", unavailable, why)
-        yield from checks.not_above_all(f"{path}.rollingUpdate.maxUnavailable", unavailable)
+        yield from checks.validate_at_most_100_percent(
+            f"{path}.rollingUpdate.maxUnavailable", unavailable
+        )
     else:
-        yield Cause.unsupported(path, strategy(ROLLING, given), STRATEGIES)
+        yield Cause.unsupported(path, strategy(GO_ROLLING_UPDATE, given), DEPLOYMENT_STRATEGIES)
 
 
 def validate_daemon_set(obj: Obj) -> Causes:
     spec = obj["spec"]
     selector, given = spec.get("selector"), spec["template"]
-    yield from checks.selector("spec.selector", selector)
-    yield from selected("spec.template", given, selector)
-    if selector is not None and checks.is_empty(selector):
+    yield from checks.validate_label_selector("spec.selector", selector)
+    yield from validate_template_selected("spec.template", given, selector)
+    if selector is not None and checks.is_empty_selector(selector):
         yield Cause.invalid("spec.selector", selector, "empty selector is invalid for daemonset")
-    yield from template("spec.template", given)
-    yield from restarts_always("spec.template", given, "DaemonSet")
-    yield from checks.none_negative("spec", spec, ("minReadySeconds",))
-    yield from _daemon_strategy("spec.updateStrategy", spec["updateStrategy"])
-    yield from checks.none_negative("spec", spec, ("revisionHistoryLimit",))
+    yield from validate_template("spec.template", given)
+    yield from validate_always_restarts("spec.template", given, "DaemonSet")
+    yield from checks.validate_nonnegative_fields("spec", spec, ("minReadySeconds",))
+    yield from _validate_daemon_set_strategy("spec.updateStrategy", spec["updateStrategy"])
+    yield from checks.validate_nonnegative_fields("spec", spec, ("revisionHistoryLimit",))
 
 
-def _daemon_strategy(path: str, given: Obj) -> Causes:
+def _validate_daemon_set_strategy(path: str, given: Obj) -> Causes:
     if given.get("type") not in DAEMON_STRATEGIES:
-        yield Cause.unsupported(path, strategy(ROLLING, given), DAEMON_STRATEGIES)
+        yield Cause.unsupported(path, strategy(GO_ROLLING_UPDATE, given), DAEMON_STRATEGIES)
     elif given["type"] == "RollingUpdate":
         here, rolling = f"{path}.rollingUpdate", given["rollingUpdate"]
         values = {name: rolling.get(name, 0) for name in ("maxUnavailable", "maxSurge")}
         for name, value in values.items():
-            yield from checks.int_or_percent(f"{here}.{name}", value)
+            yield from checks.validate_int_or_percent(f"{here}.{name}", value)
         for name, value in values.items():
-            yield from checks.not_above_all(f"{here}.{name}", value)
-        unavailable, surge = (checks.number_of(value) for value in values.values())
+            yield from checks.validate_at_most_100_percent(f"{here}.{name}", value)
+        unavailable, surge = (checks.int_or_percent_value(value) for value in values.values())
         if unavailable and surge:
             yield Cause.invalid(
                 f"{here}.maxSurge",
@@ -268,51 +281,53 @@ def _daemon_strategy(path: str, given: Obj) -> Causes:
             yield Cause.required(f"{here}.maxUnavailable", "cannot be 0 when maxSurge is 0")
 
 
-def validate_controller(obj: Obj) -> Causes:
+def validate_replication_controller(obj: Obj) -> Causes:
     spec = obj["spec"]
-    yield from checks.none_negative("spec", spec, ("minReadySeconds",))
+    yield from checks.validate_nonnegative_fields("spec", spec, ("minReadySeconds",))
     selector, given = spec.get("selector"), spec.get("template")
     if not selector:
         yield Cause.required("spec.selector")
-    yield from checks.not_negative("spec.replicas", spec.get("replicas"))
+    yield from checks.validate_nonnegative("spec.replicas", spec.get("replicas"))
     if not given:
         yield Cause.required("spec.template")
         return
     if selector:
-        yield from selected("spec.template", given, {"matchLabels": selector})
-    yield from template("spec.template", given)
-    yield from restarts_always("spec.template", given, "ReplicationController")
+        yield from validate_template_selected("spec.template", given, {"matchLabels": selector})
+    yield from validate_template("spec.template", given)
+    yield from validate_always_restarts("spec.template", given, "ReplicationController")
 
 
-def update_deployment_causes(new: Obj, old: Obj) -> Causes:
+def validate_deployment_update(new: Obj, old: Obj) -> Causes:
     if new["spec"] is not old["spec"]:
         yield from validate_deployment(new)
-        yield from checks.same_selector(new, old)
+        yield from checks.validate_selector_unchanged(new, old)
 
 
-def update_replica_set_causes(new: Obj, old: Obj) -> Causes:
+def validate_replica_set_update(new: Obj, old: Obj) -> Causes:
     if new["spec"] is not old["spec"]:
         yield from validate_replica_set(new)
-        yield from checks.same_selector(new, old)
+        yield from checks.validate_selector_unchanged(new, old)
 
 
-def update_daemon_set_causes(new: Obj, old: Obj) -> Causes:
+def validate_daemon_set_update(new: Obj, old: Obj) -> Causes:
     if new["spec"] is not old["spec"]:
-        yield from checks.same_selector(new, old)
+        yield from checks.validate_selector_unchanged(new, old)
         yield from validate_daemon_set(new)
 
 
-def update_controller_causes(new: Obj, old: Obj) -> Causes:
+def validate_replication_controller_update(new: Obj, old: Obj) -> Causes:
     if new["spec"] is not old["spec"]:
-        yield from validate_controller(new)
+        yield from validate_replication_controller(new)
 
 
-def replica_status(new: Obj, _: Obj) -> Causes:
+def validate_replica_status(new: Obj, _: Obj) -> Causes:
     status = new.get("status") or {}
-    yield from checks.none_negative("status", status, (*REPLICA_COUNTERS, "terminatingReplicas"))
+    yield from checks.validate_nonnegative_fields(
+        "status", status, (*REPLICA_COUNTERS, "terminatingReplicas")
+    )
     parts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
-    yield from checks.none_above("status", status, parts, "replicas", _ABOVE)
-    yield from checks.none_above(
+    yield from checks.validate_fields_at_most("status", status, parts, "replicas", _ABOVE_REPLICAS)
+    yield from checks.validate_fields_at_most(
         "status",
         status,
         ("availableReplicas",),
@@ -321,33 +336,35 @@ def replica_status(new: Obj, _: Obj) -> Causes:
     )
 
 
-def deployment_status_causes(new: Obj, old: Obj) -> Causes:
+def validate_deployment_status(new: Obj, old: Obj) -> Causes:
     status = new.get("status") or {}
-    yield from checks.none_negative("status", status, DEPLOYMENT_COUNTERS)
+    yield from checks.validate_nonnegative_fields("status", status, DEPLOYMENT_COUNTERS)
     parts = ("updatedReplicas", "readyReplicas", "availableReplicas")
-    yield from checks.none_above("status", status, parts, "replicas", _ABOVE)
-    yield from checks.none_above(
+    yield from checks.validate_fields_at_most("status", status, parts, "replicas", _ABOVE_REPLICAS)
+    yield from checks.validate_fields_at_most(
         "status",
         status,
         ("availableReplicas",),
         "readyReplicas",
         "cannot be greater than readyReplicas",
     )
-    yield from collisions(new, old)
+    yield from validate_collision_count(new, old)
 
 
-def daemon_status_causes(new: Obj, old: Obj) -> Causes:
-    yield from checks.none_negative("status", new.get("status") or {}, DAEMON_COUNTERS)
-    yield from collisions(new, old)
+def validate_daemon_set_status(new: Obj, old: Obj) -> Causes:
+    yield from checks.validate_nonnegative_fields(
+        "status", new.get("status") or {}, DAEMON_COUNTERS
+    )
+    yield from validate_collision_count(new, old)
 
 
-def collisions(new: Obj, old: Obj) -> Causes:
+def validate_collision_count(new: Obj, old: Obj) -> Causes:
     after, before = ((obj.get("status") or {}).get("collisionCount") for obj in (new, old))
     if before is not None and (after is None or after < before):
         yield Cause.invalid("status.collisionCount", after or 0, "cannot be decremented")
 
 
-def deployment_changed(new: Obj, old: Obj) -> bool:
+def has_deployment_changed(new: Obj, old: Obj) -> bool:
     return content_changed(new, old) or new["metadata"].get("annotations") != old["metadata"].get(
         "annotations"
     )
@@ -356,39 +373,39 @@ def deployment_changed(new: Obj, old: Obj) -> bool:
 RULES = {
     ("apps", "deployments"): Rules(
         default=default_deployment,
-        prepare_create=creating(),
-        prepare_update=update,
+        prepare_create=workload_initializer(),
+        prepare_update=prepare_workload_update,
         validate=validate_deployment,
-        validate_update=update_deployment_causes,
-        parts={"status": Part(deployment_status, deployment_status_causes)},
+        validate_update=validate_deployment_update,
+        parts={"status": Part(prepare_deployment_status, validate_deployment_status)},
         qualified_finalizers=True,
-        generation=deployment_changed,
+        generation=has_deployment_changed,
     ),
     ("apps", "replicasets"): Rules(
         default=default_replica_set,
-        prepare_create=creating(replicas=0),
-        prepare_update=update,
+        prepare_create=workload_initializer(replicas=0),
+        prepare_update=prepare_workload_update,
         validate=validate_replica_set,
-        validate_update=update_replica_set_causes,
-        parts={"status": Part(keep_spec, replica_status)},
+        validate_update=validate_replica_set_update,
+        parts={"status": Part(keep_spec, validate_replica_status)},
         qualified_finalizers=True,
     ),
     ("apps", "daemonsets"): Rules(
         default=default_daemon_set,
-        prepare_create=create_daemon_set,
-        prepare_update=update_daemon_set,
+        prepare_create=prepare_daemon_set_create,
+        prepare_update=prepare_daemon_set_update,
         validate=validate_daemon_set,
-        validate_update=update_daemon_set_causes,
-        parts={"status": Part(keep_spec, daemon_status_causes)},
+        validate_update=validate_daemon_set_update,
+        parts={"status": Part(keep_spec, validate_daemon_set_status)},
         qualified_finalizers=True,
     ),
     ("", "replicationcontrollers"): Rules(
-        default=default_controller,
-        prepare_create=creating(replicas=0),
-        prepare_update=update,
-        validate=validate_controller,
-        validate_update=update_controller_causes,
-        parts={"status": Part(keep_spec, replica_status)},
+        default=default_replication_controller,
+        prepare_create=workload_initializer(replicas=0),
+        prepare_update=prepare_workload_update,
+        validate=validate_replication_controller,
+        validate_update=validate_replication_controller_update,
+        parts={"status": Part(keep_spec, validate_replica_status)},
         qualified_finalizers=True,
         fields=REPLICA_FIELDS,
     ),

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.embedded.apiserver.recorded import definition, definition_of, protobuf_fields
-from pytest_kscen.embedded.apiserver.schema.compiling import walk_of, without_strangers
+from pytest_kscen.embedded.apiserver.schema.compiling import decoder_of, prune_unknown_fields
 from pytest_kscen.embedded.apiserver.schema.decode_errors import (
-    Illegible,
-    Mismatch,
-    Stranger,
+    DecodeError,
+    InvalidBase64,
+    TypeMismatch,
     Undecodable,
-    Unfit,
+    UnknownField,
 )
 
 if TYPE_CHECKING:
@@ -31,50 +31,50 @@ if TYPE_CHECKING:
 # merge patches go through, stops at the first fault in the struct's own order.
 
 
-EMBEDDED = "+"
-OTHERWISE_NUMBERED = {  # structs whose fields stand in another order than protobuf has them
+EMBEDDED_PREFIX = "+"
+FIELD_ORDER_OVERRIDES = {  # structs whose fields stand in another order than protobuf has them
     "io.k8s.api.core.v1.ConfigMap": ("metadata", "immutable", "data", "binaryData"),
     "io.k8s.api.core.v1.Secret": ("metadata", "immutable", "data", "stringData", "type"),
 }
 
 
-def worst(walk: Walk, body: Any, first: Unfit) -> Unfit:
+def reported_error(walk: Walk, body: Any, first: DecodeError) -> DecodeError:
     """The fault that the decoder tells of."""
-    fault: Unfit | None = first
-    while isinstance(fault, Mismatch | Illegible) and not fault.is_final:
-        body, was_there = _without(body, fault.value)
-        fault = _fault(walk, body) if was_there else None
+    fault: DecodeError | None = first
+    while isinstance(fault, TypeMismatch | InvalidBase64) and not fault.is_final:
+        body, was_there = _without_value(body, fault.value)
+        fault = _first_error(walk, body) if was_there else None
     return fault or first
 
 
-def foremost(walk: Walk, body: Any, name: str) -> str:
+def converter_error(walk: Walk, body: Any, name: str) -> str:
     """The fault that the converter tells of, in its words; empty if there is none."""
-    fault = _fault(walk, _in_order(body, {"$ref": name}))
-    if isinstance(fault, Mismatch):
+    fault = _first_error(walk, _in_struct_order(body, {"$ref": name}))
+    if isinstance(fault, TypeMismatch):
         return fault.converted()
-    if isinstance(fault, Illegible):
+    if isinstance(fault, InvalidBase64):
         return f"error decoding from json: {fault}"
     return str(fault or "")
 
 
-def alphabetical(value: Any) -> Any:
+def sort_members(value: Any) -> Any:
     """As Go's JSON patches write what they have changed."""
     if isinstance(value, dict):
-        return {name: alphabetical(value[name]) for name in sorted(value)}
-    return [alphabetical(part) for part in value] if isinstance(value, list) else value
+        return {name: sort_members(value[name]) for name in sorted(value)}
+    return [sort_members(part) for part in value] if isinstance(value, list) else value
 
 
-def _fault(walk: Walk, body: Any) -> Unfit | None:
+def _first_error(walk: Walk, body: Any) -> DecodeError | None:
     try:
         walk(body, None)
-    except Unfit as fault:
+    except DecodeError as fault:
         return fault
-    except Stranger:
+    except UnknownField:
         return None
     return None
 
 
-def _without(value: Any, culprit: Any) -> tuple[Any, bool]:
+def _without_value(value: Any, culprit: Any) -> tuple[Any, bool]:
     """The value with nothing in the culprit's place."""
     if value is culprit:
         return None, True
@@ -82,33 +82,40 @@ def _without(value: Any, culprit: Any) -> tuple[Any, bool]:
         return value, False
     whole: Any = dict(value) if isinstance(value, dict) else list(value)
     for place, part in whole.items() if isinstance(whole, dict) else enumerate(whole):
-        left, was_there = _without(part, culprit)
+        left, was_there = _without_value(part, culprit)
         if was_there:
             whole[place] = left
             return whole, True
     return value, False
 
 
-def _in_order(value: Any, schema: dict[str, Any]) -> Any:
+def _in_struct_order(value: Any, schema: dict[str, Any]) -> Any:
     if isinstance(value, list):
-        return [_in_order(part, schema.get("items", {})) for part in value]
+        return [_in_struct_order(part, schema.get("items", {})) for part in value]
     if not isinstance(value, dict):
         return value
     if "$ref" not in schema:
         inner = schema.get("additionalProperties", {})
-        return {name: _in_order(part, inner) for name, part in value.items()}
-    properties, places = definition(schema["$ref"]).get("properties", {}), _places(schema["$ref"])
+        return {name: _in_struct_order(part, inner) for name, part in value.items()}
+    properties, places = (
+        definition(schema["$ref"]).get("properties", {}),
+        _field_positions(schema["$ref"]),
+    )
     names = sorted(value, key=lambda name: places.get(name, 0))
-    return {name: _in_order(value[name], properties.get(name, {})) for name in names}
+    return {name: _in_struct_order(value[name], properties.get(name, {})) for name in names}
 
 
-def _places(name: str) -> dict[str, int]:
+def _field_positions(name: str) -> dict[str, int]:
     """Where each field stands in its struct, which is mostly where protobuf has it."""
-    if name in OTHERWISE_NUMBERED:
-        return {field: place for place, field in enumerate(OTHERWISE_NUMBERED[name], 1)}
+    if name in FIELD_ORDER_OVERRIDES:
+        return {field: place for place, field in enumerate(FIELD_ORDER_OVERRIDES[name], 1)}
     places: dict[str, int] = {}
     for number, field in protobuf_fields(name).items():
-        inner = _places(field.removeprefix(EMBEDDED)) if field.startswith(EMBEDDED) else {field: 0}
+        inner = (
+            _field_positions(field.removeprefix(EMBEDDED_PREFIX))
+            if field.startswith(EMBEDDED_PREFIX)
+            else {field: 0}
+        )
         places |= dict.fromkeys(inner, int(number))
     return places
 
@@ -123,15 +130,17 @@ class BuiltinSchema:
     def decode(self, obj: Obj, old: Obj | None, *, strictness: str, warnings: list[str]) -> Obj:
         strangers: list[str] = []
         new: Obj
-        walk = walk_of(self._definition)
+        walk = decoder_of(self._definition)
         try:
             try:
                 new = walk(obj, old)
-            except Stranger:
-                obj = without_strangers(obj, self._definition, strangers)
+            except UnknownField:
+                obj = prune_unknown_fields(obj, self._definition, strangers)
                 new = walk(obj, old)
-        except Unfit as misfit:
-            raise Undecodable(self._kind, self._version, str(worst(walk, obj, misfit))) from None
+        except DecodeError as misfit:
+            raise Undecodable(
+                self._kind, self._version, str(reported_error(walk, obj, misfit))
+            ) from None
         told = [f'unknown field "{path}"' for path in strangers]
         if told and strictness == "Strict":
             raise Undecodable(
@@ -143,14 +152,17 @@ class BuiltinSchema:
 
     def why_unfit(self, patched: Obj, *, is_json: bool) -> str:
         """What is told of a patch's outcome; empty if it fits."""
-        walk, known = walk_of(self._definition), without_strangers(patched, self._definition, [])
+        walk, known = (
+            decoder_of(self._definition),
+            prune_unknown_fields(patched, self._definition, []),
+        )
         if not is_json:
-            return foremost(walk, known, self._definition)
-        written = alphabetical(known)
+            return converter_error(walk, known, self._definition)
+        written = sort_members(known)
         try:
             walk(written, None)
-        except Unfit as misfit:
-            return str(worst(walk, written, misfit))
+        except DecodeError as misfit:
+            return str(reported_error(walk, written, misfit))
         return ""
 
     def validate(self, new: Obj, old: Obj | None, subresource: str = "") -> Iterable[Cause]:  # noqa: ARG002 - the rules judge

@@ -11,18 +11,18 @@ import orjson
 from pytest_kscen.cel.syntax import paths_read
 from pytest_kscen.embedded.apiserver.schema.cel_rules import (
     RULES,
-    BadRule,
-    Rule,
-    Situation,
-    compiled_rule,
-    conversion_by,
-    rule_faults,
-    type_by,
-    with_head,
+    InvalidRule,
+    RuleInput,
+    SchemaRule,
+    cel_conversion,
+    cel_type,
+    compile_rule,
+    evaluate_rule,
+    with_resource_fields,
 )
-from pytest_kscen.embedded.apiserver.schema.scalars import NOTHING
+from pytest_kscen.embedded.apiserver.schema.scalars import EMPTY
 from pytest_kscen.embedded.apiserver.schema.structural import EMBEDDED
-from pytest_kscen.embedded.apiserver.schema.validation import UNKNOWN, counterparts
+from pytest_kscen.embedded.apiserver.schema.validation import NO_OLD_VALUE, correlate_elements
 from pytest_kscen.objects.patches import same_json
 
 if TYPE_CHECKING:
@@ -36,42 +36,42 @@ if TYPE_CHECKING:
     Question: TypeAlias = str | tuple[Any, ...]
     Ask = Callable[[Any, str, Any, Pair | None], Sequence[Cause]]
 
-REMEMBERED = 1_000
-LONGEST = 1024  # bytes of a question that is remembered
-LONGEST_TEXT = 128  # characters of a text that is remembered as it is
+MAX_CACHED = 1_000
+MAX_KEY_BYTES = 1024  # bytes of a question that is remembered
+MAX_TEXT_LENGTH = 128  # characters of a text that is remembered as it is
 
 NO_CAUSES: Sequence[Cause] = ()
 
 
-def rules_asker(schema: Obj, *, is_root: bool = False) -> Ask | None:
+def rules_evaluator(schema: Obj, *, is_root: bool = False) -> Ask | None:
     """What asks the rules of a schema about `(value, path, old, around)`; nothing, if there are
     none in it.
 
     `around` is the nearest value that holds this one and has a known old one, with that; nothing,
     if there is none."""
-    own = _own_rules(schema, is_root=is_root) if schema.get(RULES) else None
+    own = _own_rules_evaluator(schema, is_root=is_root) if schema.get(RULES) else None
     below: dict[type, Ask] = {
         kind: asker
-        for kind, asker in ((list, _elements(schema)), (dict, _members(schema)))
+        for kind, asker in ((list, _list_evaluator(schema)), (dict, _object_evaluator(schema)))
         if asker
     }
     if not (own or below):
         return None
-    compares = _compares(schema)
+    compares = _uses_old_self(schema)
     stayed: dict[int, Any] = {}  # what was let through beside itself, by its id
 
     def ask(value: Any, path: str, old: Any, around: Pair | None) -> Sequence[Cause]:
         if value is None or (
-            value is old and (not compares or stayed.get(id(value), UNKNOWN) is value)
+            value is old and (not compares or stayed.get(id(value), NO_OLD_VALUE) is value)
         ):
             return NO_CAUSES  # nothing to ask, or nothing that has not been let through before
-        if old is not UNKNOWN:
+        if old is not NO_OLD_VALUE:
             around = value, old
         found = own(value, path, old, around) if own else NO_CAUSES
         if (parts := below.get(type(value))) and (more := parts(value, path, old, around)):
             found = [*found, *more]
         if value is old and not found:
-            if len(stayed) == REMEMBERED:
+            if len(stayed) == MAX_CACHED:
                 stayed.clear()
             stayed[id(value)] = value
         return found
@@ -79,29 +79,29 @@ def rules_asker(schema: Obj, *, is_root: bool = False) -> Ask | None:
     return ask
 
 
-def _compares(schema: Any) -> bool:
+def _uses_old_self(schema: Any) -> bool:
     """Whether some rule in here may speak of the old value."""
     if not isinstance(schema, dict):
         return False
     below = [
         schema.get("items"),
         schema.get("additionalProperties"),
-        *(schema.get("properties") or NOTHING).values(),
+        *(schema.get("properties") or EMPTY).values(),
     ]
     return any("oldSelf" in said["rule"] for said in schema.get(RULES) or ()) or any(
-        map(_compares, below)
+        map(_uses_old_self, below)
     )
 
 
-def _elements(schema: Obj) -> Ask | None:
-    inner = _inner(schema.get("items"))
+def _list_evaluator(schema: Obj) -> Ask | None:
+    inner = _nested_evaluator(schema.get("items"))
     if not inner:
         return None
 
     def ask(value: list[Any], path: str, old: Any, around: Pair | None) -> Sequence[Cause]:
         found: Sequence[Cause] = NO_CAUSES
         for place, (part, before) in enumerate(
-            zip(value, counterparts(schema, value, old), strict=True)
+            zip(value, correlate_elements(schema, value, old), strict=True)
         ):
             if below := inner(part, f"{path}[{place}]", before, around):
                 found = [*found, *below]
@@ -110,23 +110,25 @@ def _elements(schema: Obj) -> Ask | None:
     return ask
 
 
-def _members(schema: Obj) -> Ask | None:
-    properties = schema.get("properties") or NOTHING
-    fields = {name: found for name, inner in properties.items() if (found := _inner(inner))}
-    others = _inner(schema.get("additionalProperties"))
+def _object_evaluator(schema: Obj) -> Ask | None:
+    properties = schema.get("properties") or EMPTY
+    fields = {
+        name: found for name, inner in properties.items() if (found := _nested_evaluator(inner))
+    }
+    others = _nested_evaluator(schema.get("additionalProperties"))
     if not fields and not others:
         return None
 
     def ask(value: Obj, path: str, old: Any, around: Pair | None) -> Sequence[Cause]:
-        olds = old if isinstance(old, dict) else NOTHING
+        olds = old if isinstance(old, dict) else EMPTY
         found: Sequence[Cause] = NO_CAUSES
         for name, part in value.items():
             if name in fields:
                 below = fields[name](
-                    part, f"{path}.{name}" if path else name, olds.get(name, UNKNOWN), around
+                    part, f"{path}.{name}" if path else name, olds.get(name, NO_OLD_VALUE), around
                 )
             elif others and name not in properties:
-                below = others(part, f"{path}[{name}]", olds.get(name, UNKNOWN), around)
+                below = others(part, f"{path}[{name}]", olds.get(name, NO_OLD_VALUE), around)
             else:
                 continue
             if below:
@@ -136,22 +138,22 @@ def _members(schema: Obj) -> Ask | None:
     return ask
 
 
-def _inner(schema: Any) -> Ask | None:
+def _nested_evaluator(schema: Any) -> Ask | None:
     return (
-        rules_asker(schema, is_root=bool(schema.get(EMBEDDED)))
+        rules_evaluator(schema, is_root=bool(schema.get(EMBEDDED)))
         if isinstance(schema, dict)
         else None
     )
 
 
-def _own_rules(schema: Obj, *, is_root: bool) -> Ask:
+def _own_rules_evaluator(schema: Obj, *, is_root: bool) -> Ask:
     """The rules of one place, compiled when a value first comes.
 
     What they agreed to once is not put to them again.
     """
-    whole = with_head(schema) if is_root else schema
-    convert, kind = conversion_by(whole), schema.get("type", "")
-    compiled: list[Rule] = []
+    whole = with_resource_fields(schema) if is_root else schema
+    convert, kind = cel_conversion(whole), schema.get("type", "")
+    compiled: list[SchemaRule] = []
     paths: list[Path] = []
     old_paths: list[Path] = []
     looked_at: frozenset[str] | None = None
@@ -160,13 +162,13 @@ def _own_rules(schema: Obj, *, is_root: bool) -> Ask:
     def ask(value: Any, path: str, old: Any, around: Pair | None) -> Sequence[Cause]:
         nonlocal looked_at
         if not compiled:
-            compiled.extend(_compiled(schema, is_root=is_root))
-            paths.extend(_paths(compiled, "self"))
-            old_paths.extend(_paths(compiled, "oldSelf"))
+            compiled.extend(_compile_rules(schema, is_root=is_root))
+            paths.extend(_read_paths(compiled, "self"))
+            old_paths.extend(_read_paths(compiled, "oldSelf"))
             both = [*paths, *old_paths]
             looked_at = None if () in both else frozenset(each[0] for each in both)
-        has_old = old is not UNKNOWN and old is not None
-        question = _question(value, paths, old, old_paths if has_old else ())
+        has_old = old is not NO_OLD_VALUE and old is not None
+        question = _cache_key(value, paths, old, old_paths if has_old else ())
         if question not in agreed:
             was_lenient = False
 
@@ -175,15 +177,17 @@ def _own_rules(schema: Obj, *, is_root: bool) -> Ask:
                 was_lenient = around is not None and same_json(*around)
                 return was_lenient
 
-            as_cel = convert(_cut(value, looked_at)) if convert else value
-            old_as_cel = (convert(_cut(old, looked_at)) if convert else old) if has_old else None
-            situation = Situation(value, as_cel, old_as_cel, has_old, unchanged)
+            as_cel = convert(_keep_fields(value, looked_at)) if convert else value
+            old_as_cel = (
+                (convert(_keep_fields(old, looked_at)) if convert else old) if has_old else None
+            )
+            situation = RuleInput(value, as_cel, old_as_cel, has_old, unchanged)
             faults = [
-                fault for rule in compiled for fault in rule_faults(rule, situation, path, kind)
+                fault for rule in compiled for fault in evaluate_rule(rule, situation, path, kind)
             ]
             if faults or was_lenient or not question:
                 return faults
-            if len(agreed) == REMEMBERED:
+            if len(agreed) == MAX_CACHED:
                 agreed.clear()
             agreed.add(question)
         return NO_CAUSES
@@ -191,14 +195,14 @@ def _own_rules(schema: Obj, *, is_root: bool) -> Ask:
     return ask
 
 
-def _paths(rules: list[Rule], variable: str) -> set[Path]:
+def _read_paths(rules: list[SchemaRule], variable: str) -> set[Path]:
     """The places that rules look at; all, where CEL spells one otherwise."""
     programs = [program for rule in rules for program in (rule.program, rule.message) if program]
     found = {path for program in programs for path in paths_read(program.tree, variable)}
     return {()} if any("__" in step for path in found for step in path) else found
 
 
-class _Nothing:
+class _MissingValue:
     """Why there is nothing at a path, and what is written of it.
 
     (The hash of an enum's members takes a call.)
@@ -208,32 +212,34 @@ class _Nothing:
         self.spelt = spelt
 
 
-NO_FIELD, NO_OBJECT = _Nothing(spelt=None), _Nothing(spelt=False)
-DISTINCT = frozenset([str, bool, type(None), _Nothing])
+NO_FIELD, NO_OBJECT = _MissingValue(spelt=None), _MissingValue(spelt=False)
+COMPARABLE_TYPES = frozenset([str, bool, type(None), _MissingValue])
 """Types of which no two have equal values."""
 
 
-def _question(value: Any, paths: Sequence[Path], old: Any, old_paths: Sequence[Path]) -> Question:
+def _cache_key(value: Any, paths: Sequence[Path], old: Any, old_paths: Sequence[Path]) -> Question:
     """All that rules could see of a value and of the old one; nothing, if that is too much to
     remember.
     """
-    seen = _seen(value, paths)
+    seen = _values_at(value, paths)
     if old_paths:
-        seen += _seen(old, old_paths)
+        seen += _values_at(old, old_paths)
     for each in seen:
-        if type(each) not in DISTINCT or (type(each) is str and len(each) > LONGEST_TEXT):
+        if type(each) not in COMPARABLE_TYPES or (
+            type(each) is str and len(each) > MAX_TEXT_LENGTH
+        ):
             # As text: orjson's bytes hold four KiB each, however short they are.
             try:
                 asked = orjson.dumps(
-                    [each.spelt if type(each) is _Nothing else [each] for each in seen]
+                    [each.spelt if type(each) is _MissingValue else [each] for each in seen]
                 )
             except TypeError:  # no plain JSON
                 return ""
-            return asked.decode() if len(asked) <= LONGEST else ""
+            return asked.decode() if len(asked) <= MAX_KEY_BYTES else ""
     return tuple(seen)
 
 
-def _seen(value: Any, paths: Sequence[Path]) -> list[Any]:
+def _values_at(value: Any, paths: Sequence[Path]) -> list[Any]:
     """What is at each path."""
     found = []
     for path in paths:
@@ -247,18 +253,18 @@ def _seen(value: Any, paths: Sequence[Path]) -> list[Any]:
     return found
 
 
-def _cut(value: Any, fields: frozenset[str] | None) -> Any:
+def _keep_fields(value: Any, fields: frozenset[str] | None) -> Any:
     """So much of a value as anybody looks at: it takes time to make CEL's values of the rest."""
     if fields is None or type(value) is not dict:
         return value
     return {name: part for name, part in value.items() if name in fields}
 
 
-def _compiled(schema: Obj, *, is_root: bool) -> Iterator[Rule]:
-    type_ = type_by(schema, is_root=is_root)
+def _compile_rules(schema: Obj, *, is_root: bool) -> Iterator[SchemaRule]:
+    type_ = cel_type(schema, is_root=is_root)
     for said in schema[RULES]:
         try:
             if type_ and said["rule"].strip():
-                yield compiled_rule(said, type_, schema)
-        except BadRule:  # it was let in before, and never holds anybody up
+                yield compile_rule(said, type_, schema)
+        except InvalidRule:  # it was let in before, and never holds anybody up
             continue

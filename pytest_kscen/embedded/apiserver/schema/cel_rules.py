@@ -30,9 +30,13 @@ from pytest_kscen.cel.types import (
     optional_of,
 )
 from pytest_kscen.cel.values import NONE, MapList, Optional, SetList
-from pytest_kscen.embedded.apiserver.schema.keywords import NOWHERE
-from pytest_kscen.embedded.apiserver.schema.scalars import NOTHING
-from pytest_kscen.embedded.apiserver.schema.structural import EMBEDDED, BadPath, schema_at
+from pytest_kscen.embedded.apiserver.schema.keywords import NO_PATH
+from pytest_kscen.embedded.apiserver.schema.scalars import EMPTY
+from pytest_kscen.embedded.apiserver.schema.structural import (
+    EMBEDDED,
+    InvalidFieldPath,
+    resolve_field_path,
+)
 from pytest_kscen.objects.errors import Cause
 
 if TYPE_CHECKING:
@@ -44,13 +48,13 @@ if TYPE_CHECKING:
 
 
 RULES = "x-kubernetes-validations"
-LONGEST_MESSAGE = 5 * 1024
+MAX_MESSAGE_BYTES = 5 * 1024
 NO_OVERLOAD = (
     "call arguments did not match a supported operator, function or macro signature for rule"
 )
 
 
-class BadRule(ValueError):
+class InvalidRule(ValueError):
     """A rule that cannot be compiled, or its message."""
 
     def __init__(self, words: str, part: str = "rule") -> None:
@@ -59,7 +63,7 @@ class BadRule(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class SchemaRule:
     """One rule at one place of a schema."""
 
     said: Obj
@@ -80,45 +84,45 @@ class Rule:
         return str(self.said.get("message") or self.said["rule"]).strip()
 
 
-def compiled_rule(said: Obj, type_: Type, schema: Obj) -> Rule:
+def compile_rule(said: Obj, type_: Type, schema: Obj) -> SchemaRule:
     old = optional_of(type_) if said.get("optionalOldSelf") else type_
     variables = {"self": type_, "oldSelf": old}
-    program = _compiled(said["rule"], variables, "compilation failed: ")
+    program = _compile(said["rule"], variables, "compilation failed: ")
     if program.type != BOOL:
-        raise BadRule("cel expression must evaluate to a bool")
+        raise InvalidRule("cel expression must evaluate to a bool")
     message = None
     if said.get("messageExpression"):
-        message = _compiled(
+        message = _compile(
             said["messageExpression"],
             variables,
             "messageExpression compilation failed: ",
             "messageExpression",
         )
         if message.type != STRING:
-            raise BadRule("messageExpression must evaluate to a string", "messageExpression")
-    return Rule(said, program, message, _path(said, schema))
+            raise InvalidRule("messageExpression must evaluate to a string", "messageExpression")
+    return SchemaRule(said, program, message, _field_path(said, schema))
 
 
-def _compiled(source: str, variables: dict[str, Type], prefix: str, part: str = "rule") -> Program:
+def _compile(source: str, variables: dict[str, Type], prefix: str, part: str = "rule") -> Program:
     try:
         return compile_expression(source, variables)
     except Mistakes as mistakes:
-        raise BadRule(f"{prefix}{mistakes}", part) from None
+        raise InvalidRule(f"{prefix}{mistakes}", part) from None
     except EvaluationError as mistake:
-        raise BadRule(f"program instantiation failed: {mistake}", part) from None
+        raise InvalidRule(f"program instantiation failed: {mistake}", part) from None
 
 
-def _path(said: Obj, schema: Obj) -> str:
+def _field_path(said: Obj, schema: Obj) -> str:
     if not said.get("fieldPath"):
         return ""
     try:
-        return schema_at(said["fieldPath"], schema)[0]
-    except BadPath:
+        return resolve_field_path(said["fieldPath"], schema)[0]
+    except InvalidFieldPath:
         return ""
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class RuleInput:
     """Where a rule is asked: the value as JSON and as CEL has it, the old one, and whether
     nothing has changed.
     """
@@ -130,30 +134,32 @@ class Situation:
     unchanged: Callable[[], bool]
 
 
-def rule_faults(rule: Rule, at: Situation, path: str, kind: str) -> Iterator[Cause]:
+def evaluate_rule(rule: SchemaRule, at: RuleInput, path: str, kind: str) -> Iterator[Cause]:
     if rule.uses_old and not at.has_old and not rule.takes_none:
         return
-    variables = {"self": at.as_cel, "oldSelf": _old(rule, at)}
+    variables = {"self": at.as_cel, "oldSelf": _old_self(rule, at)}
     try:
         holds = rule.program.value(variables)
     except EvaluationError as mistake:
         words = f"{mistake} evaluating rule: {rule.title}"
         if str(mistake).startswith("no such overload"):
             words = f"'{mistake}': {NO_OVERLOAD}: {rule.title}"
-        yield Cause.invalid(path or NOWHERE, kind, words)
+        yield Cause.invalid(path or NO_PATH, kind, words)
         return
     if holds is True or (not rule.uses_old and at.unchanged()):
         return
-    where = f"{path}.{rule.path}" if path and rule.path else path or rule.path or NOWHERE
-    value = OMITTED if kind in {"object", "array"} else at.value
-    yield _cause(rule.said.get("reason", ""), where, value, _message(rule, variables))
+    where = f"{path}.{rule.path}" if path and rule.path else path or rule.path or NO_PATH
+    value = OMITTED_VALUE if kind in {"object", "array"} else at.value
+    yield _failure_cause(
+        rule.said.get("reason", ""), where, value, _failure_message(rule, variables)
+    )
 
 
-OMITTED: Any = object()
+OMITTED_VALUE: Any = object()
 """Stands for a value that is too large to show."""
 
 
-def _cause(reason: str, path: str, value: Any, words: str) -> Cause:
+def _failure_cause(reason: str, path: str, value: Any, words: str) -> Cause:
     if reason == "FieldValueForbidden":
         return Cause.forbidden(path, words)
     if reason == "FieldValueRequired":
@@ -161,29 +167,29 @@ def _cause(reason: str, path: str, value: Any, words: str) -> Cause:
     if reason == "FieldValueDuplicate":
         return (
             Cause(path, "Duplicate value", reason)
-            if value is OMITTED
+            if value is OMITTED_VALUE
             else Cause.duplicate(path, value)
         )
     return (
         Cause(path, f"Invalid value: {words}")
-        if value is OMITTED
+        if value is OMITTED_VALUE
         else Cause.invalid(path, value, words)
     )
 
 
-def _old(rule: Rule, at: Situation) -> Any:
+def _old_self(rule: SchemaRule, at: RuleInput) -> Any:
     if not rule.takes_none:
         return at.old_as_cel
     return Optional(at.old_as_cel, there=True) if at.has_old else NONE
 
 
-def _message(rule: Rule, variables: dict[str, Any]) -> str:
+def _failure_message(rule: SchemaRule, variables: dict[str, Any]) -> str:
     if rule.message:
         try:
             words = str(rule.message.value(variables)).strip()
         except EvaluationError:
             words = ""
-        if words and "\n" not in words and len(words.encode()) <= LONGEST_MESSAGE:
+        if words and "\n" not in words and len(words.encode()) <= MAX_MESSAGE_BYTES:
             return words
     return rule.title if rule.said.get("message") else f"failed rule: {rule.title}"
 
@@ -192,11 +198,11 @@ def _message(rule: Rule, variables: dict[str, Any]) -> str:
 # values.
 
 
-FORMATS = {"byte": BYTES, "duration": DURATION, "date": TIMESTAMP, "date-time": TIMESTAMP}
-SCALARS = {"boolean": BOOL, "number": DOUBLE, "integer": INT}
-SPELLABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_./-]*")
-KEYWORDS = RESERVED | {"true", "false", "null", "in"}
-HEAD: Obj = {
+FORMAT_TYPES = {"byte": BYTES, "duration": DURATION, "date": TIMESTAMP, "date-time": TIMESTAMP}
+SCALAR_TYPES = {"boolean": BOOL, "number": DOUBLE, "integer": INT}
+CEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_./-]*")
+CEL_KEYWORDS = RESERVED | {"true", "false", "null", "in"}
+RESOURCE_FIELDS: Obj = {
     "apiVersion": {"type": "string"},
     "kind": {"type": "string"},
     "metadata": {
@@ -206,48 +212,48 @@ HEAD: Obj = {
 }
 
 
-def with_head(schema: Obj) -> Obj:
+def with_resource_fields(schema: Obj) -> Obj:
     """A resource's schema with what every resource has."""
-    properties = schema.get("properties") or NOTHING
+    properties = schema.get("properties") or EMPTY
     head = {
-        **HEAD,
+        **RESOURCE_FIELDS,
         "metadata": (properties.get("metadata", {}).get("properties") and properties["metadata"])
-        or HEAD["metadata"],
+        or RESOURCE_FIELDS["metadata"],
     }
     return {**schema, "properties": {**properties, **head}}
 
 
-def type_by(schema: Obj, name: str = "selfType", *, is_root: bool = False) -> Type | None:
+def cel_type(schema: Obj, name: str = "selfType", *, is_root: bool = False) -> Type | None:
     """The type of a schema's values; nothing for those that CEL does not see."""
     if schema.get("x-kubernetes-int-or-string"):
         return DYN
     if is_root or schema.get(EMBEDDED):
-        schema = with_head(schema)
+        schema = with_resource_fields(schema)
     kind = schema.get("type", "")
     if kind == "array":
-        element = type_by(schema.get("items") or NOTHING, f"{name}.@idx")
+        element = cel_type(schema.get("items") or EMPTY, f"{name}.@idx")
         return list_of(element) if element else None
     if kind == "object":
         more = schema.get("additionalProperties")
         if isinstance(more, dict):
-            value = type_by(more, f"{name}.@elem")
+            value = cel_type(more, f"{name}.@elem")
             return map_of(STRING, value) if value else None
         fields: dict[str, Type] = {}
-        for field, inner in (schema.get("properties") or NOTHING).items():
-            spelled, found = escaped(field), type_by(inner, f"{name}.{field}")
+        for field, inner in (schema.get("properties") or EMPTY).items():
+            spelled, found = cel_name(field), cel_type(inner, f"{name}.{field}")
             if spelled and found:
                 fields[spelled] = fields[field] = found
         return Type(name, (), fields)
     if kind == "string":
-        return FORMATS.get(schema.get("format", ""), STRING)
-    return SCALARS.get(kind)
+        return FORMAT_TYPES.get(schema.get("format", ""), STRING)
+    return SCALAR_TYPES.get(kind)
 
 
-def escaped(name: str) -> str:
+def cel_name(name: str) -> str:
     """A field's name as CEL spells it; empty if it cannot."""
-    if name in KEYWORDS:
+    if name in CEL_KEYWORDS:
         return f"__{name}__"
-    if not SPELLABLE.fullmatch(name):
+    if not CEL_NAME.fullmatch(name):
         return ""
     return (
         name.replace("__", "__underscores__")
@@ -257,20 +263,20 @@ def escaped(name: str) -> str:
     )
 
 
-def conversion_by(schema: Obj) -> Convert | None:
+def cel_conversion(schema: Obj) -> Convert | None:
     """What makes CEL's values of JSON, where those differ; nothing where they are the same."""
     if schema.get("x-kubernetes-int-or-string"):
         return None
     kind = schema.get("type", "")
     if kind == "array":
-        return _of_lists(schema)
+        return _list_conversion(schema)
     if kind == "object":
-        properties = schema.get("properties") or NOTHING
+        properties = schema.get("properties") or EMPTY
         fields = {
-            name: found for name, inner in properties.items() if (found := conversion_by(inner))
+            name: found for name, inner in properties.items() if (found := cel_conversion(inner))
         }
         more = schema.get("additionalProperties")
-        others = conversion_by(more) if isinstance(more, dict) else None
+        others = cel_conversion(more) if isinstance(more, dict) else None
         if not fields and others is None:
             return None
 
@@ -285,22 +291,22 @@ def conversion_by(schema: Obj) -> Convert | None:
 
         return converted
     if kind == "string":
-        return TEXTS.get(schema.get("format", ""))
-    return _number if kind == "number" else None
+        return STRING_CONVERSIONS.get(schema.get("format", ""))
+    return _as_double if kind == "number" else None
 
 
-def _number(value: Any) -> Any:
+def _as_double(value: Any) -> Any:
     return float(value) if type(value) is int else value
 
 
-def _octets(value: Any) -> Any:
+def _as_bytes(value: Any) -> Any:
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError, TypeError):
         return value
 
 
-def _read(read: Callable[[str], Any], suffix: str = "") -> Convert:
+def _string_conversion(read: Callable[[str], Any], suffix: str = "") -> Convert:
     def convert(value: Any) -> Any:
         try:
             return read(value + suffix) if isinstance(value, str) else value
@@ -310,17 +316,17 @@ def _read(read: Callable[[str], Any], suffix: str = "") -> Convert:
     return convert
 
 
-TEXTS: dict[str, Convert] = {
-    "byte": _octets,
-    "duration": _read(duration),
-    "date": _read(timestamp, "T00:00:00Z"),
-    "date-time": _read(timestamp),
+STRING_CONVERSIONS: dict[str, Convert] = {
+    "byte": _as_bytes,
+    "duration": _string_conversion(duration),
+    "date": _string_conversion(timestamp, "T00:00:00Z"),
+    "date-time": _string_conversion(timestamp),
 }
 
 
-def _of_lists(schema: Obj) -> Convert | None:
+def _list_conversion(schema: Obj) -> Convert | None:
     element, kind = (
-        conversion_by(schema.get("items") or NOTHING),
+        cel_conversion(schema.get("items") or EMPTY),
         schema.get("x-kubernetes-list-type"),
     )
     keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())

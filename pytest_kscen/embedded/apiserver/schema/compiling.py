@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.embedded.apiserver.recorded import definition
 from pytest_kscen.embedded.apiserver.schema import scalars
-from pytest_kscen.embedded.apiserver.schema.decode_errors import Mismatch, Stranger, Unfit
+from pytest_kscen.embedded.apiserver.schema.decode_errors import (
+    DecodeError,
+    TypeMismatch,
+    UnknownField,
+)
 from pytest_kscen.embedded.apiserver.schema.scalars import (
-    EXTENSIONS,
-    META,
-    NOTHING,
-    SPECIAL,
-    SPECIAL_ZEROS,
-    repeats,
+    APIEXTENSIONS_V1,
+    EMPTY,
+    META_V1,
+    SPECIAL_DECODERS,
+    SPECIAL_ZERO_VALUES,
+    is_identical_json,
 )
 
 if TYPE_CHECKING:
@@ -27,25 +31,25 @@ if TYPE_CHECKING:
     Filling = tuple[str, Callable[[], Any]]
 
 
-SCHEMA = f"{EXTENSIONS}.JSONSchemaProps"
+SCHEMA = f"{APIEXTENSIONS_V1}.JSONSchemaProps"
 
 
-def unions(walk_of: Callable[[str], Walk]) -> dict[str, Walk]:
+def union_decoders(walk_of: Callable[[str], Walk]) -> dict[str, Walk]:
     """Their walks, by definition."""
 
     def schema(value: Any, old: Any) -> Any:
         """Fields that are unknown in here are dropped without a word, as the real server does."""
         try:
             return walk_of(SCHEMA)(value, old)
-        except Stranger:
-            return walk_of(SCHEMA)(without_strangers(value, SCHEMA, []), old)
+        except UnknownField:
+            return walk_of(SCHEMA)(prune_unknown_fields(value, SCHEMA, []), old)
 
     def or_bool(value: Any, old: Any) -> Any:
         if value is old or type(value) in {bool, type(None)}:
             return value
         if type(value) is dict:
             return schema(value, old)
-        raise Unfit("boolean or JSON schema expected")
+        raise DecodeError("boolean or JSON schema expected")
 
     def or_list(value: Any, old: Any) -> Any:
         if type(value) is dict:
@@ -62,18 +66,18 @@ def unions(walk_of: Callable[[str], Walk]) -> dict[str, Walk]:
         "JSONSchemaPropsOrArray": or_list,
         "JSONSchemaPropsOrStringArray": or_names,
     }
-    return {f"{EXTENSIONS}.{name}": walk for name, walk in walks.items()}
+    return {f"{APIEXTENSIONS_V1}.{name}": walk for name, walk in walks.items()}
 
 
 # Structs, lists and maps: each is walked once, next to the old object's part, which is shared
 # where it is the same.
 
-ANY_MAP, ANY_SLICE = "map[", "[]"
-PLAIN = frozenset([str, int, float, bool, dict, list])  # whose truth is told without work
+GO_MAP, GO_SLICE = "map[", "[]"
+TRUTH_IS_CHEAP = frozenset([str, int, float, bool, dict, list])  # whose truth is told without work
 
 
 @dataclass(slots=True)
-class Members:
+class StructMembers:
     """What a struct is made of.
 
     `fillings` are what Go prints of absent fields; `labels` are the odd pieces of paths.
@@ -84,9 +88,9 @@ class Members:
     labels: dict[str, str] = field(default_factory=dict)
 
 
-def struct(name: str, go_type: str, load: Callable[[Members], None]) -> Walk:
+def struct_decoder(name: str, go_type: str, load: Callable[[StructMembers], None]) -> Walk:
     """A struct whose members are loaded when a value first comes."""
-    members = Members()
+    members = StructMembers()
     fields, fillings = members.fields, members.fillings
     walk_of = fields.get
 
@@ -94,42 +98,44 @@ def struct(name: str, go_type: str, load: Callable[[Members], None]) -> Walk:
         if value is old or value is None:
             return value
         if type(value) is not dict and not isinstance(value, dict):
-            raise Mismatch(value, go_type)
-        if type(old) is dict and value == old and repeats(value, old):
+            raise TypeMismatch(value, go_type)
+        if type(old) is dict and value == old and is_identical_json(value, old):
             return old
         if not fields:
             load(members)
-        old_part = (old if type(old) is dict else NOTHING).get
+        old_part = (old if type(old) is dict else EMPTY).get
         new = {}
         place = ""
         try:
             for place, part in value.items():
                 was = old_part(place)
-                if part is was and type(part) in PLAIN and part and place in fields:
+                if part is was and type(part) in TRUTH_IS_CHEAP and part and place in fields:
                     new[place] = part  # which has been put in form before
-                elif (found := walk_of(place, stranger)(part, was)) is not None:
+                elif (found := walk_of(place, reject_unknown_field)(part, was)) is not None:
                     new[place] = found
-        except Unfit as misfit:
+        except DecodeError as misfit:
             misfit.inside(name, members.labels.get(place, place))
             raise
-        return _filled(new, fillings) if fillings else new
+        return _with_fillings(new, fillings) if fillings else new
 
     return walk
 
 
-def _filled(new: dict[str, Any], fillings: list[Filling]) -> dict[str, Any]:
+def _with_fillings(new: dict[str, Any], fillings: list[Filling]) -> dict[str, Any]:
     for missing, filling in fillings:
         if missing not in new:
             new[missing] = filling()
     return new
 
 
-def stranger(_value: Any, _old: Any) -> Any:
+def reject_unknown_field(_value: Any, _old: Any) -> Any:
     """Stands where a struct has no such field."""
-    raise Stranger
+    raise UnknownField
 
 
-def listing(go_type: str, element: Walk, zero: Callable[[], Any], *, keep: bool = False) -> Walk:
+def list_decoder(
+    go_type: str, element: Walk, zero: Callable[[], Any], *, keep: bool = False
+) -> Walk:
     """A slice; an empty one is nothing unless it is kept, and null in it stands for its
     element's zero.
     """
@@ -139,10 +145,10 @@ def listing(go_type: str, element: Walk, zero: Callable[[], Any], *, keep: bool 
             return value
         if type(value) is not list:
             if not isinstance(value, list):
-                raise Mismatch(value, go_type, basic=ANY_SLICE)
+                raise TypeMismatch(value, go_type, basic=GO_SLICE)
             value = list(value)  # one that is worked out when it is looked at
         if type(old) is list:
-            if value and repeats(value, old):
+            if value and is_identical_json(value, old):
                 return old
             new = [element(part, before) for part, before in zip_longest(value, old[: len(value)])]
         else:
@@ -154,17 +160,17 @@ def listing(go_type: str, element: Walk, zero: Callable[[], Any], *, keep: bool 
     return walk
 
 
-def mapping(go_type: str, element: Walk, zero: Callable[[], Any]) -> Walk:
+def map_decoder(go_type: str, element: Walk, zero: Callable[[], Any]) -> Walk:
     """A map by strings; an empty one is nothing, and null in it stands for its element's zero."""
 
     def walk(value: Any, old: Any) -> Any:
         if value is old or value is None:
             return value
         if type(value) is not dict and not isinstance(value, dict):
-            raise Mismatch(value, go_type, basic=ANY_MAP)
+            raise TypeMismatch(value, go_type, basic=GO_MAP)
         if type(old) is not dict:
-            old = NOTHING
-        elif value and repeats(value, old):
+            old = EMPTY
+        elif value and is_identical_json(value, old):
             return old
         new = {}
         for name, part in value.items():
@@ -175,7 +181,7 @@ def mapping(go_type: str, element: Walk, zero: Callable[[], Any]) -> Walk:
     return walk
 
 
-def texts(slow: Walk) -> Walk:
+def string_list_decoder(slow: Walk) -> Walk:
     """A slice of plain strings."""
 
     def walk(value: Any, old: Any) -> Any:
@@ -189,7 +195,7 @@ def texts(slow: Walk) -> Walk:
     return walk
 
 
-def texts_by_name(slow: Walk) -> Walk:
+def string_map_decoder(slow: Walk) -> Walk:
     """A map of plain strings to strings, which is most maps there are."""
 
     def walk(value: Any, old: Any) -> Any:
@@ -207,64 +213,68 @@ def texts_by_name(slow: Walk) -> Walk:
 # reaches it.
 
 
-OWNERS = f"{META}.ManagedFieldsEntry"  # no entries at all ask for the record to be cleared
-SCALARS: dict[tuple[str, str], tuple[str, Callable[..., Walk], Any]] = {
-    ("string", ""): ("string", scalars.text, ""),
-    ("string", "byte"): ("[]uint8", scalars.octets, ""),
+MANAGED_FIELDS_ENTRY = (
+    f"{META_V1}.ManagedFieldsEntry"  # no entries at all ask for the record to be cleared
+)
+SCALAR_DECODERS: dict[tuple[str, str], tuple[str, Callable[..., Walk], Any]] = {
+    ("string", ""): ("string", scalars.string_decoder, ""),
+    ("string", "byte"): ("[]uint8", scalars.bytes_decoder, ""),
     ("integer", "int32"): (
         "int32",
-        lambda go_type, *, keep: scalars.integer(go_type, 32, keep=keep),
+        lambda go_type, *, keep: scalars.integer_decoder(go_type, 32, keep=keep),
         0,
     ),
     ("integer", "int64"): (
         "int64",
-        lambda go_type, *, keep: scalars.integer(go_type, 64, keep=keep),
+        lambda go_type, *, keep: scalars.integer_decoder(go_type, 64, keep=keep),
         0,
     ),
-    ("boolean", ""): ("bool", scalars.boolean, False),
-    ("number", "double"): ("float64", scalars.number, 0),
+    ("boolean", ""): ("bool", scalars.boolean_decoder, False),
+    ("number", "double"): ("float64", scalars.number_decoder, 0),
 }
 
 
 @cache
-def walk_of(name: str) -> Walk:
+def decoder_of(name: str) -> Walk:
     """The walk of a definition."""
-    if name in SPECIAL:
-        return SPECIAL[name]
-    if name in UNIONS:
-        return UNIONS[name]
+    if name in SPECIAL_DECODERS:
+        return SPECIAL_DECODERS[name]
+    if name in UNION_DECODERS:
+        return UNION_DECODERS[name]
 
-    def load(members: Members) -> None:
+    def load(members: StructMembers) -> None:
         for name_of_field, schema in definition(name).get("properties", {}).items():
-            members.fields[name_of_field] = _walk(schema, keep=schema.get("x-go-pointer", False))
+            members.fields[name_of_field] = _decoder_for(
+                schema, keep=schema.get("x-go-pointer", False)
+            )
             if "x-go-path" in schema:
                 members.labels[name_of_field] = schema["x-go-path"]
             if ("default" in schema and "x-go-omitted" not in schema) or "x-go-zero" in schema:
-                members.fillings.append((name_of_field, _filling(schema)))
+                members.fillings.append((name_of_field, _filling_of(schema)))
 
-    return struct(name.rpartition(".")[2], go_type({"$ref": name}), load)
-
-
-UNIONS = unions(walk_of)
+    return struct_decoder(name.rpartition(".")[2], go_type({"$ref": name}), load)
 
 
-def _walk(schema: dict[str, Any], *, keep: bool) -> Walk:
+UNION_DECODERS = union_decoders(decoder_of)
+
+
+def _decoder_for(schema: dict[str, Any], *, keep: bool) -> Walk:
     if "$ref" in schema:
-        return walk_of(schema["$ref"])
+        return decoder_of(schema["$ref"])
     if schema["type"] == "array":
         inner = schema["items"]
-        walk = listing(
+        walk = list_decoder(
             go_type(schema),
-            _walk(inner, keep=True),
-            zero_of(inner),
-            keep=inner.get("$ref") == OWNERS,
+            _decoder_for(inner, keep=True),
+            zero_value_of(inner),
+            keep=inner.get("$ref") == MANAGED_FIELDS_ENTRY,
         )
-        return texts(walk) if _is_text(inner) else walk
+        return string_list_decoder(walk) if _is_text(inner) else walk
     if schema["type"] == "object":
         inner = schema["additionalProperties"]
-        slow = mapping(go_type(schema), _walk(inner, keep=True), zero_of(inner))
-        return texts_by_name(slow) if _is_text(inner) else slow
-    go, make, _ = SCALARS[schema["type"], schema.get("format", "")]
+        slow = map_decoder(go_type(schema), _decoder_for(inner, keep=True), zero_value_of(inner))
+        return string_map_decoder(slow) if _is_text(inner) else slow
+    go, make, _ = SCALAR_DECODERS[schema["type"], schema.get("format", "")]
     return make(schema.get("x-go-type", go), keep=keep)
 
 
@@ -272,22 +282,22 @@ def _is_text(schema: dict[str, Any]) -> bool:
     return schema.get("type") == "string" and "format" not in schema
 
 
-def zero_of(schema: dict[str, Any]) -> Callable[[], Any]:
+def zero_value_of(schema: dict[str, Any]) -> Callable[[], Any]:
     """What null stands for in a list or a map."""
     if "$ref" in schema:
-        walk = walk_of(schema["$ref"])
-        return SPECIAL_ZEROS.get(schema["$ref"], lambda: walk({}, None))
+        walk = decoder_of(schema["$ref"])
+        return SPECIAL_ZERO_VALUES.get(schema["$ref"], lambda: walk({}, None))
     if schema["type"] in {"array", "object"}:
         return lambda: None
-    zero = SCALARS[schema["type"], schema.get("format", "")][2]
+    zero = SCALAR_DECODERS[schema["type"], schema.get("format", "")][2]
     return lambda: zero
 
 
-def _filling(schema: dict[str, Any]) -> Callable[[], Any]:
+def _filling_of(schema: dict[str, Any]) -> Callable[[], Any]:
     """What is printed of an absent field: its default, or what Go cannot leave out."""
     default = schema.get("x-go-zero", schema.get("default"))
     if isinstance(default, dict):
-        walk = _walk(schema, keep=True)
+        walk = _decoder_for(schema, keep=True)
         return lambda: walk(default, None)
     return lambda: default
 
@@ -302,7 +312,7 @@ def go_type(schema: dict[str, Any]) -> str:
         return "[]" + go_type(schema["items"])
     if schema["type"] == "object":
         return "map[string]" + go_type(schema["additionalProperties"])
-    return SCALARS[schema["type"], schema.get("format", "")][0]
+    return SCALAR_DECODERS[schema["type"], schema.get("format", "")][0]
 
 
 # Unknown fields: found, named by their path, and left out. Only a body that has some comes
@@ -310,46 +320,46 @@ def go_type(schema: dict[str, Any]) -> str:
 
 
 Schema = dict[str, Any]
-ENDS = {*SPECIAL, *UNIONS}  # types that are not looked into
-MOST = 100  # Go's decoder stops telling here
+UNSTRUCTURED_TYPES = {*SPECIAL_DECODERS, *UNION_DECODERS}  # types that are not looked into
+MAX_UNKNOWN_FIELDS = 100  # Go's decoder stops telling here
 
 
-def without_strangers(obj: Any, name: str, told: list[str]) -> Any:
+def prune_unknown_fields(obj: Any, name: str, told: list[str]) -> Any:
     """The object without what the definition does not know; the paths are told in the order of
     the document.
     """
-    return _pruned(obj, {"$ref": name}, "", told)
+    return _prune(obj, {"$ref": name}, "", told)
 
 
-def _pruned(value: Any, schema: dict[str, Any], path: str, told: list[str]) -> Any:
+def _prune(value: Any, schema: dict[str, Any], path: str, told: list[str]) -> Any:
     if isinstance(value, list) and "items" in schema:
-        return same_or_pruned(
+        return original_if_unchanged(
             value,
             [
-                _pruned(part, schema["items"], f"{path}[{place}]", told)
+                _prune(part, schema["items"], f"{path}[{place}]", told)
                 for place, part in enumerate(value)
             ],
         )
-    if not isinstance(value, dict) or schema.get("$ref") in ENDS:
+    if not isinstance(value, dict) or schema.get("$ref") in UNSTRUCTURED_TYPES:
         return value
     if "additionalProperties" in schema:
         inner = schema["additionalProperties"]
-        return same_or_pruned(
+        return original_if_unchanged(
             value,
-            {name: _pruned(part, inner, f"{path}.{name}", told) for name, part in value.items()},
+            {name: _prune(part, inner, f"{path}.{name}", told) for name, part in value.items()},
         )
     if "$ref" not in schema:
         return value
     properties, kept = definition(schema["$ref"]).get("properties", {}), {}
     for name, part in value.items():
         if name in properties:
-            kept[name] = _pruned(part, properties[name], f"{path}.{name}" if path else name, told)
-        elif len(told) < MOST:
+            kept[name] = _prune(part, properties[name], f"{path}.{name}" if path else name, told)
+        elif len(told) < MAX_UNKNOWN_FIELDS:
             told.append(f"{path}.{name}" if path else name)
-    return same_or_pruned(value, kept)
+    return original_if_unchanged(value, kept)
 
 
-def same_or_pruned(value: Any, pruned: Any) -> Any:
+def original_if_unchanged(value: Any, pruned: Any) -> Any:
     """The very object that came, if nothing was left out: then it may still be the old one's
     own.
     """

@@ -8,21 +8,29 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.embedded.apiserver.metadata import wrong_annotations, wrong_labels
-from pytest_kscen.embedded.apiserver.schema.cel_evaluation import rules_asker
-from pytest_kscen.embedded.apiserver.schema.decode_errors import Stranger, Undecodable, Unfit
-from pytest_kscen.embedded.apiserver.schema.fast_path import Doubt, fits_by, taken_by
-from pytest_kscen.embedded.apiserver.schema.keywords import NOWHERE, Verdict
-from pytest_kscen.embedded.apiserver.schema.scalars import NOTHING
+from pytest_kscen.embedded.apiserver.schema.cel_evaluation import rules_evaluator
+from pytest_kscen.embedded.apiserver.schema.decode_errors import (
+    DecodeError,
+    Undecodable,
+    UnknownField,
+)
+from pytest_kscen.embedded.apiserver.schema.fast_path import (
+    SlowPathNeeded,
+    fast_decoder,
+    fits_schema,
+)
+from pytest_kscen.embedded.apiserver.schema.keywords import NO_PATH, SchemaResult
+from pytest_kscen.embedded.apiserver.schema.scalars import EMPTY
 from pytest_kscen.embedded.apiserver.schema.structural import (
     EMBEDDED,
-    root_walk,
-    without_custom_strangers,
+    prune_custom_fields,
+    root_decoder,
 )
 from pytest_kscen.embedded.apiserver.schema.validation import (
-    UNKNOWN,
-    judge_by,
-    repetitions,
-    visitor,
+    NO_OLD_VALUE,
+    duplicate_visit,
+    schema_check,
+    schema_visit,
 )
 from pytest_kscen.objects.errors import Cause
 from pytest_kscen.objects.go_values import plain
@@ -43,8 +51,8 @@ if TYPE_CHECKING:
 # selector in a string.
 
 
-MOST = (1 << 31) - 1
-GO_TYPES = {
+MAX_REPLICAS = (1 << 31) - 1
+GO_TYPE_NAMES = {
     str: "string",
     bool: "bool",
     int: "int64",
@@ -54,29 +62,29 @@ GO_TYPES = {
 }
 
 
-def scale_faults(
+def validate_scale(
     scale: Mapping[str, Any], obj: Obj, *, status_alone: bool = False
 ) -> Iterator[Cause]:
     if not status_alone:
-        yield from _wrong_replicas(scale["specReplicasPath"], obj)
-    yield from _wrong_replicas(scale["statusReplicasPath"], obj)
+        yield from _validate_replicas(scale["specReplicasPath"], obj)
+    yield from _validate_replicas(scale["statusReplicasPath"], obj)
     if path := scale.get("labelSelectorPath"):
-        _, why = _found(path, obj, str)
+        _, why = _value_at(path, obj, str)
         if why:
             yield Cause.invalid(path, "", why)
 
 
-def _wrong_replicas(path: str, obj: Obj) -> Iterator[Cause]:
-    replicas, why = _found(path, obj, int)
+def _validate_replicas(path: str, obj: Obj) -> Iterator[Cause]:
+    replicas, why = _value_at(path, obj, int)
     if why:
         yield Cause.invalid(path, 0, why)
     elif replicas is not None and replicas < 0:
         yield Cause.invalid(path, replicas, "should be a non-negative integer")
-    elif replicas is not None and replicas > MOST:
-        yield Cause.invalid(path, replicas, f"should be less than or equal to {MOST}")
+    elif replicas is not None and replicas > MAX_REPLICAS:
+        yield Cause.invalid(path, replicas, f"should be less than or equal to {MAX_REPLICAS}")
 
 
-def _found(path: str, obj: Obj, wanted: type) -> tuple[Any, str]:
+def _value_at(path: str, obj: Obj, wanted: type) -> tuple[Any, str]:
     """The value at a path, or why there can be none."""
     value: Any = obj
     steps = path.removeprefix(".").split(".")
@@ -86,8 +94,8 @@ def _found(path: str, obj: Obj, wanted: type) -> tuple[Any, str]:
             return (
                 None,
                 (
-                    f"{where} accessor error: {plain(value)} is of the type {_go(value)}, "
-                    "expected map[string]interface{}"
+                    f"{where} accessor error: {plain(value)} is of the type "
+                    f"{_go_type_name(value)}, expected map[string]interface{{}}"
                 ),
             )
         if step not in value:
@@ -98,43 +106,43 @@ def _found(path: str, obj: Obj, wanted: type) -> tuple[Any, str]:
             None,
             (
                 f".{'.'.join(steps)} accessor error: {plain(value)} is of the type "
-                f"{_go(value)}, expected {GO_TYPES[wanted]}"
+                f"{_go_type_name(value)}, expected {GO_TYPE_NAMES[wanted]}"
             ),
         )
     return value, ""
 
 
-def _go(value: Any) -> str:
-    return GO_TYPES.get(type(value), "<nil>")
+def _go_type_name(value: Any) -> str:
+    return GO_TYPE_NAMES.get(type(value), "<nil>")
 
 
 # Resources inside custom objects: they say what they are, and their metadata is Kubernetes'
 # own.
 
 
-def embedded_faults(schema: Obj) -> Visit | None:
-    return _visit if schema.get(EMBEDDED) else None
+def embedded_resource_visit(schema: Obj) -> Visit | None:
+    return _validate_embedded if schema.get(EMBEDDED) else None
 
 
-def _visit(value: Any, path: str) -> Iterator[Cause]:
+def _validate_embedded(value: Any, path: str) -> Iterator[Cause]:
     if not isinstance(value, dict):
         return
     for name in ("apiVersion", "kind"):
         if name not in value:
             yield Cause.required(f"{path}.{name}")
     for name, part in value.items():
-        if name in FAULTS:
-            yield from FAULTS[name](part, f"{path}.{name}")
+        if name in HEAD_VALIDATORS:
+            yield from HEAD_VALIDATORS[name](part, f"{path}.{name}")
 
 
-def _of_version(value: Any, path: str) -> Iterator[Cause]:
+def _validate_api_version(value: Any, path: str) -> Iterator[Cause]:
     if not value:
         yield Cause.invalid(path, value, "must not be empty")
     elif value.count("/") > 1:
         yield Cause.invalid(path, value, f"unexpected GroupVersion string: {value}")
 
 
-def _of_kind(value: Any, path: str) -> Iterator[Cause]:
+def _validate_kind(value: Any, path: str) -> Iterator[Cause]:
     if not value:
         yield Cause.invalid(path, value, "must not be empty")
     elif wrong := dns1035_label(value.lower()):
@@ -143,7 +151,7 @@ def _of_kind(value: Any, path: str) -> Iterator[Cause]:
         )
 
 
-def _of_metadata(value: Any, path: str) -> Iterator[Cause]:
+def _validate_metadata(value: Any, path: str) -> Iterator[Cause]:
     if name := value.get("name"):
         for words in path_segment(name):
             yield Cause.invalid(f"{path}.name", name, words)
@@ -151,70 +159,74 @@ def _of_metadata(value: Any, path: str) -> Iterator[Cause]:
     yield from wrong_annotations(f"{path}.annotations", value.get("annotations") or {})
 
 
-FAULTS = {"apiVersion": _of_version, "kind": _of_kind, "metadata": _of_metadata}
+HEAD_VALIDATORS = {
+    "apiVersion": _validate_api_version,
+    "kind": _validate_kind,
+    "metadata": _validate_metadata,
+}
 
 
-HEAD = ("apiVersion", "kind", "metadata")
-BLOCKING = {
+HEAD_FIELDS = ("apiVersion", "kind", "metadata")
+BLOCKING_REASONS = {
     "FieldValueNotSupported",
     "FieldValueRequired",
     "FieldValueTooLong",
     "FieldValueTooMany",
     "FieldValueTypeInvalid",
 }
-UNCHECKED = (
+RULES_UNCHECKED = (
     "some validation rules were not checked because the object was invalid; correct the "
     "existing errors to complete validation"
 )
 
-UNASKED = Cause.invalid(NOWHERE, None, UNCHECKED)
+RULES_UNCHECKED_CAUSE = Cause.invalid(NO_PATH, None, RULES_UNCHECKED)
 """What stands instead of the rules' causes, where an object is too wrong for them."""
 
 
 class CustomSchema:
     """A `machinery.kinds.Schema`. Each of its parts is compiled when it is first needed."""
 
-    def __init__(self, kind: str, version: str, structure: Obj, scale: Obj = NOTHING) -> None:
+    def __init__(self, kind: str, version: str, structure: Obj, scale: Obj = EMPTY) -> None:
         self._kind, self._version, self._scale = kind, version, scale
         self.structure = structure
-        self._seen: tuple[Obj, Obj | None] = NOTHING, None
+        self._seen: tuple[Obj, Obj | None] = EMPTY, None
         """What was taken last, and beside what."""
 
     @cached_property
     def _take(self) -> Walk | None:
-        return taken_by(self.structure)
+        return fast_decoder(self.structure)
 
     @cached_property
     def _walk(self) -> Walk:
-        return root_walk(self.structure)
+        return root_decoder(self.structure)
 
     @cached_property
     def _judge(self) -> Check:
-        return judge_by(self.structure)
+        return schema_check(self.structure)
 
     @cached_property
     def _judge_status(self) -> Check:
-        return judge_by((self.structure.get("properties") or NOTHING).get("status") or NOTHING)
+        return schema_check((self.structure.get("properties") or EMPTY).get("status") or EMPTY)
 
     @cached_property
     def _fits(self) -> Fits:
-        return fits_by(self.structure)
+        return fits_schema(self.structure)
 
     @cached_property
     def _status_fits(self) -> Fits:
-        return fits_by((self.structure.get("properties") or NOTHING).get("status") or NOTHING)
+        return fits_schema((self.structure.get("properties") or EMPTY).get("status") or EMPTY)
 
     @cached_property
     def _repetitions(self) -> Visit | None:
-        return visitor(self.structure, repetitions)
+        return schema_visit(self.structure, duplicate_visit)
 
     @cached_property
     def _embedded(self) -> Visit | None:
-        return visitor(self.structure, embedded_faults)
+        return schema_visit(self.structure, embedded_resource_visit)
 
     @cached_property
     def _rules(self) -> Ask | None:
-        return rules_asker(self.structure, is_root=True)
+        return rules_evaluator(self.structure, is_root=True)
 
     def decode(self, obj: Obj, old: Obj | None, *, strictness: str, warnings: list[str]) -> Obj:
         new: Obj
@@ -223,7 +235,7 @@ class CustomSchema:
         ):  # which takes no more than a glance to see that the object fits too
             try:
                 new = self._take(obj, old)
-            except (Doubt, Stranger, Unfit):
+            except (SlowPathNeeded, UnknownField, DecodeError):
                 pass
             else:
                 self._seen = new, old
@@ -232,9 +244,9 @@ class CustomSchema:
         try:
             try:
                 new = self._walk(obj, old)
-            except Stranger:
-                new = self._walk(without_custom_strangers(obj, self.structure, strangers), old)
-        except Unfit as misfit:
+            except UnknownField:
+                new = self._walk(prune_custom_fields(obj, self.structure, strangers), old)
+        except DecodeError as misfit:
             raise Undecodable(self._kind, self._version, str(misfit)) from None
         told = [f'unknown field "{path}"' for path in strangers]
         if told and strictness == "Strict":
@@ -249,7 +261,9 @@ class CustomSchema:
         """The same of the status alone."""
         seen = self._seen_beside(old)
         return (
-            seen["status"] if seen and "status" in seen else (old or NOTHING).get("status", UNKNOWN)
+            seen["status"]
+            if seen and "status" in seen
+            else (old or EMPTY).get("status", NO_OLD_VALUE)
         )
 
     def _seen_beside(self, old: Obj | None) -> Obj | None:
@@ -259,9 +273,9 @@ class CustomSchema:
     def validate(self, new: Obj, old: Obj | None, subresource: str = "") -> list[Cause]:
         """Of a status, the status alone is judged."""
         status = subresource == "status"
-        known: Any = UNKNOWN if old is None else old
+        known: Any = NO_OLD_VALUE if old is None else old
         if status:
-            is_fine = self._status_fits(new.get("status", UNKNOWN), self._status_beside(old))
+            is_fine = self._status_fits(new.get("status", NO_OLD_VALUE), self._status_beside(old))
         else:
             # What a new object need only be compared with: the old one, and over it what was
             # found to fit beside it.
@@ -270,13 +284,13 @@ class CustomSchema:
                 beside: Obj | None = old
             else:
                 beside = {
-                    **(old or NOTHING),
-                    **{name: part for name, part in seen.items() if name not in HEAD},
+                    **(old or EMPTY),
+                    **{name: part for name, part in seen.items() if name not in HEAD_FIELDS},
                 }
-            is_fine = self._fits(new, UNKNOWN if beside is None else beside)
+            is_fine = self._fits(new, NO_OLD_VALUE if beside is None else beside)
         causes = [] if is_fine else list(self._shape_faults(new, old, status=status))
         if self._scale:
-            causes += scale_faults(self._scale, new, status_alone=status)
+            causes += validate_scale(self._scale, new, status_alone=status)
         if self._embedded and not status:
             causes += self._embedded(new, "")
         if not is_fine and self._repetitions and (found := list(self._repetitions(new, ""))):
@@ -284,16 +298,18 @@ class CustomSchema:
         if self._rules:
             is_nameless = not new["metadata"].get("name")  # which is told elsewhere
             is_blocked = is_nameless or (
-                causes and any(cause.reason in BLOCKING for cause in causes)
+                causes and any(cause.reason in BLOCKING_REASONS for cause in causes)
             )
-            causes += [UNASKED] if is_blocked else self._rules(new, "", known, None)
+            causes += [RULES_UNCHECKED_CAUSE] if is_blocked else self._rules(new, "", known, None)
         return causes
 
     def _shape_faults(self, new: Obj, old: Obj | None, *, status: bool) -> Iterator[Cause]:
-        verdict = Verdict()
+        verdict = SchemaResult()
         if not status:
-            self._judge(new, "", UNKNOWN if old is None else old, verdict)
+            self._judge(new, "", NO_OLD_VALUE if old is None else old, verdict)
         elif "status" in new:
-            self._judge_status(new["status"], "", (old or NOTHING).get("status", UNKNOWN), verdict)
+            self._judge_status(
+                new["status"], "", (old or EMPTY).get("status", NO_OLD_VALUE), verdict
+            )
         for cause in verdict.faults.values():
             yield cause("status" if status else "")

@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_kscen.objects.errors import BadRequest, shown
 
-JSON_TYPES = {
+JSON_TYPE_NAMES = {
     str: "string",
     bool: "bool",
     int: "number",
@@ -17,17 +17,24 @@ JSON_TYPES = {
     dict: "object",
     type(None): "null",
 }
-GO_TYPES = {str: "string", bool: "bool", int: "int64", float: "float64", list: "slice", dict: "map"}
+GO_TYPE_NAMES = {
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    list: "slice",
+    dict: "map",
+}
 
 
-class Unfit(Exception):
+class DecodeError(Exception):
     """Found while decoding; its text is all that is known of it."""
 
     def inside(self, struct: str, field: str) -> None:
         """A struct says that the value is in this field of it."""
 
 
-class Mismatch(Unfit):
+class TypeMismatch(DecodeError):
     """A value of one type stands where another belongs."""
 
     def __init__(
@@ -43,7 +50,7 @@ class Mismatch(Unfit):
         self.value = value
         self.is_final = final  # the decoder does not look any further
         self._basic = basic or wanted  # the type under a type's own name
-        found = JSON_TYPES.get(type(value), type(value).__name__)
+        found = JSON_TYPE_NAMES.get(type(value), type(value).__name__)
         self._found = f"{found} {value}" if literal else found
         self._wanted = wanted
         self._struct = ""
@@ -56,7 +63,7 @@ class Mismatch(Unfit):
         if self.is_final:
             self._path.clear()
             return str(self)
-        found, wanted = GO_TYPES.get(type(self.value), type(self.value).__name__), self._basic
+        found, wanted = GO_TYPE_NAMES.get(type(self.value), type(self.value).__name__), self._basic
         for shape, words in {"map[": "map from", "[]": "slice from", "": "struct from:"}.items():
             if wanted.startswith(shape) and (shape or "." in wanted):
                 return f"cannot restore {words} {found}"
@@ -77,7 +84,7 @@ class Mismatch(Unfit):
         return f"json: cannot unmarshal {self._found} into Go {where} type {self._wanted}"
 
 
-class Illegible(Unfit):
+class InvalidBase64(DecodeError):
     """A text that is no base64."""
 
     is_final = False
@@ -87,7 +94,7 @@ class Illegible(Unfit):
         self.value = value
 
 
-class Misplaced(Unfit):
+class EmbeddedResourceError(DecodeError):
     """Something is wrong in a resource that is embedded in another one; the objects around it
     say where.
     """
@@ -104,7 +111,7 @@ class Misplaced(Unfit):
         return f"{self._path.removeprefix('.')}: {self._worded}"
 
 
-class Stranger(Exception):
+class UnknownField(Exception):
     """A field that its struct does not have."""
 
 

@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from pytest_kscen.embedded.apiserver.schema.keywords import Verdict, types_of
-from pytest_kscen.embedded.apiserver.schema.scalars import NOTHING, repeats
+from pytest_kscen.embedded.apiserver.schema.keywords import SchemaResult, schema_types
+from pytest_kscen.embedded.apiserver.schema.scalars import EMPTY, is_identical_json
 from pytest_kscen.embedded.apiserver.schema.structural import (
     EMBEDDED,
     NO_SCHEMA,
     PRESERVE,
-    ROOT_HEAD,
-    defaults_of,
+    ROOT_HEAD_DECODERS,
+    default_factories,
     drops_null,
-    number,
-    or_old,
-    walk_by,
+    normalize_number,
+    old_if_same,
+    structural_decoder,
 )
 from pytest_kscen.embedded.apiserver.schema.validation import (
     COMBINATIONS,
-    UNKNOWN,
-    judge_by,
-    repetitions,
-    visitor,
+    NO_OLD_VALUE,
+    duplicate_visit,
+    schema_check,
+    schema_visit,
 )
 
 if TYPE_CHECKING:
@@ -49,18 +49,18 @@ if TYPE_CHECKING:
 # place are known there by heart.
 
 
-SCALARS = (str, int, bool, float, type(None))
-REMEMBERED = 128
-LONGEST = 256  # of a text that is remembered
-ODD = (*COMBINATIONS, "enum")
+SCALAR_TYPES = (str, int, bool, float, type(None))
+MAX_CACHED_SCALARS = 128
+MAX_TEXT_LENGTH = 256  # of a text that is remembered
+SLOW_KEYWORDS = (*COMBINATIONS, "enum")
 
 
-def fits_by(schema: Obj) -> Fits:
+def fits_schema(schema: Obj) -> Fits:
     """What tells of `(value, old)` whether a value fits a schema, beside the old value that it
     was or will be let through with.
     """
-    judge = judge_by(schema)
-    known: dict[type, set[Any]] = {scalar: set() for scalar in SCALARS}
+    judge = schema_check(schema)
+    known: dict[type, set[Any]] = {scalar: set() for scalar in SCALAR_TYPES}
     containers: dict[type, Fits] = {}
 
     def fits(value: Any, old: Any) -> bool:
@@ -72,19 +72,19 @@ def fits_by(schema: Obj) -> Fits:
             if not containers:
                 containers.update(
                     {
-                        dict: _container_fits(schema, "object"),
-                        list: _container_fits(schema, "array"),
+                        dict: _fits_container(schema, "object"),
+                        list: _fits_container(schema, "array"),
                     }
                 )
             return containers[kind](value, old)
         if value in right:
             return True
-        verdict = Verdict()
-        judge(value, "", UNKNOWN, verdict)
+        verdict = SchemaResult()
+        judge(value, "", NO_OLD_VALUE, verdict)
         if verdict.faults:
             return False
-        if kind is not str or len(value) <= LONGEST:
-            if len(right) == REMEMBERED:
+        if kind is not str or len(value) <= MAX_TEXT_LENGTH:
+            if len(right) == MAX_CACHED_SCALARS:
                 right.clear()
             right.add(value)
         return True
@@ -92,31 +92,31 @@ def fits_by(schema: Obj) -> Fits:
     return fits
 
 
-def _container_fits(schema: Obj, kind: str) -> Fits:
-    wanted = types_of(schema)
+def _fits_container(schema: Obj, kind: str) -> Fits:
+    wanted = schema_types(schema)
     if wanted and kind not in wanted:
-        return _never
-    if any(schema.get(word) for word in ODD):
+        return _fits_never
+    if any(schema.get(word) for word in SLOW_KEYWORDS):
         # With all words, where it takes more than a glance.
-        judge, repeated = judge_by(schema), visitor(schema, repetitions)
+        judge, repeated = schema_check(schema), schema_visit(schema, duplicate_visit)
 
         def fits(value: Any, old: Any) -> bool:
-            verdict = Verdict()
+            verdict = SchemaResult()
             judge(value, "", old, verdict)
             return not verdict.faults and not (repeated and any(repeated(value, "")))
 
         return fits
-    return _objects_fit(schema) if kind == "object" else _lists_fit(schema)
+    return _fits_object(schema) if kind == "object" else _fits_list(schema)
 
 
-def _never(_value: Any, _old: Any) -> bool:
+def _fits_never(_value: Any, _old: Any) -> bool:
     return False
 
 
-def _objects_fit(schema: Obj) -> Fits:
-    fields = {name: fits_by(inner) for name, inner in schema.get("properties", NOTHING).items()}
+def _fits_object(schema: Obj) -> Fits:
+    fields = {name: fits_schema(inner) for name, inner in schema.get("properties", EMPTY).items()}
     more = schema.get("additionalProperties")
-    others = fits_by(more) if isinstance(more, dict) else _never if more is False else None
+    others = fits_schema(more) if isinstance(more, dict) else _fits_never if more is False else None
     wanted, least, most = (
         frozenset(schema.get("required") or ()),
         schema.get("minProperties"),
@@ -124,21 +124,21 @@ def _objects_fit(schema: Obj) -> Fits:
     )
 
     def fits(value: Obj, old: Any) -> bool:
-        if not wanted <= value.keys() or not is_between(least, len(value), most):
+        if not wanted <= value.keys() or not is_within_limits(least, len(value), most):
             return False
-        before = (old if type(old) is dict else NOTHING).get
+        before = (old if type(old) is dict else EMPTY).get
         for name, part in value.items():
-            inner, was = fields.get(name, others), before(name, UNKNOWN)
-            if inner and (part is not was or inner is _never) and not inner(part, was):
+            inner, was = fields.get(name, others), before(name, NO_OLD_VALUE)
+            if inner and (part is not was or inner is _fits_never) and not inner(part, was):
                 return False
         return True
 
     return fits
 
 
-def _lists_fit(schema: Obj) -> Fits:
+def _fits_list(schema: Obj) -> Fits:
     items = schema.get("items")
-    element = fits_by(items) if isinstance(items, dict) else None
+    element = fits_schema(items) if isinstance(items, dict) else None
     least, most, form = (
         schema.get("minItems"),
         schema.get("maxItems"),
@@ -151,18 +151,18 @@ def _lists_fit(schema: Obj) -> Fits:
     ] = {}  # elements that were in order once: who keeps them knows them by their ids
 
     def fits(value: list[Any], _old: Any) -> bool:
-        if not is_between(least, len(value), most) or (
-            form in {"set", "map"} and not are_distinct(value, keys)
+        if not is_within_limits(least, len(value), most) or (
+            form in {"set", "map"} and not have_distinct_keys(value, keys)
         ):
             return False
         if element is None:
             return True
         for part in value:
-            if right.get(id(part), UNKNOWN) is not part:
-                if not element(part, UNKNOWN):
+            if right.get(id(part), NO_OLD_VALUE) is not part:
+                if not element(part, NO_OLD_VALUE):
                     return False
                 if type(part) is dict:
-                    if len(right) == REMEMBERED:
+                    if len(right) == MAX_CACHED_SCALARS:
                         right.clear()
                     right[id(part)] = part
         return True
@@ -170,11 +170,11 @@ def _lists_fit(schema: Obj) -> Fits:
     return fits
 
 
-def is_between(least: int | None, count: int, most: int | None) -> bool:
+def is_within_limits(least: int | None, count: int, most: int | None) -> bool:
     return (least is None or least <= count) and (most is None or count <= most)
 
 
-def are_distinct(elements: list[Any], keys: list[str]) -> bool:
+def have_distinct_keys(elements: list[Any], keys: list[str]) -> bool:
     """Whether the elements of a set or a map can easily be told from each other."""
     try:
         if len(keys) == 1:
@@ -192,52 +192,52 @@ def are_distinct(elements: list[Any], keys: list[str]) -> bool:
 
 # that are remembered of a list's, and as many as the longest one has: a busy cluster is as quick
 # with them
-ELEMENTS = 1_000
-LONGEST_ELEMENT = 2048  # bytes of one
+MAX_CACHED_ELEMENTS = 1_000
+MAX_ELEMENT_BYTES = 2048  # bytes of one
 
-UNHEARD: Known = {}
+NO_CACHED: Known = {}
 
 
-class Doubt(Exception):
+class SlowPathNeeded(Exception):
     """A value that needs a closer look."""
 
 
-def taken_by(schema: Obj) -> Walk | None:
+def fast_decoder(schema: Obj) -> Walk | None:
     """The walk of whole objects, of whose metadata nothing is judged; None if all of them need a
     closer look.
     """
-    return None if _is_odd(schema) else _take_objects(schema, ROOT_HEAD)
+    return None if _needs_slow_path(schema) else _object_decoder(schema, ROOT_HEAD_DECODERS)
 
 
-def _is_odd(schema: Obj) -> bool:
-    return any(schema.get(word) for word in (PRESERVE, EMBEDDED, *ODD))
+def _needs_slow_path(schema: Obj) -> bool:
+    return any(schema.get(word) for word in (PRESERVE, EMBEDDED, *SLOW_KEYWORDS))
 
 
-def _take(schema: Obj) -> tuple[Known, Walk]:
+def _cached_decoder(schema: Obj) -> tuple[Known, Walk]:
     """The walk of a schema, and the scalars that it knows, by their types: what becomes of each."""
-    fits = fits_by(schema)
-    known: Known = {scalar: {} for scalar in SCALARS}
+    fits = fits_schema(schema)
+    known: Known = {scalar: {} for scalar in SCALAR_TYPES}
     containers: dict[type, Walk] = {}
 
     def take(value: Any, old: Any) -> Any:
         kind = type(value)
         right = known.get(kind)
         if right is None:
-            if kind is type(old) and value == old and repeats(value, old):
+            if kind is type(old) and value == old and is_identical_json(value, old):
                 return old
             if not containers:
                 containers.update(
                     {
-                        dict: _take_container(schema, "object"),
-                        list: _take_container(schema, "array"),
+                        dict: _container_decoder(schema, "object"),
+                        list: _container_decoder(schema, "array"),
                     }
                 )
-            return containers.get(kind, _doubted)(value, old)
-        found = number(value)
-        if not fits(found, UNKNOWN):
-            raise Doubt
-        if kind is not str or len(value) <= LONGEST:
-            if len(right) == REMEMBERED:
+            return containers.get(kind, _refuse)(value, old)
+        found = normalize_number(value)
+        if not fits(found, NO_OLD_VALUE):
+            raise SlowPathNeeded
+        if kind is not str or len(value) <= MAX_TEXT_LENGTH:
+            if len(right) == MAX_CACHED_SCALARS:
                 right.clear()
             right[value] = found
         return found
@@ -245,49 +245,51 @@ def _take(schema: Obj) -> tuple[Known, Walk]:
     return known, take
 
 
-def _take_container(schema: Obj, kind: str) -> Walk:
-    wanted = types_of(schema)
+def _container_decoder(schema: Obj, kind: str) -> Walk:
+    wanted = schema_types(schema)
     if wanted and kind not in wanted:
-        return _doubted
-    if _is_odd(schema):
+        return _refuse
+    if _needs_slow_path(schema):
         # First decoded and then judged, where it takes more than a glance.
-        walk, fits = walk_by(schema), fits_by(schema)
+        walk, fits = structural_decoder(schema), fits_schema(schema)
 
         def take(value: Any, old: Any) -> Any:
             new = walk(value, old)
-            if not fits(new, UNKNOWN if old is None else old):
-                raise Doubt
+            if not fits(new, NO_OLD_VALUE if old is None else old):
+                raise SlowPathNeeded
             return new
 
         return take
-    return _take_objects(schema) if kind == "object" else _take_lists(schema)
+    return _object_decoder(schema) if kind == "object" else _list_decoder(schema)
 
 
-def _doubted(_value: Any, _old: Any) -> Any:
-    raise Doubt
+def _refuse(_value: Any, _old: Any) -> Any:
+    raise SlowPathNeeded
 
 
-class _Members(dict[str, "tuple[Known, Walk]"]):
+class _FastMembers(dict[str, "tuple[Known, Walk]"]):
     """The walks of an object's fields, each made at its first use."""
 
     def __init__(self, schema: Obj, head: Mapping[str, Walk]) -> None:
-        super().__init__({name: (UNHEARD, walk) for name, walk in head.items()})
-        self._properties: Obj = schema.get("properties", NOTHING)
+        super().__init__({name: (NO_CACHED, walk) for name, walk in head.items()})
+        self._properties: Obj = schema.get("properties", EMPTY)
         more = schema.get("additionalProperties")
         self._others = (
-            _take(more if isinstance(more, dict) else NO_SCHEMA) if more else (UNHEARD, _doubted)
+            _cached_decoder(more if isinstance(more, dict) else NO_SCHEMA)
+            if more
+            else (NO_CACHED, _refuse)
         )
 
     def __missing__(self, name: str) -> tuple[Known, Walk]:
         if name not in self._properties:
             return self._others
-        member = self[name] = _take(self._properties[name])
+        member = self[name] = _cached_decoder(self._properties[name])
         return member
 
 
-def _take_objects(schema: Obj, head: Mapping[str, Walk] = NOTHING) -> Walk:
-    members = _Members(schema, head)
-    defaults = defaults_of(schema)
+def _object_decoder(schema: Obj, head: Mapping[str, Walk] = EMPTY) -> Walk:
+    members = _FastMembers(schema, head)
+    defaults = default_factories(schema)
     wanted, least, most = (
         frozenset(schema.get("required") or ()),
         schema.get("minProperties"),
@@ -296,35 +298,35 @@ def _take_objects(schema: Obj, head: Mapping[str, Walk] = NOTHING) -> Walk:
     is_limited = least is not None or most is not None
 
     def take(value: Any, old: Any) -> Any:
-        before = old if type(old) is dict else NOTHING
+        before = old if type(old) is dict else EMPTY
         new = value.copy()
         for name, part in value.items():
             was = before.get(name)
             if part is None:
                 if not drops_null(schema, name):
-                    raise Doubt
+                    raise SlowPathNeeded
                 del new[name]
             elif part is not was or name not in members:
                 known, walk = members[name]
                 if (right := known.get(type(part))) is None or (
-                    found := right.get(part, UNKNOWN)
-                ) is UNKNOWN:
+                    found := right.get(part, NO_OLD_VALUE)
+                ) is NO_OLD_VALUE:
                     found = walk(part, was)
                 new[name] = found
         for name, default in defaults.items():
             if name not in new:
                 new[name] = members[name][1](default(), before.get(name))
         if (wanted and not wanted <= new.keys()) or (
-            is_limited and not is_between(least, len(new), most)
+            is_limited and not is_within_limits(least, len(new), most)
         ):
-            raise Doubt
-        return new if len(new) == len(value) else or_old(new, old)
+            raise SlowPathNeeded
+        return new if len(new) == len(value) else old_if_same(new, old)
 
     return take
 
 
-def _take_lists(schema: Obj) -> Walk:
-    scalars, element = _take(schema.get("items", NO_SCHEMA))
+def _list_decoder(schema: Obj) -> Walk:
+    scalars, element = _cached_decoder(schema.get("items", NO_SCHEMA))
     least, most, form = (
         schema.get("minItems"),
         schema.get("maxItems"),
@@ -340,11 +342,11 @@ def _take_lists(schema: Obj) -> Walk:
         nonlocal longest
         if len(value) > longest:  # noqa: PLR1730  # without a call for each list
             longest = len(value)
-        new = [part if right.get(id(part), UNKNOWN) is part else one(part) for part in value]
-        if (is_limited and not is_between(least, len(new), most)) or (
-            has_keys and not are_distinct(new, keys)
+        new = [part if right.get(id(part), NO_OLD_VALUE) is part else one(part) for part in value]
+        if (is_limited and not is_within_limits(least, len(new), most)) or (
+            has_keys and not have_distinct_keys(new, keys)
         ):
-            raise Doubt
+            raise SlowPathNeeded
         return new
 
     def one(part: Any) -> Any:
@@ -356,12 +358,12 @@ def _take_lists(schema: Obj) -> Walk:
                 part
             ).decode()  # as text: orjson's bytes hold four KiB each, however short they are
         except TypeError:  # no plain JSON
-            raise Doubt from None
+            raise SlowPathNeeded from None
         found = known.get(content)
         if found is None:
             found = element(part, None)
-            if len(content) <= LONGEST_ELEMENT:
-                if len(known) >= longest + ELEMENTS:
+            if len(content) <= MAX_ELEMENT_BYTES:
+                if len(known) >= longest + MAX_CACHED_ELEMENTS:
                     known.clear()
                     right.clear()
                 known[content] = right[id(found)] = found

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 HEX8, HEX4, HEX12 = "[0-9a-f]{8}", "[0-9a-f]{4}", "[0-9a-f]{12}"
 VARIANT = "[89ab][0-9a-f]{3}"
-BYTE = "(0|[1-9][0-9]?|1[0-9][0-9]?|2[0-4][0-9]|25[0-5])"
+DECIMAL_BYTE = "(0|[1-9][0-9]?|1[0-9][0-9]?|2[0-4][0-9]|25[0-5])"
 SHORT_NAME = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 GO_DURATION = re.compile(
     r"[-+]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))*|[-+]?0",
@@ -26,7 +26,7 @@ SCALA_DURATION = re.compile(
     r"milli(s|seconds?)?|micro(s|seconds?)?|nano(s|seconds?)?)",
     re.IGNORECASE,
 )
-INSTANT = re.compile(
+COMMON_TIMESTAMP = re.compile(
     r"[1-9]\d{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{6})?Z",
     re.ASCII,
 )
@@ -58,7 +58,7 @@ def _is_date(text: str) -> bool:
 
 
 def _is_datetime(text: str) -> bool:
-    if INSTANT.fullmatch(text):
+    if COMMON_TIMESTAMP.fullmatch(text):
         return True
     day, _, rest = text.lower().partition("t")
     found = TIME.fullmatch(rest.split("t")[0])
@@ -194,7 +194,7 @@ FORMATS: dict[str, Callable[[str], bool]] = {
         len(text) == 11 and re.fullmatch(r"\d{3}[- ]?\d{2}[- ]?\d{4}", text, re.ASCII) is not None  # noqa: PLR2004
     ),
     "hexcolor": _matches("#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),
-    "rgbcolor": _matches(rf"rgb\(\s*{BYTE}\s*,\s*{BYTE}\s*,\s*{BYTE}\s*\)"),
+    "rgbcolor": _matches(rf"rgb\(\s*{DECIMAL_BYTE}\s*,\s*{DECIMAL_BYTE}\s*,\s*{DECIMAL_BYTE}\s*\)"),
     "byte": _matches("([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})"),
     "password": lambda _: True,
     "date": _is_date,

@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
     from pytest_kscen.objects.resources import Obj
 
-    Check = Callable[[Any, str, Any, "Verdict"], None]
+    Check = Callable[[Any, str, Any, "SchemaResult"], None]
 
 
 # What judging a custom object finds: faults, each told once, and how much was in order (it
 # decides between alternatives).
 
 
-NOWHERE = "<nil>"
+NO_PATH = "<nil>"
 
 
-def as_json(value: Any) -> str:
+def compact_json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
 
 
 @dataclass(slots=True)
-class Verdict:
+class SchemaResult:
     """Collected while one value is judged."""
 
     faults: dict[str, Callable[[str], Cause]] = field(default_factory=dict)
@@ -52,61 +52,61 @@ class Verdict:
         while len(self.faults) > known:
             self.faults.popitem()
 
-    def merge(self, other: Verdict) -> None:
+    def merge(self, other: SchemaResult) -> None:
         for words, cause in other.faults.items():
             self.faults.setdefault(words, cause)
         self.matches += other.matches
 
 
-def placed(root: str, path: str) -> str:
+def full_path(root: str, path: str) -> str:
     """A field's full path."""
     steps = path.removeprefix(".")
-    return ".".join(part for part in (root, steps) if part) or NOWHERE
+    return ".".join(part for part in (root, steps) if part) or NO_PATH
 
 
-def invalid(verdict: Verdict, path: str, value: Any, why: str) -> None:
-    invalid_as(verdict, path, value, f"{path} in body {why}")
+def add_invalid(verdict: SchemaResult, path: str, value: Any, why: str) -> None:
+    add_invalid_message(verdict, path, value, f"{path} in body {why}")
 
 
-def invalid_as(verdict: Verdict, path: str, value: Any, words: str) -> None:
-    verdict.add(words, lambda root: Cause.invalid(placed(root, path), value, words))
+def add_invalid_message(verdict: SchemaResult, path: str, value: Any, words: str) -> None:
+    verdict.add(words, lambda root: Cause.invalid(full_path(root, path), value, words))
 
 
-def misformatted(verdict: Verdict, path: str, form: str, value: str) -> None:
+def add_format_error(verdict: SchemaResult, path: str, form: str, value: str) -> None:
     words = f"{path} in body must be of type {form}: {quoted(value)}"
-    verdict.add(words, lambda root: Cause.mistyped(placed(root, path), value, words))
+    verdict.add(words, lambda root: Cause.mistyped(full_path(root, path), value, words))
 
 
-def mistyped(verdict: Verdict, path: str, wanted: str, found: str) -> None:
+def add_type_error(verdict: SchemaResult, path: str, wanted: str, found: str) -> None:
     words = f'{path} in body must be of type {wanted}: "{found}"'
-    verdict.add(words, lambda root: Cause.mistyped(placed(root, path), found, words))
+    verdict.add(words, lambda root: Cause.mistyped(full_path(root, path), found, words))
 
 
-def required(verdict: Verdict, path: str) -> None:
-    verdict.add(f"{path} in body is required", lambda root: Cause.required(placed(root, path)))
+def add_required(verdict: SchemaResult, path: str) -> None:
+    verdict.add(f"{path} in body is required", lambda root: Cause.required(full_path(root, path)))
 
 
-def unsupported(verdict: Verdict, path: str, value: Any, supported: list[str]) -> None:
+def add_unsupported(verdict: SchemaResult, path: str, value: Any, supported: list[str]) -> None:
     words = f"{path} in body should be one of {supported}"
-    verdict.add(words, lambda root: Cause.unsupported(placed(root, path), value, supported))
+    verdict.add(words, lambda root: Cause.unsupported(full_path(root, path), value, supported))
 
 
-def report_too_long(verdict: Verdict, path: str, most: int) -> None:
+def add_too_long(verdict: SchemaResult, path: str, most: int) -> None:
     words = f"{path} in body should be at most {most} chars long"
-    verdict.add(words, lambda root: Cause.too_long(placed(root, path), most))
+    verdict.add(words, lambda root: Cause.too_long(full_path(root, path), most))
 
 
-def too_many(verdict: Verdict, path: str, count: int, most: int, what: str) -> None:
+def add_too_many(verdict: SchemaResult, path: str, count: int, most: int, what: str) -> None:
     words = f"{path} in body should have at most {most} {what}"
-    verdict.add(words, lambda root: Cause.too_many(placed(root, path), count, most))
+    verdict.add(words, lambda root: Cause.too_many(full_path(root, path), count, most))
 
 
-def plainly(verdict: Verdict, words: str) -> None:
+def add_message(verdict: SchemaResult, words: str) -> None:
     """A fault that Kubernetes gives no field for."""
-    verdict.add(words, lambda root: Cause.invalid(placed(root, ""), "", words))
+    verdict.add(words, lambda root: Cause.invalid(full_path(root, ""), "", words))
 
 
-TYPES: dict[type, tuple[str, str]] = {
+OPENAPI_TYPES: dict[type, tuple[str, str]] = {
     str: ("string", ""),
     bool: ("boolean", ""),
     int: ("integer", "int64"),
@@ -115,48 +115,48 @@ TYPES: dict[type, tuple[str, str]] = {
     dict: ("object", ""),
     type(None): ("null", ""),
 }
-EXACT = 1 << 53  # beyond it, a float says little of an integer
+MAX_EXACT_INTEGER = 1 << 53  # beyond it, a float says little of an integer
 INT_OR_STRING = "x-kubernetes-int-or-string"
 
 
-def types_of(schema: Obj) -> list[str]:
+def schema_types(schema: Obj) -> list[str]:
     if schema.get(INT_OR_STRING):
         return ["integer", "string"]
     return [schema["type"]] if schema.get("type") else []
 
 
-def format_of(schema: Obj) -> str:
-    wanted = types_of(schema)
+def schema_format(schema: Obj) -> str:
+    wanted = schema_types(schema)
     return known_format(wanted[0] if len(wanted) == 1 else "", schema.get("format", ""))
 
 
 def type_check(schema: Obj) -> Check | None:
-    wanted, form = types_of(schema), format_of(schema)
+    wanted, form = schema_types(schema), schema_format(schema)
     if not wanted and not form:
         return None
     named, nullable = ",".join(wanted), bool(schema.get("nullable"))
     numeric = bool({"integer", "number"}.intersection(wanted))
 
-    def check(value: Any, path: str, _old: Any, verdict: Verdict) -> None:
-        found, found_form = TYPES[type(value)]
+    def check(value: Any, path: str, _old: Any, verdict: SchemaResult) -> None:
+        found, found_form = OPENAPI_TYPES[type(value)]
         if value is None:
             fits = nullable or not wanted
         elif isinstance(value, (str, list)):
             fits = found in wanted or (bool(form) and not numeric)
         else:
-            fits = found in wanted or _crosses(value, found, wanted)
+            fits = found in wanted or _is_compatible_number(value, found, wanted)
             if form and not fits and found_form != form:
-                mistyped(verdict, path, form, found_form)
+                add_type_error(verdict, path, form, found_form)
                 return
         if fits:
             verdict.matches += 1
         else:
-            mistyped(verdict, path, named, found)
+            add_type_error(verdict, path, named, found)
 
     return check
 
 
-def _crosses(value: Any, found: str, wanted: list[str]) -> bool:
+def _is_compatible_number(value: Any, found: str, wanted: list[str]) -> bool:
     """Integers are numbers, and whole numbers are integers."""
     if found == "integer":
         return "number" in wanted
@@ -169,21 +169,21 @@ def enum_check(schema: Obj) -> Check | None:
         return None
     texts = frozenset(option for option in enum if isinstance(option, str))
     others = [option for option in enum if not isinstance(option, str)]
-    supported = [option if isinstance(option, str) else as_json(option) for option in enum]
+    supported = [option if isinstance(option, str) else compact_json(option) for option in enum]
 
-    def check(value: Any, path: str, _old: Any, verdict: Verdict) -> None:
+    def check(value: Any, path: str, _old: Any, verdict: SchemaResult) -> None:
         if (
             (value in texts)
             if type(value) is str
-            else (value is not None and any(_equal(value, option) for option in others))
+            else (value is not None and any(_equals_enum_value(value, option) for option in others))
         ):
             return
-        unsupported(verdict, path, value, supported)
+        add_unsupported(verdict, path, value, supported)
 
     return check
 
 
-def _equal(value: Any, option: Any) -> bool:
+def _equals_enum_value(value: Any, option: Any) -> bool:
     """As Go converts them: a number that is compared with an integer loses its fraction."""
     if type(value) is float and type(option) is int:
         return int(value) == option
@@ -191,19 +191,19 @@ def _equal(value: Any, option: Any) -> bool:
 
 
 def has_text_format(schema: Obj) -> bool:
-    return is_text_format(format_of(schema))
+    return is_text_format(schema_format(schema))
 
 
 def string_checks(schema: Obj) -> Iterator[Check]:
     """At most one fault of a text is told, and one of its format."""
-    checks, form = [*_lengths(schema), *_pattern(schema)], format_of(schema)
+    checks, form = [*_length_checks(schema), *_pattern_checks(schema)], schema_format(schema)
 
-    def first_fault(value: Any, path: str, _old: Any, verdict: Verdict) -> None:
+    def first_fault(value: Any, path: str, _old: Any, verdict: SchemaResult) -> None:
         any(check(value, path, verdict) for check in checks)
 
-    def formatted(value: Any, path: str, _old: Any, verdict: Verdict) -> None:
+    def formatted(value: Any, path: str, _old: Any, verdict: SchemaResult) -> None:
         if not fits_format(form, value):
-            misformatted(verdict, path, form, value)
+            add_format_error(verdict, path, form, value)
 
     if checks:
         yield first_fault
@@ -211,18 +211,18 @@ def string_checks(schema: Obj) -> Iterator[Check]:
         yield formatted
 
 
-def _lengths(schema: Obj) -> Iterator[Callable[[str, str, Verdict], bool]]:
+def _length_checks(schema: Obj) -> Iterator[Callable[[str, str, SchemaResult], bool]]:
     most, least = schema.get("maxLength"), schema.get("minLength")
 
-    def too_long(value: str, path: str, verdict: Verdict) -> bool:
+    def too_long(value: str, path: str, verdict: SchemaResult) -> bool:
         if len(value) > most:  # type: ignore[operator]  # it is checked only where there is a limit
-            report_too_long(verdict, path, most)  # type: ignore[arg-type]
+            add_too_long(verdict, path, most)  # type: ignore[arg-type]
             return True
         return False
 
-    def too_short(value: str, path: str, verdict: Verdict) -> bool:
+    def too_short(value: str, path: str, verdict: SchemaResult) -> bool:
         if len(value) < least:  # type: ignore[operator]
-            invalid(verdict, path, value, f"should be at least {least} chars long")
+            add_invalid(verdict, path, value, f"should be at least {least} chars long")
             return True
         return False
 
@@ -232,14 +232,14 @@ def _lengths(schema: Obj) -> Iterator[Callable[[str, str, Verdict], bool]]:
         yield too_short
 
 
-def _pattern(schema: Obj) -> Iterator[Callable[[str, str, Verdict], bool]]:
+def _pattern_checks(schema: Obj) -> Iterator[Callable[[str, str, SchemaResult], bool]]:
     pattern = schema.get("pattern")
     if not pattern:
         return
 
-    def mismatch(value: str, path: str, verdict: Verdict) -> bool:
+    def mismatch(value: str, path: str, verdict: SchemaResult) -> bool:
         if compiled(pattern).search(value) is None:
-            invalid(verdict, path, value, f"should match '{pattern}'")
+            add_invalid(verdict, path, value, f"should match '{pattern}'")
             return True
         return False
 
@@ -248,30 +248,30 @@ def _pattern(schema: Obj) -> Iterator[Callable[[str, str, Verdict], bool]]:
 
 def number_check(schema: Obj) -> Check:
     """Ranges, bounds and multiples. The order of the faults is multiple, minimum, maximum."""
-    wanted, form = types_of(schema), format_of(schema)
+    wanted, form = schema_types(schema), schema_format(schema)
     held_by = (wanted[0] if len(wanted) == 1 and wanted[0] in {"integer", "number"} else ""), form
     factor, least, most = schema.get("multipleOf"), schema.get("minimum"), schema.get("maximum")
 
-    def check(value: Any, path: str, _old: Any, verdict: Verdict) -> None:
-        _in_range(value, held_by, "Checked", path, verdict)
+    def check(value: Any, path: str, _old: Any, verdict: SchemaResult) -> None:
+        _check_representable(value, held_by, "Checked", path, verdict)
         if factor is not None:
-            _in_range(float(factor), held_by, "MultipleOf", path, verdict)
+            _check_representable(float(factor), held_by, "MultipleOf", path, verdict)
             divisor = int(factor) if type(value) is int else factor
             if divisor <= 0:
-                invalid_as(
+                add_invalid_message(
                     verdict,
                     path,
-                    _shortest(divisor),
+                    _go_number(divisor),
                     f"factor MultipleOf declared for {path} must be positive: {divisor}",
                 )
             elif type(value) is int:
                 if value % divisor:
-                    invalid(verdict, path, value, f"should be a multiple of {divisor}")
+                    add_invalid(verdict, path, value, f"should be a multiple of {divisor}")
             elif not _is_whole(1 / divisor * value if divisor < 1 else value / divisor):
-                invalid(verdict, path, value, f"should be a multiple of {_shortest(divisor)}")
+                add_invalid(verdict, path, value, f"should be a multiple of {_go_number(divisor)}")
         if least is not None:
-            _in_range(float(least), held_by, "Minimum boundary", path, verdict)
-            _bound(
+            _check_representable(float(least), held_by, "Minimum boundary", path, verdict)
+            _check_bound(
                 value,
                 least,
                 path,
@@ -279,8 +279,8 @@ def number_check(schema: Obj) -> Check:
                 (LOWER_OPEN if schema.get("exclusiveMinimum") else LOWER),
             )
         if most is not None:
-            _in_range(float(most), held_by, "Maximum boundary", path, verdict)
-            _bound(
+            _check_representable(float(most), held_by, "Maximum boundary", path, verdict)
+            _check_bound(
                 value,
                 most,
                 path,
@@ -298,24 +298,24 @@ UPPER = (lambda value, bound: value <= bound), "should be less than or equal to"
 UPPER_OPEN = (lambda value, bound: value < bound), "should be less than"
 
 
-def _bound(
+def _check_bound(
     value: Any,
     bound: Any,
     path: str,
-    verdict: Verdict,
+    verdict: SchemaResult,
     rule: tuple[Callable[[Any, Any], bool], str],
 ) -> None:
     holds, words = rule
     limit = int(bound) if type(value) is int else bound
     if not holds(value, limit):
-        invalid(verdict, path, value, f"{words} {_shortest(limit)}")
+        add_invalid(verdict, path, value, f"{words} {_go_number(limit)}")
 
 
 def _is_whole(value: float) -> bool:
-    return value.is_integer() and abs(value) < EXACT
+    return value.is_integer() and abs(value) < MAX_EXACT_INTEGER
 
 
-def _shortest(value: Any) -> Any:
+def _go_number(value: Any) -> Any:
     """As Go prints a number."""
     return (
         int(value)
@@ -324,7 +324,9 @@ def _shortest(value: Any) -> Any:
     )
 
 
-def _in_range(value: Any, held_by: tuple[str, str], what: str, path: str, verdict: Verdict) -> None:
+def _check_representable(
+    value: Any, held_by: tuple[str, str], what: str, path: str, verdict: SchemaResult
+) -> None:
     """Whether a number can be held by the type and format at all."""
     kind, form = held_by
     if kind == "integer":
@@ -336,7 +338,7 @@ def _in_range(value: Any, held_by: tuple[str, str], what: str, path: str, verdic
         fits = form != "float" or _is_float32(value)
     if not fits:
         named = f"with format {form}" if form else "(default format)"
-        plainly(verdict, f"{what} value must be of type {kind} {named} in {path}")
+        add_message(verdict, f"{what} value must be of type {kind} {named} in {path}")
 
 
 def _is_float32(value: float) -> bool:

@@ -15,8 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from pytest_kscen.embedded.apiserver.schema.decode_errors import Illegible, Mismatch, Unfit
-from pytest_kscen.embedded.apiserver.schema.formats import INSTANT
+from pytest_kscen.embedded.apiserver.schema.decode_errors import (
+    DecodeError,
+    InvalidBase64,
+    TypeMismatch,
+)
+from pytest_kscen.embedded.apiserver.schema.formats import COMMON_TIMESTAMP
 from pytest_kscen.objects.quantities import canonical
 
 if TYPE_CHECKING:
@@ -25,23 +29,26 @@ if TYPE_CHECKING:
     Walk = Callable[[Any, Any], Any]
 
 
-NOTHING: dict[str, Any] = {}
+EMPTY: dict[str, Any] = {}
 RFC3339 = re.compile(
     r"(\d{4}-\d{2}-\d{2}T)(\d{1,2}:\d{2}:\d{2})(?:[.,](\d+))?(?:(Z)|([+-])(\d{2}):(\d{2}))"
 )
-PIECES = (
+LAYOUT_PIECES = (
     *((r"\d{4}", "2006"), ("-", "-"), (r"\d{2}", "01"), ("-", "-"), (r"\d{2}", "02"), ("T", "T")),
     *((r"\d{1,2}", "15"), (":", ":"), (r"\d{2}", "04"), (":", ":"), (r"\d{2}", "05")),
 )
-ENDS = {
+LAYOUT_ENDS = {
     0: ((r"([.,]\d+)?(Z|[+-]\d{2}:\d{2})", "Z07:00"),),
     6: ((r"[.,]\d{6}", ".000000"), (r"Z|[+-]\d{2}:\d{2}", "Z07:00")),
 }
-LAYOUTS = {digits: "".join(piece for _, piece in (*PIECES, *end)) for digits, end in ENDS.items()}
+LAYOUTS = {
+    digits: "".join(piece for _, piece in (*LAYOUT_PIECES, *end))
+    for digits, end in LAYOUT_ENDS.items()
+}
 BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 
 
-def repeats(value: Any, old: Any) -> bool:
+def is_identical_json(value: Any, old: Any) -> bool:
     """Whether a value is the old one once more, in the same order, and true for true; told
     without a look into either.
     """
@@ -51,7 +58,7 @@ def repeats(value: Any, old: Any) -> bool:
         return False
 
 
-def text(go_type: str, *, keep: bool) -> Walk:
+def string_decoder(go_type: str, *, keep: bool) -> Walk:
     """A string; an empty one is nothing, unless it is kept (Go has a pointer to it)."""
 
     def walk(value: Any, _: Any) -> Any:
@@ -61,12 +68,12 @@ def text(go_type: str, *, keep: bool) -> Walk:
             return None
         if isinstance(value, str):
             return str.__str__(value) or (value if keep else None)
-        raise Mismatch(value, go_type, basic="string")
+        raise TypeMismatch(value, go_type, basic="string")
 
     return walk
 
 
-def integer(go_type: str, bits: int, *, keep: bool) -> Walk:
+def integer_decoder(go_type: str, bits: int, *, keep: bool) -> Walk:
     low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
 
     def walk(value: Any, _: Any) -> Any:
@@ -74,12 +81,12 @@ def integer(go_type: str, bits: int, *, keep: bool) -> Walk:
             return value if value or keep else None
         if value is None:
             return None
-        raise Mismatch(value, go_type, literal=type(value) in {int, float}, basic=f"int{bits}")
+        raise TypeMismatch(value, go_type, literal=type(value) in {int, float}, basic=f"int{bits}")
 
     return walk
 
 
-def boolean(go_type: str, *, keep: bool) -> Walk:
+def boolean_decoder(go_type: str, *, keep: bool) -> Walk:
     def walk(value: Any, _: Any) -> Any:
         if value is True:
             return True
@@ -87,24 +94,24 @@ def boolean(go_type: str, *, keep: bool) -> Walk:
             return False if keep else None
         if value is None:
             return None
-        raise Mismatch(value, go_type)
+        raise TypeMismatch(value, go_type)
 
     return walk
 
 
-def number(go_type: str, *, keep: bool) -> Walk:
+def number_decoder(go_type: str, *, keep: bool) -> Walk:
     def walk(value: Any, _: Any) -> Any:
         if type(value) in {int, float}:
             whole = int(value) if value == int(value) else value
             return whole if whole or keep else None
         if value is None:
             return None
-        raise Mismatch(value, go_type)
+        raise TypeMismatch(value, go_type)
 
     return walk
 
 
-def octets(go_type: str, *, keep: bool) -> Walk:
+def bytes_decoder(go_type: str, *, keep: bool) -> Walk:
     """Base64, or, as Go takes it too, a list of numbers."""
 
     def walk(value: Any, _: Any) -> Any:
@@ -113,17 +120,17 @@ def octets(go_type: str, *, keep: bool) -> Walk:
         if value is None:
             return None
         if isinstance(value, list):
-            return base64.b64encode(bytes(map(_octet, value))).decode()
-        raise Mismatch(value, go_type)
+            return base64.b64encode(bytes(map(_decode_byte, value))).decode()
+        raise TypeMismatch(value, go_type)
 
     return walk
 
 
-def _octet(value: Any) -> int:
+def _decode_byte(value: Any) -> int:
     if value is None:
         return 0
     if type(value) is not int or value not in range(256):
-        raise Mismatch(value, "uint8", literal=type(value) in {int, float})
+        raise TypeMismatch(value, "uint8", literal=type(value) in {int, float})
     return value
 
 
@@ -132,7 +139,7 @@ def _canonical_base64(value: str) -> str:
     try:
         decoded = base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)
     except (binascii.Error, ValueError):
-        raise Illegible(value, _first_bad_byte(value)) from None
+        raise InvalidBase64(value, _first_bad_byte(value)) from None
     return base64.b64encode(decoded).decode()
 
 
@@ -156,7 +163,7 @@ def _first_bad_byte(value: str) -> int:
     return len(value) - digits % 4
 
 
-def moment(digits: int) -> Walk:
+def time_decoder(digits: int) -> Walk:
     """A timestamp with so many digits of a second's fraction, in UTC."""
     length = len("2006-01-02T15:04:05.Z") + digits if digits else len("2006-01-02T15:04:05Z")
 
@@ -164,18 +171,18 @@ def moment(digits: int) -> Walk:
         if type(value) is str:
             return (
                 value
-                if len(value) == length and INSTANT.fullmatch(value)
-                else _in_utc(value, digits)
+                if len(value) == length and COMMON_TIMESTAMP.fullmatch(value)
+                else _to_utc(value, digits)
             )
         if value is None:
             return None
-        raise Mismatch(value, "string", final=True)
+        raise TypeMismatch(value, "string", final=True)
 
     return walk
 
 
 @lru_cache(maxsize=512)
-def _in_utc(value: str, digits: int) -> str:
+def _to_utc(value: str, digits: int) -> str:
     parts = RFC3339.fullmatch(value)
     try:
         if parts is None or (digits and len(parts[3] or "") != digits):
@@ -185,15 +192,15 @@ def _in_utc(value: str, digits: int) -> str:
             away = timedelta(hours=int(parts[6]), minutes=int(parts[7]))
             when += -away if parts[5] == "+" else away
     except (ValueError, OverflowError):
-        raise Unfit(_unparsable(value, digits)) from None
+        raise DecodeError(_time_error(value, digits)) from None
     fraction = f".{parts[3]}" if digits else ""
     return f"{when.isoformat()}{fraction}Z"
 
 
-def _unparsable(value: str, digits: int) -> str:
+def _time_error(value: str, digits: int) -> str:
     """Go names the part of the layout that the text stopped following."""
     rest = value
-    for pattern, piece in (*PIECES, *ENDS[digits]):
+    for pattern, piece in (*LAYOUT_PIECES, *LAYOUT_ENDS[digits]):
         found = re.match(pattern, rest)
         if found is None:
             return (
@@ -211,68 +218,68 @@ def _out_of_range(value: str) -> str:
     return found[0] if found else "day"
 
 
-def int_or_string(value: Any, _: Any) -> Any:
+def decode_int_or_string(value: Any, _: Any) -> Any:
     if type(value) is str or value is None:
         return value
     if type(value) is int and -(1 << 31) <= value < 1 << 31:
         return value
-    raise Mismatch(value, "int32", literal=type(value) in {int, float}, final=True)
+    raise TypeMismatch(value, "int32", literal=type(value) in {int, float}, final=True)
 
 
-def span(value: Any, _: Any) -> Any:
+def decode_duration(value: Any, _: Any) -> Any:
     """metav1.Duration: kept as written, if Go can read it."""
     if type(value) is str or value is None:
         return value
-    raise Mismatch(value, "string", final=True)
+    raise TypeMismatch(value, "string", final=True)
 
 
-def opaque(value: Any, old: Any) -> Any:
+def decode_raw(value: Any, old: Any) -> Any:
     """Any JSON: a copy of what is not the old object's own."""
     if value is old:
         return value
     if type(value) is dict:
-        before = old if type(old) is dict else NOTHING
-        return {name: opaque(part, before.get(name)) for name, part in value.items()}
+        before = old if type(old) is dict else EMPTY
+        return {name: decode_raw(part, before.get(name)) for name, part in value.items()}
     if type(value) is list:
-        return [opaque(part, None) for part in value]
+        return [decode_raw(part, None) for part in value]
     return value
 
 
 # Types with a JSON form of their own.
 
 
-META = "io.k8s.apimachinery.pkg.apis.meta.v1"
-EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
+META_V1 = "io.k8s.apimachinery.pkg.apis.meta.v1"
+APIEXTENSIONS_V1 = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
 
 
-def quantity(value: Any, _: Any) -> Any:
+def decode_quantity(value: Any, _: Any) -> Any:
     if value is None:
         return None
     if type(value) not in {str, int, float}:
-        raise Unfit(NO_QUANTITY)
+        raise DecodeError(QUANTITY_FORMAT_ERROR)
     try:
         return canonical(str(value))
     except ValueError as complaint:
-        raise Unfit(str(complaint)) from None
+        raise DecodeError(str(complaint)) from None
 
 
-NO_QUANTITY = (
+QUANTITY_FORMAT_ERROR = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
-SPECIAL: dict[str, Walk] = {
-    "io.k8s.apimachinery.pkg.api.resource.Quantity": quantity,
-    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": int_or_string,
-    "io.k8s.apimachinery.pkg.runtime.RawExtension": opaque,
-    f"{META}.Time": moment(0),
-    f"{META}.MicroTime": moment(6),
-    f"{META}.Duration": span,
-    f"{META}.FieldsV1": opaque,
-    f"{EXTENSIONS}.JSON": opaque,
+SPECIAL_DECODERS: dict[str, Walk] = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": decode_quantity,
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": decode_int_or_string,
+    "io.k8s.apimachinery.pkg.runtime.RawExtension": decode_raw,
+    f"{META_V1}.Time": time_decoder(0),
+    f"{META_V1}.MicroTime": time_decoder(6),
+    f"{META_V1}.Duration": decode_duration,
+    f"{META_V1}.FieldsV1": decode_raw,
+    f"{APIEXTENSIONS_V1}.JSON": decode_raw,
 }
-SPECIAL_ZEROS: dict[str, Callable[[], Any]] = {
+SPECIAL_ZERO_VALUES: dict[str, Callable[[], Any]] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": lambda: "0",
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": lambda: 0,
     "io.k8s.apimachinery.pkg.runtime.RawExtension": lambda: None,
-    f"{META}.Time": lambda: None,
-    f"{EXTENSIONS}.JSON": lambda: None,
+    f"{META_V1}.Time": lambda: None,
+    f"{APIEXTENSIONS_V1}.JSON": lambda: None,
 }

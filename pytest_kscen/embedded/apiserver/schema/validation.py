@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.embedded.apiserver.schema import keywords
 from pytest_kscen.embedded.apiserver.schema.keywords import (
-    Verdict,
-    as_json,
+    SchemaResult,
+    compact_json,
     enum_check,
     has_text_format,
     number_check,
     string_checks,
     type_check,
 )
-from pytest_kscen.embedded.apiserver.schema.scalars import NOTHING
+from pytest_kscen.embedded.apiserver.schema.scalars import EMPTY
 from pytest_kscen.objects.errors import Cause
 from pytest_kscen.objects.patches import same_json
 
@@ -34,39 +34,39 @@ if TYPE_CHECKING:
 
 
 COMBINATIONS = ("anyOf", "oneOf", "allOf", "not")
-UNKNOWN: Any = object()
+NO_OLD_VALUE: Any = object()
 """Stands for the old value where there is none to compare with."""
 
 
-def judge_by(schema: Obj) -> Check:
+def schema_check(schema: Obj) -> Check:
     """A check of everything that a schema says, which lets through what was as wrong before."""
     plans: dict[type, Plan] = {}
 
-    def judge(value: Any, path: str, old: Any, verdict: Verdict) -> None:
+    def judge(value: Any, path: str, old: Any, verdict: SchemaResult) -> None:
         if value is old:
             return
         if not plans:
-            plans.update(_plans(schema))
+            plans.update(_checks_by_type(schema))
         checks, counted = plans[type(value)]
         before = len(verdict.faults)
         for check in checks:
             check(value, path, old, verdict)
         verdict.matches += counted
-        if len(verdict.faults) > before and old is not UNKNOWN and same_json(value, old):
+        if len(verdict.faults) > before and old is not NO_OLD_VALUE and same_json(value, old):
             verdict.forget(before)
 
     return judge
 
 
-def _strict(schema: Obj) -> Check:
+def _alternative_check(schema: Obj) -> Check:
     """The same for an alternative, which is not let through as a whole; only what is in it may
     be.
     """
     plans: dict[type, Plan] = {}
 
-    def judge(value: Any, path: str, old: Any, verdict: Verdict) -> None:
+    def judge(value: Any, path: str, old: Any, verdict: SchemaResult) -> None:
         if not plans:
-            plans.update(_plans(schema))
+            plans.update(_checks_by_type(schema))
         checks, counted = plans[type(value)]
         for check in checks:
             check(value, path, old, verdict)
@@ -75,13 +75,13 @@ def _strict(schema: Obj) -> Check:
     return judge
 
 
-def _plans(schema: Obj) -> dict[type, Plan]:
+def _checks_by_type(schema: Obj) -> dict[type, Plan]:
     """The checks by the type of the value, for most keywords speak of one type alone.
 
     The real server counts each check that is made, also those that have nothing to look at: the
     type, the combinations (twice), the enum, what is the value's own, and the value as a whole."""
-    types, enums = _some(type_check(schema)), _some(enum_check(schema))
-    head = (*types, *_combinations(schema))
+    types, enums = _as_tuple(type_check(schema)), _as_tuple(enum_check(schema))
+    head = (*types, *_combination_checks(schema))
     counted = len(types) + 4
     texts = tuple(string_checks(schema))
     numbers: Plan = (*head, number_check(schema), *enums), counted + 1
@@ -96,142 +96,148 @@ def _plans(schema: Obj) -> dict[type, Plan]:
     }
 
 
-def _some(check: Check | None) -> tuple[Check, ...]:
+def _as_tuple(check: Check | None) -> tuple[Check, ...]:
     return (check,) if check else ()
 
 
 def _object_check(schema: Obj) -> Check:
     properties: dict[str, Check] = {
-        name: judge_by(inner) for name, inner in schema.get("properties", NOTHING).items()
+        name: schema_check(inner) for name, inner in schema.get("properties", EMPTY).items()
     }
     more = schema.get("additionalProperties")
-    others = judge_by(more) if isinstance(more, dict) else None
+    others = schema_check(more) if isinstance(more, dict) else None
     forbids_others = more is False
     least, most = schema.get("minProperties"), schema.get("maxProperties")
     wanted: list[str] = schema.get("required") or []
 
-    def check(value: Obj, path: str, old: Any, verdict: Verdict) -> None:
-        before = old if type(old) is dict else NOTHING
+    def check(value: Obj, path: str, old: Any, verdict: SchemaResult) -> None:
+        before = old if type(old) is dict else EMPTY
         if least is not None and len(value) < least:
-            keywords.invalid(verdict, path, len(value), f"should have at least {least} properties")
+            keywords.add_invalid(
+                verdict, path, len(value), f"should have at least {least} properties"
+            )
         if most is not None and len(value) > most:
-            keywords.too_many(verdict, path, len(value), most, "properties")
+            keywords.add_too_many(verdict, path, len(value), most, "properties")
         for name, part in value.items():
-            judge, was = properties.get(name, others), before.get(name, UNKNOWN)
+            judge, was = properties.get(name, others), before.get(name, NO_OLD_VALUE)
             if judge:
                 if part is not was:
                     judge(part, f"{path}.{name}" if path else name, was, verdict)
             elif forbids_others and name not in properties:
                 words = f"{path}.{name} in body is a forbidden property"
-                keywords.invalid_as(verdict, path, name, words)
+                keywords.add_invalid_message(verdict, path, name, words)
         for name in wanted:
             if name not in value:
-                keywords.required(verdict, f"{path}.{name}")
+                keywords.add_required(verdict, f"{path}.{name}")
 
     return check
 
 
 def _list_check(schema: Obj) -> Check:
     items = schema.get("items")
-    judge = judge_by(items) if isinstance(items, dict) else None
+    judge = schema_check(items) if isinstance(items, dict) else None
     least, most = schema.get("minItems"), schema.get("maxItems")
 
-    def check(value: list[Any], path: str, old: Any, verdict: Verdict) -> None:
+    def check(value: list[Any], path: str, old: Any, verdict: SchemaResult) -> None:
         if judge:
-            before = counterparts(schema, value, old)
+            before = correlate_elements(schema, value, old)
             for place, part in enumerate(value):
                 judge(part, f"{path}[{place}]", before[place], verdict)
         if least is not None and len(value) < least:
-            keywords.invalid(verdict, path, len(value), f"should have at least {least} items")
+            keywords.add_invalid(verdict, path, len(value), f"should have at least {least} items")
         if most is not None and len(value) > most:
-            keywords.too_many(verdict, path, len(value), most, "items")
+            keywords.add_too_many(verdict, path, len(value), most, "items")
         verdict.matches += 1
 
     return check
 
 
-def counterparts(schema: Obj, new: list[Any], old: Any) -> list[Any]:
+def correlate_elements(schema: Obj, new: list[Any], old: Any) -> list[Any]:
     """The old elements that those of a list are to be compared with: of the same key, where the
     list is a map.
     """
     if type(old) is not list or schema.get("x-kubernetes-list-type") != "map":
-        return [UNKNOWN] * len(new)
+        return [NO_OLD_VALUE] * len(new)
     by_key: dict[Any, Any] = {}
     for part in old:
-        by_key.setdefault(_key(schema, part), part)
-    return [by_key.get(_key(schema, part), UNKNOWN) for part in new]
+        by_key.setdefault(_list_map_key(schema, part), part)
+    return [by_key.get(_list_map_key(schema, part), NO_OLD_VALUE) for part in new]
 
 
-def _key(schema: Obj, element: Any) -> Any:
+def _list_map_key(schema: Obj, element: Any) -> Any:
     keys = schema.get("x-kubernetes-list-map-keys", ())
     return repr([element.get(key) for key in keys]) if type(element) is dict else None
 
 
-def _combinations(schema: Obj) -> Iterator[Check]:
+def _combination_checks(schema: Obj) -> Iterator[Check]:
     """Of several failed alternatives, the one in which most was right is told."""
-    for name, combination in zip(COMBINATIONS, (_any_of, _one_of, _all_of), strict=False):
+    for name, combination in zip(
+        COMBINATIONS, (_any_of_check, _one_of_check, _all_of_check), strict=False
+    ):
         if schema.get(name):
             yield combination(schema[name])
     if isinstance(schema.get("not"), dict):
-        yield _not(schema["not"])
+        yield _not_check(schema["not"])
 
 
-def _tried(judges: list[Check], value: Any, path: str, old: Any) -> Iterator[Verdict]:
+def _try_alternatives(
+    judges: list[Check], value: Any, path: str, old: Any
+) -> Iterator[SchemaResult]:
     for judge in judges:
-        verdict = Verdict()
+        verdict = SchemaResult()
         judge(value, path, old, verdict)
         yield verdict
 
 
-def _best(failures: list[Verdict]) -> Verdict:
+def _best_failure(failures: list[SchemaResult]) -> SchemaResult:
     return max(failures, key=lambda verdict: verdict.matches)
 
 
-def _any_of(alternatives: list[Obj]) -> Check:
-    judges = [_strict(alternative) for alternative in alternatives]
+def _any_of_check(alternatives: list[Obj]) -> Check:
+    judges = [_alternative_check(alternative) for alternative in alternatives]
 
-    def check(value: Any, path: str, old: Any, verdict: Verdict) -> None:
+    def check(value: Any, path: str, old: Any, verdict: SchemaResult) -> None:
         failures = []
-        for tried in _tried(judges, value, path, old):
+        for tried in _try_alternatives(judges, value, path, old):
             if not tried.faults:
                 verdict.merge(tried)
                 return
             failures.append(tried)
-        keywords.plainly(verdict, f'"{path}" must validate at least one schema (anyOf)')
-        verdict.merge(_best(failures))
+        keywords.add_message(verdict, f'"{path}" must validate at least one schema (anyOf)')
+        verdict.merge(_best_failure(failures))
 
     return check
 
 
-def _one_of(alternatives: list[Obj]) -> Check:
-    judges = [_strict(alternative) for alternative in alternatives]
+def _one_of_check(alternatives: list[Obj]) -> Check:
+    judges = [_alternative_check(alternative) for alternative in alternatives]
 
-    def check(value: Any, path: str, old: Any, verdict: Verdict) -> None:
-        all_tried = list(_tried(judges, value, path, old))
+    def check(value: Any, path: str, old: Any, verdict: SchemaResult) -> None:
+        all_tried = list(_try_alternatives(judges, value, path, old))
         valid = [tried for tried in all_tried if not tried.faults]
         if len(valid) == 1:
             verdict.merge(valid[0])
             return
         found = f"Found {len(valid)} valid alternatives" if valid else "Found none valid"
-        keywords.plainly(
+        keywords.add_message(
             verdict, f'"{path}" must validate one and only one schema (oneOf). {found}'
         )
         if not valid:
-            verdict.merge(_best(all_tried))
+            verdict.merge(_best_failure(all_tried))
 
     return check
 
 
-def _all_of(parts: list[Obj]) -> Check:
-    judges = [_strict(part) for part in parts]
+def _all_of_check(parts: list[Obj]) -> Check:
+    judges = [_alternative_check(part) for part in parts]
 
-    def check(value: Any, path: str, old: Any, verdict: Verdict) -> None:
+    def check(value: Any, path: str, old: Any, verdict: SchemaResult) -> None:
         valid = 0
-        for tried in _tried(judges, value, path, old):
+        for tried in _try_alternatives(judges, value, path, old):
             valid += not tried.faults
             verdict.merge(tried)
         if valid < len(judges):
-            keywords.plainly(
+            keywords.add_message(
                 verdict,
                 (
                     f'"{path}" must validate all the schemas '
@@ -242,14 +248,14 @@ def _all_of(parts: list[Obj]) -> Check:
     return check
 
 
-def _not(schema: Obj) -> Check:
-    judge = _strict(schema)
+def _not_check(schema: Obj) -> Check:
+    judge = _alternative_check(schema)
 
-    def check(value: Any, path: str, old: Any, verdict: Verdict) -> None:
-        tried = Verdict()
+    def check(value: Any, path: str, old: Any, verdict: SchemaResult) -> None:
+        tried = SchemaResult()
         judge(value, path, old, tried)
         if not tried.faults:
-            keywords.plainly(verdict, f'"{path}" must not validate the schema (not)')
+            keywords.add_message(verdict, f'"{path}" must not validate the schema (not)')
 
     return check
 
@@ -257,17 +263,19 @@ def _not(schema: Obj) -> Check:
 # Walking a value along those branches of its schema alone where there is something to see.
 
 
-def visitor(schema: Obj, own: Callable[[Obj], Visit | None]) -> Visit | None:
+def schema_visit(schema: Obj, own: Callable[[Obj], Visit | None]) -> Visit | None:
     """What visits values of this schema.
 
     `own` makes the visit of one place, or nothing; so does this.
     """
     here = own(schema)
-    items = visitor(schema["items"], own) if isinstance(schema.get("items"), dict) else None
-    properties = schema.get("properties") or NOTHING
-    fields = {name: found for name, inner in properties.items() if (found := visitor(inner, own))}
+    items = schema_visit(schema["items"], own) if isinstance(schema.get("items"), dict) else None
+    properties = schema.get("properties") or EMPTY
+    fields = {
+        name: found for name, inner in properties.items() if (found := schema_visit(inner, own))
+    }
     more = schema.get("additionalProperties")
-    others = visitor(more, own) if isinstance(more, dict) else None
+    others = schema_visit(more, own) if isinstance(more, dict) else None
     if not (here or items or fields or others):
         return None
 
@@ -290,7 +298,7 @@ def visitor(schema: Obj, own: Callable[[Obj], Visit | None]) -> Visit | None:
 # Lists that are sets or maps hold nothing twice.
 
 
-def repetitions(schema: Obj) -> Visit | None:
+def duplicate_visit(schema: Obj) -> Visit | None:
     """A visit that finds repetitions, where the schema's list is a set or a map."""
     kind = schema.get("x-kubernetes-list-type")
     if kind not in {"set", "map"}:
@@ -299,17 +307,21 @@ def repetitions(schema: Obj) -> Visit | None:
 
     def visit(value: Any, path: str) -> Iterator[Cause]:
         if isinstance(value, list):
-            yield from _in_set(value, path) if kind == "set" else _in_map(keys, value, path)
+            yield from (
+                _duplicates_in_set(value, path)
+                if kind == "set"
+                else _duplicates_in_map(keys, value, path)
+            )
 
     return visit
 
 
-def _in_set(elements: list[Any], path: str) -> Iterator[Cause]:
-    for place in _seconds(elements):
-        yield Cause.duplicate(f"{path}[{place}]", _sorted(elements[place]))
+def _duplicates_in_set(elements: list[Any], path: str) -> Iterator[Cause]:
+    for place in _duplicate_positions(elements):
+        yield Cause.duplicate(f"{path}[{place}]", _with_sorted_keys(elements[place]))
 
 
-def _in_map(wanted: list[str], elements: list[Any], path: str) -> Iterator[Cause]:
+def _duplicates_in_map(wanted: list[str], elements: list[Any], path: str) -> Iterator[Cause]:
     for place, element in enumerate(elements):
         if element is not None and not isinstance(element, dict):
             yield Cause.invalid(
@@ -320,17 +332,17 @@ def _in_map(wanted: list[str], elements: list[Any], path: str) -> Iterator[Cause
         {name: element[name] for name in wanted if name in element} if element else {}
         for element in elements
     ]
-    for place in _seconds(keys):
-        yield Cause.duplicate(f"{path}[{place}]", _sorted(keys[place]))
+    for place in _duplicate_positions(keys):
+        yield Cause.duplicate(f"{path}[{place}]", _with_sorted_keys(keys[place]))
 
 
-def _seconds(elements: list[Any]) -> Iterator[int]:
+def _duplicate_positions(elements: list[Any]) -> Iterator[int]:
     """Where each value that is there more than once is there for the second time."""
     if _are_distinct_texts(elements):
         return
     seen: dict[str, int] = {}
     for place, element in enumerate(elements):
-        text = as_json(element)
+        text = compact_json(element)
         seen[text] = seen.get(text, 0) + 1
         if seen[text] == 2:  # noqa: PLR2004 - the second time
             yield place
@@ -356,5 +368,5 @@ def _are_distinct_texts(elements: list[Any]) -> bool:
     )
 
 
-def _sorted(value: Any) -> Any:
+def _with_sorted_keys(value: Any) -> Any:
     return dict(sorted(value.items())) if isinstance(value, dict) else value

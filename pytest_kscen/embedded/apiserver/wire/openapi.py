@@ -127,9 +127,11 @@ def schemas_of(
     except NotAcceptable:
         return WireAnswer(406, {})
     if path == "/openapi/v3":
-        return WireAnswer(200, {"Content-Type": TEXT}, orjson.dumps(openapi.v3_index(kinds)))
+        return WireAnswer(
+            200, {"Content-Type": TEXT}, orjson.dumps(openapi.openapi_v3_index(kinds))
+        )
     if path == "/openapi/v2":
-        older, is_json = openapi.v2(kinds), media.type == JSON
+        older, is_json = openapi.openapi_v2(kinds), media.type == JSON
         body = orjson.dumps(older) if is_json else document(older)
         return tagged(
             WireAnswer(200, {"Content-Type": JSON if is_json else OPENAPI_V2}, body), headers
@@ -142,7 +144,7 @@ def schemas_of(
 def _document(kinds: Kinds, path: str, query: Query, headers: Mapping[str, str]) -> WireAnswer:
     from pytest_kscen.embedded.apiserver import openapi
 
-    listed = openapi.v3_index(kinds)["paths"].get(path)
+    listed = openapi.openapi_v3_index(kinds)["paths"].get(path)
     if listed is None:
         return WireAnswer(404, {})
     asked, own = query.text("hash"), str(listed["serverRelativeURL"]).rpartition("hash=")[2]
@@ -150,6 +152,8 @@ def _document(kinds: Kinds, path: str, query: Query, headers: Mapping[str, str])
         return WireAnswer(301, {"Location": listed["serverRelativeURL"]})
     kept = FOR_EVER if asked else {}
     answer = WireAnswer(
-        200, {"Content-Type": JSON, "Vary": "Accept", **kept}, orjson.dumps(openapi.v3(kinds, path))
+        200,
+        {"Content-Type": JSON, "Vary": "Accept", **kept},
+        orjson.dumps(openapi.openapi_v3(kinds, path)),
     )
     return tagged(answer, headers, own)

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-from pytest_kscen.embedded.apiserver.schema.compiling import walk_of, without_strangers
-from pytest_kscen.embedded.apiserver.schema.decode_errors import Stranger, Unfit
+from pytest_kscen.embedded.apiserver.schema.compiling import decoder_of, prune_unknown_fields
+from pytest_kscen.embedded.apiserver.schema.decode_errors import DecodeError, UnknownField
 from pytest_kscen.kube.api import APPLY_PATCH, DEFAULTS, Options
 from pytest_kscen.objects.errors import BadRequest, Cause, invalid
 from pytest_kscen.objects.resources import Resource
@@ -272,13 +272,13 @@ def _from_body(body: dict[str, Any]) -> dict[str, Any]:
             f'no kind "{stated}" is registered for version "{version}" in scheme '
             '"pkg/runtime/scheme.go:111"'
         )
-    walk = walk_of(DELETE_OPTIONS)
+    walk = decoder_of(DELETE_OPTIONS)
     try:
         try:
             decoded: dict[str, Any] = walk(body, None)
-        except Stranger:
-            decoded = walk(without_strangers(body, DELETE_OPTIONS, []), None)
-    except Unfit as misfit:
+        except UnknownField:
+            decoded = walk(prune_unknown_fields(body, DELETE_OPTIONS, []), None)
+    except DecodeError as misfit:
         raise BadRequest(str(misfit)) from None
     return decoded
 

@@ -1,7 +1,12 @@
 import pytest
 from widgets import SPEC, TEXT, definition, struct, version
 
-from pytest_kscen.embedded.apiserver.crds.rules import default, prepare_create, validate, warn
+from pytest_kscen.embedded.apiserver.crds.rules import (
+    default_definition,
+    prepare_definition_create,
+    validate_definition_object,
+    warn_of_unknown_formats,
+)
 from pytest_kscen.embedded.apiserver.schema.builtin import BuiltinSchema
 
 SCHEMA = BuiltinSchema("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
@@ -20,9 +25,9 @@ LIST_MAP = {"x-kubernetes-list-type": "map"}
 
 def judged(made):
     decoded = SCHEMA.decode(made, None, strictness="Ignore", warnings=[])
-    default(decoded)
-    prepare_create(decoded, None)
-    return [f"{cause.field}: {cause.message}" for cause in validate(decoded)]
+    default_definition(decoded)
+    prepare_definition_create(decoded, None)
+    return [f"{cause.field}: {cause.message}" for cause in validate_definition_object(decoded)]
 
 
 def schema(structure):
@@ -504,7 +509,7 @@ def test_the_name_is_made_of_plural_and_group():
 
 def test_names_and_conversion_are_filled_in():
     made = definition()
-    default(made)
+    default_definition(made)
     assert made["spec"]["names"] == {
         "plural": "widgets",
         "kind": "Widget",
@@ -516,9 +521,11 @@ def test_names_and_conversion_are_filled_in():
 
 def test_formats_that_nobody_knows_are_warned_of_once():
     made = field({"type": "string", "format": "foo"})
-    assert list(warn(made, None)) == ['unrecognized format "foo"']
+    assert list(warn_of_unknown_formats(made, None)) == ['unrecognized format "foo"']
     assert (
-        list(warn(made, made)) == list(warn(field({"type": "string", "format": "foo"}), made)) == []
+        list(warn_of_unknown_formats(made, made))
+        == list(warn_of_unknown_formats(field({"type": "string", "format": "foo"}), made))
+        == []
     )
 
 

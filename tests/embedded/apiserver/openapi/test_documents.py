@@ -2,7 +2,7 @@ import pytest
 
 from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
 from pytest_kscen.embedded.apiserver.kinds import Kind, Kinds
-from pytest_kscen.embedded.apiserver.openapi import v2, v3, v3_index
+from pytest_kscen.embedded.apiserver.openapi import openapi_v2, openapi_v3, openapi_v3_index
 from pytest_kscen.objects.resources import Resource
 
 DEPLOYMENT = {"group": "apps", "version": "v1", "kind": "Deployment"}
@@ -35,17 +35,17 @@ def references(document):
 
 
 def test_the_index_leads_to_every_document(kinds):
-    paths = v3_index(kinds)["paths"]
+    paths = openapi_v3_index(kinds)["paths"]
     assert list(paths)[:2] == ["api/v1", "apis/apiregistration.k8s.io/v1"]
     for path, entry in paths.items():
         assert entry["serverRelativeURL"].startswith(f"/openapi/v3/{path}?hash=")
-        assert v3(kinds, path)["openapi"] == "3.0.0"
-    assert v3(kinds, "apis/example.com/v1") is None
+        assert openapi_v3(kinds, path)["openapi"] == "3.0.0"
+    assert openapi_v3(kinds, "apis/example.com/v1") is None
 
 
 def test_a_document_holds_all_it_refers_to_and_none_of_our_own_notes(kinds):
-    for path in v3_index(kinds)["paths"]:
-        document = v3(kinds, path)
+    for path in openapi_v3_index(kinds)["paths"]:
+        document = openapi_v3(kinds, path)
         held = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
         assert references(document) <= held
         assert not [
@@ -58,7 +58,7 @@ def test_a_document_holds_all_it_refers_to_and_none_of_our_own_notes(kinds):
 
 
 def test_what_kubectl_looks_for_is_there(kinds):
-    document = v3(kinds, "apis/apps/v1")
+    document = openapi_v3(kinds, "apis/apps/v1")
     patch = document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"]
     assert patch["x-kubernetes-group-version-kind"] == DEPLOYMENT
     assert patch["operationId"] == "patchAppsV1NamespacedDeployment"
@@ -74,7 +74,7 @@ def test_what_kubectl_looks_for_is_there(kinds):
 
 def test_a_custom_kind_has_a_document_whose_address_follows_its_schema(kinds):
     kinds.add(Kind(WIDGET, custom=True, structure=STRUCTURE))
-    types = v3(kinds, "apis/example.com/v1")["components"]["schemas"]
+    types = openapi_v3(kinds, "apis/example.com/v1")["components"]["schemas"]
     widget = types["com.example.v1.Widget"]
     assert widget["properties"]["spec"] == STRUCTURE["properties"]["spec"]
     assert widget["properties"]["metadata"] == {
@@ -83,14 +83,14 @@ def test_a_custom_kind_has_a_document_whose_address_follows_its_schema(kinds):
     assert types["com.example.v1.WidgetList"]["properties"]["items"]["items"] == {
         "$ref": "#/components/schemas/com.example.v1.Widget"
     }
-    before = v3_index(kinds)["paths"]["apis/example.com/v1"]
+    before = openapi_v3_index(kinds)["paths"]["apis/example.com/v1"]
     kinds.add(Kind(WIDGET, custom=True, structure={"type": "object"}))
-    assert v3_index(kinds)["paths"]["apis/example.com/v1"] != before
+    assert openapi_v3_index(kinds)["paths"]["apis/example.com/v1"] != before
 
 
 def test_the_older_form_speaks_of_definitions_alone(kinds):
     kinds.add(Kind(WIDGET, custom=True, structure=STRUCTURE))
-    document = v2(kinds)
+    document = openapi_v2(kinds)
     assert references(document) <= {f"#/definitions/{name}" for name in document["definitions"]}
     assert {"com.example.v1.Widget", "io.k8s.api.core.v1.Pod"} <= {*document["definitions"]}
     assert (

@@ -4,8 +4,8 @@ import sys
 from pytest_kscen.__main__ import COMMANDS, main
 from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
 from pytest_kscen.embedded.apiserver.recorded import definition, definition_of, resources, version
-from pytest_kscen.embedded.apiserver.recording import Definitions, rows_of, stripped
-from pytest_kscen.embedded.apiserver.recording_probes import Place, probe_types
+from pytest_kscen.embedded.apiserver.recording import TypeDefinitions, discovery_rows, strip_schema
+from pytest_kscen.embedded.apiserver.recording_probes import DefinitionLocation, probe_types
 
 REF = "#/components/schemas/"
 
@@ -18,7 +18,7 @@ def test_prose_is_dropped_and_lone_references_are_unwrapped():
             "spec": {"description": "prose", "default": {}, "allOf": [{"$ref": f"{REF}a.b.Spec"}]},
         },
     }
-    assert stripped(schema) == {
+    assert strip_schema(schema) == {
         "properties": {
             "description": {"type": "string"},
             "spec": {"default": {}, "$ref": "a.b.Spec"},
@@ -27,7 +27,7 @@ def test_prose_is_dropped_and_lone_references_are_unwrapped():
 
 
 def test_a_type_that_several_documents_have_is_kept_once_with_all_its_kinds():
-    definitions = Definitions()
+    definitions = TypeDefinitions()
     for group in ("b", "a"):
         gvk = {"group": group, "version": "v1", "kind": "Options"}
         definitions.add(
@@ -59,7 +59,7 @@ def test_discovery_becomes_rows():
         "subresources": [part],
     }
     groups = [{"metadata": {"name": "apps"}, "versions": [{"version": "v1", "resources": [entry]}]}]
-    assert rows_of(groups) == {
+    assert discovery_rows(groups) == {
         "apps/v1/things": {
             "singular": "thing",
             "kind": "Thing",
@@ -98,8 +98,8 @@ def test_types_are_read_from_refusals():
 
     places = probe_types(post, schemas, {"/pods": "io.v1.Pod"})
     assert places == [
-        Place("/pods", (), "io.v1.Pod", ()),
-        Place("/pods", ("spec",), "io.v1.Spec", ("Inline.spec",)),
+        DefinitionLocation("/pods", (), "io.v1.Pod", ()),
+        DefinitionLocation("/pods", ("spec",), "io.v1.Spec", ("Inline.spec",)),
     ]
     assert schemas["io.v1.Pod"]["properties"]["spec"]["x-go-path"] == "Inline.spec"
     assert schemas["io.v1.Spec"]["properties"] == {

@@ -1,7 +1,7 @@
 from pytest_kscen.embedded.apiserver.rules.service_addresses import (
-    CLUSTER_RANGE,
-    FIRST_PORT,
-    LAST_PORT,
+    FIRST_NODE_PORT,
+    LAST_NODE_PORT,
+    SERVICE_CIDR,
 )
 from pytest_kscen.objects.resources import SERVICES
 
@@ -18,7 +18,7 @@ def test_addresses_are_given_out_once(judge):
         for n in range(254)
     ]
     given = {one["spec"]["clusterIP"] for one in made}
-    assert given == {str(host) for host in CLUSTER_RANGE.hosts()}
+    assert given == {str(host) for host in SERVICE_CIDR.hosts()}
     low = {f"10.0.0.{n}" for n in range(1, 17)}
     assert {one["spec"]["clusterIP"] for one in made[-16:]} == low
 
@@ -48,8 +48,8 @@ def test_node_ports(judge):
         service(type="NodePort", ports=[{"name": "a", "port": 80}, {"name": "b", "port": 81}]),
     )
     first, second = (port["nodePort"] for port in made["spec"]["ports"])
-    assert FIRST_PORT <= first <= LAST_PORT
-    assert FIRST_PORT <= second <= LAST_PORT
+    assert FIRST_NODE_PORT <= first <= LAST_NODE_PORT
+    assert FIRST_NODE_PORT <= second <= LAST_NODE_PORT
     assert first != second
     taken = {
         "metadata": {"name": "t"},

@@ -3,20 +3,20 @@ from __future__ import annotations
 import pytest
 
 from pytest_kscen.embedded.apiserver.schema.builtin import BuiltinSchema
-from pytest_kscen.embedded.apiserver.schema.decode_errors import Mismatch
+from pytest_kscen.embedded.apiserver.schema.decode_errors import TypeMismatch
 
 
 @pytest.mark.parametrize(
     ("mismatch", "words"),
     [
-        (Mismatch("x", "map[string]string"), "cannot restore map from string"),
-        (Mismatch({}, "[]string"), "cannot restore slice from map"),
-        (Mismatch(1, "v1.PodSpec"), "cannot restore struct from: int64"),
-        (Mismatch(1, "string"), "cannot convert int64 to string"),
-        (Mismatch(1, "v1.PodPhase", basic="string"), "cannot convert int64 to v1.PodPhase"),
-        (Mismatch(1.5, "int32"), "cannot convert float64 to int32"),
-        (Mismatch([], "v1.PodPhase", basic="string"), "unrecognized type: string"),
-        (Mismatch(True, "int32"), "unrecognized type: int32"),
+        (TypeMismatch("x", "map[string]string"), "cannot restore map from string"),
+        (TypeMismatch({}, "[]string"), "cannot restore slice from map"),
+        (TypeMismatch(1, "v1.PodSpec"), "cannot restore struct from: int64"),
+        (TypeMismatch(1, "string"), "cannot convert int64 to string"),
+        (TypeMismatch(1, "v1.PodPhase", basic="string"), "cannot convert int64 to v1.PodPhase"),
+        (TypeMismatch(1.5, "int32"), "cannot convert float64 to int32"),
+        (TypeMismatch([], "v1.PodPhase", basic="string"), "unrecognized type: string"),
+        (TypeMismatch(True, "int32"), "unrecognized type: int32"),
     ],
 )
 def test_the_converter_has_words_of_its_own(mismatch, words):

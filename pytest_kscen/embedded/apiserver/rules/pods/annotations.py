@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.apiserver.rules.checks import (
     Causes,
-    annotated,
-    in_order,
-    labels,
-    matches,
+    selector_matches,
+    sorted_labels,
+    validate_annotations,
+    validate_labels,
 )
-from pytest_kscen.embedded.apiserver.rules.pods.scheduling import tolerations
-from pytest_kscen.embedded.apiserver.rules.pods.security import every_container
-from pytest_kscen.embedded.apiserver.rules.pods.spec import MIRROR, pod_spec
-from pytest_kscen.embedded.apiserver.rules.volume_sources import relative
+from pytest_kscen.embedded.apiserver.rules.pods.scheduling import validate_tolerations
+from pytest_kscen.embedded.apiserver.rules.pods.security import visit_containers
+from pytest_kscen.embedded.apiserver.rules.pods.spec import MIRROR_ANNOTATION, validate_pod_spec
+from pytest_kscen.embedded.apiserver.rules.volume_sources import validate_relative_path
 from pytest_kscen.objects.errors import Cause
 
 if TYPE_CHECKING:
@@ -30,53 +30,58 @@ DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
 SECCOMP_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
 APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
-_COST = re.compile(r"-?\d+", re.ASCII)
-LONGEST_PROFILE = 4095
-_SECCOMP = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default", "docker/default")}
-_APP_ARMOR = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default",)}
+_DELETION_COST_FORM = re.compile(r"-?\d+", re.ASCII)
+MAX_PROFILE_LENGTH = 4095
+_SECCOMP_VALUES = {
+    "Unconfined": ("unconfined",),
+    "RuntimeDefault": ("runtime/default", "docker/default"),
+}
+_APP_ARMOR_VALUES = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default",)}
 
 
-def specific(path: str, given: Mapping[str, str] | None, spec: Obj) -> Causes:
+def validate_pod_annotations(path: str, given: Mapping[str, str] | None, spec: Obj) -> Causes:
     if not given:
         return
-    if MIRROR in given and not spec.get("nodeName"):
+    if MIRROR_ANNOTATION in given and not spec.get("nodeName"):
         why = "must set spec.nodeName if mirror pod annotation is set"
-        yield Cause.invalid(f"{path}[{MIRROR}]", given[MIRROR], why)
+        yield Cause.invalid(f"{path}[{MIRROR_ANNOTATION}]", given[MIRROR_ANNOTATION], why)
     if given.get(TOLERATIONS):
-        yield from _tolerations(path, given[TOLERATIONS])
-    if DELETION_COST in given and not _is_cost(given[DELETION_COST]):
+        yield from _validate_tolerations_annotation(path, given[TOLERATIONS])
+    if DELETION_COST in given and not _is_deletion_cost(given[DELETION_COST]):
         yield Cause.invalid(
             f"{path}[{DELETION_COST}]", given[DELETION_COST], "must be a 32bit integer"
         )
     for name, value in given.items():
         if name == SECCOMP_POD or name.startswith(SECCOMP_CONTAINER):
-            yield from _seccomp(f"{path}.{name}", value)
+            yield from _validate_seccomp_annotation(f"{path}.{name}", value)
     for name, value in given.items():
         if name.startswith(APP_ARMOR):
-            yield from _app_armor(f"{path}[{name}]", name.removeprefix(APP_ARMOR), value, spec)
+            yield from _validate_app_armor_annotation(
+                f"{path}[{name}]", name.removeprefix(APP_ARMOR), value, spec
+            )
 
 
-def _tolerations(path: str, text: str) -> Causes:
+def _validate_tolerations_annotation(path: str, text: str) -> Causes:
     try:
         given = json.loads(text)
     except ValueError as error:
         yield Cause.invalid(path, TOLERATIONS, str(error))
     else:
-        yield from tolerations(f"{path}.{TOLERATIONS}", given)
+        yield from validate_tolerations(f"{path}.{TOLERATIONS}", given)
 
 
-def _is_cost(text: str) -> bool:
-    well_formed = _COST.fullmatch(text) and (text == "0" or not text.startswith("0"))
+def _is_deletion_cost(text: str) -> bool:
+    well_formed = _DELETION_COST_FORM.fullmatch(text) and (text == "0" or not text.startswith("0"))
     return bool(well_formed) and -(2**31) <= int(text) < 2**31
 
 
-def profile_of(note: str) -> Obj | None:
+def app_armor_profile(note: str) -> Obj | None:
     """The AppArmor profile that an annotation stands for."""
     if note.startswith("localhost/"):
         name = note.removeprefix("localhost/")
         return (
             {"type": "Localhost", "localhostProfile": name}
-            if 0 < len(name.strip()) <= LONGEST_PROFILE
+            if 0 < len(name.strip()) <= MAX_PROFILE_LENGTH
             else None
         )
     return {
@@ -85,7 +90,7 @@ def profile_of(note: str) -> Obj | None:
     }.get(note)
 
 
-def follow_app_armor(pod: Obj) -> None:
+def set_app_armor_fields(pod: Obj) -> None:
     """A new pod's annotations become the fields that they stand for."""
     spec, noted = (
         pod["spec"],
@@ -93,24 +98,24 @@ def follow_app_armor(pod: Obj) -> None:
     )
     if noted and spec.get("os", {}).get("name") != "windows":
         whole = (spec.get("securityContext") or {}).get("appArmorProfile")
-        for _, container in every_container(spec):
+        for _, container in visit_containers(spec):
             own = container.get("securityContext", {})
-            profile = profile_of(
+            profile = app_armor_profile(
                 pod["metadata"]["annotations"].get(APP_ARMOR + container.get("name", ""), "")
             )
             if profile and profile != whole and "appArmorProfile" not in own:
                 container["securityContext"] = {**own, "appArmorProfile": profile}
 
 
-def _seccomp(path: str, profile: str) -> Causes:
+def _validate_seccomp_annotation(path: str, profile: str) -> Causes:
     if profile.startswith("localhost/"):
-        yield from relative(path, profile.removeprefix("localhost/"))
+        yield from validate_relative_path(path, profile.removeprefix("localhost/"))
     elif profile not in {"runtime/default", "docker/default", "unconfined"}:
         yield Cause.invalid(path, profile, "must be a valid seccomp profile")
 
 
-def _app_armor(path: str, container: str, profile: str, spec: Obj) -> Causes:
-    if container not in [one.get("name") for _, one in every_container(spec)]:
+def _validate_app_armor_annotation(path: str, container: str, profile: str, spec: Obj) -> Causes:
+    if container not in [one.get("name") for _, one in visit_containers(spec)]:
         yield Cause.invalid(path, container, "container not found")
     if profile not in {"", "runtime/default", "unconfined"} and not profile.startswith(
         "localhost/"
@@ -118,29 +123,33 @@ def _app_armor(path: str, container: str, profile: str, spec: Obj) -> Causes:
         yield Cause.invalid(path, profile, f'invalid AppArmor profile name: "{profile}"')
 
 
-def agree(path: str, given: Mapping[str, str] | None, spec: Obj) -> Causes:
+def validate_annotations_match_fields(
+    path: str, given: Mapping[str, str] | None, spec: Obj
+) -> Causes:
     """Where an annotation and a field say the same thing, they say the same."""
     if not given:
         return
     whole = spec.get("securityContext") or {}
     if "seccompProfile" in whole and SECCOMP_POD in given:
-        yield from _same(
+        yield from _validate_profile_matches(
             f"{path}.securityContext.seccompProfile",
             "seccomp",
             given[SECCOMP_POD],
             whole["seccompProfile"],
-            _SECCOMP,
+            _SECCOMP_VALUES,
         )
-    for where, container in every_container(spec):
+    for where, container in visit_containers(spec):
         own, name = container.get("securityContext") or {}, container.get("name", "")
         if "seccompProfile" in own and SECCOMP_CONTAINER + name in given:
             here, note = (
                 f"{path}.{where}.securityContext.seccompProfile",
                 given[SECCOMP_CONTAINER + name],
             )
-            yield from _same(here, "seccomp", note, own["seccompProfile"], _SECCOMP)
+            yield from _validate_profile_matches(
+                here, "seccomp", note, own["seccompProfile"], _SECCOMP_VALUES
+            )
     if spec.get("os", {}).get("name") != "windows":
-        for where, container in every_container(spec):
+        for where, container in visit_containers(spec):
             own, name = (
                 {**whole, **(container.get("securityContext") or {})},
                 container.get("name", ""),
@@ -150,10 +159,12 @@ def agree(path: str, given: Mapping[str, str] | None, spec: Obj) -> Causes:
                     f"{path}.{where}.securityContext.appArmorProfile",
                     given[APP_ARMOR + name],
                 )
-                yield from _same(here, "apparmor", note, own["appArmorProfile"], _APP_ARMOR)
+                yield from _validate_profile_matches(
+                    here, "apparmor", note, own["appArmorProfile"], _APP_ARMOR_VALUES
+                )
 
 
-def _same(
+def _validate_profile_matches(
     path: str, what: str, note: str, field: Obj, known: Mapping[str, tuple[str, ...]]
 ) -> Causes:
     kind = field.get("type", "")
@@ -166,50 +177,52 @@ def _same(
         yield Cause.forbidden(f"{path}.type", f"{what} type in annotation and field must match")
 
 
-def changed(path: str, new: Mapping[str, str], old: Mapping[str, str]) -> Causes:
+def validate_annotation_changes(
+    path: str, new: Mapping[str, str], old: Mapping[str, str]
+) -> Causes:
     """What cannot be said afterwards, nor be taken back."""
     for name in old:
         if new.get(name) != old[name]:
-            yield from _guarded(f"{path}[{name}]", name, "remove or update")
+            yield from _validate_protected_annotation(f"{path}[{name}]", name, "remove or update")
     for name in new:
         if name not in old:
-            yield from _guarded(f"{path}[{name}]", name, "add")
+            yield from _validate_protected_annotation(f"{path}[{name}]", name, "add")
 
 
-def _guarded(path: str, name: str, verb: str) -> Causes:
+def _validate_protected_annotation(path: str, name: str, verb: str) -> Causes:
     if name.startswith(APP_ARMOR):
         yield Cause.forbidden(path, f"may not {verb} AppArmor annotations")
-    if name == MIRROR:
+    if name == MIRROR_ANNOTATION:
         yield Cause.forbidden(path, f"may not {verb} mirror pod annotation")
 
 
 # The template that workloads make pods from.
 
 
-MISMATCH = "`selector` does not match template `labels`"
+SELECTOR_MISMATCH = "`selector` does not match template `labels`"
 
 
-def template(path: str, given: Obj) -> Causes:
+def validate_template(path: str, given: Obj) -> Causes:
     metadata, spec = given.get("metadata") or {}, given["spec"]
-    yield from labels(f"{path}.labels", metadata.get("labels"))
-    yield from annotated(f"{path}.annotations", metadata.get("annotations"))
-    yield from specific(f"{path}.annotations", metadata.get("annotations"), spec)
-    yield from pod_spec(f"{path}.spec", spec)
-    yield from agree(f"{path}.spec", metadata.get("annotations"), spec)
+    yield from validate_labels(f"{path}.labels", metadata.get("labels"))
+    yield from validate_annotations(f"{path}.annotations", metadata.get("annotations"))
+    yield from validate_pod_annotations(f"{path}.annotations", metadata.get("annotations"), spec)
+    yield from validate_pod_spec(f"{path}.spec", spec)
+    yield from validate_annotations_match_fields(f"{path}.spec", metadata.get("annotations"), spec)
     if spec.get("ephemeralContainers"):
         yield Cause.forbidden(
             f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template"
         )
 
 
-def selected(path: str, given: Obj, selector: Obj | None) -> Causes:
+def validate_template_selected(path: str, given: Obj, selector: Obj | None) -> Causes:
     """A workload's selector finds the pods that it makes."""
     own = (given.get("metadata") or {}).get("labels")
-    if matches(selector, own) is False:
-        yield Cause.invalid(f"{path}.metadata.labels", in_order(own), MISMATCH)
+    if selector_matches(selector, own) is False:
+        yield Cause.invalid(f"{path}.metadata.labels", sorted_labels(own), SELECTOR_MISMATCH)
 
 
-def restarts_always(path: str, given: Obj, owner: str) -> Causes:
+def validate_always_restarts(path: str, given: Obj, owner: str) -> Causes:
     """What the pods of a workload that never ends must do."""
     policy = given["spec"].get("restartPolicy", "")
     if policy != "Always":

@@ -11,22 +11,25 @@ from pytest_kscen.embedded.apiserver.rules.checks import (
     PROTOCOLS,
     Causes,
     Validator,
-    named,
-    none_negative,
-    one_of,
-    port,
-    port_number,
-    required_name,
-    required_one_of,
+    validate_enum,
+    validate_name,
+    validate_nonnegative_fields,
+    validate_port,
+    validate_port_number,
+    validate_required_enum,
+    validate_required_name,
 )
 from pytest_kscen.embedded.apiserver.rules.pods.environment import (
     PULL_POLICIES,
-    everything_of,
-    variables,
+    validate_env_from,
+    validate_variables,
 )
-from pytest_kscen.embedded.apiserver.rules.pods.resources import COMPUTE, requirements
-from pytest_kscen.embedded.apiserver.rules.pods.security import container_context
-from pytest_kscen.embedded.apiserver.rules.pods.volumes import mounted
+from pytest_kscen.embedded.apiserver.rules.pods.resources import (
+    COMPUTE_RESOURCES,
+    validate_requirements,
+)
+from pytest_kscen.embedded.apiserver.rules.pods.security import validate_container_security_context
+from pytest_kscen.embedded.apiserver.rules.pods.volumes import validate_mounts
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
 
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
 # handler.
 
 
-TIMES = (
+PROBE_TIMES = (
     "initialDelaySeconds",
     "timeoutSeconds",
     "periodSeconds",
@@ -49,13 +52,13 @@ TIMES = (
 )
 
 
-def probes(path: str, container: Obj, grace: int | None) -> Causes:
+def validate_probes(path: str, container: Obj, grace: int | None) -> Causes:
     for kind in ("livenessProbe", "readinessProbe", "startupProbe"):
         if kind in container:
             here = f"{path}.{kind}"
             probe = container[kind]
-            yield from handler(here, probe, grace)
-            yield from none_negative(here, probe, TIMES)
+            yield from validate_handler(here, probe, grace)
+            yield from validate_nonnegative_fields(here, probe, PROBE_TIMES)
             seconds = probe.get("terminationGracePeriodSeconds")
             if seconds is not None and seconds <= 0:
                 yield Cause.invalid(
@@ -74,13 +77,13 @@ def probes(path: str, container: Obj, grace: int | None) -> Causes:
                 )
 
 
-def lifecycle(path: str, given: Obj, grace: int | None) -> Causes:
+def validate_lifecycle(path: str, given: Obj, grace: int | None) -> Causes:
     for hook in ("postStart", "preStop"):
         if hook in given:
-            yield from handler(f"{path}.{hook}", given[hook], grace)
+            yield from validate_handler(f"{path}.{hook}", given[hook], grace)
 
 
-def handler(path: str, given: Obj, grace: int | None) -> Causes:
+def validate_handler(path: str, given: Obj, grace: int | None) -> Causes:
     """Exactly one way."""
     found = [kind for kind in HANDLERS if kind in given]
     for place, kind in enumerate(found):
@@ -92,25 +95,25 @@ def handler(path: str, given: Obj, grace: int | None) -> Causes:
         yield Cause.required(path, "must specify a handler type")
 
 
-def _execute(path: str, given: Obj, _: int | None) -> Causes:
+def _validate_exec(path: str, given: Obj, _: int | None) -> Causes:
     if not given.get("command"):
         yield Cause.required(f"{path}.command")
 
 
-def _get(path: str, given: Obj, _: int | None) -> Causes:
+def _validate_http_get(path: str, given: Obj, _: int | None) -> Causes:
     if not given.get("path"):
         yield Cause.required(f"{path}.path")
-    yield from port(f"{path}.port", given.get("port", 0))
-    yield from one_of(f"{path}.scheme", given.get("scheme", ""), ("HTTP", "HTTPS"))
+    yield from validate_port(f"{path}.port", given.get("port", 0))
+    yield from validate_enum(f"{path}.scheme", given.get("scheme", ""), ("HTTP", "HTTPS"))
     for header in given.get("httpHeaders") or ():
-        yield from named(f"{path}.httpHeaders", header.get("name", ""), names.http_header)
+        yield from validate_name(f"{path}.httpHeaders", header.get("name", ""), names.http_header)
 
 
-def _connect(path: str, given: Obj, _: int | None) -> Causes:
-    yield from port(f"{path}.port", given.get("port", 0))
+def _validate_port_handler(path: str, given: Obj, _: int | None) -> Causes:
+    yield from validate_port(f"{path}.port", given.get("port", 0))
 
 
-def _sleep(path: str, given: Obj, grace: int | None) -> Causes:
+def _validate_sleep(path: str, given: Obj, grace: int | None) -> Causes:
     seconds = given.get("seconds", 0)
     if grace is not None and not 0 <= seconds <= grace:
         why = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
@@ -118,11 +121,11 @@ def _sleep(path: str, given: Obj, grace: int | None) -> Causes:
 
 
 HANDLERS = {
-    "exec": _execute,
-    "httpGet": _get,
-    "tcpSocket": _connect,
-    "grpc": _connect,
-    "sleep": _sleep,
+    "exec": _validate_exec,
+    "httpGet": _validate_http_get,
+    "tcpSocket": _validate_port_handler,
+    "grpc": _validate_port_handler,
+    "sleep": _validate_sleep,
 }
 
 
@@ -130,9 +133,9 @@ MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
 RESIZE_POLICIES = ("NotRequired", "RestartContainer")
 RESTART_ACTIONS = ("Restart", "RestartAllContainers")
-MOST_RESTART_RULES = 20
-MOST_EXIT_CODES = 255
-PLAIN = frozenset(
+MAX_RESTART_RULES = 20
+MAX_EXIT_CODES = 255
+SIMPLE_FIELDS = frozenset(
     {
         "name",
         "image",
@@ -143,11 +146,11 @@ PLAIN = frozenset(
         "terminationMessagePolicy",
     }
 )
-NOT_IN_INIT = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
-NOT_IN_EPHEMERAL = (
+FORBIDDEN_IN_INIT = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+FORBIDDEN_IN_EPHEMERAL = (
     "ports",
     "resources",
-    *NOT_IN_INIT[1:],
+    *FORBIDDEN_IN_INIT[1:],
     "lifecycle",
     "resizePolicy",
     "restartPolicy",
@@ -158,7 +161,7 @@ _NOT_EPHEMERAL = "cannot be set for an Ephemeral Container"
 
 
 @dataclass(slots=True)
-class Surroundings:
+class ContainerContext:
     """What a container's own fields are judged by."""
 
     volumes: dict[str, Obj] = field(default_factory=dict)
@@ -168,37 +171,39 @@ class Surroundings:
     host_users: bool = True
 
 
-def containers(path: str, given: Sequence[Obj], around: Surroundings) -> Causes:
+def validate_containers(path: str, given: Sequence[Obj], around: ContainerContext) -> Causes:
     if not given:
         yield Cause.required(path)
         return
     seen: set[str] = set()
     for place, container in enumerate(given):
         here = f"{path}[{place}]"
-        yield from _common(here, container, around)
+        yield from _validate_container(here, container, around)
         if container.get("name", "") in seen:
             yield Cause.duplicate(f"{here}.name", container.get("name", ""))
         seen.add(container.get("name", ""))
-        if not container.keys() <= PLAIN:
+        if not container.keys() <= SIMPLE_FIELDS:
             # What belongs to containers that stay.
             if "lifecycle" in container:
-                yield from lifecycle(f"{here}.lifecycle", container["lifecycle"], around.grace)
-            yield from probes(here, container, around.grace)
+                yield from validate_lifecycle(
+                    f"{here}.lifecycle", container["lifecycle"], around.grace
+                )
+            yield from validate_probes(here, container, around.grace)
             if "restartPolicy" in container or "restartPolicyRules" in container:
-                yield from _restarting(here, container)
-    yield from host_ports(path, given)
+                yield from _validate_restart_policy(here, container)
+    yield from validate_host_ports(path, given)
 
 
-def init_containers(
-    path: str, given: Sequence[Obj], ordinary: Sequence[Obj], around: Surroundings
+def validate_init_containers(
+    path: str, given: Sequence[Obj], ordinary: Sequence[Obj], around: ContainerContext
 ) -> Causes:
     seen = {container.get("name", "") for container in ordinary}
     for place, container in enumerate(given):
         here, name = f"{path}[{place}]", container.get("name", "")
-        yield from _common(here, container, around)
+        yield from _validate_container(here, container, around)
         # Without a policy of its own the rules are not even looked at.
         if "restartPolicy" in container:
-            yield from _restarting(here, container)
+            yield from _validate_restart_policy(here, container)
         elif container.get("restartPolicyRules"):
             yield Cause.required(
                 f"{here}.restartPolicy", "must specify restartPolicy when restart rules are used"
@@ -207,18 +212,20 @@ def init_containers(
             yield Cause.duplicate(f"{here}.name", name)
         elif name:
             seen.add(name)
-        yield from host_ports(path, [container])
+        yield from validate_host_ports(path, [container])
         if container.get("restartPolicy") == "Always":
             if "lifecycle" in container:
-                yield from lifecycle(f"{here}.lifecycle", container["lifecycle"], around.grace)
-            yield from probes(here, container, around.grace)
+                yield from validate_lifecycle(
+                    f"{here}.lifecycle", container["lifecycle"], around.grace
+                )
+            yield from validate_probes(here, container, around.grace)
         else:
-            yield from _runs_once(here, container)
+            yield from _validate_nonsidecar(here, container)
 
 
-def _runs_once(path: str, container: Obj) -> Causes:
+def _validate_nonsidecar(path: str, container: Obj) -> Causes:
     """What only a sidecar may have."""
-    for name in NOT_IN_INIT:
+    for name in FORBIDDEN_IN_INIT:
         if name in container:
             yield Cause.forbidden(f"{path}.{name}", _SIDECARS_ONLY)
     for place, policy in enumerate(container.get("resizePolicy") or ()):
@@ -229,7 +236,7 @@ def _runs_once(path: str, container: Obj) -> Causes:
             )
 
 
-def ephemeral_containers(path: str, spec: Obj, around: Surroundings) -> Causes:
+def validate_ephemeral_containers(path: str, spec: Obj, around: ContainerContext) -> Causes:
     others = {
         container.get("name", "")
         for kind in ("containers", "initContainers")
@@ -238,15 +245,15 @@ def ephemeral_containers(path: str, spec: Obj, around: Surroundings) -> Causes:
     seen = set(others)
     for place, container in enumerate(spec["ephemeralContainers"]):
         here, name = f"{path}[{place}]", container.get("name", "")
-        yield from _common(here, container, around)
-        yield from trimmed_image(here, container)
+        yield from _validate_container(here, container, around)
+        yield from validate_trimmed_image(here, container)
         if name in seen:
             yield Cause.duplicate(f"{here}.name", name)
         seen.add(name)
         target = container.get("targetContainerName", "")
         if target and target not in others:
             yield Cause.not_found(f"{here}.targetContainerName", target)
-        for forbidden in NOT_IN_EPHEMERAL:
+        for forbidden in FORBIDDEN_IN_EPHEMERAL:
             if container.get(forbidden):
                 yield Cause.forbidden(f"{here}.{forbidden}", _NOT_EPHEMERAL)
         for number, mount in enumerate(container.get("volumeMounts") or ()):
@@ -255,75 +262,86 @@ def ephemeral_containers(path: str, spec: Obj, around: Surroundings) -> Causes:
                     yield Cause.forbidden(f"{here}.volumeMounts[{number}].{part}", _NOT_EPHEMERAL)
 
 
-def trimmed_images(path: str, given: Sequence[Obj]) -> Causes:
+def validate_trimmed_images(path: str, given: Sequence[Obj]) -> Causes:
     for place, container in enumerate(given):
         if (image := container.get("image", "")) != image.strip():
-            yield from trimmed_image(f"{path}[{place}]", container)
+            yield from validate_trimmed_image(f"{path}[{place}]", container)
 
 
-def trimmed_image(path: str, container: Obj) -> Causes:
+def validate_trimmed_image(path: str, container: Obj) -> Causes:
     image = container.get("image", "")
     if image != image.strip():
         yield Cause.invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
 
 
-def _common(path: str, container: Obj, around: Surroundings) -> Causes:
+def _validate_container(path: str, container: Obj, around: ContainerContext) -> Causes:
     if names.dns1123_label(container.get("name", "")):
-        yield from required_name(f"{path}.name", container.get("name"), names.dns1123_label)
+        yield from validate_required_name(
+            f"{path}.name", container.get("name"), names.dns1123_label
+        )
     if not container.get("image"):
         yield Cause.required(f"{path}.image")
     if container.get("terminationMessagePolicy") not in MESSAGE_POLICIES:
         policy = container.get("terminationMessagePolicy", "")
-        yield from required_one_of(f"{path}.terminationMessagePolicy", policy, MESSAGE_POLICIES)
-    if not container.keys() <= PLAIN or container.get("imagePullPolicy") not in PULL_POLICIES:
-        yield from _further(path, container, around)
+        yield from validate_required_enum(
+            f"{path}.terminationMessagePolicy", policy, MESSAGE_POLICIES
+        )
+    if (
+        not container.keys() <= SIMPLE_FIELDS
+        or container.get("imagePullPolicy") not in PULL_POLICIES
+    ):
+        yield from _validate_optional_fields(path, container, around)
 
 
-def _further(path: str, container: Obj, around: Surroundings) -> Causes:
-    for listed, judge in LISTS.items():
+def _validate_optional_fields(path: str, container: Obj, around: ContainerContext) -> Causes:
+    for listed, judge in LIST_VALIDATORS.items():
         if listed in container:
             yield from judge(f"{path}.{listed}", container[listed])
     if "volumeMounts" in container or "volumeDevices" in container:
-        yield from mounted(path, container, around.volumes)
+        yield from validate_mounts(path, container, around.volumes)
     if container.get("imagePullPolicy") not in PULL_POLICIES:
-        yield from required_one_of(
+        yield from validate_required_enum(
             f"{path}.imagePullPolicy", container.get("imagePullPolicy"), PULL_POLICIES
         )
     if container.get("resources"):
-        yield from requirements(f"{path}.resources", container["resources"], around.claims)
+        yield from validate_requirements(f"{path}.resources", container["resources"], around.claims)
     if "resizePolicy" in container:
-        yield from _resizing(
+        yield from _validate_resize_policy(
             f"{path}.resizePolicy", container["resizePolicy"], around.restart_policy
         )
     if "securityContext" in container:
-        yield from container_context(
+        yield from validate_container_security_context(
             f"{path}.securityContext", container["securityContext"], host_users=around.host_users
         )
 
 
-def _ports(path: str, given: Sequence[Obj]) -> Causes:
+def _validate_ports(path: str, given: Sequence[Obj]) -> Causes:
     seen: set[str] = set()
     for place, entry in enumerate(given):
         here, name = f"{path}[{place}]", entry.get("name", "")
         if name and names.port_name(name):
-            yield from named(f"{here}.name", name, names.port_name)
+            yield from validate_name(f"{here}.name", name, names.port_name)
         elif name in seen:
             yield Cause.duplicate(f"{here}.name", name)
         elif name:
             seen.add(name)
         if entry.get("containerPort"):
-            yield from port_number(f"{here}.containerPort", entry["containerPort"])
+            yield from validate_port_number(f"{here}.containerPort", entry["containerPort"])
         else:
             yield Cause.required(f"{here}.containerPort")
         if "hostPort" in entry:
-            yield from port_number(f"{here}.hostPort", entry["hostPort"])
-        yield from required_one_of(f"{here}.protocol", entry.get("protocol"), PROTOCOLS)
+            yield from validate_port_number(f"{here}.hostPort", entry["hostPort"])
+        yield from validate_required_enum(f"{here}.protocol", entry.get("protocol"), PROTOCOLS)
 
 
-LISTS: dict[str, Validator] = {"ports": _ports, "env": variables, "envFrom": everything_of}
+LIST_VALIDATORS: dict[str, Validator] = {
+    "ports": _validate_ports,
+    "env": validate_variables,
+    "envFrom": validate_env_from,
+}
 
 
-def host_ports(path: str, given: Sequence[Obj]) -> Causes:
+def validate_host_ports(path: str, given: Sequence[Obj]) -> Causes:
     """No two containers take the same port of the host."""
     taken: set[str] = set()
     for place, container in enumerate(given):
@@ -335,43 +353,45 @@ def host_ports(path: str, given: Sequence[Obj]) -> Causes:
                 taken.add(key)
 
 
-def _resizing(path: str, given: Sequence[Obj], restart_policy: str) -> Causes:
+def _validate_resize_policy(path: str, given: Sequence[Obj], restart_policy: str) -> Causes:
     seen: set[str] = set()
     for place, policy in enumerate(given):
         resource, restart = policy.get("resourceName", ""), policy.get("restartPolicy", "")
         if resource in seen:
             yield Cause.duplicate(f"{path}[{place}]", resource)
         seen.add(resource)
-        yield from required_one_of(path, resource, COMPUTE)
-        yield from required_one_of(path, restart, RESIZE_POLICIES)
+        yield from validate_required_enum(path, resource, COMPUTE_RESOURCES)
+        yield from validate_required_enum(path, restart, RESIZE_POLICIES)
         if restart_policy == "Never" and restart != "NotRequired":
             yield Cause.invalid(
                 path, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
             )
 
 
-def _restarting(path: str, container: Obj) -> Causes:
+def _validate_restart_policy(path: str, container: Obj) -> Causes:
     """A container's own restart policy, and its rules by exit code."""
     rules = container.get("restartPolicyRules") or ()
     if "restartPolicy" in container:
-        yield from one_of(f"{path}.restartPolicy", container["restartPolicy"], RESTART_POLICIES)
+        yield from validate_enum(
+            f"{path}.restartPolicy", container["restartPolicy"], RESTART_POLICIES
+        )
     elif rules:
         yield Cause.required(
             f"{path}.restartPolicy", "must specify restartPolicy when restart rules are used"
         )
-    if len(rules) > MOST_RESTART_RULES:
-        yield Cause.too_many(f"{path}.restartPolicyRules", len(rules), MOST_RESTART_RULES)
+    if len(rules) > MAX_RESTART_RULES:
+        yield Cause.too_many(f"{path}.restartPolicyRules", len(rules), MAX_RESTART_RULES)
     for place, rule in enumerate(rules):
         here = f"{path}.restartPolicyRules[{place}]"
-        yield from one_of(f"{here}.action", rule.get("action", ""), RESTART_ACTIONS)
+        yield from validate_enum(f"{here}.action", rule.get("action", ""), RESTART_ACTIONS)
         if "exitCodes" in rule:
             codes = rule["exitCodes"]
-            yield from one_of(
+            yield from validate_enum(
                 f"{here}.exitCodes.operator", codes.get("operator", ""), ("In", "NotIn")
             )
-            if len(codes.get("values") or ()) > MOST_EXIT_CODES:
+            if len(codes.get("values") or ()) > MAX_EXIT_CODES:
                 yield Cause.too_many(
-                    f"{here}.exitCodes.values", len(codes["values"]), MOST_EXIT_CODES
+                    f"{here}.exitCodes.values", len(codes["values"]), MAX_EXIT_CODES
                 )
         else:
             yield Cause.required(f"{here}.exitCodes", "must be specified")

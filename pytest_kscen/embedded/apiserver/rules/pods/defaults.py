@@ -10,8 +10,12 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.embedded.apiserver.rules.claims import default_claim_spec
-from pytest_kscen.embedded.apiserver.rules.fields import fill, round_quantities, round_resources
-from pytest_kscen.embedded.apiserver.rules.pods.resources import default_pod_level
+from pytest_kscen.embedded.apiserver.rules.fields import (
+    round_quantities,
+    round_resources,
+    set_defaults,
+)
+from pytest_kscen.embedded.apiserver.rules.pods.resources import default_pod_resources
 
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
@@ -29,41 +33,49 @@ _REFERENCE = re.compile(
     rf"(?P<name>(?:{_DOMAIN}/)?{_PART}(?:/{_PART})*)(?:{_TAG})?(?:{_DIGEST})?", re.ASCII
 )
 _IDENTIFIER = re.compile("[a-f0-9]{64}")
-_LONGEST_NAME = 255
+_MAX_NAME_LENGTH = 255
 
 
 @functools.lru_cache(maxsize=4096)
-def pull_policy(reference: str) -> str:
+def default_pull_policy(reference: str) -> str:
     """What `imagePullPolicy` is when nobody says: Always for the latest image, also when that is
     only implied.
     """
     found = _REFERENCE.fullmatch(reference)
-    if found is None or _IDENTIFIER.fullmatch(reference) or len(found["name"]) > _LONGEST_NAME:
+    if found is None or _IDENTIFIER.fullmatch(reference) or len(found["name"]) > _MAX_NAME_LENGTH:
         return "IfNotPresent"
     latest = found["tag"] == "latest" or not (found["tag"] or found["digest"])
     return "Always" if latest else "IfNotPresent"
 
 
-SPEC = {
+SPEC_DEFAULTS = {
     "dnsPolicy": "ClusterFirst",
     "restartPolicy": "Always",
     "terminationGracePeriodSeconds": 30,
     "schedulerName": "default-scheduler",
 }
-CONTAINER = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
-PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
-HTTP_GET = {"path": "/", "scheme": "HTTP"}
-PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+CONTAINER_DEFAULTS = {
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+}
+PROBE_DEFAULTS = {
+    "timeoutSeconds": 1,
+    "periodSeconds": 10,
+    "successThreshold": 1,
+    "failureThreshold": 3,
+}
+HTTP_GET_DEFAULTS = {"path": "/", "scheme": "HTTP"}
+PROBE_FIELDS = ("livenessProbe", "readinessProbe", "startupProbe")
 CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
-FILE_MODE = {"defaultMode": 0o644}
-SOURCES: dict[str, dict[str, Any]] = {
-    "secret": FILE_MODE,
-    "configMap": FILE_MODE,
-    "downwardAPI": FILE_MODE,
-    "projected": FILE_MODE,
+FILE_MODE_DEFAULTS = {"defaultMode": 0o644}
+VOLUME_DEFAULTS: dict[str, dict[str, Any]] = {
+    "secret": FILE_MODE_DEFAULTS,
+    "configMap": FILE_MODE_DEFAULTS,
+    "downwardAPI": FILE_MODE_DEFAULTS,
+    "projected": FILE_MODE_DEFAULTS,
     "hostPath": {"type": ""},
 }
-RETIRED = frozenset(
+RETIRED_ANNOTATIONS = frozenset(
     f"pod.{context}.kubernetes.io/{what}"
     for context in ("alpha", "beta")
     for what in ("init-containers", "init-container-statuses")
@@ -72,8 +84,8 @@ RETIRED = frozenset(
 
 def default_pod(pod: Obj) -> None:
     spec = pod["spec"]
-    default_spec(spec)
-    fill(spec, {"enableServiceLinks": True})
+    default_pod_spec(spec)
+    set_defaults(spec, {"enableServiceLinks": True})
     for name in ("containers", "initContainers"):
         for container in spec.get(name) or ():
             if container.get("resources"):
@@ -88,105 +100,108 @@ def default_pod(pod: Obj) -> None:
                 if missing:
                     resources["requests"] = {**requests, **missing}
     if "resources" in spec:
-        default_pod_level(spec)
+        default_pod_resources(spec)
     if spec.get("hostNetwork"):
-        _host_ports(spec)
+        _set_host_ports(spec)
     if spec["terminationGracePeriodSeconds"] < 0:
         spec["terminationGracePeriodSeconds"] = 1
-    without_retired(pod["metadata"])
+    drop_retired_annotations(pod["metadata"])
     if "status" in pod:
-        _addresses(pod["status"])
+        _default_pod_ips(pod["status"])
 
 
 def default_template(template: Obj | None) -> None:
     if template:
-        default_spec(template["spec"])
+        default_pod_spec(template["spec"])
         if template.get("metadata"):
-            without_retired(template["metadata"])
+            drop_retired_annotations(template["metadata"])
 
 
-def default_spec(spec: Obj) -> None:
+def default_pod_spec(spec: Obj) -> None:
     """What pods and templates have in common."""
-    fill(spec, SPEC)
+    set_defaults(spec, SPEC_DEFAULTS)
     if "securityContext" not in spec:
         spec["securityContext"] = {}
-    account_alias(spec)
+    set_account_alias(spec)
     for volume in spec.get("volumes") or ():
-        _volume(volume)
+        _default_pod_volume(volume)
     for name in CONTAINER_LISTS:
         for container in spec.get(name) or ():
-            _container(container)
+            _default_container(container)
     if "overhead" in spec:
         round_quantities(spec["overhead"])
     round_resources(spec.get("resources"))
 
 
-def account_alias(spec: Obj) -> None:
+def set_account_alias(spec: Obj) -> None:
     """The service account's old name says the same as the new one, which counts."""
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account and (spec.get("serviceAccount") != account or "serviceAccountName" not in spec):
         spec["serviceAccountName"] = spec["serviceAccount"] = account
 
 
-def without_retired(metadata: Obj) -> None:
+def drop_retired_annotations(metadata: Obj) -> None:
     """Annotations that once stood for init containers are dropped."""
     notes = metadata.get("annotations")
-    if notes and not RETIRED.isdisjoint(notes):
+    if notes and not RETIRED_ANNOTATIONS.isdisjoint(notes):
         metadata["annotations"] = {
-            name: value for name, value in notes.items() if name not in RETIRED
+            name: value for name, value in notes.items() if name not in RETIRED_ANNOTATIONS
         }
 
 
-def _container(container: Obj) -> None:
+def _default_container(container: Obj) -> None:
     if "imagePullPolicy" not in container:
-        container["imagePullPolicy"] = pull_policy(container.get("image", ""))
-    fill(container, CONTAINER)
+        container["imagePullPolicy"] = default_pull_policy(container.get("image", ""))
+    set_defaults(container, CONTAINER_DEFAULTS)
     round_resources(container.get("resources"))
     for variable in container.get("env") or ():
-        _field_reference(variable.get("valueFrom"))
-    for name in PROBES:
+        _default_field_reference(variable.get("valueFrom"))
+    for name in PROBE_FIELDS:
         if name in container:
-            fill(container[name], PROBE)
-            _http_get(container[name])
+            set_defaults(container[name], PROBE_DEFAULTS)
+            _default_http_get(container[name])
     if "lifecycle" in container:
         for hook in ("postStart", "preStop"):
-            _http_get(container["lifecycle"].get(hook))
+            _default_http_get(container["lifecycle"].get(hook))
 
 
-def _http_get(handler: Obj | None) -> None:
+def _default_http_get(handler: Obj | None) -> None:
     if handler and "httpGet" in handler:
-        fill(handler["httpGet"], HTTP_GET)
+        set_defaults(handler["httpGet"], HTTP_GET_DEFAULTS)
 
 
-def _field_reference(source: Obj | None) -> None:
+def _default_field_reference(source: Obj | None) -> None:
     if source and "fieldRef" in source:
-        fill(source["fieldRef"], {"apiVersion": "v1"})
+        set_defaults(source["fieldRef"], {"apiVersion": "v1"})
 
 
-def _volume(volume: Obj) -> None:
+def _default_pod_volume(volume: Obj) -> None:
     if len(volume) == 1 and "name" in volume:
         volume["emptyDir"] = {}
-    for name, defaults in SOURCES.items():
+    for name, defaults in VOLUME_DEFAULTS.items():
         if name in volume:
-            fill(volume[name], defaults)
+            set_defaults(volume[name], defaults)
     for file in volume.get("downwardAPI", {}).get("items") or ():
-        _field_reference(file)
+        _default_field_reference(file)
     for source in volume.get("projected", {}).get("sources") or ():
-        _projection(source)
+        _default_projection(source)
     if "ephemeral" in volume and "volumeClaimTemplate" in volume["ephemeral"]:
         default_claim_spec(volume["ephemeral"]["volumeClaimTemplate"]["spec"])
     if "image" in volume:
-        fill(volume["image"], {"pullPolicy": pull_policy(volume["image"].get("reference", ""))})
+        set_defaults(
+            volume["image"],
+            {"pullPolicy": default_pull_policy(volume["image"].get("reference", ""))},
+        )
 
 
-def _projection(source: Obj) -> None:
+def _default_projection(source: Obj) -> None:
     for file in source.get("downwardAPI", {}).get("items") or ():
-        _field_reference(file)
+        _default_field_reference(file)
     if "serviceAccountToken" in source:
-        fill(source["serviceAccountToken"], {"expirationSeconds": 3600})
+        set_defaults(source["serviceAccountToken"], {"expirationSeconds": 3600})
 
 
-def _host_ports(spec: Obj) -> None:
+def _set_host_ports(spec: Obj) -> None:
     """On the host's network a container's ports are the host's.
 
     Containers may be an old pod's: they are made anew.
@@ -206,7 +221,7 @@ def _with_host_ports(container: Obj) -> Obj:
     return {**container, "ports": ports}
 
 
-def _addresses(status: Obj) -> None:
+def _default_pod_ips(status: Obj) -> None:
     """A pod's first address is its address; where they differ, the single one counts."""
     single, several = status.get("podIP"), status.get("podIPs")
     if single and (not several or several[0].get("ip") != single):

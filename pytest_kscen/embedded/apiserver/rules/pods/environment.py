@@ -6,8 +6,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.apiserver.rules.checks import Causes, named, required_name
-from pytest_kscen.embedded.apiserver.rules.volume_sources import no_way_up
+from pytest_kscen.embedded.apiserver.rules.checks import (
+    Causes,
+    validate_name,
+    validate_required_name,
+)
+from pytest_kscen.embedded.apiserver.rules.volume_sources import validate_no_backsteps
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
 from pytest_kscen.objects.quantities import canonical
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-FIELDS = (
+ENV_FIELDS = (
     *(
         "metadata.name",
         "metadata.namespace",
@@ -30,7 +34,7 @@ FIELDS = (
 )
 KNOWN_FIELDS = frozenset(
     {
-        *FIELDS,
+        *ENV_FIELDS,
         "metadata.annotations",
         "metadata.labels",
         "spec.restartPolicy",
@@ -39,36 +43,36 @@ KNOWN_FIELDS = frozenset(
         "spec.host",
     }
 )
-RESOURCES = (
+RESOURCE_FIELDS = (
     *("limits.cpu", "limits.ephemeral-storage", "limits.memory"),
     *("requests.cpu", "requests.ephemeral-storage", "requests.memory"),
 )
-SIZES = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
+BYTE_DIVISORS = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
 DIVISORS = {
     "cpu": (("1m", "1"), "cpu"),
-    "memory": (SIZES, "memory"),
-    "ephemeral-storage": (SIZES, "local ephemeral storage"),
-    "hugepages": (SIZES, "hugepages"),
+    "memory": (BYTE_DIVISORS, "memory"),
+    "ephemeral-storage": (BYTE_DIVISORS, "local ephemeral storage"),
+    "hugepages": (BYTE_DIVISORS, "hugepages"),
 }
-_SOURCES = (
+_ONE_SOURCE = (
     "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` "
     "or `fileKeyRef`"
 )
 
 
-def variables(path: str, given: Sequence[Obj]) -> Causes:
+def validate_variables(path: str, given: Sequence[Obj]) -> Causes:
     for place, variable in enumerate(given):
         here, name = f"{path}[{place}]", variable.get("name", "")
-        yield from required_name(f"{here}.name", name, names.env_var)
+        yield from validate_required_name(f"{here}.name", name, names.env_var)
         if "valueFrom" in variable:
             inner_path = f"{here}.valueFrom"
             source = variable["valueFrom"]
-            for kind, check in CHECKS.items():
+            for kind, check in VARIABLE_SOURCES.items():
                 if kind in source:
                     yield from check(f"{inner_path}.{kind}", source[kind])
-            found = sum(kind in source for kind in CHECKS)
+            found = sum(kind in source for kind in VARIABLE_SOURCES)
             if not found:
-                yield Cause.invalid(inner_path, "", _SOURCES)
+                yield Cause.invalid(inner_path, "", _ONE_SOURCE)
             elif variable.get("value"):
                 yield Cause.invalid(
                     inner_path, "", "may not be specified when `value` is not empty"
@@ -79,27 +83,27 @@ def variables(path: str, given: Sequence[Obj]) -> Causes:
                 )
 
 
-def everything_of(path: str, given: Sequence[Obj]) -> Causes:
+def validate_env_from(path: str, given: Sequence[Obj]) -> Causes:
     """`envFrom`: all keys of a ConfigMap or a Secret."""
     for place, source in enumerate(given):
         here = f"{path}[{place}]"
         if source.get("prefix"):
-            yield from named(f"{here}.prefix", source["prefix"], names.env_var)
+            yield from validate_name(f"{here}.prefix", source["prefix"], names.env_var)
         found = [kind for kind in ("configMapRef", "secretRef") if kind in source]
         for kind in found:
             name = source[kind].get("name", "")
-            yield from required_name(f"{here}.{kind}.name", name, _prefix_of_a_subdomain)
+            yield from validate_required_name(f"{here}.{kind}.name", name, _subdomain_prefix)
         if not found:
             yield Cause.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`")
         elif len(found) > 1:
             yield Cause.invalid(path, "", "may not have more than one field specified at a time")
 
 
-def _prefix_of_a_subdomain(name: str) -> tuple[str, ...]:
+def _subdomain_prefix(name: str) -> tuple[str, ...]:
     return names.dns1123_subdomain(names.as_prefix(name))
 
 
-def object_field(path: str, given: Obj, allowed: Sequence[str]) -> Causes:
+def validate_field_reference(path: str, given: Obj, allowed: Sequence[str]) -> Causes:
     """A field of the pod itself."""
     version, field = given.get("apiVersion", ""), given.get("fieldPath", "")
     if not version:
@@ -107,7 +111,7 @@ def object_field(path: str, given: Obj, allowed: Sequence[str]) -> Causes:
     elif not field:
         yield Cause.required(f"{path}.fieldPath")
     else:
-        base, key = _subscripted(field)
+        base, key = _split_subscript(field)
         refusal = ""
         if version != "v1":
             refusal = f"unsupported pod version: {version}"
@@ -121,12 +125,12 @@ def object_field(path: str, given: Obj, allowed: Sequence[str]) -> Causes:
             )
         elif key is not None:
             name = key.lower() if base == "metadata.annotations" else key
-            yield from named(path, name, names.label_key)
+            yield from validate_name(path, name, names.label_key)
         elif field not in allowed and field != "spec.host":
             yield Cause.unsupported(f"{path}.fieldPath", field, allowed)
 
 
-def _subscripted(field: str) -> tuple[str, str | None]:
+def _split_subscript(field: str) -> tuple[str, str | None]:
     """`metadata.labels['a']` as its two parts."""
     base, opening, key = field.partition("['")
     return (
@@ -136,7 +140,7 @@ def _subscripted(field: str) -> tuple[str, str | None]:
     )
 
 
-def container_resource(path: str, given: Obj, *, in_volume: bool = False) -> Causes:
+def validate_resource_reference(path: str, given: Obj, *, in_volume: bool = False) -> Causes:
     """A limit or a request of a container."""
     resource = given.get("resource", "")
     huge = resource.startswith(("limits.hugepages-", "requests.hugepages-"))
@@ -144,8 +148,8 @@ def container_resource(path: str, given: Obj, *, in_volume: bool = False) -> Cau
         yield Cause.required(f"{path}.containerName")
     elif not resource:
         yield Cause.required(f"{path}.resource")
-    elif resource not in RESOURCES and not huge:
-        yield Cause.unsupported(f"{path}.resource", resource, RESOURCES)
+    elif resource not in RESOURCE_FIELDS and not huge:
+        yield Cause.unsupported(f"{path}.resource", resource, RESOURCE_FIELDS)
     divisor = canonical(given.get("divisor", "0"))
     kind = "hugepages" if huge else resource.partition(".")[2]
     if divisor != "0" and kind in DIVISORS and divisor not in DIVISORS[kind][0]:
@@ -156,32 +160,34 @@ def container_resource(path: str, given: Obj, *, in_volume: bool = False) -> Cau
 
 
 def _container_resource(path: str, given: Obj) -> Causes:
-    return container_resource(path, given)
+    return validate_resource_reference(path, given)
 
 
-def _pod_field(path: str, given: Obj) -> Causes:
-    return object_field(path, given, FIELDS)
+def _validate_env_field(path: str, given: Obj) -> Causes:
+    return validate_field_reference(path, given, ENV_FIELDS)
 
 
-def _key(path: str, given: Obj) -> Causes:
+def _validate_key_reference(path: str, given: Obj) -> Causes:
     """A key of a ConfigMap or a Secret."""
-    yield from named(f"{path}.name", given.get("name", ""), names.dns1123_subdomain)
-    yield from required_name(f"{path}.key", given.get("key"), names.config_key)
+    yield from validate_name(f"{path}.name", given.get("name", ""), names.dns1123_subdomain)
+    yield from validate_required_name(f"{path}.key", given.get("key"), names.config_key)
 
 
-def _file_key(path: str, given: Obj) -> Causes:
-    yield from required_name(f"{path}.key", given.get("key"), names.env_var)
-    yield from required_name(f"{path}.volumeName", given.get("volumeName"), names.dns1123_label)
+def _validate_file_key_reference(path: str, given: Obj) -> Causes:
+    yield from validate_required_name(f"{path}.key", given.get("key"), names.env_var)
+    yield from validate_required_name(
+        f"{path}.volumeName", given.get("volumeName"), names.dns1123_label
+    )
     if given.get("path"):
-        yield from no_way_up(f"{path}.path", given["path"])
+        yield from validate_no_backsteps(f"{path}.path", given["path"])
     else:
         yield Cause.required(f"{path}.path")
 
 
-CHECKS = {
-    "fieldRef": _pod_field,
+VARIABLE_SOURCES = {
+    "fieldRef": _validate_env_field,
     "resourceFieldRef": _container_resource,
-    "configMapKeyRef": _key,
-    "secretKeyRef": _key,
-    "fileKeyRef": _file_key,
+    "configMapKeyRef": _validate_key_reference,
+    "secretKeyRef": _validate_key_reference,
+    "fileKeyRef": _validate_file_key_reference,
 }

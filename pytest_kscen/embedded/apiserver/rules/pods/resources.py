@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.embedded.apiserver.rules.checks import Causes, named
+from pytest_kscen.embedded.apiserver.rules.checks import Causes, validate_name
 from pytest_kscen.objects import names, quantities
 from pytest_kscen.objects.errors import Cause
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 HUGE_PAGES = "hugepages-"
-COMPUTE = ("cpu", "memory")
+COMPUTE_RESOURCES = ("cpu", "memory")
 CONTAINER_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
-_COUNTED = frozenset(
+_INTEGER_RESOURCES = frozenset(
     {
         *("pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps"),
         *("persistentvolumeclaims", "services.nodeports", "services.loadbalancers"),
     }
 )
-_AMOUNTS = frozenset({*CONTAINER_RESOURCES, "storage"})
-STANDARD = (
-    _COUNTED
-    | _AMOUNTS
-    | {f"{kind}.{name}" for kind in ("requests", "limits") for name in _AMOUNTS}
+_QUANTITY_RESOURCES = frozenset({*CONTAINER_RESOURCES, "storage"})
+STANDARD_RESOURCES = (
+    _INTEGER_RESOURCES
+    | _QUANTITY_RESOURCES
+    | {f"{kind}.{name}" for kind in ("requests", "limits") for name in _QUANTITY_RESOURCES}
     - {"limits.storage"}
 )
 
@@ -45,31 +45,31 @@ def is_extended(name: str) -> bool:
     )
 
 
-def is_overcommitted(name: str) -> bool:
+def is_overcommit_allowed(name: str) -> bool:
     """Whether limits may lie above requests."""
     return is_native(name) and not name.startswith(HUGE_PAGES)
 
 
-def is_counted(name: str) -> bool:
+def is_integer_resource(name: str) -> bool:
     """Whether there are only whole ones."""
-    return name in _COUNTED or is_extended(name)
+    return name in _INTEGER_RESOURCES or is_extended(name)
 
 
-def resource_name(path: str, name: str) -> Causes:
+def validate_resource_name(path: str, name: str) -> Causes:
     wrong = names.label_key(name)
     for words in wrong:
         yield Cause.invalid(path, name, words)
     if (
         not wrong
         and "/" not in name
-        and name not in STANDARD
+        and name not in STANDARD_RESOURCES
         and not name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}"))
     ):
         yield Cause.invalid(path, name, "must be a standard resource type or fully qualified")
 
 
-def container_resource_name(path: str, name: str) -> Causes:
-    yield from resource_name(path, name)
+def validate_container_resource_name(path: str, name: str) -> Causes:
+    yield from validate_resource_name(path, name)
     if "/" not in name:
         if name not in CONTAINER_RESOURCES and not name.startswith(HUGE_PAGES):
             yield Cause.invalid(path, name, "must be a standard resource for containers")
@@ -77,43 +77,43 @@ def container_resource_name(path: str, name: str) -> Causes:
         yield Cause.invalid(path, name, "doesn't follow extended resource name standard")
 
 
-def pod_resource_name(path: str, name: str) -> Causes:
-    wrong = list(resource_name(path, name))
+def validate_pod_resource_name(path: str, name: str) -> Causes:
+    wrong = list(validate_resource_name(path, name))
     yield from wrong
     if not wrong and not _is_pod_level(name):
         yield Cause.unsupported(path, name, ("cpu", HUGE_PAGES, "memory"))
 
 
-def amount(path: str, name: str, quantity: Any) -> Causes:
+def validate_quantity(path: str, name: str, quantity: Any) -> Causes:
     """A resource's quantity: never negative, and whole where only whole ones exist."""
     parsed = quantities.parse(quantity)
     if parsed.nanos < 0:
         yield Cause.invalid(path, quantity, "must be greater than or equal to 0")
-    if parsed.milli % 1000 and is_counted(name):
+    if parsed.milli % 1000 and is_integer_resource(name):
         yield Cause.invalid(path, quantity, "must be an integer")
 
 
-def requirements(
+def validate_requirements(
     path: str,
     given: Obj,
     claims: frozenset[str],
-    check: Callable[[str, str], Causes] = container_resource_name,
+    check: Callable[[str, str], Causes] = validate_container_resource_name,
 ) -> Causes:
     """ResourceRequirements of a container, or with another check of names of a whole pod."""
     limits, requests = given.get("limits") or {}, given.get("requests") or {}
     for name, quantity in limits.items():
-        yield from _one(f"{path}.limits[{name}]", name, quantity, check)
+        yield from _validate_amount(f"{path}.limits[{name}]", name, quantity, check)
     for name, quantity in requests.items():
-        yield from _one(f"{path}.requests[{name}]", name, quantity, check, huge=False)
+        yield from _validate_amount(f"{path}.requests[{name}]", name, quantity, check, huge=False)
         limit = limits.get(name)
         if limit is None:
-            if not is_overcommitted(name):
+            if not is_overcommit_allowed(name):
                 yield Cause.required(
                     f"{path}.limits", "Limit must be set for non overcommitable resources"
                 )
         else:
             order = quantities.compare(quantity, limit)
-            if order and not is_overcommitted(name):
+            if order and not is_overcommit_allowed(name):
                 yield Cause.invalid(
                     f"{path}.requests", quantity, f"must be equal to {name} limit of {limit}"
                 )
@@ -123,27 +123,27 @@ def requirements(
                     quantity,
                     f"must be less than or equal to {name} limit of {limit}",
                 )
-        yield from _huge_page(f"{path}.requests[{name}]", name, quantity)
+        yield from _validate_huge_page(f"{path}.requests[{name}]", name, quantity)
     asked = {**limits, **requests}
     if any(name.startswith(HUGE_PAGES) for name in asked) and not any(
-        name in asked for name in COMPUTE
+        name in asked for name in COMPUTE_RESOURCES
     ):
         yield Cause.forbidden(path, "HugePages require cpu or memory")
     if given.get("claims"):
-        yield from _claims(f"{path}.claims", given["claims"], claims)
+        yield from _validate_claims(f"{path}.claims", given["claims"], claims)
 
 
-def _one(
+def _validate_amount(
     path: str, name: str, quantity: Any, check: Callable[[str, str], Causes], *, huge: bool = True
 ) -> Causes:
-    if name not in COMPUTE:
+    if name not in COMPUTE_RESOURCES:
         yield from check(path, name)
-    yield from amount(path, name, quantity)
+    yield from validate_quantity(path, name, quantity)
     if huge:
-        yield from _huge_page(path, name, quantity)
+        yield from _validate_huge_page(path, name, quantity)
 
 
-def _huge_page(path: str, name: str, quantity: Any) -> Causes:
+def _validate_huge_page(path: str, name: str, quantity: Any) -> Causes:
     if name.startswith(HUGE_PAGES):
         try:
             size = quantities.parse(name.removeprefix(HUGE_PAGES))
@@ -159,7 +159,7 @@ def _huge_page(path: str, name: str, quantity: Any) -> Causes:
             )
 
 
-def _claims(path: str, given: list[Obj], known: frozenset[str]) -> Causes:
+def _validate_claims(path: str, given: list[Obj], known: frozenset[str]) -> Causes:
     seen: list[str] = []
     for place, claim in enumerate(given):
         here, name, request = f"{path}[{place}]", claim.get("name", ""), claim.get("request", "")
@@ -171,7 +171,7 @@ def _claims(path: str, given: list[Obj], known: frozenset[str]) -> Causes:
             yield Cause.duplicate(here, name)
         else:
             if request:
-                yield from named(f"{here}.request", request, names.dns1123_label)
+                yield from validate_name(f"{here}.request", request, names.dns1123_label)
             if key in seen or (not request and any(other.startswith(f"{name}/") for other in seen)):
                 yield Cause.duplicate(here, key)
             seen.append(key)
@@ -181,7 +181,7 @@ def _claims(path: str, given: list[Obj], known: frozenset[str]) -> Causes:
             yield Cause(here, f"{Cause.not_found(here, name).message}: {why}", "FieldValueNotFound")
 
 
-def pod_level(path: str, spec: Obj, claims: frozenset[str]) -> Causes:
+def validate_pod_resources(path: str, spec: Obj, claims: frozenset[str]) -> Causes:
     """The resources of the pod as a whole."""
     given, here = spec["resources"], f"{path}.resources"
     if spec.get("os", {}).get("name") == "windows":
@@ -189,15 +189,15 @@ def pod_level(path: str, spec: Obj, claims: frozenset[str]) -> Causes:
         return
     if given.get("claims"):
         yield Cause.forbidden(f"{here}.claims", "claims may not be set for Resources at pod-level")
-    yield from requirements(here, given, claims, pod_resource_name)
+    yield from validate_requirements(here, given, claims, validate_pod_resource_name)
     # The pod as a whole has at least what its containers ask for.
     resources = spec["resources"]
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
-    for name, total in aggregate(spec, "requests").items():
+    for name, total in aggregate_resources(spec, "requests").items():
         if name in requests and quantities.compare(total, requests[name]) > 0:
             why = f"must be greater than or equal to aggregate container requests of {total}"
             yield Cause.invalid(f"{here}.requests[{name}]", requests[name], why)
-    for name, total in aggregate(spec, "limits").items():
+    for name, total in aggregate_resources(spec, "limits").items():
         if (
             name.startswith(HUGE_PAGES)
             and name in limits
@@ -212,54 +212,54 @@ def pod_level(path: str, spec: Obj, claims: frozenset[str]) -> Causes:
                 yield Cause.invalid(f"{here}.containers[{place}][{name}].limits", limit, why)
 
 
-def aggregate(spec: Obj, kind: str) -> dict[str, str]:
+def aggregate_resources(spec: Obj, kind: str) -> dict[str, str]:
     """What all containers take together: sidecars run beside the others, plain init containers
     before them.
     """
     total: dict[str, str] = {}
     for container in spec.get("containers") or ():
-        _add(total, container, kind)
+        _add_resources(total, container, kind)
     beside: dict[str, str] = {}
     before: dict[str, str] = {}
     for container in spec.get("initContainers") or ():
         if container.get("restartPolicy") == "Always":
-            _add(total, container, kind)
-            _add(beside, container, kind)
-            _raise(before, beside)
+            _add_resources(total, container, kind)
+            _add_resources(beside, container, kind)
+            _raise_to(before, beside)
         else:
             peak = dict(beside)
-            _add(peak, container, kind)
-            _raise(before, peak)
-    _raise(total, before)
+            _add_resources(peak, container, kind)
+            _raise_to(before, peak)
+    _raise_to(total, before)
     return total
 
 
-def _add(total: dict[str, str], container: Obj, kind: str) -> None:
+def _add_resources(total: dict[str, str], container: Obj, kind: str) -> None:
     for name, quantity in (container.get("resources", {}).get(kind) or {}).items():
         total[name] = quantities.add(total.get(name, "0"), quantity)
 
 
-def _raise(total: dict[str, str], other: Mapping[str, str]) -> None:
+def _raise_to(total: dict[str, str], other: Mapping[str, str]) -> None:
     for name, quantity in other.items():
         if quantities.compare(quantity, total.get(name, "0")) > 0 or name not in total:
             total[name] = quantity
 
 
 def _is_pod_level(name: str) -> bool:
-    return name in COMPUTE or name.startswith(HUGE_PAGES)
+    return name in COMPUTE_RESOURCES or name.startswith(HUGE_PAGES)
 
 
-def default_pod_level(spec: Obj) -> None:
+def default_pod_resources(spec: Obj) -> None:
     """A pod with limits of its own requests what its containers do, or else its limits."""
     given = spec["resources"]
     limits, requests = dict(given.get("limits") or {}), dict(given.get("requests") or {})
     if limits or requests:
-        for name, total in aggregate(spec, "limits").items():
+        for name, total in aggregate_resources(spec, "limits").items():
             if name.startswith(HUGE_PAGES) and name not in requests:
                 limits.setdefault(name, total)
     if limits:
-        for name, total in aggregate(spec, "requests").items():
-            if _is_pod_level(name) and is_overcommitted(name):
+        for name, total in aggregate_resources(spec, "requests").items():
+            if _is_pod_level(name) and is_overcommit_allowed(name):
                 requests.setdefault(name, total)
         for name, limit in limits.items():
             if _is_pod_level(name):
@@ -279,25 +279,29 @@ def qos_class(spec: Obj) -> str:
         asking = [container.get("resources") or {} for container in containers]
         if not any(asking):
             return "BestEffort"
-    requests = [_compute(given, "requests") for given in asking]
-    limits = [_compute(given, "limits") for given in asking]
+    requests = [_compute_amounts(given, "requests") for given in asking]
+    limits = [_compute_amounts(given, "limits") for given in asking]
     if not any(requests) and not any(limits):
         return "BestEffort"
-    bounded = all(len(one) == len(COMPUTE) for one in limits)
-    return "Guaranteed" if bounded and _total(requests) == _total(limits) else "Burstable"
+    bounded = all(len(one) == len(COMPUTE_RESOURCES) for one in limits)
+    return (
+        "Guaranteed"
+        if bounded and _total_amounts(requests) == _total_amounts(limits)
+        else "Burstable"
+    )
 
 
-def _compute(given: Obj, kind: str) -> dict[str, int]:
+def _compute_amounts(given: Obj, kind: str) -> dict[str, int]:
     listed = given.get(kind)
     if not listed:
         return {}
-    amounts = {name: quantities.nanos(listed[name]) for name in COMPUTE if name in listed}
+    amounts = {name: quantities.nanos(listed[name]) for name in COMPUTE_RESOURCES if name in listed}
     return {name: nanos for name, nanos in amounts.items() if nanos > 0}
 
 
-def _total(amounts: list[dict[str, int]]) -> dict[str, int]:
+def _total_amounts(amounts: list[dict[str, int]]) -> dict[str, int]:
     return {
         name: sum(one.get(name, 0) for one in amounts)
-        for name in COMPUTE
+        for name in COMPUTE_RESOURCES
         if any(name in one for one in amounts)
     }

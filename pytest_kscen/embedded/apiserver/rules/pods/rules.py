@@ -5,21 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.embedded.apiserver.kinds import Part, Rules
-from pytest_kscen.embedded.apiserver.rules.checks import difference
+from pytest_kscen.embedded.apiserver.rules.checks import unified_diff
 from pytest_kscen.embedded.apiserver.rules.fields import POD_FIELDS
 from pytest_kscen.embedded.apiserver.rules.pods import annotations as notes
 from pytest_kscen.embedded.apiserver.rules.pods import updates
-from pytest_kscen.embedded.apiserver.rules.pods.annotations import follow_app_armor, template
-from pytest_kscen.embedded.apiserver.rules.pods.containers import trimmed_images
+from pytest_kscen.embedded.apiserver.rules.pods.annotations import (
+    set_app_armor_fields,
+    validate_template,
+)
+from pytest_kscen.embedded.apiserver.rules.pods.containers import validate_trimmed_images
 from pytest_kscen.embedded.apiserver.rules.pods.defaults import (
     CONTAINER_LISTS,
-    account_alias,
     default_pod,
     default_template,
+    set_account_alias,
 )
 from pytest_kscen.embedded.apiserver.rules.pods.resources import qos_class
-from pytest_kscen.embedded.apiserver.rules.pods.spec import MIRROR, pod_spec
-from pytest_kscen.embedded.apiserver.rules.pods.status import validate_status
+from pytest_kscen.embedded.apiserver.rules.pods.spec import MIRROR_ANNOTATION, validate_pod_spec
+from pytest_kscen.embedded.apiserver.rules.pods.status import validate_pod_status
 from pytest_kscen.objects.errors import Cause
 
 if TYPE_CHECKING:
@@ -30,28 +33,28 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-GATED = {
+GATED_CONDITION = {
     "type": "PodScheduled",
     "status": "False",
     "reason": "SchedulingGated",
     "message": "Scheduling is blocked due to non-empty scheduling gates",
 }
-SIZES = frozenset({"resources", "resizePolicy"})
-SERVED_BY_NOBODY = frozenset(
+RESIZABLE_FIELDS = frozenset({"resources", "resizePolicy"})
+DISABLED_PROJECTIONS = frozenset(
     {"clusterTrustBundle", "podCertificate"}
 )  # projections behind features that are off
 
 
-def create(pod: Obj, core: Core) -> None:
-    drop_disabled(pod)
+def prepare_pod_create(pod: Obj, core: Core) -> None:
+    drop_disabled_fields(pod)
     spec = pod["spec"]
-    account_alias(spec)
+    set_account_alias(spec)
     pod["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
     if spec.get("schedulingGates"):
-        gated = {**GATED, "lastTransitionTime": core.now(), "lastProbeTime": None}
+        gated = {**GATED_CONDITION, "lastTransitionTime": core.now(), "lastProbeTime": None}
         pod["status"]["conditions"] = [gated]
     if "annotations" in pod["metadata"]:
-        follow_app_armor(pod)
+        set_app_armor_fields(pod)
     own = pod["metadata"].get("labels") or {}
     if "affinity" in spec:
         # `matchLabelKeys` become terms of the selector, with the pod's own values.
@@ -59,24 +62,24 @@ def create(pod: Obj, core: Core) -> None:
         for kind in ("podAffinity", "podAntiAffinity"):
             if kind in joined:
                 joined[kind] = {
-                    name: [_joined_term(term, own) for term in terms]
+                    name: [_with_label_keys_in_term(term, own) for term in terms]
                     for name, terms in joined[kind].items()
                 }
         spec["affinity"] = joined
     if "topologySpreadConstraints" in spec:
         spec["topologySpreadConstraints"] = [
-            _joined(one, own) for one in spec["topologySpreadConstraints"]
+            _with_label_keys(one, own) for one in spec["topologySpreadConstraints"]
         ]
 
 
-def update(new: Obj, old: Obj, _core: Core) -> None:
+def prepare_pod_update(new: Obj, old: Obj, _core: Core) -> None:
     new["status"] = old["status"]
     if new["spec"] is not old["spec"]:
-        drop_disabled(new)
-        account_alias(new["spec"])
+        drop_disabled_fields(new)
+        set_account_alias(new["spec"])
 
 
-def status(new: Obj, old: Obj, _core: Core) -> None:
+def prepare_pod_status(new: Obj, old: Obj, _core: Core) -> None:
     """The kubelet's part: it may also write metadata, but not whose the pod is, nor that it is
     going.
     """
@@ -116,13 +119,13 @@ def status(new: Obj, old: Obj, _core: Core) -> None:
     new["metadata"], new["status"] = metadata, given
 
 
-def ephemeral_containers(new: Obj, old: Obj, _core: Core) -> None:
+def prepare_ephemeral_containers(new: Obj, old: Obj, _core: Core) -> None:
     """Only these containers, and nothing else of the pod."""
     spec = {**old["spec"], "ephemeralContainers": new["spec"].get("ephemeralContainers")}
-    _part(new, old, {name: value for name, value in spec.items() if value is not None})
+    _replace_spec(new, old, {name: value for name, value in spec.items() if value is not None})
 
 
-def resize(new: Obj, old: Obj, _core: Core) -> None:
+def prepare_resize(new: Obj, old: Obj, _core: Core) -> None:
     """Only what containers, and the pod as a whole, may take."""
     spec = dict(old["spec"])
     for name in ("containers", "initContainers"):
@@ -142,15 +145,15 @@ def resize(new: Obj, old: Obj, _core: Core) -> None:
     spec.pop("resources", None)
     if "resources" in new["spec"]:
         spec["resources"] = new["spec"]["resources"]
-    _part(new, old, spec)
+    _replace_spec(new, old, spec)
 
 
 def _resized(new: Obj, old: Obj) -> Obj:
-    kept = {name: value for name, value in old.items() if name not in SIZES}
-    return {**kept, **{name: value for name, value in new.items() if name in SIZES}}
+    kept = {name: value for name, value in old.items() if name not in RESIZABLE_FIELDS}
+    return {**kept, **{name: value for name, value in new.items() if name in RESIZABLE_FIELDS}}
 
 
-def _part(new: Obj, old: Obj, spec: Obj) -> None:
+def _replace_spec(new: Obj, old: Obj, spec: Obj) -> None:
     given = {
         name: new["metadata"][name]
         for name in ("resourceVersion", "managedFields")
@@ -160,10 +163,12 @@ def _part(new: Obj, old: Obj, spec: Obj) -> None:
     new.update({**old, "metadata": {**old["metadata"], **given}, "spec": spec})
 
 
-def drop_disabled(pod: Obj) -> None:
+def drop_disabled_fields(pod: Obj) -> None:
     """Fields of features that are off by default are not kept; works on templates too."""
     spec = pod["spec"]
-    if "volumes" in spec and any(source.keys() & SERVED_BY_NOBODY for source in _projections(spec)):
+    if "volumes" in spec and any(
+        source.keys() & DISABLED_PROJECTIONS for source in _projected_sources(spec)
+    ):
         pod["spec"] = spec = {
             **spec,
             "volumes": [_without_projections(volume) for volume in spec["volumes"]],
@@ -187,7 +192,7 @@ def drop_disabled(pod: Obj) -> None:
         pod["spec"] = {name: value for name, value in spec.items() if name != "schedulingGroup"}
 
 
-def _projections(spec: Obj) -> list[Obj]:
+def _projected_sources(spec: Obj) -> list[Obj]:
     return [
         source
         for volume in spec.get("volumes") or ()
@@ -200,7 +205,7 @@ def _without_projections(volume: Obj) -> Obj:
         return volume
     given = volume["projected"].get("sources") or ()
     kept = [
-        {name: value for name, value in source.items() if name not in SERVED_BY_NOBODY}
+        {name: value for name, value in source.items() if name not in DISABLED_PROJECTIONS}
         for source in given
     ]
     return {**volume, "projected": {**volume["projected"], "sources": kept}}
@@ -214,13 +219,13 @@ def _without_stop_signal(container: Obj) -> Obj:
     return {**rest, "lifecycle": hooks} if hooks else rest
 
 
-def _joined_term(term: Obj, own: Mapping[str, str]) -> Obj:
+def _with_label_keys_in_term(term: Obj, own: Mapping[str, str]) -> Obj:
     if "podAffinityTerm" in term:
-        return {**term, "podAffinityTerm": _joined(term["podAffinityTerm"], own)}
-    return _joined(term, own)
+        return {**term, "podAffinityTerm": _with_label_keys(term["podAffinityTerm"], own)}
+    return _with_label_keys(term, own)
 
 
-def _joined(term: Obj, own: Mapping[str, str]) -> Obj:
+def _with_label_keys(term: Obj, own: Mapping[str, str]) -> Obj:
     keys = [(key, "In") for key in term.get("matchLabelKeys") or ()]
     keys += [(key, "NotIn") for key in term.get("mismatchLabelKeys") or ()]
     parts: list[dict[str, Any]] = [
@@ -243,9 +248,9 @@ def _joined(term: Obj, own: Mapping[str, str]) -> Obj:
 # The rules of Pod and PodTemplate, put together.
 
 
-def validate(pod: Obj) -> Causes:
+def validate_pod(pod: Obj) -> Causes:
     metadata, spec = pod["metadata"], pod["spec"]
-    yield from _metadata_and_spec(metadata, spec)
+    yield from _validate_metadata_and_spec(metadata, spec)
     if spec.get("ephemeralContainers"):
         yield Cause.forbidden("spec.ephemeralContainers", "cannot be set on create")
     if spec.get("schedulingGates") and spec.get("nodeName"):
@@ -253,13 +258,15 @@ def validate(pod: Obj) -> Causes:
             "spec.nodeName", "cannot be set until all schedulingGates have been cleared"
         )
     if "annotations" in metadata:
-        yield from notes.agree("spec", metadata["annotations"], spec)
+        yield from notes.validate_annotations_match_fields("spec", metadata["annotations"], spec)
 
 
-def _metadata_and_spec(metadata: Obj, spec: Obj) -> Causes:
+def _validate_metadata_and_spec(metadata: Obj, spec: Obj) -> Causes:
     if "annotations" in metadata:
-        yield from notes.specific("metadata.annotations", metadata["annotations"], spec)
-    yield from pod_spec("spec", spec, metadata)
+        yield from notes.validate_pod_annotations(
+            "metadata.annotations", metadata["annotations"], spec
+        )
+    yield from validate_pod_spec("spec", spec, metadata)
     if "volumes" in spec and not spec.get("serviceAccountName"):
         for place, volume in enumerate(spec["volumes"]):
             for number, source in enumerate(volume.get("projected", {}).get("sources") or ()):
@@ -270,20 +277,20 @@ def _metadata_and_spec(metadata: Obj, spec: Obj) -> Causes:
                     )
     for kind in ("containers", "initContainers"):
         if spec.get(kind):
-            yield from trimmed_images(f"spec.{kind}", spec[kind])
+            yield from validate_trimmed_images(f"spec.{kind}", spec[kind])
 
 
-def validate_update(new: Obj, old: Obj) -> Causes:
+def validate_pod_update(new: Obj, old: Obj) -> Causes:
     if new["spec"] is not old["spec"]:
-        yield from _metadata_and_spec(new["metadata"], new["spec"])
-    yield from updates.metadata_changes(new, old)
+        yield from _validate_metadata_and_spec(new["metadata"], new["spec"])
+    yield from updates.validate_metadata_changes(new, old)
     if new["spec"] is not old["spec"]:
-        yield from updates.spec_changes(new, old)
+        yield from updates.validate_spec_changes(new, old)
 
 
-def validate_ephemeral(new: Obj, old: Obj) -> Causes:
-    yield from _metadata_and_spec(new["metadata"], new["spec"])
-    if MIRROR in (old["metadata"].get("annotations") or ()):
+def validate_ephemeral_update(new: Obj, old: Obj) -> Causes:
+    yield from _validate_metadata_and_spec(new["metadata"], new["spec"])
+    if MIRROR_ANNOTATION in (old["metadata"].get("annotations") or ()):
         yield Cause.forbidden("", "static pods do not support ephemeral containers")
     given = {one.get("name"): one for one in new["spec"].get("ephemeralContainers") or ()}
     for before in old["spec"].get("ephemeralContainers") or ():
@@ -293,13 +300,13 @@ def validate_ephemeral(new: Obj, old: Obj) -> Causes:
             yield Cause.forbidden("spec.ephemeralContainers", f"{words} removed\n")
         elif after != before:
             yield Cause.forbidden(
-                "spec.ephemeralContainers", f"{words} changed\n{difference(before, after)}"
+                "spec.ephemeralContainers", f"{words} changed\n{unified_diff(before, after)}"
             )
 
 
 def validate_resize(new: Obj, old: Obj) -> Causes:
-    yield from _metadata_and_spec(new["metadata"], new["spec"])
-    yield from updates.changes(new, old)
+    yield from _validate_metadata_and_spec(new["metadata"], new["spec"])
+    yield from updates.validate_resize_changes(new, old)
 
 
 def grace_period(pod: Obj, asked: int | None) -> int:
@@ -315,33 +322,33 @@ def default_pod_template(obj: Obj) -> None:
     default_template(obj.get("template"))
 
 
-def create_pod_template(obj: Obj, _core: Core) -> None:
-    drop_disabled(obj["template"])
+def prepare_template_create(obj: Obj, _core: Core) -> None:
+    drop_disabled_fields(obj["template"])
 
 
-def update_pod_template(new: Obj, _old: Obj, _core: Core) -> None:
-    drop_disabled(new["template"])
+def prepare_template_update(new: Obj, _old: Obj, _core: Core) -> None:
+    drop_disabled_fields(new["template"])
 
 
 def validate_pod_template(obj: Obj) -> Causes:
-    return template("template", obj["template"])
+    return validate_template("template", obj["template"])
 
 
 def validate_pod_template_update(new: Obj, _old: Obj) -> Causes:
-    return template("template", new["template"])
+    return validate_template("template", new["template"])
 
 
 RULES = {
     ("", "pods"): Rules(
         default=default_pod,
-        prepare_create=create,
-        prepare_update=update,
-        validate=validate,
-        validate_update=validate_update,
+        prepare_create=prepare_pod_create,
+        prepare_update=prepare_pod_update,
+        validate=validate_pod,
+        validate_update=validate_pod_update,
         parts={
-            "status": Part(status, validate_status),
-            "ephemeralcontainers": Part(ephemeral_containers, validate_ephemeral),
-            "resize": Part(resize, validate_resize),
+            "status": Part(prepare_pod_status, validate_pod_status),
+            "ephemeralcontainers": Part(prepare_ephemeral_containers, validate_ephemeral_update),
+            "resize": Part(prepare_resize, validate_resize),
         },
         grace_period=grace_period,
         qualified_finalizers=True,
@@ -349,8 +356,8 @@ RULES = {
     ),
     ("", "podtemplates"): Rules(
         default=default_pod_template,
-        prepare_create=create_pod_template,
-        prepare_update=update_pod_template,
+        prepare_create=prepare_template_create,
+        prepare_update=prepare_template_update,
         validate=validate_pod_template,
         validate_update=validate_pod_template_update,
         qualified_finalizers=True,

@@ -8,15 +8,15 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.apiserver.rules.checks import (
-    LARGEST_INT32,
-    PROFILE,
+    GO_PROFILE,
+    MAX_INT32,
     Causes,
-    internal,
-    named,
-    one_of,
-    within,
+    as_go_struct,
+    validate_enum,
+    validate_name,
+    validate_range,
 )
-from pytest_kscen.embedded.apiserver.rules.volume_sources import relative
+from pytest_kscen.embedded.apiserver.rules.volume_sources import validate_relative_path
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from pytest_kscen.objects.resources import Obj
 
-PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
-LONGEST_SYSCTL = 253
-LONGEST_PROFILE = 4095
+PROFILE_TYPES = ("Localhost", "RuntimeDefault", "Unconfined")
+MAX_SYSCTL_LENGTH = 253
+MAX_APP_ARMOR_LENGTH = 4095
 _SYSCTL_WORD = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _SYSCTL = rf"^({_SYSCTL_WORD}[\./])*{_SYSCTL_WORD}$"
 _IS_SYSCTL = re.compile(_SYSCTL).fullmatch
@@ -41,7 +41,7 @@ _DNS = re.compile(
 _USER_CHARACTERS = re.compile(r'["/\\:;|=,+*?<>@\[\]]')
 _NOT_ON_WINDOWS = "cannot be set for a windows pod"
 _NOT_ON_LINUX = "windows options cannot be set for a linux pod"
-LINUX_OF_PODS = {
+LINUX_POD_FIELDS = {
     "appArmorProfile": "securityContext.appArmorProfile",
     "seLinuxOptions": "securityContext.seLinuxOptions",
     "hostUsers": "hostUsers",
@@ -58,7 +58,7 @@ LINUX_OF_PODS = {
     "supplementalGroupsPolicy": "securityContext.supplementalGroupsPolicy",
     "seLinuxChangePolicy": "securityContext.seLinuxChangePolicy",
 }
-LINUX_OF_CONTAINERS = (
+LINUX_CONTAINER_FIELDS = (
     *(
         "appArmorProfile",
         "seLinuxOptions",
@@ -71,48 +71,48 @@ LINUX_OF_CONTAINERS = (
 )
 
 
-def pod_context(path: str, spec: Obj) -> Causes:
+def validate_pod_security_context(path: str, spec: Obj) -> Causes:
     given, here = spec.get("securityContext") or {}, f"{path}.securityContext"
     if given:
         for field in ("fsGroup", "runAsUser", "runAsGroup"):
-            yield from within(f"{here}.{field}", given.get(field), 0, LARGEST_INT32)
+            yield from validate_range(f"{here}.{field}", given.get(field), 0, MAX_INT32)
         for place, group in enumerate(given.get("supplementalGroups") or ()):
-            yield from within(f"{here}.supplementalGroups[{place}]", group, 0, LARGEST_INT32)
+            yield from validate_range(f"{here}.supplementalGroups[{place}]", group, 0, MAX_INT32)
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         why = "ShareProcessNamespace and HostPID cannot both be enabled"
         yield Cause.invalid(f"{here}.shareProcessNamespace", True, why)
     if given:
-        yield from _sysctls(f"{here}.sysctls", given.get("sysctls") or (), spec)
+        yield from _validate_sysctls(f"{here}.sysctls", given.get("sysctls") or (), spec)
         if "fsGroupChangePolicy" in given:
-            yield from one_of(
+            yield from validate_enum(
                 f"{here}.fsGroupChangePolicy",
                 given["fsGroupChangePolicy"],
                 ("Always", "OnRootMismatch"),
             )
-        yield from _profiles(here, given)
+        yield from _validate_profiles(here, given)
         if "supplementalGroupsPolicy" in given:
-            yield from one_of(
+            yield from validate_enum(
                 f"{here}.supplementalGroupsPolicy",
                 given["supplementalGroupsPolicy"],
                 ("Merge", "Strict"),
             )
         if "seLinuxChangePolicy" in given:
-            yield from one_of(
+            yield from validate_enum(
                 f"{here}.seLinuxChangePolicy", given["seLinuxChangePolicy"], ("Recursive",)
             )
 
 
-def _sysctls(path: str, given: Sequence[Obj], spec: Obj) -> Causes:
+def _validate_sysctls(path: str, given: Sequence[Obj], spec: Obj) -> Causes:
     seen: set[str] = set()
     for place, one in enumerate(given):
         here, name = f"{path}[{place}].name", one.get("name", "")
         if not name:
             yield Cause.required(here)
-        elif len(name) > LONGEST_SYSCTL or not _IS_SYSCTL(name):
+        elif len(name) > MAX_SYSCTL_LENGTH or not _IS_SYSCTL(name):
             yield Cause.invalid(
                 here,
                 name,
-                f"must have at most {LONGEST_SYSCTL} characters and match regex {_SYSCTL}",
+                f"must have at most {MAX_SYSCTL_LENGTH} characters and match regex {_SYSCTL}",
             )
         elif name in seen:
             yield Cause.duplicate(here, name)
@@ -124,14 +124,14 @@ def _sysctls(path: str, given: Sequence[Obj], spec: Obj) -> Causes:
         seen.add(name)
 
 
-def _profiles(path: str, given: Obj) -> Causes:
+def _validate_profiles(path: str, given: Obj) -> Causes:
     if "seccompProfile" in given:
-        yield from _seccomp(f"{path}.seccompProfile", given["seccompProfile"])
+        yield from _validate_seccomp_profile(f"{path}.seccompProfile", given["seccompProfile"])
     if "windowsOptions" in given:
         inner_path = f"{path}.windowsOptions"
         windows_options = given["windowsOptions"]
         if "gmsaCredentialSpecName" in windows_options:
-            yield from named(
+            yield from validate_name(
                 f"{inner_path}.gmsaCredentialSpecName",
                 windows_options["gmsaCredentialSpecName"],
                 names.dns1123_subdomain,
@@ -150,27 +150,27 @@ def _profiles(path: str, given: Obj) -> Causes:
                     "gmsaCredentialSpec size must be under 64 KiB",
                 )
         if "runAsUserName" in windows_options:
-            for words in _windows_user(windows_options["runAsUserName"]):
+            for words in _windows_user_errors(windows_options["runAsUserName"]):
                 yield Cause.invalid(
                     f"{inner_path}.runAsUserName",
                     windows_options["runAsUserName"],
                     f"runAsUserName{words}",
                 )
     if "appArmorProfile" in given:
-        yield from app_armor(f"{path}.appArmorProfile", given["appArmorProfile"])
+        yield from validate_app_armor_profile(f"{path}.appArmorProfile", given["appArmorProfile"])
 
 
-def container_context(path: str, given: Obj, *, host_users: bool) -> Causes:
+def validate_container_security_context(path: str, given: Obj, *, host_users: bool) -> Causes:
     for field in ("runAsUser", "runAsGroup"):
-        yield from within(f"{path}.{field}", given.get(field), 0, LARGEST_INT32)
+        yield from validate_range(f"{path}.{field}", given.get(field), 0, MAX_INT32)
     if "procMount" in given:
-        yield from one_of(f"{path}.procMount", given["procMount"], ("Default", "Unmasked"))
+        yield from validate_enum(f"{path}.procMount", given["procMount"], ("Default", "Unmasked"))
         if host_users and given["procMount"] == "Unmasked":
             yield Cause.invalid(
                 f"{path}.procMount", "Unmasked", "`hostUsers` must be false to use `Unmasked`"
             )
     if "seccompProfile" in given:
-        yield from _seccomp(f"{path}.seccompProfile", given["seccompProfile"])
+        yield from _validate_seccomp_profile(f"{path}.seccompProfile", given["seccompProfile"])
     if given.get("allowPrivilegeEscalation") is False:
         if given.get("privileged"):
             why = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
@@ -181,30 +181,30 @@ def container_context(path: str, given: Obj, *, host_users: bool) -> Causes:
                 "CAP_SYS_ADMIN"
             )
             yield Cause.invalid(path, given, why)
-    yield from _profiles(
+    yield from _validate_profiles(
         path, {name: value for name, value in given.items() if name != "seccompProfile"}
     )
 
 
-def _seccomp(path: str, given: Obj) -> Causes:
+def _validate_seccomp_profile(path: str, given: Obj) -> Causes:
     kind = given.get("type", "")
     if not kind:
         yield Cause.required(f"{path}.type", "type is required when seccompProfile is set")
     else:
-        yield from one_of(f"{path}.type", kind, PROFILES)
+        yield from validate_enum(f"{path}.type", kind, PROFILE_TYPES)
     if kind != "Localhost":
         if "localhostProfile" in given:
             why = "can only be set when seccomp type is Localhost"
-            yield Cause.invalid(f"{path}.localhostProfile", internal(PROFILE, given), why)
+            yield Cause.invalid(f"{path}.localhostProfile", as_go_struct(GO_PROFILE, given), why)
     elif "localhostProfile" in given:
-        yield from relative(f"{path}.localhostProfile", given["localhostProfile"])
+        yield from validate_relative_path(f"{path}.localhostProfile", given["localhostProfile"])
     else:
         yield Cause.required(
             f"{path}.localhostProfile", "must be set when seccomp type is Localhost"
         )
 
 
-def app_armor(path: str, given: Obj) -> Causes:
+def validate_app_armor_profile(path: str, given: Obj) -> Causes:
     kind, profile = given.get("type", ""), given.get("localhostProfile")
     if kind == "Localhost":
         if profile is None or not profile:
@@ -215,13 +215,13 @@ def app_armor(path: str, given: Obj) -> Causes:
             yield Cause.invalid(
                 f"{path}.localhostProfile", profile, "must not be padded with whitespace"
             )
-        if profile and len(profile) > LONGEST_PROFILE:
-            yield Cause.too_long(f"{path}.localhostProfile", LONGEST_PROFILE)
+        if profile and len(profile) > MAX_APP_ARMOR_LENGTH:
+            yield Cause.too_long(f"{path}.localhostProfile", MAX_APP_ARMOR_LENGTH)
     elif not kind:
         yield Cause.required(f"{path}.type", "type is required when appArmorProfile is set")
     else:
-        yield from one_of(f"{path}.type", kind, PROFILES)
-        if kind in PROFILES and profile is not None:
+        yield from validate_enum(f"{path}.type", kind, PROFILE_TYPES)
+        if kind in PROFILE_TYPES and profile is not None:
             yield Cause.invalid(
                 f"{path}.localhostProfile",
                 profile,
@@ -229,7 +229,7 @@ def app_armor(path: str, given: Obj) -> Causes:
             )
 
 
-def _windows_user(name: str) -> Iterator[str]:
+def _windows_user_errors(name: str) -> Iterator[str]:
     *before, user = name.split("\\")
     if not name:
         yield " cannot be an empty string"
@@ -241,7 +241,7 @@ def _windows_user(name: str) -> Iterator[str]:
         domain = before[0] if before else ""
         tests = (
             (len(domain) >= 256, "'s Domain length must be under 256 characters"),  # noqa: PLR2004
-            (before and not (_NETBIOS.fullmatch(domain) or _DNS.fullmatch(domain)), _NO_DOMAIN),
+            (before and not (_NETBIOS.fullmatch(domain) or _DNS.fullmatch(domain)), _BAD_DOMAIN),
             (not user, "'s User cannot be empty"),
             (len(user) > 104, ("'s User length must not be longer than 104 characters")),  # noqa: PLR2004
             (user and not user.strip(". "), "'s User cannot contain only periods or spaces"),
@@ -253,17 +253,17 @@ def _windows_user(name: str) -> Iterator[str]:
         yield from (words for wrong, words in tests if wrong)
 
 
-_NO_DOMAIN = "'s Domain doesn't match the NetBios nor the DNS format"
+_BAD_DOMAIN = "'s Domain doesn't match the NetBios nor the DNS format"
 
 
-def every_container(spec: Obj) -> Iterator[tuple[str, Obj]]:
+def visit_containers(spec: Obj) -> Iterator[tuple[str, Obj]]:
     """All containers with their paths, in Kubernetes' order of visiting."""
     for kind in ("initContainers", "containers", "ephemeralContainers"):
         for place, container in enumerate(spec.get(kind) or ()):
             yield f"{kind}[{place}]", container
 
 
-def host_users(path: str, spec: Obj) -> Causes:
+def validate_host_users(path: str, spec: Obj) -> Causes:
     """What cannot be the host's when its users are not."""
     if spec.get("hostUsers") is False:
         for field, shown in (
@@ -273,15 +273,15 @@ def host_users(path: str, spec: Obj) -> Causes:
         ):
             if spec.get(field):
                 yield Cause.forbidden(f"{path}.{shown}", "when `hostUsers` is false")
-        for where, container in every_container(spec):
+        for where, container in visit_containers(spec):
             if container.get("volumeDevices"):
                 yield Cause.forbidden(f"{path}.{where}.volumeDevices", "when `hostUsers` is false")
 
 
-def host_process(path: str, spec: Obj) -> Causes:
+def validate_host_process(path: str, spec: Obj) -> Causes:
     """Windows' host processes: all containers or none."""
     whole = spec.get("securityContext", {}).get("windowsOptions", {}).get("hostProcess")
-    visited = list(every_container(spec))
+    visited = list(visit_containers(spec))
     own = [
         container.get("securityContext", {}).get("windowsOptions", {}).get("hostProcess")
         for _, container in visited
@@ -307,16 +307,16 @@ def host_process(path: str, spec: Obj) -> Causes:
         yield Cause.invalid(f"{path}.hostNetwork", False, why)
 
 
-def operating_system(path: str, spec: Obj) -> Causes:
+def validate_operating_system(path: str, spec: Obj) -> Causes:
     system = spec["os"].get("name", "")
     if not system:
         yield Cause.required(f"{path}.os.name")
     elif system == "windows":
-        yield from _on_windows(path, spec)
+        yield from _validate_windows_pod(path, spec)
     elif system == "linux":
         if "windowsOptions" in (spec.get("securityContext") or {}):
             yield Cause.forbidden(f"{path}.securityContext.windowsOptions", _NOT_ON_LINUX)
-        for where, container in every_container(spec):
+        for where, container in visit_containers(spec):
             if "windowsOptions" in container.get("securityContext", {}):
                 yield Cause.forbidden(
                     f"{path}.{where}.securityContext.windowsOptions", _NOT_ON_LINUX
@@ -325,12 +325,12 @@ def operating_system(path: str, spec: Obj) -> Causes:
         yield Cause.unsupported(f"{path}.os", system, ("linux", "windows"))
 
 
-def _on_windows(path: str, spec: Obj) -> Causes:
+def _validate_windows_pod(path: str, spec: Obj) -> Causes:
     given = spec.get("securityContext") or {}
-    for field, shown in LINUX_OF_PODS.items():
+    for field, shown in LINUX_POD_FIELDS.items():
         if field in given or (shown == field and field in spec):
             yield Cause.forbidden(f"{path}.{shown}", _NOT_ON_WINDOWS)
-    for where, container in every_container(spec):
-        for field in LINUX_OF_CONTAINERS:
+    for where, container in visit_containers(spec):
+        for field in LINUX_CONTAINER_FIELDS:
             if field in container.get("securityContext", {}):
                 yield Cause.forbidden(f"{path}.{where}.securityContext.{field}", _NOT_ON_WINDOWS)

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.embedded.apiserver.rules import addresses
 from pytest_kscen.embedded.apiserver.rules.checks import (
+    GO_POD_IP,
     IMMUTABLE,
-    LARGEST_INT32,
-    POD_IP,
+    MAX_INT32,
     Causes,
-    internal,
-    named,
-    within,
+    as_go_struct,
+    validate_name,
+    validate_range,
 )
-from pytest_kscen.embedded.apiserver.rules.pods.updates import metadata_changes
+from pytest_kscen.embedded.apiserver.rules.pods.updates import validate_metadata_changes
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
 
@@ -23,32 +23,34 @@ if TYPE_CHECKING:
 
     from pytest_kscen.objects.resources import Obj
 
-USUAL_CONDITIONS = frozenset(
+POD_CONDITIONS = frozenset(
     {"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"}
 )
-RESTARTED = "may not be transitioned to non-terminated state"
-HEALTHS = ("Healthy", "Unhealthy", "Unknown")
-LISTS = {"containerStatuses": "containers", "initContainerStatuses": "initContainers"}
-EPHEMERAL = "ephemeralContainerStatuses"
-KINDS: dict[str, str | None] = {**LISTS, EPHEMERAL: None}
+MUST_STAY_TERMINATED = "may not be transitioned to non-terminated state"
+HEALTH_STATES = ("Healthy", "Unhealthy", "Unknown")
+STATUS_LISTS = {"containerStatuses": "containers", "initContainerStatuses": "initContainers"}
+EPHEMERAL_STATUSES = "ephemeralContainerStatuses"
+CONTAINER_STATUSES: dict[str, str | None] = {**STATUS_LISTS, EPHEMERAL_STATUSES: None}
 NOT_NEGATIVE = "must be a non-negative integer"
 
 
-def validate_status(new: Obj, old: Obj) -> Causes:
+def validate_pod_status(new: Obj, old: Obj) -> Causes:
     """What a write changes is judged; what stays was judged before."""
     status, before, spec = new.get("status") or {}, old.get("status") or {}, new["spec"]
-    yield from metadata_changes(new, old)
-    for field, judge in JUDGES.items():
+    yield from validate_metadata_changes(new, old)
+    for field, judge in FIELD_VALIDATORS.items():
         if status.get(field) != before.get(field):
             yield from judge(status, before, spec)
-    for name, kind in KINDS.items():
+    for name, kind in CONTAINER_STATUSES.items():
         if status.get(name) is not before.get(name):
             for place, one in enumerate(status.get(name) or ()):
                 if "user" in one or "allocatedResourcesStatus" in one:
-                    yield from _container(f"status.{name}[{place}]", one, spec, kind)
+                    yield from _validate_container_status(
+                        f"status.{name}[{place}]", one, spec, kind
+                    )
 
 
-def _conditions(status: Obj, _before: Obj, _spec: Obj) -> Causes:
+def _validate_conditions(status: Obj, _before: Obj, _spec: Obj) -> Causes:
     for place, one in enumerate(status.get("conditions") or ()):
         if one.get("observedGeneration", 0) < 0:
             yield Cause.invalid(
@@ -56,58 +58,60 @@ def _conditions(status: Obj, _before: Obj, _spec: Obj) -> Causes:
                 one["observedGeneration"],
                 NOT_NEGATIVE,
             )
-        if one.get("type") not in USUAL_CONDITIONS:
-            yield from named(
+        if one.get("type") not in POD_CONDITIONS:
+            yield from validate_name(
                 f"status.conditions[{place}].Type", one.get("type", ""), names.label_key
             )
 
 
-def _nomination(status: Obj, _before: Obj, spec: Obj) -> Causes:
+def _validate_nominated_node(status: Obj, _before: Obj, spec: Obj) -> Causes:
     node, path = status.get("nominatedNodeName", ""), "status.nominatedNodeName"
     if node:
-        yield from named(path, node, names.dns1123_subdomain)
+        yield from validate_name(path, node, names.dns1123_subdomain)
         if spec.get("nodeName"):
             yield Cause.forbidden(path, "may not be set on pods that are already bound to a node")
 
 
-def _generation(status: Obj, _before: Obj, _spec: Obj) -> Causes:
+def _validate_observed_generation(status: Obj, _before: Obj, _spec: Obj) -> Causes:
     if status.get("observedGeneration", 0) < 0:
         yield Cause.invalid("status.observedGeneration", status["observedGeneration"], NOT_NEGATIVE)
 
 
-def _quality(status: Obj, _before: Obj, _spec: Obj) -> Causes:
+def _validate_qos_class(status: Obj, _before: Obj, _spec: Obj) -> Causes:
     yield Cause.invalid("status.qosClass", status.get("qosClass", ""), IMMUTABLE)
 
 
-def _ordinary(status: Obj, before: Obj, spec: Obj) -> Causes:
-    return _restarts("containerStatuses", status, before, spec)
+def _validate_containers(status: Obj, before: Obj, spec: Obj) -> Causes:
+    return _validate_restarts("containerStatuses", status, before, spec)
 
 
-def _initial(status: Obj, before: Obj, spec: Obj) -> Causes:
-    return _restarts("initContainerStatuses", status, before, spec)
+def _validate_init_containers(status: Obj, before: Obj, spec: Obj) -> Causes:
+    return _validate_restarts("initContainerStatuses", status, before, spec)
 
 
-def _ephemeral(status: Obj, before: Obj, _spec: Obj) -> Causes:
-    return _ended_stay(
-        f"status.{EPHEMERAL}", status.get(EPHEMERAL) or (), before.get(EPHEMERAL) or ()
+def _validate_ephemeral_containers(status: Obj, before: Obj, _spec: Obj) -> Causes:
+    return _validate_ended_containers(
+        f"status.{EPHEMERAL_STATUSES}",
+        status.get(EPHEMERAL_STATUSES) or (),
+        before.get(EPHEMERAL_STATUSES) or (),
     )
 
 
-def _restarts(name: str, status: Obj, before: Obj, spec: Obj) -> Causes:
+def _validate_restarts(name: str, status: Obj, before: Obj, spec: Obj) -> Causes:
     """A container that has ended stays so, unless its restart policy brings it back."""
     old = [one.get("state", {}).get("terminated") for one in before.get(name) or ()]
     if not any(old) or any(
-        _restarts_all(one) for kind in LISTS.values() for one in spec.get(kind) or ()
+        _restarts_all(one) for kind in STATUS_LISTS.values() for one in spec.get(kind) or ()
     ):
         return
-    containers = {one.get("name"): one for one in spec.get(LISTS[name]) or ()}
+    containers = {one.get("name"): one for one in spec.get(STATUS_LISTS[name]) or ()}
     for place, (ended, one) in enumerate(zip(old, before[name], strict=True)):
         if (
             ended
-            and _lives_again(status.get(name) or (), one)
-            and not _comes_back(containers.get(one.get("name")), spec, ended)
+            and _is_running_again(status.get(name) or (), one)
+            and not _may_restart(containers.get(one.get("name")), spec, ended)
         ):
-            yield Cause.forbidden(f"status.{name}[{place}].state", RESTARTED)
+            yield Cause.forbidden(f"status.{name}[{place}].state", MUST_STAY_TERMINATED)
 
 
 def _restarts_all(container: Obj) -> bool:
@@ -117,12 +121,12 @@ def _restarts_all(container: Obj) -> bool:
     )
 
 
-def _lives_again(new: Sequence[Obj], before: Obj) -> bool:
+def _is_running_again(new: Sequence[Obj], before: Obj) -> bool:
     found = next((one for one in new if one.get("name") == before.get("name")), None)
     return found is not None and "terminated" not in found.get("state", {})
 
 
-def _comes_back(container: Obj | None, spec: Obj, ended: Obj) -> bool:
+def _may_restart(container: Obj | None, spec: Obj, ended: Obj) -> bool:
     if container is None:
         return False
     code = ended.get("exitCode", 0)
@@ -134,13 +138,13 @@ def _comes_back(container: Obj | None, spec: Obj, ended: Obj) -> bool:
     return policy == "Always" or (policy == "OnFailure" and code != 0)
 
 
-def _ended_stay(path: str, new: Sequence[Obj], old: Sequence[Obj]) -> Causes:
+def _validate_ended_containers(path: str, new: Sequence[Obj], old: Sequence[Obj]) -> Causes:
     for place, one in enumerate(old):
-        if "terminated" in one.get("state", {}) and _lives_again(new, one):
-            yield Cause.forbidden(f"{path}[{place}].state", RESTARTED)
+        if "terminated" in one.get("state", {}) and _is_running_again(new, one):
+            yield Cause.forbidden(f"{path}[{place}].state", MUST_STAY_TERMINATED)
 
 
-def _claims(status: Obj, _before: Obj, spec: Obj) -> Causes:
+def _validate_claims(status: Obj, _before: Obj, spec: Obj) -> Causes:
     known, seen = {claim.get("name") for claim in spec.get("resourceClaims") or ()}, set()
     for place, one in enumerate(status.get("resourceClaimStatuses") or ()):
         here, name = f"status.resourceClaimStatuses[{place}]", one.get("name", "")
@@ -152,17 +156,17 @@ def _claims(status: Obj, _before: Obj, spec: Obj) -> Causes:
             yield Cause.duplicate(f"{here}.name", name)
         seen.add(name)
         if "resourceClaimName" in one:
-            yield from named(
+            yield from validate_name(
                 f"{here}.resourceClaimName", one["resourceClaimName"], names.dns1123_subdomain
             )
 
 
-def _ips(path: str, given: Sequence[Obj], before: Sequence[Obj]) -> Causes:
+def _validate_ips(path: str, given: Sequence[Obj], before: Sequence[Obj]) -> Causes:
     listed, known = [one.get("ip", "") for one in given], [one.get("ip", "") for one in before]
     for place, ip in enumerate(listed):
-        yield from addresses.address(f"{path}[{place}]", ip, known)
-    families = [addresses.family(ip) for ip in listed]
-    unreadable = [place for place, ip in enumerate(listed) if addresses.parse(ip) is None]
+        yield from addresses.validate_address(f"{path}[{place}]", ip, known)
+    families = [addresses.ip_family(ip) for ip in listed]
+    unreadable = [place for place, ip in enumerate(listed) if addresses.parse_address(ip) is None]
     if len(listed) > 1 and unreadable:
         place = unreadable[0]
         why = (
@@ -173,16 +177,16 @@ def _ips(path: str, given: Sequence[Obj], before: Sequence[Obj]) -> Causes:
     if len(families) > 1 and sorted(families) != ["IPv4", "IPv6"]:
         yield Cause.invalid(
             path,
-            [internal(POD_IP, one) for one in given],
+            [as_go_struct(GO_POD_IP, one) for one in given],
             "may specify no more than one IP for each IP family",
         )
 
 
-def _pod_ips(status: Obj, before: Obj, _spec: Obj) -> Causes:
-    return _ips("status.podIPs", status.get("podIPs") or (), before.get("podIPs") or ())
+def _validate_pod_ips(status: Obj, before: Obj, _spec: Obj) -> Causes:
+    return _validate_ips("status.podIPs", status.get("podIPs") or (), before.get("podIPs") or ())
 
 
-def _host_ip(status: Obj, _before: Obj, _spec: Obj) -> Causes:
+def _validate_host_ip(status: Obj, _before: Obj, _spec: Obj) -> Causes:
     """The first of the host's addresses is its address."""
     given = status.get("hostIPs") or ()
     if given and given[0].get("ip", "") != status.get("hostIP", ""):
@@ -191,37 +195,41 @@ def _host_ip(status: Obj, _before: Obj, _spec: Obj) -> Causes:
         )
 
 
-def _host_ips(status: Obj, before: Obj, spec: Obj) -> Causes:
+def _validate_host_ips(status: Obj, before: Obj, spec: Obj) -> Causes:
     if status.get("hostIP") == before.get("hostIP"):
-        yield from _host_ip(status, before, spec)
-    yield from _ips("status.hostIPs", status.get("hostIPs") or (), before.get("hostIPs") or ())
+        yield from _validate_host_ip(status, before, spec)
+    yield from _validate_ips(
+        "status.hostIPs", status.get("hostIPs") or (), before.get("hostIPs") or ()
+    )
 
 
-JUDGES: dict[str, Callable[[Obj, Obj, Obj], Causes]] = {
-    "conditions": _conditions,
-    "nominatedNodeName": _nomination,
-    "observedGeneration": _generation,
-    "qosClass": _quality,
-    "containerStatuses": _ordinary,
-    "initContainerStatuses": _initial,
-    EPHEMERAL: _ephemeral,
-    "resourceClaimStatuses": _claims,
-    "podIPs": _pod_ips,
-    "hostIP": _host_ip,
-    "hostIPs": _host_ips,
+FIELD_VALIDATORS: dict[str, Callable[[Obj, Obj, Obj], Causes]] = {
+    "conditions": _validate_conditions,
+    "nominatedNodeName": _validate_nominated_node,
+    "observedGeneration": _validate_observed_generation,
+    "qosClass": _validate_qos_class,
+    "containerStatuses": _validate_containers,
+    "initContainerStatuses": _validate_init_containers,
+    EPHEMERAL_STATUSES: _validate_ephemeral_containers,
+    "resourceClaimStatuses": _validate_claims,
+    "podIPs": _validate_pod_ips,
+    "hostIP": _validate_host_ip,
+    "hostIPs": _validate_host_ips,
 }
 
 
-def _container(path: str, given: Obj, spec: Obj, kind: str | None) -> Causes:
+def _validate_container_status(path: str, given: Obj, spec: Obj, kind: str | None) -> Causes:
     user = given.get("user", {}).get("linux")
     if user is not None and spec.get("os", {}).get("name") == "windows":
         yield Cause.forbidden(f"{path}.user.linux", "cannot be set for a windows pod")
     elif user is not None:
         for field in ("uid", "gid"):
-            yield from within(f"{path}.user.linux.{field}", user.get(field, 0), 0, LARGEST_INT32)
+            yield from validate_range(
+                f"{path}.user.linux.{field}", user.get(field, 0), 0, MAX_INT32
+            )
         for place, group in enumerate(user.get("supplementalGroups") or ()):
-            yield from within(
-                f"{path}.user.linux.supplementalGroups[{place}]", group, 0, LARGEST_INT32
+            yield from validate_range(
+                f"{path}.user.linux.supplementalGroups[{place}]", group, 0, MAX_INT32
             )
     allocated = given.get("allocatedResourcesStatus") or ()
     if allocated and kind is None:
@@ -233,10 +241,12 @@ def _container(path: str, given: Obj, spec: Obj, kind: str | None) -> Causes:
             (one for one in spec.get(str(kind)) or () if one.get("name") == given.get("name")), None
         )
         for place, one in enumerate(allocated):
-            yield from _allocated(f"{path}.allocatedResourcesStatus[{place}]", one, own)
+            yield from _validate_allocated_resource(
+                f"{path}.allocatedResourcesStatus[{place}]", one, own
+            )
 
 
-def _allocated(path: str, given: Obj, container: Obj | None) -> Causes:
+def _validate_allocated_resource(path: str, given: Obj, container: Obj | None) -> Causes:
     name = given.get("name", "")
     if container is not None:
         asked = container.get("resources") or {}
@@ -254,9 +264,9 @@ def _allocated(path: str, given: Obj, container: Obj | None) -> Causes:
             )
     seen: list[Any] = []
     for place, one in enumerate(given.get("resources") or ()):
-        if one.get("health", "") not in HEALTHS:
+        if one.get("health", "") not in HEALTH_STATES:
             yield Cause.unsupported(
-                f"{path}.resources[{place}].health", one.get("health", ""), HEALTHS
+                f"{path}.resources[{place}].health", one.get("health", ""), HEALTH_STATES
             )
         if one.get("resourceID", "") in seen:
             yield Cause.duplicate(

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.apiserver.rules.checks import LARGEST_INT32, Causes, difference
+from pytest_kscen.embedded.apiserver.rules.checks import MAX_INT32, Causes, unified_diff
 from pytest_kscen.embedded.apiserver.rules.pods import annotations as notes
-from pytest_kscen.embedded.apiserver.rules.pods.containers import trimmed_images
-from pytest_kscen.embedded.apiserver.rules.pods.resources import COMPUTE, qos_class
+from pytest_kscen.embedded.apiserver.rules.pods.containers import validate_trimmed_images
+from pytest_kscen.embedded.apiserver.rules.pods.resources import COMPUTE_RESOURCES, qos_class
 from pytest_kscen.embedded.apiserver.rules.pods.scheduling import REQUIRED
-from pytest_kscen.embedded.apiserver.rules.pods.spec import MIRROR
+from pytest_kscen.embedded.apiserver.rules.pods.spec import MIRROR_ANNOTATION
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-CHANGEABLE = (
+MUTABLE_FIELDS = (
     "`spec.containers[*].image`",
     "`spec.initContainers[*].image`",
     "`spec.activeDeadlineSeconds`",
@@ -33,14 +33,14 @@ _MORE_TERM = "only additions are allowed (no mutations or deletions)"
 _SAME_TERMS = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
 
 
-def metadata_changes(new: Obj, old: Obj) -> Causes:
+def validate_metadata_changes(new: Obj, old: Obj) -> Causes:
     after, before = (pod["metadata"].get("annotations") or {} for pod in (new, old))
     if after != before:
-        yield from notes.changed("metadata.annotations", after, before)
-        yield from notes.specific("metadata.annotations", after, new["spec"])
+        yield from notes.validate_annotation_changes("metadata.annotations", after, before)
+        yield from notes.validate_pod_annotations("metadata.annotations", after, new["spec"])
 
 
-def spec_changes(new: Obj, old: Obj) -> Causes:
+def validate_spec_changes(new: Obj, old: Obj) -> Causes:
     """Judged after the new spec itself."""
     spec, before = new["spec"], old["spec"]
     for name in ("containers", "initContainers"):
@@ -51,13 +51,19 @@ def spec_changes(new: Obj, old: Obj) -> Causes:
         for place, container in enumerate(given):
             if not container.get("image"):
                 yield Cause.required(f"spec.{name}[{place}].image")
-        yield from trimmed_images(f"spec.{name}", given)
-    yield from _deadline(spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds"))
-    yield from _tolerations(spec.get("tolerations") or (), before.get("tolerations") or ())
-    yield from _gates(spec.get("schedulingGates") or (), before.get("schedulingGates") or ())
-    allowed = _as_if_allowed(spec, before)
+        yield from validate_trimmed_images(f"spec.{name}", given)
+    yield from _validate_deadline(
+        spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
+    )
+    yield from _validate_tolerations_kept(
+        spec.get("tolerations") or (), before.get("tolerations") or ()
+    )
+    yield from _validate_gates_kept(
+        spec.get("schedulingGates") or (), before.get("schedulingGates") or ()
+    )
+    allowed = _with_mutable_fields_of(spec, before)
     if before.get("schedulingGates"):
-        yield from _while_gated(spec, before)
+        yield from _validate_gated_placement(spec, before)
         placed = {
             name: value
             for name, value in allowed.items()
@@ -76,37 +82,37 @@ def spec_changes(new: Obj, old: Obj) -> Causes:
             placed["affinity"] = affinity
         allowed = placed
     if allowed != before:
-        words = f"pod updates may not change fields other than {','.join(CHANGEABLE)}\n"
-        yield Cause.forbidden("spec", words + difference(before, allowed))
+        words = f"pod updates may not change fields other than {','.join(MUTABLE_FIELDS)}\n"
+        yield Cause.forbidden("spec", words + unified_diff(before, allowed))
 
 
-def _deadline(new: int | None, old: int | None) -> Causes:
+def _validate_deadline(new: int | None, old: int | None) -> Causes:
     path = "spec.activeDeadlineSeconds"
     if new is None:
         if old is not None:
             yield Cause.invalid(path, None, "must not update from a positive integer to nil value")
         return
-    if not 0 <= new <= LARGEST_INT32:
-        yield Cause.invalid(path, new, names.within(0, LARGEST_INT32))
+    if not 0 <= new <= MAX_INT32:
+        yield Cause.invalid(path, new, names.within(0, MAX_INT32))
     if old is not None and old < new:
         yield Cause.invalid(path, new, "must be less than or equal to previous value")
 
 
-def _tolerations(new: Sequence[Obj], old: Sequence[Obj]) -> Causes:
-    kept = [_untimed(one) for one in new]
+def _validate_tolerations_kept(new: Sequence[Obj], old: Sequence[Obj]) -> Causes:
+    kept = [_without_seconds(one) for one in new]
     for one in old:
-        if _untimed(one) not in kept:
+        if _without_seconds(one) not in kept:
             yield Cause.forbidden(
                 "spec.tolerations",
                 "existing toleration can not be modified except its tolerationSeconds",
             )
 
 
-def _untimed(toleration: Obj) -> Obj:
+def _without_seconds(toleration: Obj) -> Obj:
     return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
 
 
-def _gates(new: Sequence[Obj], old: Sequence[Obj]) -> Causes:
+def _validate_gates_kept(new: Sequence[Obj], old: Sequence[Obj]) -> Causes:
     before = [gate.get("name") for gate in old]
     for place, gate in enumerate(new):
         if gate.get("name") not in before:
@@ -116,7 +122,7 @@ def _gates(new: Sequence[Obj], old: Sequence[Obj]) -> Causes:
             yield Cause.forbidden(f"spec.schedulingGates[{place}].name", why)
 
 
-def _as_if_allowed(spec: Obj, before: Obj) -> Obj:
+def _with_mutable_fields_of(spec: Obj, before: Obj) -> Obj:
     """The new spec with everything put back that may change."""
     allowed = dict(spec)
     for name in ("containers", "initContainers"):
@@ -133,7 +139,7 @@ def _as_if_allowed(spec: Obj, before: Obj) -> Obj:
     return allowed
 
 
-def _while_gated(spec: Obj, before: Obj) -> Causes:
+def _validate_gated_placement(spec: Obj, before: Obj) -> Causes:
     """A pod that is not up for scheduling yet may still be told more exactly where to go."""
     new, old = spec.get("nodeSelector") or {}, before.get("nodeSelector") or {}
     for key, value in old.items():
@@ -145,7 +151,7 @@ def _while_gated(spec: Obj, before: Obj) -> Causes:
         yield Cause.invalid(path, terms, _SAME_TERMS)
         return
     for place, (term, other) in enumerate(zip(terms, earlier, strict=False)):
-        if not _only_more(term, other):
+        if not _only_adds_requirements(term, other):
             yield Cause.invalid(f"{path}[{place}]", term, _MORE_TERM)
 
 
@@ -154,7 +160,7 @@ def _required_terms(spec: Obj) -> list[Obj]:
     return affinity.get(REQUIRED, {}).get("nodeSelectorTerms") or []
 
 
-def _only_more(term: Obj, before: Obj) -> bool:
+def _only_adds_requirements(term: Obj, before: Obj) -> bool:
     if not before.get("matchExpressions") and not before.get("matchFields"):
         return not term.get("matchExpressions") and not term.get("matchFields")
     return all(
@@ -166,13 +172,13 @@ def _only_more(term: Obj, before: Obj) -> bool:
 # A pod in its place takes more or less cpu and memory, and stays what it is otherwise.
 
 
-LISTS = ("containers", "initContainers")
-ONLY = "only cpu and memory resources are mutable"
+RESIZABLE_LISTS = ("containers", "initContainers")
+ONLY_COMPUTE = "only cpu and memory resources are mutable"
 
 
-def changes(new: Obj, old: Obj) -> Causes:
+def validate_resize_changes(new: Obj, old: Obj) -> Causes:
     spec, before = new["spec"], old["spec"]
-    if MIRROR in (old["metadata"].get("annotations") or ()):
+    if MIRROR_ANNOTATION in (old["metadata"].get("annotations") or ()):
         yield Cause.forbidden("", "static pods cannot be resized")
         return
     if before.get("os", {}).get("name") == "windows":
@@ -187,21 +193,21 @@ def changes(new: Obj, old: Obj) -> Causes:
     ]
     if not (not running or "resources" in running[0]):
         yield Cause.forbidden("spec", "Pod running on node without support for resize")
-    yield from _whole(spec.get("resources"), before.get("resources"))
-    moved = list(_moved(spec, before))
+    yield from _validate_pod_level_resize(spec.get("resources"), before.get("resources"))
+    moved = list(_validate_same_containers(spec, before))
     yield from moved
     if not moved:
         for kind in ("initContainers", "containers"):
             for place, (one, other) in enumerate(
                 zip(spec.get(kind) or (), before.get(kind) or (), strict=True)
             ):
-                yield from _not_removed(
+                yield from _validate_resources_kept(
                     f"spec.{kind}[{place}].resources", one.get("resources"), other.get("resources")
                 )
-        yield from _nothing_else(spec, before)
+        yield from _validate_nothing_else_changed(spec, before)
 
 
-def _whole(new: Obj | None, old: Obj | None) -> Causes:
+def _validate_pod_level_resize(new: Obj | None, old: Obj | None) -> Causes:
     if old is not None and new is None:
         yield Cause.forbidden("spec.resources", "pod-level resources cannot be removed")
     elif old is not None and new is not None:
@@ -210,12 +216,12 @@ def _whole(new: Obj | None, old: Obj | None) -> Causes:
                 yield Cause.forbidden(
                     f"spec.resources.{kind}", f"pod-level resource {words} cannot be removed"
                 )
-    if _fixed(new) != _fixed(old):
+    if _noncompute_resources(new) != _noncompute_resources(old):
         yield Cause.forbidden("spec", "only cpu and memory resources are mutable at pod-level")
 
 
-def _moved(spec: Obj, before: Obj) -> Causes:
-    for kind in LISTS:
+def _validate_same_containers(spec: Obj, before: Obj) -> Causes:
+    for kind in RESIZABLE_LISTS:
         given, earlier = spec.get(kind) or (), before.get(kind) or ()
         if len(given) != len(earlier):
             yield Cause.forbidden(f"spec.{kind}", f"{kind} may not be added or removed on resize")
@@ -228,23 +234,23 @@ def _moved(spec: Obj, before: Obj) -> Causes:
                 )
 
 
-def _not_removed(path: str, new: Obj | None, old: Obj | None) -> Causes:
+def _validate_resources_kept(path: str, new: Obj | None, old: Obj | None) -> Causes:
     for kind in ("requests", "limits"):
         if not ((old or {}).get(kind) or {}).keys() <= ((new or {}).get(kind) or {}).keys():
             yield Cause.forbidden(f"{path}.{kind}", f"resource {kind} cannot be removed")
 
 
-def _nothing_else(spec: Obj, before: Obj) -> Causes:
+def _validate_nothing_else_changed(spec: Obj, before: Obj) -> Causes:
     for one, other in zip(
         spec.get("containers") or (), before.get("containers") or (), strict=True
     ):
-        if _fixed_container(one) != _fixed_container(other):
-            yield Cause.forbidden("spec", ONLY)
+        if _without_compute(one) != _without_compute(other):
+            yield Cause.forbidden("spec", ONLY_COMPUTE)
     for place, (one, other) in enumerate(
         zip(spec.get("initContainers") or (), before.get("initContainers") or (), strict=True)
     ):
         path = f"spec.initContainers[{place}]"
-        if _fixed_container(one) != _fixed_container(other):
+        if _without_compute(one) != _without_compute(other):
             yield Cause.forbidden(
                 path, "only cpu and memory resources for init or sidecar containers are mutable"
             )
@@ -257,18 +263,18 @@ def _nothing_else(spec: Obj, before: Obj) -> Causes:
             yield Cause.forbidden(path, why)
 
 
-def _fixed_container(container: Obj) -> Obj:
-    return {**container, "resources": _fixed(container.get("resources"))}
+def _without_compute(container: Obj) -> Obj:
+    return {**container, "resources": _noncompute_resources(container.get("resources"))}
 
 
-def _fixed(resources: Obj | None) -> Obj:
+def _noncompute_resources(resources: Obj | None) -> Obj:
     """What of resources cannot be changed in place."""
     listed = resources or {}
     return {
         kind: {
             name: quantity
             for name, quantity in (listed.get(kind) or {}).items()
-            if name not in COMPUTE
+            if name not in COMPUTE_RESOURCES
         }
         for kind in ("requests", "limits")
     }

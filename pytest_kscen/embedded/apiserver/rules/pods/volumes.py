@@ -8,14 +8,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.apiserver.rules import volume_sources as sources
-from pytest_kscen.embedded.apiserver.rules.checks import Causes, named, one_of, required_name
-from pytest_kscen.embedded.apiserver.rules.claims import claim_template
+from pytest_kscen.embedded.apiserver.rules.checks import (
+    Causes,
+    validate_enum,
+    validate_required_name,
+)
+from pytest_kscen.embedded.apiserver.rules.checks import (
+    validate_name as named,
+)
+from pytest_kscen.embedded.apiserver.rules.claims import validate_claim_template
 from pytest_kscen.embedded.apiserver.rules.pods.environment import (
     PULL_POLICIES,
-    container_resource,
-    object_field,
+    validate_field_reference,
+    validate_resource_reference,
 )
-from pytest_kscen.embedded.apiserver.rules.volume_sources import Source, relative, requiring
+from pytest_kscen.embedded.apiserver.rules.volume_sources import (
+    VolumeSource,
+    require_fields,
+    validate_relative_path,
+)
 from pytest_kscen.objects import names, quantities
 from pytest_kscen.objects.errors import Cause
 
@@ -25,17 +36,17 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-FILE_FIELDS = (
+DOWNWARD_FIELDS = (
     "metadata.annotations",
     "metadata.labels",
     "metadata.name",
     "metadata.namespace",
     "metadata.uid",
 )
-LEAST_TOKEN_SECONDS = 600
+MIN_TOKEN_SECONDS = 600
 
 
-def volumes(
+def validate_volumes(
     path: str, given: list[Obj], pod: str, sound: dict[str, Obj], *, is_pod: bool
 ) -> Causes:
     """All volumes of the pod of this name; those in order are put into `sound`."""
@@ -43,8 +54,8 @@ def volumes(
     for place, volume in enumerate(given):
         here, name = f"{path}[{place}]", volume.get("name", "")
         wrong = [
-            *_source(here, volume, pod, is_pod=is_pod),
-            *required_name(f"{here}.name", name, names.dns1123_label),
+            *_validate_source(here, volume, pod, is_pod=is_pod),
+            *validate_required_name(f"{here}.name", name, names.dns1123_label),
         ]
         if name in sound:
             wrong.append(Cause.duplicate(f"{here}.name", name))
@@ -57,11 +68,11 @@ def volumes(
             yield Cause.invalid(f"{here}.persistentVolumeClaim.claimName", claim, why)
 
 
-def _source(path: str, volume: Obj, pod: str, *, is_pod: bool) -> Causes:
-    yield from sources.only_one(path, volume, SOURCES)
+def _validate_source(path: str, volume: Obj, pod: str, *, is_pod: bool) -> Causes:
+    yield from sources.validate_single_source(path, volume, POD_VOLUME_SOURCES)
     name = volume.get("name", "")
     if "iscsi" in volume:
-        yield from sources.too_long_for_iscsi(f"{path}.name", name, name, volume["iscsi"])
+        yield from sources.validate_iscsi_name_length(f"{path}.name", name, name, volume["iscsi"])
     if "ephemeral" in volume and pod and name:
         for words in names.dns1123_subdomain(f"{pod}-{name}"):
             yield Cause.invalid(f"{path}.name", name, f'PVC name "{pod}-{name}": {words}')
@@ -69,52 +80,52 @@ def _source(path: str, volume: Obj, pod: str, *, is_pod: bool) -> Causes:
         yield Cause.required(f"{path}.image.reference")
 
 
-def _empty(path: str, given: Obj) -> Causes:
+def _validate_empty_dir(path: str, given: Obj) -> Causes:
     if "sizeLimit" in given and quantities.nanos(given["sizeLimit"]) < 0:
         yield Cause.forbidden(
             f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity"
         )
 
 
-def _git(path: str, given: Obj) -> Causes:
-    yield from requiring("repository")(path, given)
-    yield from sources.relative(f"{path}.directory", given.get("directory", ""))
+def _validate_git_repo(path: str, given: Obj) -> Causes:
+    yield from require_fields("repository")(path, given)
+    yield from sources.validate_relative_path(f"{path}.directory", given.get("directory", ""))
 
 
-def _iscsi(path: str, given: Obj) -> Causes:
-    return sources.iscsi(path, given, hint=" starting with iqn, eui, or naa")
+def _validate_iscsi(path: str, given: Obj) -> Causes:
+    return sources.validate_iscsi(path, given, hint=" starting with iqn, eui, or naa")
 
 
-def _files_of(field: str) -> Callable[[str, Obj], Causes]:
+def _key_files_validator(field: str) -> Callable[[str, Obj], Causes]:
     """A Secret's or a ConfigMap's keys as files."""
 
     def check(path: str, given: Obj) -> Causes:
-        yield from requiring(field)(path, given)
-        yield from sources.file_mode(f"{path}.defaultMode", given.get("defaultMode"))
-        yield from _keys(path, given)
+        yield from require_fields(field)(path, given)
+        yield from sources.validate_file_mode(f"{path}.defaultMode", given.get("defaultMode"))
+        yield from _validate_items(path, given)
 
     return check
 
 
-def _keys(path: str, given: Obj) -> Causes:
+def _validate_items(path: str, given: Obj) -> Causes:
     for place, item in enumerate(given.get("items") or ()):
         here = f"{path}.items[{place}]"
-        yield from requiring("key", "path")(here, item)
-        yield from sources.relative_and_free(f"{here}.path", item.get("path", ""))
-        yield from sources.file_mode(f"{here}.mode", item.get("mode"))
+        yield from require_fields("key", "path")(here, item)
+        yield from sources.validate_nonreserved_path(f"{here}.path", item.get("path", ""))
+        yield from sources.validate_file_mode(f"{here}.mode", item.get("mode"))
 
 
-def _downward(path: str, given: Obj) -> Causes:
-    yield from sources.file_mode(f"{path}.defaultMode", given.get("defaultMode"))
+def _validate_downward_api(path: str, given: Obj) -> Causes:
+    yield from sources.validate_file_mode(f"{path}.defaultMode", given.get("defaultMode"))
     for file in given.get("items") or ():
-        yield from _downward_file(path, file)
+        yield from _validate_downward_file(path, file)
 
 
-def _downward_file(path: str, file: Obj) -> Causes:
-    yield from requiring("path")(path, file)
-    yield from sources.relative_and_free(f"{path}.path", file.get("path", ""))
+def _validate_downward_file(path: str, file: Obj) -> Causes:
+    yield from require_fields("path")(path, file)
+    yield from sources.validate_nonreserved_path(f"{path}.path", file.get("path", ""))
     if "fieldRef" in file:
-        yield from object_field(f"{path}.fieldRef", file["fieldRef"], FILE_FIELDS)
+        yield from validate_field_reference(f"{path}.fieldRef", file["fieldRef"], DOWNWARD_FIELDS)
         if "resourceFieldRef" in file:
             yield Cause.invalid(
                 path,
@@ -122,16 +133,16 @@ def _downward_file(path: str, file: Obj) -> Causes:
                 "fieldRef and resourceFieldRef can not be specified simultaneously",
             )
     elif "resourceFieldRef" in file:
-        yield from container_resource(
+        yield from validate_resource_reference(
             f"{path}.resourceFieldRef", file["resourceFieldRef"], in_volume=True
         )
     else:
         yield Cause.required(path, "one of fieldRef and resourceFieldRef is required")
-    yield from sources.file_mode(f"{path}.mode", file.get("mode"))
+    yield from sources.validate_file_mode(f"{path}.mode", file.get("mode"))
 
 
-def _projected(path: str, given: Obj) -> Causes:
-    yield from sources.file_mode(f"{path}.defaultMode", given.get("defaultMode"))
+def _validate_projected(path: str, given: Obj) -> Causes:
+    yield from sources.validate_file_mode(f"{path}.defaultMode", given.get("defaultMode"))
     taken: set[str] = set()
     for place, source in enumerate(given.get("sources") or ()):
         here = f"{path}.sources[{place}]"
@@ -142,28 +153,28 @@ def _projected(path: str, given: Obj) -> Causes:
             yield Cause.forbidden(here, "may not specify more than 1 volume type per source")
 
 
-def _projected_keys(path: str, here: str, given: Obj, taken: set[str]) -> Causes:
-    yield from requiring("name")(here, given)
-    yield from _keys(here, given)
+def _validate_projected_items(path: str, here: str, given: Obj, taken: set[str]) -> Causes:
+    yield from require_fields("name")(here, given)
+    yield from _validate_items(here, given)
     for item in given.get("items") or ():
-        yield from _not_taken(path, item.get("path", ""), given.get("name", ""), taken)
+        yield from _validate_path_free(path, item.get("path", ""), given.get("name", ""), taken)
 
 
-def _projected_fields(path: str, here: str, given: Obj, taken: set[str]) -> Causes:
+def _validate_projected_downward(path: str, here: str, given: Obj, taken: set[str]) -> Causes:
     for file in given.get("items") or ():
-        yield from _downward_file(here, file)
-        yield from _not_taken(path, file.get("path", ""), file.get("path", ""), taken)
+        yield from _validate_downward_file(here, file)
+        yield from _validate_path_free(path, file.get("path", ""), file.get("path", ""), taken)
 
 
-def _not_taken(path: str, file: str, shown: str, taken: set[str]) -> Causes:
+def _validate_path_free(path: str, file: str, shown: str, taken: set[str]) -> Causes:
     if file and file in taken:
         yield Cause.invalid(path, shown, "conflicting duplicate paths")
     taken.add(file)
 
 
-def _token(path: str, here: str, given: Obj, _: set[str]) -> Causes:
+def _validate_token_projection(path: str, here: str, given: Obj, _: set[str]) -> Causes:
     seconds = given.get("expirationSeconds", 0)
-    if seconds < LEAST_TOKEN_SECONDS:
+    if seconds < MIN_TOKEN_SECONDS:
         yield Cause.invalid(
             f"{here}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"
         )
@@ -174,13 +185,13 @@ def _token(path: str, here: str, given: Obj, _: set[str]) -> Causes:
             "may not specify a duration larger than 2^32 seconds",
         )
     if given.get("path"):
-        yield from sources.relative_and_free(f"{path}.path", given["path"])
+        yield from sources.validate_nonreserved_path(f"{path}.path", given["path"])
     else:
         yield Cause.required(f"{path}.path")
 
 
-def _csi(path: str, given: Obj) -> Causes:
-    yield from sources.driver_name(f"{path}.driver", given.get("driver", ""))
+def _validate_csi(path: str, given: Obj) -> Causes:
+    yield from sources.validate_driver_name(f"{path}.driver", given.get("driver", ""))
     if "nodePublishSecretRef" in given:
         secret = given["nodePublishSecretRef"].get("name", "")
         if secret:
@@ -189,68 +200,72 @@ def _csi(path: str, given: Obj) -> Causes:
             yield Cause.required(f"{path}.nodePublishSecretRef.name")
 
 
-def _ephemeral(path: str, given: Obj) -> Causes:
+def _validate_ephemeral(path: str, given: Obj) -> Causes:
     if "volumeClaimTemplate" in given:
-        yield from claim_template(f"{path}.volumeClaimTemplate", given["volumeClaimTemplate"])
+        yield from validate_claim_template(
+            f"{path}.volumeClaimTemplate", given["volumeClaimTemplate"]
+        )
     else:
         yield Cause.required(f"{path}.volumeClaimTemplate")
 
 
-def _image(path: str, given: Obj) -> Causes:
+def _validate_image(path: str, given: Obj) -> Causes:
     if given.get("pullPolicy") not in PULL_POLICIES:
         yield Cause.unsupported(f"{path}.pullPolicy", given.get("pullPolicy", ""), PULL_POLICIES)
 
 
 PROJECTIONS = {
-    "secret": _projected_keys,
-    "configMap": _projected_keys,
-    "downwardAPI": _projected_fields,
-    "serviceAccountToken": _token,
+    "secret": _validate_projected_items,
+    "configMap": _validate_projected_items,
+    "downwardAPI": _validate_projected_downward,
+    "serviceAccountToken": _validate_token_projection,
 }
-SOURCES = {
-    "emptyDir": Source(_empty),
-    "hostPath": Source(sources.host_path),
-    "gitRepo": Source(_git),
-    "gcePersistentDisk": Source(sources.partitioned("pdName"), "persistentDisk"),
-    "awsElasticBlockStore": Source(sources.partitioned("volumeID")),
-    "secret": Source(_files_of("secretName")),
-    "nfs": Source(sources.nfs),
-    "iscsi": Source(_iscsi),
-    "glusterfs": Source(requiring("endpoints", "path")),
-    "flocker": Source(sources.flocker),
-    "persistentVolumeClaim": Source(requiring("claimName")),
-    "rbd": Source(requiring("monitors", "image")),
-    "cinder": Source(sources.cinder),
-    "cephfs": Source(requiring("monitors"), second="cephFS"),
-    "quobyte": Source(sources.quobyte),
-    "downwardAPI": Source(_downward, second="downwarAPI"),
-    "fc": Source(sources.fibre_channel),
-    "flexVolume": Source(sources.flex),
-    "configMap": Source(_files_of("name")),
-    "azureFile": Source(requiring("secretName", "shareName")),
-    "vsphereVolume": Source(requiring("volumePath")),
-    "photonPersistentDisk": Source(requiring("pdID")),
-    "portworxVolume": Source(requiring("volumeID")),
-    "azureDisk": Source(sources.azure_disk),
-    "storageos": Source(sources.storage_os),
-    "projected": Source(_projected),
-    "scaleIO": Source(requiring("gateway", "system", "volumeName")),
-    "csi": Source(_csi),
-    "ephemeral": Source(_ephemeral),
-    "image": Source(_image),
+POD_VOLUME_SOURCES = {
+    "emptyDir": VolumeSource(_validate_empty_dir),
+    "hostPath": VolumeSource(sources.validate_host_path),
+    "gitRepo": VolumeSource(_validate_git_repo),
+    "gcePersistentDisk": VolumeSource(
+        sources.validate_partitioned_disk("pdName"), "persistentDisk"
+    ),
+    "awsElasticBlockStore": VolumeSource(sources.validate_partitioned_disk("volumeID")),
+    "secret": VolumeSource(_key_files_validator("secretName")),
+    "nfs": VolumeSource(sources.validate_nfs),
+    "iscsi": VolumeSource(_validate_iscsi),
+    "glusterfs": VolumeSource(require_fields("endpoints", "path")),
+    "flocker": VolumeSource(sources.validate_flocker),
+    "persistentVolumeClaim": VolumeSource(require_fields("claimName")),
+    "rbd": VolumeSource(require_fields("monitors", "image")),
+    "cinder": VolumeSource(sources.validate_cinder),
+    "cephfs": VolumeSource(require_fields("monitors"), second="cephFS"),
+    "quobyte": VolumeSource(sources.validate_quobyte),
+    "downwardAPI": VolumeSource(_validate_downward_api, second="downwarAPI"),
+    "fc": VolumeSource(sources.validate_fibre_channel),
+    "flexVolume": VolumeSource(sources.validate_flex_volume),
+    "configMap": VolumeSource(_key_files_validator("name")),
+    "azureFile": VolumeSource(require_fields("secretName", "shareName")),
+    "vsphereVolume": VolumeSource(require_fields("volumePath")),
+    "photonPersistentDisk": VolumeSource(require_fields("pdID")),
+    "portworxVolume": VolumeSource(require_fields("volumeID")),
+    "azureDisk": VolumeSource(sources.validate_azure_disk),
+    "storageos": VolumeSource(sources.validate_storage_os),
+    "projected": VolumeSource(_validate_projected),
+    "scaleIO": VolumeSource(require_fields("gateway", "system", "volumeName")),
+    "csi": VolumeSource(_validate_csi),
+    "ephemeral": VolumeSource(_validate_ephemeral),
+    "image": VolumeSource(_validate_image),
 }
 
 
 # Where a container sees the pod's volumes: as directories, or raw as block devices.
 
 
-PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
-RECURSIONS = ("Disabled", "Enabled", "IfPossible")
+MOUNT_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+RECURSIVE_READ_ONLY = ("Disabled", "Enabled", "IfPossible")
 
 
-def mounted(path: str, container: Obj, volumes: dict[str, Obj]) -> Causes:
+def validate_mounts(path: str, container: Obj, volumes: dict[str, Obj]) -> Causes:
     if "volumeMounts" in container:
-        yield from _mounts(path, container, volumes)
+        yield from _validate_volume_mounts(path, container, volumes)
     if "volumeDevices" in container:
         named: set[str] = set()
         placed: set[str] = set()
@@ -264,7 +279,7 @@ def mounted(path: str, container: Obj, volumes: dict[str, Obj]) -> Causes:
                 device.get("name", ""),
                 device.get("devicePath", ""),
             )
-            yield from _device_name(f"{here}.name", name, named, volumes)
+            yield from _validate_device_name(f"{here}.name", name, named, volumes)
             inner_path = f"{here}.devicePath"
             if not where:
                 yield Cause.required(inner_path)
@@ -284,7 +299,7 @@ def mounted(path: str, container: Obj, volumes: dict[str, Obj]) -> Causes:
                 named.add(name)
 
 
-def _mounts(path: str, container: Obj, volumes: dict[str, Obj]) -> Causes:
+def _validate_volume_mounts(path: str, container: Obj, volumes: dict[str, Obj]) -> Causes:
     base, seen = f"{path}.volumeMounts", set()
     raw = {
         device.get("name", ""): device.get("devicePath", "")
@@ -308,22 +323,22 @@ def _mounts(path: str, container: Obj, volumes: dict[str, Obj]) -> Causes:
                 f"{here}.mountPath", where, "must not already exist as a path in volumeDevices"
             )
         if len(mount) > 2:  # noqa: PLR2004 -- more than a name and a path
-            yield from _details(base, here, mount, container)
+            yield from _validate_mount_options(base, here, mount, container)
 
 
-def _details(base: str, here: str, mount: Obj, container: Obj) -> Causes:
+def _validate_mount_options(base: str, here: str, mount: Obj, container: Obj) -> Causes:
     inner, expression = mount.get("subPath", ""), mount.get("subPathExpr", "")
     if inner:
-        yield from relative(f"{base}.subPath", inner)
+        yield from validate_relative_path(f"{base}.subPath", inner)
     if expression:
         if inner:
             yield Cause.invalid(
                 f"{here}.subPathExpr", expression, "subPathExpr and subPath are mutually exclusive"
             )
-        yield from relative(f"{base}.subPathExpr", expression)
+        yield from validate_relative_path(f"{base}.subPathExpr", expression)
     propagation = mount.get("mountPropagation")
     if propagation is not None:
-        yield from one_of(f"{base}.mountPropagation", propagation, PROPAGATIONS)
+        yield from validate_enum(f"{base}.mountPropagation", propagation, MOUNT_PROPAGATIONS)
         if propagation == "Bidirectional" and not container.get("securityContext", {}).get(
             "privileged"
         ):
@@ -331,7 +346,7 @@ def _details(base: str, here: str, mount: Obj, container: Obj) -> Causes:
             yield Cause.forbidden(f"{base}.mountPropagation", why)
     if "recursiveReadOnly" in mount:
         path = f"{base}.recursiveReadOnly"
-        yield from one_of(path, mount["recursiveReadOnly"], RECURSIONS)
+        yield from validate_enum(path, mount["recursiveReadOnly"], RECURSIVE_READ_ONLY)
         if mount["recursiveReadOnly"] in {"Enabled", "IfPossible"}:
             if not mount.get("readOnly"):
                 yield Cause.forbidden(path, "may only be specified when readOnly is true")
@@ -341,7 +356,7 @@ def _details(base: str, here: str, mount: Obj, container: Obj) -> Causes:
                 )
 
 
-def _device_name(path: str, name: str, named: set[str], volumes: dict[str, Obj]) -> Causes:
+def _validate_device_name(path: str, name: str, named: set[str], volumes: dict[str, Obj]) -> Causes:
     if not name:
         yield Cause.required(path)
     if name in named:

@@ -10,10 +10,10 @@ from pytest_kscen.embedded.apiserver.rules.pods.annotations import (
     APP_ARMOR,
     SECCOMP_CONTAINER,
     SECCOMP_POD,
-    profile_of,
+    app_armor_profile,
 )
 from pytest_kscen.embedded.apiserver.rules.pods.scheduling import PREFERRED, REQUIRED
-from pytest_kscen.embedded.apiserver.rules.pods.security import every_container
+from pytest_kscen.embedded.apiserver.rules.pods.security import visit_containers
 from pytest_kscen.objects import names, quantities
 from pytest_kscen.objects.errors import quoted
 
@@ -28,33 +28,33 @@ if TYPE_CHECKING:
 # Files of a volume that would lie on top of each other.
 
 
-File: TypeAlias = tuple[
+VolumeFile: TypeAlias = tuple[
     str, str
 ]  # its path, and where it comes from if the volume has several sources
 
 
-def overlapping_files(volumes: Sequence[Obj]) -> Iterator[str]:
+def warn_of_overlapping_files(volumes: Sequence[Obj]) -> Iterator[str]:
     for volume in volumes:
         name = quoted(volume.get("name", ""))
-        for kind, title in SOURCES.items():
+        for kind, title in FILE_SOURCES.items():
             if kind in volume:
-                files = [(path, "") for path in _paths(volume[kind])]
+                files = [(path, "") for path in _item_paths(volume[kind])]
                 yield from (
                     f"volume {name} ({title(volume[kind])}): overlapping paths: {words}"
-                    for words in _overlaps(files)
+                    for words in _overlapping_pairs(files)
                 )
         if "projected" in volume:
             sources = volume["projected"].get("sources") or ()
             if not all(sources):
                 yield f"volume {name} (Projected) has no sources provided"
-            files = [file for source in sources for file in _projected(source)]
+            files = [file for source in sources for file in _projected_files(source)]
             yield from (
                 f"volume {name} (Projected): overlapping paths: {words}"
-                for words in _overlaps(files)
+                for words in _overlapping_pairs(files)
             )
 
 
-SOURCES: dict[str, Callable[[Obj], str]] = {
+FILE_SOURCES: dict[str, Callable[[Obj], str]] = {
     "configMap": lambda source: f"ConfigMap {quoted(source.get('name', ''))}",
     "secret": lambda source: (
         f"Secret {quoted(str(source.get('secretName', source.get('name', ''))))}"
@@ -63,19 +63,19 @@ SOURCES: dict[str, Callable[[Obj], str]] = {
 }
 
 
-def _paths(source: Obj) -> Iterable[str]:
+def _item_paths(source: Obj) -> Iterable[str]:
     return (item.get("path", "") for item in source.get("items") or ())
 
 
-def _projected(source: Obj) -> Iterator[File]:
-    for kind, title in SOURCES.items():
+def _projected_files(source: Obj) -> Iterator[VolumeFile]:
+    for kind, title in FILE_SOURCES.items():
         if kind in source:
-            yield from ((path, title(source[kind])) for path in _paths(source[kind]))
+            yield from ((path, title(source[kind])) for path in _item_paths(source[kind]))
     if "serviceAccountToken" in source:
         yield source["serviceAccountToken"].get("path", ""), "ServiceAccountToken"
 
 
-def _overlaps(files: Sequence[File]) -> Iterator[str]:
+def _overlapping_pairs(files: Sequence[VolumeFile]) -> Iterator[str]:
     plain = [(path.rstrip("/"), source) for path, source in files]
     for place, (path, source) in enumerate(plain):
         for other, its_source in plain[:place]:
@@ -84,10 +84,10 @@ def _overlaps(files: Sequence[File]) -> Iterator[str]:
                 and other
                 and (f"{other}/".startswith(f"{path}/") or f"{path}/".startswith(f"{other}/"))
             ):
-                yield f"{_shown(path, source)} with {_shown(other, its_source)}"
+                yield f"{_described_path(path, source)} with {_described_path(other, its_source)}"
 
 
-def _shown(path: str, source: str) -> str:
+def _described_path(path: str, source: str) -> str:
     return f"{quoted(path)} ({source})" if source else quoted(path)
 
 
@@ -126,8 +126,8 @@ OLD_VOLUMES = {
     "cephfs": "deprecated in v1.28, non-functional in v1.31+",
     "rbd": "deprecated in v1.28, non-functional in v1.31+",
 }
-SHOWN = {"storageos": "storageOS"}
-PLAIN = frozenset(
+GO_FIELD_NAMES = {"storageos": "storageOS"}
+SIMPLE_FIELDS = frozenset(
     {
         *(
             "containers",
@@ -148,28 +148,28 @@ PLAIN = frozenset(
         ),
     }
 )  # nothing to warn of but what is in the containers
-SUSPICIOUS = frozenset({"env", "ports", "resources"})
-BYTES = ("memory", "ephemeral-storage")
-_HOSTNAME = (
+CHECKED_FIELDS = frozenset({"env", "ports", "resources"})
+BYTE_RESOURCES = ("memory", "ephemeral-storage")
+_BAD_HOSTNAME = (
     "metadata.name: this is used in the Pod's hostname, which can result in surprising "
     "behavior; a DNS label is recommended"
 )
-_NOBODY = "a null labelSelector results in matching no pod"
+_NULL_SELECTOR = "a null labelSelector results in matching no pod"
 
 
-def of_pod(pod: Obj, old: Obj | None) -> Words:
+def warn_of_pod(pod: Obj, old: Obj | None) -> Words:
     """Only when it is made: people do not write to pods."""
     if old is None:
         if complaints := names.dns1123_label(pod["metadata"]["name"]):
-            yield f"{_HOSTNAME}: [{' '.join(complaints)}]"
-        yield from _of("", pod["metadata"], pod["spec"])
+            yield f"{_BAD_HOSTNAME}: [{' '.join(complaints)}]"
+        yield from _warn_of_pod_spec("", pod["metadata"], pod["spec"])
 
 
-def of_template(path: str, template: Obj) -> Words:
-    yield from _of(f"{path}.", template.get("metadata") or {}, template["spec"])
+def warn_of_template(path: str, template: Obj) -> Words:
+    yield from _warn_of_pod_spec(f"{path}.", template.get("metadata") or {}, template["spec"])
 
 
-def fractional_bytes(path: str, listed: Obj | None, among: Sequence[str]) -> Words:
+def warn_of_fractional_bytes(path: str, listed: Obj | None, among: Sequence[str]) -> Words:
     for name in among:
         if listed and name in listed and quantities.parse(listed[name]).milli % 1000:
             yield (
@@ -178,40 +178,42 @@ def fractional_bytes(path: str, listed: Obj | None, among: Sequence[str]) -> Wor
             )
 
 
-def old_label(path: str, key: str, *, named: bool = True) -> Words:
+def warn_of_old_label(path: str, key: str, *, named: bool = True) -> Words:
     if key in OLD_LABELS:
         yield f"{path}: {key} is {OLD_LABELS[key]}" if named else f"{path}: {OLD_LABELS[key]}"
 
 
-def old_terms(path: str, term: Obj, *, judged: bool) -> Words:
+def warn_of_old_node_term(path: str, term: Obj, *, judged: bool) -> Words:
     """A node selector's term."""
     for place, part in enumerate(term.get("matchExpressions") or ()):
         here = f"{path}.matchExpressions[{place}]"
-        yield from old_label(f"{here}.key", part.get("key", ""))
+        yield from warn_of_old_label(f"{here}.key", part.get("key", ""))
         for number, value in enumerate(part.get("values") or () if judged else ()):
             for words in names.label_value(value):
                 yield f"{here}.values[{number}]: {value} is invalid, {words}"
 
 
-def _of(path: str, metadata: Obj, spec: Obj) -> Words:
+def _warn_of_pod_spec(path: str, metadata: Obj, spec: Obj) -> Words:
     if (
-        spec.keys() <= PLAIN
+        spec.keys() <= SIMPLE_FIELDS
         and "annotations" not in metadata
         and spec.get("terminationGracePeriodSeconds", 0) >= 0
     ):
-        if any(not container.keys().isdisjoint(SUSPICIOUS) for container in spec["containers"]):
-            yield from _containers(f"{path}spec", spec)
+        if any(not container.keys().isdisjoint(CHECKED_FIELDS) for container in spec["containers"]):
+            yield from _warn_of_containers(f"{path}spec", spec)
         return
     notes = metadata.get("annotations") or {}
-    yield from _places(f"{path}spec", spec)
+    yield from _warn_of_placement(f"{path}spec", spec)
     yield from (
         f"{path}metadata.annotations[{name}]: {words}"
         for name, words in OLD_ANNOTATIONS.items()
         if name in notes
     )
-    yield from _volumes(f"{path}spec.volumes", spec.get("volumes") or ())
-    yield from _twice(f"{path}spec", spec)
-    yield from fractional_bytes(f"{path}spec.overhead", spec.get("overhead"), BYTES)
+    yield from _warn_of_volumes(f"{path}spec.volumes", spec.get("volumes") or ())
+    yield from _warn_of_duplicates(f"{path}spec", spec)
+    yield from warn_of_fractional_bytes(
+        f"{path}spec.overhead", spec.get("overhead"), BYTE_RESOURCES
+    )
     # Annotations that have become fields.
     whole = spec.get("securityContext") or {}
     here, seccomp = (
@@ -220,65 +222,67 @@ def _of(path: str, metadata: Obj, spec: Obj) -> Words:
     )
     if SECCOMP_POD in notes and "seccompProfile" not in whole:
         yield f"{here}[{SECCOMP_POD}]: {seccomp}"
-    for _, container in every_container(spec):
+    for _, container in visit_containers(spec):
         own, name = container.get("securityContext", {}), container.get("name", "")
         if SECCOMP_CONTAINER + name in notes and "seccompProfile" not in own:
             yield f"{here}[{SECCOMP_CONTAINER}{name}]: {seccomp}"
-        if APP_ARMOR + name in notes and _is_old_profile(
-            profile_of(notes[APP_ARMOR + name]), whole, own, followed=not path
+        if APP_ARMOR + name in notes and _profile_needs_warning(
+            app_armor_profile(notes[APP_ARMOR + name]), whole, own, followed=not path
         ):
             yield (
                 f"{here}[{APP_ARMOR}{name}]: deprecated since v1.30; use the "
                 '"appArmorProfile" field instead'
             )
-    yield from _containers(f"{path}spec", spec)
+    yield from _warn_of_containers(f"{path}spec", spec)
     if spec.get("terminationGracePeriodSeconds", 0) < 0:
         yield (
             f"{path}spec.terminationGracePeriodSeconds: must be >= 0; negative values are "
             "invalid and will be treated as 1"
         )
-    yield from _nobodies(f"{path}spec.affinity", spec.get("affinity") or {})
+    yield from _warn_of_null_selectors(f"{path}spec.affinity", spec.get("affinity") or {})
 
 
-def _places(path: str, spec: Obj) -> Words:
+def _warn_of_placement(path: str, spec: Obj) -> Words:
     for key in spec.get("nodeSelector") or ():
-        yield from old_label(f"{path}.nodeSelector[{key}]", key, named=False)
+        yield from warn_of_old_label(f"{path}.nodeSelector[{key}]", key, named=False)
     affinity, here = (
         spec.get("affinity", {}).get("nodeAffinity", {}),
         f"{path}.affinity.nodeAffinity",
     )
     for place, term in enumerate(affinity.get(REQUIRED, {}).get("nodeSelectorTerms") or ()):
-        yield from old_terms(f"{here}.{REQUIRED}.nodeSelectorTerms[{place}]", term, judged=False)
+        yield from warn_of_old_node_term(
+            f"{here}.{REQUIRED}.nodeSelectorTerms[{place}]", term, judged=False
+        )
     for place, weighted in enumerate(affinity.get(PREFERRED) or ()):
-        yield from old_terms(
+        yield from warn_of_old_node_term(
             f"{here}.{PREFERRED}[{place}].preference", weighted.get("preference", {}), judged=True
         )
     for place, one in enumerate(spec.get("topologySpreadConstraints") or ()):
         here = f"{path}.topologySpreadConstraints[{place}]"
-        yield from old_label(f"{here}.topologyKey", one.get("topologyKey", ""))
+        yield from warn_of_old_label(f"{here}.topologyKey", one.get("topologyKey", ""))
         if "labelSelector" not in one:
-            yield f"{here}.labelSelector: {_NOBODY}"
+            yield f"{here}.labelSelector: {_NULL_SELECTOR}"
 
 
-def _volumes(path: str, volumes: Sequence[Obj]) -> Words:
+def _warn_of_volumes(path: str, volumes: Sequence[Obj]) -> Words:
     for place, volume in enumerate(volumes):
         for kind, words in OLD_VOLUMES.items():
             if kind in volume:
-                yield f"{path}[{place}].{SHOWN.get(kind, kind)}: {words}"
+                yield f"{path}[{place}].{GO_FIELD_NAMES.get(kind, kind)}: {words}"
         claim = volume.get("ephemeral", {}).get("volumeClaimTemplate", {}).get("spec")
         if claim:
-            yield from of_claim(f"{path}[{place}].ephemeral.volumeClaimTemplate.spec", claim)
-    yield from overlapping_files(volumes)
+            yield from warn_of_claim(f"{path}[{place}].ephemeral.volumeClaimTemplate.spec", claim)
+    yield from warn_of_overlapping_files(volumes)
 
 
-def of_claim(path: str, spec: Obj) -> Words:
+def warn_of_claim(path: str, spec: Obj) -> Words:
     for kind in ("requests", "limits"):
-        yield from fractional_bytes(
+        yield from warn_of_fractional_bytes(
             f"{path}.resources.{kind}", spec.get("resources", {}).get(kind), ("storage",)
         )
 
 
-def _twice(path: str, spec: Obj) -> Words:
+def _warn_of_duplicates(path: str, spec: Obj) -> Words:
     for field, part in (("hostAliases", "ip"), ("imagePullSecrets", "name")):
         values = [one.get(part, "") for one in spec.get(field) or ()]
         for place, value in enumerate(values):
@@ -289,7 +293,7 @@ def _twice(path: str, spec: Obj) -> Words:
             yield f'{path}.imagePullSecrets[{place}].name: invalid empty name ""'
 
 
-def _is_old_profile(noted: Obj | None, whole: Obj, own: Obj, *, followed: bool) -> bool:
+def _profile_needs_warning(noted: Obj | None, whole: Obj, own: Obj, *, followed: bool) -> bool:
     """In a pod the field has followed the annotation by now; a template keeps what it was given."""
     if followed and noted is None:
         return "appArmorProfile" not in own
@@ -297,24 +301,24 @@ def _is_old_profile(noted: Obj | None, whole: Obj, own: Obj, *, followed: bool) 
     return own.get("appArmorProfile") == expected and noted != whole.get("appArmorProfile")
 
 
-def _containers(path: str, spec: Obj) -> Words:
+def _warn_of_containers(path: str, spec: Obj) -> Words:
     ports: list[tuple[str, Obj]] = []
-    for where, container in every_container(spec):
+    for where, container in visit_containers(spec):
         here = f"{path}.{where}"
-        for name in BYTES:
+        for name in BYTE_RESOURCES:
             for kind in ("limits", "requests"):
                 given = container.get("resources", {}).get(kind)
-                yield from fractional_bytes(f"{here}.resources.{kind}", given, (name,))
-        yield from _hidden(f"{here}.env", container.get("env") or ())
+                yield from warn_of_fractional_bytes(f"{here}.resources.{kind}", given, (name,))
+        yield from _warn_of_hidden_variables(f"{here}.env", container.get("env") or ())
         ports += [
             (f"{here}.ports[{place}]", port)
             for place, port in enumerate(container.get("ports") or ())
         ]
     if len(ports) > 1:
-        yield from _ports(ports)
+        yield from _warn_of_ports(ports)
 
 
-def _hidden(path: str, variables: Sequence[Obj]) -> Words:
+def _warn_of_hidden_variables(path: str, variables: Sequence[Obj]) -> Words:
     """A variable may be given again if it extends what it was."""
     seen: set[str] = set()
     for place, variable in enumerate(variables):
@@ -330,12 +334,12 @@ def _hidden(path: str, variables: Sequence[Obj]) -> Words:
         seen.add(name)
 
 
-def _ports(ports: Sequence[tuple[str, Obj]]) -> Words:
+def _warn_of_ports(ports: Sequence[tuple[str, Obj]]) -> Words:
     for place, (path, port) in enumerate(ports):
         for other, one in ports[:place]:
             if all(
                 port.get(field) == one.get(field) for field in ("containerPort", "protocol")
-            ) and (words := _clash(port, one)):
+            ) and (words := _port_conflict(port, one)):
                 yield f"{path}: {words} port definition with {other}"
     first: dict[str, str] = {}
     for path, port in ports:
@@ -345,7 +349,7 @@ def _ports(ports: Sequence[tuple[str, Obj]]) -> Words:
             yield f"{path}: duplicate port name {quoted(name)} with {first[name]}, {users}"
 
 
-def _clash(port: Obj, other: Obj) -> str:
+def _port_conflict(port: Obj, other: Obj) -> str:
     number, its_number = port.get("hostPort", 0), other.get("hostPort", 0)
     address, its_address = port.get("hostIP", ""), other.get("hostIP", "")
     if (number, address) == (its_number, its_address):
@@ -359,11 +363,12 @@ def _clash(port: Obj, other: Obj) -> str:
     )
 
 
-def _nobodies(path: str, affinity: Obj) -> Words:
+def _warn_of_null_selectors(path: str, affinity: Obj) -> Words:
     for kind in ("podAffinity", "podAntiAffinity"):
         for place, term in enumerate(affinity.get(kind, {}).get(REQUIRED) or ()):
             if "labelSelector" not in term:
-                yield f"{path}.{kind}.{REQUIRED}[{place}].labelSelector: {_NOBODY}"
+                yield f"{path}.{kind}.{REQUIRED}[{place}].labelSelector: {_NULL_SELECTOR}"
         for place, weighted in enumerate(affinity.get(kind, {}).get(PREFERRED) or ()):
             if "labelSelector" not in weighted.get("podAffinityTerm", {}):
-                yield f"{path}.{kind}.{PREFERRED}[{place}].podAffinityTerm.labelSelector: {_NOBODY}"
+                here = f"{path}.{kind}.{PREFERRED}[{place}].podAffinityTerm"
+                yield f"{here}.labelSelector: {_NULL_SELECTOR}"
