@@ -9,24 +9,24 @@ sweep it and could not."""
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.chaos.clients import MARK, NAMESPACE, TYPE, ClusterClients, order, remove, swept
-from pytest_kscen.chaos.vm_reboter import is_our_stop, take_back
+from pytest_kscen.chaos.clients import MARK, TYPE, ClusterClients, order, remove, swept
+from pytest_kscen.chaos.profiles import PROFILES
 from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import ApiError, NotFound
-from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, JOBS, NODES
+from pytest_kscen.objects.resources import JOBS, NODES
 from pytest_kscen.objects.storage import NAMESPACE as STORAGE
-from pytest_kscen.objects.virtualization import FINISHED, VIRTUAL_MACHINE_OPERATIONS, phase_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
+    from pytest_kscen.chaos.profile import CreatedObjects, Profile
     from pytest_kscen.kube.actor import Actor, RunContext
     from pytest_kscen.objects.resources import Obj, Resource
 
@@ -40,44 +40,78 @@ COMMENT = re.compile(r'--comment "([^"]+)"|COMMENT="(?:/\* )?([^"*]+?)(?: \*/)?"
 
 
 async def clear_before(context: RunContext, *, everything: bool = True) -> None:
-    """Nothing of an earlier run may pass for an effect of this one; `everything` goes only on
-    clusters that are ours.
+    """Delete and undo what chaos of earlier runs has left in both clusters.
 
-    A machine that an operation of an earlier run has stopped is started again.
+    With `everything`, on clusters that are ours, all objects of some resources are deleted:
+    policies, and Jobs outside of the namespaces of the cluster itself and of the storage. A
+    machine that an earlier run has stopped is started again.
     """
-    hands = ClusterClients.of(context, NAME)
-    if hands.parent and context.parent:
-        everywhere = "" if context.parent.owned else hands.namespace
-        of_parent = _anything if everything and context.parent.owned else is_of_chaos
-        await _clear(hands.parent, BEFORE, CILIUM_NETWORK_POLICIES, everywhere, of_parent)
-        undo = functools.partial(take_back, hands)
-        await _clear(
-            hands.parent, BEFORE, VIRTUAL_MACHINE_OPERATIONS, hands.namespace, _is_past, undo=undo
+    clients = ClusterClients.of(context, NAME)
+    if clients.parent and context.parent:
+        everywhere = "" if context.parent.owned else clients.namespace
+        for profile, created in _created(in_parent=True):
+            takes_all = created.takes_all and everything and context.parent.owned
+            await _clear(
+                clients.parent,
+                BEFORE,
+                created.resource,
+                everywhere if created.takes_all else clients.namespace,
+                _anything if takes_all else partial(_is_leftover, profile),
+                undo=partial(profile.undo_leftover, clients),
+            )
+    for profile, created in _created(in_parent=False):
+        takes_all = created.takes_all and everything and context.owned
+        cleared = await _clear(
+            clients.nested,
+            BEFORE,
+            created.resource,
+            "" if context.owned else created.namespace,
+            _is_not_spared if takes_all else partial(_is_leftover, profile),
+            undo=partial(profile.undo_leftover, clients),
         )
-    everywhere = "" if context.owned else NAMESPACE
-    of_nested = _is_not_spared if everything and context.owned else is_of_chaos
-    jobs = await _clear(hands.nested, BEFORE, JOBS, everywhere, of_nested)
-    await _sweep(hands.nested, jobs)
+        if created.resource == JOBS:
+            await _sweep(clients.nested, cleared)
+    for profile in PROFILES.values():
+        await profile.clear_leftovers(context, own=False)
 
 
 async def clear_after(context: RunContext) -> None:
-    """Whatever still carries this run's label, although each incident has undone its own."""
-    hands = ClusterClients.of(context, NAME)
+    """Delete and undo what still has this run's label, although each incident undoes its own."""
+    clients = ClusterClients.of(context, NAME)
 
     def is_ours(obj: Obj) -> bool:
         return _labels(obj).get(RUN_LABEL) == context.run_id
 
-    async def clear_jobs() -> None:
-        await _sweep(hands.nested, await _clear(hands.nested, AFTER, JOBS, NAMESPACE, is_ours))
+    async def clear(profile: type[Profile], created: CreatedObjects) -> None:
+        cluster = clients.parent if created.in_parent else clients.nested
+        if cluster is None:
+            return
+        namespace = clients.namespace if created.in_parent else created.namespace
+        undo = partial(profile.undo_leftover, clients)
+        cleared = await _clear(cluster, AFTER, created.resource, namespace, is_ours, undo=undo)
+        if created.resource == JOBS:
+            await _sweep(clients.nested, cleared)
 
-    steps: list[Coroutine[Any, Any, Any]] = [clear_jobs()]
-    if hands.parent:
-        undo, place = functools.partial(take_back, hands), hands.namespace
-        steps.append(_clear(hands.parent, AFTER, CILIUM_NETWORK_POLICIES, place, is_ours))
-        steps.append(
-            _clear(hands.parent, AFTER, VIRTUAL_MACHINE_OPERATIONS, place, is_ours, undo=undo)
-        )
-    await _all(steps)
+    of_both = [*_created(in_parent=False), *_created(in_parent=True)]
+    await _all(
+        [
+            *(clear(profile, created) for profile, created in of_both),
+            *(profile.clear_leftovers(context, own=True) for profile in PROFILES.values()),
+        ]
+    )
+
+
+def _created(*, in_parent: bool) -> list[tuple[type[Profile], CreatedObjects]]:
+    return [
+        (profile, created)
+        for profile in PROFILES.values()
+        for created in profile.creates
+        if created.in_parent is in_parent
+    ]
+
+
+def _is_leftover(profile: type[Profile], obj: Obj) -> bool:
+    return is_of_chaos(obj) and profile.is_leftover(obj)
 
 
 async def _clear(
@@ -179,11 +213,6 @@ def marks(jobs: Iterable[Obj]) -> list[tuple[str, str]]:
 
 def is_of_chaos(obj: Obj) -> bool:
     return any(label == RUN_LABEL or label.startswith(FAMILY) for label in _labels(obj))
-
-
-def _is_past(operation: Obj) -> bool:
-    """A stop of ours that nobody has taken back is, whatever has become of it."""
-    return is_of_chaos(operation) and (phase_of(operation) in FINISHED or is_our_stop(operation))
 
 
 def _is_not_spared(job: Obj) -> bool:

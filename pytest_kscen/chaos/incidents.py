@@ -8,13 +8,12 @@ import asyncio
 import contextlib
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from pytest_kscen.chaos.clients import INCIDENT, TYPE, ClusterClients, Impossible, make_way
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.chaos.troubles import NOWHERE
 from pytest_kscen.kube.retrying import may_be_done
-from pytest_kscen.objects.arguments import require_range
 from pytest_kscen.objects.errors import ApiError, NotFound
 
 if TYPE_CHECKING:
@@ -316,8 +315,8 @@ def _flat(targets: Mapping[str, Sequence[str]]) -> dict[str, str]:
 class Recurring(Protocol):
     """A profile whose incidents come after pauses and last for a drawn time."""
 
-    @property
-    def profile(self) -> str: ...
+    name: ClassVar[str]
+
     @property
     def period(self) -> tuple[float, float]: ...
     @property
@@ -340,7 +339,7 @@ async def recur(
             try:
                 incident = await cause(context, await draw(hands, seconds), by=actor.name)
             except PASSING as error:
-                skipped(actor, profile.profile, error)
+                skipped(actor, profile.name, error)
                 continue
             try:
                 await stop.within(seconds)
@@ -378,17 +377,3 @@ def drawn(chance: Stream, variants: Sequence[str], weights: Mapping[str, int]) -
         if number < 0:
             return variant
     raise ValueError("there is nothing to draw from")
-
-
-def valid_times(profile: Recurring) -> None:
-    require_range("period", profile.period)
-    require_range("incident", profile.incident)
-
-
-def valid_variants(variants: object, known: Mapping[str, int]) -> None:
-    if (
-        not isinstance(variants, tuple)
-        or not variants
-        or any(variant not in known for variant in variants)
-    ):
-        raise ValueError(f"variants={variants!r}: give one or more of {', '.join(known)}")

@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pytest_kscen.chaos.network_blocker import (
-    DRBD,
-    EVERYTHING,
-    PORTS,
-    SPLIT_BRAIN,
-    Block,
-    valid_ports,
-)
-from pytest_kscen.chaos.network_degrader import Latency, Losses, valid_loss
-from pytest_kscen.chaos.pod_destroyer import Destruction, valid_label
+from pytest_kscen.chaos.network_blocker import PORTS, Block, valid_ports
+from pytest_kscen.chaos.network_degrader import Latency, Losses
+from pytest_kscen.chaos.pod_destroyer import Destruction
+from pytest_kscen.chaos.profiles import DRBD, EVERYTHING, SPLIT_BRAIN, valid_label, valid_loss
 from pytest_kscen.chaos.vm_reboter import Reboot, Stop
 from pytest_kscen.objects.arguments import is_whole_number
 

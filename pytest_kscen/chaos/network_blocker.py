@@ -1,6 +1,4 @@
-"""network-blocker: CiliumNetworkPolicies that block TCP between machines, the fault, and the
-profile that repeats it.
-"""
+"""Faults of network-block: CiliumNetworkPolicies in the parent that deny TCP between machines."""
 
 from __future__ import annotations
 
@@ -8,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from pytest_kscen.chaos.clients import NODE_A, NODE_B, ClusterClients, Impossible, remove
-from pytest_kscen.chaos.incidents import drawn, recur, valid_times, valid_variants
+from pytest_kscen.chaos.incidents import drawn
+from pytest_kscen.chaos.profiles import DRBD, EVERYTHING, PAIR, SPLIT_BRAIN, NetworkBlock
 from pytest_kscen.chaos.troubles import LINK, VOLUME, Reach, links_of
 from pytest_kscen.objects.arguments import is_whole_number
 from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, POD_NAMESPACE
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chaos.incidents import Incident
     from pytest_kscen.chaos.troubles import Link
-    from pytest_kscen.clock import Signal
-    from pytest_kscen.kube.actor import RunContext
     from pytest_kscen.objects.resources import Obj
 
 
@@ -74,7 +71,6 @@ def _machines(names: Sequence[str]) -> Obj:
 # all of it or single ports.
 
 
-EVERYTHING, DRBD, SPLIT_BRAIN = "blocking-everything", "blocking-drbd", "split-brain"
 PORTS = "blocking-ports"  # by hand alone
 HIGHEST_PORT, MOST_PORTS = 65535, 40  # Cilium takes no more in one rule
 
@@ -90,7 +86,7 @@ class Block:
     ports_b: tuple[int, ...] = ()
     volume: str = ""
 
-    profile: ClassVar[str] = "network-block"
+    profile: ClassVar[str] = NetworkBlock.name
     passes: ClassVar[bool] = False
 
     @property
@@ -180,64 +176,22 @@ def valid_ports(ports: Iterable[int]) -> tuple[int, ...]:
     return found
 
 
-# network-blocker: cuts machines off from each other for a while, again and again: all TCP, one
-# DRBD link, or two groups.
-
-
-WEIGHTS = {EVERYTHING: 30, DRBD: 30, SPLIT_BRAIN: 40}
-PAIR = 2
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkBlock:
-    """How often and for how long, in seconds; a group size of 0 is one half."""
-
-    period: tuple[float, float] = (60.0, 300.0)
-    incident: tuple[float, float] = (10.0, 60.0)
-    group_size: int = 0
-    variants: tuple[str, ...] = tuple(WEIGHTS)
-
-    profile: ClassVar[str] = Block.profile
-
-    def __post_init__(self) -> None:
-        valid_times(self)
-        valid_variants(self.variants, WEIGHTS)
-        if not is_whole_number(self.group_size, 0):
-            raise ValueError(f"group_size={self.group_size!r}: give a whole number, 0 for one half")
-
-    @property
-    def soonest(self) -> float:
-        return self.period[0]
-
-    def needs_machines(self) -> int:
-        return max(PAIR, self.group_size + 1 if SPLIT_BRAIN in self.variants else 0)
-
-    @property
-    def needs_volumes(self) -> bool:
-        """Whether all that it does is done to a volume's link."""
-        return set(self.variants) == {DRBD}
-
-    async def run(self, context: RunContext, stop: Signal) -> None:
-        await recur(context, stop, self, "chaos-network-blocker", self._draw)
-
-    async def _draw(self, hands: ClusterClients, _: float) -> Block:
-        chance = hands.nested.chance
-        machines = chance.shuffled(list(await hands.machines()))
-        variant = drawn(chance, self.variants, WEIGHTS)
-        needed = self.group_size + 1 if variant == SPLIT_BRAIN else PAIR
-        if len(machines) < max(PAIR, needed):
-            raise Impossible(
-                f"{variant} needs {max(PAIR, needed)} virtual machines, and there are "
-                f"{len(machines)}"
-            )
-        if variant == DRBD:
-            machine = machines[0]
-            found = await links_of(hands, machine)
-            if not found:
-                raise Impossible(
-                    f"{DRBD}: no volume has a link between {machine} and another machine"
-                )
-            return of_link(hands.nested.chance.choice(found))
-        size = 1 if variant == EVERYTHING else self.group_size or (len(machines) + 1) // 2
-        others = machines[1:PAIR] if variant == EVERYTHING else machines[size:]
-        return Block(variant, tuple(machines[:size]), tuple(others))
+async def draw_block(profile: NetworkBlock, hands: ClusterClients, _: float) -> Block:
+    """Draw the fault of the profile's next incident."""
+    chance = hands.nested.chance
+    machines = chance.shuffled(list(await hands.machines()))
+    variant = drawn(chance, profile.variants, profile.weights)
+    needed = profile.group_size + 1 if variant == SPLIT_BRAIN else PAIR
+    if len(machines) < max(PAIR, needed):
+        raise Impossible(
+            f"{variant} needs {max(PAIR, needed)} virtual machines, and there are {len(machines)}"
+        )
+    if variant == DRBD:
+        machine = machines[0]
+        found = await links_of(hands, machine)
+        if not found:
+            raise Impossible(f"{DRBD}: no volume has a link between {machine} and another machine")
+        return of_link(hands.nested.chance.choice(found))
+    size = 1 if variant == EVERYTHING else profile.group_size or (len(machines) + 1) // 2
+    others = machines[1:PAIR] if variant == EVERYTHING else machines[size:]
+    return Block(variant, tuple(machines[:size]), tuple(others))

@@ -1,6 +1,4 @@
-"""network-degrader: packet losses and a loaded link between two machines, and the profile that
-repeats them.
-"""
+"""Faults of network-degrade: packet losses, and a loaded link, between two machines."""
 
 from __future__ import annotations
 
@@ -28,7 +26,8 @@ from pytest_kscen.chaos.clients import (
     remove_rule,
     sweep,
 )
-from pytest_kscen.chaos.incidents import drawn, recur, valid_times, valid_variants
+from pytest_kscen.chaos.incidents import drawn
+from pytest_kscen.chaos.profiles import LATENCY, LOSSES, PAIR, NetworkDegrade
 from pytest_kscen.chaos.troubles import LINK, VOLUME, Power, Reach
 from pytest_kscen.objects.resources import JOBS
 from pytest_kscen.objects.virtualization import STOPPED, phase_of
@@ -37,12 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_kscen.chaos.incidents import Incident
-    from pytest_kscen.clock import Signal
-    from pytest_kscen.kube.actor import RunContext
     from pytest_kscen.objects.resources import Obj
 
 
-PROFILE = "network-degrade"
 LATE = 30.0  # seconds that a Job may take to start and to be seen to have ended
 
 
@@ -52,7 +48,7 @@ class WorseLink:
 
     pair: tuple[str, str]
 
-    profile: ClassVar[str] = PROFILE
+    profile: ClassVar[str] = NetworkDegrade.name
     passes: ClassVar[bool] = False
 
     @property
@@ -113,7 +109,7 @@ class Losses(WorseLink):
     seconds: float | None = None
     addresses: tuple[str, str] = ("", "")
 
-    variant: ClassVar[str] = "losses"
+    variant: ClassVar[str] = LOSSES
 
     async def aim(self, hands: ClusterClients) -> Losses:
         return dataclasses.replace(self, addresses=await addresses_of(hands, self.pair))
@@ -184,13 +180,6 @@ class Losses(WorseLink):
         return job(name, end.node, script, seconds, end.labels(incident))
 
 
-def valid_loss(loss: object) -> None:
-    if isinstance(loss, bool) or not isinstance(loss, int | float) or not 0 <= loss <= 1:
-        raise ValueError(
-            f"loss={loss!r}: give the share of packets that get lost, from 0 to 1: 0.05 is 5 %"
-        )
-
-
 # The link between two machines is loaded until packets have to wait: iperf3 on each pushes what
 # it can to the other.
 
@@ -206,7 +195,7 @@ class Latency(WorseLink):
     seconds: float | None = None
     addresses: tuple[str, str] = ("", "")
 
-    variant: ClassVar[str] = "latency"
+    variant: ClassVar[str] = LATENCY
 
     async def aim(self, hands: ClusterClients) -> Latency:
         return dataclasses.replace(self, addresses=await addresses_of(hands, self.pair))
@@ -244,48 +233,17 @@ class Latency(WorseLink):
         return job(end.job(incident, "load"), end.node, script, seconds, end.labels(incident))
 
 
-# network-degrader: makes the network between two machines worse for a while, again and again:
-# losses, or a loaded link.
-
-
-WEIGHTS = {Losses.variant: 50, Latency.variant: 50}
-PAIR = 2
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkDegrade:
-    """How often and for how long, in seconds; the share of packets to lose is from 0 to 1."""
-
-    period: tuple[float, float] = (60.0, 300.0)
-    incident: tuple[float, float] = (10.0, 60.0)
-    loss: float = 0.01
-    variants: tuple[str, ...] = tuple(WEIGHTS)
-
-    profile: ClassVar[str] = PROFILE
-
-    def __post_init__(self) -> None:
-        valid_times(self)
-        valid_variants(self.variants, WEIGHTS)
-        valid_loss(self.loss)
-
-    @property
-    def soonest(self) -> float:
-        return self.period[0]
-
-    def needs_machines(self) -> int:
-        return PAIR
-
-    async def run(self, context: RunContext, stop: Signal) -> None:
-        await recur(context, stop, self, "chaos-network-degrader", self._draw)
-
-    async def _draw(self, hands: ClusterClients, seconds: float) -> Losses | Latency:
-        chance = hands.nested.chance
-        machines = chance.shuffled(list(await hands.machines()))
-        if len(machines) < PAIR:
-            raise Impossible(
-                f"{self.profile} needs {PAIR} virtual machines, and there are {len(machines)}"
-            )
-        pair = machines[0], machines[1]
-        if drawn(chance, self.variants, WEIGHTS) == Losses.variant:
-            return Losses(pair, self.loss, seconds)
-        return Latency(pair, seconds)
+async def draw_worse_link(
+    profile: NetworkDegrade, hands: ClusterClients, seconds: float
+) -> Losses | Latency:
+    """Draw the fault of the profile's next incident, which lasts for `seconds`."""
+    chance = hands.nested.chance
+    machines = chance.shuffled(list(await hands.machines()))
+    if len(machines) < PAIR:
+        raise Impossible(
+            f"{profile.name} needs {PAIR} virtual machines, and there are {len(machines)}"
+        )
+    pair = machines[0], machines[1]
+    if drawn(chance, profile.variants, profile.weights) == LOSSES:
+        return Losses(pair, profile.loss, seconds)
+    return Latency(pair, seconds)

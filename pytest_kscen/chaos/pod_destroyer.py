@@ -1,4 +1,4 @@
-"""pod-destroyer: the fault that deletes pods with a label, and the profile that repeats it."""
+"""Fault of pod-destroy: pods with a label are deleted, and others take their places."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, ClassVar
 from pytest_kscen.chaos.clients import ClusterClients, Impossible
 from pytest_kscen.chaos.incidents import PASSING, cause, ended, skipped
 from pytest_kscen.chaos.observer import Observer
+from pytest_kscen.chaos.profiles import OTHER_PODS_AT_ONCE, PODS_AT_ONCE, PodDestroy
 from pytest_kscen.chaos.troubles import VOLUME, Reach
 from pytest_kscen.kube.waiting import wait_for_those
-from pytest_kscen.objects.arguments import require_range
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import Conflict, NotFound
 from pytest_kscen.objects.resources import PODS
-from pytest_kscen.objects.selectors import parse_labels
-from pytest_kscen.objects.storage import AGENT_LABEL, CONTROLLER_LABEL, NAMESPACE
+from pytest_kscen.objects.storage import NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -45,8 +44,8 @@ class Destruction:
     doomed: tuple[Obj, ...] = field(default=(), repr=False)
     before: frozenset[str] = field(default=frozenset(), repr=False)
 
-    profile: ClassVar[str] = "pod-destroy"
-    variant: ClassVar[str] = "pod-destroy"
+    profile: ClassVar[str] = PodDestroy.name
+    variant: ClassVar[str] = PodDestroy.name
     passes: ClassVar[bool] = True
 
     @property
@@ -187,69 +186,25 @@ def _owner(pod: Obj) -> Obj:
 # incident until all are back.
 
 
-AT_ONCE = {AGENT_LABEL: (1, 2), CONTROLLER_LABEL: (1, 3)}
-OTHERS_AT_ONCE = (1, 1)
+async def destroy_pods(profile: PodDestroy, context: RunContext, stop: Signal) -> None:
+    """Delete pods of each label again and again, side by side, until `stop` is given."""
+    async with asyncio.TaskGroup() as destroyers:
+        for label in profile.labels:
+            name = context.one_more(f"pod-destroyer/{label}")
+            destroyers.create_task(_destroy(profile, context, stop, label, name), name=name)
 
 
-@dataclass(frozen=True, slots=True)
-class PodDestroy:
-    """Which pods, how many at once, how often; ranges are (least, most), times in seconds.
-
-    Without a label: the storage's agents and its controllers, side by side.
-    """
-
-    label: str | None = None
-    namespace: str = NAMESPACE
-    pods: tuple[int, int] | None = None
-    period: tuple[float, float] = (30.0, 60.0)
-
-    profile: ClassVar[str] = Destruction.profile
-
-    def __post_init__(self) -> None:
-        require_range("period", self.period)
-        if self.pods is not None:
-            require_range("pods", self.pods, whole=True)
-        if self.label is not None:
-            valid_label(self.label)
-        if not isinstance(self.namespace, str) or not self.namespace:
-            raise ValueError(f"namespace={self.namespace!r}: give a name")
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return (self.label,) if self.label else tuple(AT_ONCE)
-
-    @property
-    def soonest(self) -> float:
-        return self.period[0]
-
-    def needs_machines(self) -> int:
-        return 0
-
-    async def run(self, context: RunContext, stop: Signal) -> None:
-        async with asyncio.TaskGroup() as destroyers:
-            for label in self.labels:
-                name = context.one_more(f"pod-destroyer/{label}")
-                destroyers.create_task(self._destroy(context, stop, label, name), name=name)
-
-    async def _destroy(self, context: RunContext, stop: Signal, label: str, name: str) -> None:
-        actor = context.actor(name)
-        at_once = self.pods or AT_ONCE.get(label, OTHERS_AT_ONCE)
-        async with Observer.of(context).held(), asyncio.TaskGroup() as recoveries:
-            while not await stop.within(actor.chance.between(*self.period)):
-                fault = Destruction(label, actor.chance.whole(*at_once), self.namespace)
-                try:
-                    incident = await cause(context, fault, by=name)
-                except PASSING as error:
-                    skipped(actor, self.profile, error)
-                else:
-                    recoveries.create_task(ended(incident), name=f"recovery of {incident.id}")
-
-
-def valid_label(label: object) -> None:
-    why = ""
-    try:
-        if isinstance(label, str) and parse_labels(label):
-            return
-    except ValueError as error:
-        why = f"{error}: "
-    raise ValueError(f"label={label!r}: {why}write it as in app=agent")
+async def _destroy(
+    profile: PodDestroy, context: RunContext, stop: Signal, label: str, name: str
+) -> None:
+    actor = context.actor(name)
+    at_once = profile.pods or PODS_AT_ONCE.get(label, OTHER_PODS_AT_ONCE)
+    async with Observer.of(context).held(), asyncio.TaskGroup() as recoveries:
+        while not await stop.within(actor.chance.between(*profile.period)):
+            fault = Destruction(label, actor.chance.whole(*at_once), profile.namespace)
+            try:
+                incident = await cause(context, fault, by=name)
+            except PASSING as error:
+                skipped(actor, profile.name, error)
+            else:
+                recoveries.create_task(ended(incident), name=f"recovery of {incident.id}")

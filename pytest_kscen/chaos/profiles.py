@@ -1,59 +1,335 @@
-"""Table of chaos profiles, by name."""
+"""Built-in chaos profiles, the registry of all profiles, and their lookup by name.
+
+A profile's class has its facts and parameters; faults and draws are in a module for each kind,
+which is imported when a run begins. Imported when pytest starts: keep the imports few.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pytest_kscen.chaos.network_blocker import NetworkBlock
-from pytest_kscen.chaos.network_degrader import NetworkDegrade
-from pytest_kscen.chaos.pod_destroyer import PodDestroy
-from pytest_kscen.chaos.vm_reboter import VmReboot
-from pytest_kscen.objects.arguments import nearest
+from pytest_kscen.chaos.profile import (
+    INCIDENT,
+    LINKS,
+    MACHINES,
+    PERIOD,
+    PODS,
+    ChaosOption,
+    CreatedObjects,
+    Profile,
+    valid_times,
+    valid_variants,
+)
+from pytest_kscen.extensions import Registry
+from pytest_kscen.objects import options as parsers
+from pytest_kscen.objects.arguments import in_words, is_whole_number, nearest, require_range
+from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, JOBS
+from pytest_kscen.objects.storage import AGENT_LABEL, CONTROLLER_LABEL, NAMESPACE
+from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
+    from pytest_kscen.chance import Stream
+    from pytest_kscen.chaos.clients import ClusterClients
     from pytest_kscen.clock import Signal
     from pytest_kscen.kube.actor import RunContext
+    from pytest_kscen.objects.resources import Obj
+
+PAIR = 2
+EVERYTHING, DRBD, SPLIT_BRAIN = "blocking-everything", "blocking-drbd", "split-brain"
+LOSSES, LATENCY = "losses", "latency"
+JOBS_NAMESPACE = "default"
+REBOOT_PERIOD = (60.0, 300.0)
+SHORTEST_REBOOT_PERIOD = 300.0
+"""Seconds: a machine that takes longer to boot would be restarted all the time."""
+LONGER_REBOOT_PERIOD = (300.0, 360.0)
+PODS_AT_ONCE = {AGENT_LABEL: (1, 2), CONTROLLER_LABEL: (1, 3)}
+OTHER_PODS_AT_ONCE = (1, 1)
 
 
-class Profile(Protocol):
-    """A kind of chaos with its parameters: a generator of incidents."""
+@dataclass(frozen=True, slots=True)
+class NetworkBlock(Profile):
+    """Cuts machines off from each other; ranges are seconds, a group size of 0 is one half."""
 
-    @property
-    def profile(self) -> str: ...
+    period: tuple[float, float] = (60.0, 300.0)
+    incident: tuple[float, float] = (10.0, 60.0)
+    group_size: int = 0
+    variants: tuple[str, ...] = (EVERYTHING, DRBD, SPLIT_BRAIN)
+
+    name: ClassVar[str] = "network-block"
+    targets: ClassVar[tuple[str, ...]] = (LINKS,)
+    creates: ClassVar[tuple[CreatedObjects, ...]] = (
+        CreatedObjects(CILIUM_NETWORK_POLICIES, in_parent=True, takes_all=True),
+    )
+    cuts_links: ClassVar[bool] = True
+    weights: ClassVar[dict[str, int]] = {EVERYTHING: 30, DRBD: 30, SPLIT_BRAIN: 40}
+    options: ClassVar[tuple[ChaosOption, ...]] = (
+        ChaosOption.switch(
+            "--enable-chaos-network-block",
+            "cut machines off: all traffic, one volume's DRBD, split brain",
+        ),
+        *PERIOD,
+        *INCIDENT,
+        ChaosOption(
+            "--chaos-partition-group-size",
+            parsers.group_size,
+            "N",
+            "how many machines split brain puts on one side; 0 is half of them",
+            "0",
+            parameter="group_size",
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        valid_times(self)
+        valid_variants(self.variants, self.weights)
+        if not is_whole_number(self.group_size, 0):
+            raise ValueError(f"group_size={self.group_size!r}: give a whole number, 0 for one half")
 
     @property
     def soonest(self) -> float:
-        """Seconds before which it has no incident."""
+        return self.period[0]
 
     def needs_machines(self) -> int:
-        """How many virtual machines its incidents need; none, and it needs no parent cluster
-        either.
-        """
+        return max(PAIR, self.group_size + 1 if SPLIT_BRAIN in self.variants else 0)
+
+    def missing_machines(self, count: int, found: str) -> str:
+        if self.needs_machines() > count > 1 and self.group_size >= count:
+            return (
+                f"{self.name}: a group of {self.group_size} leaves no machine on the other side: "
+                f"there are {found}: give --chaos-partition-group-size (or group_size) "
+                f"{count - 1} at most, or 0 for half"
+            )
+        return Profile.missing_machines(self, count, found)
+
+    def without_incidents(self, *, makes_volumes: bool) -> str:
+        if makes_volumes or set(self.variants) != {DRBD}:
+            return ""
+        return (
+            f"{self.name} has no incident in this run unless the cluster has volumes already: "
+            f"{DRBD}, its only variant, cuts a volume's link, and the plan makes none: declare "
+            "volume_churn, or give other variants too"
+        )
 
     async def run(self, context: RunContext, stop: Signal) -> None:
-        """Cause incidents until the signal; then undo what is on and return."""
+        from pytest_kscen.chaos.incidents import recur
+        from pytest_kscen.chaos.network_blocker import draw_block
+
+        await recur(context, stop, self, "chaos-network-blocker", partial(draw_block, self))
 
 
-PROFILES: dict[str, type[Any]] = {
-    kind.profile: kind for kind in (NetworkBlock, NetworkDegrade, VmReboot, PodDestroy)
-}
-ALIASES = {"degrade": NetworkDegrade.profile}
+@dataclass(frozen=True, slots=True)
+class NetworkDegrade(Profile):
+    """Loses packets between two machines or loads their link; `loss` is a share from 0 to 1."""
+
+    period: tuple[float, float] = (60.0, 300.0)
+    incident: tuple[float, float] = (10.0, 60.0)
+    loss: float = 0.01
+    variants: tuple[str, ...] = (LOSSES, LATENCY)
+
+    name: ClassVar[str] = "network-degrade"
+    aliases: ClassVar[tuple[str, ...]] = ("degrade",)
+    targets: ClassVar[tuple[str, ...]] = (LINKS,)
+    creates: ClassVar[tuple[CreatedObjects, ...]] = (
+        CreatedObjects(JOBS, namespace=JOBS_NAMESPACE, takes_all=True),
+    )
+    cuts_links: ClassVar[bool] = True
+    weights: ClassVar[dict[str, int]] = {LOSSES: 50, LATENCY: 50}
+    options: ClassVar[tuple[ChaosOption, ...]] = (
+        ChaosOption.switch(
+            "--enable-chaos-network-degrade",
+            "lose packets between two machines, or load their link",
+        ),
+        *PERIOD,
+        *INCIDENT,
+        ChaosOption(
+            "--chaos-loss-percent",
+            parsers.share,
+            "SHARE",
+            "the share of packets that is lost, from 0.0 to 1.0: 0.01 is 1 %%",
+            "0.01",
+            parameter="loss",
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        valid_times(self)
+        valid_variants(self.variants, self.weights)
+        valid_loss(self.loss)
+
+    @property
+    def soonest(self) -> float:
+        return self.period[0]
+
+    def needs_machines(self) -> int:
+        return PAIR
+
+    async def run(self, context: RunContext, stop: Signal) -> None:
+        from pytest_kscen.chaos.incidents import recur
+        from pytest_kscen.chaos.network_degrader import draw_worse_link
+
+        await recur(context, stop, self, "chaos-network-degrader", partial(draw_worse_link, self))
 
 
-def kind_of(name: str, parameters: Iterable[str] = ()) -> type[Any]:
-    """The profile of this name, if it has these parameters; a ValueError lists the valid ones
-    and the nearest.
+@dataclass(frozen=True, slots=True)
+class VmReboot(Profile):
+    """Restarts machines, hard; the period is in seconds.
+
+    Without a period it is one to five minutes, and never less than five: a drawn time that is
+    shorter is drawn again from five to six minutes. A declared period is taken as it is.
     """
-    name = ALIASES.get(name, name)
+
+    period: tuple[float, float] | None = None
+
+    name: ClassVar[str] = "vm-reboot"
+    targets: ClassVar[tuple[str, ...]] = (MACHINES,)
+    creates: ClassVar[tuple[CreatedObjects, ...]] = (
+        CreatedObjects(VIRTUAL_MACHINE_OPERATIONS, in_parent=True),
+    )
+    lasts: ClassVar[bool] = False
+    options: ClassVar[tuple[ChaosOption, ...]] = (
+        ChaosOption.switch("--enable-chaos-vm-reboot", "restart machines, hard"),
+        *PERIOD,
+    )
+
+    def __post_init__(self) -> None:
+        if self.period is not None:
+            require_range("period", self.period)
+
+    @property
+    def soonest(self) -> float:
+        return self.period[0] if self.period else SHORTEST_REBOOT_PERIOD
+
+    def needs_machines(self) -> int:
+        return 1
+
+    def warnings(self) -> Iterator[str]:
+        shortest = in_words(SHORTEST_REBOOT_PERIOD)
+        if self.is_hasty:
+            yield (
+                f"{self.name} restarts machines more often than every {shortest}, as asked: one "
+                "that boots for longer is restarted all the time: leave the period out, or give "
+                f"{shortest} or more"
+            )
+
+    @property
+    def is_hasty(self) -> bool:
+        return self.period is not None and self.period[0] < SHORTEST_REBOOT_PERIOD
+
+    def pause(self, chance: Stream) -> float:
+        drawn = chance.between(*(self.period or REBOOT_PERIOD))
+        if self.period is None and drawn < SHORTEST_REBOOT_PERIOD:
+            return chance.between(*LONGER_REBOOT_PERIOD)
+        return drawn
+
+    async def run(self, context: RunContext, stop: Signal) -> None:
+        from pytest_kscen.chaos.vm_reboter import reboot_machines
+
+        await reboot_machines(self, context, stop)
+
+    @classmethod
+    def is_leftover(cls, obj: Obj) -> bool:
+        from pytest_kscen.chaos.vm_reboter import is_past
+
+        return is_past(obj)
+
+    @classmethod
+    async def undo_leftover(cls, clients: ClusterClients, obj: Obj) -> None:
+        from pytest_kscen.chaos.vm_reboter import take_back
+
+        await take_back(clients, obj)
+
+
+@dataclass(frozen=True, slots=True)
+class PodDestroy(Profile):
+    """Deletes pods: which, how many at once, how often; ranges are (least, most), in seconds.
+
+    Without a label: the storage's agents and its controllers, side by side.
+    """
+
+    label: str | None = None
+    namespace: str = NAMESPACE
+    pods: tuple[int, int] | None = None
+    period: tuple[float, float] = (30.0, 60.0)
+
+    name: ClassVar[str] = "pod-destroy"
+    targets: ClassVar[tuple[str, ...]] = (PODS,)
+    creates: ClassVar[tuple[CreatedObjects, ...]] = ()
+    lasts: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        require_range("period", self.period)
+        if self.pods is not None:
+            require_range("pods", self.pods, whole=True)
+        if self.label is not None:
+            valid_label(self.label)
+        if not isinstance(self.namespace, str) or not self.namespace:
+            raise ValueError(f"namespace={self.namespace!r}: give a name")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return (self.label,) if self.label else tuple(PODS_AT_ONCE)
+
+    @property
+    def soonest(self) -> float:
+        return self.period[0]
+
+    @property
+    def required_pods(self) -> tuple[tuple[str, str], ...]:
+        return tuple((self.namespace, label) for label in self.labels)
+
+    async def run(self, context: RunContext, stop: Signal) -> None:
+        from pytest_kscen.chaos.pod_destroyer import destroy_pods
+
+        await destroy_pods(self, context, stop)
+
+
+def valid_loss(loss: object) -> None:
+    if isinstance(loss, bool) or not isinstance(loss, int | float) or not 0 <= loss <= 1:
+        raise ValueError(
+            f"loss={loss!r}: give the share of packets that get lost, from 0 to 1: 0.05 is 5 %"
+        )
+
+
+def valid_label(label: object) -> None:
+    from pytest_kscen.objects.selectors import parse_labels
+
+    why = ""
+    try:
+        if isinstance(label, str) and parse_labels(label):
+            return
+    except ValueError as error:
+        why = f"{error}: "
+    raise ValueError(f"label={label!r}: {why}write it as in app=agent")
+
+
+BUILT_IN: tuple[type[Profile], ...] = (NetworkBlock, NetworkDegrade, VmReboot, PodDestroy)
+PROFILES: Registry[type[Profile]] = Registry(
+    "profiles",
+    "chaos profile",
+    facts={"targets": 'targets = ("nodes",)', "creates": "creates = ()"},
+    built_in=BUILT_IN,
+)
+
+
+def profile_named(name: str, parameters: Iterable[str] = ()) -> type[Any]:
+    """Return the profile of this name or alias, if it has these parameters.
+
+    Otherwise raise a ValueError that lists the valid ones and names the nearest.
+    """
+    name = {alias: each.name for each in PROFILES.values() for alias in each.aliases}.get(
+        name, name
+    )
     if name not in PROFILES:
         raise ValueError(
             f"there is no chaos profile {name!r}{nearest(name, PROFILES)}; the profiles "
             f"are {', '.join(PROFILES)}"
         )
-    known = [field.name for field in dataclasses.fields(PROFILES[name])]
+    known = [field.name for field in dataclasses.fields(PROFILES[name])]  # type: ignore[arg-type]
     for parameter in parameters:
         if parameter not in known:
             raise ValueError(

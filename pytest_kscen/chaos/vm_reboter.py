@@ -1,6 +1,4 @@
-"""vm-reboter: the faults that restart or stop a virtual machine, and the profile that repeats
-restarts.
-"""
+"""Faults of vm-reboot: operations in the parent that restart or stop a virtual machine."""
 
 from __future__ import annotations
 
@@ -14,10 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pytest_kscen.chaos.clients import ClusterClients, Impossible, put, remove
 from pytest_kscen.chaos.incidents import PASSING, cause, ended, skipped
 from pytest_kscen.chaos.observer import Observer
+from pytest_kscen.chaos.profiles import VmReboot
 from pytest_kscen.chaos.troubles import LINK, MACHINE, NODE, VOLUME, Power, Reach
 from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.kube.waiting import wait_for
-from pytest_kscen.objects.arguments import require_range
 from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import NODES
@@ -33,7 +31,6 @@ from pytest_kscen.objects.virtualization import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_kscen.chance import Stream
     from pytest_kscen.chaos.incidents import Incident
     from pytest_kscen.clock import Signal
     from pytest_kscen.kube.actor import Actor, RunContext
@@ -42,7 +39,6 @@ if TYPE_CHECKING:
 
 OPERATING = 300.0  # seconds within which an operation has to be finished
 BOOTING = 600.0  # seconds within which the machine has to run, and its node to be ready
-PROFILE = "vm-reboot"
 COMPLETED = "Completed"
 EVERYTHING = (LINK, VOLUME, NODE, MACHINE)
 
@@ -83,8 +79,8 @@ class PowerCut:
 class Reboot(PowerCut):
     """Off and on again."""
 
-    profile: ClassVar[str] = PROFILE
-    variant: ClassVar[str] = "vm-reboot"
+    profile: ClassVar[str] = VmReboot.name
+    variant: ClassVar[str] = VmReboot.name
     passes: ClassVar[bool] = True
 
     async def aim(self, hands: ClusterClients) -> Reboot:
@@ -147,6 +143,11 @@ def is_our_stop(operation: Obj) -> bool:
     return operation["spec"].get("type") == "Stop" and RUN_LABEL in (
         operation["metadata"].get("labels") or {}
     )
+
+
+def is_past(operation: Obj) -> bool:
+    """Return whether an operation is over, or a stop that its run has not undone."""
+    return phase_of(operation) in FINISHED or is_our_stop(operation)
 
 
 async def take_back(hands: ClusterClients, past: Obj) -> None:
@@ -283,77 +284,42 @@ def _boot_of(node: Obj | None) -> str:
     return str((status.get("nodeInfo") or {}).get("bootID") or "")
 
 
-# vm-reboter: restarts machines the hard way, one after the other, and does not wait for them to
-# come back.
-
-
 NAME = "chaos-vm-reboter"
-PERIOD = (60.0, 300.0)
-FLOOR = 300.0  # seconds: a machine that boots longer than that is not to be restarted all the time
-INSTEAD = (300.0, 360.0)
 
 
-@dataclass(frozen=True, slots=True)
-class VmReboot:
-    """How often, in seconds: from one to five minutes, and never below five; a period that was
-    asked for is taken as it is.
-    """
-
-    period: tuple[float, float] | None = None
-
-    profile: ClassVar[str] = PROFILE
-
-    def __post_init__(self) -> None:
-        if self.period is not None:
-            require_range("period", self.period)
-
-    @property
-    def soonest(self) -> float:
-        return self.period[0] if self.period else FLOOR
-
-    @property
-    def is_hasty(self) -> bool:
-        return self.period is not None and self.period[0] < FLOOR
-
-    def needs_machines(self) -> int:
-        return 1
-
-    async def run(self, context: RunContext, stop: Signal) -> None:
-        hands = ClusterClients.of(context, context.one_more(NAME))
-        if self.is_hasty:
-            hands.nested.log(
-                logging.WARNING,
-                "restarts more often than every five minutes, as asked",
-                period=self.period,
-            )
-        async with Observer.of(context).held(), asyncio.TaskGroup() as returns:
-            while not await stop.within(self.pause(hands.nested.chance)):
-                try:
-                    machines = hands.nested.chance.shuffled(list(await hands.machines()))
-                    if not machines:
-                        raise Impossible(
-                            f"there is no virtual machine in the namespace {hands.namespace!r}"
-                        )
-                    listing = await hands.in_parent.api.list(
-                        VIRTUAL_MACHINE_OPERATIONS, hands.namespace
+async def reboot_machines(profile: VmReboot, context: RunContext, stop: Signal) -> None:
+    """Restart one machine after the other until `stop` is given, without waiting for its return."""
+    hands = ClusterClients.of(context, context.one_more(NAME))
+    if profile.is_hasty:
+        hands.nested.log(
+            logging.WARNING,
+            "restarts more often than every five minutes, as asked",
+            period=profile.period,
+        )
+    async with Observer.of(context).held(), asyncio.TaskGroup() as returns:
+        while not await stop.within(profile.pause(hands.nested.chance)):
+            try:
+                machines = hands.nested.chance.shuffled(list(await hands.machines()))
+                if not machines:
+                    raise Impossible(
+                        f"there is no virtual machine in the namespace {hands.namespace!r}"
                     )
-                    unfinished = [
-                        each["metadata"]["name"]
-                        for each in listing.items
-                        if each["spec"].get("virtualMachineName") == machines[0]
-                        and phase_of(each) not in FINISHED
-                    ]
-                    if unfinished:
-                        raise Impossible(
-                            f"{machines[0]} has operations that are not finished: "
-                            f"{', '.join(unfinished)}"
-                        )
-                    incident = await cause(context, Reboot(machines[0]), by=hands.nested.name)
-                except PASSING as error:
-                    skipped(hands.nested, self.profile, error)
-                else:
-                    returns.create_task(ended(incident), name=f"return of {incident.id}")
-
-    def pause(self, chance: Stream) -> float:
-        drawn = chance.between(*(self.period or PERIOD))
-        return chance.between(*INSTEAD) if self.period is None and drawn < FLOOR else drawn
+                listing = await hands.in_parent.api.list(
+                    VIRTUAL_MACHINE_OPERATIONS, hands.namespace
+                )
+                unfinished = [
+                    each["metadata"]["name"]
+                    for each in listing.items
+                    if each["spec"].get("virtualMachineName") == machines[0]
+                    and phase_of(each) not in FINISHED
+                ]
+                if unfinished:
+                    raise Impossible(
+                        f"{machines[0]} has operations that are not finished: "
+                        f"{', '.join(unfinished)}"
+                    )
+                incident = await cause(context, Reboot(machines[0]), by=hands.nested.name)
+            except PASSING as error:
+                skipped(hands.nested, profile.name, error)
+            else:
+                returns.create_task(ended(incident), name=f"return of {incident.id}")

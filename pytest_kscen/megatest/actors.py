@@ -311,16 +311,14 @@ class Replacements:
             if replica["spec"].get("type") == DISKFUL
         ]
         return (
-            disks
-            if self.rv.health.is_of_newer_storage
-            else [disk for disk in disks if not self._goes(disk)]
+            disks if self.rv.health.has_layout else [disk for disk in disks if not self._goes(disk)]
         )
 
     def expect(self, before: int) -> None:
         """As many as there were before one was taken, or perhaps taken."""
         if not self.wanted:
             self.crew.create_task(self._watch(), name=f"what replaces disks of {self.rv.name}")
-        self.wanted = max(self.wanted, 1 if self.rv.health.is_of_newer_storage else before)
+        self.wanted = max(self.wanted, 1 if self.rv.health.has_layout else before)
         self.rv.season.lacking[self.rv.name] = (
             self.actor.clock.now() + self.patience + LOOK_AGAIN
         )  # which is seen that late

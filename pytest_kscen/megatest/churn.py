@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from pytest_kscen.chaos.profiles import PodDestroy
 from pytest_kscen.objects import quantities
 from pytest_kscen.objects.arguments import (
     is_number,
@@ -17,9 +18,11 @@ from pytest_kscen.objects.arguments import (
 
 if TYPE_CHECKING:
     from pytest_kscen.chance import Stream
+    from pytest_kscen.chaos.profile import Profile
     from pytest_kscen.objects.arguments import Duration
 
 
+POD_DESTROYER = PodDestroy()
 DEFAULT_CLASSES = ("availability", "consistency-and-availability")
 
 Seconds: TypeAlias = tuple[float, float]
@@ -77,6 +80,11 @@ class Churn:
                 f"max_size={self.max_size!r} is less than size={self.size!r}: the resizer "
                 "could not grow anything"
             )
+
+    @property
+    def profiles(self) -> tuple[Profile, ...]:
+        """Chaos profiles that the churn runs by itself."""
+        return (POD_DESTROYER,) if self.pod_destroyer else ()
 
     def _check_ranges(self) -> None:
         require_range("step", self.step, whole=True)

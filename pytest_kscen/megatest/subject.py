@@ -113,7 +113,7 @@ def disk_going(rv: Subject, node: str = "") -> str:
 
     The first generation's does.
     """
-    if not rv.health.is_of_newer_storage:
+    if not rv.health.has_layout:
         return ""
     for replica in rv.view.replicas(rv.name):
         spec, metadata = replica["spec"], replica["metadata"]

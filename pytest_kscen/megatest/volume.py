@@ -11,7 +11,6 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pytest_kscen.chaos.pod_destroyer import PodDestroy
 from pytest_kscen.clock import Signal
 from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.kube.retrying import may_pass
@@ -162,9 +161,7 @@ def _shakers(rv: Subject, destiny: VolumePlan) -> Iterator[tuple[str, Coroutine[
 
 def _spec(rv: Subject, destiny: VolumePlan) -> Obj:
     spec: Obj = {"size": destiny.size, "replicatedStorageClassName": destiny.storage_class}
-    if (
-        rv.health.is_of_newer_storage
-    ):  # it attaches to one node unless it is told, and none could migrate
+    if rv.health.has_layout:  # it attaches to one node unless it is told, and none could migrate
         spec["maxAttachments"] = MOST_ATTACHMENTS
     return spec
 
@@ -268,17 +265,12 @@ async def clear_volumes(context: RunContext) -> None:
 # overshot by one step.
 
 
-POD_DESTROYER = PodDestroy()
-
-
 async def multivolume(context: RunContext, churn: Churn, season: RunPhases) -> None:
     async with season.view(context), asyncio.TaskGroup() as together:
-        if churn.pod_destroyer:
-            season.shakers.append(
-                together.create_task(
-                    POD_DESTROYER.run(context, season.frozen), name="pod-destroyer"
-                )
-            )
+        season.shakers += [
+            together.create_task(profile.run(context, season.frozen), name=profile.name)
+            for profile in churn.profiles
+        ]
         await unless(season.frozen, _steps(context, churn, season, together))
 
 

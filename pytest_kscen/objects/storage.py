@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_kscen.extensions import Registry
 from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.resources import Resource
 
@@ -92,12 +93,11 @@ class HealthSource:
     conditions: tuple[str, ...]
     find: Callable[[Obj, str], Observed | None]
     up_to_date: str
-    """The condition by which a replica with a disk says that it has all of the data."""
-
-    @property
-    def is_of_newer_storage(self) -> bool:
-        """Whether the generation that says it so is a later one than the first."""
-        return self is not DEFAULT_HEALTH
+    """Condition of a replica with a disk that is True once it has all of the data."""
+    has_layout: bool = False
+    """Whether the storage publishes an effective layout in a volume's status, as the generations
+    after the first do.
+    """
 
     def read(self, volume: Obj | None) -> dict[str, Observed]:
         """The conditions that the volume says something of."""
@@ -151,14 +151,20 @@ def _computed(volume: Obj, name: str) -> Observed | None:
     return Observed("Unknown", "StatusUnknown", message) if layout.get("totalVoters") else None
 
 
-HEALTH_SOURCES: dict[str, HealthSource] = {
-    source.name: source
-    for source in (
+HEALTH_SOURCES: Registry[HealthSource] = Registry(
+    "health_sources",
+    "health source",
+    facts={},
+    built_in=(
         HealthSource("conditions", (IO_READY, QUORUM), _stated, IN_SYNC),
         HealthSource(
-            "effectiveLayout", (QUORUM_MET, IO_WORKS), _computed, BACKING_VOLUME_UP_TO_DATE
+            "effectiveLayout",
+            (QUORUM_MET, IO_WORKS),
+            _computed,
+            BACKING_VOLUME_UP_TO_DATE,
+            has_layout=True,
         ),
-        HealthSource("ready", (READY,), _stated, BACKING_VOLUME_UP_TO_DATE),
-    )
-}
+        HealthSource("ready", (READY,), _stated, BACKING_VOLUME_UP_TO_DATE, has_layout=True),
+    ),
+)
 DEFAULT_HEALTH = HEALTH_SOURCES["conditions"]

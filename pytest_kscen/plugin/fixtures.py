@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_kscen.clusters.kind import KindWish
     from pytest_kscen.journal import Journal
     from pytest_kscen.kube.actor import ParentCluster
-    from pytest_kscen.plugin.option_values import Option
+    from pytest_kscen.objects.options import Option
     from pytest_kscen.plugin.options import Settings
     from pytest_kscen.run.context import Run
     from pytest_kscen.run.runner import ScenarioRunner

@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.plugin.option_values import Fills, SwitchesOn
+from pytest_kscen.objects.options import Fills, SwitchesOn
 from pytest_kscen.plugin.options import (
     CHURN,
     DURATION,
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from pytest_kscen.objects.options import Option
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.plugin.option_values import Option
     from pytest_kscen.run.plan import Plan
 
 
@@ -173,7 +173,7 @@ def _acting(item: pytest.Item, declared: Plan) -> Iterator[str]:
         yield CHURN
         yield from (f"{CHURN}({actor}=True)" for actor in ACTORS if getattr(declared.churn, actor))
     for profile in declared.chaos:
-        yield profile.profile
+        yield profile.name
 
 
 def _kinds(option: Option) -> tuple[str, ...]:

@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kscen.plugin import option_values
-from pytest_kscen.plugin.option_values import LEAST, MOST, Fills, Given, Option, SwitchesOn, read
+from pytest_kscen.chaos.profiles import BUILT_IN, PROFILES
+from pytest_kscen.extensions import ExtensionError
+from pytest_kscen.objects import options as parsers
+from pytest_kscen.objects.options import LEAST, MOST, Fills, Option, SwitchesOn
+from pytest_kscen.objects.storage import DEFAULT_HEALTH, HEALTH_SOURCES
+from pytest_kscen.plugin.option_values import Given, read
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+    from pytest_kscen.chaos.profile import ChaosOption, Profile
 
 
 # The settings that every run has: where clusters come from, the seed, the length, what is kept.
@@ -41,13 +47,13 @@ def _seed(text: str) -> str:
 
 KUBECONFIG = Option(
     "--kubeconfig",
-    option_values.existing_file,
+    parsers.existing_file,
     "FILE",
     "the kubeconfig of a real cluster to test on",
 )
 DURATION = Option(
     "--kscen-duration",
-    option_values.duration,
+    parsers.duration,
     "TIME",
     "how long a run lasts in cluster time, as in 90s or 1h30m, where the test leaves it open "
     "(default: an hour on embedded, until Ctrl-C elsewhere)",
@@ -63,7 +69,7 @@ GENERAL = (
     KUBECONFIG,
     Option(
         "--kscen-context",
-        option_values.context,
+        parsers.context,
         "NAME",
         "the kubeconfig's context (default: its current one)",
     ),
@@ -76,7 +82,7 @@ GENERAL = (
     DURATION,
     Option(
         "--kscen-archive",
-        option_values.folder,
+        parsers.folder,
         "DIR",
         "keep each run there: a folder with its journal, its outcome, its seed and its options",
     ),
@@ -100,7 +106,7 @@ def _results(text: str) -> str:
 
 DISPOSABLE = Option(
     "--kscen-disposable",
-    option_values.switch,
+    parsers.switch,
     "",
     "the cluster of --kubeconfig may be emptied: a scenario begins with deleting all that is there",
 )
@@ -115,7 +121,7 @@ SCENARIO_RESULTS = Option(
 )
 SCENARIO_PATIENCE = Option(
     "--kscen-scenario-patience",
-    option_values.duration,
+    parsers.duration,
     "TIME",
     "how long controllers may take in cluster time before the scenario has failed",
     "10m",
@@ -129,15 +135,13 @@ SCENARIOS = (DISPOSABLE, SCENARIO_RESULTS, SCENARIO_PATIENCE)
 
 
 CHURN = "volume_churn"
-BLOCK, DEGRADE, REBOOT = "network-block", "network-degrade", "vm-reboot"
-DRAWN, LASTING = (BLOCK, DEGRADE, REBOOT), (BLOCK, DEGRADE)
-HEALTH = ("conditions", "effectiveLayout", "ready")
 
 
 def _health(text: str) -> str:
-    if text not in HEALTH:
+    names = HEALTH_SOURCES.names()
+    if text not in names:
         raise ValueError(
-            f"{text!r} is no source of a volume's health: choose one of {', '.join(HEALTH)}"
+            f"{text!r} is no source of a volume's health: choose one of {', '.join(names)}"
         )
     return text
 
@@ -147,31 +151,31 @@ def _churn(parameter: str, bound: int | None = None) -> Fills:
 
 
 def _number(flag: str, what: str, default: str, fills: Fills) -> Option:
-    return Option(flag, option_values.count, "N", what, default, fills)
+    return Option(flag, parsers.count, "N", what, default, fills)
 
 
 def _time(flag: str, what: str, default: str, fills: Fills) -> Option:
-    return Option(flag, option_values.duration, "TIME", what, default, fills)
+    return Option(flag, parsers.duration, "TIME", what, default, fills)
 
 
 def _size(flag: str, what: str, default: str, fills: Fills) -> Option:
-    return Option(flag, option_values.quantity, "SIZE", what, default, fills)
+    return Option(flag, parsers.quantity, "SIZE", what, default, fills)
 
 
 def _switch(flag: str, what: str, switches_on: SwitchesOn) -> Option:
-    return Option(flag, option_values.switch, "", what, effect=switches_on)
+    return Option(flag, parsers.switch, "", what, effect=switches_on)
 
 
 STORAGE_CLASSES = Option(
     "--storage-classes",
-    option_values.names,
+    parsers.names,
     "A,B",
     "the storage classes that volumes are made of, with commas; obligatory on a real cluster",
     effect=_churn("storage_classes"),
 )
 PARENT_KUBECONFIG = Option(
     "--parent-kubeconfig",
-    option_values.existing_file,
+    parsers.existing_file,
     "FILE",
     (
         "the kubeconfig of the cluster whose virtual machines are the tested one's nodes; "
@@ -180,16 +184,16 @@ PARENT_KUBECONFIG = Option(
 )
 VM_NAMESPACE = Option(
     "--vm-namespace",
-    option_values.namespace,
+    parsers.namespace,
     "NAME",
     "the namespace of those virtual machines; chaos on a real cluster needs it",
 )
 VOLUME_HEALTH = Option(
     "--kscen-volume-health",
     _health,
-    "|".join(HEALTH),
+    "NAME",
     "what the storage publishes of a volume's health",
-    "conditions",
+    DEFAULT_HEALTH.name,
 )
 
 MEGATEST = (
@@ -237,58 +241,40 @@ MEGATEST = (
     ),
 )
 
-CHAOS = (
-    PARENT_KUBECONFIG,
-    VM_NAMESPACE,
-    _switch(
-        "--enable-chaos-network-block",
-        "cut machines off: all traffic, one volume's DRBD, split brain",
-        SwitchesOn(BLOCK),
-    ),
-    _switch(
-        "--enable-chaos-network-degrade",
-        "lose packets between two machines, or load their link",
-        SwitchesOn(DEGRADE),
-    ),
-    _switch("--enable-chaos-vm-reboot", "restart machines, hard", SwitchesOn(REBOOT)),
-    _time(
-        "--chaos-period-min",
-        "least time between two incidents",
-        "1m",
-        Fills(DRAWN, "period", LEAST),
-    ),
-    _time(
-        "--chaos-period-max", "most time between two incidents", "5m", Fills(DRAWN, "period", MOST)
-    ),
-    _time(
-        "--chaos-incident-min",
-        "least time that an incident lasts",
-        "10s",
-        Fills(LASTING, "incident", LEAST),
-    ),
-    _time(
-        "--chaos-incident-max",
-        "most time that an incident lasts",
-        "1m",
-        Fills(LASTING, "incident", MOST),
-    ),
-    Option(
-        "--chaos-loss-percent",
-        option_values.share,
-        "SHARE",
-        "the share of packets that is lost, from 0.0 to 1.0: 0.01 is 1 %%",
-        "0.01",
-        Fills((DEGRADE,), "loss"),
-    ),
-    Option(
-        "--chaos-partition-group-size",
-        option_values.group_size,
-        "N",
-        "how many machines split brain puts on one side; 0 is half of them",
-        "0",
-        Fills((BLOCK,), "group_size"),
-    ),
-)
+
+def profile_options(profiles: Iterable[type[Profile]]) -> list[Option]:
+    """Return the options that these profiles declare: switches first, then the most shared ones.
+
+    An option that several profiles declare fills a parameter of each; they have to declare it
+    equally, or it is an ExtensionError.
+    """
+    declared: dict[str, tuple[ChaosOption, list[type[Profile]]]] = {}
+    for profile in profiles:
+        for option in profile.options:
+            known, profiles_with = declared.setdefault(option.flag, (option, []))
+            if known != option or (profiles_with and not option.parameter):
+                raise ExtensionError(
+                    f"the profiles {profiles_with[0].name!r} ({profiles_with[0].__module__}) and "
+                    f"{profile.name!r} ({profile.__module__}) declare {option.flag} differently: "
+                    "rename one of the two flags"
+                )
+            profiles_with.append(profile)
+    found = [
+        Option(
+            *(option.flag, option.parse, option.metavar, option.help, option.default),
+            Fills(tuple(each.name for each in having), option.parameter, option.bound)
+            if option.parameter
+            else SwitchesOn(having[0].name),
+        )
+        for option, having in declared.values()
+    ]
+    return sorted(
+        found,
+        key=lambda option: -len(option.effect.kinds) if isinstance(option.effect, Fills) else -99,
+    )
+
+
+CHAOS = (PARENT_KUBECONFIG, VM_NAMESPACE, *profile_options(BUILT_IN))
 
 
 # All settings of a session: registered with pytest, read when it is configured, judged as far
@@ -301,7 +287,10 @@ GROUPS = (
     ("megatest", "megatest: volumes that come and go (pytest-kscen)", MEGATEST),
     ("megatest chaos", "megatest chaos: faults meanwhile (pytest-kscen)", CHAOS),
 )
-OPTIONS = tuple(option for _, _, options in GROUPS for option in options)
+OPTIONS = [option for _, _, options in GROUPS for option in options]
+"""All options of the session. Those of profiles from other packages are added by `register`, or
+when the plugin that brings the profile is registered.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,18 +345,43 @@ SETTINGS = pytest.StashKey[Settings]()
 
 
 def register(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Register all options with pytest: called once, before the command line is parsed."""
     for title, description, options in GROUPS:
-        group = parser.getgroup(title, description)
         for option in options:
-            said = f"{option.described}; as {option.flag}".replace("%%", "%")
-            parser.addini(option.name, said, type=option.in_file, default=None)
-            if option is not KUBECONFIG or not _pytest_kind_registers(pluginmanager):
-                how: dict[str, Any] = (
-                    {"action": "store_true"} if option.is_switch else {"metavar": option.metavar}
-                )
-                group.addoption(
-                    option.flag, dest=option.name, default=None, help=option.described, **how
-                )
+            has_flag = option is not KUBECONFIG or not _pytest_kind_registers(pluginmanager)
+            _add(parser.getgroup(title, description), parser, option, has_flag=has_flag)
+
+
+def update_profile_options(parser: pytest.Parser) -> None:
+    """Register the options of profiles that have been added to the registry since the last call.
+
+    An option that was registered before and is declared by another profile now fills both.
+    """
+    title, description, _ = GROUPS[-1]
+    known = {option.flag: number for number, option in enumerate(OPTIONS)}
+    for option in profile_options(PROFILES.values()):
+        if option.flag not in known:
+            OPTIONS.append(option)
+            _add(parser.getgroup(title, description), parser, option)
+        elif isinstance(OPTIONS[known[option.flag]].effect, Fills | SwitchesOn):
+            OPTIONS[known[option.flag]] = option
+        else:
+            raise ExtensionError(
+                f"{option.flag} is an option of pytest-kscen, and a profile declares it: rename "
+                "the profile's flag"
+            )
+
+
+def _add(
+    group: pytest.OptionGroup, parser: pytest.Parser, option: Option, *, has_flag: bool = True
+) -> None:
+    shown = f"{option.described}; as {option.flag}".replace("%%", "%")
+    parser.addini(option.name, shown, type=option.in_file, default=None)
+    if has_flag:
+        how: dict[str, Any] = (
+            {"action": "store_true"} if option.is_switch else {"metavar": option.metavar}
+        )
+        group.addoption(option.flag, dest=option.name, default=None, help=option.described, **how)
 
 
 def _pytest_kind_registers(pluginmanager: pytest.PytestPluginManager) -> bool:

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from pytest_kscen.objects.arguments import PAIR, is_number, is_whole_number, nearest, range_error
-from pytest_kscen.plugin.option_values import LEAST, MOST, Fills, SwitchesOn
+from pytest_kscen.objects.options import LEAST, MOST, Fills, SwitchesOn
 from pytest_kscen.plugin.options import BACKENDS, CHURN, OPTIONS, SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pytest_kscen.chaos.profiles import Profile
+    from pytest_kscen.chaos.profile import Profile
     from pytest_kscen.megatest.churn import Churn
-    from pytest_kscen.plugin.option_values import Given, Option
+    from pytest_kscen.objects.options import Option
+    from pytest_kscen.plugin.option_values import Given
     from pytest_kscen.plugin.options import Settings
     from pytest_kscen.run.plan import Plan
 
@@ -258,9 +259,7 @@ def _storage_classes(
 
 
 def _parent(plan: Plan, backend: str, settings: Settings) -> list[str]:
-    acting = list(
-        dict.fromkeys(profile.profile for profile in plan.chaos if profile.needs_machines())
-    )
+    acting = list(dict.fromkeys(profile.name for profile in plan.chaos if profile.needs_machines()))
     missing = [
         f"{flag} (KSCEN_{variable})"
         for flag, variable, value in (
@@ -313,7 +312,7 @@ def _built(item: pytest.Item) -> Plan:
     switched_on = list(_switched_on(item, settings))
     churn = _churn(item, settings, [one.parameter for one in switched_on if one.parameter])
     chaos = list(_marked_chaos(item, settings))
-    marked = [profile.profile for profile in chaos]
+    marked = [profile.name for profile in chaos]
     chaos += [
         _profile(one.profile, {}, settings)
         for one in switched_on
@@ -329,13 +328,13 @@ def reached(item: pytest.Item, declared: Plan) -> Iterator[str]:
     """The flags that fill what the markers of this plan leave open, if there is whoever asks for
     it.
     """
-    from pytest_kscen.chaos.profiles import kind_of
+    from pytest_kscen.chaos.profiles import profile_named
     from pytest_kscen.megatest.churn import Churn
 
     if declared.churn:
         yield from left_open(CHURN, keywords_of_all(item, CHURN, Churn), declared.churn)
     chaos = [
-        (kind_of(mark.args[0], mark.kwargs).profile, mark.kwargs)
+        (profile_named(mark.args[0], mark.kwargs).name, mark.kwargs)
         for mark in item.iter_markers("chaos")
     ]
     marked = [profile for profile, _ in chaos]
@@ -375,10 +374,10 @@ def _marked_chaos(item: pytest.Item, settings: Settings) -> Iterator[Profile]:
 
 
 def _profile(name: str, declared: Mapping[str, Any], settings: Settings) -> Profile:
-    from pytest_kscen.chaos.profiles import kind_of
+    from pytest_kscen.chaos.profiles import profile_named
 
-    kind = kind_of(name, declared)
-    made: Profile = _made(kind, declared, kind.profile, f"@pytest.mark.chaos({name!r})", settings)
+    kind = profile_named(name, declared)
+    made: Profile = _made(kind, declared, kind.name, f"@pytest.mark.chaos({name!r})", settings)
     return made
 
 

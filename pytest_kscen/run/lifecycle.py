@@ -237,7 +237,7 @@ class Life:
         if self._plan.churn:
             self.start(multivolume(self.context, self._plan.churn, self.season), "multivolume")
         for profile in self._plan.chaos:
-            self._chaos.append(self._begun(profile.run(self.context, self._calm), profile.profile))
+            self._chaos.append(self._begun(profile.run(self.context, self._calm), profile.name))
 
     async def claim(self) -> None:
         """Whoever does chaos does so alone."""

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kscen.chaos.network_blocker import DRBD, NetworkBlock
-from pytest_kscen.chaos.pod_destroyer import PodDestroy
-from pytest_kscen.chaos.vm_reboter import FLOOR, VmReboot
 from pytest_kscen.objects.arguments import in_words
 from pytest_kscen.scenario.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_kscen.chaos.profiles import Profile
+    from pytest_kscen.chaos.profile import Profile
     from pytest_kscen.megatest.churn import Churn
 
 
@@ -43,17 +40,12 @@ class Plan:
         for profile in self.chaos:
             if profile.soonest >= duration:
                 shorter = "give a shorter period (chaos(..., period=...), --chaos-period-min)"
-                yield _too_short(profile.profile, profile.soonest, duration, shorter)
-            elif isinstance(profile, NetworkBlock) and profile.needs_volumes and not self.churn:
-                yield (
-                    f"{profile.profile} has no incident in this run unless the cluster "
-                    f"has volumes already: {DRBD}, its only "
-                    "variant, cuts a volume's link, and the plan makes none: declare "
-                    "volume_churn, or give other variants too"
-                )
+                yield _too_short(profile.name, profile.soonest, duration, shorter)
+            elif why := profile.without_incidents(makes_volumes=self.churn is not None):
+                yield why
         for own in self._churns_own:
             if own.soonest >= duration:
-                with_a_period = f'declare chaos("{own.profile}", period=...) in its place'
+                with_a_period = f'declare chaos("{own.name}", period=...) in its place'
                 yield _too_short(
                     "volume_churn's pod_destroyer", own.soonest, duration, with_a_period
                 )
@@ -62,18 +54,12 @@ class Plan:
     def hasty(self) -> Iterator[str]:
         """What it does to machines more often than is good for some, since that was asked for."""
         for profile in self.chaos:
-            if isinstance(profile, VmReboot) and profile.is_hasty:
-                yield (
-                    f"{profile.profile} restarts machines more often than every "
-                    f"{in_words(FLOOR)}, as asked: one that boots for "
-                    "longer is restarted all the time: leave the period out, or give "
-                    f"{in_words(FLOOR)} or more"
-                )
+            yield from profile.warnings()
 
     @property
     def declared(self) -> list[str]:
         """The profiles of which something has to be seen."""
-        return [profile.profile for profile in self.profiles]
+        return [profile.name for profile in self.profiles]
 
     @property
     def profiles(self) -> list[Profile]:
@@ -82,7 +68,7 @@ class Plan:
 
     @property
     def _churns_own(self) -> list[Profile]:
-        return [PodDestroy()] if self.churn and self.churn.pod_destroyer else []
+        return list(self.churn.profiles) if self.churn else []
 
 
 def _too_short(who: str, soonest: float, duration: float, instead: str) -> str:

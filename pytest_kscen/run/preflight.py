@@ -10,18 +10,16 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.chaos.clients import NAMESPACE
-from pytest_kscen.chaos.pod_destroyer import PodDestroy
+from pytest_kscen.chaos.profiles import PROFILES
 from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.resources import (
-    CILIUM_NETWORK_POLICIES,
     CUSTOM_RESOURCE_DEFINITIONS,
-    JOBS,
     NODES,
     PODS,
 )
 from pytest_kscen.objects.storage import (
+    HEALTH_SOURCES,
     NODE_LABEL,
     REPLICATED_STORAGE_CLASSES,
     REPLICATED_VOLUME_ATTACHMENTS,
@@ -29,17 +27,16 @@ from pytest_kscen.objects.storage import (
     REPLICATED_VOLUMES,
     copies,
 )
-from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS, VIRTUAL_MACHINES
+from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
 
 if TYPE_CHECKING:
-    from pytest_kscen.chaos.profiles import Profile
+    from pytest_kscen.chaos.profile import Profile
     from pytest_kscen.kube.actor import ParentCluster, RunContext
     from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.run.plan import Plan
 
 
-MADE_IN_PARENT = {"network-block": CILIUM_NETWORK_POLICIES, "vm-reboot": VIRTUAL_MACHINE_OPERATIONS}
 STORAGE = (
     REPLICATED_VOLUMES,
     REPLICATED_VOLUME_REPLICAS,
@@ -49,6 +46,7 @@ STORAGE = (
 NO_STORAGE = "install sds-replicated-volume there, or test another cluster with --kubeconfig"
 MAY_BE = ""  # absent
 NO_NODES = "it is no Kubernetes cluster"
+NOT_SERVED = "install what serves it, or leave the chaos profile that creates it out"
 NO_VIRTUALIZATION = "is --parent-kubeconfig that of the cluster that runs the virtual machines?"
 
 LAYOUT = "effectiveLayout"  # in a volume's status, once the storage publishes it
@@ -60,11 +58,6 @@ OF_ONE_POD = (
     "job-completion-index",
     "controller-uid",
 )  # labels of no use to others
-
-OF_LAYOUT = (
-    "effectiveLayout",
-    "ready",
-)  # the sources of health that only a storage with a layout has
 
 
 class PreflightRefused(Exception):
@@ -102,38 +95,40 @@ async def preflight(context: RunContext, plan: Plan) -> None:
     if plan.churn:
         await _storage(tested, plan)
     for profile in plan.profiles:
-        if isinstance(profile, PodDestroy):
-            await _pods(tested, profile)
+        await _pods(tested, profile)
     acting = [profile for profile in plan.chaos if profile.needs_machines()]
     if acting and context.parent is None:
-        names = ", ".join(dict.fromkeys(profile.profile for profile in acting))
+        names = ", ".join(dict.fromkeys(profile.name for profile in acting))
         complaints.append(
             f"{names}: there is no parent cluster: give --parent-kubeconfig and --vm-namespace"
         )
     if context.parent:
         parent = _Look(context.in_parent("preflight").api, "the parent cluster", complaints)
-        await _made_in_parent(parent, acting, context.parent)
+        await _created(parent, plan, context.parent, owned=context.parent.owned)
         if acting:
             await _machines(parent, tested, acting, context.parent)
-    if (plan.declared or context.parent) and not context.owned:
-        await tested.list(
-            JOBS, MAY_BE, NAMESPACE, limit=1
-        )  # of which earlier runs may have left some
+    if plan.declared or context.parent:
+        await _created(tested, plan, None, owned=context.owned)
     if complaints:
         raise PreflightRefused("\n".join(complaints))
 
 
-async def _made_in_parent(parent: _Look, acting: list[Profile], named: ParentCluster) -> None:
-    """What the run makes has to be known there; what others may have left in somebody's has to
-    be found, if it is known.
+async def _created(
+    cluster: _Look, plan: Plan, parent: ParentCluster | None, *, owned: bool
+) -> None:
+    """List what incidents create in the parent, or without one in the tested cluster.
+
+    The cluster has to serve what the plan's profiles create. What profiles of earlier runs may
+    have left in a cluster that others use has to be listable, if the cluster serves it.
     """
-    needed = {MADE_IN_PARENT.get(one.profile) for one in acting}
-    for resource in MADE_IN_PARENT.values():
-        if resource in needed or not named.owned:
-            await parent.list(
-                resource,
-                NO_VIRTUALIZATION if resource in needed else MAY_BE,
-                named.namespace,
+    needed = {each for profile in plan.profiles for each in profile.creates}
+    not_served = NOT_SERVED if parent is None else NO_VIRTUALIZATION
+    for each in dict.fromkeys(each for profile in PROFILES.values() for each in profile.creates):
+        if each.in_parent is (parent is not None) and (each in needed or not owned):
+            await cluster.list(
+                each.resource,
+                not_served if each in needed else MAY_BE,
+                each.namespace if parent is None else parent.namespace,
                 limit=1,
             )
 
@@ -173,14 +168,13 @@ def _too_large(classes: list[Obj], nodes: list[str]) -> list[str]:
     ]
 
 
-async def _pods(tested: _Look, destroyer: PodDestroy) -> None:
-    namespace = destroyer.namespace
-    for label in destroyer.labels:
+async def _pods(tested: _Look, profile: Profile) -> None:
+    for namespace, label in profile.required_pods:
         if await tested.list(PODS, NO_NODES, namespace, labels=label, limit=1) == []:
-            said = (
-                f"{destroyer.profile}: there is no pod with {label} in the namespace {namespace!r}"
+            tested.complaints.append(
+                f"{profile.name}: there is no pod with {label} in the namespace {namespace!r}; "
+                f"{await _what_pods(tested, namespace)}"
             )
-            tested.complaints.append(f"{said}; {await _what_pods(tested, namespace)}")
 
 
 async def _what_pods(tested: _Look, namespace: str) -> str:
@@ -229,9 +223,12 @@ async def _another_generation(tested: _Look, health: str) -> list[str]:
     except ApiError:
         return []
     status = _status_schema(definition)
-    if not status or (LAYOUT in status) is (health in OF_LAYOUT):
+    publishes = LAYOUT in status
+    if not status or publishes is HEALTH_SOURCES[health].has_layout:
         return []
-    fitting = " or ".join(OF_LAYOUT) if LAYOUT in status else "conditions"
+    fitting = " or ".join(
+        each.name for each in HEALTH_SOURCES.values() if each.has_layout is publishes
+    )
     return [
         (
             f"the storage there does not publish its volumes' health as {health!r}: give "
@@ -262,7 +259,7 @@ async def _machines(
     names = [name for name in names if named.machines is None or name in named.machines]
     where = f"{_counted(names)} in the namespace {namespace} of the parent cluster"
     for profile in acting:
-        parent.complaints += _too_few(profile, len(names), where)
+        parent.complaints += filter(None, [profile.missing_machines(len(names), where)])
     strangers = [
         node["metadata"]["name"] for node in nodes if node["metadata"]["name"] not in names
     ]
@@ -271,26 +268,6 @@ async def _machines(
             f"no virtual machine in {namespace} is named as {', '.join(strangers)}: "
             "are the tested cluster's nodes the virtual machines of --vm-namespace?"
         )
-
-
-def _too_few(profile: Profile, count: int, where: str) -> list[str]:
-    needed, group = profile.needs_machines(), getattr(profile, "group_size", 0)
-    if count >= needed:
-        return []
-    if group >= count > 1:
-        left = (
-            f"{profile.profile}: a group of {group} leaves no machine on the other side: "
-            f"there are {where}"
-        )
-        return [
-            (
-                f"{left}: give --chaos-partition-group-size (or group_size) {count - 1} at "
-                "most, or 0 for half"
-            )
-        ]
-    return [
-        f"{profile.profile} needs {needed} virtual machines: there are {where}: see --vm-namespace"
-    ]
 
 
 def _counted(names: list[str]) -> str:

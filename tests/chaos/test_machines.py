@@ -11,7 +11,8 @@ from test_observer import Storage
 from pytest_kscen.chaos import manual_faults
 from pytest_kscen.chaos.clients import Impossible
 from pytest_kscen.chaos.incidents import cause
-from pytest_kscen.chaos.vm_reboter import OperationFailed, VmReboot
+from pytest_kscen.chaos.profiles import VmReboot
+from pytest_kscen.chaos.vm_reboter import OperationFailed
 from pytest_kscen.clock import Signal
 from pytest_kscen.judge.incidents import judge, learn
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS, VIRTUAL_MACHINES

@@ -8,7 +8,8 @@ from stages import staged
 from pytest_kscen.chaos import manual_faults
 from pytest_kscen.chaos.clients import Impossible
 from pytest_kscen.chaos.incidents import cause
-from pytest_kscen.chaos.pod_destroyer import Destruction, PodDestroy
+from pytest_kscen.chaos.pod_destroyer import Destruction
+from pytest_kscen.chaos.profiles import PodDestroy
 from pytest_kscen.clock import Signal
 from pytest_kscen.kube.waiting import wait_for_those
 from pytest_kscen.objects.conditions import is_true

@@ -12,12 +12,16 @@ from pytest_kscen.chance import Chance
 from pytest_kscen.chaos import manual_faults
 from pytest_kscen.chaos.clients import ClusterClients, Impossible
 from pytest_kscen.chaos.incidents import cause, drawn
-from pytest_kscen.chaos.network_blocker import WEIGHTS, NetworkBlock
-from pytest_kscen.chaos.network_degrader import WEIGHTS as DEGRADING
-from pytest_kscen.chaos.network_degrader import NetworkDegrade
-from pytest_kscen.chaos.pod_destroyer import PodDestroy
-from pytest_kscen.chaos.profiles import PROFILES, kind_of
-from pytest_kscen.chaos.vm_reboter import VmReboot
+from pytest_kscen.chaos.network_blocker import draw_block
+from pytest_kscen.chaos.network_degrader import draw_worse_link
+from pytest_kscen.chaos.profiles import (
+    PROFILES,
+    NetworkBlock,
+    NetworkDegrade,
+    PodDestroy,
+    VmReboot,
+    profile_named,
+)
 from pytest_kscen.clock import Signal
 from pytest_kscen.objects.errors import InternalError
 from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES
@@ -37,14 +41,14 @@ class Number:
 @pytest.mark.parametrize(
     ("weights", "number", "variant"),
     [
-        (WEIGHTS, 0, "blocking-everything"),
-        (WEIGHTS, 29, "blocking-everything"),
-        (WEIGHTS, 30, "blocking-drbd"),
-        (WEIGHTS, 59, "blocking-drbd"),
-        (WEIGHTS, 60, "split-brain"),
-        (WEIGHTS, 99, "split-brain"),
-        (DEGRADING, 49, "losses"),
-        (DEGRADING, 50, "latency"),
+        (NetworkBlock.weights, 0, "blocking-everything"),
+        (NetworkBlock.weights, 29, "blocking-everything"),
+        (NetworkBlock.weights, 30, "blocking-drbd"),
+        (NetworkBlock.weights, 59, "blocking-drbd"),
+        (NetworkBlock.weights, 60, "split-brain"),
+        (NetworkBlock.weights, 99, "split-brain"),
+        (NetworkDegrade.weights, 49, "losses"),
+        (NetworkDegrade.weights, 50, "latency"),
     ],
 )
 def test_a_number_from_0_to_99_decides(weights, number, variant):
@@ -53,14 +57,19 @@ def test_a_number_from_0_to_99_decides(weights, number, variant):
 
 def test_fewer_variants_keep_their_proportions():
     chance = Chance(1).stream("x")
-    seen = [drawn(chance, ("split-brain", "blocking-drbd"), WEIGHTS) for _ in range(700)]
+    seen = [
+        drawn(chance, ("split-brain", "blocking-drbd"), NetworkBlock.weights) for _ in range(700)
+    ]
     assert 350 < seen.count("split-brain") < 450
     assert seen.count("split-brain") + seen.count("blocking-drbd") == 700
 
 
+DRAWS = {NetworkBlock: draw_block, NetworkDegrade: draw_worse_link}
+
+
 def draws(world, profile, count=40):
     hands = ClusterClients.of(world.stage, "test")
-    return [world.call(profile._draw(hands, 30)) for _ in range(count)]
+    return [world.call(DRAWS[type(profile)](profile, hands, 30)) for _ in range(count)]
 
 
 @pytest.mark.parametrize(
@@ -257,8 +266,8 @@ def test_a_policy_of_the_same_name_is_deleted_first():
     ],
 )
 def test_names(name, kind):
-    assert kind_of(name) is kind
-    assert PROFILES[kind.profile] is kind
+    assert profile_named(name) is kind
+    assert PROFILES[kind.name] is kind
 
 
 @pytest.mark.parametrize(
@@ -285,7 +294,7 @@ def test_names(name, kind):
 )
 def test_an_unknown_name_or_parameter_lists_the_valid_ones(name, parameters, words):
     with pytest.raises(ValueError, match=words):
-        kind_of(name, parameters)
+        profile_named(name, parameters)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,7 @@ import asyncio
 import pytest
 from stages import staged
 
-from pytest_kscen.chaos.network_blocker import NetworkBlock
-from pytest_kscen.chaos.network_degrader import NetworkDegrade
-from pytest_kscen.chaos.pod_destroyer import PodDestroy
-from pytest_kscen.chaos.vm_reboter import VmReboot
+from pytest_kscen.chaos.profiles import NetworkBlock, NetworkDegrade, PodDestroy, VmReboot
 from pytest_kscen.clock import Signal
 
 
@@ -47,7 +44,7 @@ def attempts(*profiles):
         (VmReboot((60.0, 300.0)), ["chaos-vm-reboter"]),
         (PodDestroy(), ["pod-destroyer/app=agent", "pod-destroyer/app=controller"]),
     ],
-    ids=lambda given: getattr(given, "profile", ""),
+    ids=lambda given: getattr(given, "name", ""),
 )
 def test_another_shifts_nothing(profile, names):
     alone, beside = attempts(profile), attempts(profile, profile)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from pytest_kscen.chaos.clients import ClusterClients
-from pytest_kscen.chaos.network_blocker import NetworkBlock
+from pytest_kscen.chaos.profiles import NetworkBlock
 from pytest_kscen.clusters import open_cluster
 from pytest_kscen.clusters.cluster import ClusterRefused
 from pytest_kscen.clusters.embedded import EmbeddedCluster

@@ -7,10 +7,7 @@ from __future__ import annotations
 import hashlib
 import sys
 
-from pytest_kscen.chaos.network_blocker import NetworkBlock
-from pytest_kscen.chaos.network_degrader import NetworkDegrade
-from pytest_kscen.chaos.pod_destroyer import PodDestroy
-from pytest_kscen.chaos.vm_reboter import VmReboot
+from pytest_kscen.chaos.profiles import NetworkBlock, NetworkDegrade, PodDestroy, VmReboot
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.run.plan import Plan

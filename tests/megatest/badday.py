@@ -6,10 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from pytest_kscen.chaos.network_blocker import NetworkBlock
-from pytest_kscen.chaos.network_degrader import NetworkDegrade
-from pytest_kscen.chaos.pod_destroyer import PodDestroy
-from pytest_kscen.chaos.vm_reboter import VmReboot
+from pytest_kscen.chaos.profiles import NetworkBlock, NetworkDegrade, PodDestroy, VmReboot
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.kube.informer import Informer
 from pytest_kscen.megatest.churn import Churn
@@ -86,7 +83,7 @@ def everybody_lives(alive, journal, minutes):
         for one in journal
         if (minutes - 5) * 60 < one.at < minutes * 60 and one.what == "began"
     }
-    assert {"multivolume", *(profile.profile for profile in CHAOS)} <= set(alive)
+    assert {"multivolume", *(profile.name for profile in CHAOS)} <= set(alive)
     assert {"chaos-network-blocker", "chaos-network-degrader", "chaos-vm-reboter"} <= lately
     assert {"pod-destroyer/app=agent", "pod-destroyer/app=controller"} <= lately
     made = {one.data["volume"] for one in journal if one.what == "volume"}

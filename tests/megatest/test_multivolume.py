@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kscen.megatest import volume as module
+from pytest_kscen.chaos.profiles import PodDestroy
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.megatest.volume import multivolume
 
@@ -56,7 +56,7 @@ def test_abandoned_they_all_leave_at_once(world):
     assert not [task for task in world.runner.loop.tasks() if "mgt-" in task.get_name()]
 
 
-class Noted:
+class Noted(PodDestroy):
     """A pod-destroyer that says when it begins and ends."""
 
     async def run(self, context, stop):
@@ -66,7 +66,7 @@ class Noted:
 
 
 def test_the_pod_destroyer_lasts_as_long_as_the_run(world, monkeypatch):
-    monkeypatch.setattr(module, "POD_DESTROYER", Noted())
+    monkeypatch.setattr("pytest_kscen.megatest.churn.POD_DESTROYER", Noted())
     world.start(multivolume(world.context, Churn(max_volumes=1, pod_destroyer=True), world.season))
     world.advance(50)
     world.season.frozen.give()

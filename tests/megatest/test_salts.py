@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 from pytest_kscen.chance import Chance
-from pytest_kscen.chaos.network_blocker import NetworkBlock
+from pytest_kscen.chaos.profiles import NetworkBlock
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.models.storage.drbd.kernel import KernelServices

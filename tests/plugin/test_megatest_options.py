@@ -13,10 +13,10 @@ import pytest
 from pytest_kscen.chaos.profiles import PROFILES
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.megatest.churn import Churn
+from pytest_kscen.objects.options import Fills
 from pytest_kscen.objects.storage import HEALTH_SOURCES
 from pytest_kscen.plugin import markers, planning
-from pytest_kscen.plugin.option_values import Fills
-from pytest_kscen.plugin.options import CHAOS, CHURN, HEALTH, MEGATEST
+from pytest_kscen.plugin.options import CHAOS, CHURN, MEGATEST
 from pytest_kscen.run.plan import Plan
 
 FROM_COMMAND_LINE = "plan_from_command_line"
@@ -101,7 +101,9 @@ def test_every_flag_is_there_with_its_default():
 
 
 def test_health_is_read_where_volumes_publish_it():
-    assert tuple(HEALTH_SOURCES) == HEALTH
+    assert (
+        list(HEALTH_SOURCES) == HEALTH_SOURCES.names() == ["conditions", "effectiveLayout", "ready"]
+    )
 
 
 FILLING = [

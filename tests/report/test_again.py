@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from pytest_kscen.chaos.pod_destroyer import PodDestroy
+from pytest_kscen.chaos.profiles import PodDestroy
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.commands.judge import main

@@ -13,8 +13,8 @@ import signal
 import pytest
 from found import objects
 
-from pytest_kscen.chaos.network_blocker import NetworkBlock
 from pytest_kscen.chaos.observer import Observer
+from pytest_kscen.chaos.profiles import NetworkBlock
 from pytest_kscen.chaos.vm_reboter import Reboot, Stop
 from pytest_kscen.clock import ActorCrashedError
 from pytest_kscen.clock.virtual import START

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import itertools
 
-from pytest_kscen.chaos.network_blocker import NetworkBlock
-from pytest_kscen.chaos.pod_destroyer import PodDestroy
+from pytest_kscen.chaos.profiles import NetworkBlock, PodDestroy
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.report.story import story

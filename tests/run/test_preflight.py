@@ -9,8 +9,7 @@ import contextlib
 import pytest
 from published import published
 
-from pytest_kscen.chaos.network_blocker import NetworkBlock
-from pytest_kscen.chaos.pod_destroyer import PodDestroy
+from pytest_kscen.chaos.profiles import NetworkBlock, PodDestroy
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import ParentCluster, RunContext

@@ -7,8 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from pytest_kscen.chaos.network_blocker import NetworkBlock
-from pytest_kscen.chaos.vm_reboter import VmReboot
+from pytest_kscen.chaos.profiles import NetworkBlock, VmReboot
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.run.plan import Plan, PlanWarning

@@ -9,7 +9,7 @@ import dataclasses
 
 import pytest
 
-from pytest_kscen.chaos.pod_destroyer import PodDestroy
+from pytest_kscen.chaos.profiles import PodDestroy
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.embedded.apiserver.admission.chain import Hook
 from pytest_kscen.journal import Entry
@@ -78,7 +78,7 @@ def test_pods_that_churn_destroys_are_chaos_too(play):
     assert all(incident.recovered_at is not None for incident in outcome.incidents)
 
 
-class Slow:
+class Slow(PodDestroy):
     """Destroys a pod in the run's last moment, and half a minute passes before another is there."""
 
     async def run(self, context, stop):
@@ -87,7 +87,7 @@ class Slow:
 
 
 def test_pods_that_churn_destroys_are_replaced_before_anything_is_judged(play, monkeypatch):
-    monkeypatch.setattr("pytest_kscen.megatest.volume.POD_DESTROYER", Slow())
+    monkeypatch.setattr("pytest_kscen.megatest.churn.POD_DESTROYER", Slow())
     _, run = play(Plan(Churn(max_volumes=1, pod_destroyer=True)), "4m")
     assert {entry.what: entry.at for entry in run.journal if entry.who == "run"}["healed"] == 270
 
@@ -186,7 +186,7 @@ def test_a_volume_that_vanishes_is_broken(play, after, by_force):
 
 
 def test_a_volume_that_vanishes_while_the_run_heals_is_broken(play, monkeypatch):
-    monkeypatch.setattr("pytest_kscen.megatest.volume.POD_DESTROYER", Slow())
+    monkeypatch.setattr("pytest_kscen.megatest.churn.POD_DESTROYER", Slow())
     plan = Plan(dataclasses.replace(ALONE.churn, pod_destroyer=True))
     outcome, _ = play(plan, "4m", wiped(260, by_force=True))
     (volume,) = outcome.volumes.broken

@@ -10,8 +10,7 @@ import signal
 
 import pytest
 
-from pytest_kscen.chaos.network_blocker import NetworkBlock
-from pytest_kscen.chaos.pod_destroyer import PodDestroy
+from pytest_kscen.chaos.profiles import NetworkBlock, PodDestroy
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import JournalLost, read
 from pytest_kscen.kube.api import ForwardingApi

@@ -1,0 +1,157 @@
+"""Registry of extensions: what packages add to an extension point, beside what is built in.
+
+Every extension point is one `Registry`, which lives in the package that uses it. Packages add to it
+by an entry point of its group (`pytest_kscen.profiles` …) or, in a pytest session, by a hook of
+`plugin.hookspecs`. Commands without pytest read the same registries. Must not import pytest, nor
+any package above the foundations.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+PREFIX = "pytest_kscen."
+MISSING = object()
+
+
+class ExtensionError(ValueError):
+    """An extension that cannot be used. The message names it, its package and the remedy."""
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """Extensions of one extension point, by name: built-in ones first, then others by name.
+
+    Iteration and lookup import the packages that are installed; `names` does not. An extension
+    has the attribute `name` and every fact of the point; what lacks one is refused with an
+    `ExtensionError` when it is added.
+    """
+
+    def __init__(
+        self, point: str, noun: str, *, facts: Mapping[str, str], built_in: tuple[T, ...]
+    ) -> None:
+        """`point` is the entry-point group without its prefix; `facts` are the attributes that an
+        extension has to define, each with a line to write.
+        """
+        self.group = PREFIX + point
+        self._noun = noun
+        self._facts = {"name": 'name = "my-name"', **facts}
+        self._found: dict[str, T] = {}
+        self._entry_points: dict[str, metadata.EntryPoint] | None = None
+        for extension in built_in:
+            self.add(extension)
+
+    def add(self, extension: T, *, package: str = "") -> None:
+        """Add one, or refuse it; adding the same object again changes nothing."""
+        package = package or _package_of(extension)
+        facts = {**self._facts, **{name: f"def {name}(self, …)" for name in _abstract(extension)}}
+        for fact, line in facts.items():
+            if getattr(extension, fact, MISSING) is MISSING or fact in _abstract(extension):
+                raise ExtensionError(
+                    f"{_described(extension)} of the package {package!r} is no {self._noun}: it "
+                    f"does not define `{fact}`: add `{line}` to it"
+                )
+        name = getattr(extension, "name")  # noqa: B009  # T has no bound: the facts are its contract
+        other = self._found.get(name)
+        if other is not None and other is not extension:
+            raise ExtensionError(
+                f"there are two {self._noun}s {name!r}: {_described(other)} of the package "
+                f"{_package_of(other)!r} and {_described(extension)} of the package {package!r}: "
+                "rename one of them, or uninstall one of the packages"
+            )
+        self._found[name] = extension
+
+    def discard(self, extension: T) -> None:
+        """Take back what `add` has added, if it is there."""
+        for name in [name for name, each in self._found.items() if each is extension]:
+            del self._found[name]
+
+    def names(self) -> list[str]:
+        """Return all names, without importing the packages that are installed."""
+        return list(dict.fromkeys([*self._found, *self._installed()]))
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._found and name in self._installed():
+            self._load(name)
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        for name in self._installed():
+            self._load(name)
+        return iter(list(self._found))
+
+    def __len__(self) -> int:
+        return len(self.names())
+
+    def _installed(self) -> dict[str, metadata.EntryPoint]:
+        """Return the entry points that are not loaded yet, by name."""
+        if self._entry_points is None:
+            found: dict[str, metadata.EntryPoint] = {}
+            for point in sorted(_entry_points(self.group), key=lambda each: each.name):
+                if other := found.get(point.name):
+                    raise ExtensionError(
+                        f"there are two {self._noun}s {point.name!r}: {other.value} of the "
+                        f"package {_distribution(other)!r} and {point.value} of the package "
+                        f"{_distribution(point)!r}: rename one of them, or uninstall one of the "
+                        "packages"
+                    )
+                found[point.name] = point
+            self._entry_points = found
+        return self._entry_points
+
+    def _load(self, name: str) -> None:
+        point = self._installed()[name]
+        package = _distribution(point)
+        try:
+            extension: Any = point.load()
+        except Exception as error:
+            raise ExtensionError(
+                f"the {self._noun} {name!r} of the package {package!r} cannot be imported from "
+                f"{point.value}: {error!r}: repair the package, or uninstall it"
+            ) from error
+        if getattr(extension, "name", name) != name:
+            raise ExtensionError(
+                f"{_described(extension)} of the package {package!r} has the name "
+                f"{extension.name!r}, and its entry point in {self.group} has {name!r}: give "
+                "both the same name"
+            )
+        self.add(extension, package=package)
+        del self._installed()[name]
+
+
+@functools.cache
+def _entry_points(group: str) -> tuple[metadata.EntryPoint, ...]:
+    return tuple(point for point in _all_entry_points() if point.group == group)
+
+
+@functools.cache
+def _all_entry_points() -> tuple[metadata.EntryPoint, ...]:
+    """Read the metadata of all installed packages once for each process: it takes milliseconds."""
+    found = metadata.entry_points()
+    groups = [group for group in found.groups if group.startswith(PREFIX)]
+    return tuple(point for group in groups for point in found.select(group=group))
+
+
+def _abstract(extension: object) -> list[str]:
+    return sorted(getattr(extension, "__abstractmethods__", ()))
+
+
+def _distribution(point: metadata.EntryPoint) -> str:
+    return point.dist.name if point.dist else point.value.partition(".")[0]
+
+
+def _described(extension: object) -> str:
+    """Return how a message names an extension: a class by its path, an object by its class's."""
+    if inspect.isclass(extension):
+        return f"{extension.__module__}.{extension.__qualname__}"
+    return f"an object of {type(extension).__module__}.{type(extension).__qualname__}"
+
+
+def _package_of(extension: object) -> str:
+    kind = extension if inspect.isclass(extension) else type(extension)
+    return kind.__module__.partition(".")[0]
