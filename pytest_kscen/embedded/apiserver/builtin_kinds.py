@@ -1,4 +1,8 @@
-"""The kinds that every Kubernetes has, made from the recording."""
+"""Kinds that every Kubernetes server has: the recorded resources joined with schemas, rules and
+conversions.
+
+Called once per process by whatever starts an embedded server.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,9 @@ KIND_RULES_BY_RESOURCE = {**KIND_RULES, **DEFINITION_RULES}
 
 @cache
 def builtin_kinds() -> Iterable[Kind]:
-    """All of them, in discovery's order; the same objects for every cluster of this process."""
+    """Return all built-in kinds in the order of discovery. The objects are shared by all clusters
+    of this process.
+    """
     return tuple(_kind_of_row(path, row) for path, row in resources().items())
 
 

@@ -1,4 +1,9 @@
-"""Whole documents: OpenAPI v3 for each group and version, with an index, and v2 of everything."""
+"""OpenAPI documents of the server: v3 for each group and version, with an index, and v2 for all
+kinds.
+
+Called by the handlers of `/openapi`. Built from the recorded definitions and the served kinds;
+nothing is stored but a cache of documents.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +24,13 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# Types in a document: recorded ones in OpenAPI's own form, and those of custom kinds.
-
-
 REF = "#/components/schemas/"
 META_V1 = "io.k8s.apimachinery.pkg.apis.meta.v1"
-RECORDING_PREFIX = "x-go-"  # what the recording knows beyond OpenAPI
+RECORDING_PREFIX = "x-go-"  # prefix of what the recording adds to OpenAPI
 
 
 def type_of(kind: Kind, *, is_list: bool = False) -> str:
-    """The name of a kind's type, or of its list's."""
+    """Return the name of a kind's type, or of its list's type, in a document."""
     resource, name = kind.resource, kind.resource.kind + ("List" if is_list else "")
     if kind.custom:
         return ".".join((*reversed(resource.group.split(".")), resource.version, name))
@@ -36,7 +38,7 @@ def type_of(kind: Kind, *, is_list: bool = False) -> str:
 
 
 def custom_types(kind: Kind) -> dict[str, Obj]:
-    """A custom kind's type and its list's."""
+    """Return the schemas of a custom kind and its list by type name."""
     resource, structure = kind.resource, kind.structure or {}
     head = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
     metadata = {**head, "metadata": _type_reference(f"{META_V1}.ObjectMeta")}
@@ -74,7 +76,7 @@ def _type_reference(name: str) -> Obj:
 
 
 def recorded_types(names: Iterable[str]) -> dict[str, Obj]:
-    """These types and all that they stand on, by name."""
+    """Return the schemas of these recorded types and of all types that they refer to, by name."""
     found: dict[str, Obj] = {}
     waiting = list(names)
     while waiting:
@@ -108,10 +110,6 @@ def _convert(schema: Any, refs: list[str], *, is_field: bool) -> Any:
         return new
     reference = {"$ref": REF + schema["$ref"]}
     return {**new, "allOf": [reference]} if new or is_field else reference
-
-
-# The requests that a kind answers, path by path: its collections, its objects, and the parts of
-# them.
 
 
 WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
@@ -156,7 +154,7 @@ PATCH_TYPES = (
     ),
     "application/strategic-merge-patch+json",
 )
-# verb: method, how its id begins, what Kubernetes calls it, parameters, the codes of its answers
+# verb: method, prefix of the id, Kubernetes' action, parameters, status codes
 VERB_OPERATIONS: dict[str, tuple[str, str, str, tuple[str, ...], tuple[str, ...]]] = {
     "list": ("get", "list", "list", LIST_PARAMETERS, ("200",)),
     "create": ("post", "create", "post", WRITE_PARAMETERS, ("200", "201", "202")),
@@ -200,7 +198,7 @@ def paths_of(kind: Kind) -> dict[str, Obj]:
         )
     for name, part in kind.subresources.items():
         if part.kind.endswith("Options"):
-            continue  # connections are no requests with an answer
+            continue  # connections (exec, proxy) have no documented response
         operations = {
             verb: _operation(kind, verb, name, part)
             for verb in part.verbs
@@ -213,7 +211,9 @@ def paths_of(kind: Kind) -> dict[str, Obj]:
 
 
 def _path_item(operations: dict[str, Obj], places: list[Obj]) -> Obj:
-    """A path: what all its methods take is said once."""
+    """Return a path item. Parameters that all operations share are listed once, beside the
+    operations.
+    """
     taken = [operation["parameters"] for operation in operations.values()]
     shared = [given for given in taken[0] if all(given in others for others in taken)]
     methods = {
@@ -298,7 +298,7 @@ def _operation_id(kind: Kind, begins: str, verb: str, part: str, *, everywhere: 
 
 
 def _group_identifier(group: str, *, lower: bool = False) -> str:
-    """A group in an identifier: `rbac.authorization.k8s.io` is RbacAuthorization."""
+    """Return a group's part of an identifier: RbacAuthorization for `rbac.authorization.k8s.io`."""
     words = (group.removesuffix(".k8s.io") or "core").replace("-", ".").split(".")
     name = "".join(word[:1].upper() + word[1:] for word in words)
     return name[0].lower() + name[1:] if lower else name
@@ -359,7 +359,9 @@ _document_cache: OrderedDict[str, Obj] = OrderedDict()
 
 
 def openapi_v3_index(kinds: Iterable[Kind]) -> Obj:
-    """Where each document is; its address changes when it does."""
+    """Return the index of v3 documents. The URL of a document has its hash, so it changes with the
+    document.
+    """
     return {
         "paths": {
             path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={_digest(own)}"}
@@ -369,7 +371,10 @@ def openapi_v3_index(kinds: Iterable[Kind]) -> Obj:
 
 
 def openapi_v3(kinds: Iterable[Kind], path: str) -> Obj | None:
-    """The document at a path such as `apis/apps/v1`; nothing if it is not in the index."""
+    """Return the document at a path such as `apis/apps/v1`, or None if the index has no such path.
+
+    The last 128 documents are cached.
+    """
     own = _kinds_by_path(kinds).get(path)
     if own is None:
         return None
@@ -382,7 +387,7 @@ def openapi_v3(kinds: Iterable[Kind], path: str) -> Obj | None:
 
 
 def openapi_v2(kinds: Iterable[Kind]) -> Obj:
-    """All kinds in the older form: types under `definitions`, and the bare paths."""
+    """Return the v2 document of all kinds, with types under `definitions` and simplified paths."""
     every = _document([kind for own in _kinds_by_path(kinds).values() for kind in own])
     return {
         "swagger": "2.0",
@@ -438,7 +443,9 @@ def _references(part: Any) -> Iterator[str]:
 
 
 def _to_v2(part: Any) -> Any:
-    """v2 has no alternatives, no null, and its references point elsewhere."""
+    """Convert a v3 schema to v2, which has no alternatives and no null, and keeps types
+    elsewhere.
+    """
     if isinstance(part, list):
         return [_to_v2(inner) for inner in part]
     if not isinstance(part, dict):

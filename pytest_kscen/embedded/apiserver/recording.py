@@ -1,4 +1,8 @@
-"""What is kept of a server's discovery and OpenAPI: shapes and names, and none of the prose."""
+"""Recording of a real server's discovery and OpenAPI as the data files of `recorded`.
+
+Called by `kscen record-api` against a disposable server. Names and shapes are kept, descriptions
+are not.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,9 @@ WEBHOOKS_PATH = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurat
 
 
 class RealServer:
-    """The API server that is asked."""
+    """Connection to the API server that is recorded: plain JSON requests with a client certificate
+    or a token.
+    """
 
     def __init__(self, url: str, tls: ssl.SSLContext, token: str = "") -> None:
         self._url = url.rstrip("/")
@@ -49,8 +55,10 @@ class RealServer:
 
 
 def record(server: RealServer, folder: Path, listen: str) -> None:
-    """Write what is served, and a file of definitions for each Go package that the server's
-    types come from.
+    """Write the recording of a server to a folder, whose old files are deleted.
+
+    One file per Go package of types. `listen` is the address at which the server can reach a
+    webhook of this process.
     """
     foreign = {definition["spec"]["group"] for definition in server.get(DEFINITIONS_PATH)["items"]}
     groups = [
@@ -99,7 +107,7 @@ def _probe_types_and_zeros(
     with echo_webhook(listen) as configuration:
         made = server.post(
             ACCOUNTS_PATH, {"metadata": {"name": "default"}}
-        )  # pods need it, if no controller made it
+        )  # pods need it; no controller may have made it
         server.post(WEBHOOKS_PATH, configuration)
         try:
             probe_zeros(server.post, definitions.schemas, places)
@@ -119,7 +127,7 @@ GVK = "x-kubernetes-group-version-kind"
 
 
 class TypeDefinitions:
-    """All types that the server knows, each once."""
+    """All types of a server by name. Documents that share a type are merged."""
 
     def __init__(self) -> None:
         self.schemas: dict[str, dict[str, Any]] = {}
@@ -127,7 +135,7 @@ class TypeDefinitions:
     def add(self, name: str, schema: dict[str, Any]) -> None:
         new = strip_schema(schema)
         old = self.schemas.setdefault(name, new)
-        if old != new:  # each document lists its own group's kinds for a shared type
+        if old != new:  # each document lists the kinds of its own group for a shared type
             kinds = {
                 (kind["group"], kind["version"], kind["kind"]): kind
                 for kind in [*old[GVK], *new[GVK]]
@@ -142,7 +150,7 @@ class TypeDefinitions:
         return packages
 
     def by_kind(self) -> dict[str, str]:
-        """`group/version/kind` -> the definition, for kinds that have one of their own."""
+        """Return the definition of each `group/version/kind` that has its own."""
         found = {}
         for name, schema in sorted(self.schemas.items()):
             kinds = schema.get(GVK, [])
@@ -152,7 +160,9 @@ class TypeDefinitions:
 
 
 def strip_schema(schema: Any) -> Any:
-    """Without descriptions; `allOf` with a single reference becomes the reference."""
+    """Return a schema without descriptions. `allOf` with a single reference becomes that
+    reference.
+    """
     if isinstance(schema, list):
         return [strip_schema(part) for part in schema]
     if not isinstance(schema, dict):
@@ -174,7 +184,9 @@ def strip_schema(schema: Any) -> Any:
 
 
 def discovery_rows(groups: list[Any]) -> dict[str, Any]:
-    """Aggregated discovery, in the server's order, by `group/version/plural`."""
+    """Return the rows of aggregated discovery by `group/version/plural`, in the order of the
+    server.
+    """
     return {
         "/".join(
             (group["metadata"].get("name", ""), version["version"], entry["resource"])
@@ -200,7 +212,7 @@ def _discovery_row(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _subresource_row(part: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
-    """Its verbs, and its kind where that is another than the resource's."""
+    """Return the verbs of a subresource, and its kind if it differs from the resource's."""
     kind = part["responseKind"]
     api_version = "/".join(word for word in (kind["group"], kind["version"]) if word)
     return {

@@ -1,8 +1,9 @@
-"""What OpenAPI does not tell, asked of the server itself: Go's names for types, from its refusals
-of wrong values.
+"""Probes that learn what OpenAPI lacks, from a server's refusals: Go's type names, and which zeros
+it prints.
 
-Each definition is visited once, on the first way that leads to it from a kind that can be created;
-nothing is created."""
+Each definition is probed once, at the first place where it occurs below a kind that can be created.
+Requests are dry runs or are refused, so nothing is created.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ MAX_DEPTH = 12
 
 
 class DefinitionLocation(NamedTuple):
-    """Where a definition was first met: below which collection's objects, and by which fields."""
+    """First occurrence of a definition: the collection of the objects, and the path of fields below
+    them. `labels` are Go's names of these fields.
+    """
 
     collection: str
     path: tuple[str, ...]
@@ -43,17 +46,17 @@ class DefinitionLocation(NamedTuple):
     labels: tuple[str, ...]
 
     def body(self, value: Any) -> Any:
-        """The smallest object that has this value here."""
+        """Return the smallest object that has this value at the location."""
         for step in reversed(self.path):
             value = [value] if step == LIST_STEP else {"key" if step == MAP_STEP else step: value}
         return value
 
 
 def probe_types(post: Post, schemas: Schemas, roots: dict[str, str]) -> list[DefinitionLocation]:
-    """Mark in the schemas what Go calls things where their names do not follow; tell where each
-    definition was met.
+    """Mark Go's type names and field names in the schemas where they cannot be derived. Return the
+    location of each definition.
 
-    `roots` are the collections' paths and their kinds' definitions.
+    `roots` maps the paths of collections to the definitions of their kinds.
     """
     waiting = deque(
         DefinitionLocation(collection, (), definition, ())
@@ -72,7 +75,9 @@ def probe_types(post: Post, schemas: Schemas, roots: dict[str, str]) -> list[Def
 
 
 def _probe_field(post: Post, place: DefinitionLocation, field: str, schema: dict[str, Any]) -> str:
-    """Ask about one field, and about what is in it; give the field's piece of Go's path."""
+    """Probe a field and its elements with values of a wrong type. Return the field's part of Go's
+    path.
+    """
     label = field
     for inner, path in _nested_schemas(schema):
         wrong = _wrong_value(inner)
@@ -93,7 +98,9 @@ def _probe_field(post: Post, place: DefinitionLocation, field: str, schema: dict
 
 
 def _nested_schemas(schema: dict[str, Any]) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
-    """A field's schema, and its elements' when they have no definition of their own."""
+    """Yield a field's schema, and those of its elements that have no definition of their own, each
+    with its path.
+    """
     path: tuple[str, ...] = ()
     yield schema, path
     while "items" in schema or "additionalProperties" in schema:
@@ -116,9 +123,9 @@ def _wrong_value(schema: dict[str, Any]) -> Any:
 def _locations_below(
     place: DefinitionLocation, field: str, label: str, schema: dict[str, Any]
 ) -> Iterator[DefinitionLocation]:
-    """The definitions that a field leads to.
+    """Yield the locations of the definitions that a field leads to.
 
-    An object's own metadata is skipped: the server has its hands in it.
+    The metadata of the object itself is skipped, because the server changes it.
     """
     if (place.path, field) == ((), "metadata"):
         return
@@ -130,13 +137,12 @@ def _locations_below(
         yield DefinitionLocation(place.collection, path, schema["$ref"], (*place.labels, label))
 
 
-# Which fields the server prints though they are empty: asked through a webhook that refuses
-# each object by quoting it. A mutating webhook sees an object after decoding and defaulting,
-# and before validation, so any object will do.
+# Zeros are probed through a mutating webhook that refuses each object and quotes it in the message.
+# It receives an object after decoding and defaulting, and before validation, so any object will do.
 
 
 PROBE_NAME = "kscen-record"
-# webhooks are not asked about the admission kinds themselves; these are the pointers there
+# pointers of the admission kinds, for which webhooks are not called
 UNPROBED_POINTERS = (
     *(
         "failurePolicy",
@@ -148,7 +154,7 @@ UNPROBED_POINTERS = (
     ),
     *("url", "path", "port", "parameterNotFoundAction", "reason"),
 )
-# what a deletion asks for is no object, so no webhook sees it
+# options of deletions are no objects, so webhooks do not receive them
 DELETION_POINTERS = {
     f"{META_V1}.DeleteOptions": ("gracePeriodSeconds", "orphanDependents", "propagationPolicy"),
     f"{META_V1}.Preconditions": ("resourceVersion", "uid"),
@@ -157,8 +163,9 @@ ZERO_VALUES: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean
 
 
 def probe_zeros(post: Post, schemas: Schemas, places: list[DefinitionLocation]) -> None:
-    """Mark what is printed of absent fields where OpenAPI's default does not tell, and pointers,
-    where a zero stays.
+    """Mark in the schemas the absent fields that the server prints, and the pointers.
+
+    A field is a pointer if its zero is stored.
     """
     for place in places:
         properties = schemas[place.definition].get("properties", {})
@@ -176,7 +183,9 @@ def probe_zeros(post: Post, schemas: Schemas, places: list[DefinitionLocation]) 
 
 
 def _is_undeclared_zero(schema: dict[str, Any], printed: Any) -> bool:
-    """Null, and the zeros of types that have a JSON form of their own."""
+    """Report whether a printed value is null or a zero that the schema does not declare
+    as default.
+    """
     return printed is None or (
         schema.get("$ref") in SPECIAL_DECODERS and "default" not in schema and printed in ("0", 0)
     )
@@ -189,12 +198,12 @@ def _keeps_zero(
     schema: dict[str, Any],
     bare: dict[str, Any] | None,
 ) -> bool:
-    """Whether Go tells a zero from nothing here."""
+    """Report whether Go distinguishes a zero from an absent value in this field."""
     if bare is None:
         return field in UNPROBED_POINTERS
     zero = ZERO_VALUES[schema["type"]]
     kept = _printed_object(post, place, {field: zero})
-    if kept is None:  # what is refused was noticed
+    if kept is None:  # a refusal proves that the zero was decoded
         return True
     return bool(kept.get(field, ...) == zero) and not (
         "default" in schema and bare.get(field) == zero
@@ -202,7 +211,9 @@ def _keeps_zero(
 
 
 def _printed_object(post: Post, place: DefinitionLocation, value: Any) -> dict[str, Any] | None:
-    """What the server makes of a value at a place."""
+    """Return what the server prints of a value at a location; None if the webhook was not
+    called.
+    """
     body = place.body(value)
     metadata = body.setdefault("metadata", {})
     metadata["name"] = metadata.get("name") or PROBE_NAME
@@ -238,12 +249,14 @@ class _EchoHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        pass
 
 
 @contextmanager
 def echo_webhook(host: str) -> Iterator[dict[str, Any]]:
-    """A webhook on this machine, and the configuration that makes a server call it."""
+    """Serve a webhook on this address until the context ends, and yield the configuration that
+    makes the server call it.
+    """
     key, certificate = _certificate(host)
     with tempfile.TemporaryDirectory() as folder:
         chain = Path(folder, "chain.pem")

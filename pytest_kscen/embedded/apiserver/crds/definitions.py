@@ -1,7 +1,7 @@
-"""What is wrong with a CustomResourceDefinition: its names, its versions, and what each of them
-brings.
+"""Validation of CustomResourceDefinitions: names, versions, conversion, stored versions, approval.
 
-Parts that are the same in all versions are told of as if they stood at the top, as Kubernetes does.
+Parts that are equal in all versions are reported at the top of the spec, as the real server does
+after conversion.
 """
 
 from __future__ import annotations
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# What a version of a definition brings beside its name: schema, subresources, columns,
-# selectable fields.
-
-
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 MAX_SELECTABLE_FIELDS = 8
@@ -36,8 +32,9 @@ SELECTABLE_TYPE_ERROR = (
 def validate_version_parts(
     own: Obj, version: Obj, path: str, schema_name: str, *, has_status: bool
 ) -> Iterator[Cause]:
-    """The schema, subresources, columns and selectable fields, as far as they are to be judged
-    here.
+    """Yield the causes for schema, subresources, columns and selectable fields.
+
+    `own` holds the parts to validate at this path, `version` the whole version.
     """
     schema = (own.get("schema") or {}).get("openAPIV3Schema")
     if schema is not None:
@@ -125,10 +122,6 @@ def _validate_selectable_fields(fields: list[Obj], schema: Obj, path: str) -> It
         yield Cause.too_many(path, len(seen), MAX_SELECTABLE_FIELDS)
 
 
-# What a definition must not lose: versions that are stored, and Kubernetes' approval of its own
-# domains.
-
-
 APPROVAL_ANNOTATION = "api-approved.kubernetes.io"
 APPROVAL_LINK = "see https://github.com/kubernetes/enhancements/pull/1111"
 STORED_VERSION_MISSING = (
@@ -157,7 +150,11 @@ def validate_stored_versions(definition: Obj) -> Iterator[Cause]:
 
 
 def validate_approval(definition: Obj, old: Obj | None = None) -> Iterator[Cause]:
-    """Kubernetes' own domains need its approval."""
+    """Yield a cause for a group of Kubernetes' own domains without the annotation that links to its
+    approval.
+
+    An update passes if the state of the annotation is unchanged.
+    """
     group = definition["spec"].get("group", "")
     if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
         return
@@ -190,9 +187,6 @@ def _approval_state(annotation: str) -> str:
         return annotation and "bypassed"
     url = urlsplit(annotation)
     return "approved" if url.scheme and url.netloc else "invalid"
-
-
-# The names of a definition, and how its versions are converted into each other.
 
 
 MIXED_CASE = "may have mixed case, but should otherwise match: "
@@ -253,7 +247,7 @@ def validate_conversion(conversion: Obj | None) -> Iterator[Cause]:
     else:
         from pytest_kscen.embedded.apiserver.rules.webhooks import (
             validate_client_config as client,
-        )  # few definitions convert
+        )  # few definitions have a conversion
 
         yield from client(f"{path}.webhookClientConfig", config)
     yield from _validate_review_versions(versions, f"{path}.conversionReviewVersions")

@@ -1,4 +1,7 @@
-"""What Kubernetes allows of OpenAPI in a definition's schema, beyond its structure."""
+"""Validation of the OpenAPI features and CEL rules in a definition's schema.
+
+Structure is validated by `structural_schemas`, which calls this module.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# The rules in a definition's schema: their form, and whether they compile where they stand.
-
-
 RULE_REASONS = (
     "FieldValueDuplicate",
     "FieldValueForbidden",
@@ -40,7 +40,7 @@ LINE_BREAKS_FORBIDDEN = "must not contain line breaks"
 
 
 def validate_rule_forms(schema: Obj, path: str) -> Iterator[Cause]:
-    """What is wrong with the rules of one place before anybody has read them."""
+    """Yield the causes for the form of the rules at one place, before any of them is compiled."""
     for place, said in enumerate(schema.get(RULES) or ()):
         at = f"{path}.{RULES}[{place}]"
         rule, message = said.get("rule", "").strip(), said.get("message", "")
@@ -83,9 +83,10 @@ def _has_line_break(text: str) -> bool:
 def validate_expressions(
     schema: Obj, path: str, *, is_root: bool = True, without_old: str = ""
 ) -> Iterator[Cause]:
-    """What does not compile.
+    """Yield the causes for rules that do not compile, at this place and below.
 
-    `without_old` is where values stop being comparable with their old ones.
+    `without_old` is the path from which on values cannot be correlated with old ones; empty if they
+    can.
     """
     more, items = schema.get("additionalProperties"), schema.get("items")
     if isinstance(more, dict):
@@ -164,7 +165,11 @@ MAP_KEY_NOT_NULLABLE = "this property is in x-kubernetes-list-map-keys, so it ca
 
 @dataclass(frozen=True, slots=True)
 class SchemaContext:
-    """What holds for a part of a schema because of where it stands."""
+    """Facts about the place of a nested schema.
+
+    `no_default` is the reason why it must not have a default, `in_head` is set within a resource's
+    metadata.
+    """
 
     no_default: str = ""
     in_head: bool = False

@@ -1,7 +1,8 @@
-"""The rules of the kind CustomResourceDefinition: what is filled in, and what it may say.
+"""Rules of the kind CustomResourceDefinition, and the reconciliation of definitions that follows
+each write.
 
-Whatever judges and serves definitions is loaded when the first one comes: most clusters never meet
-any."""
+Validation is imported when the first definition arrives, since most clusters never have one.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +105,9 @@ def afterwards(core: Core) -> None:
 
 
 def warn_of_unknown_formats(new: Obj, old: Obj | None) -> Iterator[str]:
-    """Formats that nobody knows; those that were there before are passed over."""
+    """Yield a warning for each unknown format in the schemas, unless the old definition has it
+    already.
+    """
     if old is not None and old["spec"] is new["spec"]:
         return iter(())
     before = {*_unknown_formats(old)} if old else set()
@@ -142,11 +145,6 @@ DEFINITION_RULES = {
 }
 
 
-# What follows a write to a definition, or to an instance of one: names are given out, kinds
-# come and go. The real server's controllers do this a moment later; here it is done before the
-# write is answered.
-
-
 DEFINITION_GROUP, DEFINITION_PLURAL = (
     CUSTOM_RESOURCE_DEFINITIONS.group,
     CUSTOM_RESOURCE_DEFINITIONS.plural,
@@ -158,7 +156,9 @@ DELETION_PENDING = (
 
 
 def mark_for_deletion(definition: Obj, _options: Options, now: float) -> Obj:
-    """A definition whose instances have to go first."""
+    """Return a definition that waits for the deletion of its instances: deletion time, cleanup
+    finalizer, condition Terminating.
+    """
     when, metadata = timestamp_of(now), dict(definition["metadata"])
     finalizers = metadata.get("finalizers") or []
     metadata["finalizers"] = (
@@ -172,11 +172,14 @@ def mark_for_deletion(definition: Obj, _options: Options, now: float) -> Obj:
 
 
 def reconcile_definitions(core: Core) -> None:
-    """Bring all definitions forward until nothing more follows."""
+    """Advance all definitions until nothing changes, then add and remove the kinds that are served.
+
+    The controllers of the real server do this a moment later; here it is done before the write is
+    answered.
+    """
     while True in [_advance(core, definition) for definition in _definitions(core)]:
         pass
-    # The kinds of all established definitions, and no others'; those that are as they were stay
-    # the same objects.
+    # Serve the kinds of established definitions. Unchanged kinds stay the same objects.
     standing = {
         each["metadata"]["name"]: each for each in _definitions(core) if is_true(each, ESTABLISHED)
     }
@@ -202,7 +205,9 @@ def _key_of(definition: Obj) -> Key:
 
 
 def _advance(core: Core, definition: Obj) -> bool:
-    """One step of one definition; whether there was one to take."""
+    """Take one step of one definition: deletion, names or the condition Established. Return whether
+    there was one.
+    """
     if core.store.get(_key_of(definition)) is not definition:
         return True
     if definition["metadata"].get("deletionTimestamp"):
@@ -221,7 +226,9 @@ def _advance(core: Core, definition: Obj) -> bool:
 
 
 def _write_status(core: Core, definition: Obj, status: Obj) -> None:
-    """The server's own word passes no admission: the write that it follows is stored already."""
+    """Store a status without admission or validation, as `kube-apiserver`; the write that caused it
+    is stored already.
+    """
     kind = core.kinds.at(DEFINITION_GROUP, CUSTOM_RESOURCE_DEFINITIONS.version, DEFINITION_PLURAL)
     request = Request(
         "update", kind.resource, name=definition["metadata"]["name"], subresource="status"
@@ -233,7 +240,9 @@ def _write_status(core: Core, definition: Obj, status: Obj) -> None:
 
 
 def _finalize(core: Core, definition: Obj) -> bool:
-    """Delete the instances, and once they have gone let the definition go."""
+    """Delete the instances of a definition, and remove the definition once they are gone. Return
+    whether anything changed.
+    """
     finalizers = definition["metadata"].get("finalizers") or []
     if CLEANUP_FINALIZER not in finalizers:
         return False
@@ -292,9 +301,9 @@ def _delete_instances(core: Core, definition: Obj) -> None:
 
 
 def _decode_stored_objects(core: Core, kind: Kind) -> None:
-    """What is stored already is read by the schema of today.
+    """Decode the stored objects of a kind by its new schema.
 
-    Nothing has happened to it: no revision, no event.
+    Objects are replaced without a new revision or event, since no client wrote them.
     """
     resource = kind.resource
     for obj in list(core.store.all(resource.group, resource.plural)):

@@ -1,5 +1,6 @@
-"""From an established definition to the kinds that it brings, one for each version that is
-served.
+"""Kinds of an established definition, one per served version, and the negotiation of its names.
+
+Called by `rules`. The functions about names and conditions are pure.
 """
 
 from __future__ import annotations
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     Settle = Callable[[Core], None]
 
 
-# What every custom kind has in common, whatever its definition says.
-
-
 TERMINATING_REFUSAL = "create not allowed while custom resource definition is terminating"
 
 
@@ -54,7 +52,7 @@ def instance_rules(resource: Resource, version: Obj, settle: Settle, *, has_stat
             raise forbidden(resource, obj["metadata"]["name"], TERMINATING_REFUSAL)
 
     def end_definition(core: Core) -> None:
-        """The last instance of a definition that is being deleted lets it go."""
+        """Reconcile once the last instance of a definition under deletion is gone."""
         if _is_terminating(core, key):
             settle(core)
 
@@ -84,7 +82,9 @@ def _selectable_field(path: str) -> Callable[[Obj], str]:
 
 
 def _has_any_field_changed(new: Obj, old: Obj) -> bool:
-    """Without a status of its own, a status is content too."""
+    """Report a change of any field but metadata. Without the status subresource, the status counts
+    as content.
+    """
     return any(new.get(name) != old.get(name) for name in {**new, **old} if name != "metadata")
 
 
@@ -98,14 +98,14 @@ VERBS = (
     "create",
     "update",
     "watch",
-)  # in discovery's order
+)  # in the order of discovery
 _schema_cache: OrderedDict[bytes, CustomSchema] = OrderedDict()
 
 
 @dataclass(frozen=True, slots=True)
 class UnstoredVersion:
-    """A version besides the one in which objects are stored: what that one does not know is
-    lost.
+    """Conversion between a served version and the stored one, without a webhook. Fields that the
+    stored version does not know are lost.
     """
 
     home: tuple[str, str]
@@ -181,7 +181,9 @@ def _subresources(parts: Obj) -> dict[str, Subresource]:
 
 
 def _schema_of(kind: str, version: Obj) -> CustomSchema:
-    """The schema, compiled once in this process however often it is defined again."""
+    """Return the compiled schema of a version. Equal schemas share one object, up to 256 in this
+    process.
+    """
     structure = (version.get("schema") or EMPTY).get("openAPIV3Schema") or EMPTY
     scale = (version.get("subresources") or EMPTY).get("scale") or EMPTY
     key = orjson.dumps([kind, version["name"], structure, scale])
@@ -190,10 +192,6 @@ def _schema_of(kind: str, version: Obj) -> CustomSchema:
         if len(_schema_cache) > MAX_CACHED_SCHEMAS:
             _schema_cache.popitem(last=False)
     return _schema_cache[key]
-
-
-# Names that definitions of one group compete for, and the conditions that tell how it went.
-# Pure functions.
 
 
 NAMES_ACCEPTED, ESTABLISHED, TERMINATING = "NamesAccepted", "Established", "Terminating"
@@ -215,8 +213,9 @@ def is_true(definition: Obj, type_: str) -> bool:
 
 
 def with_condition(status: Obj, now: str, type_: str, *verdict: str) -> Obj:
-    """A status with this condition in it (its status, reason and message); the time moves when
-    the status does.
+    """Return a status with this condition: status, reason and message.
+
+    The transition time changes only if the condition's status does.
     """
     conditions = list(status.get("conditions") or ())
     value, reason, message = verdict
@@ -238,8 +237,10 @@ def with_condition(status: Obj, now: str, type_: str, *verdict: str) -> Obj:
 
 
 def accept_names(definition: Obj, others: Iterable[Obj], now: str) -> Obj:
-    """The status of a definition once its wishes have met what the group's other definitions
-    have already.
+    """Return the status of a definition after negotiating its names with the group's other
+    definitions.
+
+    The same status is returned if nothing changed. Sets NamesAccepted and, once, Established.
     """
     wanted, status = definition["spec"]["names"], definition.get("status") or EMPTY
     had = status.get("acceptedNames") or EMPTY
@@ -302,7 +303,9 @@ def _names_in(all_names: Iterable[Obj], fields: tuple[str, ...]) -> Iterator[str
 def _accept_each_name(
     wanted: Obj, had: Obj, taken: dict[str, set[str]]
 ) -> tuple[Obj, tuple[str, str] | None]:
-    """The names that are had afterwards, and the last conflict."""
+    """Return the accepted names and the last conflict, as reason and message. A refused name keeps
+    its old value.
+    """
     accepted, conflict = dict(had), None
     for field in ("plural", "singular", "shortNames", "kind", "listKind"):
         if field == "shortNames":

@@ -1,6 +1,6 @@
-"""Whether a schema may stand in a definition.
+"""Validation of the schema of a definition's version: structure and defaults.
 
-What was found of one schema is remembered: tests define the same kinds again.
+Results are cached by schema, since tests define the same kinds again and again.
 """
 
 from __future__ import annotations
@@ -35,10 +35,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# Whether a schema is structural: every field has a type of its own, and conditions only speak
-# of fields that are there.
-
-
 AT_ROOT, IN_ITEMS, IN_FIELDS = (
     "at the root",
     "for specified array items",
@@ -71,7 +67,10 @@ PROPERTIES_REQUIRED = (
 
 
 def validate_structural(schema: Obj, path: str) -> list[Cause]:
-    """In the order of their words, as Kubernetes tells them."""
+    """Return the causes for a schema that is not structural, sorted by field and message.
+
+    Each field needs a type of its own, and conditions may only restrict fields that exist.
+    """
     causes = [
         *_validate_invariants(schema, AT_ROOT, path),
         *_validate_conditions_complete(schema, schema, path, path),
@@ -133,7 +132,7 @@ def _validate_type(schema: Obj, level: str, path: str) -> Iterator[Cause]:
 
 
 def _validate_head(schema: Obj, level: str, path: str) -> Iterator[Cause]:
-    """What is said of a resource's kind, version and metadata."""
+    """Yield the causes for schemas of a resource's kind, version and metadata."""
     properties, of_resource = (
         schema.get("properties") or EMPTY,
         level is AT_ROOT or schema.get(EMBEDDED),
@@ -163,7 +162,9 @@ def _validate_head(schema: Obj, level: str, path: str) -> Iterator[Cause]:
 def _validate_conditions(
     schema: Obj, path: str, *, skip_any_of: bool, skip_first: bool
 ) -> Iterator[Cause]:
-    """The conditions on a value. What only says "an integer or a string" is skipped."""
+    """Yield the causes for the conditions on a value. Alternatives that only mean "integer or
+    string" are skipped.
+    """
     if not skip_any_of:
         yield from _validate_each_nested(schema, "anyOf", path)
     for place, inner in enumerate(schema.get("allOf") or ()):
@@ -190,7 +191,9 @@ def _validate_each_nested(schema: Obj, name: str, path: str) -> Iterator[Cause]:
 
 
 def _validate_nested(schema: Obj, path: str, *, skip_any_of: bool = False) -> Iterator[Cause]:
-    """A schema inside a condition: it may only narrow what is specified outside."""
+    """Yield the causes for a schema inside a condition, which may only restrict what is specified
+    outside.
+    """
     yield from _validate_conditions(schema, path, skip_any_of=skip_any_of, skip_first=False)
     if "items" in schema:
         yield from _validate_nested(schema["items"], f"{path}.items")
@@ -210,7 +213,7 @@ def _validate_nested(schema: Obj, path: str, *, skip_any_of: bool = False) -> It
 def _validate_conditions_complete(
     condition: Obj, schema: Obj | None, path: str, told_at: str
 ) -> Iterator[Cause]:
-    """What conditions say of fields must be said of fields that exist."""
+    """Yield a cause for each field that a condition mentions and the schema does not specify."""
     if schema is None:
         yield Cause.required(path, f"because it is defined in {told_at}")
         return
@@ -240,10 +243,6 @@ def _validate_complete(
             f"{path}.properties[{name}]",
             f"{told_at}.properties[{name}]",
         )
-
-
-# A schema's defaults must fit the schema themselves: nothing unknown in them, and nothing
-# wrong.
 
 
 def validate_defaults(schema: Obj, path: str) -> Iterator[Cause]:
@@ -278,7 +277,7 @@ def _validate_default(schema: Obj, path: str) -> Iterator[Cause]:
 UNSTRUCTURABLE = (
     "is not supported",
     "items must be a schema object and not an array",
-)  # no structure can be judged then
+)  # faults that prevent the validation of the structure
 MAX_CACHED_SCHEMAS = 256
 ROOT_FIELDS = {
     *(
@@ -328,7 +327,7 @@ def validate_version_schema(schema: Obj, path: str, *, has_status: bool) -> tupl
 
 
 def unknown_formats(schema: Obj) -> tuple[str, ...]:
-    """Formats that mean nothing here, as often as they are asked for."""
+    """Return the formats in a schema that have no meaning, with repetitions."""
     return _cached(schema, "formats", lambda: _find_unknown_formats(schema))
 
 

@@ -1,6 +1,11 @@
-"""What a real Kubernetes API server serves, recorded as data.
+"""Discovery, OpenAPI definitions and protobuf numbers of a real Kubernetes API server, recorded as
+data.
 
-Only the recording and its reading may enter here.
+Used by schemas, patching, wire formats and OpenAPI. Only data and functions that read it may be
+here; `recording` writes it.
+
+`data/` holds one file per Go package, `resources.json` discovery, and `kinds.json` the definitions
+of kinds. Files are read on first use.
 """
 
 from __future__ import annotations
@@ -10,9 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-
-# The recorded files, each read when something in it is first asked for.
-
 
 DATA = Path(__file__).parent / "data"
 PROTOBUF_NUMBERS = DATA.parent / "protobuf.json"
@@ -25,30 +27,30 @@ def _read_file(name: str) -> dict[str, Any]:
 
 
 def version() -> dict[str, str]:
-    """What the recorded server says of itself at /version."""
+    """Return the recorded answer of `/version`."""
     return _read_file("version")
 
 
 def resources() -> dict[str, Any]:
-    """The rows of discovery, by `group/version/plural`, in the server's order."""
+    """Return the rows of discovery by `group/version/plural`, in the order of the server."""
     return _read_file("resources")
 
 
 def definition_of(group: str, version: str, kind: str) -> str:
-    """The name of a kind's definition; empty if it has none."""
+    """Return the name of a kind's definition; empty if it has none."""
     return str(_read_file("kinds").get(f"{group}/{version}/{kind}", ""))
 
 
 def definition(name: str) -> dict[str, Any]:
-    """One type's schema; its `$ref`s are names of definitions."""
+    """Return the schema of a type. Each `$ref` in it is the name of another definition."""
     package, _, local = name.rpartition(".")
     schema: dict[str, Any] = _read_file(package)[local]
     return schema
 
 
 def protobuf_fields(name: str) -> dict[str, str]:
-    """By which number protobuf knows each field of a definition; `+Definition` stands for an
-    embedded type's fields.
+    """Return the fields of a definition by protobuf number. `+Definition` stands for the fields of
+    an embedded type.
     """
     fields: dict[str, str] = _read_protobuf_numbers().get(name, {})
     return fields

@@ -1,7 +1,13 @@
-"""What the schema cannot say of the built-in kinds: defaults, what a write may touch, and what is
-wrong with it.
+"""Kubernetes' own rules of the built-in kinds: defaults, preparation of writes, validation and
+warnings.
 
-Only Kubernetes' own rules may enter here: no verbs, no admission, and nothing of who is asking.
+`builtin_kinds` reads `RULES`; nothing else calls this package. Verbs, admission, the store and the
+identity of the requester must not enter here.
+
+`checks` holds the validators that all modules share, `fields` the preparations and the selectable
+fields. `pods/` holds Pod and PodTemplate, and `volume_sources` what pods and PersistentVolumes
+share. `warnings` holds the warnings of all kinds. Every other module holds the kinds of one API
+group or of one topic.
 """
 
 from __future__ import annotations
@@ -70,4 +76,5 @@ RULES = {
     kind: replace(rules, warn=WARNINGS[kind]) if kind in WARNINGS else rules
     for kind, rules in _RULES.items()
 }
-"""By group and plural. A kind that is not here has nothing that its schema does not say."""
+"""Rules by API group and plural name. A kind that is missing here has no rules beyond its schema.
+"""

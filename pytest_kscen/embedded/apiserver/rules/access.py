@@ -1,4 +1,8 @@
-"""Who may do what: roles, and to whom they are bound."""
+"""Rules of RBAC roles and bindings, and of CertificateSigningRequests.
+
+Registered through `rules.RULES`. Authorization itself is not simulated here: only the objects are
+validated.
+"""
 
 from __future__ import annotations
 
@@ -74,10 +78,6 @@ def validate_cluster_role(obj: Obj) -> Causes:
                 yield Cause.invalid(f"{path}[{place}]", None, "invalid label selector.")
 
 
-def default_nothing(_: Obj) -> None:
-    """Roles say all there is to say."""
-
-
 def default_binding(obj: Obj) -> None:
     set_defaults(ensure_object(obj, "roleRef"), {})
     if not obj["roleRef"].get("apiGroup"):
@@ -125,6 +125,10 @@ def validate_cluster_role_binding(obj: Obj) -> Causes:
 def _update_validator(
     validate: Callable[[Obj], Iterable[Cause]],
 ) -> Callable[[Obj, Obj], Iterable[Cause]]:
+    """Return the update validator of a role or binding: the validator of a new object, and an
+    immutable `roleRef`.
+    """
+
     def judge(new: Obj, old: Obj) -> Causes:
         yield from validate(new)
         if new.get("roleRef") != old.get("roleRef"):
@@ -137,7 +141,7 @@ def _update_validator(
 
 RBAC_RULES = {
     (RBAC_GROUP, plural): Rules(
-        default=default_binding if plural.endswith("bindings") else default_nothing,
+        default=default_binding if plural.endswith("bindings") else lambda _: None,
         validate=validate,
         validate_update=_update_validator(validate),
         name=names.path_segment,
@@ -153,9 +157,6 @@ RBAC_RULES = {
         ("clusterrolebindings", validate_cluster_role_binding),
     )
 }
-
-
-# CertificateSigningRequests: asked once, then approved or denied, then signed.
 
 
 KEY_USAGES = (
@@ -219,7 +220,10 @@ def prepare_request_update(new: Obj, old: Obj, _core: Core) -> None:
 
 
 def prepare_request_status(new: Obj, old: Obj, core: Core) -> None:
-    """The signer's part: what was decided stays."""
+    """Prepare a write to `status`, which the signer makes.
+
+    Approved and Denied conditions keep their stored content; the approver alone may change them.
+    """
     keep_spec(new, old, core)
     before = {one.get("type"): one for one in _conditions_of(old)}
     kept = [
@@ -230,7 +234,11 @@ def prepare_request_status(new: Obj, old: Obj, core: Core) -> None:
 
 
 def prepare_request_approval(new: Obj, old: Obj, core: Core) -> None:
-    """The approver's part: conditions alone."""
+    """Prepare a write to `approval`, which may change nothing but the conditions.
+
+    Conditions without a timestamp get the stored one of the same type and status, or the time of
+    the cluster.
+    """
     given = _with_timestamps(_conditions_of(new), old, core)
     keep_spec(new, old, core)
     new["status"] = old.get("status", {})

@@ -1,4 +1,8 @@
-"""IP addresses and blocks, as strictly as Kubernetes reads them."""
+"""Validators of IP addresses and CIDR blocks, as strict as those of Kubernetes.
+
+Used by all rules that meet addresses. Parsing is cached, since the same few addresses come again
+and again.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +36,8 @@ def _without_leading_zeros(text: str) -> str:
 
 @functools.lru_cache(maxsize=512)
 def parse_address(text: str) -> IPAddress | None:
-    """The address that a text says; zeros before its numbers are overlooked, as Go's old parser
-    did.
+    """Parse an IP address, or return None. Leading zeros are ignored, as Go's older parser does, so
+    that old objects stay readable.
     """
     try:
         return ipaddress.ip_address(_without_leading_zeros(text)) if "%" not in text else None
@@ -62,7 +66,9 @@ def ip_family(text: str) -> str:
 
 
 def validate_address(path: str, text: str, known: Iterable[str] = ()) -> Causes:
-    """An address; one that was there before is not judged again."""
+    """Yield the causes for a malformed address. An address in `known`, which the old object has
+    already, is accepted without a check.
+    """
     if text in known:
         return
     found = parse_address(text)
@@ -75,7 +81,10 @@ def validate_address(path: str, text: str, known: Iterable[str] = ()) -> Causes:
 
 
 def validate_canonical_address(path: str, text: str) -> Causes:
-    """An address in the one form in which it is written."""
+    """Yield the causes for an address that is malformed or not in canonical form.
+
+    The canonical form of IPv6 has lower-case letters and no needless zeros.
+    """
     wrong = list(validate_address(path, text))
     yield from wrong
     if not wrong and text != str(parse_address(text)):
@@ -104,7 +113,9 @@ def validate_canonical_cidr(path: str, text: str) -> Causes:
 
 
 def validate_endpoint_address(path: str, text: str) -> Causes:
-    """An address that traffic can be sent to."""
+    """Yield the causes for an address that cannot receive a service's traffic: unspecified,
+    loopback, link-local or link-local multicast.
+    """
     found = parse_address(text)
     if found is None:
         yield Cause.invalid(path, text, "must be a valid IP address")

@@ -1,4 +1,8 @@
-"""Admission policies: what webhooks do, written in CEL."""
+"""Rules of validating and mutating admission policies and of their bindings.
+
+The expressions are not compiled here; admission compiles them when a policy is first used. Parts
+that webhook configurations have too come from `webhooks`.
+"""
 
 from __future__ import annotations
 

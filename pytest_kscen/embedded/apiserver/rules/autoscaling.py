@@ -1,6 +1,7 @@
-"""HorizontalPodAutoscalers.
+"""Rules of HorizontalPodAutoscalers in `autoscaling/v1` and `autoscaling/v2`.
 
-The old version says cpu alone, and what else there is in annotations.
+The store keeps v2. A v1 object holds everything but the CPU target in annotations, and is validated
+after conversion to v2.
 """
 
 from __future__ import annotations
@@ -301,7 +302,9 @@ METRIC_SOURCES: dict[str, Callable[[str, Obj], Causes]] = {
 
 
 def prepare_autoscaler_create(obj: Obj, _core: Core) -> None:
-    """Only the older version prints the replicas of now."""
+    """Set the initial status. Only v1 prints `currentReplicas` of a new object; v2 prints a null
+    `currentMetrics` in its place.
+    """
     obj["status"] = {
         "desiredReplicas": 0,
         **(
@@ -323,7 +326,11 @@ def prepare_autoscaler_status(new: Obj, old: Obj, core: Core) -> None:
 
 
 def _keep_annotations(new: Obj, old: Obj, ours: Iterable[str]) -> None:
-    """In the older version these annotations are a part of the status, or of the spec."""
+    """Restore the stored values of conversion annotations in a v1 object.
+
+    In v1 some annotations belong to the status and others to the spec, so a write to one part must
+    not change those of the other.
+    """
     if new["apiVersion"] == AUTOSCALING_V1:
         before = old["metadata"].get("annotations") or {}
         notes = {

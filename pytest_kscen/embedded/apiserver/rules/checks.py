@@ -1,5 +1,8 @@
-"""The words that the rules are written in: each check yields what is wrong with the value at a
-path.
+"""Validators that all rules share.
+
+A validator yields one `Cause` for each fault of the value at a path, in the order and with the
+words of the real API server. It must not change the value. The second half shows values as Go's
+structs print them, for messages that quote a whole struct.
 """
 
 from __future__ import annotations
@@ -30,12 +33,14 @@ CONDITION_STATUSES = ("False", "True", "Unknown")
 
 
 def invalid_value_omitted(path: str, why: str) -> Cause:
-    """An invalid value that is too large or too secret to be shown."""
+    """Return the cause "Invalid value" without the value, which is too large or too secret for a
+    message.
+    """
     return Cause(path, f"Invalid value: {why}")
 
 
 def member_path(path: str, name: str) -> str:
-    """The path of a member; there may be nothing above it."""
+    """Join a path and a member's name. An empty path stands for the object itself."""
     return f"{path}.{name}" if path else name
 
 
@@ -69,7 +74,7 @@ def validate_nonnegative(path: str, value: int | None) -> Causes:
 
 
 def validate_nonnegative_fields(path: str, obj: Obj, fields: Iterable[str]) -> Causes:
-    """Counters and limits of one object."""
+    """Yield a cause for each of these fields that is negative; absent fields count as 0."""
     for field in fields:
         if obj.get(field, 0) < 0:
             yield Cause.invalid(member_path(path, field), obj[field], NOT_NEGATIVE)
@@ -78,7 +83,10 @@ def validate_nonnegative_fields(path: str, obj: Obj, fields: Iterable[str]) -> C
 def validate_fields_at_most(
     path: str, obj: Obj, fields: Iterable[str], whole: str, words: str
 ) -> Causes:
-    """Parts that cannot be more than the whole."""
+    """Yield a cause for each of these fields that exceeds the field `whole` of the same object.
+
+    Absent fields count as 0.
+    """
     for field in fields:
         if obj.get(field, 0) > obj.get(whole, 0):
             yield Cause.invalid(member_path(path, field), obj.get(field, 0), words)
@@ -99,7 +107,7 @@ def validate_port_number(path: str, value: int) -> Causes:
 
 
 def validate_port(path: str, value: int | str) -> Causes:
-    """A port's number or its name."""
+    """Yield the causes for a port given by number or by name."""
     if isinstance(value, str):
         yield from validate_name(path, value, names.port_name)
     else:
@@ -112,7 +120,9 @@ def validate_immutable(path: str, new: Any, old: Any) -> Causes:
 
 
 def validate_unique(path: str, values: Iterable[Any], field: str = "") -> Causes:
-    """Each value of a list once; `field` names the part of an item that is looked at."""
+    """Yield a cause for each repeated value of a list. `field` is appended to the path when the
+    values are one field of each item.
+    """
     seen = []
     for place, value in enumerate(values):
         if value in seen:
@@ -128,12 +138,14 @@ def validate_int_or_percent(path: str, value: int | str) -> Causes:
 
 
 def percent_of(value: int | str | None) -> int | None:
-    """The number of a well-formed percentage."""
+    """Return the number of a well-formed percentage such as `25%`, otherwise None."""
     return int(value[:-1]) if isinstance(value, str) and not names.percent(value) else None
 
 
 def int_or_percent_value(value: int | str | None) -> int:
-    """What an IntOrString counts as: its number, its percents, or nothing."""
+    """Return the number of an IntOrString: the integer, the number of percents, or 0 for malformed
+    text.
+    """
     if isinstance(value, int):
         return value
     return percent_of(value) or 0
@@ -161,7 +173,9 @@ def validate_annotations(path: str, given: Mapping[str, str] | None) -> Causes:
 
 
 def validate_label_selector(path: str, given: Obj | None) -> Causes:
-    """A LabelSelector."""
+    """Yield the causes for a LabelSelector: malformed labels, unknown operators, and values where
+    the operator takes none. None is valid.
+    """
     if given:
         yield from validate_labels(f"{path}.matchLabels", given.get("matchLabels"))
         for place, part in enumerate(given.get("matchExpressions") or ()):
@@ -186,12 +200,12 @@ def validate_label_selector(path: str, given: Obj | None) -> Causes:
 
 
 def sorted_labels(given: Mapping[str, str] | None) -> dict[str, str] | None:
-    """Labels as Go prints them."""
+    """Return labels sorted by key, the order in which Go prints maps."""
     return None if given is None else dict(sorted(given.items()))
 
 
 def selector_in_go_order(given: Obj | None) -> Obj | None:
-    """A LabelSelector as Go prints it."""
+    """Return a LabelSelector with its fields and labels in the order in which Go prints them."""
     if not given or "matchLabels" not in given:
         return given
     return {
@@ -201,19 +215,23 @@ def selector_in_go_order(given: Obj | None) -> Obj | None:
 
 
 def validate_selector_unchanged(new: Obj, old: Obj) -> Causes:
-    """A workload's selector stays as it is."""
+    """Yield a cause when an update changes `spec.selector`, which is immutable in all workloads."""
     selector = new["spec"].get("selector")
     if selector != old["spec"].get("selector"):
         yield Cause.invalid("spec.selector", selector_in_go_order(selector), IMMUTABLE)
 
 
 def is_empty_selector(given: Obj | None) -> bool:
-    """Whether a LabelSelector has no terms, and so matches everything."""
+    """Report whether a LabelSelector has no requirements, and therefore matches every object."""
     return not given or not (given.get("matchLabels") or given.get("matchExpressions"))
 
 
 def selector_matches(given: Obj | None, own: Mapping[str, str] | None) -> bool | None:
-    """Whether a LabelSelector matches labels; None when it is malformed, and cannot be asked."""
+    """Report whether a LabelSelector matches labels.
+
+    None means that the selector is malformed and cannot be evaluated. A selector of None matches
+    nothing.
+    """
     if given is None:
         return False
     if any(True for _ in validate_label_selector("", given)):
@@ -236,7 +254,9 @@ def _requirement_matches(operator: str, value: str | None, values: Sequence[str]
 
 
 def validate_conditions(path: str, given: Sequence[Obj] | None) -> Causes:
-    """The common Condition type."""
+    """Yield the causes for a list of `metav1.Condition`: repeated types, malformed types and
+    reasons, unknown statuses, missing times.
+    """
     yield from validate_unique(path, [one.get("type") for one in given or ()], "type")
     for place, one in enumerate(given or ()):
         here = f"{path}[{place}]"
@@ -255,12 +275,10 @@ def validate_conditions(path: str, given: Sequence[Obj] | None) -> Causes:
         )
 
 
-# How Kubernetes shows a value that its own program holds in another form than the API: by Go's
-# names, and nothing left out.
-
-
 GoStruct: TypeAlias = dict[str, Any]
-"""Go's names in Go's order, and what a field holds when it is not set."""
+"""Field names of a Go struct in declaration order, each with the value that Go prints when it is
+unset.
+"""
 
 GO_TO_API_NAMES = {
     "APIGroup": "apiGroup",
@@ -313,6 +331,11 @@ GO_UNCOUNTED_PODS: GoStruct = {"Succeeded": None, "Failed": None}
 
 
 def as_go_struct(struct: GoStruct, given: Obj) -> Obj:
+    """Return an API object as Go prints its internal struct: Go's field names, in Go's order, with
+    unset fields included.
+
+    Some messages of the real server quote such a struct.
+    """
     return {
         name: given.get(GO_TO_API_NAMES.get(name, name[0].lower() + name[1:]), unset)
         for name, unset in struct.items()
@@ -320,17 +343,19 @@ def as_go_struct(struct: GoStruct, given: Obj) -> Obj:
 
 
 def strategy_as_go_struct(rolling: GoStruct, given: Obj) -> Obj:
-    """How a workload gets from old to new."""
+    """Return an update strategy as Go prints it, with its `rollingUpdate` as a struct of the given
+    form.
+    """
     shown = as_go_struct(GO_STRATEGY, given)
     if "rollingUpdate" in given:
         shown["RollingUpdate"] = as_go_struct(rolling, given["rollingUpdate"])
     return shown
 
 
-# How a refusal shows what was changed: both states as JSON, line against line.
-
-
 def unified_diff(old: Any, new: Any) -> str:
+    """Return a line diff of two states as indented JSON, which messages about immutable fields
+    append.
+    """
     before, after = (json.dumps(state, indent=1).splitlines(keepends=True) for state in (old, new))
     lines = difflib.unified_diff(before, after, n=3)
-    return "".join(itertools.islice(lines, 2, None))  # the first two would name files
+    return "".join(itertools.islice(lines, 2, None))  # the first two lines name files

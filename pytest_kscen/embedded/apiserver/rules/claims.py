@@ -1,5 +1,7 @@
-"""PersistentVolumeClaims: what is asked of storage, and how little of it may change once it is
-bound.
+"""Rules of PersistentVolumeClaims, and of claim templates in pods and StatefulSets.
+
+After creation the spec is immutable, but for the requested size and the attributes class of a bound
+claim.
 """
 
 from __future__ import annotations
@@ -78,8 +80,10 @@ def prepare_claim_update(new: Obj, old: Obj, _: Core) -> None:
 
 
 def _synchronize_data_sources(claim: Obj, old: Obj | None) -> None:
-    """`dataSource` and `dataSourceRef` say the same; a claim in another namespace is not known
-    yet.
+    """Copy `dataSource` to `dataSourceRef` or the reverse, so that both name the same object.
+
+    A reference into another namespace is dropped, because that feature is disabled, unless the old
+    claim used it. The spec is replaced, never changed: it may be the stored object's.
     """
     spec, used = (
         claim["spec"],
@@ -101,7 +105,7 @@ def _synchronize_data_sources(claim: Obj, old: Obj | None) -> None:
 
 
 def _is_clonable(source: Obj) -> bool:
-    """The two kinds that `dataSource` knew at first."""
+    """Report whether the deprecated `dataSource` accepts this kind: a claim or a VolumeSnapshot."""
     kinds = {("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")}
     return (source.get("apiGroup") or "", source.get("kind")) in kinds
 
@@ -111,7 +115,9 @@ def validate_claim(claim: Obj) -> Causes:
 
 
 def validate_claim_template(path: str, template: Obj) -> Causes:
-    """What a pod makes its own claim from."""
+    """Yield the causes for the template of a pod's ephemeral volume; its metadata may hold labels
+    and annotations alone.
+    """
     metadata = template.get("metadata") or {}
     yield from validate_annotations(f"{path}.metadata.annotations", metadata.get("annotations"))
     yield from validate_labels(f"{path}.metadata.labels", metadata.get("labels"))
@@ -189,7 +195,7 @@ def validate_claim_update(new: Obj, old: Obj) -> Causes:
         claim["metadata"].get("annotations", {}).get(BETA_STORAGE_CLASS, "") for claim in (new, old)
     )
     yield from validate_immutable(f"metadata.annotations.{BETA_STORAGE_CLASS}", beta, before)
-    # The new spec with what may be changed put back.
+    # Undo the permitted changes: what still differs from the old spec is forbidden.
     wanted, earlier = dict(new["spec"]), old["spec"]
     free = [] if earlier.get("volumeName") else ["volumeName"]
     if "storageClassName" not in earlier:

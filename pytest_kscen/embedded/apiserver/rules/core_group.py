@@ -1,4 +1,7 @@
-"""Namespaces and Nodes."""
+"""Rules of Namespaces, Nodes, ConfigMaps, Secrets and ServiceAccounts.
+
+Deletion of a namespace's content is the namespace controller's task, not that of these rules.
+"""
 
 from __future__ import annotations
 
@@ -204,9 +207,6 @@ CLUSTER_RULES = {
 }
 
 
-# ConfigMaps, Secrets and ServiceAccounts.
-
-
 MAX_DATA_BYTES = 1024 * 1024
 SERVICE_ACCOUNT_NAME = "kubernetes.io/service-account.name"
 REQUIRED_KEYS = {
@@ -262,7 +262,7 @@ def validate_secret(obj: Obj) -> Causes:
         yield from validate_name(f"data[{key}]", key, names.config_key)
     if sum(_decoded_size(value) for value in data.values()) > MAX_DATA_BYTES:
         yield Cause.too_long("data", MAX_DATA_BYTES)
-    # What the well-known kinds of secrets must have.
+    # Keys and annotations that the well-known types of secrets require.
     notes = obj["metadata"].get("annotations") or {}
     if kind == "kubernetes.io/service-account-token" and not notes.get(SERVICE_ACCOUNT_NAME):
         yield Cause.required(f"metadata.annotations[{SERVICE_ACCOUNT_NAME}]")
@@ -279,7 +279,10 @@ def validate_secret(obj: Obj) -> Causes:
 
 
 def _json_error(encoded: str | None) -> str:
-    """What Go's JSON reader says of text that is no object."""
+    """Return the message of Go's JSON decoder for base64-encoded text that is not a JSON object.
+
+    Empty if it is one.
+    """
     try:
         found = json.loads(base64.b64decode(encoded or ""))
     except ValueError as error:
@@ -301,7 +304,10 @@ def _decoded_size(encoded: str | None) -> int:
 
 
 def warn_of_bad_key_pair(new: Obj, _old: Obj | None) -> Iterator[str]:
-    """A certificate and its key that are none, in the words of Go's TLS."""
+    """Yield the warnings of Go's TLS package for a certificate or key without PEM data.
+
+    Stops at the first part without a PEM block of the expected type, as Go does.
+    """
     if new.get("type") != "kubernetes.io/tls":
         return
     data = new.get("data") or {}
@@ -323,7 +329,7 @@ def validate_secret_update(new: Obj, old: Obj) -> Causes:
 
 
 def prepare_account_create(obj: Obj, _core: Core) -> None:
-    """A service account names its secrets, and says no more of them."""
+    """Reduce each entry of `secrets` to its name, the only field that a ServiceAccount keeps."""
     if any(secret.keys() - {"name"} for secret in obj.get("secrets") or ()):
         obj["secrets"] = [
             {"name": secret["name"]} if "name" in secret else {} for secret in obj["secrets"]

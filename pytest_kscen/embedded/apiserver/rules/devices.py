@@ -1,6 +1,7 @@
-"""Dynamic resources: what devices there are, in which classes, and who claims them.
+"""Rules of dynamic resource allocation: ResourceClaims and their templates, DeviceClasses,
+ResourceSlices.
 
-The expressions that choose devices are not compiled here: whoever allocates the devices does.
+CEL selectors of devices are not compiled here: the component that allocates devices compiles them.
 """
 
 from __future__ import annotations
@@ -71,6 +72,9 @@ def validate_resource_claim_template(obj: Obj) -> Causes:
 def _validate_each(
     path: str, given: Sequence[Any] | None, most: int, judge: Callable[[str, Any], Iterable[Cause]]
 ) -> Causes:
+    """Validate each item of a list. A list that is too long yields one cause, and its items are not
+    validated.
+    """
     if given and len(given) > most:
         yield Cause.too_many(path, len(given), most)
         return
@@ -79,7 +83,7 @@ def _validate_each(
 
 
 def _validate_device_claim(path: str, claim: Obj) -> Causes:
-    known: set[str] = set()  # requests, and what may be had in their stead
+    known: set[str] = set()  # names of requests and `request/subrequest`
     for request in claim.get("requests") or ():
         name = request.get("name", "")
         known |= {
@@ -237,7 +241,7 @@ def validate_resource_slice(obj: Obj) -> Causes:
         yield Cause.invalid(
             "spec.pool.generation", pool["generation"], "must be greater than or equal to zero"
         )
-    # Where the devices of a slice can be reached.
+    # Nodes that can reach the devices: exactly one of four ways.
     if spec.get("nodeName"):
         yield from checks.validate_name("spec.nodeName", spec["nodeName"], names.dns1123_subdomain)
     if "nodeSelector" in spec:

@@ -1,4 +1,8 @@
-"""Endpoints and EndpointSlices: where a service's traffic goes."""
+"""Rules of Endpoints and EndpointSlices.
+
+The objects are written by the endpoint slice controller or by clients; nothing is derived from
+services here.
+"""
 
 from __future__ import annotations
 
@@ -160,7 +164,9 @@ def _validate_slice_address(path: str, number: int, address: str, kind: str) -> 
 
 
 def _validate_fqdn(path: str, name: str) -> Causes:
-    """A fully qualified domain name."""
+    """Yield the causes for a fully qualified domain name. The trailing dot is optional, and at
+    least two labels are required.
+    """
     plain = name.removesuffix(".")
     if not name:
         yield Cause.required(path)
@@ -195,7 +201,9 @@ def validate_endpoint_slice_update(new: Obj, old: Obj) -> Causes:
 
 
 def has_slice_changed(new: Obj, old: Obj) -> bool:
-    """Anything but metadata, and of that the labels."""
+    """Report whether an update raises the generation: endpoints, ports, address type or labels
+    differ.
+    """
     content = any(
         (new.get(field) or None) != (old.get(field) or None)
         for field in ("addressType", "endpoints", "ports")

@@ -1,4 +1,7 @@
-"""Events, in the old group and in the new one, which asks for more."""
+"""Rules of Events in the core group and in `events.k8s.io`, which share one store.
+
+`events.k8s.io` has stricter rules, and makes everything but the series immutable.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ DEPRECATED_FIELDS = {
     "deprecatedCount": "count",
     "deprecatedSource": "source",
 }
-IMMUTABLE_FIELDS = (  # as the new group calls them, and as causes do
+IMMUTABLE_FIELDS = (  # the field of `events.k8s.io`, and its name in causes
     *(
         ("regarding", "involvedObject"),
         ("reason", "reason"),

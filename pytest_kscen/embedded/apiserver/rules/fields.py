@@ -1,5 +1,7 @@
-"""What a write may touch: the main resource leaves the status alone, and a part of it everything
-else.
+"""Preparations of writes that kinds share, defaults, and fields for field selectors.
+
+A preparation runs before validation. It may replace parts of the new object, but must not change a
+part that the stored object shares.
 """
 
 from __future__ import annotations
@@ -18,7 +20,11 @@ if TYPE_CHECKING:
 
 
 def status_initializer(**zeroes: Any) -> Callable[[Obj, Core], None]:
-    """A new object has no history. Some kinds print their counters even then."""
+    """Return a preparation of creations that replaces the status: clients cannot set it.
+
+    `zeroes` are counters that the kind prints even when they are 0. The result owns its own copy of
+    them.
+    """
 
     def reset(new: Obj, _core: Core) -> None:
         new["status"] = dict(zeroes)
@@ -36,7 +42,9 @@ def keep_status(new: Obj, old: Obj, _core: Core) -> None:
 
 
 def keep_spec(new: Obj, old: Obj, _core: Core) -> None:
-    """A write to the status may carry new metadata, but nothing else."""
+    """Prepare a write to `status`: take the new metadata and status, and everything else from the
+    stored object.
+    """
     metadata, status = new["metadata"], new.get("status", {})
     new.clear()
     new.update(old)
@@ -44,23 +52,25 @@ def keep_spec(new: Obj, old: Obj, _core: Core) -> None:
 
 
 def never_changes(_new: Obj, _old: Obj) -> bool:
-    """For kinds whose generation stays where it began."""
+    """Report no change, for kinds whose generation stays at its first value."""
     return False
 
 
-# How defaults are filled in: only what is absent is set, so what was filled in before is left
-# as it is.
-
-
 def set_defaults(obj: Obj, defaults: Mapping[str, Any]) -> None:
-    """Plain values; a table must not hold what could be changed later."""
+    """Set each absent field to its default.
+
+    Values are shared with the table of defaults, so a table must hold immutable values only. A
+    second run changes nothing.
+    """
     for name, value in defaults.items():
         if name not in obj:
             obj[name] = value
 
 
 def ensure_object(obj: Obj, name: str) -> Obj:
-    """A member that is an object; an empty one is made if there is none."""
+    """Return the member of this name, after setting it to an empty object if it is absent
+    or null.
+    """
     inner: Obj | None = obj.get(name)
     if inner is None:
         inner = obj[name] = {}
@@ -68,7 +78,9 @@ def ensure_object(obj: Obj, name: str) -> Obj:
 
 
 def round_resources(resources: Obj | None) -> None:
-    """ResourceRequirements: quantities to the thousandth."""
+    """Round the limits and requests of a ResourceRequirements up to thousandths, as Kubernetes
+    stores them.
+    """
     if resources:
         for kind in ("limits", "requests"):
             if kind in resources:
@@ -76,18 +88,20 @@ def round_resources(resources: Obj | None) -> None:
 
 
 def round_quantities(listed: dict[str, Any]) -> None:
-    """A ResourceList."""
+    """Round the quantities of a ResourceList up to thousandths. Values that are exact already keep
+    their spelling.
+    """
     for name, quantity in listed.items():
         rounded = in_millis(quantity)
         if rounded != quantity:
             listed[name] = rounded
 
 
-# Fields that lists and watches can be narrowed by, besides an object's name and namespace.
-
-
 def field_reader(path: str, absent: str = "") -> Reader:
-    """Reads the value at a dotted path, as text."""
+    """Return a function that reads the value at a dotted path as text, for field selectors.
+
+    `absent` is the text when the value or an object above it is missing.
+    """
     *steps, last = path.split(".")
 
     def read(obj: Obj) -> str:
@@ -119,7 +133,7 @@ def _first_pod_ip(pod: Obj) -> str:
 
 
 def _always_empty(_: Obj) -> str:
-    """A field that may be asked for, and that nothing has."""
+    """Return the text of a field that selectors may name although no object has it."""
     return ""
 
 

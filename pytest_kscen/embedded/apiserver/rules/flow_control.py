@@ -1,5 +1,6 @@
-"""FlowSchemas, which tell requests apart, and the priority levels that requests of one kind
-share.
+"""Rules of FlowSchemas and PriorityLevelConfigurations.
+
+Requests of the embedded server are never queued or rejected; only the objects are validated.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""What a job's controller may report: counters that only grow, and conditions that do not
-contradict each other.
+"""Rules of a Job's failure policy, success policy and status.
+
+The status is written by the job controller. Counters may only grow, terminal conditions are
+permanent, and some conditions exclude each other. Used by `jobs` alone.
 """
 
 from __future__ import annotations
@@ -24,10 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_kscen.objects.resources import Obj
-
-
-# When a job has failed, and when it has succeeded, by the pods' exit codes, conditions and
-# indexes.
 
 
 FAILURE_ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
@@ -165,7 +163,11 @@ def _validate_success_rule(path: str, rule: Obj, completions: int) -> Causes:
 
 
 def count_indexes(text: str, completions: int) -> int:
-    """How many indexes a text like `1,3-5` names; a ValueError carries Kubernetes' complaint."""
+    """Return how many indexes a text such as `1,3-5` names.
+
+    Raises ValueError with the real server's message for malformed text, descending order, or an
+    index that is not below `completions`.
+    """
     return sum(high - low + 1 for low, high in parse_intervals(text, completions))
 
 
@@ -260,8 +262,10 @@ def _field_changed(status: Obj, before: Obj, *fields: str) -> bool:
 
 
 def _validate_conditions(status: Obj, before: Obj) -> Causes:
-    """Pairs of conditions, and what a condition asks for; only a write that touches them is
-    judged.
+    """Yield the causes for contradictory conditions and for times that do not match them.
+
+    As in the real server, a rule is applied only when the write changes a field that the rule
+    reads.
     """
     complete, failed = is_condition_true(status, "Complete"), is_condition_true(status, "Failed")
     target, met = (
@@ -327,7 +331,10 @@ _POLICY_NOT_MET = (
 
 
 def _validate_finished_job(spec: Obj, status: Obj, before: Obj) -> Causes:
-    """A finished job has no pods left."""
+    """Yield the causes for a finished job that has pods or lacks a start time.
+
+    Faults that the old status had already are accepted.
+    """
     finished, just_now = _is_finished(status), _is_finished(status) != _is_finished(before)
     if finished:
         if status.get("active", 0) > 0 and (just_now or _field_changed(status, before, "active")):

@@ -1,6 +1,7 @@
-"""Jobs: pods that end.
+"""Rules of Jobs and CronJobs.
 
-A job's selector and the labels that go with it are made by the server, and its template stays.
+The server generates a job's selector and the matching labels from its uid. The pod template is
+immutable, except scheduling and resources of a suspended job that is idle.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def default_job(job: Obj) -> None:
 
 
 def default_job_spec(spec: Obj) -> None:
-    """What a Job and a CronJob's template have in common."""
+    """Set the defaults that a Job and the job template of a CronJob share."""
     default_template(spec.get("template"))
     for rule in spec.get("podFailurePolicy", {}).get("rules") or ():
         for pattern in rule.get("onPodConditions") or ():
@@ -116,7 +117,7 @@ def _generate_selector(job: Obj) -> None:
     spec["template"] = {**given, "metadata": {**metadata, "labels": own}}
     its_own = job["metadata"].get("labels")
     if its_own is None or its_own is metadata.get("labels"):
-        job["metadata"]["labels"] = own  # a job without labels of its own shares its template's
+        job["metadata"]["labels"] = own  # a job without labels shares those of its template
     selector = spec.get("selector") or {}
     spec["selector"] = {
         **selector,
@@ -170,7 +171,9 @@ def _validate_generated_selector(job: Obj) -> Causes:
 
 
 def validate_job_spec(path: str, spec: Obj) -> Causes:
-    """What a Job and a CronJob's template have in common."""
+    """Yield the causes that a Job and the job template of a CronJob share; the selector is
+    validated elsewhere.
+    """
     yield from checks.validate_nonnegative_fields(path, spec, COUNT_FIELDS)
     if "managedBy" in spec:
         yield from validate_domain_prefixed_path(f"{path}.managedBy", spec["managedBy"])
@@ -250,7 +253,7 @@ def _validate_indexed(path: str, spec: Obj) -> Causes:
 
 
 def validate_domain_prefixed_path(path: str, value: str) -> Causes:
-    """`acme.io/foo`."""
+    """Yield the causes for a value that is not of the form `acme.io/foo`, a domain and a path."""
     domain, _, rest = value.partition("/")
     if not value:
         yield Cause.required(path)
@@ -268,7 +271,8 @@ def validate_job_update(new: Obj, old: Obj) -> Causes:
     yield from validate_job(new)
     yield from _validate_completions_change(spec, before)
     yield from checks.validate_selector_unchanged(new, old)
-    # A suspended job may still be told where its pods go and what they take.
+    # An idle suspended job may change its scheduling and resources; a job's template is immutable
+    # otherwise.
     given, earlier = spec["template"], old["spec"]["template"]
     status, suspended = old.get("status") or {}, bool(old["spec"].get("suspend"))
     idle = "startTime" not in status or is_condition_true(status, "Suspended")
@@ -305,7 +309,9 @@ _SCHEDULING_FIELDS = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 def _with_scheduling_of(before: Obj, given: Obj) -> Obj:
-    """The old template with the new one's scheduling."""
+    """Return the template `before` with the node selector, tolerations, gates and node affinity of
+    `given`.
+    """
     spec = {
         name: value
         for name, value in before["spec"].items()
@@ -325,7 +331,7 @@ def _with_scheduling_of(before: Obj, given: Obj) -> Obj:
 
 
 def _with_resources_of(before: Obj, given: Obj, kind: str) -> list[Obj]:
-    """The old containers with the new ones' resources."""
+    """Return the containers of `before` with the resources of the equally named ones of `given`."""
     old, new = before[kind], given.get(kind) or []
     if len(old) != len(new):
         return list(old)
@@ -352,14 +358,14 @@ JOB_RULES = {
 }
 
 
-# A CronJob's time zone: what is wrong with it.
-
-
 _ZONE_PART = re.compile(r"[A-Za-z.\-_0-9+]{1,14}")
 
 
 def time_zone_errors(zone: str) -> list[str]:
-    """In Kubernetes' words."""
+    """Return the real server's messages about a CronJob's time zone.
+
+    One message per malformed part of the name, then one for an unknown zone.
+    """
     if not zone:
         return ["timeZone must be nil or non-empty string"]
     faults = [f"unknown time zone {zone}" for part in zone.split("/") if not _is_zone_part(part)]
@@ -379,9 +385,6 @@ def _is_zone_part(part: str) -> bool:
     )
 
 
-# CronJobs: a schedule, and the template of a job.
-
-
 CRON_JOB_DEFAULTS = {
     "concurrencyPolicy": "Allow",
     "suspend": False,
@@ -389,7 +392,7 @@ CRON_JOB_DEFAULTS = {
     "failedJobsHistoryLimit": 1,
 }
 CONCURRENCY_POLICIES = ("Allow", "Forbid", "Replace")
-MAX_NAME_LENGTH = 52  # a job's name has 11 characters more
+MAX_NAME_LENGTH = 52  # the controller appends 11 characters for a job's name
 
 
 def default_cron_job(obj: Obj) -> None:

@@ -1,4 +1,7 @@
-"""NetworkPolicies, and the addresses that services take."""
+"""Rules of NetworkPolicies, IPAddresses, ServiceCIDRs, Ingresses and IngressClasses.
+
+Policies are not enforced here; the model of the cluster's network reads them.
+"""
 
 from __future__ import annotations
 
@@ -137,7 +140,7 @@ def validate_network_policy_update(new: Obj, old: Obj) -> Causes:
 
 
 def ip_address_name(name: str) -> tuple[str, ...]:
-    """An IPAddress is called what it is."""
+    """Return the messages for an IPAddress whose name is not an IP address in canonical form."""
     return tuple(
         cause.message.partition(": ")[2].partition(": ")[2]
         for cause in addresses.validate_canonical_address("", name)
@@ -230,9 +233,6 @@ POLICY_RULES = {
         generation=None,
     ),
 }
-
-
-# Ingresses, and the classes of who serves them.
 
 
 PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
@@ -342,7 +342,7 @@ def _validate_backend(path: str, backend: Obj) -> Causes:
 
 
 def _validate_typed_reference(path: str, given: Obj) -> Causes:
-    """To an object of any kind."""
+    """Yield the causes for a reference to an object of any kind by API group, kind and name."""
     if given.get("apiGroup") is not None:
         yield from checks.validate_name(
             f"{path}.apiGroup", given["apiGroup"], names.dns1123_subdomain
@@ -363,7 +363,11 @@ def validate_ingress_status(new: Obj, old: Obj) -> Causes:
 def validate_load_balancer_ingress(
     path: str, given: Sequence[Obj], before: Sequence[Obj]
 ) -> Causes:
-    """Where a load balancer listens."""
+    """Yield the causes for the addresses and hostnames of a load balancer, in the status of a
+    Service or Ingress.
+
+    Addresses that `before` holds already are accepted.
+    """
     known = [one.get("ip", "") for one in before]
     for place, one in enumerate(given):
         ip, host = one.get("ip"), one.get("hostname")

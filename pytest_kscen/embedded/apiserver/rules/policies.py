@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets, PriorityClasses, RuntimeClasses and Leases."""
+"""Rules of PodDisruptionBudgets, PriorityClasses, RuntimeClasses and Leases."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def prepare_lease_update(new: Obj, _old: Obj, _core: Core) -> None:
 
 
 def _drop_coordinated_fields(obj: Obj) -> None:
-    """Coordinated leader election is a feature that is off."""
+    """Remove the fields of coordinated leader election, a feature that is disabled by default."""
     spec = obj.get("spec") or {}
     if not COORDINATED_ELECTION_FIELDS.isdisjoint(spec):
         obj["spec"] = {

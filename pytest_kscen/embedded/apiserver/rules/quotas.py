@@ -1,4 +1,7 @@
-"""ResourceQuotas and LimitRanges."""
+"""Rules of ResourceQuotas and LimitRanges.
+
+Enforcement is admission's task; only the objects are validated here.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +96,9 @@ def validate_quota(obj: Obj) -> Causes:
 
 
 def _scope_applies(scope: str, name: str) -> bool:
-    """Whether a scope means something for a resource."""
+    """Report whether a quota scope applies to a resource. A scope of pods applies to compute
+    resources and pods, for instance.
+    """
     if name not in STANDARD_RESOURCES - UNQUOTABLE and not name.startswith(
         (HUGE_PAGES, f"requests.{HUGE_PAGES}")
     ):
@@ -161,7 +166,9 @@ def validate_quota_status(new: Obj, _: Obj) -> Causes:
 
 
 def prepare_limit_range_create(obj: Obj, core: Core) -> None:
-    """The one kind that gets a name if it has none."""
+    """Set a uid as the name of a nameless LimitRange, the only kind that the real server names
+    itself.
+    """
     if not obj["metadata"]["name"]:
         obj["metadata"]["name"] = core.uid()
 
@@ -172,7 +179,7 @@ def default_limit_range(obj: Obj) -> None:
             if field in limit:
                 round_quantities(limit[field])
         if limit.get("type") == "Container":
-            # The most is the default, the default is what is requested, and so is the least.
+            # Absent defaults follow from max, absent default requests from the defaults and min.
             default = {**(limit.get("max") or {}), **(limit.get("default") or {})}
             request = {**(limit.get("min") or {}), **default, **(limit.get("defaultRequest") or {})}
             for part, value in (("default", default), ("defaultRequest", request)):
@@ -191,7 +198,7 @@ def validate_limit_range(obj: Obj) -> Causes:
         yield from _validate_limit_names(path, limit)
         present = [limit.get(field) or {} for field in LIMIT_FIELDS]
         for name in dict.fromkeys(name for listed in present for name in listed):
-            # The amounts of one resource lie in order: least, request, default, most.
+            # Amounts of one resource are ordered: min, default request, default, max.
             given: dict[str, str | None] = {
                 field: (limit.get(field) or {}).get(name) for field in LIMIT_FIELDS
             }
@@ -269,7 +276,7 @@ def _validate_ratio(path: str, ratio: str, least: str | None, most: str | None) 
             yield Cause.invalid(path, ratio, f"ratio {ratio} is greater than max/min = {largest:f}")
 
 
-LIMIT_ORDER = (  # where it is told, what is shown, and which amount must not lie above which
+LIMIT_ORDER = (  # field of the cause, field of its value, lower and higher field with their words
     ("min", "min", "min", "min", "max", "max"),
     ("defaultRequest", "defaultRequest", "min", "min", "defaultRequest", "default request"),
     ("defaultRequest", "defaultRequest", "defaultRequest", "default request", "max", "max"),

@@ -1,8 +1,9 @@
-"""Cluster IPs and node ports: given out by chance among those that no service has, and kept over
-updates.
+"""Allocation of cluster IPs and node ports for Services.
 
-The cluster has one family of addresses. What is taken is read from the services that there are, so
-a refused or a dry run takes nothing."""
+Free addresses and ports are drawn at random from the named streams `services/addresses` and
+`services/ports`. Allocations are read from the stored services, so a refused request or a dry run
+takes nothing. The cluster is IPv4 only.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 
 SERVICE_CIDR = ipaddress.IPv4Network("10.0.0.0/24")
 FIRST_NODE_PORT, LAST_NODE_PORT = 30000, 32767
-STATIC_ADDRESSES, STATIC_PORTS = 16, 86  # at the low end, left to those who ask for one by number
+STATIC_ADDRESSES, STATIC_PORTS = (
+    16,
+    86,
+)  # the low end is reserved for requests of a given address or port
 IP_FAMILIES = ("IPv4", "IPv6")
 IP_FAMILY_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
 _PORT_OUT_OF_RANGE = (
@@ -36,7 +40,9 @@ def is_headless(spec: Obj) -> bool:
 
 
 def is_externally_accessible(spec: Obj) -> bool:
-    """Whether traffic can come from outside of the cluster."""
+    """Report whether traffic can enter from outside the cluster: by node port, load balancer or
+    external IP.
+    """
     published = spec.get("type") == "ClusterIP" and bool(spec.get("externalIPs"))
     return spec.get("type") in {"LoadBalancer", "NodePort"} or published
 
@@ -52,7 +58,10 @@ def _needs_node_ports(spec: Obj) -> bool:
 
 
 def allocate_addresses(obj: Obj, core: Core) -> None:
-    """What a new service did not ask for by number."""
+    """Allocate what a new service needs and does not request: IP families, cluster IP, node ports.
+
+    Raises Invalid when a requested address or port is taken or out of range.
+    """
     spec = obj["spec"]
     if spec.get("clusterIP") and not spec.get("clusterIPs"):
         spec["clusterIPs"] = [spec["clusterIP"]]
@@ -62,11 +71,13 @@ def allocate_addresses(obj: Obj, core: Core) -> None:
 
 
 def update_addresses(new: Obj, old: Obj, core: Core) -> None:
-    """An update keeps what it does not mention, gives back what its type has no use for, and
-    gets what it needs.
+    """Allocate and release addresses for an update.
+
+    Fields that the update omits keep their stored values. Fields that the new type does not use are
+    released, unless the client changed them.
     """
     spec, before = new["spec"], old["spec"]
-    # Who writes only one of the two fields means both.
+    # A client that writes only one of the two fields sets both.
     if "ExternalName" not in {spec.get("type"), before.get("type")}:
         for field in ("clusterIP", "clusterIPs"):
             if not spec.get(field) and before.get(field):
@@ -111,8 +122,8 @@ def _set_ip_families(obj: Obj, before: Obj) -> None:
     policy = spec.setdefault("ipFamilyPolicy", default)
     _raise_if_invalid(obj, validate_address_fields(spec, before))
     if policy == "SingleStack":
-        # Going back to one family is enough said: the second address goes, unless it was
-        # changed at the same time.
+        # A change to SingleStack releases the second address, unless it was changed in the same
+        # write.
         for field in ("clusterIPs", "ipFamilies"):
             if len(spec.get(field) or ()) > 1 and spec[field] == before.get(field):
                 spec[field] = spec[field][:1]
@@ -176,7 +187,9 @@ def _validate_families_served(spec: Obj, policy: str) -> Causes:
 
 
 def validate_address_fields(spec: Obj, before: Obj) -> Causes:
-    """The fields that say the same in several ways say the same."""
+    """Yield the causes for `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy` that
+    contradict each other.
+    """
     if spec.get("type") == "ExternalName":
         return
     single, several = spec.get("clusterIP"), spec.get("clusterIPs") or []
@@ -329,7 +342,9 @@ def _port_error(number: int, taken: set[int]) -> str:
 
 
 def _free_port(core: Core, taken: set[int]) -> int:
-    """By chance: above the static ones first."""
+    """Return a random free node port, first above the static range, then within it. Raises an
+    internal error if none is left.
+    """
     draw = core.chance.stream("services/ports").below
     count = LAST_NODE_PORT - FIRST_NODE_PORT + 1 - STATIC_PORTS
     first = draw(count)
@@ -350,8 +365,9 @@ def _free_port(core: Core, taken: set[int]) -> int:
 
 
 def _release_unused_fields(spec: Obj, before: Obj) -> None:
-    """What the old type had and the new one has no use for, unless the writer changed it on
-    purpose.
+    """Remove the fields that the old type used and the new type does not.
+
+    A field that the client changed in the same write stays.
     """
     if before.get("type") != "ExternalName" and spec.get("type") == "ExternalName":
         for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):

@@ -1,6 +1,6 @@
-"""Services: a stable address in front of pods.
+"""Rules of Services.
 
-The addresses themselves are given out in service_addresses.
+Addresses and node ports are allocated by `service_addresses`.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def prepare_service_update(new: Obj, old: Obj, core: Core) -> None:
 
 
 def _with_own_ports(spec: Obj) -> Obj:
-    """A spec whose ports may be written to."""
+    """Return the spec with copies of its ports, which allocation may then change."""
     return {
         **spec,
         **({"ports": [dict(port) for port in spec["ports"]]} if spec.get("ports") else {}),

@@ -1,6 +1,4 @@
-"""StatefulSets, and the ControllerRevisions that they and DaemonSets remember their templates
-by.
-"""
+"""Rules of StatefulSets and ControllerRevisions."""
 
 from __future__ import annotations
 
@@ -84,7 +82,7 @@ def prepare_stateful_set_update(new: Obj, old: Obj, core: Core) -> None:
 
 
 def _drop_disabled_fields(obj: Obj) -> None:
-    """A rolling update's maxUnavailable is behind a feature that is off."""
+    """Remove `maxUnavailable` of a rolling update, a feature that is disabled by default."""
     strategy = obj["spec"]["updateStrategy"]
     if "maxUnavailable" in strategy.get("rollingUpdate", {}):
         rolling = {
@@ -153,8 +151,8 @@ def _validate_pod_template(spec: Obj) -> Causes:
     else:
         if selector is None or not checks.is_empty_selector(selector):
             yield from validate_template_selected("spec.template", given, selector)
-        # The template with the volumes that the claims will be, and without the names that the
-        # set gives.
+        # Validate the template as the pods will have it: with the claims' volumes, and without the
+        # names that the controller sets.
         pod = {
             name: value
             for name, value in spec["template"]["spec"].items()
@@ -184,7 +182,7 @@ def validate_stateful_set_update(new: Obj, old: Obj) -> Causes:
     spec, before = new["spec"], old["spec"]
     if spec is before:
         return
-    settled = {**spec, "serviceName": ""}  # what cannot change is not judged again
+    settled = {**spec, "serviceName": ""}  # immutable, so its old value is not validated again
     yield from (
         cause
         for cause in validate_stateful_set({**new, "spec": settled})

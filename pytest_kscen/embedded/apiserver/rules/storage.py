@@ -1,4 +1,6 @@
-"""Storage classes, the attributes of volumes, and what room there is."""
+"""Rules of StorageClasses, VolumeAttributesClasses, CSIStorageCapacities, CSIDrivers, CSINodes and
+VolumeAttachments.
+"""
 
 from __future__ import annotations
 
@@ -143,9 +145,6 @@ CLASS_RULES = {
         generation=None,
     ),
 }
-
-
-# What CSI drivers say of themselves and of nodes, and the volumes that they attach.
 
 
 MAX_METADATA_BYTES = 256 * 1024

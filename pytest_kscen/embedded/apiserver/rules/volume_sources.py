@@ -1,5 +1,6 @@
-"""Where volumes come from: the sources that pods and PersistentVolumes have in common, most of
-them a few required fields.
+"""Validators of the volume sources that pods and PersistentVolumes share.
+
+A source is one member of a volume, such as `nfs` or `iscsi`. Most need a few required fields only.
 """
 
 from __future__ import annotations
@@ -48,16 +49,20 @@ _TOO_LONG_FOR_ISCSI = (
 
 
 class VolumeSource(NamedTuple):
-    """A kind of volume: its check, and where Kubernetes writes it otherwise than it is called."""
+    """Kind of volume: its validator, and its names in messages where they differ from the field's
+    name.
+    """
 
     check: Callable[[str, Obj], Iterable[Cause]]
-    inside: str = ""  # how the path of its own fields is spelt
-    second: str = ""  # and how it is, when there is another source already
+    inside: str = ""  # its name in the paths of its own fields
+    second: str = ""  # its name when it is a second source
 
 
 def validate_single_source(path: str, obj: Obj, sources: Mapping[str, VolumeSource]) -> Causes:
-    """Exactly one source, and what is wrong with it; the table's order says which one is the
-    first.
+    """Yield the causes for the source of a volume: exactly one is required.
+
+    The order of the table decides which of several is the first. The others yield a cause each, and
+    are not validated.
     """
     found = [field for field in obj if field in sources]
     if len(found) > 1:
@@ -75,7 +80,7 @@ def validate_single_source(path: str, obj: Obj, sources: Mapping[str, VolumeSour
 
 
 def require_fields(*fields: str) -> Callable[[str, Obj], Causes]:
-    """A source of which nothing is known but that these fields must be there."""
+    """Return a validator of a source that only has required fields."""
 
     def check(path: str, given: Obj) -> Causes:
         for field in fields:
@@ -91,14 +96,17 @@ def validate_no_backsteps(path: str, value: str) -> Causes:
 
 
 def validate_relative_path(path: str, value: str) -> Causes:
-    """A path that stays below where it starts."""
+    """Yield the causes for a path that is absolute or leaves its directory through `..`."""
     if value.startswith("/"):
         yield Cause.invalid(path, value, "must be a relative path")
     yield from validate_no_backsteps(path, value)
 
 
 def validate_nonreserved_path(path: str, value: str) -> Causes:
-    """The same, and not among the names that the kubelet keeps for itself."""
+    """Yield the causes for a path that is not relative or starts with `..`.
+
+    The kubelet reserves that prefix for its own files.
+    """
     yield from validate_relative_path(path, value)
     if value.startswith("..") and not value.startswith("../"):
         yield Cause.invalid(path, value, "must not start with '..'")
@@ -125,7 +133,10 @@ def validate_local(path: str, given: Obj) -> Causes:
 
 
 def validate_partitioned_disk(field: str) -> Callable[[str, Obj], Causes]:
-    """A disk of a cloud."""
+    """Return the validator of a cloud provider's disk, which may have a partition number.
+
+    `field` holds the name of the disk.
+    """
 
     def check(path: str, given: Obj) -> Causes:
         if not given.get(field):
@@ -265,8 +276,9 @@ def validate_storage_os(path: str, given: Obj) -> Causes:
 
 
 def validate_secret_reference(path: str, given: Obj, *fields: str) -> Causes:
-    """A reference to a secret, if there is one, names it (and its namespace, where that is asked
-    for).
+    """Yield the causes for `secretRef`, if present.
+
+    A name is required, and so are the given fields, such as the namespace.
     """
     if "secretRef" in given:
         yield from require_fields("name", *fields)(f"{path}.secretRef", given["secretRef"])
@@ -278,7 +290,10 @@ def validate_cinder(path: str, given: Obj) -> Causes:
 
 
 def validate_driver_name(path: str, name: str) -> Causes:
-    """A CSI driver."""
+    """Yield the causes for the name of a CSI driver.
+
+    It is a DNS subdomain of at most 63 bytes, in lower or upper case.
+    """
     if not name:
         yield Cause.required(path)
     if len(name.encode()) > MAX_DRIVER_NAME_BYTES:

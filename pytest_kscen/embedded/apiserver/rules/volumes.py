@@ -1,4 +1,7 @@
-"""PersistentVolumes: what storage there is. Where it comes from never changes."""
+"""Rules of PersistentVolumes.
+
+The source of a volume is immutable.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +75,7 @@ MOUNT_OPTION_SOURCES = frozenset(
         ),
         *("azureFile", "vsphereVolume", "azureDisk", "photonPersistentDisk"),
     }
-)  # volumes that this older way to say mount options is for
+)  # the sources that support the annotation `MOUNT_OPTIONS`
 
 
 def default_volume(obj: Obj) -> None:
@@ -90,7 +93,10 @@ def prepare_volume_create(obj: Obj, core: Core) -> None:
 
 
 def prepare_volume_status(new: Obj, old: Obj, core: Core) -> None:
-    """The server notes when the phase changed, unless the writer knows better."""
+    """Prepare a write to `status`: set `lastPhaseTransitionTime` when the phase changes.
+
+    A time that the client sets differently from the stored one is kept.
+    """
     keep_spec(new, old, core)
     given, before = dict(new["status"]), old.get("status") or {}
     stamp, had = given.get("lastPhaseTransitionTime"), before.get("lastPhaseTransitionTime")
@@ -114,7 +120,11 @@ def validate_volume(obj: Obj) -> Causes:
 
 
 def validate_volume_spec(path: str, spec: Obj, name: str, *, inline: bool = False) -> Causes:
-    """A volume's spec; one that stands inline in a VolumeAttachment has no life of its own."""
+    """Yield the causes for a volume's spec.
+
+    `inline` is for a VolumeAttachment, whose volume has no claim, capacity or class, and must be a
+    CSI volume.
+    """
     if inline:
         for field in ("claimRef", "capacity"):
             if spec.get(field):
@@ -242,7 +252,7 @@ def _source_of(spec: Obj) -> Obj:
 
 
 def _same_affinity(new: Obj | None, old: Obj) -> bool:
-    """The same but for labels that were renamed since."""
+    """Report whether two node affinities are equal, or differ only by renamed beta labels."""
     return new == old or new == _with_renamed_labels(old, new)
 
 

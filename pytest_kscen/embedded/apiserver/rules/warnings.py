@@ -1,4 +1,8 @@
-"""What the kinds allow and still warn of."""
+"""Warnings of all built-in kinds but pods: valid content that is deprecated or probably a mistake.
+
+A function gets the new and the old object (None at creation). It yields the real server's texts,
+which go to the client as Warning headers.
+"""
 
 from __future__ import annotations
 

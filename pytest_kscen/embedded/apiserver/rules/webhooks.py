@@ -1,4 +1,8 @@
-"""Webhook configurations; what they have in common with admission policies is shared from here."""
+"""Rules of webhook configurations, and the validators that admission policies and
+CustomResourceDefinitions share with them.
+
+Webhooks are called by admission, not here.
+"""
 
 from __future__ import annotations
 
@@ -210,7 +214,7 @@ def _validate_service_reference(path: str, given: Obj) -> Causes:
     for told, field in (
         ("name", "namespace"),
         ("namespace", "name"),
-    ):  # Kubernetes mistakes one for the other
+    ):  # Kubernetes itself confuses the two fields
         if not given.get(field):
             yield Cause.required(f"{path}.{told}")
     port, route = given.get("port", 0), given.get("path", "")

@@ -1,5 +1,5 @@
-"""Deployments, ReplicaSets, ReplicationControllers, DaemonSets: a selector, a template, and how
-to get from old to new.
+"""Rules of Deployments, ReplicaSets, ReplicationControllers and DaemonSets: defaults, selector, pod
+template, update strategy and status.
 """
 
 from __future__ import annotations
@@ -107,7 +107,9 @@ def _default_rolling_update(strategy: Obj, defaults: Obj) -> None:
 
 
 def default_replication_controller(obj: Obj) -> None:
-    """A ReplicationController borrows its labels and its selector from its template."""
+    """Set defaults. A ReplicationController without labels or selector takes the labels of its pod
+    template.
+    """
     spec = obj["spec"]
     default_template(spec.get("template"))
     set_defaults(spec, {"replicas": 1})
@@ -118,7 +120,9 @@ def default_replication_controller(obj: Obj) -> None:
 
 
 def workload_initializer(**zeroes: Any) -> Callable[[Obj, Core], None]:
-    """How a workload is made, whose new status prints these."""
+    """Return a preparation of creations that resets the status to these counters and removes
+    disabled fields of the pod template.
+    """
     reset = status_initializer(**zeroes)
 
     def create(obj: Obj, core: Core) -> None:
@@ -151,7 +155,9 @@ _initialize_daemon_set = workload_initializer(**dict.fromkeys(DAEMON_COUNTERS[:4
 
 
 def prepare_daemon_set_update(new: Obj, old: Obj, core: Core) -> None:
-    """An annotation counts the templates, as a field did once."""
+    """Prepare an update. An annotation counts the versions of the template, as a field did in older
+    API versions.
+    """
     prepare_workload_update(new, old, core)
     changed = new["spec"].get("template") != old["spec"].get("template")
     _set_template_generation(new, _template_generation(old) + changed)

@@ -1,6 +1,6 @@
-"""The schema of a built-in kind: decoding as Go's JSON does.
+"""Schema of a built-in kind: decoding with the results and the messages of Go's JSON decoder.
 
-What else can be wrong is for the kind's rules to say.
+Validation belongs to the kind's rules.
 """
 
 from __future__ import annotations
@@ -25,21 +25,19 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-# A body that is wrong in several places: of which of them the client is told. Go's JSON decoder
-# goes on after a value of a wrong type or a text that is no base64, and tells of the first of
-# them only if nothing worse comes. Its converter, which applied configurations and strategic
-# merge patches go through, stops at the first fault in the struct's own order.
-
-
 EMBEDDED_PREFIX = "+"
-FIELD_ORDER_OVERRIDES = {  # structs whose fields stand in another order than protobuf has them
+FIELD_ORDER_OVERRIDES = {  # structs whose order of fields differs from protobuf's
     "io.k8s.api.core.v1.ConfigMap": ("metadata", "immutable", "data", "binaryData"),
     "io.k8s.api.core.v1.Secret": ("metadata", "immutable", "data", "stringData", "type"),
 }
 
 
 def reported_error(walk: Walk, body: Any, first: DecodeError) -> DecodeError:
-    """The fault that the decoder tells of."""
+    """Return the error that Go's JSON decoder reports for a body with several faults.
+
+    The decoder continues after a wrong type or malformed base64. It reports the first of these only
+    if no worse fault follows.
+    """
     fault: DecodeError | None = first
     while isinstance(fault, TypeMismatch | InvalidBase64) and not fault.is_final:
         body, was_there = _without_value(body, fault.value)
@@ -48,7 +46,11 @@ def reported_error(walk: Walk, body: Any, first: DecodeError) -> DecodeError:
 
 
 def converter_error(walk: Walk, body: Any, name: str) -> str:
-    """The fault that the converter tells of, in its words; empty if there is none."""
+    """Return the message of Go's converter; empty if the body converts.
+
+    The converter stops at the first fault in the order of the struct's fields. Applied
+    configurations and strategic merge patches pass through it.
+    """
     fault = _first_error(walk, _in_struct_order(body, {"$ref": name}))
     if isinstance(fault, TypeMismatch):
         return fault.converted()
@@ -58,7 +60,9 @@ def converter_error(walk: Walk, body: Any, name: str) -> str:
 
 
 def sort_members(value: Any) -> Any:
-    """As Go's JSON patches write what they have changed."""
+    """Return the value with the members of all objects sorted, as Go writes the result of a JSON
+    patch.
+    """
     if isinstance(value, dict):
         return {name: sort_members(value[name]) for name in sorted(value)}
     return [sort_members(part) for part in value] if isinstance(value, list) else value
@@ -75,7 +79,9 @@ def _first_error(walk: Walk, body: Any) -> DecodeError | None:
 
 
 def _without_value(value: Any, culprit: Any) -> tuple[Any, bool]:
-    """The value with nothing in the culprit's place."""
+    """Return the value with null in place of `culprit`, and whether it was found. Copies only the
+    containers on the way.
+    """
     if value is culprit:
         return None, True
     if not isinstance(value, dict | list):
@@ -106,7 +112,9 @@ def _in_struct_order(value: Any, schema: dict[str, Any]) -> Any:
 
 
 def _field_positions(name: str) -> dict[str, int]:
-    """Where each field stands in its struct, which is mostly where protobuf has it."""
+    """Return the position of each field in its Go struct: mostly its protobuf number; embedded
+    structs take one position.
+    """
     if name in FIELD_ORDER_OVERRIDES:
         return {field: place for place, field in enumerate(FIELD_ORDER_OVERRIDES[name], 1)}
     places: dict[str, int] = {}
@@ -121,7 +129,9 @@ def _field_positions(name: str) -> dict[str, int]:
 
 
 class BuiltinSchema:
-    """A `machinery.kinds.Schema`."""
+    """Implementation of `kinds.Schema` for a built-in kind. The decoder is compiled on first use
+    and shared by all clusters of the process.
+    """
 
     def __init__(self, group: str, version: str, kind: str) -> None:
         self._kind, self._version = kind, version
@@ -151,7 +161,11 @@ class BuiltinSchema:
         return new
 
     def why_unfit(self, patched: Obj, *, is_json: bool) -> str:
-        """What is told of a patch's outcome; empty if it fits."""
+        """Return the message for a patched object that does not decode; empty if it does.
+
+        `is_json` selects the decoder for JSON patches, otherwise the converter's message is
+        returned.
+        """
         walk, known = (
             decoder_of(self._definition),
             prune_unknown_fields(patched, self._definition, []),

@@ -1,5 +1,7 @@
-"""All rules of a schema, put to a value branch by branch, each beside the old value it can be
-compared with.
+"""Evaluation of all CEL rules of a schema on a value and its old value.
+
+Branches without rules are skipped. Values that passed are cached, so an update evaluates only rules
+that read what changed.
 """
 
 from __future__ import annotations
@@ -37,18 +39,18 @@ if TYPE_CHECKING:
     Ask = Callable[[Any, str, Any, Pair | None], Sequence[Cause]]
 
 MAX_CACHED = 1_000
-MAX_KEY_BYTES = 1024  # bytes of a question that is remembered
-MAX_TEXT_LENGTH = 128  # characters of a text that is remembered as it is
+MAX_KEY_BYTES = 1024  # bytes of a cache key
+MAX_TEXT_LENGTH = 128  # characters of a text within a tuple key
 
 NO_CAUSES: Sequence[Cause] = ()
 
 
 def rules_evaluator(schema: Obj, *, is_root: bool = False) -> Ask | None:
-    """What asks the rules of a schema about `(value, path, old, around)`; nothing, if there are
-    none in it.
+    """Return the function that evaluates all rules of a schema; None if it has no rules.
 
-    `around` is the nearest value that holds this one and has a known old one, with that; nothing,
-    if there is none."""
+    Its arguments are `(value, path, old, around)`. `around` is the nearest enclosing value that has
+    a known old value, as a pair with it; None if there is none.
+    """
     own = _own_rules_evaluator(schema, is_root=is_root) if schema.get(RULES) else None
     below: dict[type, Ask] = {
         kind: asker
@@ -58,13 +60,13 @@ def rules_evaluator(schema: Obj, *, is_root: bool = False) -> Ask | None:
     if not (own or below):
         return None
     compares = _uses_old_self(schema)
-    stayed: dict[int, Any] = {}  # what was let through beside itself, by its id
+    stayed: dict[int, Any] = {}  # values that passed against themselves as old value
 
     def ask(value: Any, path: str, old: Any, around: Pair | None) -> Sequence[Cause]:
         if value is None or (
             value is old and (not compares or stayed.get(id(value), NO_OLD_VALUE) is value)
         ):
-            return NO_CAUSES  # nothing to ask, or nothing that has not been let through before
+            return NO_CAUSES  # no value, or a value that passed before
         if old is not NO_OLD_VALUE:
             around = value, old
         found = own(value, path, old, around) if own else NO_CAUSES
@@ -80,7 +82,9 @@ def rules_evaluator(schema: Obj, *, is_root: bool = False) -> Ask | None:
 
 
 def _uses_old_self(schema: Any) -> bool:
-    """Whether some rule in here may speak of the old value."""
+    """Report whether some rule in the schema may read `oldSelf`. A textual test is enough: a false
+    positive only costs time.
+    """
     if not isinstance(schema, dict):
         return False
     below = [
@@ -147,9 +151,9 @@ def _nested_evaluator(schema: Any) -> Ask | None:
 
 
 def _own_rules_evaluator(schema: Obj, *, is_root: bool) -> Ask:
-    """The rules of one place, compiled when a value first comes.
+    """Return the evaluator of the rules at one place of a schema.
 
-    What they agreed to once is not put to them again.
+    Rules are compiled on first use. What the rules read of values that passed is cached.
     """
     whole = with_resource_fields(schema) if is_root else schema
     convert, kind = cel_conversion(whole), schema.get("type", "")
@@ -196,16 +200,19 @@ def _own_rules_evaluator(schema: Obj, *, is_root: bool) -> Ask:
 
 
 def _read_paths(rules: list[SchemaRule], variable: str) -> set[Path]:
-    """The places that rules look at; all, where CEL spells one otherwise."""
+    """Return the paths below a variable that the rules read.
+
+    The result is the empty path, which means everything, if a name is escaped in CEL.
+    """
     programs = [program for rule in rules for program in (rule.program, rule.message) if program]
     found = {path for program in programs for path in paths_read(program.tree, variable)}
     return {()} if any("__" in step for path in found for step in path) else found
 
 
 class _MissingValue:
-    """Why there is nothing at a path, and what is written of it.
+    """Mark for the absence of a value at a path, with the form that it has in a cache key.
 
-    (The hash of an enum's members takes a call.)
+    A class, because the hash of an enum's members takes a call.
     """
 
     def __init__(self, *, spelt: bool | None) -> None:
@@ -214,12 +221,13 @@ class _MissingValue:
 
 NO_FIELD, NO_OBJECT = _MissingValue(spelt=None), _MissingValue(spelt=False)
 COMPARABLE_TYPES = frozenset([str, bool, type(None), _MissingValue])
-"""Types of which no two have equal values."""
+"""Types whose values are never equal to a value of another of these types."""
 
 
 def _cache_key(value: Any, paths: Sequence[Path], old: Any, old_paths: Sequence[Path]) -> Question:
-    """All that rules could see of a value and of the old one; nothing, if that is too much to
-    remember.
+    """Return all that the rules can read of a value and of the old one.
+
+    An empty text means that it is too large to cache.
     """
     seen = _values_at(value, paths)
     if old_paths:
@@ -228,19 +236,19 @@ def _cache_key(value: Any, paths: Sequence[Path], old: Any, old_paths: Sequence[
         if type(each) not in COMPARABLE_TYPES or (
             type(each) is str and len(each) > MAX_TEXT_LENGTH
         ):
-            # As text: orjson's bytes hold four KiB each, however short they are.
+            # Text, because orjson's bytes occupy 4 KiB each, however short.
             try:
                 asked = orjson.dumps(
                     [each.spelt if type(each) is _MissingValue else [each] for each in seen]
                 )
-            except TypeError:  # no plain JSON
+            except TypeError:  # not plain JSON
                 return ""
             return asked.decode() if len(asked) <= MAX_KEY_BYTES else ""
     return tuple(seen)
 
 
 def _values_at(value: Any, paths: Sequence[Path]) -> list[Any]:
-    """What is at each path."""
+    """Return the value at each path, or the mark for a missing field or object."""
     found = []
     for path in paths:
         part = value
@@ -254,7 +262,9 @@ def _values_at(value: Any, paths: Sequence[Path]) -> list[Any]:
 
 
 def _keep_fields(value: Any, fields: frozenset[str] | None) -> Any:
-    """So much of a value as anybody looks at: it takes time to make CEL's values of the rest."""
+    """Return the object with only these fields, the ones that rules read: conversion to CEL values
+    is slow.
+    """
     if fields is None or type(value) is not dict:
         return value
     return {name: part for name, part in value.items() if name in fields}
@@ -266,5 +276,5 @@ def _compile_rules(schema: Obj, *, is_root: bool) -> Iterator[SchemaRule]:
         try:
             if type_ and said["rule"].strip():
                 yield compile_rule(said, type_, schema)
-        except InvalidRule:  # it was let in before, and never holds anybody up
+        except InvalidRule:  # stored before the rule became invalid; it must not block writes
             continue

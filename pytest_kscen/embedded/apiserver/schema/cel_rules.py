@@ -1,8 +1,8 @@
-"""Rules in a schema (x-kubernetes-validations): compiled, told what is wrong with them, and put to
-values.
+"""CEL rules of a schema (x-kubernetes-validations): types, compilation, evaluation and messages.
 
-A rule that speaks of `oldSelf` is asked only where there is an old value to compare with; any other
-passes over what an update has left as it was."""
+A rule that reads `oldSelf` is evaluated only where there is an old value. Other rules accept what
+an update leaves unchanged.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ NO_OVERLOAD = (
 
 
 class InvalidRule(ValueError):
-    """A rule that cannot be compiled, or its message."""
+    """Rule, or message expression of a rule, that does not compile. `part` names the member at
+    fault.
+    """
 
     def __init__(self, words: str, part: str = "rule") -> None:
         super().__init__(words)
@@ -64,7 +66,9 @@ class InvalidRule(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SchemaRule:
-    """One rule at one place of a schema."""
+    """One compiled rule at one place of a schema. `said` is the member of x-kubernetes-validations
+    that it comes from.
+    """
 
     said: Obj
     program: Program
@@ -123,8 +127,10 @@ def _field_path(said: Obj, schema: Obj) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RuleInput:
-    """Where a rule is asked: the value as JSON and as CEL has it, the old one, and whether
-    nothing has changed.
+    """Input of a rule: the value and the old one, as JSON and as CEL values.
+
+    `unchanged` tests whether an enclosing value is unchanged. It is called only when a rule fails,
+    since the comparison is slow.
     """
 
     value: Any
@@ -135,6 +141,10 @@ class RuleInput:
 
 
 def evaluate_rule(rule: SchemaRule, at: RuleInput, path: str, kind: str) -> Iterator[Cause]:
+    """Yield the cause if the value violates the rule or the evaluation fails.
+
+    `kind` is the schema's type. Objects and arrays are omitted from messages.
+    """
     if rule.uses_old and not at.has_old and not rule.takes_none:
         return
     variables = {"self": at.as_cel, "oldSelf": _old_self(rule, at)}
@@ -156,7 +166,7 @@ def evaluate_rule(rule: SchemaRule, at: RuleInput, path: str, kind: str) -> Iter
 
 
 OMITTED_VALUE: Any = object()
-"""Stands for a value that is too large to show."""
+"""Mark for a value that is too large for a message."""
 
 
 def _failure_cause(reason: str, path: str, value: Any, words: str) -> Cause:
@@ -194,10 +204,6 @@ def _failure_message(rule: SchemaRule, variables: dict[str, Any]) -> str:
     return rule.title if rule.said.get("message") else f"failed rule: {rule.title}"
 
 
-# A structural schema seen by CEL: what types its values have there, and how JSON becomes such
-# values.
-
-
 FORMAT_TYPES = {"byte": BYTES, "duration": DURATION, "date": TIMESTAMP, "date-time": TIMESTAMP}
 SCALAR_TYPES = {"boolean": BOOL, "number": DOUBLE, "integer": INT}
 CEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_./-]*")
@@ -213,7 +219,9 @@ RESOURCE_FIELDS: Obj = {
 
 
 def with_resource_fields(schema: Obj) -> Obj:
-    """A resource's schema with what every resource has."""
+    """Return a resource's schema with `apiVersion`, `kind` and the name in `metadata`, which rules
+    may always read.
+    """
     properties = schema.get("properties") or EMPTY
     head = {
         **RESOURCE_FIELDS,
@@ -224,7 +232,9 @@ def with_resource_fields(schema: Obj) -> Obj:
 
 
 def cel_type(schema: Obj, name: str = "selfType", *, is_root: bool = False) -> Type | None:
-    """The type of a schema's values; nothing for those that CEL does not see."""
+    """Return the CEL type of a schema's values; None for values that rules cannot read, such as
+    untyped ones.
+    """
     if schema.get("x-kubernetes-int-or-string"):
         return DYN
     if is_root or schema.get(EMBEDDED):
@@ -250,7 +260,9 @@ def cel_type(schema: Obj, name: str = "selfType", *, is_root: bool = False) -> T
 
 
 def cel_name(name: str) -> str:
-    """A field's name as CEL spells it; empty if it cannot."""
+    """Return the name of a field in CEL, with reserved words and characters escaped; empty if it
+    cannot be written.
+    """
     if name in CEL_KEYWORDS:
         return f"__{name}__"
     if not CEL_NAME.fullmatch(name):
@@ -264,7 +276,7 @@ def cel_name(name: str) -> str:
 
 
 def cel_conversion(schema: Obj) -> Convert | None:
-    """What makes CEL's values of JSON, where those differ; nothing where they are the same."""
+    """Return the function that makes CEL values of JSON; None if they are equal for this schema."""
     if schema.get("x-kubernetes-int-or-string"):
         return None
     kind = schema.get("type", "")

@@ -1,4 +1,8 @@
-"""The places in a definition's schema where a schema may stand, or something simpler."""
+"""Decoders of built-in types, compiled from recorded OpenAPI definitions.
+
+A decoder maps a value and the old object's value to what the real server would store. Unchanged
+parts are returned as the old object's own. Called by `builtin`, `structural` and query decoding.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +39,14 @@ SCHEMA = f"{APIEXTENSIONS_V1}.JSONSchemaProps"
 
 
 def union_decoders(walk_of: Callable[[str], Walk]) -> dict[str, Walk]:
-    """Their walks, by definition."""
+    """Return the decoders of JSONSchemaProps unions by definition: a schema or a boolean, list or
+    names.
+    """
 
     def schema(value: Any, old: Any) -> Any:
-        """Fields that are unknown in here are dropped without a word, as the real server does."""
+        """Decode a schema inside a definition. Unknown fields are dropped silently, as the real
+        server does.
+        """
         try:
             return walk_of(SCHEMA)(value, old)
         except UnknownField:
@@ -69,18 +77,18 @@ def union_decoders(walk_of: Callable[[str], Walk]) -> dict[str, Walk]:
     return {f"{APIEXTENSIONS_V1}.{name}": walk for name, walk in walks.items()}
 
 
-# Structs, lists and maps: each is walked once, next to the old object's part, which is shared
-# where it is the same.
-
 GO_MAP, GO_SLICE = "map[", "[]"
-TRUTH_IS_CHEAP = frozenset([str, int, float, bool, dict, list])  # whose truth is told without work
+TRUTH_IS_CHEAP = frozenset(
+    [str, int, float, bool, dict, list]
+)  # types whose truth value costs no call
 
 
 @dataclass(slots=True)
 class StructMembers:
-    """What a struct is made of.
+    """Members of a struct: decoders of its fields, and what Go prints of absent ones.
 
-    `fillings` are what Go prints of absent fields; `labels` are the odd pieces of paths.
+    `fillings` are pairs of a field and the factory of its value. `labels` are the names of fields
+    in Go's error paths, where they differ.
     """
 
     fields: dict[str, Walk] = field(default_factory=dict)
@@ -89,7 +97,9 @@ class StructMembers:
 
 
 def struct_decoder(name: str, go_type: str, load: Callable[[StructMembers], None]) -> Walk:
-    """A struct whose members are loaded when a value first comes."""
+    """Return the decoder of a struct. `load` fills in the members when the first value arrives,
+    since types may be recursive.
+    """
     members = StructMembers()
     fields, fillings = members.fields, members.fillings
     walk_of = fields.get
@@ -110,7 +120,7 @@ def struct_decoder(name: str, go_type: str, load: Callable[[StructMembers], None
             for place, part in value.items():
                 was = old_part(place)
                 if part is was and type(part) in TRUTH_IS_CHEAP and part and place in fields:
-                    new[place] = part  # which has been put in form before
+                    new[place] = part  # decoded before, as part of the old object
                 elif (found := walk_of(place, reject_unknown_field)(part, was)) is not None:
                     new[place] = found
         except DecodeError as misfit:
@@ -129,15 +139,17 @@ def _with_fillings(new: dict[str, Any], fillings: list[Filling]) -> dict[str, An
 
 
 def reject_unknown_field(_value: Any, _old: Any) -> Any:
-    """Stands where a struct has no such field."""
+    """Raise UnknownField: stands in for the decoder of a field that the struct does not have."""
     raise UnknownField
 
 
 def list_decoder(
     go_type: str, element: Walk, zero: Callable[[], Any], *, keep: bool = False
 ) -> Walk:
-    """A slice; an empty one is nothing unless it is kept, and null in it stands for its
-    element's zero.
+    """Return the decoder of a slice.
+
+    An empty list decodes to None unless `keep` is set. Null among the elements becomes the zero
+    value.
     """
 
     def walk(value: Any, old: Any) -> Any:
@@ -146,7 +158,7 @@ def list_decoder(
         if type(value) is not list:
             if not isinstance(value, list):
                 raise TypeMismatch(value, go_type, basic=GO_SLICE)
-            value = list(value)  # one that is worked out when it is looked at
+            value = list(value)  # a lazy list
         if type(old) is list:
             if value and is_identical_json(value, old):
                 return old
@@ -161,7 +173,10 @@ def list_decoder(
 
 
 def map_decoder(go_type: str, element: Walk, zero: Callable[[], Any]) -> Walk:
-    """A map by strings; an empty one is nothing, and null in it stands for its element's zero."""
+    """Return the decoder of a map with text keys.
+
+    An empty map decodes to None. Null among the values becomes the zero value.
+    """
 
     def walk(value: Any, old: Any) -> Any:
         if value is old or value is None:
@@ -182,7 +197,10 @@ def map_decoder(go_type: str, element: Walk, zero: Callable[[], Any]) -> Walk:
 
 
 def string_list_decoder(slow: Walk) -> Walk:
-    """A slice of plain strings."""
+    """Return a fast decoder of lists of plain strings.
+
+    Anything else goes to the decoder `slow`.
+    """
 
     def walk(value: Any, old: Any) -> Any:
         if value is old or type(value) is not list:
@@ -196,7 +214,10 @@ def string_list_decoder(slow: Walk) -> Walk:
 
 
 def string_map_decoder(slow: Walk) -> Walk:
-    """A map of plain strings to strings, which is most maps there are."""
+    """Return a fast decoder of maps of strings to strings, the most frequent maps.
+
+    Anything else goes to the decoder `slow`.
+    """
 
     def walk(value: Any, old: Any) -> Any:
         if value is old or type(value) is not dict:
@@ -209,12 +230,8 @@ def string_map_decoder(slow: Walk) -> Walk:
     return walk
 
 
-# From recorded definitions to walks: once in a process for each definition, when a value first
-# reaches it.
-
-
 MANAGED_FIELDS_ENTRY = (
-    f"{META_V1}.ManagedFieldsEntry"  # no entries at all ask for the record to be cleared
+    f"{META_V1}.ManagedFieldsEntry"  # an empty list requests that managed fields be cleared
 )
 SCALAR_DECODERS: dict[tuple[str, str], tuple[str, Callable[..., Walk], Any]] = {
     ("string", ""): ("string", scalars.string_decoder, ""),
@@ -236,7 +253,9 @@ SCALAR_DECODERS: dict[tuple[str, str], tuple[str, Callable[..., Walk], Any]] = {
 
 @cache
 def decoder_of(name: str) -> Walk:
-    """The walk of a definition."""
+    """Return the decoder of a definition. It is compiled once per process, when a value first
+    reaches it.
+    """
     if name in SPECIAL_DECODERS:
         return SPECIAL_DECODERS[name]
     if name in UNION_DECODERS:
@@ -283,7 +302,7 @@ def _is_text(schema: dict[str, Any]) -> bool:
 
 
 def zero_value_of(schema: dict[str, Any]) -> Callable[[], Any]:
-    """What null stands for in a list or a map."""
+    """Return the factory of the value that null stands for in a list or map of this schema."""
     if "$ref" in schema:
         walk = decoder_of(schema["$ref"])
         return SPECIAL_ZERO_VALUES.get(schema["$ref"], lambda: walk({}, None))
@@ -294,7 +313,9 @@ def zero_value_of(schema: dict[str, Any]) -> Callable[[], Any]:
 
 
 def _filling_of(schema: dict[str, Any]) -> Callable[[], Any]:
-    """What is printed of an absent field: its default, or what Go cannot leave out."""
+    """Return the factory of what Go prints of an absent field: its default, or a zero that Go
+    cannot omit.
+    """
     default = schema.get("x-go-zero", schema.get("default"))
     if isinstance(default, dict):
         walk = _decoder_for(schema, keep=True)
@@ -303,7 +324,7 @@ def _filling_of(schema: dict[str, Any]) -> Callable[[], Any]:
 
 
 def go_type(schema: dict[str, Any]) -> str:
-    """How Go names the type."""
+    """Return the name of a schema's type in Go, as error messages print it."""
     if "x-go-type" in schema:
         return str(schema["x-go-type"])
     if "$ref" in schema:
@@ -315,18 +336,16 @@ def go_type(schema: dict[str, Any]) -> str:
     return SCALAR_DECODERS[schema["type"], schema.get("format", "")][0]
 
 
-# Unknown fields: found, named by their path, and left out. Only a body that has some comes
-# here.
-
-
 Schema = dict[str, Any]
 UNSTRUCTURED_TYPES = {*SPECIAL_DECODERS, *UNION_DECODERS}  # types that are not looked into
-MAX_UNKNOWN_FIELDS = 100  # Go's decoder stops telling here
+MAX_UNKNOWN_FIELDS = 100  # Go's decoder reports no more
 
 
 def prune_unknown_fields(obj: Any, name: str, told: list[str]) -> Any:
-    """The object without what the definition does not know; the paths are told in the order of
-    the document.
+    """Return the object without the fields that its definition does not have.
+
+    Their paths are appended to `told` in document order, at most 100. The same object is returned
+    if there are none.
     """
     return _prune(obj, {"$ref": name}, "", told)
 
@@ -360,8 +379,8 @@ def _prune(value: Any, schema: dict[str, Any], path: str, told: list[str]) -> An
 
 
 def original_if_unchanged(value: Any, pruned: Any) -> Any:
-    """The very object that came, if nothing was left out: then it may still be the old one's
-    own.
+    """Return the original container if nothing was pruned: it may be the old object's own part,
+    which must stay shared.
     """
     if len(value) != len(pruned):
         return pruned

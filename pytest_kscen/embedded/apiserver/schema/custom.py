@@ -1,5 +1,6 @@
-"""The schema of one version of a custom kind: decoding, and judging by the definition's own
-words.
+"""Schema of one version of a custom kind: decoding and validation.
+
+Validation applies the definition's schema, its scale paths and its CEL rules.
 """
 
 from __future__ import annotations
@@ -47,10 +48,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# The fields that a definition's scale subresource stands on: numbers of replicas, and a
-# selector in a string.
-
-
 MAX_REPLICAS = (1 << 31) - 1
 GO_TYPE_NAMES = {
     str: "string",
@@ -85,7 +82,10 @@ def _validate_replicas(path: str, obj: Obj) -> Iterator[Cause]:
 
 
 def _value_at(path: str, obj: Obj, wanted: type) -> tuple[Any, str]:
-    """The value at a path, or why there can be none."""
+    """Return the value at a path and an empty text.
+
+    If a value on the way has the wrong type, return None and the message.
+    """
     value: Any = obj
     steps = path.removeprefix(".").split(".")
     for depth, step in enumerate(steps):
@@ -114,10 +114,6 @@ def _value_at(path: str, obj: Obj, wanted: type) -> tuple[Any, str]:
 
 def _go_type_name(value: Any) -> str:
     return GO_TYPE_NAMES.get(type(value), "<nil>")
-
-
-# Resources inside custom objects: they say what they are, and their metadata is Kubernetes'
-# own.
 
 
 def embedded_resource_visit(schema: Obj) -> Visit | None:
@@ -180,17 +176,20 @@ RULES_UNCHECKED = (
 )
 
 RULES_UNCHECKED_CAUSE = Cause.invalid(NO_PATH, None, RULES_UNCHECKED)
-"""What stands instead of the rules' causes, where an object is too wrong for them."""
+"""Cause that replaces the rules' causes when an object has faults that prevent their evaluation."""
 
 
 class CustomSchema:
-    """A `machinery.kinds.Schema`. Each of its parts is compiled when it is first needed."""
+    """Implementation of `kinds.Schema` for a version of a custom kind.
+
+    Parts are compiled on first use. The object that the fast path decoded last is remembered, since
+    validation follows at once.
+    """
 
     def __init__(self, kind: str, version: str, structure: Obj, scale: Obj = EMPTY) -> None:
         self._kind, self._version, self._scale = kind, version, scale
         self.structure = structure
         self._seen: tuple[Obj, Obj | None] = EMPTY, None
-        """What was taken last, and beside what."""
 
     @cached_property
     def _take(self) -> Walk | None:
@@ -230,9 +229,7 @@ class CustomSchema:
 
     def decode(self, obj: Obj, old: Obj | None, *, strictness: str, warnings: list[str]) -> Obj:
         new: Obj
-        if (
-            self._take is not None
-        ):  # which takes no more than a glance to see that the object fits too
+        if self._take is not None:  # decodes and validates in one pass
             try:
                 new = self._take(obj, old)
             except (SlowPathNeeded, UnknownField, DecodeError):
@@ -258,7 +255,9 @@ class CustomSchema:
         return new
 
     def _status_beside(self, old: Obj | None) -> Any:
-        """The same of the status alone."""
+        """Return the status that the new one need only be compared with: the last valid one, or the
+        old one.
+        """
         seen = self._seen_beside(old)
         return (
             seen["status"]
@@ -271,14 +270,17 @@ class CustomSchema:
         return seen if beside is None or beside is old else None
 
     def validate(self, new: Obj, old: Obj | None, subresource: str = "") -> list[Cause]:
-        """Of a status, the status alone is judged."""
+        """Return the causes for an object, or for its status alone if `subresource` is `status`.
+
+        The order of the causes is that of the real server.
+        """
         status = subresource == "status"
         known: Any = NO_OLD_VALUE if old is None else old
         if status:
             is_fine = self._status_fits(new.get("status", NO_OLD_VALUE), self._status_beside(old))
         else:
-            # What a new object need only be compared with: the old one, and over it what was
-            # found to fit beside it.
+            # The new object is compared with the old one, overlaid by what the fast path found
+            # valid.
             seen = self._seen_beside(old)
             if seen is None:
                 beside: Obj | None = old
@@ -296,7 +298,7 @@ class CustomSchema:
         if not is_fine and self._repetitions and (found := list(self._repetitions(new, ""))):
             causes += found if old is None or not any(self._repetitions(old, "")) else ()
         if self._rules:
-            is_nameless = not new["metadata"].get("name")  # which is told elsewhere
+            is_nameless = not new["metadata"].get("name")  # reported by the metadata's validation
             is_blocked = is_nameless or (
                 causes and any(cause.reason in BLOCKING_REASONS for cause in causes)
             )

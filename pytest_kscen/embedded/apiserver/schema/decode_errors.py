@@ -1,5 +1,7 @@
-"""Why a value does not fit its type: found at a leaf, placed by the structs around it, worded as
-Go's JSON decoder does.
+"""Errors of decoding, with the messages of Go's JSON decoder and of its converter.
+
+Raised by the decoder of a leaf; the structs around it add the path. Undecodable is what a client
+receives.
 """
 
 from __future__ import annotations
@@ -28,14 +30,18 @@ GO_TYPE_NAMES = {
 
 
 class DecodeError(Exception):
-    """Found while decoding; its text is all that is known of it."""
+    """Value that does not fit its type; the text is the whole message."""
 
     def inside(self, struct: str, field: str) -> None:
-        """A struct says that the value is in this field of it."""
+        """Record that the value is in this field of this struct. Called by each struct around it,
+        from inside to outside.
+        """
 
 
 class TypeMismatch(DecodeError):
-    """A value of one type stands where another belongs."""
+    """Value of another type than the schema's. The message names Go's type and the path of struct
+    fields.
+    """
 
     def __init__(
         self,
@@ -48,8 +54,8 @@ class TypeMismatch(DecodeError):
     ) -> None:
         super().__init__(value, wanted)
         self.value = value
-        self.is_final = final  # the decoder does not look any further
-        self._basic = basic or wanted  # the type under a type's own name
+        self.is_final = final  # the decoder stops here
+        self._basic = basic or wanted  # the underlying type of a named type
         found = JSON_TYPE_NAMES.get(type(value), type(value).__name__)
         self._found = f"{found} {value}" if literal else found
         self._wanted = wanted
@@ -57,8 +63,8 @@ class TypeMismatch(DecodeError):
         self._path: list[str] = []
 
     def converted(self) -> str:
-        """The same in the words of Go's converter, which leaves types that decode themselves to
-        JSON.
+        """Return the message of Go's converter, which leaves types with their own JSON form to the
+        JSON decoder.
         """
         if self.is_final:
             self._path.clear()
@@ -85,7 +91,9 @@ class TypeMismatch(DecodeError):
 
 
 class InvalidBase64(DecodeError):
-    """A text that is no base64."""
+    """Text that is not base64, with the position of the first bad byte as Go's decoder
+    counts it.
+    """
 
     is_final = False
 
@@ -95,8 +103,8 @@ class InvalidBase64(DecodeError):
 
 
 class EmbeddedResourceError(DecodeError):
-    """Something is wrong in a resource that is embedded in another one; the objects around it
-    say where.
+    """Fault in a resource that is embedded in another one. The objects around it prepend their
+    steps to the path.
     """
 
     def __init__(self, value: Any, why: str) -> None:
@@ -112,11 +120,15 @@ class EmbeddedResourceError(DecodeError):
 
 
 class UnknownField(Exception):
-    """A field that its struct does not have."""
+    """Field that its struct does not have. Carries no path: the pruning that follows finds all of
+    them.
+    """
 
 
 class Undecodable(BadRequest):
-    """A body that is no object of its kind; `why` is the decoder's own part of the message."""
+    """Body that is not an object of its kind, reported as a bad request. `why` is the decoder's
+    part of the message.
+    """
 
     def __init__(self, kind: str, version: str, why: str) -> None:
         super().__init__(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')

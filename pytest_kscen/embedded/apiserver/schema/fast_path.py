@@ -1,10 +1,9 @@
-"""Custom objects on their way in, decoded and judged in one walk: nearly all are in order, and none
-is walked through twice.
+"""Decoding and validation of custom objects in one pass, for the large majority that is valid.
 
-What is taken is what `structural` makes of it, and it fits as `fitting` means it, beside the old
-value. Whatever is odd is left to those two (`Doubt`). Scalars that were in order once are known by
-heart at their place, and so are the elements of lists, for which it does not matter what was there
-before: who writes one again is given the one that is there."""
+The result equals that of `structural` followed by `validation`. Everything unusual raises
+SlowPathNeeded, and the slow path decides. Valid scalars are cached per place in the schema. So are
+list elements, by content: writing an equal element again returns the stored one.
+"""
 
 from __future__ import annotations
 
@@ -43,21 +42,17 @@ if TYPE_CHECKING:
     Fits = Callable[[Any, Any], bool]
 
 
-# Whether a custom value is in order, told in haste: nearly all are, and only for the others it
-# is worth to find words. Yes is certain: the judges would find nothing, nor a repetition that
-# was not there before. No says nothing. Texts and numbers that were found in order at some
-# place are known there by heart.
-
-
 SCALAR_TYPES = (str, int, bool, float, type(None))
 MAX_CACHED_SCALARS = 128
-MAX_TEXT_LENGTH = 256  # of a text that is remembered
+MAX_TEXT_LENGTH = 256  # of a cached text
 SLOW_KEYWORDS = (*COMBINATIONS, "enum")
 
 
 def fits_schema(schema: Obj) -> Fits:
-    """What tells of `(value, old)` whether a value fits a schema, beside the old value that it
-    was or will be let through with.
+    """Return a predicate of `(value, old)`: the value is valid, given an old value that was
+    accepted.
+
+    True is certain: validation would find neither faults nor new duplicates. False means unknown.
     """
     judge = schema_check(schema)
     known: dict[type, set[Any]] = {scalar: set() for scalar in SCALAR_TYPES}
@@ -97,7 +92,7 @@ def _fits_container(schema: Obj, kind: str) -> Fits:
     if wanted and kind not in wanted:
         return _fits_never
     if any(schema.get(word) for word in SLOW_KEYWORDS):
-        # With all words, where it takes more than a glance.
+        # Full validation, for keywords that have no fast predicate.
         judge, repeated = schema_check(schema), schema_visit(schema, duplicate_visit)
 
         def fits(value: Any, old: Any) -> bool:
@@ -146,9 +141,7 @@ def _fits_list(schema: Obj) -> Fits:
     )
     keys: list[str] = schema.get("x-kubernetes-list-map-keys") or []
 
-    right: dict[
-        int, Any
-    ] = {}  # elements that were in order once: who keeps them knows them by their ids
+    right: dict[int, Any] = {}  # valid elements by id; the value keeps the id in use
 
     def fits(value: list[Any], _old: Any) -> bool:
         if not is_within_limits(least, len(value), most) or (
@@ -175,7 +168,9 @@ def is_within_limits(least: int | None, count: int, most: int | None) -> bool:
 
 
 def have_distinct_keys(elements: list[Any], keys: list[str]) -> bool:
-    """Whether the elements of a set or a map can easily be told from each other."""
+    """Report whether the elements of a set or map are certainly distinct; False if they are hard to
+    compare.
+    """
     try:
         if len(keys) == 1:
             names = [element[keys[0]] for element in elements]
@@ -190,21 +185,21 @@ def have_distinct_keys(elements: list[Any], keys: list[str]) -> bool:
         return False
 
 
-# that are remembered of a list's, and as many as the longest one has: a busy cluster is as quick
-# with them
+# cached elements of a list, beyond the length of the longest list seen
 MAX_CACHED_ELEMENTS = 1_000
-MAX_ELEMENT_BYTES = 2048  # bytes of one
+MAX_ELEMENT_BYTES = 2048  # bytes
 
 NO_CACHED: Known = {}
 
 
 class SlowPathNeeded(Exception):
-    """A value that needs a closer look."""
+    """Value that the fast path cannot decide about."""
 
 
 def fast_decoder(schema: Obj) -> Walk | None:
-    """The walk of whole objects, of whose metadata nothing is judged; None if all of them need a
-    closer look.
+    """Return the decoder of whole objects; None if the schema needs the slow path.
+
+    Metadata is decoded but not validated.
     """
     return None if _needs_slow_path(schema) else _object_decoder(schema, ROOT_HEAD_DECODERS)
 
@@ -214,7 +209,10 @@ def _needs_slow_path(schema: Obj) -> bool:
 
 
 def _cached_decoder(schema: Obj) -> tuple[Known, Walk]:
-    """The walk of a schema, and the scalars that it knows, by their types: what becomes of each."""
+    """Return the cached scalars of a schema by type, and its decoder.
+
+    The cache maps each valid scalar to its decoded form; the decoder fills it.
+    """
     fits = fits_schema(schema)
     known: Known = {scalar: {} for scalar in SCALAR_TYPES}
     containers: dict[type, Walk] = {}
@@ -250,7 +248,7 @@ def _container_decoder(schema: Obj, kind: str) -> Walk:
     if wanted and kind not in wanted:
         return _refuse
     if _needs_slow_path(schema):
-        # First decoded and then judged, where it takes more than a glance.
+        # Decode, then validate: some keywords have no fast decoder.
         walk, fits = structural_decoder(schema), fits_schema(schema)
 
         def take(value: Any, old: Any) -> Any:
@@ -268,7 +266,7 @@ def _refuse(_value: Any, _old: Any) -> Any:
 
 
 class _FastMembers(dict[str, "tuple[Known, Walk]"]):
-    """The walks of an object's fields, each made at its first use."""
+    """Scalar caches and decoders of an object's fields, each compiled on first use."""
 
     def __init__(self, schema: Obj, head: Mapping[str, Walk]) -> None:
         super().__init__({name: (NO_CACHED, walk) for name, walk in head.items()})
@@ -334,8 +332,8 @@ def _list_decoder(schema: Obj) -> Walk:
     )
     keys: list[str] = schema.get("x-kubernetes-list-map-keys") or []
     is_limited, has_keys = least is not None or most is not None, form in {"set", "map"}
-    known: dict[str, Any] = {}  # what was made of elements, by their content
-    right: dict[int, Any] = {}  # and the same by its id, as long as it is kept here
+    known: dict[str, Any] = {}  # decoded elements by content
+    right: dict[int, Any] = {}  # decoded elements by id; the value keeps the id in use
     longest = 0
 
     def take(value: Any, _old: Any) -> Any:
@@ -356,8 +354,8 @@ def _list_decoder(schema: Obj) -> Walk:
         try:
             content = orjson.dumps(
                 part
-            ).decode()  # as text: orjson's bytes hold four KiB each, however short they are
-        except TypeError:  # no plain JSON
+            ).decode()  # text, because orjson's bytes occupy 4 KiB each, however short
+        except TypeError:  # not plain JSON
             raise SlowPathNeeded from None
         found = known.get(content)
         if found is None:

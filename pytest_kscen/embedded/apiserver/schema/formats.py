@@ -1,6 +1,4 @@
-"""The string formats that a custom object's schema may ask for, each judged as the real server
-judges it.
-"""
+"""String formats of custom schemas, each with the real server's own idea of what is valid."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ COMMON_TIMESTAMP = re.compile(
     r"[1-9]\d{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{6})?Z",
     re.ASCII,
 )
-"""What nearly all timestamps look like."""
+"""Form of nearly all timestamps, for which a match is enough."""
 TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))")
 HOSTNAME = re.compile(r"[^\W_](-?[^\W_]{0,62})?|([^\W_](([^\W_]|-){0,61}[^\W_])?\.)+[^\W\d_]{2,63}")
 MAC_BYTES = re.compile(
@@ -76,7 +74,7 @@ def _is_duration(text: str) -> bool:
 
 
 def _is_uri(text: str) -> bool:
-    """An absolute URI, or an absolute path."""
+    """Report whether a text is an absolute URI or an absolute path."""
     if re.search(r"[\x00-\x20\x7f<>\"{}|\\^`]", text.split("?", maxsplit=1)[0]) or re.search(
         r"%(?![0-9A-Fa-f]{2})", text
     ):
@@ -93,7 +91,7 @@ def _is_uri(text: str) -> bool:
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Leading zeros are let through, as Kubernetes does."""
+    """Parse an IP address; leading zeros are ignored, as Kubernetes does."""
     sloppy = re.sub(r"(?<![0-9A-Fa-f:])0+(?=\d)", "", text) if ":" not in text else text
     try:
         return ipaddress.ip_address(sloppy)
@@ -207,7 +205,10 @@ NUMBER_FORMATS = {"integer": {"int32", "int64"}, "number": {"float", "double"}}
 
 
 def known_format(schema_type: str, name: str) -> str:
-    """The format, if it means anything for this type; dashes do not count in a string's."""
+    """Return the format's name if it has a meaning for this type, otherwise an empty text.
+
+    Dashes in the names of text formats are ignored.
+    """
     if schema_type in {"", "string"}:
         return name if name.replace("-", "") in FORMATS else ""
     return name if name in NUMBER_FORMATS.get(schema_type, set()) else ""

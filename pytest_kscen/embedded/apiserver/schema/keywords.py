@@ -1,6 +1,8 @@
-"""The checks of single values: types, texts, numbers, enums.
+"""Checks of scalar keywords (type, length, pattern, range, enum), and the result that all checks
+write to.
 
-Each is made from a schema and knows its own limits.
+Each check is compiled from a schema by `validation`. Messages are those of the real server's
+OpenAPI validator.
 """
 
 from __future__ import annotations
@@ -23,10 +25,6 @@ if TYPE_CHECKING:
     Check = Callable[[Any, str, Any, "SchemaResult"], None]
 
 
-# What judging a custom object finds: faults, each told once, and how much was in order (it
-# decides between alternatives).
-
-
 NO_PATH = "<nil>"
 
 
@@ -36,19 +34,25 @@ def compact_json(value: Any) -> str:
 
 @dataclass(slots=True)
 class SchemaResult:
-    """Collected while one value is judged."""
+    """Result of one validation: faults by message, each kept once, and the number of keywords that
+    matched.
+
+    The count selects the alternative whose faults are reported.
+    """
 
     faults: dict[str, Callable[[str], Cause]] = field(default_factory=dict)
     matches: int = 0
 
     def add(self, words: str, cause: Callable[[str], Cause]) -> None:
-        """`cause` makes the cause from the path of what was judged as a whole ("" for the object
-        itself).
+        """Add a fault unless its message is known.
+
+        `cause` makes the cause from the path of the value that was validated as a whole, "" for the
+        object itself.
         """
         self.faults.setdefault(words, cause)
 
     def forget(self, known: int) -> None:
-        """Leave only so many faults, those that were found first."""
+        """Drop the faults that were added last, until `known` are left."""
         while len(self.faults) > known:
             self.faults.popitem()
 
@@ -59,7 +63,9 @@ class SchemaResult:
 
 
 def full_path(root: str, path: str) -> str:
-    """A field's full path."""
+    """Join the path of the validated value with the path below it; `<nil>` stands for the object
+    itself.
+    """
     steps = path.removeprefix(".")
     return ".".join(part for part in (root, steps) if part) or NO_PATH
 
@@ -102,7 +108,7 @@ def add_too_many(verdict: SchemaResult, path: str, count: int, most: int, what: 
 
 
 def add_message(verdict: SchemaResult, words: str) -> None:
-    """A fault that Kubernetes gives no field for."""
+    """Add a fault that the real server reports without field and value."""
     verdict.add(words, lambda root: Cause.invalid(full_path(root, ""), "", words))
 
 
@@ -115,7 +121,7 @@ OPENAPI_TYPES: dict[type, tuple[str, str]] = {
     dict: ("object", ""),
     type(None): ("null", ""),
 }
-MAX_EXACT_INTEGER = 1 << 53  # beyond it, a float says little of an integer
+MAX_EXACT_INTEGER = 1 << 53  # above it, a float does not represent each integer
 INT_OR_STRING = "x-kubernetes-int-or-string"
 
 
@@ -157,7 +163,9 @@ def type_check(schema: Obj) -> Check | None:
 
 
 def _is_compatible_number(value: Any, found: str, wanted: list[str]) -> bool:
-    """Integers are numbers, and whole numbers are integers."""
+    """Report whether a number fits the other numeric type: integers are numbers, and whole numbers
+    are integers.
+    """
     if found == "integer":
         return "number" in wanted
     return found == "number" and "integer" in wanted and _is_whole(float(value))
@@ -184,7 +192,9 @@ def enum_check(schema: Obj) -> Check | None:
 
 
 def _equals_enum_value(value: Any, option: Any) -> bool:
-    """As Go converts them: a number that is compared with an integer loses its fraction."""
+    """Compare as Go converts: a float that is compared with an integer loses its fraction, and
+    booleans equal booleans only.
+    """
     if type(value) is float and type(option) is int:
         return int(value) == option
     return bool(value == option) and isinstance(value, bool) == isinstance(option, bool)
@@ -195,7 +205,9 @@ def has_text_format(schema: Obj) -> bool:
 
 
 def string_checks(schema: Obj) -> Iterator[Check]:
-    """At most one fault of a text is told, and one of its format."""
+    """Yield the checks of a text. At most one fault of length and pattern is reported, and one of
+    the format.
+    """
     checks, form = [*_length_checks(schema), *_pattern_checks(schema)], schema_format(schema)
 
     def first_fault(value: Any, path: str, _old: Any, verdict: SchemaResult) -> None:
@@ -247,7 +259,9 @@ def _pattern_checks(schema: Obj) -> Iterator[Callable[[str, str, SchemaResult], 
 
 
 def number_check(schema: Obj) -> Check:
-    """Ranges, bounds and multiples. The order of the faults is multiple, minimum, maximum."""
+    """Return the check of range, bounds and multiples. Faults are reported in the order multiple,
+    minimum, maximum.
+    """
     wanted, form = schema_types(schema), schema_format(schema)
     held_by = (wanted[0] if len(wanted) == 1 and wanted[0] in {"integer", "number"} else ""), form
     factor, least, most = schema.get("multipleOf"), schema.get("minimum"), schema.get("maximum")
@@ -316,7 +330,10 @@ def _is_whole(value: float) -> bool:
 
 
 def _go_number(value: Any) -> Any:
-    """As Go prints a number."""
+    """Return a number as Go prints it.
+
+    A whole number has no fraction, unless it is so large that Go prints an exponent.
+    """
     return (
         int(value)
         if isinstance(value, float) and value.is_integer() and abs(value) < 1e21  # noqa: PLR2004
@@ -327,12 +344,12 @@ def _go_number(value: Any) -> Any:
 def _check_representable(
     value: Any, held_by: tuple[str, str], what: str, path: str, verdict: SchemaResult
 ) -> None:
-    """Whether a number can be held by the type and format at all."""
+    """Add a fault if the type and format cannot represent the number at all."""
     kind, form = held_by
     if kind == "integer":
         bits = 32 if form == "int32" else 64
         fits = float(value).is_integer() and -(1 << (bits - 1)) <= value < 1 << (bits - 1)
-        # what arrives as a float was no int64
+        # a float cannot have been an int64 in the request
         fits = fits and (type(value) is int or what != "Checked")
     else:
         fits = form != "float" or _is_float32(value)

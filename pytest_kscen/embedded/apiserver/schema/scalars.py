@@ -1,8 +1,8 @@
-"""Scalars and the types that Kubernetes writes as scalars: what comes out is what the real server
-would print.
+"""Decoders of scalars, and of types that Kubernetes writes as scalars.
 
-A walk takes a value and the old object's value at the same place; None is what it gives for
-nothing."""
+The result is what the real server would print. A decoder takes a value and the old object's value
+at the same place; it returns None for what is not stored.
+"""
 
 from __future__ import annotations
 
@@ -49,17 +49,21 @@ BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 
 
 def is_identical_json(value: Any, old: Any) -> bool:
-    """Whether a value is the old one once more, in the same order, and true for true; told
-    without a look into either.
+    """Report whether two values have the same JSON text, with the same order of members and true
+    distinct from 1.
+
+    Two quick comparisons; no element is visited in Python.
     """
     try:
         return value == old and orjson.dumps(value) == orjson.dumps(old)
-    except TypeError:  # no plain JSON
+    except TypeError:  # not plain JSON
         return False
 
 
 def string_decoder(go_type: str, *, keep: bool) -> Walk:
-    """A string; an empty one is nothing, unless it is kept (Go has a pointer to it)."""
+    """Return the decoder of a string. An empty one decodes to None unless `keep` is set, because Go
+    has a pointer to it.
+    """
 
     def walk(value: Any, _: Any) -> Any:
         if type(value) is str:
@@ -112,7 +116,7 @@ def number_decoder(go_type: str, *, keep: bool) -> Walk:
 
 
 def bytes_decoder(go_type: str, *, keep: bool) -> Walk:
-    """Base64, or, as Go takes it too, a list of numbers."""
+    """Return the decoder of base64 text. Go accepts a list of numbers as well."""
 
     def walk(value: Any, _: Any) -> Any:
         if isinstance(value, str):
@@ -144,8 +148,9 @@ def _canonical_base64(value: str) -> str:
 
 
 def _first_bad_byte(value: str) -> int:
-    """Where Go's decoder gives up: at the first foreign character, or at the start of an
-    unfinished group of four.
+    """Return the position at which Go's decoder stops.
+
+    This is the first foreign character, or the start of an unfinished group of four.
     """
     digits = 0
     for place, letter in enumerate(value):
@@ -164,7 +169,9 @@ def _first_bad_byte(value: str) -> int:
 
 
 def time_decoder(digits: int) -> Walk:
-    """A timestamp with so many digits of a second's fraction, in UTC."""
+    """Return the decoder of a timestamp, which is converted to UTC. `digits` is the number of
+    digits in the fraction of a second.
+    """
     length = len("2006-01-02T15:04:05.Z") + digits if digits else len("2006-01-02T15:04:05Z")
 
     def walk(value: Any, _: Any) -> Any:
@@ -198,7 +205,9 @@ def _to_utc(value: str, digits: int) -> str:
 
 
 def _time_error(value: str, digits: int) -> str:
-    """Go names the part of the layout that the text stopped following."""
+    """Return the message of Go's time parser, which names the part of the layout that the text does
+    not follow.
+    """
     rest = value
     for pattern, piece in (*LAYOUT_PIECES, *LAYOUT_ENDS[digits]):
         found = re.match(pattern, rest)
@@ -227,14 +236,16 @@ def decode_int_or_string(value: Any, _: Any) -> Any:
 
 
 def decode_duration(value: Any, _: Any) -> Any:
-    """metav1.Duration: kept as written, if Go can read it."""
+    """Decode a `metav1.Duration`, which is kept as written. The form of the text is not checked
+    here.
+    """
     if type(value) is str or value is None:
         return value
     raise TypeMismatch(value, "string", final=True)
 
 
 def decode_raw(value: Any, old: Any) -> Any:
-    """Any JSON: a copy of what is not the old object's own."""
+    """Copy any JSON, except the parts that are the old object's own: those stay shared."""
     if value is old:
         return value
     if type(value) is dict:
@@ -243,9 +254,6 @@ def decode_raw(value: Any, old: Any) -> Any:
     if type(value) is list:
         return [decode_raw(part, None) for part in value]
     return value
-
-
-# Types with a JSON form of their own.
 
 
 META_V1 = "io.k8s.apimachinery.pkg.apis.meta.v1"

@@ -1,9 +1,10 @@
-"""Custom objects on their way in: unknown fields dropped, nulls judged, defaults filled in, all in
-one walk.
+"""Decoding of custom objects by a structural schema: unknown fields, nulls and defaults in one
+pass.
 
-What comes out as it was before is the old object's own part, so that whoever comes later need not
-look into it. A structural schema is compiled branch by branch, when a value first reaches the
-branch: definitions may be huge."""
+An unchanged part is returned as the old object's own part, so that later stages can skip it.
+Branches are compiled when a value first reaches them, since definitions may be huge. Also resolves
+field paths of rules and selectable fields.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
 
 
 def prune_custom_fields(obj: Any, schema: dict[str, Any], told: list[str]) -> Any:
-    """The same for a custom object: first those in its metadata, then those that its schema does
-    not know, sorted.
+    """Return a custom object without unknown fields.
+
+    Paths are appended to `told`: those in the metadata first, then sorted those of the schema, then
+    those in embedded resources.
     """
     metadata = prune_unknown_fields(obj.get("metadata"), OBJECT_META, told)
     told[:] = [f"metadata.{path}" for path in told]
@@ -98,7 +101,9 @@ EMBEDDED = "x-kubernetes-embedded-resource"
 
 
 def decode_untyped(value: Any, old: Any) -> Any:
-    """A copy of any JSON that is not the old object's own, its numbers as Go has them."""
+    """Copy any JSON with numbers in Go's form, except the parts that equal the old object's: those
+    are shared.
+    """
     if value is old:
         return value
     if type(value) is dict:
@@ -119,7 +124,10 @@ def decode_untyped(value: Any, old: Any) -> Any:
 
 
 def old_if_same(new: Obj, old: Any) -> Obj:
-    """The old object itself, if the new one has nothing but its parts, in its order."""
+    """Return the old object if the new one has the same parts in the same order.
+
+    Sharing it lets later stages skip it. Otherwise the new object is returned.
+    """
     if type(old) is dict and len(new) == len(old):
         for (name, part), (before, was) in zip(new.items(), old.items(), strict=True):
             if part is not was or name != before:
@@ -135,7 +143,9 @@ def old_list_if_same(new: list[Any], old: Any) -> list[Any]:
 
 
 def normalize_number(value: Any) -> Any:
-    """Whole numbers are integers, and what is no int64 is a float."""
+    """Return a whole float as an integer, and an integer that is no int64 as a float, like Go's
+    decoder.
+    """
     if type(value) is float and value.is_integer() and abs(value) < INT64_LIMIT:
         return int(value)
     if type(value) is int and not -INT64_LIMIT <= value < INT64_LIMIT:
@@ -144,7 +154,7 @@ def normalize_number(value: Any) -> Any:
 
 
 def structural_decoder(schema: Obj, *, kept: bool = False) -> Walk:
-    """The walk of a schema. `kept`: unknown fields are kept, because a schema above says so."""
+    """Return the decoder of a schema. `kept` means that a schema above preserves unknown fields."""
     kept = kept or bool(schema.get(PRESERVE))
     if kept and not any(
         key in schema for key in ("properties", "items", "additionalProperties", EMBEDDED)
@@ -170,15 +180,16 @@ def structural_decoder(schema: Obj, *, kept: bool = False) -> Walk:
 
 
 def root_decoder(schema: Obj) -> Walk:
-    """The walk of whole objects.
-
-    What is wrong in their metadata is told without a path, as Kubernetes does.
+    """Return the decoder of whole objects. Faults in their metadata are reported without a path, as
+    in the real server.
     """
     return _object_decoder(schema, kept=bool(schema.get(PRESERVE)), head=ROOT_HEAD_DECODERS)
 
 
 class _MemberDecoders(dict[str, "Walk"]):
-    """The walks of an object's fields, each compiled at its first use."""
+    """Decoders of an object's fields, each compiled on first use. Raises UnknownField for a field
+    without a schema.
+    """
 
     def __init__(self, schema: Obj, *, kept: bool) -> None:
         super().__init__()
@@ -193,7 +204,9 @@ class _MemberDecoders(dict[str, "Walk"]):
 
 
 def member_schema(schema: Obj, name: str) -> Obj | None:
-    """The schema of an object's field, if it has one."""
+    """Return the schema of an object's field, from `properties` or `additionalProperties`; None if
+    the field is unknown.
+    """
     properties: Obj = schema.get("properties", EMPTY)
     if name in properties:
         found: Obj = properties[name]
@@ -203,10 +216,12 @@ def member_schema(schema: Obj, name: str) -> Obj | None:
 
 
 def _object_decoder(schema: Obj, *, kept: bool, head: Mapping[str, Walk] = EMPTY) -> Walk:
-    """The walk of an object; `head` are the fields that have a walk whatever the schema says."""
+    """Return the decoder of an object. `head` holds decoders of fields that the schema does not
+    decide about.
+    """
     members = _MemberDecoders(schema, kept=kept)
     members.update(head)
-    is_plain = not head  # which may have words of its own about texts
+    is_plain = not head  # decoders of the head may refuse a text
     defaults: dict[str, Callable[[], Any]] | None = None
 
     def walk(value: Any, old: Any) -> Any:
@@ -239,13 +254,17 @@ def _object_decoder(schema: Obj, *, kept: bool, head: Mapping[str, Walk] = EMPTY
 
 
 def drops_null(schema: Obj, name: str) -> bool:
-    """Null is nothing, where it may not be; what has a default gets it then."""
+    """Report whether null stands for absence in this field, which is not nullable. A default
+    applies afterwards.
+    """
     inner = member_schema(schema, name)
     return inner is not None and inner is not NO_SCHEMA and not inner.get("nullable")
 
 
 def default_factories(schema: Obj) -> dict[str, Callable[[], Any]]:
-    """The defaults of an object's fields, each with those inside it; a new copy for each object."""
+    """Return the factories of the defaults of an object's fields. Each call makes a copy, complete
+    with the nested defaults.
+    """
     properties = schema.get("properties", EMPTY)
     return {
         name: _default_factory(inner)
@@ -284,7 +303,7 @@ def _list_decoder(schema: Obj, *, kept: bool) -> Walk:
 
 
 def _decode_head_string(value: Any, _: Any) -> Any:
-    """An embedded resource's apiVersion or kind."""
+    """Decode the apiVersion or kind of an embedded resource, which must be a string."""
     if type(value) is not str:
         raise EmbeddedResourceError(value, "must be a string")
     return value
@@ -311,21 +330,21 @@ ROOT_HEAD_DECODERS: Mapping[str, Walk] = {
 }
 
 
-# Paths in a definition that point to a field of its schema: `.spec.replicas`, and
-# `.labels['a.b']` in rules.
-
-
 PATH_TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]]+")
 INVALID_FIELD = "does not refer to a valid field"
 UNEXPECTED_END = "unexpected end of JSON path"
 
 
 class InvalidFieldPath(ValueError):
-    """The text says why."""
+    """Field path that cannot be resolved; the text is the real server's message."""
 
 
 def resolve_field_path(path: str, schema: Obj, *, by_key: bool = True) -> tuple[str, Obj]:
-    """The path as Kubernetes writes it, and the schema that it leads to."""
+    """Return a path such as `.spec.replicas` or `.labels['a.b']` in Kubernetes' form, and the
+    schema at its end.
+
+    `by_key` permits the bracket notation. Raises InvalidFieldPath.
+    """
     tokens, written = PATH_TOKEN.findall(path)[::-1], ""
     while tokens:
         opening = tokens.pop()

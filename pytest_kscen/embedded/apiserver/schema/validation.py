@@ -1,9 +1,8 @@
-"""Judging custom objects: a schema becomes lists of checks, in the order in which the real server
-makes them.
+"""Validation of custom objects: a schema becomes lists of checks, in the order of the real server.
 
-On an update, what is wrong but was so before is let through ("ratcheting"), as far as old and new
-can be told to be the same part: fields by name, and the elements of lists that are maps by their
-keys."""
+An update accepts faults that the old object had already ("ratcheting"), as far as old and new parts
+correlate: fields by name, elements of list maps by their keys.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +34,11 @@ if TYPE_CHECKING:
 
 COMBINATIONS = ("anyOf", "oneOf", "allOf", "not")
 NO_OLD_VALUE: Any = object()
-"""Stands for the old value where there is none to compare with."""
+"""Mark for the absence of an old value to compare with."""
 
 
 def schema_check(schema: Obj) -> Check:
-    """A check of everything that a schema says, which lets through what was as wrong before."""
+    """Return the check of a whole schema. Faults of a value that equals the old one are dropped."""
     plans: dict[type, Plan] = {}
 
     def judge(value: Any, path: str, old: Any, verdict: SchemaResult) -> None:
@@ -59,8 +58,9 @@ def schema_check(schema: Obj) -> Check:
 
 
 def _alternative_check(schema: Obj) -> Check:
-    """The same for an alternative, which is not let through as a whole; only what is in it may
-    be.
+    """Return the check of one alternative of a combination.
+
+    Its own faults are kept even if the value is unchanged; nested ones may be dropped.
     """
     plans: dict[type, Plan] = {}
 
@@ -76,10 +76,11 @@ def _alternative_check(schema: Obj) -> Check:
 
 
 def _checks_by_type(schema: Obj) -> dict[type, Plan]:
-    """The checks by the type of the value, for most keywords speak of one type alone.
+    """Return the checks for each type of value, with the number of keywords that count as matched.
 
-    The real server counts each check that is made, also those that have nothing to look at: the
-    type, the combinations (twice), the enum, what is the value's own, and the value as a whole."""
+    The real server counts each validator it runs: type, combinations (twice), enum, the type's own,
+    and the value as a whole.
+    """
     types, enums = _as_tuple(type_check(schema)), _as_tuple(enum_check(schema))
     head = (*types, *_combination_checks(schema))
     counted = len(types) + 4
@@ -153,8 +154,9 @@ def _list_check(schema: Obj) -> Check:
 
 
 def correlate_elements(schema: Obj, new: list[Any], old: Any) -> list[Any]:
-    """The old elements that those of a list are to be compared with: of the same key, where the
-    list is a map.
+    """Return the old element to compare with, for each element of a list.
+
+    In a list map it is the element of the same keys. Other lists do not correlate.
     """
     if type(old) is not list or schema.get("x-kubernetes-list-type") != "map":
         return [NO_OLD_VALUE] * len(new)
@@ -170,7 +172,10 @@ def _list_map_key(schema: Obj, element: Any) -> Any:
 
 
 def _combination_checks(schema: Obj) -> Iterator[Check]:
-    """Of several failed alternatives, the one in which most was right is told."""
+    """Yield the checks of anyOf, oneOf, allOf and not.
+
+    If all alternatives fail, the faults of the one with most matches are reported.
+    """
     for name, combination in zip(
         COMBINATIONS, (_any_of_check, _one_of_check, _all_of_check), strict=False
     ):
@@ -260,13 +265,10 @@ def _not_check(schema: Obj) -> Check:
     return check
 
 
-# Walking a value along those branches of its schema alone where there is something to see.
-
-
 def schema_visit(schema: Obj, own: Callable[[Obj], Visit | None]) -> Visit | None:
-    """What visits values of this schema.
+    """Return a function that visits the parts of a value, or None if no part needs a visit.
 
-    `own` makes the visit of one place, or nothing; so does this.
+    `own` returns the visit of one place in the schema, or None.
     """
     here = own(schema)
     items = schema_visit(schema["items"], own) if isinstance(schema.get("items"), dict) else None
@@ -295,11 +297,10 @@ def schema_visit(schema: Obj, own: Callable[[Obj], Visit | None]) -> Visit | Non
     return visit
 
 
-# Lists that are sets or maps hold nothing twice.
-
-
 def duplicate_visit(schema: Obj) -> Visit | None:
-    """A visit that finds repetitions, where the schema's list is a set or a map."""
+    """Return a visit that yields a cause for each duplicate, if the schema's list is a set or a
+    map.
+    """
     kind = schema.get("x-kubernetes-list-type")
     if kind not in {"set", "map"}:
         return None
@@ -337,7 +338,7 @@ def _duplicates_in_map(wanted: list[str], elements: list[Any], path: str) -> Ite
 
 
 def _duplicate_positions(elements: list[Any]) -> Iterator[int]:
-    """Where each value that is there more than once is there for the second time."""
+    """Yield the position of the second occurrence of each repeated value."""
     if _are_distinct_texts(elements):
         return
     seen: dict[str, int] = {}
@@ -349,8 +350,8 @@ def _duplicate_positions(elements: list[Any]) -> Iterator[int]:
 
 
 def _are_distinct_texts(elements: list[Any]) -> bool:
-    """Whether these are texts, or maps of texts with the same names, no two alike: what nearly
-    all lists are.
+    """Report whether the elements are certainly distinct: texts, or objects of texts with equal
+    names. Quick, and true for most lists.
     """
     kind = type(elements[0]) if elements else str
     if kind is dict:

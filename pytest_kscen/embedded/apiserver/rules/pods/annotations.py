@@ -1,4 +1,7 @@
-"""What a pod's annotations must not say, most of them older ways to say what has a field today."""
+"""Rules of a pod's annotations, and the validators of pod templates that workloads call.
+
+Most of these annotations are predecessors of fields: seccomp, AppArmor and tolerations.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,9 @@ def _is_deletion_cost(text: str) -> bool:
 
 
 def app_armor_profile(note: str) -> Obj | None:
-    """The AppArmor profile that an annotation stands for."""
+    """Return the AppArmor profile that an annotation's value stands for, as the field holds it;
+    None for an invalid value.
+    """
     if note.startswith("localhost/"):
         name = note.removeprefix("localhost/")
         return (
@@ -91,7 +96,11 @@ def app_armor_profile(note: str) -> Obj | None:
 
 
 def set_app_armor_fields(pod: Obj) -> None:
-    """A new pod's annotations become the fields that they stand for."""
+    """Set the AppArmor fields of a new pod from its annotations.
+
+    Skipped on Windows, and for containers whose field is set already or equals the pod's own
+    profile.
+    """
     spec, noted = (
         pod["spec"],
         [name for name in pod["metadata"]["annotations"] if name.startswith(APP_ARMOR)],
@@ -126,7 +135,9 @@ def _validate_app_armor_annotation(path: str, container: str, profile: str, spec
 def validate_annotations_match_fields(
     path: str, given: Mapping[str, str] | None, spec: Obj
 ) -> Causes:
-    """Where an annotation and a field say the same thing, they say the same."""
+    """Yield the causes for seccomp and AppArmor annotations that contradict the fields which
+    replaced them.
+    """
     if not given:
         return
     whole = spec.get("securityContext") or {}
@@ -180,7 +191,9 @@ def _validate_profile_matches(
 def validate_annotation_changes(
     path: str, new: Mapping[str, str], old: Mapping[str, str]
 ) -> Causes:
-    """What cannot be said afterwards, nor be taken back."""
+    """Yield a cause for each protected annotation that an update adds, changes or removes: AppArmor
+    profiles and the mirror mark.
+    """
     for name in old:
         if new.get(name) != old[name]:
             yield from _validate_protected_annotation(f"{path}[{name}]", name, "remove or update")
@@ -194,9 +207,6 @@ def _validate_protected_annotation(path: str, name: str, verb: str) -> Causes:
         yield Cause.forbidden(path, f"may not {verb} AppArmor annotations")
     if name == MIRROR_ANNOTATION:
         yield Cause.forbidden(path, f"may not {verb} mirror pod annotation")
-
-
-# The template that workloads make pods from.
 
 
 SELECTOR_MISMATCH = "`selector` does not match template `labels`"
@@ -216,14 +226,20 @@ def validate_template(path: str, given: Obj) -> Causes:
 
 
 def validate_template_selected(path: str, given: Obj, selector: Obj | None) -> Causes:
-    """A workload's selector finds the pods that it makes."""
+    """Yield a cause when a workload's selector does not match the labels of its own pod
+    template.
+    """
     own = (given.get("metadata") or {}).get("labels")
     if selector_matches(selector, own) is False:
         yield Cause.invalid(f"{path}.metadata.labels", sorted_labels(own), SELECTOR_MISMATCH)
 
 
 def validate_always_restarts(path: str, given: Obj, owner: str) -> Causes:
-    """What the pods of a workload that never ends must do."""
+    """Yield the causes for a template whose pods could end: the restart policy must be Always,
+    without a deadline.
+
+    `owner` is the kind that the message names.
+    """
     policy = given["spec"].get("restartPolicy", "")
     if policy != "Always":
         yield Cause.unsupported(f"{path}.spec.restartPolicy", policy, ("Always",))

@@ -1,5 +1,8 @@
-"""The containers of a pod: what all of them need, and what sets init, ordinary and ephemeral
-ones apart.
+"""Validators of a pod's containers: what all share, and what init, ordinary and ephemeral
+containers may have.
+
+Called by `spec`. Containers with simple fields only take a short path, since most pods have nothing
+else.
 """
 
 from __future__ import annotations
@@ -37,10 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_kscen.objects.resources import Obj
-
-
-# What the kubelet does to ask or to tell a container: probes and lifecycle hooks, each by one
-# handler.
 
 
 PROBE_TIMES = (
@@ -84,7 +83,9 @@ def validate_lifecycle(path: str, given: Obj, grace: int | None) -> Causes:
 
 
 def validate_handler(path: str, given: Obj, grace: int | None) -> Causes:
-    """Exactly one way."""
+    """Yield the causes for the handler of a probe or lifecycle hook: exactly one kind is
+    required.
+    """
     found = [kind for kind in HANDLERS if kind in given]
     for place, kind in enumerate(found):
         if place:
@@ -162,7 +163,11 @@ _NOT_EPHEMERAL = "cannot be set for an Ephemeral Container"
 
 @dataclass(slots=True)
 class ContainerContext:
-    """What a container's own fields are judged by."""
+    """Facts about the pod that the validators of its containers need.
+
+    `volumes` are the valid ones by name, `claims` the names of resource claims, and `grace` is in
+    seconds.
+    """
 
     volumes: dict[str, Obj] = field(default_factory=dict)
     claims: frozenset[str] = frozenset()
@@ -183,7 +188,7 @@ def validate_containers(path: str, given: Sequence[Obj], around: ContainerContex
             yield Cause.duplicate(f"{here}.name", container.get("name", ""))
         seen.add(container.get("name", ""))
         if not container.keys() <= SIMPLE_FIELDS:
-            # What belongs to containers that stay.
+            # Fields of containers that keep running.
             if "lifecycle" in container:
                 yield from validate_lifecycle(
                     f"{here}.lifecycle", container["lifecycle"], around.grace
@@ -201,7 +206,7 @@ def validate_init_containers(
     for place, container in enumerate(given):
         here, name = f"{path}[{place}]", container.get("name", "")
         yield from _validate_container(here, container, around)
-        # Without a policy of its own the rules are not even looked at.
+        # Restart rules are validated only beside a restart policy.
         if "restartPolicy" in container:
             yield from _validate_restart_policy(here, container)
         elif container.get("restartPolicyRules"):
@@ -224,7 +229,9 @@ def validate_init_containers(
 
 
 def _validate_nonsidecar(path: str, container: Obj) -> Causes:
-    """What only a sidecar may have."""
+    """Yield the causes for fields that only a sidecar may have: an init container with
+    restartPolicy Always.
+    """
     for name in FORBIDDEN_IN_INIT:
         if name in container:
             yield Cause.forbidden(f"{path}.{name}", _SIDECARS_ONLY)
@@ -342,7 +349,9 @@ LIST_VALIDATORS: dict[str, Validator] = {
 
 
 def validate_host_ports(path: str, given: Sequence[Obj]) -> Causes:
-    """No two containers take the same port of the host."""
+    """Yield a cause for each host port that two containers of the list claim with the same protocol
+    and address.
+    """
     taken: set[str] = set()
     for place, container in enumerate(given):
         for number, entry in enumerate(container.get("ports") or ()):
@@ -369,7 +378,7 @@ def _validate_resize_policy(path: str, given: Sequence[Obj], restart_policy: str
 
 
 def _validate_restart_policy(path: str, container: Obj) -> Causes:
-    """A container's own restart policy, and its rules by exit code."""
+    """Yield the causes for a container's own restart policy and its restart rules by exit code."""
     rules = container.get("restartPolicyRules") or ()
     if "restartPolicy" in container:
         yield from validate_enum(

@@ -1,6 +1,7 @@
-"""What a pod's spec says when nobody said it.
+"""Defaults of pods and pod templates.
 
-Templates get all but what belongs to a real pod alone.
+A template gets all defaults but those that belong to a real pod, such as requests derived from
+limits.
 """
 
 from __future__ import annotations
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# Image references, read only as far as the default pull policy needs it: is the tag `latest`?
-
-
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _HOST = r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)"
 _DOMAIN = rf"(?:{_HOST}(?:\.{_HOST})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
@@ -38,8 +36,10 @@ _MAX_NAME_LENGTH = 255
 
 @functools.lru_cache(maxsize=4096)
 def default_pull_policy(reference: str) -> str:
-    """What `imagePullPolicy` is when nobody says: Always for the latest image, also when that is
-    only implied.
+    """Return the default `imagePullPolicy` of an image reference: Always for the tag `latest`,
+    stated or implied, otherwise IfNotPresent.
+
+    Malformed references get IfNotPresent, as in the real server.
     """
     found = _REFERENCE.fullmatch(reference)
     if found is None or _IDENTIFIER.fullmatch(reference) or len(found["name"]) > _MAX_NAME_LENGTH:
@@ -118,7 +118,9 @@ def default_template(template: Obj | None) -> None:
 
 
 def default_pod_spec(spec: Obj) -> None:
-    """What pods and templates have in common."""
+    """Set the defaults that pods and pod templates share. Quantities are rounded up to thousandths
+    on the way.
+    """
     set_defaults(spec, SPEC_DEFAULTS)
     if "securityContext" not in spec:
         spec["securityContext"] = {}
@@ -134,14 +136,16 @@ def default_pod_spec(spec: Obj) -> None:
 
 
 def set_account_alias(spec: Obj) -> None:
-    """The service account's old name says the same as the new one, which counts."""
+    """Copy `serviceAccountName` to its deprecated alias `serviceAccount`, or the reverse if only
+    the alias is set.
+    """
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account and (spec.get("serviceAccount") != account or "serviceAccountName" not in spec):
         spec["serviceAccountName"] = spec["serviceAccount"] = account
 
 
 def drop_retired_annotations(metadata: Obj) -> None:
-    """Annotations that once stood for init containers are dropped."""
+    """Remove the annotations that held init containers before they had a field."""
     notes = metadata.get("annotations")
     if notes and not RETIRED_ANNOTATIONS.isdisjoint(notes):
         metadata["annotations"] = {
@@ -202,9 +206,9 @@ def _default_projection(source: Obj) -> None:
 
 
 def _set_host_ports(spec: Obj) -> None:
-    """On the host's network a container's ports are the host's.
+    """Set the host ports of a pod on the host network to its container ports.
 
-    Containers may be an old pod's: they are made anew.
+    Containers may belong to the stored pod, so they are replaced, never changed.
     """
     for name in ("containers", "initContainers"):
         if spec.get(name):
@@ -222,7 +226,7 @@ def _with_host_ports(container: Obj) -> Obj:
 
 
 def _default_pod_ips(status: Obj) -> None:
-    """A pod's first address is its address; where they differ, the single one counts."""
+    """Set `podIP` from `podIPs` or the reverse. Where the two differ, `podIP` replaces the list."""
     single, several = status.get("podIP"), status.get("podIPs")
     if single and (not several or several[0].get("ip") != single):
         status["podIPs"] = [{"ip": single}]

@@ -1,5 +1,6 @@
-"""A container's variables, and where their values come from; volumes show the same fields of a
-pod as files.
+"""Validators of environment variables and of references to fields and resources of a pod.
+
+`volumes` uses the references too, for files of the downward API.
 """
 
 from __future__ import annotations
@@ -84,7 +85,9 @@ def validate_variables(path: str, given: Sequence[Obj]) -> Causes:
 
 
 def validate_env_from(path: str, given: Sequence[Obj]) -> Causes:
-    """`envFrom`: all keys of a ConfigMap or a Secret."""
+    """Yield the causes for `envFrom`, which imports all keys of ConfigMaps or Secrets, one source
+    per entry.
+    """
     for place, source in enumerate(given):
         here = f"{path}[{place}]"
         if source.get("prefix"):
@@ -104,7 +107,9 @@ def _subdomain_prefix(name: str) -> tuple[str, ...]:
 
 
 def validate_field_reference(path: str, given: Obj, allowed: Sequence[str]) -> Causes:
-    """A field of the pod itself."""
+    """Yield the causes for a reference to a field of the pod; `allowed` lists the fields without a
+    subscript.
+    """
     version, field = given.get("apiVersion", ""), given.get("fieldPath", "")
     if not version:
         yield Cause.required(f"{path}.apiVersion")
@@ -131,7 +136,9 @@ def validate_field_reference(path: str, given: Obj, allowed: Sequence[str]) -> C
 
 
 def _split_subscript(field: str) -> tuple[str, str | None]:
-    """`metadata.labels['a']` as its two parts."""
+    """Split `metadata.labels['a']` into its path and key. The key is None for a path without
+    subscript.
+    """
     base, opening, key = field.partition("['")
     return (
         (base, key.removesuffix("']"))
@@ -141,7 +148,10 @@ def _split_subscript(field: str) -> tuple[str, str | None]:
 
 
 def validate_resource_reference(path: str, given: Obj, *, in_volume: bool = False) -> Causes:
-    """A limit or a request of a container."""
+    """Yield the causes for a reference to a container's limit or request.
+
+    In a volume the container's name is required, since a volume belongs to no container.
+    """
     resource = given.get("resource", "")
     huge = resource.startswith(("limits.hugepages-", "requests.hugepages-"))
     if in_volume and not given.get("containerName"):
@@ -168,7 +178,7 @@ def _validate_env_field(path: str, given: Obj) -> Causes:
 
 
 def _validate_key_reference(path: str, given: Obj) -> Causes:
-    """A key of a ConfigMap or a Secret."""
+    """Yield the causes for a reference to one key of a ConfigMap or Secret."""
     yield from validate_name(f"{path}.name", given.get("name", ""), names.dns1123_subdomain)
     yield from validate_required_name(f"{path}.key", given.get("key"), names.config_key)
 

@@ -1,5 +1,5 @@
-"""What a pod's containers ask for: names, amounts, sums over the pod, and the quality of service
-that follows.
+"""Compute resources of containers and pods: names, quantities, sums over the pod, and the
+quality-of-service class.
 """
 
 from __future__ import annotations
@@ -46,12 +46,14 @@ def is_extended(name: str) -> bool:
 
 
 def is_overcommit_allowed(name: str) -> bool:
-    """Whether limits may lie above requests."""
+    """Report whether the limit of a resource may exceed its request: native resources, except huge
+    pages.
+    """
     return is_native(name) and not name.startswith(HUGE_PAGES)
 
 
 def is_integer_resource(name: str) -> bool:
-    """Whether there are only whole ones."""
+    """Report whether a resource exists in whole units only, such as pods and extended resources."""
     return name in _INTEGER_RESOURCES or is_extended(name)
 
 
@@ -85,7 +87,10 @@ def validate_pod_resource_name(path: str, name: str) -> Causes:
 
 
 def validate_quantity(path: str, name: str, quantity: Any) -> Causes:
-    """A resource's quantity: never negative, and whole where only whole ones exist."""
+    """Yield the causes for a resource's quantity.
+
+    It must not be negative, and must be an integer for resources that exist in whole units only.
+    """
     parsed = quantities.parse(quantity)
     if parsed.nanos < 0:
         yield Cause.invalid(path, quantity, "must be greater than or equal to 0")
@@ -99,7 +104,11 @@ def validate_requirements(
     claims: frozenset[str],
     check: Callable[[str, str], Causes] = validate_container_resource_name,
 ) -> Causes:
-    """ResourceRequirements of a container, or with another check of names of a whole pod."""
+    """Yield the causes for a ResourceRequirements.
+
+    `claims` are the names of the pod's resource claims. `check` validates resource names: those of
+    a container, or of the pod as a whole.
+    """
     limits, requests = given.get("limits") or {}, given.get("requests") or {}
     for name, quantity in limits.items():
         yield from _validate_amount(f"{path}.limits[{name}]", name, quantity, check)
@@ -182,7 +191,9 @@ def _validate_claims(path: str, given: list[Obj], known: frozenset[str]) -> Caus
 
 
 def validate_pod_resources(path: str, spec: Obj, claims: frozenset[str]) -> Causes:
-    """The resources of the pod as a whole."""
+    """Yield the causes for resources of the pod as a whole, which must cover what its containers
+    request.
+    """
     given, here = spec["resources"], f"{path}.resources"
     if spec.get("os", {}).get("name") == "windows":
         yield Cause.forbidden(here, "may not be set for a windows pod")
@@ -190,7 +201,7 @@ def validate_pod_resources(path: str, spec: Obj, claims: frozenset[str]) -> Caus
     if given.get("claims"):
         yield Cause.forbidden(f"{here}.claims", "claims may not be set for Resources at pod-level")
     yield from validate_requirements(here, given, claims, validate_pod_resource_name)
-    # The pod as a whole has at least what its containers ask for.
+    # The pod's own resources cover those of its containers.
     resources = spec["resources"]
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     for name, total in aggregate_resources(spec, "requests").items():
@@ -213,8 +224,10 @@ def validate_pod_resources(path: str, spec: Obj, claims: frozenset[str]) -> Caus
 
 
 def aggregate_resources(spec: Obj, kind: str) -> dict[str, str]:
-    """What all containers take together: sidecars run beside the others, plain init containers
-    before them.
+    """Sum the limits or requests of a pod's containers.
+
+    Sidecars count beside ordinary containers. Other init containers run one at a time before them,
+    so their maximum counts.
     """
     total: dict[str, str] = {}
     for container in spec.get("containers") or ():
@@ -250,7 +263,10 @@ def _is_pod_level(name: str) -> bool:
 
 
 def default_pod_resources(spec: Obj) -> None:
-    """A pod with limits of its own requests what its containers do, or else its limits."""
+    """Set requests of the pod as a whole.
+
+    They default to the sums of the containers, or else to the pod's own limits.
+    """
     given = spec["resources"]
     limits, requests = dict(given.get("limits") or {}), dict(given.get("requests") or {})
     if limits or requests:
@@ -270,7 +286,10 @@ def default_pod_resources(spec: Obj) -> None:
 
 
 def qos_class(spec: Obj) -> str:
-    """Guaranteed, Burstable or BestEffort."""
+    """Return Guaranteed, Burstable or BestEffort.
+
+    Only CPU and memory count. Resources of the pod as a whole replace those of its containers.
+    """
     whole = spec.get("resources") or {}
     if whole.get("requests") or whole.get("limits"):
         asking = [whole]

@@ -1,4 +1,6 @@
-"""What a write to a pod may touch, and what the server makes of it."""
+"""Preparation and validation of writes to Pods and PodTemplates, with the table that registers
+them.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ GATED_CONDITION = {
 RESIZABLE_FIELDS = frozenset({"resources", "resizePolicy"})
 DISABLED_PROJECTIONS = frozenset(
     {"clusterTrustBundle", "podCertificate"}
-)  # projections behind features that are off
+)  # sources of projected volumes whose features are disabled by default
 
 
 def prepare_pod_create(pod: Obj, core: Core) -> None:
@@ -57,7 +59,7 @@ def prepare_pod_create(pod: Obj, core: Core) -> None:
         set_app_armor_fields(pod)
     own = pod["metadata"].get("labels") or {}
     if "affinity" in spec:
-        # `matchLabelKeys` become terms of the selector, with the pod's own values.
+        # `matchLabelKeys` become requirements of the selector, with the pod's own labels.
         joined = dict(spec["affinity"])
         for kind in ("podAffinity", "podAntiAffinity"):
             if kind in joined:
@@ -80,8 +82,10 @@ def prepare_pod_update(new: Obj, old: Obj, _core: Core) -> None:
 
 
 def prepare_pod_status(new: Obj, old: Obj, _core: Core) -> None:
-    """The kubelet's part: it may also write metadata, but not whose the pod is, nor that it is
-    going.
+    """Prepare a write to `status`, which the kubelet makes.
+
+    It may write metadata too, except owners and the deletion time. A quality-of-service class or
+    generation that it omits keeps its stored value.
     """
     metadata, given = dict(new["metadata"]), dict(new.get("status") or {})
     metadata.pop("deletionTimestamp", None)
@@ -94,8 +98,7 @@ def prepare_pod_status(new: Obj, old: Obj, _core: Core) -> None:
     if "observedGeneration" in before:
         given.setdefault("observedGeneration", before["observedGeneration"])
     if given.get("conditions") and before.get("conditions"):
-        # A condition that comes without the generation it was seen in keeps the one that it
-        # had.
+        # A condition without observedGeneration keeps its stored one.
         conditions = given["conditions"]
         earlier = before["conditions"]
         if all("observedGeneration" in one for one in conditions):
@@ -120,13 +123,19 @@ def prepare_pod_status(new: Obj, old: Obj, _core: Core) -> None:
 
 
 def prepare_ephemeral_containers(new: Obj, old: Obj, _core: Core) -> None:
-    """Only these containers, and nothing else of the pod."""
+    """Prepare a write to `ephemeralcontainers`: take these containers alone from the new pod,
+    everything else from the stored one.
+    """
     spec = {**old["spec"], "ephemeralContainers": new["spec"].get("ephemeralContainers")}
     _replace_spec(new, old, {name: value for name, value in spec.items() if value is not None})
 
 
 def prepare_resize(new: Obj, old: Obj, _core: Core) -> None:
-    """Only what containers, and the pod as a whole, may take."""
+    """Prepare a write to `resize`: take the resources of containers and pod, and everything else
+    from the stored pod.
+
+    A pod whose number of containers differs is left as it is, for validation to refuse.
+    """
     spec = dict(old["spec"])
     for name in ("containers", "initContainers"):
         given, before = new["spec"].get(name) or [], old["spec"].get(name) or []
@@ -164,7 +173,10 @@ def _replace_spec(new: Obj, old: Obj, spec: Obj) -> None:
 
 
 def drop_disabled_fields(pod: Obj) -> None:
-    """Fields of features that are off by default are not kept; works on templates too."""
+    """Remove fields whose features are disabled by default, from a pod or a pod template.
+
+    `spec` and its lists are replaced, never changed: they may be a stored object's.
+    """
     spec = pod["spec"]
     if "volumes" in spec and any(
         source.keys() & DISABLED_PROJECTIONS for source in _projected_sources(spec)
@@ -245,9 +257,6 @@ def _with_label_keys(term: Obj, own: Mapping[str, str]) -> Obj:
     }
 
 
-# The rules of Pod and PodTemplate, put together.
-
-
 def validate_pod(pod: Obj) -> Causes:
     metadata, spec = pod["metadata"], pod["spec"]
     yield from _validate_metadata_and_spec(metadata, spec)
@@ -310,7 +319,10 @@ def validate_resize(new: Obj, old: Obj) -> Causes:
 
 
 def grace_period(pod: Obj, asked: int | None) -> int:
-    """How long a pod is given to end: nothing, unless it runs somewhere."""
+    """Return the seconds that a pod gets to terminate.
+
+    0 unless it runs on a node, otherwise the requested period or the pod's own.
+    """
     ended = (pod.get("status") or {}).get("phase") in {"Failed", "Succeeded"}
     if ended or not pod["spec"].get("nodeName"):
         return 0

@@ -1,4 +1,6 @@
-"""Where a pod may run: node selectors, affinity, tolerations, and how pods spread."""
+"""Validators of a pod's placement: node selectors, affinity, tolerations, topology spread; and of a
+node's taints.
+"""
 
 from __future__ import annotations
 
@@ -136,7 +138,9 @@ def _validate_pod_affinity_term(path: str, term: Obj) -> Causes:
 
 
 def _validate_match_label_keys(path: str, term: Obj) -> Causes:
-    """Labels of the pod itself that join the selector."""
+    """Yield the causes for `matchLabelKeys` and `mismatchLabelKeys`, by which labels of the pod
+    itself join the selector.
+    """
     chosen, given = term.get("matchLabelKeys") or (), term.get("labelSelector")
     shunned = term.get("mismatchLabelKeys") or ()
     for field, keys in (("matchLabelKeys", chosen), ("mismatchLabelKeys", shunned)):
@@ -199,7 +203,7 @@ def validate_tolerations(path: str, given: Sequence[Obj]) -> Causes:
             and key in NODE_CONDITION_TAINTS
             and "value" not in one
         ):
-            continue  # the two that every pod is given
+            continue  # the two tolerations that admission adds to every pod
         here = f"{path}[{place}]"
         if key:
             yield from validate_name(f"{here}.key", key, names.label_key)
@@ -226,7 +230,9 @@ def _validate_tolerated_value(path: str, operator: str, value: str) -> Causes:
 
 
 def validate_taints(path: str, given: Sequence[Obj]) -> Causes:
-    """A node's."""
+    """Yield the causes for a node's taints: malformed keys and values, unknown effects, repeated
+    pairs of key and effect.
+    """
     seen: set[tuple[str, str]] = set()
     for place, taint in enumerate(given):
         here, key, effect = f"{path}[{place}]", taint.get("key", ""), taint.get("effect", "")

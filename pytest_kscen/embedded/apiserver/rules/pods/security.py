@@ -1,5 +1,5 @@
-"""Who a pod and its containers may be on their machine; what Linux and Windows do not have in
-common.
+"""Validators of security contexts of pods and containers, and of the fields that Linux or Windows
+pods must not have.
 """
 
 from __future__ import annotations
@@ -257,14 +257,18 @@ _BAD_DOMAIN = "'s Domain doesn't match the NetBios nor the DNS format"
 
 
 def visit_containers(spec: Obj) -> Iterator[tuple[str, Obj]]:
-    """All containers with their paths, in Kubernetes' order of visiting."""
+    """Yield all containers with their paths below the spec, in the order in which Kubernetes visits
+    them.
+    """
     for kind in ("initContainers", "containers", "ephemeralContainers"):
         for place, container in enumerate(spec.get(kind) or ()):
             yield f"{kind}[{place}]", container
 
 
 def validate_host_users(path: str, spec: Obj) -> Causes:
-    """What cannot be the host's when its users are not."""
+    """Yield the causes for host namespaces and block devices in a pod that has its own user
+    namespace.
+    """
     if spec.get("hostUsers") is False:
         for field, shown in (
             ("hostNetwork", "hostNetwork"),
@@ -279,7 +283,9 @@ def validate_host_users(path: str, spec: Obj) -> Causes:
 
 
 def validate_host_process(path: str, spec: Obj) -> Causes:
-    """Windows' host processes: all containers or none."""
+    """Yield the causes for Windows host processes: all containers of a pod are host processes or
+    none is.
+    """
     whole = spec.get("securityContext", {}).get("windowsOptions", {}).get("hostProcess")
     visited = list(visit_containers(spec))
     own = [

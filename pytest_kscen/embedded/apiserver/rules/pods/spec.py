@@ -1,6 +1,6 @@
-"""A pod's spec, judged part by part in the real server's order.
+"""Validation of a pod's spec, part by part in the order of the real server.
 
-What is absent costs nothing to judge.
+Optional parts are looked up in a table, so absent ones cost nothing.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ MAX_NAMESERVERS, MAX_SEARCHES, MAX_SEARCHES_LENGTH, MAX_HOSTNAME_BYTES = 3, 32, 
 
 
 def validate_pod_spec(path: str, spec: Obj, pod: Obj | None = None) -> Causes:
-    """The spec of a pod with this metadata, or of a template."""
+    """Yield the causes for the spec of a pod with this metadata, or of a template when `pod` is
+    None.
+    """
     yield from _validate_volumes_and_containers(path, spec, pod)
     if spec.get("hostNetwork"):
         yield from _validate_host_network(f"{path}.containers", spec, is_pod=pod is not None)
@@ -83,10 +85,13 @@ def _validate_optional_fields(path: str, spec: Obj) -> Causes:
 
 
 def _validate_volumes_and_containers(path: str, spec: Obj, pod: Obj | None) -> Causes:
-    """Volumes, claims, and the containers that may use them."""
+    """Yield the causes for volumes, resource claims and containers, in this order.
+
+    Containers may refer only to valid volumes and to claims.
+    """
     if "terminationGracePeriodSeconds" not in spec:
         yield Cause.required(f"{path}.terminationGracePeriodSeconds")
-    sound: dict[str, Obj] = {}  # containers may refer to these volumes
+    sound: dict[str, Obj] = {}  # valid volumes by name
     if "volumes" in spec:
         name = pod.get("name", "") if pod else ""
         yield from validate_volumes(
@@ -230,7 +235,10 @@ def _validate_host_aliases(path: str, given: Sequence[Obj]) -> Causes:
 
 
 def _validate_file_references(path: str, spec: Obj) -> Causes:
-    """Variables that are read from a file: it must lie in a scratch volume of the pod."""
+    """Yield the causes for variables that are read from a file.
+
+    The file must lie in an emptyDir volume of the pod.
+    """
     for where, container in security.visit_containers(spec):
         for place, variable in enumerate(container.get("env") or ()):
             reference = variable.get("valueFrom", {}).get("fileKeyRef")
@@ -292,4 +300,6 @@ OPTIONAL_FIELDS: dict[str, Validator] = {
     ),
     "os": security.validate_operating_system,
 }
-"""What most pods do not have, in the order in which it is judged."""
+"""Validators of the fields that most pods do not have, in the order in which the real server
+applies them.
+"""

@@ -1,4 +1,7 @@
-"""What a kubelet may write about a pod."""
+"""Validation of a pod's status, which the kubelet writes.
+
+Called for writes to the subresource `status` only.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,9 @@ NOT_NEGATIVE = "must be a non-negative integer"
 
 
 def validate_pod_status(new: Obj, old: Obj) -> Causes:
-    """What a write changes is judged; what stays was judged before."""
+    """Yield the causes for the parts of the status that this write changes; unchanged parts are not
+    validated again.
+    """
     status, before, spec = new.get("status") or {}, old.get("status") or {}, new["spec"]
     yield from validate_metadata_changes(new, old)
     for field, judge in FIELD_VALIDATORS.items():
@@ -98,7 +103,9 @@ def _validate_ephemeral_containers(status: Obj, before: Obj, _spec: Obj) -> Caus
 
 
 def _validate_restarts(name: str, status: Obj, before: Obj, spec: Obj) -> Causes:
-    """A container that has ended stays so, unless its restart policy brings it back."""
+    """Yield a cause for each terminated container that runs again although no restart policy or
+    rule allows it.
+    """
     old = [one.get("state", {}).get("terminated") for one in before.get(name) or ()]
     if not any(old) or any(
         _restarts_all(one) for kind in STATUS_LISTS.values() for one in spec.get(kind) or ()
@@ -187,7 +194,7 @@ def _validate_pod_ips(status: Obj, before: Obj, _spec: Obj) -> Causes:
 
 
 def _validate_host_ip(status: Obj, _before: Obj, _spec: Obj) -> Causes:
-    """The first of the host's addresses is its address."""
+    """Yield a cause when `hostIP` is not the first of `hostIPs`."""
     given = status.get("hostIPs") or ()
     if given and given[0].get("ip", "") != status.get("hostIP", ""):
         yield Cause.invalid(

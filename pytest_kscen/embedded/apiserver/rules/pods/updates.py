@@ -1,5 +1,7 @@
-"""What may change of a pod that is there: its images, a deadline, more tolerations, fewer gates;
-little else.
+"""Validation of updates and resizes of existing pods.
+
+Only images, deadline, tolerations, scheduling gates and metadata may change. A resize may change
+CPU and memory.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ def validate_metadata_changes(new: Obj, old: Obj) -> Causes:
 
 
 def validate_spec_changes(new: Obj, old: Obj) -> Causes:
-    """Judged after the new spec itself."""
+    """Yield the causes for changes of immutable fields. The new spec by itself has been validated
+    before.
+    """
     spec, before = new["spec"], old["spec"]
     for name in ("containers", "initContainers"):
         given = spec.get(name) or ()
@@ -123,7 +127,9 @@ def _validate_gates_kept(new: Sequence[Obj], old: Sequence[Obj]) -> Causes:
 
 
 def _with_mutable_fields_of(spec: Obj, before: Obj) -> Obj:
-    """The new spec with everything put back that may change."""
+    """Return the new spec with the mutable fields of the old one, so that any difference left is
+    forbidden.
+    """
     allowed = dict(spec)
     for name in ("containers", "initContainers"):
         if name in spec:
@@ -140,7 +146,7 @@ def _with_mutable_fields_of(spec: Obj, before: Obj) -> Obj:
 
 
 def _validate_gated_placement(spec: Obj, before: Obj) -> Causes:
-    """A pod that is not up for scheduling yet may still be told more exactly where to go."""
+    """Yield the causes for placement changes of a gated pod, which may only become stricter."""
     new, old = spec.get("nodeSelector") or {}, before.get("nodeSelector") or {}
     for key, value in old.items():
         if new.get(key) != value:
@@ -167,9 +173,6 @@ def _only_adds_requirements(term: Obj, before: Obj) -> bool:
         (term.get(kind) or [])[: len(before.get(kind) or [])] == (before.get(kind) or [])
         for kind in ("matchExpressions", "matchFields")
     )
-
-
-# A pod in its place takes more or less cpu and memory, and stays what it is otherwise.
 
 
 RESIZABLE_LISTS = ("containers", "initContainers")
@@ -268,7 +271,7 @@ def _without_compute(container: Obj) -> Obj:
 
 
 def _noncompute_resources(resources: Obj | None) -> Obj:
-    """What of resources cannot be changed in place."""
+    """Return the limits and requests that a resize cannot change: all but CPU and memory."""
     listed = resources or {}
     return {
         kind: {

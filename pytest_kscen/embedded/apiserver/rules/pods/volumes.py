@@ -1,7 +1,4 @@
-"""A pod's volumes: each has a name of its own and one source.
-
-Containers may mount those that are in order.
-"""
+"""Validators of a pod's volumes, and of the mounts and block devices of its containers."""
 
 from __future__ import annotations
 
@@ -49,7 +46,10 @@ MIN_TOKEN_SECONDS = 600
 def validate_volumes(
     path: str, given: list[Obj], pod: str, sound: dict[str, Obj], *, is_pod: bool
 ) -> Causes:
-    """All volumes of the pod of this name; those in order are put into `sound`."""
+    """Yield the causes for the volumes of the pod of this name.
+
+    Volumes without fault are added to `sound` by name; containers may mount only those.
+    """
     made = {f"{pod}-{volume.get('name', '')}" for volume in given if pod and "ephemeral" in volume}
     for place, volume in enumerate(given):
         here, name = f"{path}[{place}]", volume.get("name", "")
@@ -97,7 +97,10 @@ def _validate_iscsi(path: str, given: Obj) -> Causes:
 
 
 def _key_files_validator(field: str) -> Callable[[str, Obj], Causes]:
-    """A Secret's or a ConfigMap's keys as files."""
+    """Return the validator of a volume that shows the keys of a Secret or ConfigMap as files.
+
+    `field` holds the object's name.
+    """
 
     def check(path: str, given: Obj) -> Causes:
         yield from require_fields(field)(path, given)
@@ -254,9 +257,6 @@ POD_VOLUME_SOURCES = {
     "ephemeral": VolumeSource(_validate_ephemeral),
     "image": VolumeSource(_validate_image),
 }
-
-
-# Where a container sees the pod's volumes: as directories, or raw as block devices.
 
 
 MOUNT_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")

@@ -1,5 +1,7 @@
-"""What is allowed in a pod and still seldom meant: old ways to say things, and things said
-twice.
+"""Warnings about pods and pod templates: deprecated fields and annotations, duplicates, and content
+that is probably a mistake.
+
+Texts are those of the real server.
 """
 
 from __future__ import annotations
@@ -25,12 +27,7 @@ if TYPE_CHECKING:
     Words: TypeAlias = Iterator[str]
 
 
-# Files of a volume that would lie on top of each other.
-
-
-VolumeFile: TypeAlias = tuple[
-    str, str
-]  # its path, and where it comes from if the volume has several sources
+VolumeFile: TypeAlias = tuple[str, str]  # path, and source if the volume has several
 
 
 def warn_of_overlapping_files(volumes: Sequence[Obj]) -> Iterator[str]:
@@ -147,7 +144,7 @@ SIMPLE_FIELDS = frozenset(
             "nodeName",
         ),
     }
-)  # nothing to warn of but what is in the containers
+)  # a spec with no other fields can only have warnings about containers
 CHECKED_FIELDS = frozenset({"env", "ports", "resources"})
 BYTE_RESOURCES = ("memory", "ephemeral-storage")
 _BAD_HOSTNAME = (
@@ -158,7 +155,9 @@ _NULL_SELECTOR = "a null labelSelector results in matching no pod"
 
 
 def warn_of_pod(pod: Obj, old: Obj | None) -> Words:
-    """Only when it is made: people do not write to pods."""
+    """Yield the warnings about a new pod. Updates yield none, since controllers rather than people
+    write them.
+    """
     if old is None:
         if complaints := names.dns1123_label(pod["metadata"]["name"]):
             yield f"{_BAD_HOSTNAME}: [{' '.join(complaints)}]"
@@ -184,7 +183,9 @@ def warn_of_old_label(path: str, key: str, *, named: bool = True) -> Words:
 
 
 def warn_of_old_node_term(path: str, term: Obj, *, judged: bool) -> Words:
-    """A node selector's term."""
+    """Yield the warnings about a node selector term: deprecated labels and, if `judged`, malformed
+    values.
+    """
     for place, part in enumerate(term.get("matchExpressions") or ()):
         here = f"{path}.matchExpressions[{place}]"
         yield from warn_of_old_label(f"{here}.key", part.get("key", ""))
@@ -214,7 +215,7 @@ def _warn_of_pod_spec(path: str, metadata: Obj, spec: Obj) -> Words:
     yield from warn_of_fractional_bytes(
         f"{path}spec.overhead", spec.get("overhead"), BYTE_RESOURCES
     )
-    # Annotations that have become fields.
+    # Annotations that fields have replaced.
     whole = spec.get("securityContext") or {}
     here, seccomp = (
         f"{path}metadata.annotations",
@@ -294,7 +295,11 @@ def _warn_of_duplicates(path: str, spec: Obj) -> Words:
 
 
 def _profile_needs_warning(noted: Obj | None, whole: Obj, own: Obj, *, followed: bool) -> bool:
-    """In a pod the field has followed the annotation by now; a template keeps what it was given."""
+    """Report whether an AppArmor annotation deserves a deprecation warning.
+
+    In a pod (`followed`) the field has been set from the annotation already; a template is stored
+    as it came.
+    """
     if followed and noted is None:
         return "appArmorProfile" not in own
     expected = noted if followed else None
@@ -319,7 +324,9 @@ def _warn_of_containers(path: str, spec: Obj) -> Words:
 
 
 def _warn_of_hidden_variables(path: str, variables: Sequence[Obj]) -> Words:
-    """A variable may be given again if it extends what it was."""
+    """Yield a warning for each variable that replaces an earlier one of its name without extending
+    its value.
+    """
     seen: set[str] = set()
     for place, variable in enumerate(variables):
         name, value = variable.get("name", ""), variable.get("value", "")
