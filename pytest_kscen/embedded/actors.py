@@ -1,8 +1,9 @@
-"""The cast of a cluster: every controller that lives behind an API server, in the order in which
-they start.
+"""Start order of all controllers behind an API server.
 
-`embedded` is everything; `controlplane` is what a real control plane leaves to machines. The
-controllers of an embedded cluster share their pictures, and each writes in its own name."""
+`actors` is called by the cluster backends. The role `embedded` starts everything; `controlplane`
+starts only what real kube-controller-manager and kube-scheduler leave to machines. All controllers
+of a cluster share one set of informers, and each writes under its own name.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 SCHEDULER = "default-scheduler"
 SCENARIO_NAMES = {SCHEDULER: "kube-scheduler"}
-"""Who goes by another name there than in the API."""
+"""Names in scenarios that differ from the names in the API."""
 CONTROLLERS_EVERYWHERE: dict[str, Callable[[ControllerContext], Runnable]] = {
     "provisioner": Provisioner,
 }
@@ -89,10 +90,11 @@ def actors(
     nodes: int = 0,
     site: Site | None = None,
 ) -> list[tuple[str, Coroutine[Any, Any, Any]]]:
-    """The actors of a cluster by name; whoever starts them must start them in this order.
+    """Return the actors of a cluster as (name, coroutine); start them in this order.
 
-    The cluster is born with so many machines, or with those of a site that the caller keeps a hand
-    on."""
+    The cluster begins with `nodes` machines, or with those of `site`, which the caller may keep to
+    act on them.
+    """
     site = site or Site.of(clock, chance, nodes=nodes)
     informers = site.informers = Informers(api_for("informers"), clock, chance)
 

@@ -1,5 +1,7 @@
-"""The tasks that an actor lets live beside itself: held while they live, ended with the actor,
-and heard when one crashes.
+"""Child tasks of an actor: they live as long as the actor, and a crash of one is raised in it.
+
+Used by the kubelets, the scheduler and simulated third parties; no other module may create tasks
+for an actor.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ if TYPE_CHECKING:
 
 
 class ChildTasks:
-    """Tasks in the order in which they were born."""
+    """Tasks of one actor in the order in which they were started; `watch` cancels them in
+    reverse order.
+    """
 
     def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[Any], bool] = {}
@@ -22,14 +26,16 @@ class ChildTasks:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
-    def is_at_work(self) -> bool:
-        """Whether there are others than those in the background."""
+    def has_foreground_tasks(self) -> bool:
+        """Return True if some task is not a background task, so that the actor still has work
+        to finish.
+        """
         return not all(self._tasks.values())
 
     def start(
         self, coroutine: Coroutine[Any, Any, Any], name: str, *, background: bool = False
     ) -> asyncio.Task[Any]:
-        """In the background live those that never end."""
+        """Start a task. Background tasks never end and do not count as work."""
         self._loop = self._loop or asyncio.get_running_loop()
         task = self._loop.create_task(coroutine, name=name)
         self._tasks[task] = background
@@ -37,18 +43,20 @@ class ChildTasks:
         return task
 
     def start_soon(self, begin: Callable[[], Coroutine[Any, Any, Any]], name: str) -> None:
-        """The same from outside the loop as well, of a brood that already has a task: the loop's
-        next turn begins it.
+        """Start a task at the loop's next turn; may be called from outside the loop once a task
+        was started.
         """
-        # asyncio's documented hook
+        # _get_running_loop is a documented hook of asyncio for event loops
         if self._loop is None or asyncio._get_running_loop() is self._loop:  # noqa: SLF001
             self.start(begin(), name)
         else:
             self._loop.call_soon_threadsafe(lambda: self.start(begin(), name))
 
     async def watch(self) -> Never:
-        """Live until one crashes, and raise what it raised; then, or when the watch is over, end
-        them all.
+        """Run until a child crashes, and raise its exception. Cancel all children then, or when
+        this coroutine is cancelled.
+
+        A crash before the first call is raised at once.
         """
         self._crash = asyncio.get_running_loop().create_future()
         try:

@@ -1,5 +1,7 @@
-"""How every controller lives: keys go into a queue, one worker reconciles them in turn, and what
-fails comes again later.
+"""Base of every controller: a queue of keys, one worker that reconciles them, and retries.
+
+Also the context that a controller works with: API client, shared informers, clock and Event
+recorder. Imports neither the API server nor any single controller.
 """
 
 from __future__ import annotations
@@ -34,15 +36,15 @@ FIRST_RETRY, LONGEST_RETRY = 0.005, 1000.0
 
 
 async def no_wait(*_: Hashable) -> None:
-    """Nothing to wait for."""
+    """Return at once: the default of `Controller.ready`."""
 
 
 class Controller(Generic[KeyT]):
-    """A queue without duplicates and its worker.
+    """Work queue without duplicates, and its single worker.
 
-    `reconcile` may return the seconds after which it wants to look again; the latest look's answer
-    stands in place of the one before. `ready` is awaited before each look. A refusal of the API
-    brings the key back after a delay that doubles each time; any other error ends the controller.
+    `reconcile` may return the seconds after which the key is to be reconciled again; a later result
+    replaces an earlier one. `ready` is awaited before each call. An API error requeues the key with
+    a delay that doubles; any other exception ends the controller.
     """
 
     def __init__(
@@ -58,11 +60,11 @@ class Controller(Generic[KeyT]):
         self._reconcile = reconcile
         self._ready = ready
         self._queue: dict[KeyT, None] = {}
-        self._later: dict[KeyT, asyncio.TimerHandle] = {}
-        self._again: dict[KeyT, asyncio.TimerHandle] = {}
+        self._delayed: dict[KeyT, asyncio.TimerHandle] = {}
+        self._requeues: dict[KeyT, asyncio.TimerHandle] = {}
         self._failures: dict[KeyT, int] = {}
         self._loop: asyncio.AbstractEventLoop | None = (
-            None  # kept: to ask for it each time costs a system call
+            None  # cached: looking it up costs a system call
         )
         self._idle: asyncio.Future[None] | None = None
 
@@ -72,19 +74,19 @@ class Controller(Generic[KeyT]):
             self._idle.set_result(None)
 
     def enqueue_after(self, key: KeyT, seconds: float) -> None:
-        """Look again after this time, or sooner if that was promised before."""
+        """Enqueue the key after this many seconds, unless it is already due earlier."""
         loop = self._loop or asyncio.get_running_loop()
-        if seconds <= 0:  # but not before everybody else has had a turn
+        if seconds <= 0:  # after all callbacks that are ready now
             loop.call_soon(self.enqueue, key)
             return
-        when, promised = loop.time() + seconds, self._later.get(key)
-        if promised is None or when < promised.when():
-            if promised:
-                promised.cancel()
-            self._later[key] = loop.call_at(when, self._due, key)
+        when, timer = loop.time() + seconds, self._delayed.get(key)
+        if timer is None or when < timer.when():
+            if timer:
+                timer.cancel()
+            self._delayed[key] = loop.call_at(when, self._due, key)
 
     def _due(self, key: KeyT) -> None:
-        del self._later[key]
+        del self._delayed[key]
         self.enqueue(key)
 
     async def run(self) -> Never:
@@ -95,16 +97,16 @@ class Controller(Generic[KeyT]):
                     self._idle = loop.create_future()
                     await self._idle
                 key = next(iter(self._queue))
-                await self._ready(key)  # what changes meanwhile needs no look of its own
+                await self._ready(key)  # changes until here are covered by this call
                 del self._queue[key]
                 await self._work(key)
         finally:
-            for promised in [*self._later.values(), *self._again.values()]:
-                promised.cancel()
+            for timer in [*self._delayed.values(), *self._requeues.values()]:
+                timer.cancel()
 
     async def _work(self, key: KeyT) -> None:
         try:
-            again = await self._reconcile(key)
+            requeue_after = await self._reconcile(key)
         except (ApiError, OSError) as error:
             failures = self._failures[key] = self._failures.get(key, -1) + 1
             if not isinstance(error, Conflict | NotFound):
@@ -112,17 +114,18 @@ class Controller(Generic[KeyT]):
             self.enqueue_after(key, min(FIRST_RETRY * 2**failures, LONGEST_RETRY))
             return
         self._failures.pop(key, None)
-        if before := self._again.pop(key, None):
-            before.cancel()
-        if again is not None:
-            loop = (
-                self._loop or asyncio.get_running_loop()
-            )  # even at once means: not before everybody else has had a turn
-            self._again[key] = loop.call_at(loop.time() + max(0.0, again), self.enqueue, key)
+        if pending := self._requeues.pop(key, None):
+            pending.cancel()
+        if requeue_after is not None:
+            # 0 s means: after all callbacks that are ready now.
+            loop = self._loop or asyncio.get_running_loop()
+            self._requeues[key] = loop.call_at(
+                loop.time() + max(0.0, requeue_after), self.enqueue, key
+            )
 
 
 def follow(controller: Controller[Ref], informer: Informer) -> None:
-    """Look at every object of this resource, and again at each change."""
+    """Enqueue every object of the informer's resource now, and again on each change."""
 
     def changed(new: Obj | None, _: Obj | None) -> None:
         if new:
@@ -133,7 +136,9 @@ def follow(controller: Controller[Ref], informer: Informer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ControllerContext:
-    """One controller's place."""
+    """API client, caches, clock and Event recorder of one controller, in whose name all of them
+    act.
+    """
 
     name: str
     api: OwnWrites
@@ -141,7 +146,7 @@ class ControllerContext:
     informers: Informers
     recorder: EventRecorder
     gate: Callable[[], Awaitable[None]] | None = None
-    """Awaited before each loop: a Scenario may want this controller to stand still."""
+    """Awaited before each reconciliation; a Scenario closes it to hold this controller."""
 
     @classmethod
     def of(cls, name: str, api: Api, clock: Clock, informers: Informers) -> ControllerContext:
@@ -150,18 +155,21 @@ class ControllerContext:
         )
 
     def behind(self, gate: Callable[[], Awaitable[None]]) -> ControllerContext:
-        """The same place, held there."""
+        """Return a copy of the context that waits for this gate before each reconciliation."""
         return replace(self, gate=gate)
 
     def controller(
-        self, reconcile: Callable[[KeyT], Awaitable[float | None]], *pictures: Informer
+        self, reconcile: Callable[[KeyT], Awaitable[float | None]], *caches: Informer
     ) -> Controller[KeyT]:
-        """A queue whose worker begins when these pictures are there, and sees in them what it
-        wrote itself.
+        """Return a controller that starts once these informers are synced and that reads its own
+        writes.
+
+        Before each key it waits for the gate and for the caches to contain what it wrote to this
+        key.
         """
 
         async def ready(key: KeyT) -> None:
-            for picture in pictures:
+            for picture in caches:
                 if not picture.version:
                     await picture.synced()
             if self.gate:
@@ -177,8 +185,8 @@ class ControllerContext:
         return timestamp_of(self.clock.now())
 
     async def write_status(self, resource: Resource, obj: Obj, status: Obj) -> Obj:
-        """Replace an object's status; if somebody else has written it meanwhile, once more on
-        top of that.
+        """Replace an object's status. After a conflict, write the same status once more on top
+        of the newest version.
         """
         try:
             return await self.api.update(resource, {**obj, "status": status}, subresource="status")
@@ -194,8 +202,9 @@ class ControllerContext:
 
 
 class StatusWriter:
-    """Brings every owner of one kind to its controller, and again at each change but this
-    controller's own words.
+    """Enqueue the owners of one kind on every change except the writer's own status writes.
+
+    Writing a status through it thus causes no second reconciliation.
     """
 
     def __init__(
@@ -204,32 +213,32 @@ class StatusWriter:
         self._context = context
         self._controller = controller
         self._owners = owners
-        self._told: dict[Ref, str] = {}
-        """The version of each owner in which it says what it was told to say, until that is
-        seen.
-        """
+        self._own_versions: dict[Ref, str] = {}
+        """Resource version of each own status write until its event arrives."""
         context.informers.of(owners).on_change(self._changed)
 
-    async def tell(self, owner: Obj, status: Obj, *, failed: bool = False) -> Obj:
-        """Write the status that follows from a look; what is told of one that failed brings the
-        owner back, as in Kubernetes.
+    async def write(self, owner: Obj, status: Obj, *, failed: bool = False) -> Obj:
+        """Write the status. The change of a failed reconciliation (`failed`) enqueues the owner
+        again, as in Kubernetes.
         """
-        told = await self._context.write_status(self._owners, owner, status)
+        written = await self._context.write_status(self._owners, owner, status)
         if not failed:
-            self._told[Ref.of(told)] = told["metadata"]["resourceVersion"]
-        return told
+            self._own_versions[Ref.of(written)] = written["metadata"]["resourceVersion"]
+        return written
 
     def _changed(self, new: Obj | None, old: Obj | None) -> None:
-        told = self._told.pop(Ref.of(new or old or {}), "")
+        written = self._own_versions.pop(Ref.of(new or old or {}), "")
         if new and not (
-            old and new["metadata"]["resourceVersion"] == told and _differs_in_status_only(new, old)
+            old
+            and new["metadata"]["resourceVersion"] == written
+            and _differs_in_status_only(new, old)
         ):
             self._controller.enqueue(Ref.of(new))
 
 
 def _differs_in_status_only(new: Obj, old: Obj) -> bool:
-    """Whether nothing but the status was written: whoever told it may have missed what somebody
-    else has written.
+    """Return True if both versions are equal apart from the status. Skipping such an event
+    misses no other client's change.
     """
     return _without_status(new) == _without_status(old)
 

@@ -1,4 +1,7 @@
-"""Pictures of a cluster sorted as several controllers need them; all who ask share one."""
+"""Informer indexes that several controllers share: pods by node and claim, volumes by class.
+
+An informer keeps one index per name, so every caller gets the same one.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +30,14 @@ def volumes_by_class(informers: Informers) -> Index:
 
 
 def claims_of(pod: Obj) -> list[Ref]:
-    """The claims behind a pod's volumes."""
+    """Return the claims behind the volumes of a pod, in the order of its volumes."""
     return [ref for volume in pod["spec"].get("volumes") or () if (ref := claim_of(pod, volume))]
 
 
 def claim_of(pod: Obj, volume: Obj) -> Ref | None:
-    """The claim behind a volume: one that is named, or the pod's own."""
+    """Return the claim behind one volume of a pod: a named one, or the pod's own for an
+    ephemeral volume. None for other volumes.
+    """
     if claim := volume.get("persistentVolumeClaim"):
         return Ref(pod["metadata"].get("namespace", ""), claim["claimName"])
     if "ephemeral" in volume:

@@ -1,4 +1,8 @@
-"""Node selectors: which nodes a pod, or a volume, may be on."""
+"""Decide which nodes a pod or a volume may be on: node selectors, affinity, taints and tolerations.
+
+Pure functions with Kubernetes' semantics, used by the scheduler, DaemonSets, kubelets and the
+volume controllers.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +21,23 @@ INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
 def parse_int64(text: str, form: re.Pattern[str] = _INTEGER) -> int | None:
-    """None for what is no number of this form."""
+    """Return the number in this notation, or None for anything else and beyond 64 bits."""
     found = form.fullmatch(text)
     value = int("".join(found.groups())) if found else None
     return value if value is not None and INT64_MIN <= value <= INT64_MAX else None
 
 
 def parse_canonical_int64(text: str) -> int | None:
-    """Of tolerations, where a number is written in one way only."""
+    """Return the number written in canonical form, or None. Tolerations accept only this
+    notation, without signs and leading zeros.
+    """
     return parse_int64(text, _CANONICAL_INTEGER)
 
 
 def node_matches_pod(pod: Obj, node: Obj) -> bool:
-    """nodeSelector and the required node affinity."""
+    """Return True if the node satisfies the pod's nodeSelector and its required node affinity.
+    Taints are not considered.
+    """
     spec = pod["spec"]
     selector = spec.get("nodeSelector")
     if selector:
@@ -50,7 +58,9 @@ def node_matches_volume(volume: Obj, node: Obj) -> bool:
 
 
 def preferred_node_weight(pod: Obj, node: Obj) -> int:
-    """The weights of the preferred terms that this node meets."""
+    """Return the sum of the weights of the pod's preferred node affinity terms that the node
+    satisfies.
+    """
     terms = (
         (pod["spec"].get("affinity") or {})
         .get("nodeAffinity", {})
@@ -64,14 +74,16 @@ def preferred_node_weight(pod: Obj, node: Obj) -> int:
 
 
 def matches_node_selector(selector: Obj, node: Obj) -> bool:
-    """A NodeSelector: one of its terms must hold; an empty term never does."""
+    """Return True if one term of the NodeSelector matches the node. An empty term matches
+    nothing.
+    """
     return any(
         matches_node_selector_term(term, node) for term in selector.get("nodeSelectorTerms") or ()
     )
 
 
 def matches_node_selector_term(term: Obj, node: Obj) -> bool:
-    """One term of a NodeSelector."""
+    """Return True if all expressions and fields of one NodeSelector term match the node."""
     labels = node["metadata"].get("labels") or {}
     by_label, by_field = term.get("matchExpressions") or (), term.get("matchFields") or ()
     if not by_label and not by_field:
@@ -83,7 +95,9 @@ def matches_node_selector_term(term: Obj, node: Obj) -> bool:
 
 
 def matches_node_requirement(requirement: Obj, labels: Mapping[str, str]) -> bool:
-    """One requirement of a term."""
+    """Return True if one requirement of a term holds for these labels. Gt and Lt hold only for
+    whole numbers.
+    """
     own, values = labels.get(requirement["key"]), requirement.get("values") or []
     match requirement["operator"]:
         case "In":
@@ -134,7 +148,7 @@ def _toleration_compares(operator: str, own: str, theirs: str) -> bool:
 def first_untolerated_taint(
     taints: Iterable[Obj], tolerations: Iterable[Obj], effects: tuple[str, ...] = HARD_EFFECTS
 ) -> Obj | None:
-    """The first taint with one of these effects that nothing tolerates."""
+    """Return the first taint with one of these effects that no toleration matches, or None."""
     for taint in taints:
         if taint["effect"] in effects and not any(
             tolerates(toleration, taint) for toleration in tolerations
@@ -148,5 +162,5 @@ def taints_of(node: Obj) -> list[Obj]:
 
 
 def is_same_taint(one: Obj, other: Obj) -> bool:
-    """A node has one taint for each key and effect."""
+    """Return True if key and effect are equal: a node has at most one taint for each pair."""
     return bool(one["key"] == other["key"] and one["effect"] == other["effect"])

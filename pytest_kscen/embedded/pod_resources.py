@@ -1,4 +1,8 @@
-"""What a pod asks of a node: resources, and ports of the host."""
+"""Resources and host ports: what pods request, and how much of a node is in use.
+
+Amounts are whole numbers: thousandths of a CPU, bytes, or pieces of anything else. Used by the
+scheduler and by the kubelets' admission.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +23,15 @@ Amounts = dict[str, int]
 
 @functools.lru_cache(maxsize=4096)
 def parse_amount(resource: str, quantity: str | float) -> int:
-    """A quantity in the resource's smallest unit, rounded up."""
+    """Return a quantity in the resource's smallest unit, rounded up. Cached, as few quantities
+    occur often.
+    """
     found = parse(quantity)
     return found.milli if resource == "cpu" else found.value
 
 
 def parse_amounts(quantities: Mapping[str, str] | None) -> Amounts:
-    """A resource list."""
+    """Return a resource list as whole numbers; None counts as empty."""
     return {
         resource: parse_amount(resource, quantity)
         for resource, quantity in (quantities or {}).items()
@@ -37,18 +43,20 @@ def sum_amounts(one: Mapping[str, int], other: Mapping[str, int]) -> Amounts:
 
 
 def max_amounts(one: Mapping[str, int], other: Mapping[str, int]) -> Amounts:
-    """The larger of the two, resource by resource."""
+    """Return the larger amount of each resource that occurs in one of the two lists."""
     return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
 
 
 DEFAULT_SCORED_REQUESTS = {
     "cpu": 100,
     "memory": 200 * 1024 * 1024,
-}  # what scoring takes a container for that asks nothing
+}  # of a container without requests, in scoring
 
 
 class HostPort(NamedTuple):
-    """A port of the node itself; 0.0.0.0 stands for all its addresses."""
+    """Port of the node itself that a pod requests. The address 0.0.0.0 stands for all addresses
+    of the node.
+    """
 
     protocol: str
     port: int
@@ -62,7 +70,9 @@ class HostPort(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PodDemand:
-    """All of it, computed once for a pod."""
+    """Requests and host ports of one pod, computed once. `scored` contains default requests for
+    containers without any, as scoring uses them.
+    """
 
     requests: Amounts
     scored: Amounts
@@ -70,7 +80,7 @@ class PodDemand:
 
 
 def demand_of(pod: Obj) -> PodDemand:
-    """Pods that ask for the same share one."""
+    """Return the demand of a pod. Pods with equal demands share one object."""
     spec = pod["spec"]
     return _interned_demand(
         tuple(_requests(spec, {}).items()),
@@ -89,13 +99,17 @@ def _interned_demand(
 
 
 def is_sidecar(container: Obj) -> bool:
-    """Whether an init container is one that runs along with the others."""
+    """Return True if the init container is restartable, so that it runs beside the main
+    containers.
+    """
     return container.get("restartPolicy") == "Always"
 
 
 def _requests(spec: Obj, assumed: Amounts) -> Amounts:
-    """Containers and sidecars add up; init containers run one after the other, beside the
-    sidecars before them.
+    """Return the requests of a pod. They are the sum over containers and sidecars, or the peak of
+    the init containers if higher.
+
+    Each init container runs with the sidecars that were started before it.
     """
     total: Amounts = {}
     for container in spec.get("containers") or ():
@@ -103,13 +117,13 @@ def _requests(spec: Obj, assumed: Amounts) -> Amounts:
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in spec.get("initContainers") or ():
-        asked = _container_requests(container, assumed)
+        requested = _container_requests(container, assumed)
         if is_sidecar(container):
-            sidecars = sum_amounts(sidecars, asked)
-            total = sum_amounts(total, asked)
+            sidecars = sum_amounts(sidecars, requested)
+            total = sum_amounts(total, requested)
             peak = max_amounts(peak, sidecars)
         else:
-            peak = max_amounts(peak, sum_amounts(sidecars, asked))
+            peak = max_amounts(peak, sum_amounts(sidecars, requested))
     total = {
         **max_amounts(total, peak),
         **parse_amounts((spec.get("resources") or {}).get("requests")),
@@ -135,7 +149,9 @@ def _ports(spec: Obj) -> tuple[HostPort, ...]:
 
 @dataclass(frozen=True, slots=True)
 class InsufficientResource:
-    """One resource of which there is not enough."""
+    """Resource of which a node has too little for one more pod, with the numbers that messages
+    contain.
+    """
 
     resource: str
     requested: int
@@ -149,7 +165,9 @@ class InsufficientResource:
 
 @dataclass(slots=True)
 class NodeUsage:
-    """The sum of the demands on one node."""
+    """Sum of the demands of the pods on one node. Host ports are kept with the number of their
+    users.
+    """
 
     used: Amounts = field(default_factory=dict)
     scored: Amounts = field(default_factory=dict)
@@ -173,19 +191,21 @@ class NodeUsage:
                 del self.ports[port]
 
     def shortages(self, demand: PodDemand, allocatable: Amounts) -> Iterator[InsufficientResource]:
-        """What is lacking for one more pod."""
+        """Yield the resources that are insufficient for one more pod, the number of pods first."""
         if self.pods + 1 > allocatable.get("pods", 0):
             yield InsufficientResource("pods", 1, self.pods, allocatable.get("pods", 0))
-        for name, asked in demand.requests.items():
+        for name, requested in demand.requests.items():
             used, capacity = self.used.get(name, 0), allocatable.get(name, 0)
-            if asked and asked > capacity - used:
-                yield InsufficientResource(name, asked, used, capacity)
+            if requested and requested > capacity - used:
+                yield InsufficientResource(name, requested, used, capacity)
 
     def ports_clash(self, demand: PodDemand) -> bool:
         return any(port.clashes(taken) for port in demand.ports for taken in self.ports)
 
 
 def allocatable_of(node: Obj) -> Amounts:
-    """What a node has to give."""
+    """Return the allocatable resources of a node as whole numbers; the capacity if it reports
+    no allocatable ones.
+    """
     status = node.get("status") or {}
     return parse_amounts(status.get("allocatable") or status.get("capacity"))

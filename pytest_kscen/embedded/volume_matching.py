@@ -1,4 +1,8 @@
-"""Which volume fits a claim: pure functions on claims, volumes and classes."""
+"""Match volumes to claims, and write the binding of the two.
+
+Pure functions on claims, volumes and classes, and the four writes of a binding. Used by the
+persistent volume controller, the provisioner and the scheduler's volume binding.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +35,14 @@ def annotations_of(obj: Obj) -> Obj:
 
 
 def class_of(obj: Obj) -> str:
-    """The name of a claim's or a volume's storage class."""
+    """Return the storage class name of a claim or a volume. The beta annotation precedes the
+    spec; the result is empty without both.
+    """
     return str(annotations_of(obj).get(BETA_CLASS) or obj["spec"].get("storageClassName") or "")
 
 
 def delays_binding(storage_class: Obj | None) -> bool:
-    """Whether claims of this class wait for a pod."""
+    """Return True if claims of this class are bound only after their pod is scheduled."""
     return bool(storage_class and storage_class.get("volumeBindingMode") == "WaitForFirstConsumer")
 
 
@@ -49,8 +55,8 @@ def is_bound(claim: Obj) -> bool:
 
 
 def is_claim_ref_of(volume: Obj, claim: Obj) -> bool:
-    """Whether the volume's reference names this claim, or one of its name that nobody has seen
-    yet.
+    """Return True if the volume's claimRef names this claim, by uid or, before binding, by name
+    alone.
     """
     reference, metadata = volume["spec"].get("claimRef"), claim["metadata"]
     if not reference or (reference["name"], reference["namespace"]) != (
@@ -70,7 +76,9 @@ def capacity_of(volume: Obj) -> int:
 
 
 def mismatch_reason(volume: Obj, claim: Obj) -> str:
-    """Why a volume does not satisfy a claim."""
+    """Return the reason why a volume does not satisfy a claim, in Kubernetes' words; empty if
+    it does.
+    """
     if volume["metadata"].get("deletionTimestamp"):
         return f'the volume is marked for deletion "{volume["metadata"]["name"]}"'
     if capacity_of(volume) < nanos(requested_storage(claim)):
@@ -92,10 +100,11 @@ def mismatch_reason(volume: Obj, claim: Obj) -> str:
 def best_match(
     claim: Obj, volumes: Iterable[Obj], *, node: Obj | None = None, delayed: bool = False
 ) -> Obj | None:
-    """The volume that is meant for the claim, or the smallest free one that satisfies it; on this
-    node, if one is given.
+    """Return the volume reserved for the claim, or else the smallest available one that satisfies
+    it, or None.
 
-    A claim that is delayed gets none of the free ones until a node is known.
+    With a node, only volumes that this node can reach are considered. A delayed claim gets no
+    unreserved volume without a node.
     """
     best: Obj | None = None
     for volume in volumes:
@@ -127,7 +136,7 @@ def _is_free_for(volume: Obj, claim: Obj) -> bool:
 
 
 def _rank(volume: Obj) -> tuple[int, int, str]:
-    """Fewest access modes, then smallest, then by name."""
+    """Return the sort key of free volumes: fewest access modes, smallest capacity, name."""
     return (
         len(volume["spec"].get("accessModes") or ()),
         capacity_of(volume),
@@ -136,8 +145,10 @@ def _rank(volume: Obj) -> tuple[int, int, str]:
 
 
 async def bind(context: ControllerContext, volume: Obj, claim: Obj) -> None:
-    """The volume takes the claim, then the claim the volume; whoever is interrupted goes on
-    where it stopped.
+    """Bind a volume and a claim with up to four writes. The volume is written first, then the
+    claim, each with its phase.
+
+    A write that was done before is skipped, so an interrupted binding can be repeated.
     """
     volume = await _bind_volume(context, volume, claim)
     await set_volume_phase(context, volume, "Bound")
@@ -158,7 +169,7 @@ def reference_to(claim: Obj) -> Obj:
 
 
 def with_claim_ref(volume: Obj, claim: Obj) -> Obj:
-    """The volume with a reference to the claim."""
+    """Return the volume with a complete reference to the claim; the same object if it has one."""
     spec = volume["spec"]
     if is_claim_ref_of(volume, claim):
         if spec["claimRef"].get("uid"):
@@ -215,7 +226,9 @@ async def set_volume_phase(
 async def set_claim_phase(
     context: ControllerContext, claim: Obj, phase: str, volume: Obj | None = None
 ) -> Obj:
-    """A bound claim has the volume's modes and size; another has none."""
+    """Write the claim's phase. A bound claim (`volume` given) gets the volume's access modes
+    and capacity; another one loses them.
+    """
     old = claim.get("status") or {}
     status = {
         name: value for name, value in old.items() if name not in {"accessModes", "capacity"}
@@ -224,7 +237,7 @@ async def set_claim_phase(
         spec = volume["spec"]
         capacity = (
             old.get("capacity") if old.get("phase") == phase else None
-        )  # a resizer may know better
+        )  # a resizer may have changed it
         status |= {"accessModes": spec["accessModes"], "capacity": capacity or spec["capacity"]}
     if status == old:
         return claim

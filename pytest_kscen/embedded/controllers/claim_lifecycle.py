@@ -1,5 +1,7 @@
-"""Claims in use by pods, and volumes bound to claims, are not deleted under them: a finalizer
-holds them until then.
+"""Protect claims and volumes in use from deletion, and create claims for ephemeral volumes.
+
+Two controllers of kube-controller-manager share the module. Started by `actors`; neither binds a
+claim, which is the persistent volume controller's work.
 """
 
 from __future__ import annotations
@@ -22,7 +24,11 @@ CLAIM_FINALIZER, VOLUME_FINALIZER = "kubernetes.io/pvc-protection", "kubernetes.
 
 
 class VolumeProtection:
-    """Both controllers."""
+    """Keep a finalizer on claims that pods use and on volumes that are bound.
+
+    Both protection controllers of Kubernetes in one: the finalizer is added to every live object,
+    and is removed from an object under deletion once nothing uses the object.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -30,8 +36,8 @@ class VolumeProtection:
         self._volumes = context.informers.of(PERSISTENT_VOLUMES)
         self._pods = context.informers.of(PODS)
         self._pods_by_claim = pods_by_claim(context.informers)
-        self._claim_queue = context.controller(self._look_at_claim, self._claims, self._pods)
-        self._volume_queue = context.controller(self._look_at_volume, self._volumes)
+        self._claim_queue = context.controller(self._sync_claim, self._claims, self._pods)
+        self._volume_queue = context.controller(self._sync_volume, self._volumes)
         follow(self._claim_queue, self._claims)
         follow(self._volume_queue, self._volumes)
         self._pods.on_change(self._pod_changed)
@@ -40,24 +46,30 @@ class VolumeProtection:
         await asyncio.gather(self._claim_queue.run(), self._volume_queue.run())
 
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
-        """A pod that is over, or gone, may have been a claim's last."""
+        """Enqueue the claims of a pod that has finished or is gone. It may have been the last
+        to use them.
+        """
         if old and (new is None or has_finished(new)):
             for ref in claims_of(old):
                 self._claim_queue.enqueue(ref)
 
-    async def _look_at_claim(self, ref: Ref) -> None:
+    async def _sync_claim(self, ref: Ref) -> None:
         claim = self._claims.objects.get(ref)
         if claim:
             in_use = any(not has_finished(pod) for pod in self._pods_by_claim.of(ref))
-            await self._hold(PERSISTENT_VOLUME_CLAIMS, claim, CLAIM_FINALIZER, in_use=in_use)
+            await self._sync_finalizer(
+                PERSISTENT_VOLUME_CLAIMS, claim, CLAIM_FINALIZER, in_use=in_use
+            )
 
-    async def _look_at_volume(self, ref: Ref) -> None:
+    async def _sync_volume(self, ref: Ref) -> None:
         volume = self._volumes.objects.get(ref)
         if volume:
             in_use = (volume.get("status") or {}).get("phase") == "Bound"
-            await self._hold(PERSISTENT_VOLUMES, volume, VOLUME_FINALIZER, in_use=in_use)
+            await self._sync_finalizer(PERSISTENT_VOLUMES, volume, VOLUME_FINALIZER, in_use=in_use)
 
-    async def _hold(self, resource: Resource, obj: Obj, finalizer: str, *, in_use: bool) -> None:
+    async def _sync_finalizer(
+        self, resource: Resource, obj: Obj, finalizer: str, *, in_use: bool
+    ) -> None:
         metadata = obj["metadata"]
         finalizers = metadata.get("finalizers") or []
         if not metadata.get("deletionTimestamp"):
@@ -75,12 +87,16 @@ def has_finished(pod: Obj) -> bool:
 
 
 class EphemeralVolumes:
-    """The controller."""
+    """Create the claim of each generic ephemeral volume of a pod.
+
+    The pod owns its claims as their controller, so the garbage collector deletes them with the pod.
+    An existing claim is left alone.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._pods = context.informers.of(PODS)
-        self._controller = context.controller(self._make, self._pods)
+        self._controller = context.controller(self._create_claims, self._pods)
         self._pods.on_change(self._pod_changed)
 
     def _pod_changed(self, new: Obj | None, _: Obj | None) -> None:
@@ -90,7 +106,7 @@ class EphemeralVolumes:
     async def run(self) -> None:
         await self._controller.run()
 
-    async def _make(self, ref: Ref) -> None:
+    async def _create_claims(self, ref: Ref) -> None:
         pod = self._pods.objects.get(ref)
         if pod is None or pod["metadata"].get("deletionTimestamp"):
             return

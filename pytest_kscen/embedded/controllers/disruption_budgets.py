@@ -1,6 +1,7 @@
-"""Disruption budgets: how many pods may be evicted right now.
+"""Compute how many pods each PodDisruptionBudget allows to be evicted now.
 
-The eviction itself is the API server's.
+Writes the budget's status only; the eviction itself is decided by the API server, which reads that
+status.
 """
 
 from __future__ import annotations
@@ -33,27 +34,37 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-DELETION_TIMEOUT = 120.0  # seconds that an evicted pod may take to be marked as deleted
+DELETION_TIMEOUT = 120.0  # seconds from an eviction until the pod must be under deletion
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetTarget:
-    """How many pods there should be, and how many of them healthy."""
+    """Number of pods that a budget expects, and how many of them have to be healthy.
+
+    Computed once per reconciliation from the budget's spec; a budget that expects no pods allows no
+    disruption.
+    """
 
     expected: int
     healthy: int
 
 
 def needs_owner_sizes(budget: Obj) -> bool:
-    """Whether the size of the workloads has to be known: a plain number of pods speaks for
-    itself.
+    """Return True if the budget depends on the sizes of the workloads behind its pods.
+
+    Only `minAvailable` as a plain number does not: the pods themselves are counted then, and no
+    owner is looked up.
     """
     spec = budget["spec"]
     return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
 
 
 def budget_target(budget: Obj, pods: int, owners: int) -> BudgetTarget:
-    """`owners` is the sum of the sizes of the workloads that the pods belong to."""
+    """Return the expected and the healthy number of pods of a budget.
+
+    `owners` is the sum of the sizes of the workloads that own the pods; percentages refer to it and
+    are rounded up.
+    """
     spec = budget["spec"]
     if (most := spec.get("maxUnavailable")) is not None:
         return BudgetTarget(owners, max(0, owners - scaled_int_or_percent(most, owners, up=True)))
@@ -66,8 +77,10 @@ def budget_target(budget: Obj, pods: int, owners: int) -> BudgetTarget:
 
 
 def split_evicted(budget: Obj, pods: list[Obj], now: float) -> tuple[dict[str, str], list[Obj]]:
-    """The evictions whose pods are not marked as deleted yet, and the pods for which that took
-    too long.
+    """Split evictions that are not yet visible as deletions into waiting ones and overdue ones.
+
+    Return the recorded eviction time by pod name for the waiting ones, and the pods whose eviction
+    is older than `DELETION_TIMEOUT`.
     """
     listed = (budget.get("status") or {}).get("disruptedPods") or {}
     waiting, overdue = {}, []
@@ -106,13 +119,16 @@ def status_of(
 
 
 def failed_status(budget: Obj, message: str, now: str) -> Obj:
-    """When nothing is known for sure nothing may be evicted."""
+    """Return the status of a budget whose pods cannot be counted: no disruption is allowed.
+
+    All other fields keep their last values, as the real controller's fail-safe does.
+    """
     conditions = _allowed_conditions(budget, "SyncFailed", now, message)
     return {**(budget.get("status") or {}), "disruptionsAllowed": 0, "conditions": conditions}
 
 
 def _allowed_conditions(budget: Obj, reason: str, now: str, message: str = "") -> list[Obj]:
-    words = {
+    fields = {
         "type": "DisruptionAllowed",
         "status": "True" if reason == "SufficientPods" else "False",
         "reason": reason,
@@ -120,9 +136,9 @@ def _allowed_conditions(budget: Obj, reason: str, now: str, message: str = "") -
         "observedGeneration": budget["metadata"].get("generation", 1),
     }
     old = condition(budget, "DisruptionAllowed")
-    if old and all(old.get(name, "") == value for name, value in words.items()):
+    if old and all(old.get(name, "") == value for name, value in fields.items()):
         return list(budget["status"]["conditions"])
-    return set_condition((budget.get("status") or {}).get("conditions"), words, now)
+    return set_condition((budget.get("status") or {}).get("conditions"), fields, now)
 
 
 UNMANAGED = (
@@ -135,11 +151,17 @@ UNMANAGED = (
 
 
 class UnscalableError(Exception):
-    """An owner whose size nobody can tell."""
+    """Owner of a selected pod whose size cannot be determined: it is not served, or has no
+    scale subresource.
+    """
 
 
 class DisruptionBudgets:
-    """The controller."""
+    """Keep the status of every budget equal to what its pods and their owners are.
+
+    Wakes on every change of a selected pod that can alter the count, and again when an eviction
+    becomes overdue.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -165,10 +187,12 @@ class DisruptionBudgets:
         await self._controller.run()
 
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
-        near = self._by_namespace.of((new or old or {})["metadata"].get("namespace", ""))
-        if not near or (new and old and _budget_relevant_state(new) == _budget_relevant_state(old)):
+        budgets = self._by_namespace.of((new or old or {})["metadata"].get("namespace", ""))
+        if not budgets or (
+            new and old and _budget_relevant_state(new) == _budget_relevant_state(old)
+        ):
             return
-        for budget in near:
+        for budget in budgets:
             selector = budget["spec"].get("selector")
             if any(
                 pod and matches_selector(selector, pod["metadata"].get("labels"))
@@ -181,7 +205,7 @@ class DisruptionBudgets:
         if budget is None:
             return None
         selector = budget["spec"].get("selector")
-        pods = self._selection.of(selector, ref.namespace) if selector is not None else []
+        pods = self._selection.select(selector, ref.namespace) if selector is not None else []
         if not pods:
             self._context.recorder.normal(budget, "NoPods", "No matching pods found")
         evicted, overdue = split_evicted(budget, pods, self._context.now())
@@ -193,11 +217,11 @@ class DisruptionBudgets:
         try:
             owners = await self._size_of_owners(budget, pods) if needs_owner_sizes(budget) else 0
         except UnscalableError as error:
-            await self._fail(budget, str(error))
+            await self._fail_safe(budget, str(error))
             return None
         wanted = budget_target(budget, len(pods), owners)
         current = count_healthy(pods, evicted)
-        await self._write(
+        await self._write_status(
             budget, status_of(budget, wanted, current, evicted, self._context.timestamp())
         )
         return min(
@@ -208,12 +232,12 @@ class DisruptionBudgets:
             default=None,
         )
 
-    async def _fail(self, budget: Obj, why: str) -> None:
-        message = f"Failed to calculate the number of expected pods: {why}"
+    async def _fail_safe(self, budget: Obj, cause: str) -> None:
+        message = f"Failed to calculate the number of expected pods: {cause}"
         self._context.recorder.warning(budget, "CalculateExpectedPodCountFailed", message)
-        await self._write(budget, failed_status(budget, why, self._context.timestamp()))
+        await self._write_status(budget, failed_status(budget, cause, self._context.timestamp()))
 
-    async def _write(self, budget: Obj, status: Obj) -> None:
+    async def _write_status(self, budget: Obj, status: Obj) -> None:
         if status != budget.get("status"):
             await self._context.api.update(
                 POD_DISRUPTION_BUDGETS, {**budget, "status": status}, subresource="status"
@@ -252,11 +276,13 @@ class DisruptionBudgets:
         return sum(sizes.values())
 
     async def _size_of(self, reference: Obj, namespace: str) -> tuple[int, str]:
-        """The size of a workload and the uid of whoever decides it: for a ReplicaSet that is its
-        Deployment.
+        """Return the size of a workload and the uid of the object that sets it.
+
+        A ReplicaSet's size is its Deployment's, so several ReplicaSets of one rollout count once.
+        Kinds that are not cached cost one request for their scale.
         """
-        picture = self._scalables.get(reference["kind"])
-        if picture is None or picture.resource.api_version != reference["apiVersion"]:
+        informer = self._scalables.get(reference["kind"])
+        if informer is None or informer.resource.api_version != reference["apiVersion"]:
             try:
                 resource = await self._context.api.resource_of(
                     reference["apiVersion"], reference["kind"]
@@ -272,7 +298,7 @@ class DisruptionBudgets:
                     f"{resource.qualified} does not implement the scale subresource"
                 ) from error
             return int((scale.get("spec") or {}).get("replicas", 0)), reference["uid"]
-        owner = picture.get(reference["name"], namespace)
+        owner = informer.get(reference["name"], namespace)
         if owner is None or owner["metadata"]["uid"] != reference["uid"]:
             return 0, reference["uid"]
         above = controller_of(owner)

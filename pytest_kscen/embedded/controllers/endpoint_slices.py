@@ -1,6 +1,7 @@
-"""EndpointSlices: a Service's backends in parts of a hundred.
+"""Compute the EndpointSlices of a Service: at most 100 endpoints each, with few writes.
 
-A backend stays in the slice where it is. Pure.
+Pure functions, called by `endpoints.EndpointSlices`, which writes the result. An endpoint stays in
+the slice in which it is.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 class EndpointPort(NamedTuple):
-    """A port of a Service as one pod serves it."""
+    """Port of a Service as one pod serves it. The number may come from a named container port,
+    so pods of one Service can differ.
+    """
 
     name: str
     protocol: str
@@ -34,7 +37,11 @@ class EndpointPort(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """One pod behind a Service, at one address."""
+    """Pod behind a Service at one address, with the ports that it serves for that Service.
+
+    `hostname` is empty unless the pod's subdomain is the Service, which gives it a DNS name of its
+    own.
+    """
 
     pod: Obj
     address: str
@@ -78,7 +85,11 @@ def publishes_all(service: Obj) -> bool:
 
 
 def backends_of(service: Obj, pods: Iterable[Obj], family: str) -> list[Backend]:
-    """In the order of their names."""
+    """Return the backends of a Service in one IP family, ordered by pod name.
+
+    Finished pods and pods without an address of the family are left out. `pods` are the pods that
+    the Service selects.
+    """
     found = []
     for pod in sorted(pods, key=lambda pod: pod["metadata"]["name"]):
         address = None if is_finished(pod) else _address(pod, family)
@@ -117,7 +128,10 @@ def _address(pod: Obj, family: str) -> str | None:
 
 
 def _port(wanted: Obj, pod: Obj) -> EndpointPort | None:
-    """A named target port is looked up in the pod's containers."""
+    """Return the port that a pod serves for a Service port, or None.
+
+    A named target port is looked up in the pod's containers, by name and protocol.
+    """
     target, protocol = wanted.get("targetPort") or wanted["port"], wanted.get("protocol", "TCP")
     number = _named_port(pod, target, protocol) if isinstance(target, str) else target
     return (
@@ -144,7 +158,9 @@ MANAGER = "endpointslice-controller.k8s.io"
 
 @dataclass(slots=True)
 class SliceChanges:
-    """What has to be written."""
+    """Writes that bring the slices of one Service and one IP family up to date. They are to be
+    applied in this order: create, update, delete.
+    """
 
     create: list[Obj] = field(default_factory=list)
     update: list[Obj] = field(default_factory=list)
@@ -153,16 +169,22 @@ class SliceChanges:
 
 @dataclass(frozen=True, slots=True)
 class SliceTarget:
-    """A Service in one family of addresses, and the zones of the nodes behind it."""
+    """Service in one IP family for which slices are computed. `zones` maps each node with one
+    of its backends to its zone.
+    """
 
     service: Obj
     family: str
     zones: Mapping[str, str] = field(default_factory=dict)
 
 
-def slice_changes(wanted: SliceTarget, backends: list[Backend], there: list[Obj]) -> SliceChanges:
-    """From the slices that are there to those that should be; a Service without backends keeps
-    one empty slice.
+def slice_changes(
+    wanted: SliceTarget, backends: list[Backend], existing: list[Obj]
+) -> SliceChanges:
+    """Return the writes that turn the existing slices into the wanted ones.
+
+    A Service without backends keeps one empty slice. A slice that would be deleted is reused for
+    one that would be created, so that most changes are updates.
     """
     groups: dict[tuple[EndpointPort, ...], dict[str, Obj]] = {}
     for backend in backends:
@@ -182,14 +204,17 @@ def slice_changes(wanted: SliceTarget, backends: list[Backend], there: list[Obj]
         }
         groups.setdefault(backend.ports, {})[backend.uid] = endpoint
     groups = groups or {(): {}}
-    found, left = SliceChanges(), sorted(there, key=lambda one: str(one["metadata"]["name"]))
+    found, unmatched = (
+        SliceChanges(),
+        sorted(existing, key=lambda one: str(one["metadata"]["name"])),
+    )
     for ports, endpoints in groups.items():
-        printed = _port_objects(ports)
-        fitting = [one for one in left if (one.get("ports") or []) == printed]
-        left = [one for one in left if one not in fitting]
-        _fill(found, wanted, printed, endpoints, fitting)
-    found.delete += left
-    # Rather than delete a slice and create another, make the one the other.
+        port_objects = _port_objects(ports)
+        matching = [one for one in unmatched if (one.get("ports") or []) == port_objects]
+        unmatched = [one for one in unmatched if one not in matching]
+        _fill(found, wanted, port_objects, endpoints, matching)
+    found.delete += unmatched
+    # Reuse slices: one update instead of a deletion and a creation.
     while found.create and found.delete:
         new, old = found.create.pop(0), found.delete.pop(0)
         metadata = {**old["metadata"], "labels": new["metadata"]["labels"]}
@@ -206,7 +231,11 @@ def _fill(
     endpoints: dict[str, Obj],
     slices: list[Obj],
 ) -> None:
-    """Spread the endpoints of one set of ports over its slices."""
+    """Distribute the endpoints of one set of ports over the slices that have these ports.
+
+    Endpoints stay where they are, new ones fill free places, and the rest goes to new slices.
+    Appends the writes to `found`.
+    """
     waiting = dict(endpoints)
     parts: list[tuple[Obj | None, list[Obj]]] = []
     for one in slices:
@@ -223,12 +252,12 @@ def _fill(
     ]
     if not parts:
         parts = [(None, [])]
-    for place, (there, kept) in enumerate(parts):
-        if there is None:
+    for place, (existing, kept) in enumerate(parts):
+        if existing is None:
             found.create.append(_new_slice(wanted, ports, kept))
         elif not kept and (endpoints or place):
-            found.delete.append(there)
-        elif (renewed := _updated_slice(wanted.service, there, ports, kept)) != there:
+            found.delete.append(existing)
+        elif (renewed := _updated_slice(wanted.service, existing, ports, kept)) != existing:
             found.update.append(renewed)
 
 

@@ -1,6 +1,7 @@
-"""Where a Service leads: Endpoints and EndpointSlices kept for the pods that it selects.
+"""Keep Endpoints and EndpointSlices for the pods that each Service selects.
 
-No traffic flows here.
+Two controllers, started by `actors`. Traffic is not simulated here: these objects are only read by
+clients.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ def follow_services(enqueue: Callable[[Ref], None], services: Informer, pods: In
         enqueue(Ref.of(new or old or {}))
 
     def pod_changed(new: Obj | None, old: Obj | None) -> None:
-        near = by_namespace.of((new or old or {})["metadata"].get("namespace", ""))
-        if not near or (
+        candidates = by_namespace.of((new or old or {})["metadata"].get("namespace", ""))
+        if not candidates or (
             new and old and _address_relevant_state(new) == _address_relevant_state(old)
         ):
             return
-        for service in near:
+        for service in candidates:
             selector = service["spec"].get("selector")
             if selector and (_selects(selector, new) or _selects(selector, old)):
                 enqueue(Ref.of(service))
@@ -62,7 +63,11 @@ def _selects(selector: dict[str, str], pod: Obj | None) -> bool:
 
 
 def _address_relevant_state(pod: Obj) -> tuple[object, ...]:
-    """What of a pod shows in an address."""
+    """Return the parts of a pod that are visible in an address of a Service.
+
+    Changes of anything else, such as container statuses, wake no Service; comparing these tuples is
+    cheaper than a reconciliation.
+    """
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     where = (
         spec.get("nodeName"),
@@ -91,8 +96,10 @@ def endpoints_labels(service: Obj) -> dict[str, str]:
 
 
 def subsets_of(service: Obj, backends: list[Backend]) -> list[Obj]:
-    """Ports that lead to the same addresses share a subset; None stands for no port, if the
-    Service has none.
+    """Group backends into Endpoints subsets: ports that lead to the same addresses share one.
+
+    The port None stands for a Service without ports. Terminating pods are left out unless the
+    Service publishes unready addresses.
     """
     by_port: dict[EndpointPort | None, list[Backend]] = {}
     portless = () if service["spec"].get("ports") else (None,)
@@ -107,7 +114,9 @@ def subsets_of(service: Obj, backends: list[Backend]) -> list[Obj]:
 
 
 def addresses_of(subsets: Iterable[Obj]) -> list[Obj]:
-    """All of them, ready or not, with the list that each is in."""
+    """Return all addresses of the subsets, ready or not, each with the list it is in. A change
+    of readiness is thus a difference between two results.
+    """
     lists = ("addresses", "notReadyAddresses")
     return [
         {**address, "in": name}
@@ -118,7 +127,9 @@ def addresses_of(subsets: Iterable[Obj]) -> list[Obj]:
 
 
 def limit_addresses(backends: list[Backend]) -> list[Backend]:
-    """As many as one object may hold, the ready ones first."""
+    """Return at most `MAX_ADDRESSES` backends, ready ones first. More do not fit into one
+    Endpoints object, which is then annotated as truncated.
+    """
     return (
         sorted(backends, key=lambda backend: not backend.is_ready)[:MAX_ADDRESSES]
         if len(backends) > MAX_ADDRESSES
@@ -159,7 +170,11 @@ TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 
 
 class Endpoints:
-    """Keeps the Endpoints of each Service that selects pods."""
+    """Keep the Endpoints object of each Service that has a selector.
+
+    Endpoints of a deleted Service are deleted; those of a Service without a selector belong to the
+    user and are not touched.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -175,42 +190,52 @@ class Endpoints:
         await self._controller.run()
 
     async def _reconcile(self, ref: Ref) -> None:
-        service, there = self._services.objects.get(ref), self._endpoints.objects.get(ref)
+        service, existing = self._services.objects.get(ref), self._endpoints.objects.get(ref)
         if service is None:
-            if there:
+            if existing:
                 await _ignore_gone(self._context.api.delete(ENDPOINTS, ref.name, ref.namespace))
         elif service["spec"].get("selector"):
-            pods = self._selection.of({"matchLabels": service["spec"]["selector"]}, ref.namespace)
-            await self._write(service, there, backends_of(service, pods, families_of(service)[0]))
+            pods = self._selection.select(
+                {"matchLabels": service["spec"]["selector"]}, ref.namespace
+            )
+            await self._write(
+                service, existing, backends_of(service, pods, families_of(service)[0])
+            )
 
-    async def _write(self, service: Obj, there: Obj | None, backends: list[Backend]) -> None:
+    async def _write(self, service: Obj, existing: Obj | None, backends: list[Backend]) -> None:
         kept = limit_addresses(backends)
         wanted, labels = subsets_of(service, kept), endpoints_labels(service)
         truncated = TRUNCATED if len(kept) < len(backends) else {}
-        if there is None:
+        if existing is None:
             about = {"name": service["metadata"]["name"], "labels": labels}
             made = {"metadata": {**about, "annotations": truncated}, "subsets": wanted}
-            marked = _with_trigger_time(made, has_news=True, now=self._context.timestamp())
+            marked = _with_trigger_time(made, is_new=True, now=self._context.timestamp())
             await _ignore_gone(
                 self._context.api.create(ENDPOINTS, marked, service["metadata"]["namespace"])
             )
-        elif (there.get("subsets") or []) != wanted or there["metadata"].get("labels") != labels:
-            annotations = {**(there["metadata"].get("annotations") or {}), **truncated}
-            metadata = {**there["metadata"], "labels": labels, "annotations": annotations}
-            has_news = _has_new_address(
-                addresses_of(wanted), addresses_of(there.get("subsets") or ())
+        elif (existing.get("subsets") or []) != wanted or existing["metadata"].get(
+            "labels"
+        ) != labels:
+            annotations = {**(existing["metadata"].get("annotations") or {}), **truncated}
+            metadata = {**existing["metadata"], "labels": labels, "annotations": annotations}
+            is_new = _has_new_address(
+                addresses_of(wanted), addresses_of(existing.get("subsets") or ())
             )
-            changed = {**there, "metadata": metadata, "subsets": wanted}
+            changed = {**existing, "metadata": metadata, "subsets": wanted}
             await _ignore_gone(
                 self._context.api.update(
                     ENDPOINTS,
-                    _with_trigger_time(changed, has_news=has_news, now=self._context.timestamp()),
+                    _with_trigger_time(changed, is_new=is_new, now=self._context.timestamp()),
                 )
             )
 
 
 class EndpointSlices:
-    """Keeps the EndpointSlices of each Service that selects pods."""
+    """Keep the EndpointSlices of each Service that has a selector, one set per IP family.
+
+    Slices are owned by their Service, so the garbage collector removes them. Changes by other
+    clients are reverted.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -230,7 +255,9 @@ class EndpointSlices:
         await self._controller.run()
 
     def _slice_changed(self, new: Obj | None, old: Obj | None) -> None:
-        """Somebody may have changed or deleted what is kept here."""
+        """Enqueue the Service of a managed slice, as another client may have changed or deleted
+        it.
+        """
         metadata = (new or old or {})["metadata"]
         labels = metadata.get("labels") or {}
         if (
@@ -249,15 +276,15 @@ class EndpointSlices:
             or service["metadata"].get("deletionTimestamp")
         ):
             return
-        pods = self._selection.of({"matchLabels": service["spec"]["selector"]}, ref.namespace)
-        there = [
+        pods = self._selection.select({"matchLabels": service["spec"]["selector"]}, ref.namespace)
+        existing = [
             one
             for one in self._slices_of.of(service["metadata"]["uid"])
             if not one["metadata"].get("deletionTimestamp")
         ]
         for family in families_of(service):
             backends = backends_of(service, pods, family)
-            same_family = [one for one in there if one["addressType"] == family]
+            same_family = [one for one in existing if one["addressType"] == family]
             await self._write(
                 endpoint_slices.slice_changes(
                     endpoint_slices.SliceTarget(service, family, self._zones(pods)),
@@ -278,16 +305,16 @@ class EndpointSlices:
     async def _write(self, changes: endpoint_slices.SliceChanges) -> None:
         now = self._context.timestamp()
         for one in changes.create:
-            marked = _with_trigger_time(one, has_news=True, now=now)
+            marked = _with_trigger_time(one, is_new=True, now=now)
             await _ignore_gone(
                 self._context.api.create(ENDPOINT_SLICES, marked, one["metadata"]["namespace"])
             )
         for one in changes.update:
             before = self._slices.objects.get(Ref.of(one)) or {}
-            has_news = _has_new_address(one.get("endpoints") or (), before.get("endpoints") or ())
+            is_new = _has_new_address(one.get("endpoints") or (), before.get("endpoints") or ())
             await _ignore_gone(
                 self._context.api.update(
-                    ENDPOINT_SLICES, _with_trigger_time(one, has_news=has_news, now=now)
+                    ENDPOINT_SLICES, _with_trigger_time(one, is_new=is_new, now=now)
                 )
             )
         for one in changes.delete:
@@ -298,21 +325,24 @@ class EndpointSlices:
 
 
 def _has_new_address(new: Iterable[Obj], old: Iterable[Obj]) -> bool:
-    """Whether anything is there that was not, or was otherwise; that something has gone is no
-    news.
+    """Return True if some address is new or has changed. A removed address does not count, as
+    in the real controller's trigger time.
     """
     known = list(old)
     return any(part not in known for part in new)
 
 
-def _with_trigger_time(obj: Obj, *, has_news: bool, now: str) -> Obj:
-    """With the time of the change in the pods that has led to it."""
+def _with_trigger_time(obj: Obj, *, is_new: bool, now: str) -> Obj:
+    """Return the object annotated with the time of the pod change that led to this write.
+
+    The annotation is removed when no address is new, as it would report an old change again.
+    """
     annotations = {
         key: text
         for key, text in (obj["metadata"].get("annotations") or {}).items()
         if key != TRIGGER_TIME
     }
-    marked = {**annotations, **({TRIGGER_TIME: now} if has_news else {})}
+    marked = {**annotations, **({TRIGGER_TIME: now} if is_new else {})}
     return {**obj, "metadata": {**obj["metadata"], "annotations": marked}}
 
 

@@ -1,7 +1,8 @@
-"""Events do not stay: an hour after an event was last written the API server has forgotten it.
+"""Delete Events an hour after their last write, as etcd's leases do for a real API server.
 
-Every ten minutes they are looked through, if the oldest may have had its time, so some stay a
-little longer."""
+Started by `actors`. Scans every ten minutes, and only if the oldest Event may have expired, so an
+Event may live up to ten minutes longer.
+"""
 
 from __future__ import annotations
 
@@ -22,28 +23,34 @@ EVENT_TTL, SCAN_PERIOD = 3600.0, 600.0
 
 
 class EventExpiry:
-    """The actor."""
+    """Scan all Events periodically and delete the expired ones.
+
+    Uses the plain API client: Events are not cached by informers. A failed scan is repeated at the
+    next period.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._api = context.api.plain
         self._clock = context.clock
         self._oldest = ""
-        """When the first of those that are left was told: what has come since is younger."""
+        """Last occurrence of the oldest Event that was kept, as a timestamp; later Events are
+        younger.
+        """
 
     async def run(self) -> Never:
         while True:
             await self._clock.sleep(SCAN_PERIOD, background=True)
-            with contextlib.suppress(ApiError, OSError):  # once more at the next look
-                await self._look()
+            with contextlib.suppress(ApiError, OSError):  # retried in the next period
+                await self._scan()
 
-    async def _look(self) -> None:
+    async def _scan(self) -> None:
         now = self._clock.now()
-        oldest, dead = timestamp_of(now), timestamp_of(now - EVENT_TTL)
-        if self._oldest > dead:
+        oldest, deadline = timestamp_of(now), timestamp_of(now - EVENT_TTL)
+        if self._oldest > deadline:
             return
         for event in (await self._api.list(EVENTS)).items:
-            told = _last_occurrence(event)
-            if told <= dead and _last_write(event) <= dead:
+            occurred = _last_occurrence(event)
+            if occurred <= deadline and _last_write(event) <= deadline:
                 metadata = event["metadata"]
                 await self._api.delete(
                     EVENTS,
@@ -51,19 +58,26 @@ class EventExpiry:
                     metadata["namespace"],
                     precondition_uid=metadata["uid"],
                 )
-            elif told < oldest:
-                oldest = told
+            elif occurred < oldest:
+                oldest = occurred
         self._oldest = oldest
 
 
 def _last_occurrence(event: Obj) -> str:
-    """When it was last, by what it says itself; the timestamps of one zone sort as they are."""
+    """Return the timestamp of the Event's last occurrence according to its own fields.
+
+    Timestamps of one zone sort as text, so they are compared without parsing.
+    """
     again = (event.get("series") or {}).get("lastObservedTime") or ""
     return str(max(event["metadata"]["creationTimestamp"], event.get("lastTimestamp") or "", again))
 
 
 def _last_write(event: Obj) -> str:
-    """When it was written last, so far as that is known; to know it takes work."""
+    """Return the timestamp of the last write according to managed fields, or of the last occurrence
+    without them.
+
+    Reads the whole managedFields list, so it is called only for Events that look expired.
+    """
     return max(
         (managed.get("time", "") for managed in event["metadata"].get("managedFields") or ()),
         default="",

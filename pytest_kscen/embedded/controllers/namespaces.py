@@ -1,8 +1,9 @@
-"""How a namespace ends: its pods are deleted, then everything else in it, of whatever kind; when
-all is gone, it is let go.
+"""Delete the content of terminating namespaces, and keep default objects in living ones.
 
-What is left, and what holds it, is told in the namespace's conditions. Five seconds pass before the
-first look, and before another after each change, as with Kubernetes' own controller."""
+Two controllers, started by `actors`. Pods are deleted first, then everything else; the namespace is
+finalized when nothing is left. Remaining content and finalizers are reported in its conditions. As
+in Kubernetes, five seconds pass before the first pass and between passes.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 FINALIZER = "kubernetes"
 RECHECK_DELAY = 5.0
-FINALIZER_ESTIMATE = 15.0  # seconds that something with a finalizer is expected to need
+FINALIZER_ESTIMATE = 15.0  # seconds expected for objects with finalizers
 
 DEFAULT_CONDITIONS = {
     "NamespaceDeletionDiscoveryFailure": (
@@ -50,13 +51,15 @@ DEFAULT_CONDITIONS = {
 
 @dataclass(slots=True)
 class RemainingContent:
-    """What a look at a namespace has found still there."""
+    """Content that one pass over a namespace could not remove, with the failures of that pass.
+    Source of the conditions of the namespace.
+    """
 
     counts: dict[str, int] = field(default_factory=dict)
     finalizers: collections.Counter[str] = field(default_factory=collections.Counter)
     failures: list[ApiError] = field(default_factory=list)
-    needs: float = 0.0
-    """Seconds until it may be gone, as far as one can tell."""
+    estimate: float = 0.0
+    """Seconds until the content may be gone; 0 if unknown."""
 
     def add(self, resource: Resource, items: list[Obj]) -> None:
         if not items:
@@ -65,10 +68,12 @@ class RemainingContent:
         for item in items:
             self.finalizers.update(item["metadata"].get("finalizers") or ())
             if item["metadata"].get("finalizers"):
-                self.needs = max(self.needs, FINALIZER_ESTIMATE)
+                self.estimate = max(self.estimate, FINALIZER_ESTIMATE)
 
-    def troubles(self) -> dict[str, tuple[str, str]]:
-        """The conditions that are true, with reason and message."""
+    def true_conditions(self) -> dict[str, tuple[str, str]]:
+        """Return the conditions that are true, by type, with reason and message in the words of
+        the real controller.
+        """
         found = {}
         if self.failures:
             words = ", ".join(error.message for error in self.failures)
@@ -96,7 +101,12 @@ class RemainingContent:
 
 
 class Namespaces:
-    """The controller."""
+    """Empty and finalize terminating namespaces.
+
+    A pass repeats until nothing is left: after half of the longest grace period of the pods, or
+    after `RECHECK_DELAY` seconds. Failures of single resources do not stop a pass; the first one is
+    raised at its end.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -117,34 +127,36 @@ class Namespaces:
             return None
         if FINALIZER not in (namespace["spec"].get("finalizers") or ()):
             return None
-        left = RemainingContent()
-        pods_need = await self._empty_of_pods(ref.name)
-        if not pods_need:
+        remaining = RemainingContent()
+        pods_estimate = await self._delete_pods(ref.name)
+        if not pods_estimate:
             for resource in await self._context.api.resources():
                 if resource.namespaced:
-                    await self._empty(resource, ref.name, left)
-        namespace = await self._tell(namespace, left)
-        if left.failures:
-            raise left.failures[0]
-        if needs := pods_need or left.needs:
-            return needs / 2 + 1
-        if left.counts:
+                    await self._delete_all(resource, ref.name, remaining)
+        namespace = await self._write_conditions(namespace, remaining)
+        if remaining.failures:
+            raise remaining.failures[0]
+        if estimate := pods_estimate or remaining.estimate:
+            return estimate / 2 + 1
+        if remaining.counts:
             return RECHECK_DELAY
-        await self._let_go(namespace)
+        await self._finalize(namespace)
         return None
 
-    async def _empty_of_pods(self, name: str) -> float:
-        """Delete the pods; the longest that one of those that are left may take."""
+    async def _delete_pods(self, name: str) -> float:
+        """Delete all pods, and return the longest grace period (seconds) of a pod that still
+        runs, or 0.
+        """
         await self._context.api.delete_collection(PODS, name, propagation="Background")
         pods = (await self._context.api.list(PODS, name)).items
-        needs = (
+        estimate = (
             pod["spec"].get("terminationGracePeriodSeconds") or 0
             for pod in pods
             if not is_finished(pod)
         )
-        return float(max(needs, default=0))
+        return float(max(estimate, default=0))
 
-    async def _empty(self, resource: Resource, name: str, left: RemainingContent) -> None:
+    async def _delete_all(self, resource: Resource, name: str, remaining: RemainingContent) -> None:
         try:
             try:
                 await self._context.api.delete_collection(resource, name, propagation="Background")
@@ -153,21 +165,21 @@ class Namespaces:
                     await self._context.api.delete(
                         resource, item["metadata"]["name"], name, propagation="Background"
                     )
-            left.add(resource, (await self._context.api.list(resource, name)).items)
-        except NotFound:  # it is served no longer
+            remaining.add(resource, (await self._context.api.list(resource, name)).items)
+        except NotFound:  # no longer served
             return
         except ApiError as error:
-            left.failures.append(error)
+            remaining.failures.append(error)
 
-    async def _tell(self, namespace: Obj, left: RemainingContent) -> Obj:
+    async def _write_conditions(self, namespace: Obj, remaining: RemainingContent) -> Obj:
         before = namespace.get("status") or {}
         conditions = list(before.get("conditions") or ())
-        troubles, now = left.troubles(), self._context.timestamp()
-        for type_, fine in DEFAULT_CONDITIONS.items():
-            reason, message = troubles.get(type_, fine)
+        true_conditions, now = remaining.true_conditions(), self._context.timestamp()
+        for type_, defaults in DEFAULT_CONDITIONS.items():
+            reason, message = true_conditions.get(type_, defaults)
             words = {
                 "type": type_,
-                "status": str(type_ in troubles),
+                "status": str(type_ in true_conditions),
                 "reason": reason,
                 "message": message,
             }
@@ -179,7 +191,7 @@ class Namespaces:
             NAMESPACES, {**namespace, "status": status}, subresource="status"
         )
 
-    async def _let_go(self, namespace: Obj) -> None:
+    async def _finalize(self, namespace: Obj) -> None:
         finalizers = [name for name in namespace["spec"]["finalizers"] if name != FINALIZER]
         finalized = {**namespace, "spec": {**namespace["spec"], "finalizers": finalizers}}
         try:
@@ -209,7 +221,11 @@ ROOT_CERTIFICATES = {
 
 
 class NamespaceObjectController:
-    """Keeps one object in every namespace; what somebody changes of its data is put back."""
+    """Keep one object in every namespace that is not terminating.
+
+    Created when missing; changed `data` is restored, all other fields belong to the user. Runs as
+    the controller for service accounts and for root certificates.
+    """
 
     def __init__(self, context: ControllerContext, resource: Resource, wanted: Obj) -> None:
         self._context = context
@@ -234,13 +250,13 @@ class NamespaceObjectController:
         namespace = self._namespaces.objects.get(ref)
         if namespace is None or namespace["metadata"].get("deletionTimestamp"):
             return
-        there = self._objects.get(self._name, ref.name)
+        existing = self._objects.get(self._name, ref.name)
         try:
-            if there is None:
+            if existing is None:
                 await self._context.api.create(self._resource, self._wanted, ref.name)
-            elif "data" in self._wanted and there.get("data") != self._wanted["data"]:
+            elif "data" in self._wanted and existing.get("data") != self._wanted["data"]:
                 await self._context.api.update(
-                    self._resource, {**there, "data": self._wanted["data"]}
+                    self._resource, {**existing, "data": self._wanted["data"]}
                 )
         except (AlreadyExists, NotFound):
             return
@@ -250,10 +266,14 @@ class NamespaceObjectController:
 
 
 def service_accounts(context: ControllerContext) -> NamespaceObjectController:
-    """The account that pods run as unless they name another."""
+    """Return the controller that keeps the service account `default`, which pods use unless
+    they name another one.
+    """
     return NamespaceObjectController(context, SERVICE_ACCOUNTS, DEFAULT_ACCOUNT)
 
 
 def root_certificates(context: ControllerContext) -> NamespaceObjectController:
-    """What every pod's token volume mounts."""
+    """Return the controller that keeps the ConfigMap with the cluster's certificates, which is
+    part of every pod's token volume.
+    """
     return NamespaceObjectController(context, CONFIG_MAPS, ROOT_CERTIFICATES)

@@ -1,8 +1,10 @@
-"""The node lifecycle controller. A node is heard by its lease and its status; one that is silent
-for 50 s is Unknown.
+"""Monitor nodes by their heartbeats, mark silent ones Unknown, and taint unhealthy ones.
 
-Its conditions call for taints at once; the taint that drives pods away is given one node after the
-other, as its zone allows. A node that is ready again loses them."""
+Started by `actors`. A node without a lease renewal or status for 50 s becomes Unknown. NoSchedule
+taints follow the conditions at once. NoExecute taints, which evict pods, are added one node at a
+time at the rate of the zone, and removed when the node is ready. Eviction itself is
+`taint_eviction`'s work.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +40,14 @@ if TYPE_CHECKING:
 
 
 EVICTION_RATE, SECONDARY_EVICTION_RATE = 0.1, 0.01  # nodes per second
-LARGE_ZONE = 50  # nodes; a smaller zone that is partially disrupted is left alone
-UNHEALTHY_ZONE_THRESHOLD, MIN_UNREADY_NODES = 0.55, 3  # of its nodes, and so many
+LARGE_ZONE = 50  # nodes; smaller zones with a partial disruption are not tainted
+UNHEALTHY_ZONE_THRESHOLD, MIN_UNREADY_NODES = 0.55, 3  # share and number of unready nodes
 
 
 class ZoneState(Enum):
-    """A zone's."""
+    """Health of a zone, from the share of its nodes that are not ready. Decides the rate at
+    which pods are evicted from it.
+    """
 
     NORMAL = "Normal"
     PARTIAL = "PartialDisruption"
@@ -74,14 +78,18 @@ def eviction_rate(state: ZoneState, nodes: int, *, all_full: bool) -> float:
 
 @dataclass(slots=True)
 class EvictionLimiter:
-    """One token at most."""
+    """Token bucket of one token that limits how many nodes of a zone are tainted per second.
+    Times are seconds of cluster time, passed in by the caller.
+    """
 
     rate: float = EVICTION_RATE
     tokens: float = 1.0
     since: float = 0.0
 
     def set(self, rate: float, now: float) -> None:
-        """A new rate begins with a token, unless the old one had none left."""
+        """Change the rate. The new rate starts with a token unless the old one had none left,
+        as in Kubernetes, which replaces the limiter.
+        """
         if rate != self.rate:
             had_one = self.rate <= 0 or self._fill(now) >= 1
             self.rate, self.tokens, self.since = rate, 1.0 if had_one else 0.0, now
@@ -102,55 +110,66 @@ NO_EXECUTE_TAINTS = {"False": no_execute_taint(NOT_READY), "Unknown": no_execute
 
 
 class NoExecuteTainter:
-    """Gives and takes the taints that execute."""
+    """Add and remove the NoExecute taints of nodes that are not ready, at the rate that each zone
+    allows.
+
+    Tracks only nodes in trouble, so a healthy cluster costs nothing. While all zones are down,
+    nothing is tainted: the network is to blame.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._nodes = context.informers.of(NODES)
-        self._troubled: dict[str, None] = {}
+        self._tracked: dict[str, None] = {}
         self._limiters: dict[str, EvictionLimiter] = {}
-        self._all_are_down = False
+        self._all_zones_down = False
 
-    def see(self, node: Obj) -> None:
-        """Look after this node if it is not ready, or was not and still has the taint."""
+    def track(self, node: Obj) -> None:
+        """Track this node if it is not ready, or still carries a NoExecute taint from when it
+        was not.
+        """
         if ready_status(node) != "True" or any(
             has_taint(node, taint) for taint in NO_EXECUTE_TAINTS.values()
         ):
-            self._troubled[node["metadata"]["name"]] = None
+            self._tracked[node["metadata"]["name"]] = None
 
-    def forget(self, name: str) -> None:
-        self._troubled.pop(name, None)
+    def untrack(self, name: str) -> None:
+        self._tracked.pop(name, None)
 
-    async def look(self) -> bool:
-        """Once over all nodes in trouble; whether some are ready again after all were down."""
-        if not self._troubled:
+    async def process(self) -> bool:
+        """Process all tracked nodes once, in the order in which they were tracked.
+
+        Return True if some zone works again after all zones were down; heartbeats then have to
+        start anew. A failed write is repeated at the next call.
+        """
+        if not self._tracked:
             return False
-        were_down = self._all_are_down
+        were_all_down = self._all_zones_down
         counts: dict[str, list[int]] = {}
         for node in self._nodes:
             counts.setdefault(zone_of(node), [0, 0])[ready_status(node) != "True"] += 1
         states = {zone: zone_state(*numbers) for zone, numbers in counts.items()}
-        self._all_are_down = all(state is ZoneState.FULL for state in states.values())
+        self._all_zones_down = all(state is ZoneState.FULL for state in states.values())
         now = self._context.now()
         for zone, state in states.items():
             limiter = self._limiters.setdefault(zone, EvictionLimiter(since=now))
-            limiter.set(eviction_rate(state, sum(counts[zone]), all_full=self._all_are_down), now)
-        for name in list(self._troubled):
+            limiter.set(eviction_rate(state, sum(counts[zone]), all_full=self._all_zones_down), now)
+        for name in list(self._tracked):
             try:
-                await self._drive_away_or_welcome(name)
+                await self._process_node(name)
             except NotFound:
-                self.forget(name)
+                self.untrack(name)
             except (ApiError, OSError):
-                continue  # once more at the next look
-        return were_down and not self._all_are_down
+                continue  # retried in the next period
+        return were_all_down and not self._all_zones_down
 
-    async def _drive_away_or_welcome(self, name: str) -> None:
+    async def _process_node(self, name: str) -> None:
         node = await self._context.api.get(NODES, name)
         taint = NO_EXECUTE_TAINTS.get(ready_status(node))
-        if taint is None or self._all_are_down:
+        if taint is None or self._all_zones_down:
             await swap_taints(self._context, node, [], list(NO_EXECUTE_TAINTS.values()))
             if taint is None:
-                self.forget(name)
+                self.untrack(name)
             return
         others = [other for other in NO_EXECUTE_TAINTS.values() if other is not taint]
         if has_taint(node, taint):
@@ -164,7 +183,9 @@ class NoExecuteTainter:
 async def swap_taints(
     context: ControllerContext, node: Obj, add: Sequence[Obj], remove: Sequence[Obj]
 ) -> None:
-    """Write the node with these taints and without those."""
+    """Write the node with taints added and removed; do nothing if it has them already. A
+    conflict is the caller's to handle.
+    """
     new = with_taints_swapped(node, add, remove, context.timestamp())
     if new is not None:
         await context.api.update(NODES, new)
@@ -186,70 +207,74 @@ KUBELET_CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 
 class NodeLifecycle:
-    """The controller."""
+    """Watch heartbeats of nodes and apply conditions and taints.
+
+    One queue applies NoSchedule taints on changes; one loop checks every `MONITOR_PERIOD` seconds
+    for silent nodes, and sleeps while the cluster has no node.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._nodes = context.informers.of(NODES)
         self._leases = context.informers.of(LEASES)
         self._pods_by_node = pods_by_node(context.informers)
-        self._tainting = context.controller(self._taint, self._nodes)
-        self._heard: dict[str, float] = {}
-        """When each node was heard last, the longest silence first."""
-        self._silent: dict[str, None] = {}
-        self._new: dict[str, None] = {}
-        self._some = asyncio.Event()
-        self._driver = NoExecuteTainter(context)
+        self._taint_queue = context.controller(self._taint, self._nodes)
+        self._last_heartbeats: dict[str, float] = {}
+        """Time of the last heartbeat by node name, the longest silence first."""
+        self._reported_unknown: dict[str, None] = {}
+        self._unannounced: dict[str, None] = {}
+        self._nodes_exist = asyncio.Event()
+        self._tainter = NoExecuteTainter(context)
         self._nodes.on_change(self._node_changed)
         self._leases.on_change(self._lease_changed)
 
     async def run(self) -> None:
-        await asyncio.gather(self._tainting.run(), self._monitor())
+        await asyncio.gather(self._taint_queue.run(), self._monitor())
 
     def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
         node = new or old
         if node is None:
             return
         name = node["metadata"]["name"]
-        self._some.set()
+        self._nodes_exist.set()
         if new is None:
             self._forget(node)
             return
         heartbeat = _heartbeat(new)
         if old is None:
-            self._new[name] = None
-            self._hear(
+            self._unannounced[name] = None
+            self._record_heartbeat(
                 name,
                 self._context.now()
                 if heartbeat
                 else epoch_of(new["metadata"]["creationTimestamp"]),
             )
         elif heartbeat != _heartbeat(old):
-            self._hear(name, self._context.now())
-        self._driver.see(new)
+            self._record_heartbeat(name, self._context.now())
+        self._tainter.track(new)
         if old is None or _taint_relevant_state(new) != _taint_relevant_state(old):
-            self._tainting.enqueue(Ref("", name))
+            self._taint_queue.enqueue(Ref("", name))
 
     def _lease_changed(self, new: Obj | None, old: Obj | None) -> None:
         if (
             new is None
             or new["metadata"]["namespace"] != LEASE_NAMESPACE
-            or new["metadata"]["name"] not in self._heard
+            or new["metadata"]["name"] not in self._last_heartbeats
         ):
             return
         if old is None or new["spec"].get("renewTime") != old["spec"].get("renewTime"):
-            self._hear(new["metadata"]["name"], self._context.now())
+            self._record_heartbeat(new["metadata"]["name"], self._context.now())
 
-    def _hear(self, name: str, when: float) -> None:
-        self._heard.pop(name, None)
-        self._heard[name] = when
-        self._silent.pop(name, None)
+    def _record_heartbeat(self, name: str, when: float) -> None:
+        self._last_heartbeats.pop(name, None)
+        self._last_heartbeats[name] = when
+        self._reported_unknown.pop(name, None)
 
     def _forget(self, node: Obj) -> None:
         name = node["metadata"]["name"]
-        for memory in (self._heard, self._silent, self._new):
-            memory.pop(name, None)
-        self._driver.forget(name)
+        for records in (self._last_heartbeats, self._reported_unknown, self._unannounced):
+            records.pop(name, None)
+        self._tainter.untrack(name)
         self._context.recorder.normal(
             node, "RemovingNode", f"Node {name} event: Removing Node {name} from Controller"
         )
@@ -257,20 +282,19 @@ class NodeLifecycle:
     async def _taint(self, ref: Ref) -> None:
         node = self._nodes.objects.get(ref)
         if node is not None:
-            wanted, there = wanted_no_schedule_taints(node), managed_no_schedule_taints(node)
-            gone = [
-                taint for taint in there if not any(is_same_taint(taint, one) for one in wanted)
+            wanted, existing = wanted_no_schedule_taints(node), managed_no_schedule_taints(node)
+            removed = [
+                taint for taint in existing if not any(is_same_taint(taint, one) for one in wanted)
             ]
-            await swap_taints(self._context, node, wanted, gone)
+            await swap_taints(self._context, node, wanted, removed)
 
     async def _monitor(self) -> Never:
         await self._nodes.synced()
         await self._leases.synced()
         while True:
-            await self._greet()
-            for name in self._overdue():
-                with contextlib.suppress(ApiError, OSError):  # once more at the next look
-                    # The node's conditions are Unknown, and its pods are not ready.
+            await self._record_new_nodes()
+            for name in self._overdue_nodes():
+                with contextlib.suppress(ApiError, OSError):  # retried in the next period
                     node = await self._context.api.get(NODES, name)
                     was_ready = ready_status(node) == "True"
                     status = {
@@ -281,32 +305,30 @@ class NodeLifecycle:
                         await self._context.api.update(
                             NODES, {**node, "status": status}, subresource="status"
                         )
-                    self._silent[name] = None
+                    self._reported_unknown[name] = None
                     if was_ready:
                         self._context.recorder.normal(
                             node, "NodeNotReady", f"Node {name} status is now: NodeNotReady"
                         )
-                        await self._mark_pods(name)
+                        await self._mark_pods_not_ready(name)
             await self._context.api.caught_up()
-            if await self._driver.look():
-                for name in list(self._heard):
-                    self._hear(
-                        name, self._context.now()
-                    )  # the silence of the others may have had the same cause
-            # Where there is no node there is nothing to look at; the looks keep their beat all
-            # the same.
+            if await self._tainter.process():
+                # The other nodes' silence may have had the same cause.
+                for name in list(self._last_heartbeats):
+                    self._record_heartbeat(name, self._context.now())
+            # Without nodes, wait for one; keep the phase of the period.
             last = self._context.now()
             if not self._nodes.objects:
-                self._some.clear()
-                await self._some.wait()
+                self._nodes_exist.clear()
+                await self._nodes_exist.wait()
             waited = self._context.now() - last
             await self._context.clock.sleep(
                 MONITOR_PERIOD - waited % MONITOR_PERIOD, background=True
             )
 
-    async def _greet(self) -> None:
-        for name in list(self._new):
-            del self._new[name]
+    async def _record_new_nodes(self) -> None:
+        for name in list(self._unannounced):
+            del self._unannounced[name]
             if node := self._nodes.get(name):
                 self._context.recorder.normal(
                     node,
@@ -314,22 +336,24 @@ class NodeLifecycle:
                     f"Node {name} event: Registered Node {name} in Controller",
                 )
 
-    def _overdue(self) -> list[str]:
-        """Nodes that were not heard for too long, and are not known for it yet."""
+    def _overdue_nodes(self) -> list[str]:
+        """Return the nodes whose grace period has passed and that are not marked Unknown yet.
+        The order of heartbeats lets the search stop at the first recent one.
+        """
         now, found = self._context.now(), []
-        for name, heard in self._heard.items():
-            if now <= heard + MONITOR_GRACE:
+        for name, last_heartbeat in self._last_heartbeats.items():
+            if now <= last_heartbeat + MONITOR_GRACE:
                 break
             node = self._nodes.get(name)
             if (
                 node
-                and name not in self._silent
-                and now > heard + (MONITOR_GRACE if _heartbeat(node) else STARTUP_GRACE)
+                and name not in self._reported_unknown
+                and now > last_heartbeat + (MONITOR_GRACE if _heartbeat(node) else STARTUP_GRACE)
             ):
                 found.append(name)
         return found
 
-    async def _mark_pods(self, name: str) -> None:
+    async def _mark_pods_not_ready(self, name: str) -> None:
         for pod in self._pods_by_node.of(name):
             ready = condition(pod, "Ready")
             if ready is None or ready["status"] == "False":
@@ -350,7 +374,9 @@ class NodeLifecycle:
 
 
 def _taint_relevant_state(node: Obj) -> tuple[Any, ...]:
-    """What a node says that calls for taints."""
+    """Return the parts of a node that decide its taints: the spec, and type and status of its
+    conditions. Heartbeats alone change neither.
+    """
     conditions = (node.get("status") or {}).get("conditions") or ()
     return node.get("spec"), *((one["type"], one["status"]) for one in conditions)
 
@@ -361,9 +387,12 @@ def _heartbeat(node: Obj) -> str:
 
 
 def _unknown_conditions(node: Obj, now: str) -> list[Obj]:
-    """The kubelet's conditions as they are when it is silent; nobody else's are touched."""
+    """Return the node's conditions with the kubelet's own set to Unknown, and missing ones added.
+
+    Conditions of other writers are kept. The words are those of Kubernetes.
+    """
     conditions = list((node.get("status") or {}).get("conditions") or ())
-    there = [one["type"] for one in conditions]
+    existing = [one["type"] for one in conditions]
     made = node["metadata"]["creationTimestamp"]
     return [
         {**one, "status": "Unknown", **STATUS_UNKNOWN, "lastTransitionTime": now}
@@ -379,5 +408,5 @@ def _unknown_conditions(node: Obj, now: str) -> list[Obj]:
             "lastTransitionTime": now,
         }
         for type_ in KUBELET_CONDITIONS
-        if type_ not in there
+        if type_ not in existing
     ]

@@ -1,5 +1,7 @@
-"""Who controls what: controller references, and the way from a changed dependent to the owners
-that must look.
+"""Controller references: who owns an object, adoption and release, and lookups by owner or label.
+
+Used by every controller that has dependents. All lookups use shared informer indexes, so none scans
+a namespace.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 
 
 def controller_of(obj: Obj | None) -> Obj | None:
-    """The owner reference of whoever controls it."""
+    """Return the owner reference with `controller: true`, or None. An object has at most one
+    controller; None may be passed for a missing object.
+    """
     for reference in (obj or {}).get("metadata", {}).get("ownerReferences") or ():
         if reference.get("controller"):
             return reference  # type: ignore[no-any-return]
@@ -29,7 +33,11 @@ def controller_of(obj: Obj | None) -> Obj | None:
 
 
 def has_same_owners(new: Obj, old: Obj) -> bool:
-    """Told at a glance: what no write has touched is the same object."""
+    """Return True if both versions share the same list of owner references.
+
+    Compares identity: parts that a write did not touch are the same object in the store, so the
+    check costs nothing.
+    """
     return new["metadata"].get("ownerReferences") is old["metadata"].get("ownerReferences")
 
 
@@ -39,7 +47,9 @@ def is_controlled_by(obj: Obj, owner: Obj) -> bool:
 
 
 def reference_to(owner: Obj, resource: Resource) -> Obj:
-    """The reference that makes this owner the controller."""
+    """Return the owner reference that makes this object the controller of a dependent. It also
+    blocks the owner's foreground deletion until the dependent is gone.
+    """
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
@@ -51,8 +61,10 @@ def reference_to(owner: Obj, resource: Resource) -> Obj:
 
 
 def by_controller(obj: Obj) -> Iterator[Hashable]:
-    """Keys of an index: the controller's uid; of those who have none their namespace, alone and
-    with each of their labels.
+    """Yield the index keys of an object: its controller's uid, or its namespace with each of its
+    labels.
+
+    Orphans have several keys, so that `find_orphans` can search by any one label.
     """
     reference, metadata = controller_of(obj), obj["metadata"]
     if reference:
@@ -65,8 +77,10 @@ def by_controller(obj: Obj) -> Iterator[Hashable]:
 
 
 def find_orphans(index: Index, namespace: str, selector: Obj) -> list[Obj]:
-    """Those without a controller that a selector selects; one equality, if it has any, narrows
-    the search.
+    """Return the objects of a namespace without a controller that a selector selects.
+
+    One `matchLabels` entry, if there is one, narrows the index lookup; the selector is then
+    evaluated on those candidates only.
     """
     label = next(iter((selector.get("matchLabels") or {}).items()), None)
     candidates = index.of(("orphans", namespace, label) if label else ("orphans", namespace))
@@ -86,8 +100,11 @@ def namespace_index(informer: Informer) -> Index:
 
 
 class OwnerEnqueuer:
-    """Wakes the owners of what has changed: the controller, a former one, or all that might
-    adopt an orphan.
+    """Enqueue the owners of changed dependents: the current controller, a former one, or every
+    owner that may adopt an orphan.
+
+    Registers itself with the dependents' informer; one instance serves one kind of owner and one
+    kind of dependent.
     """
 
     def __init__(
@@ -96,28 +113,30 @@ class OwnerEnqueuer:
         owners: Informer,
         dependents: Informer,
         *,
-        matters: Callable[[Obj], object] | None = None,
+        relevant_state: Callable[[Obj], object] | None = None,
     ) -> None:
-        """`matters` is all that an owner looks at in a dependent of its own; without it, every
-        change counts.
+        """Register for changes of `dependents`.
+
+        `relevant_state` returns the part of a dependent that its owner depends on; changes that
+        leave it equal are ignored. Without it, every change enqueues the owner.
         """
         self._enqueue = enqueue
         self._owners = owners
-        self._matters = matters
+        self._relevant_state = relevant_state
         self._by_namespace = namespace_index(owners)
-        dependents.on_change(self.see)
+        dependents.on_change(self.dependent_changed)
 
-    def see(self, new: Obj | None, old: Obj | None) -> None:
+    def dependent_changed(self, new: Obj | None, old: Obj | None) -> None:
         before = controller_of(old)
         now = before if new and old and has_same_owners(new, old) else controller_of(new)
         if now and now is before:
-            if now["kind"] == self._owners.resource.kind and not self._says_nothing(new, old):
-                self._wake(new, now)
+            if now["kind"] == self._owners.resource.kind and not self._is_irrelevant(new, old):
+                self._enqueue_owner(new, now)
             return
         if before and (not now or before["uid"] != now["uid"]):
-            self._wake(old, before)
+            self._enqueue_owner(old, before)
         if now:
-            self._wake(new, now)
+            self._enqueue_owner(new, now)
         elif new and (
             old is None or before or old["metadata"].get("labels") != new["metadata"].get("labels")
         ):
@@ -126,10 +145,15 @@ class OwnerEnqueuer:
                 if matches_selector(owner["spec"].get("selector"), metadata.get("labels")):
                     self._enqueue(Ref.of(owner))
 
-    def _says_nothing(self, new: Obj | None, old: Obj | None) -> bool:
-        return bool(new and old and self._matters and self._matters(new) == self._matters(old))
+    def _is_irrelevant(self, new: Obj | None, old: Obj | None) -> bool:
+        return bool(
+            new
+            and old
+            and self._relevant_state
+            and self._relevant_state(new) == self._relevant_state(old)
+        )
 
-    def _wake(self, dependent: Obj | None, reference: Obj) -> None:
+    def _enqueue_owner(self, dependent: Obj | None, reference: Obj) -> None:
         if reference["kind"] != self._owners.resource.kind or dependent is None:
             return
         ref = Ref(dependent["metadata"].get("namespace", ""), reference["name"])
@@ -139,7 +163,12 @@ class OwnerEnqueuer:
 
 
 class ControllerRefManager:
-    """What one kind of owner holds of one kind of dependents."""
+    """Adopt and release dependents of one kind for owners of one kind, as Kubernetes'
+    ControllerRefManager does.
+
+    `finalizers` are added on adoption and removed on release. Failed patches are ignored: another
+    owner was faster, or the dependent is gone.
+    """
 
     def __init__(
         self,
@@ -155,20 +184,22 @@ class ControllerRefManager:
         self._finalizers = finalizers
         self._index = controller_index(context.informers.of(dependents))
 
-    async def of(
+    async def claim(
         self, owner: Obj, *, adoptable: Callable[[Obj], bool] = lambda _: True
     ) -> list[Obj]:
-        """Everything that the owner controls after it has adopted and released; one that is
-        being deleted does neither.
+        """Return all dependents of the owner after adopting and releasing.
+
+        Dependents that no longer match the selector are released; matching orphans that pass
+        `adoptable` are adopted. An owner under deletion does neither.
         """
         metadata, selector = owner["metadata"], owner["spec"].get("selector")
-        leaving, kept = bool(metadata.get("deletionTimestamp")), []
+        is_deleting, kept = bool(metadata.get("deletionTimestamp")), []
         for dependent in self._index.of(metadata["uid"]):
             if selector is not None and _selector_matches(
                 selector, dependent["metadata"].get("labels") or {}
             ):
                 kept.append(dependent)
-            elif not leaving:
+            elif not is_deleting:
                 gone = {"$patch": "delete", "uid": owner["metadata"]["uid"]}
                 finalizers = (
                     {"$deleteFromPrimitiveList/finalizers": list(self._finalizers)}
@@ -176,20 +207,26 @@ class ControllerRefManager:
                     else {}
                 )
                 await self._patch(dependent, {"ownerReferences": [gone], **finalizers})
-        if leaving or not selector:
+        if is_deleting or not selector:
             return kept
         found = find_orphans(self._index, metadata["namespace"], selector)
-        wanted = [
+        adopted_candidates = [
             orphan
             for orphan in found
             if not orphan["metadata"].get("deletionTimestamp") and adoptable(orphan)
         ]
-        if wanted and await self._is_alive(owner):
-            kept += [adopted for orphan in wanted if (adopted := await self._adopt(owner, orphan))]
+        if adopted_candidates and await self._is_alive(owner):
+            kept += [
+                adopted
+                for orphan in adopted_candidates
+                if (adopted := await self._adopt(owner, orphan))
+            ]
         return kept
 
     async def _is_alive(self, owner: Obj) -> bool:
-        """Asked of the API itself: an owner that is being deleted must adopt nothing."""
+        """Return True if the API, not the cache, shows the owner as not under deletion;
+        otherwise it must adopt nothing.
+        """
         metadata = owner["metadata"]
         try:
             live = await self._context.api.get(
@@ -202,9 +239,10 @@ class ControllerRefManager:
         )
 
     async def _adopt(self, owner: Obj, orphan: Obj) -> Obj | None:
-        ours = {"ownerReferences": [reference_to(owner, self._owners)]}
+        references = {"ownerReferences": [reference_to(owner, self._owners)]}
         return await self._patch(
-            orphan, {**ours, **({"finalizers": list(self._finalizers)} if self._finalizers else {})}
+            orphan,
+            {**references, **({"finalizers": list(self._finalizers)} if self._finalizers else {})},
         )
 
     async def _patch(self, dependent: Obj, change: Obj) -> Obj | None:
@@ -219,13 +257,15 @@ class ControllerRefManager:
             NotFound,
             Conflict,
             Invalid,
-        ):  # it has gone, another has taken its name, or another owner was faster
+        ):  # gone, replaced by a namesake, or adopted by another owner
             return None
 
 
 def _selector_matches(selector: Obj, labels: dict[str, str]) -> bool:
-    """Asked of each dependent at each look: as most selectors ask only for equal labels, those
-    are compared at once.
+    """Return True if the selector selects these labels.
+
+    Called for each dependent of each reconciliation; a selector with `matchLabels` only takes the
+    short path without parsing.
     """
     if selector.get("matchExpressions"):
         return matches_selector(selector, labels)
@@ -239,15 +279,17 @@ def _by_label(obj: Obj) -> Iterator[Hashable]:
 
 
 class LabelSelectorIndex:
-    """Answers for one resource."""
+    """Find objects of one resource by namespace and label selector. Uses two informer indexes
+    that live as long as the informer.
+    """
 
     def __init__(self, informer: Informer) -> None:
         self._by_namespace = namespace_index(informer)
         self._by_label = informer.index("label", _by_label, lasting=True)
 
-    def of(self, selector: Obj, namespace: str) -> list[Obj]:
-        """The objects of a namespace that a LabelSelector selects; one equality, if it has any,
-        narrows the search.
+    def select(self, selector: Obj, namespace: str) -> list[Obj]:
+        """Return the objects of a namespace that a LabelSelector selects. One `matchLabels`
+        entry, if there is one, narrows the candidates.
         """
         equal = selector.get("matchLabels") or {}
         if equal:

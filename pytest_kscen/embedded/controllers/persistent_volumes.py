@@ -1,8 +1,9 @@
-"""The persistent volume controller: claims look for volumes, volumes whose claim is gone are
-released.
+"""Bind claims to volumes, and release volumes whose claim is gone.
 
-A claim is Pending until it is bound, and Lost when its volume is gone. A volume is Available,
-Bound, Released, or Failed."""
+The counterpart of Kubernetes' persistent volume controller, started by `actors`. A claim is
+Pending, Bound, or Lost when its volume is gone; a volume is Available, Bound, Released or Failed.
+Volumes are created and deleted by provisioners, never here.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +47,11 @@ CLAIM_MISBOUND = "Two claims are bound to the same volume, this one is bound inc
 
 
 class PersistentVolumes:
-    """The controller: one queue of claims, one of volumes."""
+    """Reconcile claims and volumes, in two queues that run side by side.
+
+    Both read the same caches; binding takes four writes (`volume_matching.bind`), each skipped when
+    done, so an interrupted binding continues.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -55,10 +60,10 @@ class PersistentVolumes:
         self._classes = context.informers.of(STORAGE_CLASSES)
         self._volumes_by_class = volumes_by_class(context.informers)
         self._pending = self._claims.index("pending of class", _class_of_pending)
-        pictures = (self._claims, self._volumes, self._classes)
+        informers_used = (self._claims, self._volumes, self._classes)
         self._claims_by_volume = self._claims.index("volume", _volume_of)
-        self._claim_queue = context.controller(self._sync_claim, *pictures)
-        self._volume_queue = context.controller(self._sync_volume, *pictures)
+        self._claim_queue = context.controller(self._sync_claim, *informers_used)
+        self._volume_queue = context.controller(self._sync_volume, *informers_used)
         self._claims.on_change(self._claim_changed)
         self._volumes.on_change(self._volume_changed)
         self._classes.on_change(self._class_changed)
@@ -83,13 +88,13 @@ class PersistentVolumes:
         if reference := volume["spec"].get("claimRef"):
             self._claim_queue.enqueue(Ref(reference["namespace"], reference["name"]))
         elif new and (new.get("status") or {}).get("phase") == "Available":
-            self._wake_class(class_of(new))
+            self._enqueue_class(class_of(new))
 
     def _class_changed(self, new: Obj | None, _: Obj | None) -> None:
         if new:
-            self._wake_class(new["metadata"]["name"])
+            self._enqueue_class(new["metadata"]["name"])
 
-    def _wake_class(self, name: str) -> None:
+    def _enqueue_class(self, name: str) -> None:
         for claim in self._pending.of(name):
             self._claim_queue.enqueue(Ref.of(claim))
 
@@ -98,11 +103,11 @@ class PersistentVolumes:
         if claim is None:
             return
         if BIND_COMPLETED in annotations_of(claim):
-            await self._keep(claim)
+            await self._sync_bound_claim(claim)
         elif name := claim["spec"].get("volumeName"):
-            await self._take(claim, self._volumes.get(name))
+            await self._bind_requested(claim, self._volumes.get(name))
         else:
-            # A claim that does not care which volume it gets.
+            # Any matching volume may be bound.
             storage_class = self._classes.get(class_of(claim))
             delayed = delays_binding(storage_class) and SELECTED_NODE not in annotations_of(claim)
             volume = best_match(claim, self._volumes_by_class.of(class_of(claim)), delayed=delayed)
@@ -112,14 +117,16 @@ class PersistentVolumes:
             if delayed:
                 self._context.recorder.normal(claim, "WaitForFirstConsumer", WAITING)
             elif class_of(claim):
-                await self._have_provisioned(claim, storage_class)
+                await self._request_provisioning(claim, storage_class)
                 return
             else:
                 self._context.recorder.normal(claim, "FailedBinding", NO_CLASS)
             await set_claim_phase(self._context, claim, "Pending")
 
-    async def _have_provisioned(self, claim: Obj, storage_class: Obj | None) -> None:
-        """Ask the class's provisioner, which works on its own."""
+    async def _request_provisioning(self, claim: Obj, storage_class: Obj | None) -> None:
+        """Annotate the claim with its class's provisioner, which works on its own, and report
+        that the claim waits for it.
+        """
         if storage_class is None:
             name = class_of(claim)
             self._context.recorder.warning(
@@ -136,17 +143,19 @@ class PersistentVolumes:
             await self._context.api.patch(
                 PERSISTENT_VOLUME_CLAIMS, metadata["name"], patch, metadata["namespace"]
             )
-        words = (
+        text = (
             "Waiting for a volume to be created either by the external provisioner "
             f"'{provisioner}' or manually by the "
             "system administrator. If volume creation is delayed, please verify that the "
             "provisioner is running and "
             "correctly registered."
         )
-        self._context.recorder.normal(claim, "ExternalProvisioning", words)
+        self._context.recorder.normal(claim, "ExternalProvisioning", text)
 
-    async def _take(self, claim: Obj, volume: Obj | None) -> None:
-        """A claim that asks for one volume."""
+    async def _bind_requested(self, claim: Obj, volume: Obj | None) -> None:
+        """Bind a claim that names its volume, or leave it Pending. A warning Event gives the
+        reason why the volume does not fit.
+        """
         if volume is None:
             await set_claim_phase(self._context, claim, "Pending")
         elif is_claim_ref_of(volume, claim):
@@ -157,26 +166,28 @@ class PersistentVolumes:
                 claim, "FailedBinding", f'volume "{name}" already bound to a different claim.'
             )
             await set_claim_phase(self._context, claim, "Pending")
-        elif why := mismatch_reason(volume, claim):
+        elif mismatch := mismatch_reason(volume, claim):
             name = volume["metadata"]["name"]
             self._context.recorder.warning(
-                claim, "VolumeMismatch", f'Cannot bind to requested volume "{name}": {why}'
+                claim, "VolumeMismatch", f'Cannot bind to requested volume "{name}": {mismatch}'
             )
             await set_claim_phase(self._context, claim, "Pending")
         else:
             await bind(self._context, volume, claim)
 
-    async def _keep(self, claim: Obj) -> None:
-        """A claim that was bound: still, or lost."""
+    async def _sync_bound_claim(self, claim: Obj) -> None:
+        """Check a claim that was bound: repair the volume's side of the binding, or mark the
+        claim Lost.
+        """
         volume = self._volumes.get(claim["spec"].get("volumeName", ""))
         if volume is None:
-            await self._lose(claim, "ClaimLost", CLAIM_LOST)
+            await self._mark_lost(claim, "ClaimLost", CLAIM_LOST)
         elif not volume["spec"].get("claimRef") or is_claim_ref_of(volume, claim):
             await bind(self._context, volume, claim)
         else:
-            await self._lose(claim, "ClaimMisbound", CLAIM_MISBOUND)
+            await self._mark_lost(claim, "ClaimMisbound", CLAIM_MISBOUND)
 
-    async def _lose(self, claim: Obj, reason: str, message: str) -> None:
+    async def _mark_lost(self, claim: Obj, reason: str, message: str) -> None:
         if (claim.get("status") or {}).get("phase") != "Lost":
             self._context.recorder.warning(claim, reason, message)
             await set_claim_phase(self._context, claim, "Lost")
@@ -197,8 +208,7 @@ class PersistentVolumes:
         elif claim["spec"]["volumeName"] == ref.name:
             await set_volume_phase(self._context, volume, "Bound")
         else:
-            # Its claim has another volume: one that was made for the claim goes, another is
-            # free again.
+            # The claim has another volume: delete one provisioned for it, free any other.
             if (
                 PROVISIONED_BY in annotations_of(volume)
                 and volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete"
@@ -210,7 +220,9 @@ class PersistentVolumes:
             await set_volume_phase(self._context, volume, "Available")
 
     async def _claim_of(self, reference: Obj) -> Obj | None:
-        """The claim that a volume refers to, unless another has taken its name."""
+        """Return the claim that a volume's reference names, or None if it is gone or a namesake
+        has replaced it. Absence is confirmed by the API.
+        """
         claim = self._claims.get(reference["name"], reference["namespace"])
         if claim is None or claim["metadata"]["uid"] != reference["uid"]:
             try:
@@ -222,20 +234,21 @@ class PersistentVolumes:
         return claim if claim["metadata"]["uid"] == reference["uid"] else None
 
     async def _release(self, volume: Obj) -> None:
-        """Its claim is gone.
+        """Mark a volume Released after its claim is gone.
 
-        A provisioner that made it deletes it; nobody else's is ours to delete.
+        A volume with policy Delete is deleted by the provisioner that made it; without one it
+        becomes Failed, as no deleter is found.
         """
         if (volume.get("status") or {}).get("phase") not in {"Released", "Failed"}:
             volume = await set_volume_phase(self._context, volume, "Released")
         policy = volume["spec"].get("persistentVolumeReclaimPolicy", "Retain")
         if policy == "Delete" and PROVISIONED_BY not in annotations_of(volume):
-            words = (
+            text = (
                 "error getting deleter volume plugin for volume: no deletable volume plugin matched"
             )
             if (volume.get("status") or {}).get("phase") != "Failed":
-                self._context.recorder.warning(volume, "VolumeFailedDelete", words)
-                await set_volume_phase(self._context, volume, "Failed", words)
+                self._context.recorder.warning(volume, "VolumeFailedDelete", text)
+                await set_volume_phase(self._context, volume, "Failed", text)
 
 
 def _class_of_pending(claim: Obj) -> list[str]:

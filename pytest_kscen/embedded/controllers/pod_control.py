@@ -1,4 +1,8 @@
-"""Hands that create and delete pods for an owner, and say so in the owner's events."""
+"""Create and delete pods for an owner, record the Events, and build pods from templates.
+
+The counterpart of Kubernetes' PodControl, used by the workload controllers and by simulated third
+parties. Decides nothing about numbers.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,11 @@ NAMESPACE_TERMINATING = "NamespaceTerminating"
 
 
 class PodControl:
-    """A controller's hands."""
+    """Create and delete pods on behalf of an owner. Each success and each failure is recorded as an
+    Event on the owner.
+
+    Errors are raised after they are recorded; pods that are already gone are ignored.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -55,21 +63,21 @@ class PodControl:
 
 
 def in_terminating_namespace(error: ApiError) -> bool:
-    """Whether the API refused because the namespace is going away: nothing can be done, nor
-    should be.
+    """Return True if the API refused because the namespace is terminating. Controllers ignore
+    that error: nothing can or should be created there.
     """
     causes = (error.status.get("details") or {}).get("causes") or ()
     return any(cause.get("reason") == NAMESPACE_TERMINATING for cause in causes)
 
 
 FNV_OFFSET, FNV_PRIME = 0x811C9DC5, 0x01000193
-MAX_GENERATE_NAME = (
-    58  # of a generated name: Kubernetes cuts there, to leave room for five characters
-)
+MAX_GENERATE_NAME = 58  # characters; Kubernetes appends five more
 
 
 def pod_of(template: Obj, owner: Obj, resource: Resource) -> Obj:
-    """A new pod, not named yet."""
+    """Return a pod built from a template and controlled by the owner. The caller adds the name;
+    creation adds the namespace.
+    """
     metadata = template.get("metadata") or {}
     copied = {
         name: metadata[name]
@@ -85,8 +93,10 @@ def pod_of(template: Obj, owner: Obj, resource: Resource) -> Obj:
 
 
 def short_hash(value: Any, collisions: int | None = None) -> str:
-    """A hash in Kubernetes' alphabet: FNV-1a of the canonical JSON, and of the number of
-    collisions so far.
+    """Return a hash in Kubernetes' safe alphabet, for names of ReplicaSets and revisions.
+
+    FNV-1a (32 bits) of the canonical JSON, with the collision count appended if there is one.
+    Differs from Kubernetes' value, which hashes Go structs.
     """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     digest = FNV_OFFSET

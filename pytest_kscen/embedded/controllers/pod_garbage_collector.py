@@ -1,6 +1,8 @@
-"""Pods that nobody will end any more: their node is gone, or out of service, or they never had one.
+"""Force-delete pods that no kubelet will finish: terminated ones beyond a limit, orphaned and
+unscheduled ones.
 
-They are deleted by force.
+The counterpart of Kubernetes' pod garbage collector, started by `actors`. Pods of missing nodes
+wait for a quarantine of 40 s, in case the node returns.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 PERIOD, QUARANTINE = 20.0, 40.0
-TERMINATED_POD_THRESHOLD = 12_500  # finished pods of a cluster; the oldest beyond that are deleted
+TERMINATED_POD_THRESHOLD = 12_500  # finished pods kept in a cluster
 FINISHED = ("Succeeded", "Failed")
 ORPHANED = {
     "type": "DisruptionTarget",
@@ -34,18 +36,25 @@ ORPHANED = {
 
 
 class PodGarbageCollector:
-    """The controller."""
+    """Check every `PERIOD` seconds for pods to delete, but only if informer events have produced
+    candidates.
+
+    While there are none, the actor waits for an event and keeps the phase of its period, so skipped
+    checks do not shift later ones.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._nodes = context.informers.of(NODES)
         self._pods = context.informers.of(PODS)
         self._pods_by_node = pods_by_node(context.informers)
-        self._missing: dict[str, float | None] = {}
-        """Nodes that are not there though pods are on them, and until when they may come back."""
-        self._ending: dict[Ref, None] = {}
+        self._missing_nodes: dict[str, float | None] = {}
+        """Missing nodes that still have pods, with the end of their quarantine; None until the
+        first check.
+        """
+        self._terminating: dict[Ref, None] = {}
         self._finished: dict[Ref, None] = {}
-        self._some = asyncio.Event()
+        self._has_candidates = asyncio.Event()
         self._pods.on_change(self._pod_changed)
         self._nodes.on_change(self._node_changed)
 
@@ -53,27 +62,30 @@ class PodGarbageCollector:
         await self._nodes.synced()
         await self._pods.synced()
         while True:
-            for pod, why in [
-                *self._surplus(),
+            for pod, disruption in [
+                *self._excess_terminated(),
                 *self._out_of_service(),
                 *await self._orphans(),
-                *self._never_placed(),
+                *self._unscheduled(),
             ]:
                 try:
-                    await self._delete(pod, why)
+                    await self._delete(pod, disruption)
                 except (ApiError, OSError):
-                    continue  # it is found again at the next look
-            # Where there is nothing that could be garbage there is nothing to look at; the
-            # looks keep their beat all the same.
-            last = self._context.now()
-            if not self._is_suspicious():
-                self._some.clear()
-                await self._some.wait()
-            waited = self._context.now() - last
+                    continue  # retried in the next period
+            # Without candidates, wait for an event; keep the phase of the period.
+            cycle_end = self._context.now()
+            if not self._may_have_garbage():
+                self._has_candidates.clear()
+                await self._has_candidates.wait()
+            waited = self._context.now() - cycle_end
             await self._context.clock.sleep(PERIOD - waited % PERIOD, background=True)
 
-    def _is_suspicious(self) -> bool:
-        return bool(self._missing or self._ending or len(self._finished) > TERMINATED_POD_THRESHOLD)
+    def _may_have_garbage(self) -> bool:
+        return bool(
+            self._missing_nodes
+            or self._terminating
+            or len(self._finished) > TERMINATED_POD_THRESHOLD
+        )
 
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
         pod = new or old
@@ -81,25 +93,25 @@ class PodGarbageCollector:
             return
         ref = Ref.of(pod)
         if new is None:
-            self._ending.pop(ref, None)
+            self._terminating.pop(ref, None)
             self._finished.pop(ref, None)
             return
         node = new["spec"].get("nodeName")
         if node and self._nodes.get(node) is None:
-            self._missing.setdefault(node, None)
+            self._missing_nodes.setdefault(node, None)
         if new["metadata"].get("deletionTimestamp"):
-            self._ending[ref] = None
+            self._terminating[ref] = None
         if (new.get("status") or {}).get("phase") in FINISHED:
             self._finished[ref] = None
-        if self._is_suspicious():
-            self._some.set()
+        if self._may_have_garbage():
+            self._has_candidates.set()
 
     def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
         if new is None and old and self._pods_by_node.of(old["metadata"]["name"]):
-            self._missing.setdefault(old["metadata"]["name"], None)
-            self._some.set()
+            self._missing_nodes.setdefault(old["metadata"]["name"], None)
+            self._has_candidates.set()
 
-    def _surplus(self) -> list[tuple[Obj, Obj | None]]:
+    def _excess_terminated(self) -> list[tuple[Obj, Obj | None]]:
         if len(self._finished) <= TERMINATED_POD_THRESHOLD:
             return []
         pods = [pod for ref in self._finished if (pod := self._pods.objects.get(ref))]
@@ -114,7 +126,7 @@ class PodGarbageCollector:
 
     def _out_of_service(self) -> list[tuple[Obj, Obj | None]]:
         found: list[tuple[Obj, Obj | None]] = []
-        for pod in self._ending_pods():
+        for pod in self._terminating_pods():
             node = self._nodes.get(pod["spec"].get("nodeName") or "")
             if (
                 node
@@ -124,23 +136,25 @@ class PodGarbageCollector:
                 found.append((pod, None))
         return found
 
-    def _never_placed(self) -> list[tuple[Obj, Obj | None]]:
-        return [(pod, None) for pod in self._ending_pods() if not pod["spec"].get("nodeName")]
+    def _unscheduled(self) -> list[tuple[Obj, Obj | None]]:
+        return [(pod, None) for pod in self._terminating_pods() if not pod["spec"].get("nodeName")]
 
-    def _ending_pods(self) -> list[Obj]:
-        return [pod for ref in self._ending if (pod := self._pods.objects.get(ref))]
+    def _terminating_pods(self) -> list[Obj]:
+        return [pod for ref in self._terminating if (pod := self._pods.objects.get(ref))]
 
     async def _orphans(self) -> list[tuple[Obj, Obj | None]]:
-        """Pods of nodes that have been away for longer than the quarantine."""
+        """Return the pods of nodes that have been missing for longer than the quarantine. The
+        API has to confirm that the node is missing.
+        """
         now = self._context.now()
         found: list[tuple[Obj, Obj | None]] = []
-        for name, due in list(self._missing.items()):
+        for name, due in list(self._missing_nodes.items()):
             if self._nodes.get(name):
-                del self._missing[name]
+                del self._missing_nodes[name]
             elif due is None:
-                self._missing[name] = now + QUARANTINE
+                self._missing_nodes[name] = now + QUARANTINE
             elif due <= now and not await self._exists(name):
-                del self._missing[name]
+                del self._missing_nodes[name]
                 found += [(pod, ORPHANED) for pod in self._pods_by_node.of(name)]
         return found
 
@@ -151,15 +165,19 @@ class PodGarbageCollector:
             return False
         return True
 
-    async def _delete(self, pod: Obj, why: Obj | None) -> None:
-        """The pod has failed, for nobody else will say so; then it goes."""
+    async def _delete(self, pod: Obj, disruption: Obj | None) -> None:
+        """Set the pod's phase to Failed, unless it has finished, and delete it without a grace
+        period. No kubelet is left to do either.
+        """
         metadata, status = pod["metadata"], pod.get("status") or {}
         if status.get("phase") not in FINISHED:
             generation = metadata.get("generation", 1)
             conditions = status.get("conditions") or []
-            if why:
+            if disruption:
                 conditions = set_condition(
-                    conditions, {**why, "observedGeneration": generation}, self._context.timestamp()
+                    conditions,
+                    {**disruption, "observedGeneration": generation},
+                    self._context.timestamp(),
                 )
             failed = {
                 **status,

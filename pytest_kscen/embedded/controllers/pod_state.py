@@ -1,5 +1,7 @@
-"""What a pod is to its owner: active, ready, available, or on its way out; and which of several
-is given up first.
+"""State of a pod as its owner sees it: active, ready, available, terminating, and the order of
+deletion.
+
+Pure functions on pods, shared by all workload controllers.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ def is_terminating(pod: Obj) -> bool:
 
 
 def ready_since(pod: Obj) -> float | None:
-    """When it became ready, if it is."""
+    """Return the time since which the pod is ready, in epoch seconds, or None if it is not. A
+    Ready condition without a time counts as 0.
+    """
     found = condition(pod, "Ready")
     if found is None or found.get("status") != "True":
         return None
@@ -51,11 +55,11 @@ def is_ready(pod: Obj) -> bool:
 
 
 def owner_relevant_state(pod: Obj) -> tuple[object, ...]:
-    """All that an owner of many looks at in a pod that it has already, as long as it gives none of
-    them up.
+    """Return the parts of an owned pod that an owner of interchangeable pods depends on.
 
-    Where it runs is not among it, nor when it is to be gone: those an owner looks at who has to
-    choose."""
+    The node and the deletion time are left out: they matter only when the owner chooses pods to
+    delete, and it looks at them then.
+    """
     metadata, ready = pod["metadata"], condition(pod, "Ready") or {}
     since = ready.get("lastTransitionTime") if ready.get("status") == "True" else None
     own = (
@@ -67,7 +71,9 @@ def owner_relevant_state(pod: Obj) -> tuple[object, ...]:
 
 
 def seconds_until_available(pod: Obj, min_ready: float, now: float) -> float | None:
-    """The seconds until it has been ready long enough, 0 if it has; None if it is not ready."""
+    """Return the seconds until the pod has been ready for `min_ready` seconds. The result is 0
+    if it has been, and None if it is not ready.
+    """
     if not is_ready(pod):
         return None
     return max(0.0, round((ready_since(pod) or 0.0) + min_ready - now, 6)) if min_ready else 0.0
@@ -79,10 +85,10 @@ def restarts(pod: Obj) -> int:
 
 
 def by_deletion_rank(pods: Iterable[Obj], neighbours: dict[str, int], now: float) -> list[Obj]:
-    """In the order in which a ReplicaSet gives pods up. `neighbours` counts the pods of the same
-    rollout on each node.
+    """Return the pods in the order in which a ReplicaSet deletes them.
 
-    Ages count by their order of magnitude, so that of about equally old pods any may go.
+    `neighbours` counts the active pods of the same rollout by node. Ages are compared by order of
+    magnitude, so pods of about the same age are ordered by uid.
     """
 
     def rank(pod: Obj) -> tuple[Any, ...]:
@@ -115,7 +121,9 @@ def _magnitude(seconds: float) -> int:
 
 
 def scaled_int_or_percent(value: int | str, whole: int, *, up: bool) -> int:
-    """How many of the whole that is; parts of one count or not."""
+    """Return a number as it is, or a percentage ("25%") of `whole`. Percentages are rounded up
+    or down, as the field asks (`maxSurge`, `minAvailable`).
+    """
     if isinstance(value, int):
         return value
     percent = int(value.removesuffix("%"))

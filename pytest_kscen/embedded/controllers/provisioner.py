@@ -1,7 +1,7 @@
-"""The provisioner of the built-in storage classes: it makes a volume for each claim that asks, and
-unmakes it when released.
+"""Provision and delete volumes of the built-in storage classes.
 
-It is what an external provisioner is on a real control plane, and lives there too.
+Stands for an external provisioner: `actors` starts it on the embedded cluster and beside a real
+control plane. Handles provisioners under `kscen.io/` only.
 """
 
 from __future__ import annotations
@@ -35,12 +35,16 @@ if TYPE_CHECKING:
 
 
 PROVISIONER_PREFIX = "kscen.io/"
-PROVISION_SECONDS = 1.0  # seconds to make a volume, or to unmake it
+PROVISION_SECONDS = 1.0  # to create or to delete a volume
 FINALIZER = "external-provisioner.volume.kubernetes.io/finalizer"
 
 
 class Provisioner:
-    """The controller."""
+    """Create a volume for each claim that waits for this provisioner, and delete released volumes.
+
+    Both take `PROVISION_SECONDS` of cluster time. Binding is left to the persistent volume
+    controller.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -48,9 +52,9 @@ class Provisioner:
         self._volumes = context.informers.of(PERSISTENT_VOLUMES)
         self._classes = context.informers.of(STORAGE_CLASSES)
         self._due: dict[str, float] = {}
-        pictures = (self._claims, self._volumes, self._classes)
-        self._claim_queue = context.controller(self._provision, *pictures)
-        self._volume_queue = context.controller(self._reclaim, *pictures)
+        informers_used = (self._claims, self._volumes, self._classes)
+        self._claim_queue = context.controller(self._provision, *informers_used)
+        self._volume_queue = context.controller(self._reclaim, *informers_used)
         follow(self._claim_queue, self._claims)
         follow(self._volume_queue, self._volumes)
 
@@ -66,22 +70,22 @@ class Provisioner:
             delays_binding(storage_class) and SELECTED_NODE not in annotations_of(claim)
         ):
             return None
-        if wait := self._still(claim["metadata"]["uid"]):
+        if wait := self._remaining_work(claim["metadata"]["uid"]):
             return wait
         volume = volume_for(claim, storage_class)
         try:
             await self._context.api.create(PERSISTENT_VOLUMES, volume)
         except AlreadyExists:
             return None
-        words = f"Successfully provisioned volume {volume['metadata']['name']}"
-        self._context.recorder.normal(claim, "ProvisioningSucceeded", words)
+        message = f"Successfully provisioned volume {volume['metadata']['name']}"
+        self._context.recorder.normal(claim, "ProvisioningSucceeded", message)
         return None
 
     async def _reclaim(self, ref: Ref) -> float | None:
         volume = self._volumes.objects.get(ref)
         if volume is None or not _is_reclaimable(volume):
             return None
-        if wait := self._still(volume["metadata"]["uid"]):
+        if wait := self._remaining_work(volume["metadata"]["uid"]):
             return wait
         if not volume["metadata"].get("deletionTimestamp"):
             await self._context.api.delete(PERSISTENT_VOLUMES, ref.name)
@@ -94,8 +98,11 @@ class Provisioner:
         )
         return None
 
-    def _still(self, uid: str) -> float:
-        """How long the work on this object still takes; nothing, once, when it is done."""
+    def _remaining_work(self, uid: str) -> float:
+        """Return the seconds that the work on this object still takes; the first call starts it.
+
+        Return 0 once when it is done, and forget it, so that a later call starts new work.
+        """
         now = self._context.now()
         left = self._due.setdefault(uid, now + PROVISION_SECONDS) - now
         if left > 0:
@@ -126,17 +133,18 @@ def volume_for(claim: Obj, storage_class: Obj) -> Obj:
 
 
 def _needs_volume(claim: Obj) -> bool:
-    asked = str(annotations_of(claim).get(PROVISIONER, ""))
+    requested_from = str(annotations_of(claim).get(PROVISIONER, ""))
     return (
-        asked.startswith(PROVISIONER_PREFIX)
+        requested_from.startswith(PROVISIONER_PREFIX)
         and not is_bound(claim)
         and not claim["metadata"].get("deletionTimestamp")
     )
 
 
 def _is_reclaimable(volume: Obj) -> bool:
-    """Ours to unmake: its claim is gone and its policy says so, or somebody deletes it when it
-    is no longer bound.
+    """Return True if the volume was made here and is to be deleted.
+
+    That is: it is Released with policy Delete, or it is under deletion and not bound.
     """
     if not str(annotations_of(volume).get(PROVISIONED_BY, "")).startswith(PROVISIONER_PREFIX):
         return False
@@ -148,7 +156,9 @@ def _is_reclaimable(volume: Obj) -> bool:
 
 
 def storage_class(name: str, *, default: bool = False, mode: str = "WaitForFirstConsumer") -> Obj:
-    """A class that the provisioner of this room serves."""
+    """Return a StorageClass whose volumes this provisioner makes. `mode` is the binding mode;
+    by default claims wait for their first pod.
+    """
     annotations = {"storageclass.kubernetes.io/is-default-class": "true"} if default else {}
     return {
         "apiVersion": "storage.k8s.io/v1",

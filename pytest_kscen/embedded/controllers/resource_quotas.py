@@ -1,8 +1,9 @@
-"""ResourceQuota: the status says how much is used. Admission writes down what comes; this counts
-again when something goes.
+"""Recalculate the usage in ResourceQuota statuses when objects change or disappear.
 
-Only resources that some quota is about are followed. A pod that should have gone long ago is
-charged no longer, so a quota with such a pod is looked at again when its time is over."""
+Admission, in the API server, adds to the usage when objects are created; this controller, started
+by `actors`, corrects it. Only resources that some quota limits are watched. A pod that exceeds its
+grace period is no longer charged, so its quota is recalculated then.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 
 
 class ResourceQuotas:
-    """The controller."""
+    """Keep `status.used` of every quota equal to the sum over the namespace's objects.
+
+    Resources are followed from the first quota that limits them on, and are not dropped again.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -39,7 +43,9 @@ class ResourceQuotas:
         await self._controller.run()
 
     def _quota_changed(self, new: Obj | None, old: Obj | None) -> None:
-        """What admission writes into the status needs no second look."""
+        """Enqueue new quotas and changed specs. Statuses are ignored, as admission and this
+        controller write them.
+        """
         if new and (old is None or new["spec"] != old["spec"]):
             self._controller.enqueue(Ref.of(new))
 
@@ -67,10 +73,10 @@ class ResourceQuotas:
             objects = namespace_index(self._followed[resource]).of(ref.namespace)
             meter = meter_of(resource.group, resource.plural)
             amounts |= used(quota, meter, objects, self._context.now())
-        await self._tell(quota, amounts)
-        return min(self._ends(ref.namespace), default=None)
+        await self._write_usage(quota, amounts)
+        return min(self._charge_expirations(ref.namespace), default=None)
 
-    async def _tell(self, quota: Obj, amounts: dict[str, str]) -> None:
+    async def _write_usage(self, quota: Obj, amounts: dict[str, str]) -> None:
         hard, status = quota["spec"].get("hard") or {}, quota.get("status") or {}
         listed = {
             name: quantities.canonical(amount) for name, amount in amounts.items() if name in hard
@@ -83,8 +89,10 @@ class ResourceQuotas:
         except NotFound:
             return
 
-    def _ends(self, namespace: str) -> Iterator[float]:
-        """In how many seconds pods that are going are charged no longer, should they stay."""
+    def _charge_expirations(self, namespace: str) -> Iterator[float]:
+        """Yield the seconds after which terminating pods of the namespace are no longer
+        charged, should they still exist by then.
+        """
         for pod in self._followed.get(PODS, ()):
             metadata = pod["metadata"]
             gone, grace = (
@@ -100,7 +108,9 @@ class ResourceQuotas:
 
 
 def _usage_may_change(new: Obj, old: Obj) -> bool:
-    """Whether a change can matter to a quota at all."""
+    """Return True if the change of an object can alter the usage of any quota. Heartbeats and
+    most status writes cannot.
+    """
     status, was = new.get("status") or {}, old.get("status") or {}
     return (
         new.get("spec") != old.get("spec")

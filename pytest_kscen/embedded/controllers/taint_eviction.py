@@ -1,5 +1,8 @@
-"""Taints that execute: a pod that does not tolerate one goes at once, one that does for a while
-goes then.
+"""Evict pods from nodes with NoExecute taints that they do not tolerate, and compute taints of
+nodes.
+
+The counterpart of Kubernetes' taint eviction controller, started by `actors`. The taint functions
+below it are pure, and `node_lifecycle` uses them as well.
 """
 
 from __future__ import annotations
@@ -29,16 +32,20 @@ DISRUPTION_TARGET = {
 
 
 class TaintEviction:
-    """The controller."""
+    """Delete each pod as soon as its tolerations of the node's NoExecute taints end.
+
+    A pod that tolerates a taint for some seconds is evicted after them; if the taint goes first,
+    the eviction is cancelled with an Event.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._nodes = context.informers.of(NODES)
         self._pods = context.informers.of(PODS)
         self._pods_by_node = pods_by_node(context.informers)
-        self._controller = context.controller(self._look, self._nodes, self._pods)
-        self._sentences: dict[Ref, float] = {}
-        """When each pod is to go, from when that was first so."""
+        self._controller = context.controller(self._reconcile, self._nodes, self._pods)
+        self._eviction_times: dict[Ref, float] = {}
+        """Time at which each pod is to be evicted, fixed when the taint was first seen."""
         self._nodes.on_change(self._node_changed)
         self._pods.on_change(self._pod_changed)
 
@@ -53,7 +60,7 @@ class TaintEviction:
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
         if new is None:
             if old:
-                self._sentences.pop(Ref.of(old), None)
+                self._eviction_times.pop(Ref.of(old), None)
         elif (name := new["spec"].get("nodeName")) and (
             old is None or new["spec"] is not old["spec"]
         ):
@@ -61,33 +68,31 @@ class TaintEviction:
             if node and _no_execute_taints(node):
                 self._controller.enqueue(Ref.of(new))
 
-    async def _look(self, ref: Ref) -> float | None:
+    async def _reconcile(self, ref: Ref) -> float | None:
         pod = self._pods.objects.get(ref)
         node = self._nodes.get(pod["spec"].get("nodeName") or "") if pod else None
         if pod is None or node is None:
-            self._sentences.pop(ref, None)
+            self._eviction_times.pop(ref, None)
             return None
         now = self._context.now()
-        patience = toleration_seconds(
-            _no_execute_taints(node), pod["spec"].get("tolerations") or ()
-        )
-        if patience is None:
-            if self._sentences.pop(ref, None) is not None:
-                words = f"Cancelling deletion of Pod {ref.namespace}/{ref.name}"
-                self._context.recorder.normal(pod, "TaintManagerEviction", words)
+        allowed = toleration_seconds(_no_execute_taints(node), pod["spec"].get("tolerations") or ())
+        if allowed is None:
+            if self._eviction_times.pop(ref, None) is not None:
+                message = f"Cancelling deletion of Pod {ref.namespace}/{ref.name}"
+                self._context.recorder.normal(pod, "TaintManagerEviction", message)
             return None
-        due = self._sentences.setdefault(ref, now + patience) if patience else now
+        due = self._eviction_times.setdefault(ref, now + allowed) if allowed else now
         if due > now:
             return due - now
         await self._evict(ref, pod)
         return None
 
     async def _evict(self, ref: Ref, pod: Obj) -> None:
-        self._sentences.pop(ref, None)
+        self._eviction_times.pop(ref, None)
         if pod["metadata"].get("deletionTimestamp"):
             return
-        words = f"Marking for deletion Pod {ref.namespace}/{ref.name}"
-        self._context.recorder.normal(pod, "TaintManagerEviction", words)
+        message = f"Marking for deletion Pod {ref.namespace}/{ref.name}"
+        self._context.recorder.normal(pod, "TaintManagerEviction", message)
         target = {**DISRUPTION_TARGET, "observedGeneration": pod["metadata"].get("generation", 1)}
         status = pod.get("status") or {}
         conditions = set_condition(status.get("conditions"), target, self._context.timestamp())
@@ -99,7 +104,11 @@ class TaintEviction:
 
 
 def toleration_seconds(taints: Sequence[Obj], tolerations: Sequence[Obj]) -> float | None:
-    """Seconds for which a pod may stay; None for ever."""
+    """Return the seconds for which a pod may stay on a node with these NoExecute taints. The result
+    is 0 if one is not tolerated, and None for ever.
+
+    Only the first matching toleration of each taint counts.
+    """
     if not taints:
         return None
     used = []
@@ -137,7 +146,9 @@ MANAGED_TAINTS = (*CONDITION_TAINTS.values(), UNSCHEDULABLE)
 
 
 def wanted_no_schedule_taints(node: Obj) -> list[Obj]:
-    """The NoSchedule taints that conditions and the unschedulable field call for."""
+    """Return the NoSchedule taints that the node's conditions and its `unschedulable` field
+    require. Compare with `managed_no_schedule_taints`.
+    """
     conditions = (node.get("status") or {}).get("conditions") or ()
     keys = [CONDITION_TAINTS.get((one["type"], one["status"])) for one in conditions]
     keys += [UNSCHEDULABLE] if (node.get("spec") or {}).get("unschedulable") else []
@@ -149,7 +160,9 @@ def no_execute_taint(key: str) -> Obj:
 
 
 def managed_no_schedule_taints(node: Obj) -> list[Obj]:
-    """The NoSchedule taints that it has of those kinds."""
+    """Return the NoSchedule taints of the node that the node lifecycle controller manages;
+    taints of other writers are left alone.
+    """
     return [
         taint
         for taint in taints_of(node)
@@ -164,7 +177,9 @@ def has_taint(node: Obj, taint: Obj) -> bool:
 def with_taints_swapped(
     node: Obj, add: Sequence[Obj], remove: Sequence[Obj], now: str
 ) -> Obj | None:
-    """The node with some taints more and others less; None if it is so already."""
+    """Return the node with `add` added and `remove` removed, or None if nothing changes. Added
+    taints get the time `now`.
+    """
     old = taints_of(node)
     kept = [taint for taint in old if not any(is_same_taint(taint, one) for one in remove)]
     new = [

@@ -179,7 +179,7 @@ class Scheduler:
         """Whether it does nothing until something happens: none waits for its turn, backs off,
         is bound or makes room.
         """
-        return not (self.queue.is_at_work or self._handle.brood.is_at_work)
+        return not (self.queue.is_at_work or self._handle.brood.has_foreground_tasks)
 
     async def _work(self) -> Never:
         while True:

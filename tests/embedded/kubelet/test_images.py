@@ -142,7 +142,7 @@ class TestRegistered:
         site.images.register(simulation_program(mistaken))
         site.create(restartPolicy="Never")
         told = (
-            r"^the actor kubelets crashed: SimulationMistake\(\"the simulated c in p failed: "
+            r"^the actor kubelets crashed: SimulationError\(\"the simulated c in p failed: "
             r"ValueError\('no such thing'\)\"\)$"
         )
         with pytest.raises(ActorCrashedError, match=told):

@@ -26,7 +26,7 @@ def test_a_mistake_ends_the_clusters_time(yard, monkeypatch, program, step, name
 
     monkeypatch.setattr(program, step, mistaken)
     told = (
-        rf"^the actor kubelet crashed: SimulationMistake\(\"the simulated {name} in {name}-\S+ "
+        rf"^the actor kubelet crashed: SimulationError\(\"the simulated {name} in {name}-\S+ "
         r"failed: KeyError\('lost'\)\"\)$"
     )
     with pytest.raises(ActorCrashedError, match=told):

@@ -1,4 +1,7 @@
-"""CronJobs: a job at each appointed time. What the job then does is not decided here."""
+"""Create a Job at each scheduled time of a CronJob, and delete finished Jobs beyond its history.
+
+Started by `actors`. Of several missed times only the last counts. The Job itself is run by `jobs`.
+"""
 
 from __future__ import annotations
 
@@ -24,30 +27,34 @@ if TYPE_CHECKING:
 
 
 def outcome_of(job: Obj) -> str:
-    """Complete, Failed, or "" while it runs."""
+    """Return the type of the condition that ended the Job, Complete or Failed, or "" while it
+    runs.
+    """
     return next((outcome for outcome in (COMPLETE, FAILED) if is_true(job, outcome)), "")
 
 
 def job_reference(job: Obj) -> Obj:
-    """How status.active names it."""
+    """Return the entry for a Job in the CronJob's `status.active`. It identifies the Job by uid
+    and records its resource version.
+    """
     metadata = job["metadata"]
     named = {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion")}
     return {"apiVersion": job["apiVersion"], "kind": job["kind"], **named}
 
 
 def beyond_history_limits(cron_job: Obj, jobs: list[Obj]) -> list[Obj]:
-    """Finished jobs beyond the history that is kept, of each outcome the ones that started
-    first.
+    """Return the finished Jobs to delete. Of each outcome, these are the ones that started
+    first, beyond its history limit.
     """
-    found = []
+    changes = []
     for outcome, limit in (
         (COMPLETE, "successfulJobsHistoryLimit"),
         (FAILED, "failedJobsHistoryLimit"),
     ):
         kept = cron_job["spec"].get(limit)
         ended = sorted((job for job in jobs if outcome_of(job) == outcome), key=_start_key)
-        found += ended[: max(0, len(ended) - kept)] if kept is not None else []
-    return found
+        changes += ended[: max(0, len(ended) - kept)] if kept is not None else []
+    return changes
 
 
 def _start_key(job: Obj) -> tuple[str, str]:
@@ -56,13 +63,16 @@ def _start_key(job: Obj) -> tuple[str, str]:
 
 @dataclass(slots=True)
 class JobChanges:
-    """What has changed among the jobs since the last look."""
+    """Differences between the Jobs that a CronJob's status lists and the Jobs that exist.
+
+    Computed once per reconciliation; the controller turns them into Events and the new status.
+    """
 
     active: list[Obj]
     completed: list[Obj]
     unexpected: list[Obj]
     missing: list[Obj]
-    """References to jobs that are gone."""
+    """References to Jobs that no longer exist."""
     last_success: str | None
 
 
@@ -70,21 +80,23 @@ def compare_jobs(cron_job: Obj, jobs: list[Obj]) -> JobChanges:
     status = cron_job.get("status") or {}
     listed = {reference["uid"]: reference for reference in status.get("active") or ()}
     there = {job["metadata"]["uid"]: job for job in jobs}
-    found = JobChanges([], [], [], [], status.get("lastSuccessfulTime"))
+    changes = JobChanges([], [], [], [], status.get("lastSuccessfulTime"))
     for uid, reference in listed.items():
         if uid not in there:
-            found.missing.append(reference)
+            changes.missing.append(reference)
         elif outcome_of(there[uid]):
-            found.completed.append(there[uid])
+            changes.completed.append(there[uid])
         else:
-            found.active.append(reference)
+            changes.active.append(reference)
     for uid, job in there.items():
         ended = (job.get("status") or {}).get("completionTime") if is_true(job, COMPLETE) else None
         if uid not in listed and not outcome_of(job):
-            found.unexpected.append(job)
-        if ended and (found.last_success is None or epoch_of(ended) > epoch_of(found.last_success)):
-            found.last_success = ended
-    return found
+            changes.unexpected.append(job)
+        if ended and (
+            changes.last_success is None or epoch_of(ended) > epoch_of(changes.last_success)
+        ):
+            changes.last_success = ended
+    return changes
 
 
 SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
@@ -92,7 +104,11 @@ MINUTE = 60
 
 
 def build_job(cron_job: Obj, schedule: CronSchedule, scheduled: float) -> Obj:
-    """The job of one appointed time, named after its minute, so that no time gets two."""
+    """Return the Job of one scheduled time.
+
+    Its name contains the minute of that time, so a second attempt at the same time fails with
+    AlreadyExists instead of creating a second Job.
+    """
     template, metadata = cron_job["spec"]["jobTemplate"], cron_job["metadata"]
     about = template.get("metadata") or {}
     return {
@@ -114,13 +130,17 @@ def build_job(cron_job: Obj, schedule: CronSchedule, scheduled: float) -> Obj:
 
 @dataclass(frozen=True, slots=True)
 class CronSchedule:
-    """When a CronJob is due."""
+    """Schedule of a CronJob in its time zone. Instants are epoch seconds; parsing happens once
+    per reconciliation, with a cache in `Cron`.
+    """
 
     cron: Cron
 
     @classmethod
     def of(cls, cron_job: Obj) -> CronSchedule:
-        """A ValueError says what cannot be read."""
+        """Parse the CronJob's schedule and time zone. Raise ValueError with Kubernetes' message
+        if one of them is invalid or never due.
+        """
         text, zone = cron_job["spec"]["schedule"], _zone(cron_job["spec"].get("timeZone"))
         try:
             cron = Cron.of(text, zone, seconds=False)
@@ -141,7 +161,9 @@ class CronSchedule:
         return self.cron.missed(since, now)
 
     def timestamp(self, instant: float) -> str:
-        """The instant as a clock in the schedule's zone shows it."""
+        """Return the instant as RFC 3339 text in the schedule's own zone, as the Job's
+        annotation shows it.
+        """
         return (
             datetime.datetime.fromtimestamp(instant, self.zone)
             .isoformat(timespec="seconds")
@@ -158,12 +180,14 @@ def _zone(name: str | None) -> datetime.tzinfo:
         raise ValueError(f'invalid timeZone: "{name}": unknown time zone {name}') from error
 
 
-MAX_MISSED_TIMES = 100  # missed times of which the user is warned
+MAX_MISSED_TIMES = 100  # more missed times than this cause a warning Event
 
 
 @dataclass(slots=True)
 class CronJobSync:
-    """One look at a CronJob; `status` is what it should come to."""
+    """State of one reconciliation of a CronJob. `status` is the status to write at its end,
+    replaced as Jobs are started or deleted.
+    """
 
     cron_job: Obj
     schedule: CronSchedule
@@ -171,13 +195,19 @@ class CronJobSync:
 
     @property
     def due(self) -> float:
-        """From when on times may have been missed."""
+        """Return the time from which on scheduled times may have been missed: the last
+        scheduled time, or the creation.
+        """
         status, metadata = self.cron_job.get("status") or {}, self.cron_job["metadata"]
         return epoch_of(status.get("lastScheduleTime") or metadata["creationTimestamp"])
 
 
 class CronJobs:
-    """The controller."""
+    """Reconcile each CronJob on changes of its Jobs and at its next scheduled time.
+
+    The status is written at the end even if starting the Job failed, so that no Job that was
+    started is forgotten.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -194,42 +224,44 @@ class CronJobs:
         cron_job = self._cron_jobs.objects.get(ref)
         if cron_job is None:
             return None
-        status = await self._look_after(cron_job)
+        status = await self._sync_jobs(cron_job)
         try:
-            wait, status = await self._keep_appointment(cron_job, status)
+            wait, status = await self._sync_schedule(cron_job, status)
         finally:
             if status != (cron_job.get("status") or {}):
                 await self._context.write_status(CRON_JOBS, cron_job, status)
         return wait
 
-    async def _look_after(self, cron_job: Obj) -> Obj:
-        """Forget old jobs, tell what has become of the active ones; the status after that."""
+    async def _sync_jobs(self, cron_job: Obj) -> Obj:
+        """Delete old Jobs, record Events for Jobs that changed unexpectedly, and return the
+        status that follows.
+        """
         jobs = self._jobs_of.of(cron_job["metadata"]["uid"])
         for job in beyond_history_limits(cron_job, jobs):
             await self._delete(cron_job, job["metadata"]["name"])
-        found, recorder = compare_jobs(cron_job, jobs), self._context.recorder
-        for job in found.unexpected:
+        changes, recorder = compare_jobs(cron_job, jobs), self._context.recorder
+        for job in changes.unexpected:
             name = job["metadata"]["name"]
             recorder.warning(
                 cron_job,
                 "UnexpectedJob",
                 f"Saw a job that the controller did not create or forgot: {name}",
             )
-        for job in found.completed:
+        for job in changes.completed:
             message = f"Saw completed job: {job['metadata']['name']}, condition: {outcome_of(job)}"
             recorder.normal(cron_job, "SawCompletedJob", message)
-        for reference in found.missing:
+        for reference in changes.missing:
             recorder.normal(cron_job, "MissingJob", f"Active job went missing: {reference['name']}")
         status = {
             name: value
             for name, value in (cron_job.get("status") or {}).items()
             if name != "active"
         }
-        active = {"active": found.active} if found.active else {}
+        active = {"active": changes.active} if changes.active else {}
         return {
             **active,
             **status,
-            **({"lastSuccessfulTime": found.last_success} if found.last_success else {}),
+            **({"lastSuccessfulTime": changes.last_success} if changes.last_success else {}),
         }
 
     async def _delete(self, cron_job: Obj, name: str) -> None:
@@ -246,85 +278,86 @@ class CronJobs:
             raise
         self._context.recorder.normal(cron_job, "SuccessfulDelete", f"Deleted job {name}")
 
-    async def _keep_appointment(self, cron_job: Obj, status: Obj) -> tuple[float | None, Obj]:
-        """Make the job that is due, if any; the seconds until the next one and the status after
-        that.
+    async def _sync_schedule(self, cron_job: Obj, status: Obj) -> tuple[float | None, Obj]:
+        """Start the Job that is due, if there is one.
+
+        Return the seconds until the next scheduled time, or None if it never comes or the CronJob
+        is suspended, and the status that follows.
         """
         if cron_job["metadata"].get("deletionTimestamp") or cron_job["spec"].get("suspend"):
             return None, status
         try:
-            look = CronJobSync(cron_job, CronSchedule.of(cron_job), status)
+            sync = CronJobSync(cron_job, CronSchedule.of(cron_job), status)
         except ValueError as error:
             reason = "UnknownTimeZone" if "timeZone" in str(error) else "UnparseableCronJobSchedule"
             self._context.recorder.warning(cron_job, reason, str(error))
             return None, status
-        now, since = self._context.now(), look.due
-        deadline = look.cron_job["spec"].get("startingDeadlineSeconds")
+        now, since = self._context.now(), sync.due
+        deadline = sync.cron_job["spec"].get("startingDeadlineSeconds")
         if deadline is not None:
             since = max(since, now - deadline)
-        scheduled, count = look.schedule.missed(since, now)
+        scheduled, count = sync.schedule.missed(since, now)
         if count > MAX_MISSED_TIMES:
             message = (
                 "too many missed start times. Set or decrease .spec.startingDeadlineSeconds "
                 "or check clock skew"
             )
-            self._context.recorder.warning(look.cron_job, "TooManyMissedTimes", message)
+            self._context.recorder.warning(sync.cron_job, "TooManyMissedTimes", message)
         if (
             scheduled is not None
-            and scheduled != look.due
-            and not self._is_too_late(look, scheduled)
-            and self._may_start(look)
+            and scheduled != sync.due
+            and not self._is_too_late(sync, scheduled)
+            and self._may_start(sync)
         ):
-            await self._start(look, scheduled)
-        return self._until_next(look), look.status
+            await self._start(sync, scheduled)
+        return self._until_next(sync), sync.status
 
-    def _until_next(self, look: CronJobSync) -> float | None:
+    def _until_next(self, sync: CronJobSync) -> float | None:
         now = self._context.now()
-        last, _ = look.schedule.missed(look.due, now)
-        upcoming = look.schedule.next(last or look.due)
+        last, _ = sync.schedule.missed(sync.due, now)
+        upcoming = sync.schedule.next(last or sync.due)
         return None if upcoming is None else round(upcoming - now, 6)
 
-    def _is_too_late(self, look: CronJobSync, scheduled: float) -> bool:
-        deadline = look.cron_job["spec"].get("startingDeadlineSeconds")
+    def _is_too_late(self, sync: CronJobSync, scheduled: float) -> bool:
+        deadline = sync.cron_job["spec"].get("startingDeadlineSeconds")
         if deadline is None or scheduled + deadline >= self._context.now():
             return False
-        moment = datetime.datetime.fromtimestamp(scheduled, look.schedule.zone)
+        moment = datetime.datetime.fromtimestamp(scheduled, sync.schedule.zone)
         message = f"Missed scheduled time to start a job: {moment:%a, %d %b %Y %H:%M:%S %z}"
-        self._context.recorder.warning(look.cron_job, "MissSchedule", message)
+        self._context.recorder.warning(sync.cron_job, "MissSchedule", message)
         return True
 
-    def _may_start(self, look: CronJobSync) -> bool:
-        if look.cron_job["spec"].get("concurrencyPolicy") != "Forbid" or not look.status.get(
+    def _may_start(self, sync: CronJobSync) -> bool:
+        if sync.cron_job["spec"].get("concurrencyPolicy") != "Forbid" or not sync.status.get(
             "active"
         ):
             return True
         message = (
             "Not starting job because prior execution is running and concurrency policy is Forbid"
         )
-        self._context.recorder.normal(look.cron_job, "JobAlreadyActive", message)
+        self._context.recorder.normal(sync.cron_job, "JobAlreadyActive", message)
         return False
 
-    async def _start(self, look: CronJobSync, scheduled: float) -> None:
-        cron_job = look.cron_job
+    async def _start(self, sync: CronJobSync, scheduled: float) -> None:
+        cron_job = sync.cron_job
         if cron_job["spec"].get("concurrencyPolicy") == "Replace":
-            for reference in look.status.pop("active", ()):
+            for reference in sync.status.pop("active", ()):
                 await self._delete(cron_job, reference["name"])
-        job = build_job(cron_job, look.schedule, scheduled)
+        job = build_job(cron_job, sync.schedule, scheduled)
         try:
             made = await self._context.api.create(JOBS, job, cron_job["metadata"]["namespace"])
         except AlreadyExists:
-            # A job of this name is there: ours, made before the status could be written, or
-            # somebody else's.
-            found = await self._context.api.get(
+            # Created by an earlier attempt that failed before its status write, or foreign.
+            changes = await self._context.api.get(
                 JOBS, job["metadata"]["name"], cron_job["metadata"]["namespace"]
             )
-            if not ownership.is_controlled_by(found, cron_job):
+            if not ownership.is_controlled_by(changes, cron_job):
                 message = (
-                    f"Error creating job: job object {found['metadata']['name']} already exists"
+                    f"Error creating job: job object {changes['metadata']['name']} already exists"
                 )
                 self._context.recorder.warning(cron_job, "FailedCreate", message)
                 raise AlreadyExists(message) from None
-            made = found
+            made = changes
         except ApiError as error:
             if not in_terminating_namespace(error):
                 self._context.recorder.warning(
@@ -335,5 +368,5 @@ class CronJobs:
             self._context.recorder.normal(
                 cron_job, "SuccessfulCreate", f"Created job {made['metadata']['name']}"
             )
-        active = [*look.status.get("active", ()), job_reference(made)]
-        look.status = {**look.status, "active": active, "lastScheduleTime": timestamp_of(scheduled)}
+        active = [*sync.status.get("active", ()), job_reference(made)]
+        sync.status = {**sync.status, "active": active, "lastScheduleTime": timestamp_of(scheduled)}

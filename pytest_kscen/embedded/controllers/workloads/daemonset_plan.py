@@ -1,8 +1,9 @@
-"""What a DaemonSet does next: which pods go, and which nodes get one. Pure.
+"""Decide which pods of a DaemonSet to delete and which nodes get one. Pure functions.
 
-First every node gets what it lacks and loses what it has too many of; then, if the template has
-changed, pods are replaced as far as enough of them stay available: by deleting old ones, or with a
-surge by starting new ones beside them."""
+Called by `daemonsets`. First every eligible node gets exactly one pod. Then, if the template has
+changed, pods are replaced as far as the limits allow: old ones are deleted, or with a surge new
+ones are started beside them.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +42,13 @@ HOST_NETWORK_TOLERATION = ("node.kubernetes.io/network-unavailable", "NoSchedule
 
 
 def daemon_eligibility(owner: Obj, node: Obj) -> tuple[bool, bool]:
-    """Whether a daemon should be started on this node, and whether one that is there may stay."""
+    """Return two flags for a node.
+
+    The first: a daemon should be started there. The second: a daemon that is there may continue to
+    run.
+
+    They differ for taints without NoExecute, which keep new daemons away only.
+    """
     spec = owner["spec"]["template"]["spec"]
     if spec.get("nodeName") not in {None, "", node["metadata"]["name"]} or not node_matches_pod(
         {"spec": spec}, node
@@ -82,7 +89,9 @@ def build_pod(owner: Obj, node: str, revision: Obj) -> Obj:
 
 
 def _tolerations(spec: Obj) -> list[Obj]:
-    """The template's own, and those that every daemon has."""
+    """Return the template's tolerations followed by those that every daemon pod has, without
+    duplicates.
+    """
     tolerations = list(spec.get("tolerations") or ())
     for key, effect in (
         *DAEMON_TOLERATIONS,
@@ -95,7 +104,9 @@ def _tolerations(spec: Obj) -> list[Obj]:
 
 
 def node_of(pod: Obj) -> str:
-    """The node that a daemon is on, or is meant for."""
+    """Return the node that a daemon pod is bound to or, before scheduling, the node that its
+    affinity names. Empty if there is neither.
+    """
     if pod["spec"].get("nodeName"):
         return str(pod["spec"]["nodeName"])
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
@@ -112,11 +123,13 @@ def is_updated(pod: Obj, digest: str) -> bool:
 
 @dataclass(slots=True)
 class DaemonSetPlan:
-    """Pods to delete and nodes to start one on."""
+    """Pods to delete and nodes to start a pod on. An empty plan is false, so a rollout
+    continues only when placement is complete.
+    """
 
     delete: list[Obj] = field(default_factory=list)
     failed: list[tuple[Obj, str]] = field(default_factory=list)
-    """Finished pods, with their nodes: to be deleted too, but not again and again."""
+    """Finished pods with their nodes; deleted with a back-off for failures."""
     create: list[str] = field(default_factory=list)
 
     def __bool__(self) -> bool:
@@ -125,16 +138,20 @@ class DaemonSetPlan:
 
 @dataclass(slots=True)
 class DaemonSetState:
-    """A DaemonSet, where it should run, and its pods by node, at one instant."""
+    """DaemonSet with its eligible nodes and its pods by node, at one instant (`now`, epoch
+    seconds).
+
+    The controller updates `pods` as it creates and deletes, so that the status counts the results.
+    """
 
     owner: Obj
     should_run: dict[str, tuple[bool, bool]]
-    """By node: whether a daemon should be started there, and whether one that is there may stay."""
+    """By node: a daemon should be started there, a daemon that is there may stay."""
     pods: dict[str, list[Obj]]
     digest: str
     now: float
     desired: int = field(init=False)
-    """On so many nodes it should run."""
+    """Number of nodes on which a daemon should run."""
 
     def __post_init__(self) -> None:
         self.desired = sum(runs for runs, _ in self.should_run.values())
@@ -146,7 +163,11 @@ class DaemonSetState:
         )
 
     def margins(self) -> tuple[int, int]:
-        """How many pods may be there beside the old ones (surge), and how many may be missing."""
+        """Return the surge and the number of pods that may be unavailable.
+
+        The surge counts pods beside old ones. One of the two is at least 1 unless no node is
+        eligible.
+        """
         rolling = (self.owner["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
         surge = scaled_int_or_percent(rolling.get("maxSurge", 0), self.desired, up=True)
         unavailable = scaled_int_or_percent(rolling.get("maxUnavailable", 1), self.desired, up=True)
@@ -157,21 +178,25 @@ class DaemonSetState:
         )
 
 
-def plan_placement(view: DaemonSetState) -> DaemonSetPlan:
-    """Every node has what belongs there, and nothing else."""
+def plan_placement(state: DaemonSetState) -> DaemonSetPlan:
+    """Return the plan that gives every eligible node one pod and deletes pods from all others.
+
+    Pods for nodes that no longer exist are deleted only while unscheduled; the pod garbage
+    collector handles the others.
+    """
     plan = DaemonSetPlan()
-    for node, (runs, stays) in view.should_run.items():
-        pods = view.pods.get(node, [])
+    for node, (runs, stays) in state.should_run.items():
+        pods = state.pods.get(node, [])
         if runs and not pods:
             plan.create.append(node)
         elif stays:
             living = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
             plan.failed += [(pod, node) for pod in living if is_finished(pod)]
-            plan.delete += _surplus(view, [pod for pod in living if not is_finished(pod)])
+            plan.delete += _surplus(state, [pod for pod in living if not is_finished(pod)])
         else:
             plan.delete += [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
-    for node, pods in view.pods.items():
-        if node not in view.should_run:
+    for node, pods in state.pods.items():
+        if node not in state.should_run:
             plan.delete += [
                 pod
                 for pod in pods
@@ -181,7 +206,9 @@ def plan_placement(view: DaemonSetState) -> DaemonSetPlan:
 
 
 def by_age(pods: list[Obj]) -> list[Obj]:
-    """Those that are placed first, then the older ones."""
+    """Return the pods of one node in the order of precedence: scheduled ones first, then older
+    ones.
+    """
     return sorted(pods, key=_age)
 
 
@@ -193,50 +220,55 @@ def _age(pod: Obj) -> tuple[bool, str, str]:
     )
 
 
-def _surplus(view: DaemonSetState, pods: list[Obj]) -> list[Obj]:
-    """What one node has too many of: all but the oldest; in a surge, all but the oldest old and
-    the oldest new one.
+def _surplus(state: DaemonSetState, pods: list[Obj]) -> list[Obj]:
+    """Return the pods that one node has too many.
+
+    All but the oldest are surplus or, in a surge, all but the oldest of each revision.
     """
-    if len(pods) < 2:  # noqa: PLR2004  # as nearly always
+    if len(pods) < 2:  # noqa: PLR2004  # the usual case, kept cheap
         return []
     oldest = by_age(pods)
-    if not view.margins()[0]:
+    if not state.margins()[0]:
         return oldest[1:]
-    new = [pod for pod in oldest if is_updated(pod, view.digest)]
-    old = [pod for pod in oldest if not is_updated(pod, view.digest)]
-    replaced = bool(old and new) and (not is_ready(old[0]) or view.is_available(new[0]))
+    new = [pod for pod in oldest if is_updated(pod, state.digest)]
+    old = [pod for pod in oldest if not is_updated(pod, state.digest)]
+    replaced = bool(old and new) and (not is_ready(old[0]) or state.is_available(new[0]))
     return [*new[1:], *old[1:], *(old[:1] if replaced else [])]
 
 
-def plan_rollout(view: DaemonSetState) -> DaemonSetPlan:
-    """The next part of an update, if there is anything old."""
-    if all(is_updated(pod, view.digest) for pods in view.pods.values() for pod in pods):
+def plan_rollout(state: DaemonSetState) -> DaemonSetPlan:
+    """Return the next part of a rolling update, or an empty plan if all pods have the current
+    template.
+    """
+    if all(is_updated(pod, state.digest) for pods in state.pods.values() for pod in pods):
         return DaemonSetPlan()
-    surge, unavailable = view.margins()
+    surge, unavailable = state.margins()
     per_node = {
         node: [
-            pod for pod in view.pods.get(node, []) if not pod["metadata"].get("deletionTimestamp")
+            pod for pod in state.pods.get(node, []) if not pod["metadata"].get("deletionTimestamp")
         ]
-        for node in view.pods
+        for node in state.pods
     }
-    return _surge(view, per_node, surge) if surge else _replace(view, per_node, unavailable)
+    return _surge(state, per_node, surge) if surge else _replace(state, per_node, unavailable)
 
 
-def _split_by_revision(view: DaemonSetState, pods: list[Obj]) -> tuple[list[Obj], list[Obj]]:
-    new = [pod for pod in pods if is_updated(pod, view.digest)]
-    return new, [pod for pod in pods if not is_updated(pod, view.digest)]
+def _split_by_revision(state: DaemonSetState, pods: list[Obj]) -> tuple[list[Obj], list[Obj]]:
+    new = [pod for pod in pods if is_updated(pod, state.digest)]
+    return new, [pod for pod in pods if not is_updated(pod, state.digest)]
 
 
-def _replace(view: DaemonSetState, per_node: dict[str, list[Obj]], most: int) -> DaemonSetPlan:
-    """Old pods that are not available go at once; of the others as many as may be missing."""
+def _replace(state: DaemonSetState, per_node: dict[str, list[Obj]], most: int) -> DaemonSetPlan:
+    """Plan an update without surge. Unavailable old pods are deleted at once, available ones as
+    far as `most` pods may be missing.
+    """
     missing, useless, candidates = 0, [], []
     for pods in per_node.values():
-        new, old = _split_by_revision(view, pods)
+        new, old = _split_by_revision(state, pods)
         if len(new) + len(old) != 1:
             missing += 1
         elif new:
-            missing += not view.is_available(new[0])
-        elif not view.is_available(old[0]):
+            missing += not state.is_available(new[0])
+        elif not state.is_available(old[0]):
             useless.append(old[0])
             missing += 1
         elif missing < most:
@@ -244,20 +276,24 @@ def _replace(view: DaemonSetState, per_node: dict[str, list[Obj]], most: int) ->
     return DaemonSetPlan(delete=[*useless, *candidates[: max(0, most - missing)]])
 
 
-def _surge(view: DaemonSetState, per_node: dict[str, list[Obj]], most: int) -> DaemonSetPlan:
-    """New pods beside old ones; an old one goes when the new one beside it is available."""
+def _surge(state: DaemonSetState, per_node: dict[str, list[Obj]], most: int) -> DaemonSetPlan:
+    """Plan an update with surge: start new pods beside old ones, at most `most` at a time.
+
+    An old pod is deleted when the new one on its node is available; an unavailable old one is
+    replaced at once.
+    """
     plan, surging, candidates = DaemonSetPlan(), 0, []
     for node, pods in per_node.items():
-        new, old = _split_by_revision(view, pods)
+        new, old = _split_by_revision(state, pods)
         if len(new) > 1 or len(old) > 1:
             surging += 1
         elif old and not new:
-            if not view.is_available(old[0]):
+            if not state.is_available(old[0]):
                 plan.create.append(node)
                 surging += 1
             elif surging < most:
                 candidates.append(node)
-        elif old and view.is_available(new[0]):
+        elif old and state.is_available(new[0]):
             plan.delete.append(old[0])
         elif old:
             surging += 1
@@ -265,27 +301,27 @@ def _surge(view: DaemonSetState, per_node: dict[str, list[Obj]], most: int) -> D
     return plan
 
 
-def status_of(view: DaemonSetState, collisions: int | None) -> Obj:
-    owner = view.owner
+def status_of(state: DaemonSetState, collisions: int | None) -> Obj:
+    owner = state.owner
     chosen = {
         node: min(pods, key=_age)
-        for node, pods in view.pods.items()
-        if pods and node in view.should_run
+        for node, pods in state.pods.items()
+        if pods and node in state.should_run
     }
     running = [
-        chosen[node] for node, (runs, _) in view.should_run.items() if runs and node in chosen
+        chosen[node] for node, (runs, _) in state.should_run.items() if runs and node in chosen
     ]
-    available = sum(map(view.is_available, running))
+    available = sum(map(state.is_available, running))
     counts = {
-        "updatedNumberScheduled": sum(is_updated(pod, view.digest) for pod in running),
+        "updatedNumberScheduled": sum(is_updated(pod, state.digest) for pod in running),
         "numberAvailable": available,
-        "numberUnavailable": view.desired - available,
+        "numberUnavailable": state.desired - available,
     }
     old = (owner.get("status") or {}).get("observedGeneration", 0)
     return {
         "currentNumberScheduled": len(running),
-        "numberMisscheduled": sum(not view.should_run[node][0] for node in chosen),
-        "desiredNumberScheduled": view.desired,
+        "numberMisscheduled": sum(not state.should_run[node][0] for node in chosen),
+        "desiredNumberScheduled": state.desired,
         "numberReady": sum(map(is_ready, running)),
         "observedGeneration": max(owner["metadata"].get("generation", 0), old),
         **{name: count for name, count in counts.items() if count},

@@ -1,6 +1,7 @@
-"""DaemonSets: one pod on every node that it may run on.
+"""Keep one pod of each DaemonSet on every node that it may run on.
 
-The scheduler places it, by an affinity to that one node.
+Started by `actors`; decisions are in `daemonset_plan`. The scheduler binds the pods, by an affinity
+to their node.
 """
 
 from __future__ import annotations
@@ -43,22 +44,29 @@ BURST = 250
 
 
 class DaemonSets:
-    """The controller."""
+    """Reconcile each DaemonSet: place pods, roll out a new template, write the status, and truncate
+    the revision history.
+
+    At most `BURST` pods are created and deleted per reconciliation; a failure is raised after the
+    status is written.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._sets, self._nodes = context.informers.of(DAEMON_SETS), context.informers.of(NODES)
         pods, revisions = context.informers.of(PODS), context.informers.of(CONTROLLER_REVISIONS)
-        self._claims = ControllerRefManager(context, DAEMON_SETS, PODS)
+        self._ref_manager = ControllerRefManager(context, DAEMON_SETS, PODS)
         self._revisions = Revisions(context, DAEMON_SETS, HASH)
         self._pods = PodControl(context)
-        self._retries = FailedPodBackoff()
-        self._places = NodeEligibility(self._nodes)
+        self._failed_pod_backoff = FailedPodBackoff()
+        self._eligibility = NodeEligibility(self._nodes)
         self._controller = context.controller(
             self._reconcile, self._sets, self._nodes, pods, revisions
         )
-        self._telling = StatusWriter(context, self._controller, DAEMON_SETS)
-        OwnerEnqueuer(self._controller.enqueue, self._sets, pods, matters=_daemon_relevant_state)
+        self._status_writer = StatusWriter(context, self._controller, DAEMON_SETS)
+        OwnerEnqueuer(
+            self._controller.enqueue, self._sets, pods, relevant_state=_daemon_relevant_state
+        )
         self._sets.on_change(self._set_changed)
         self._nodes.on_change(self._node_changed)
 
@@ -67,15 +75,15 @@ class DaemonSets:
 
     def _set_changed(self, new: Obj | None, _: Obj | None) -> None:
         if new is None:
-            self._places.forget()
+            self._eligibility.clear()
 
     def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
-        """Heartbeats change nodes all the time; only what decides where a daemon may run
-        matters.
+        """Enqueue all DaemonSets when a node's labels or taints change. Heartbeats change nodes
+        often and decide nothing.
         """
         if new and old and _node_relevant_state(new) == _node_relevant_state(old):
             return
-        self._places.forget()
+        self._eligibility.clear()
         for ref in self._sets.objects:
             self._controller.enqueue(ref)
 
@@ -89,62 +97,66 @@ class DaemonSets:
             return None
         history = await self._revisions.of(owner)
         latest, collisions = await self._revisions.latest(owner, history)
-        view = await self._look(owner, latest)
+        state = await self._observe(owner, latest)
         failure, retry = None, None
         try:
             if not owner["metadata"].get("deletionTimestamp"):
-                retry = await self._act(view, latest)
+                retry = await self._manage(state, latest)
         except ApiError as error:
             failure = None if in_terminating_namespace(error) else error
-        await self._tell(view, collisions, failed=failure is not None)
+        await self._write_status(state, collisions, failed=failure is not None)
         hashes = {
             (pod["metadata"].get("labels") or {}).get(HASH)
-            for pods in view.pods.values()
+            for pods in state.pods.values()
             for pod in pods
         }
         in_use = [
             revision["metadata"]["name"] for revision in history if hash_of(revision) in hashes
         ]
-        await self._revisions.forget(view.owner, history, [*in_use, latest["metadata"]["name"]])
+        await self._revisions.truncate_history(
+            state.owner, history, [*in_use, latest["metadata"]["name"]]
+        )
         if failure:
             raise failure
-        return min(filter(None, (retry, self._next_available(view))), default=None)
+        return min(filter(None, (retry, self._seconds_until_next_available(state))), default=None)
 
-    async def _look(self, owner: Obj, latest: Obj) -> DaemonSetState:
+    async def _observe(self, owner: Obj, latest: Obj) -> DaemonSetState:
         pods: dict[str, list[Obj]] = {}
-        for pod in await self._claims.of(owner):
+        for pod in await self._ref_manager.claim(owner):
             pods.setdefault(node_of(pod), []).append(pod)
         return DaemonSetState(
-            owner, self._places.of(owner), pods, hash_of(latest), self._context.now()
+            owner, self._eligibility.of(owner), pods, hash_of(latest), self._context.now()
         )
 
-    async def _act(self, view: DaemonSetState, latest: Obj) -> float | None:
-        plan = plan_placement(view)
-        retry = await self._delete_finished(view, plan)
-        await self._follow(view, plan, latest)
-        rolling = (view.owner["spec"].get("updateStrategy") or {}).get(
+    async def _manage(self, state: DaemonSetState, latest: Obj) -> float | None:
+        plan = plan_placement(state)
+        retry = await self._delete_finished(state, plan)
+        await self._execute(state, plan, latest)
+        rolling = (state.owner["spec"].get("updateStrategy") or {}).get(
             "type", "RollingUpdate"
         ) == "RollingUpdate"
         if rolling and not plan:
-            await self._follow(view, plan_rollout(view), latest)
+            await self._execute(state, plan_rollout(state), latest)
         return retry
 
-    async def _follow(self, view: DaemonSetState, plan: DaemonSetPlan, latest: Obj) -> None:
+    async def _execute(self, state: DaemonSetState, plan: DaemonSetPlan, latest: Obj) -> None:
         for pod in plan.delete[:BURST]:
-            await self._pods.delete(view.owner, pod)
+            await self._pods.delete(state.owner, pod)
             gone = {
                 **pod,
                 "metadata": {**pod["metadata"], "deletionTimestamp": self._context.timestamp()},
             }
-            siblings = view.pods[node_of(pod)]
-            siblings[siblings.index(pod)] = gone
+            pods_on_node = state.pods[node_of(pod)]
+            pods_on_node[pods_on_node.index(pod)] = gone
         for node in plan.create[:BURST]:
-            made = await self._pods.create(view.owner, build_pod(view.owner, node, latest))
-            view.pods.setdefault(node, []).append(made)
+            made = await self._pods.create(state.owner, build_pod(state.owner, node, latest))
+            state.pods.setdefault(node, []).append(made)
 
-    async def _delete_finished(self, view: DaemonSetState, plan: DaemonSetPlan) -> float | None:
-        """A daemon has no business finishing: it goes, and another comes; one that fails again
-        and again after a while.
+    async def _delete_finished(self, state: DaemonSetState, plan: DaemonSetPlan) -> float | None:
+        """Delete finished daemon pods, so that new ones are created; failed ones only after a
+        back-off.
+
+        Return the seconds until the next back-off ends, or None.
         """
         waits = []
         for pod, node in plan.failed:
@@ -153,7 +165,9 @@ class DaemonSets:
                 f"{pod['metadata']['namespace']}/{pod['metadata']['name']}",
             )
             wait = (
-                self._retries.wait((view.owner["metadata"]["uid"], node), self._context.now())
+                self._failed_pod_backoff.wait(
+                    (state.owner["metadata"]["uid"], node), self._context.now()
+                )
                 if failed
                 else 0.0
             )
@@ -162,75 +176,83 @@ class DaemonSets:
                 continue
             if failed:
                 message = f"Found failed daemon pod {name} on node {node}, will try to kill it"
-                self._context.recorder.warning(view.owner, "FailedDaemonPod", message)
+                self._context.recorder.warning(state.owner, "FailedDaemonPod", message)
             else:
                 message = f"Found succeeded daemon pod {name} on node {node}, will try to delete it"
-                self._context.recorder.normal(view.owner, "SucceededDaemonPod", message)
-            await self._pods.delete(view.owner, pod)
+                self._context.recorder.normal(state.owner, "SucceededDaemonPod", message)
+            await self._pods.delete(state.owner, pod)
         return min(waits, default=None)
 
-    async def _tell(self, view: DaemonSetState, collisions: int, *, failed: bool) -> None:
-        status = status_of(view, collisions)
-        if status != view.owner.get("status"):
-            await self._telling.tell(view.owner, status, failed=failed)
+    async def _write_status(self, state: DaemonSetState, collisions: int, *, failed: bool) -> None:
+        status = status_of(state, collisions)
+        if status != state.owner.get("status"):
+            await self._status_writer.write(state.owner, status, failed=failed)
 
     @staticmethod
-    def _next_available(view: DaemonSetState) -> float | None:
-        min_ready = view.owner["spec"].get("minReadySeconds", 0)
+    def _seconds_until_next_available(state: DaemonSetState) -> float | None:
+        min_ready = state.owner["spec"].get("minReadySeconds", 0)
         if not min_ready:
             return None
-        pods = (pod for siblings in view.pods.values() for pod in siblings)
+        pods = (pod for pods_on_node in state.pods.values() for pod in pods_on_node)
         return min(
-            (wait for pod in pods if (wait := seconds_until_available(pod, min_ready, view.now))),
+            (wait for pod in pods if (wait := seconds_until_available(pod, min_ready, state.now))),
             default=None,
         )
 
 
 class NodeEligibility:
-    """Where daemons should run: found once for each template, until a node is not what it was,
-    or a DaemonSet goes.
+    """Cache of the nodes each DaemonSet may run on, by uid and template.
+
+    Computing it visits all nodes, so it is kept until `clear` is called, on a relevant change of a
+    node or the deletion of a DaemonSet.
     """
 
     def __init__(self, nodes: Informer) -> None:
         self._nodes = nodes
-        self._known: dict[str, tuple[Obj, dict[str, tuple[bool, bool]]]] = {}
+        self._cache: dict[str, tuple[Obj, dict[str, tuple[bool, bool]]]] = {}
 
     def of(self, owner: Obj) -> dict[str, tuple[bool, bool]]:
         uid, template = owner["metadata"]["uid"], owner["spec"]["template"]
-        before, places = self._known.get(uid, (None, {}))
+        before, places = self._cache.get(uid, (None, {}))
         if template is not before:
             places = {
                 node["metadata"]["name"]: daemon_eligibility(owner, node) for node in self._nodes
             }
-            self._known[uid] = template, places
+            self._cache[uid] = template, places
         return places
 
-    def forget(self) -> None:
-        self._known.clear()
+    def clear(self) -> None:
+        self._cache.clear()
 
 
 class FailedPodBackoff:
-    """How long a node has to wait for its next daemon: longer after each failure, anew after a
-    long calm.
+    """Delay before a failed daemon pod is replaced, by DaemonSet and node. It is 1 s, doubled on
+    each failure up to 15 minutes.
+
+    Forgotten after twice the longest delay without a failure.
     """
 
     def __init__(self) -> None:
         self._entries: dict[tuple[str, str], tuple[float, float]] = {}
 
     def wait(self, key: tuple[str, str], now: float) -> float:
-        """The seconds that are left; 0 allows one more try, and counts it."""
-        pause, until = self._entries.get(key, (0.0, now))
-        if now < until:
-            return until - now
-        calm = now - until > 2 * LONGEST_BACKOFF
-        pause = FIRST_BACKOFF if calm or not pause else min(2 * pause, LONGEST_BACKOFF)
-        self._entries[key] = (pause, now + pause)
+        """Return the seconds that are left. 0 allows one replacement now and starts the next,
+        longer delay.
+        """
+        delay, blocked_until = self._entries.get(key, (0.0, now))
+        if now < blocked_until:
+            return blocked_until - now
+        has_recovered = now - blocked_until > 2 * LONGEST_BACKOFF
+        delay = FIRST_BACKOFF if has_recovered or not delay else min(2 * delay, LONGEST_BACKOFF)
+        self._entries[key] = (delay, now + delay)
         return 0.0
 
 
 def _daemon_relevant_state(pod: Obj) -> tuple[object, ...]:
-    """As of any owner's pod, and where it is, or is meant to be: that it is bound there is no
-    change.
+    """Return the state that a DaemonSet depends on in its pods: that of any owned pod, and the
+    node.
+
+    Binding is no change, as the node of an unscheduled pod is read from its affinity.
     """
     return node_of(pod), *owner_relevant_state(pod)
 

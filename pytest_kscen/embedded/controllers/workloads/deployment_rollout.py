@@ -1,4 +1,9 @@
-"""One look at a Deployment: what it wants and what there is."""
+"""Arithmetic of a Deployment's rollout: sizes of its ReplicaSets, their names, labels and
+annotations.
+
+Pure functions in the terms of Kubernetes' deployment utilities, called by `deployments` and
+`deployment_status`.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +42,9 @@ def is_rolling(deployment: Obj) -> bool:
 
 
 def rollout_limits(deployment: Obj) -> tuple[int, int]:
-    """How many pods there may be too many (surge) and too few (unavailable); never both none."""
+    """Return how many pods may exist beyond the wanted number (surge) and how many may be
+    unavailable. At least one of the two is positive.
+    """
     if not is_rolling(deployment):
         return 0, 0
     rolling = deployment["spec"].get("strategy", {}).get("rollingUpdate") or {}
@@ -57,7 +64,9 @@ def max_unavailable(deployment: Obj) -> int:
 
 
 def new_set_size(deployment: Obj, new: int, total: int) -> int:
-    """How many pods the new ReplicaSet, which has `new` of `total`, may have."""
+    """Return how many pods the new ReplicaSet may have next. It has `new` of the `total` pods
+    of all sets.
+    """
     if not is_rolling(deployment):
         return desired_replicas(deployment)
     room = desired_replicas(deployment) + rollout_limits(deployment)[0] - total
@@ -65,87 +74,98 @@ def new_set_size(deployment: Obj, new: int, total: int) -> int:
 
 
 def scale_down_old(deployment: Obj, new: Obj | None, old: list[Obj]) -> Scaling:
-    """Scale old ReplicaSets down, the unhealthy pods first, as far as enough pods stay
-    available.
+    """Return the sizes of old ReplicaSets that shrink, as far as enough pods stay available.
+
+    Unavailable pods go first, as they cost no availability; then the oldest sets shrink. Sets that
+    keep their size are left out.
     """
-    everyone = [*old, *([new] if new else [])]
+    all_sets = [*old, *([new] if new else [])]
     least = desired_replicas(deployment) - max_unavailable(deployment)
     new_unavailable = desired_replicas(new) - available_replicas(new) if new else 0
-    spare = sum(map(desired_replicas, everyone)) - least - new_unavailable
+    spare = sum(map(desired_replicas, all_sets)) - least - new_unavailable
     if spare <= 0:
         return []
-    sizes = {member["metadata"]["name"]: desired_replicas(member) for member in old}
+    sizes = {replica_set["metadata"]["name"]: desired_replicas(replica_set) for replica_set in old}
     most: int = spare
-    for member in old:
-        count = min(most, desired_replicas(member) - available_replicas(member))
+    for replica_set in old:
+        count = min(most, desired_replicas(replica_set) - available_replicas(replica_set))
         if count > 0:
-            sizes[member["metadata"]["name"]] -= count
+            sizes[replica_set["metadata"]["name"]] -= count
             most -= count
-    _scale_down_healthy(old, sizes, sum(map(available_replicas, everyone)) - least)
+    _scale_down_healthy(old, sizes, sum(map(available_replicas, all_sets)) - least)
     return [
-        (member, sizes[member["metadata"]["name"]])
-        for member in old
-        if sizes[member["metadata"]["name"]] != desired_replicas(member)
+        (replica_set, sizes[replica_set["metadata"]["name"]])
+        for replica_set in old
+        if sizes[replica_set["metadata"]["name"]] != desired_replicas(replica_set)
     ]
 
 
 def _scale_down_healthy(old: list[Obj], sizes: dict[str, int], most: int) -> None:
-    for member in old:
-        name = member["metadata"]["name"]
+    for replica_set in old:
+        name = replica_set["metadata"]["name"]
         count = min(most, sizes[name])
         if count > 0:
             sizes[name] -= count
             most -= count
 
 
-def scale_proportionally(deployment: Obj, members: list[Obj]) -> Scaling:
-    """Share a change of size among ReplicaSets that are in the middle of a rollout, in
-    proportion to their sizes.
+def scale_proportionally(deployment: Obj, replica_sets: list[Obj]) -> Scaling:
+    """Distribute a change of the Deployment's size over ReplicaSets in the middle of a rollout.
+
+    Each gets a share in proportion to its size; the largest set takes what rounding leaves. Grow
+    the newest first, shrink the oldest first.
     """
-    total = sum(map(desired_replicas, members))
+    total = sum(map(desired_replicas, replica_sets))
     surge = rollout_limits(deployment)[0] if desired_replicas(deployment) else 0
     to_add = (desired_replicas(deployment) + surge if desired_replicas(deployment) else 0) - total
     ranked = sorted(
-        members,
-        key=lambda member: (member["metadata"]["creationTimestamp"], member["metadata"]["name"]),
+        replica_sets,
+        key=lambda replica_set: (
+            replica_set["metadata"]["creationTimestamp"],
+            replica_set["metadata"]["name"],
+        ),
     )
     ranked = sorted(reversed(ranked) if to_add > 0 else ranked, key=desired_replicas, reverse=True)
     sizes, added = [], 0
-    for member in ranked:
-        part = _proportion(deployment, member, to_add, added) if to_add else 0
-        sizes.append(desired_replicas(member) + part)
+    for replica_set in ranked:
+        part = _proportion(deployment, replica_set, to_add, added) if to_add else 0
+        sizes.append(desired_replicas(replica_set) + part)
         added += part
     if sizes:
         sizes[0] = max(0, sizes[0] + to_add - added)
     return list(zip(ranked, sizes, strict=True))
 
 
-def _proportion(deployment: Obj, member: Obj, to_add: int, added: int) -> int:
-    if not desired_replicas(member):
+def _proportion(deployment: Obj, replica_set: Obj, to_add: int, added: int) -> int:
+    if not desired_replicas(replica_set):
         return 0
     if not desired_replicas(deployment):
-        fraction: int = -desired_replicas(member)
+        fraction: int = -desired_replicas(replica_set)
     else:
-        annotations = member["metadata"].get("annotations") or {}
+        annotations = replica_set["metadata"].get("annotations") or {}
         whole = (
             int(annotations.get(MAX_REPLICAS, 0))
             or (deployment.get("status") or {}).get("replicas", 0)
-            or desired_replicas(member)
+            or desired_replicas(replica_set)
         )
         target = (
-            desired_replicas(member)
+            desired_replicas(replica_set)
             * (desired_replicas(deployment) + rollout_limits(deployment)[0])
             / whole
         )
-        fraction = int(target + 0.5) - desired_replicas(member)
+        fraction = int(target + 0.5) - desired_replicas(replica_set)
     return min(fraction, to_add - added) if to_add > 0 else max(fraction, to_add - added)
 
 
 def is_saturated(deployment: Obj, new: Obj) -> bool:
-    """Whether the new ReplicaSet has all pods that the Deployment wants, and was told so."""
+    """Return True if the new ReplicaSet has all wanted pods available and was scaled for the
+    Deployment's present size.
+    """
     size = desired_replicas(deployment)
-    told = (new["metadata"].get("annotations") or {}).get(DESIRED_REPLICAS)
-    return desired_replicas(new) == size and told == str(size) and available_replicas(new) == size
+    recorded = (new["metadata"].get("annotations") or {}).get(DESIRED_REPLICAS)
+    return (
+        desired_replicas(new) == size and recorded == str(size) and available_replicas(new) == size
+    )
 
 
 HASH = "pod-template-hash"
@@ -161,28 +181,35 @@ UNCOPIED_ANNOTATIONS = (
 )
 
 
-def by_age(members: Iterable[Obj]) -> list[Obj]:
+def by_age(replica_sets: Iterable[Obj]) -> list[Obj]:
     return sorted(
-        members,
-        key=lambda member: (member["metadata"]["creationTimestamp"], member["metadata"]["name"]),
+        replica_sets,
+        key=lambda replica_set: (
+            replica_set["metadata"]["creationTimestamp"],
+            replica_set["metadata"]["name"],
+        ),
     )
 
 
-def find_new_set(deployment: Obj, members: Iterable[Obj]) -> Obj | None:
-    """The ReplicaSet that has the Deployment's template; of several the oldest."""
+def find_new_set(deployment: Obj, replica_sets: Iterable[Obj]) -> Obj | None:
+    """Return the ReplicaSet with the Deployment's template, the oldest if there are several, or
+    None. The hash label is ignored.
+    """
     template = deployment["spec"]["template"]
     return next(
         (
-            member
-            for member in by_age(members)
-            if same_template(member["spec"]["template"], template)
+            replica_set
+            for replica_set in by_age(replica_sets)
+            if same_template(replica_set["spec"]["template"], template)
         ),
         None,
     )
 
 
 def same_template(one: Obj, other: Obj) -> bool:
-    """Whether two templates are equal, whatever hash is written on them."""
+    """Return True if two pod templates are equal apart from the hash label that ReplicaSets add
+    to theirs.
+    """
     return _without_hash(one) == _without_hash(other)
 
 
@@ -198,7 +225,9 @@ def revision_of(obj: Obj) -> int:
 
 
 def build_replica_set(deployment: Obj, revision: int, total: int) -> Obj:
-    """A new ReplicaSet for the Deployment's template."""
+    """Return a ReplicaSet for the Deployment's template. `total` is the number of pods that the
+    other sets want, which limits its size.
+    """
     spec, metadata = deployment["spec"], deployment["metadata"]
     template = spec["template"]
     digest = short_hash(template, (deployment.get("status") or {}).get("collisionCount"))
@@ -234,8 +263,8 @@ def build_replica_set(deployment: Obj, revision: int, total: int) -> Obj:
 
 
 def size_annotations(deployment: Obj) -> dict[str, str]:
-    """What a ReplicaSet remembers of its Deployment's size, for sharing a later change in
-    proportion.
+    """Return the annotations that record the Deployment's size and surge on a ReplicaSet;
+    `scale_proportionally` reads them later.
     """
     return {
         DESIRED_REPLICAS: str(desired_replicas(deployment)),
@@ -244,8 +273,8 @@ def size_annotations(deployment: Obj) -> dict[str, str]:
 
 
 def new_set_annotations(deployment: Obj, new: Obj, revision: int) -> dict[str, str]:
-    """The annotations that the new ReplicaSet should have: the Deployment's, and the newest
-    revision.
+    """Return the annotations that the new ReplicaSet should have: the Deployment's and the
+    revision, with former revisions in the history.
     """
     annotations = dict(new["metadata"].get("annotations") or {})
     annotations.update(_own_annotations(deployment))
@@ -265,34 +294,46 @@ def _own_annotations(deployment: Obj) -> dict[str, str]:
 
 
 def beyond_history_limit(deployment: Obj, old: Iterable[Obj]) -> list[Obj]:
-    """Old ReplicaSets beyond the history that is kept, the oldest revision first."""
+    """Return old, empty ReplicaSets beyond `revisionHistoryLimit`, the lowest revision first,
+    which are to be deleted.
+    """
     limit = deployment["spec"].get("revisionHistoryLimit", 10)
-    alive = [member for member in by_age(old) if not member["metadata"].get("deletionTimestamp")]
+    alive = [
+        replica_set
+        for replica_set in by_age(old)
+        if not replica_set["metadata"].get("deletionTimestamp")
+    ]
     excess = len(alive) - limit
     return [
-        member for member in sorted(alive, key=revision_of)[: max(0, excess)] if _is_empty(member)
+        replica_set
+        for replica_set in sorted(alive, key=revision_of)[: max(0, excess)]
+        if _is_empty(replica_set)
     ]
 
 
-def _is_empty(member: Obj) -> bool:
-    status = member.get("status") or {}
-    seen = status.get("observedGeneration", 0) >= member["metadata"].get("generation", 0)
-    return not status.get("replicas") and not desired_replicas(member) and seen
+def _is_empty(replica_set: Obj) -> bool:
+    status = replica_set.get("status") or {}
+    seen = status.get("observedGeneration", 0) >= replica_set["metadata"].get("generation", 0)
+    return not status.get("replicas") and not desired_replicas(replica_set) and seen
 
 
 @dataclass(slots=True)
 class Rollout:
-    """The Deployment and its ReplicaSets, brought up to date by every step."""
+    """Deployment with its ReplicaSets during one reconciliation. Every write replaces the
+    object here, so later steps see the newest version.
+    """
 
     deployment: Obj
     old: list[Obj]
     new: Obj | None
 
     @property
-    def everyone(self) -> list[Obj]:
+    def all_sets(self) -> list[Obj]:
         return [*self.old, *([self.new] if self.new else [])]
 
     @property
     def revision(self) -> int:
-        """The number that the newest template should have."""
+        """Return the revision number for the current template: one more than the highest among
+        the old sets.
+        """
         return max(map(revision_of, self.old), default=0) + 1

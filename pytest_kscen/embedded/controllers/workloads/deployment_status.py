@@ -1,7 +1,8 @@
-"""What a Deployment says of itself: counts, and the conditions Available, Progressing and
+"""Compute and write a Deployment's status: counts, and the conditions Available, Progressing and
 ReplicaFailure.
 
-Pure.
+The functions are pure; `DeploymentReporter` writes their results. Reasons and messages are
+Kubernetes' own.
 """
 
 from __future__ import annotations
@@ -40,17 +41,19 @@ RESUMED = ("Unknown", "DeploymentResumed", "Deployment is resumed")
 COMPLETE_REASON, TIMED_OUT_REASON = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
 
 
-def replica_counts(deployment: Obj, new: Obj | None, everyone: list[Obj]) -> Obj:
-    """The status without its conditions."""
-    statuses = [member.get("status") or {} for member in everyone]
+def replica_counts(deployment: Obj, new: Obj | None, all_sets: list[Obj]) -> Obj:
+    """Return the status without conditions: sums over the ReplicaSets' own statuses, which may
+    lag behind their pods.
+    """
+    statuses = [replica_set.get("status") or {} for replica_set in all_sets]
     old = deployment.get("status") or {}
     numbers = {
         "replicas": sum(status.get("replicas", 0) for status in statuses),
         "updatedReplicas": ((new or {}).get("status") or {}).get("replicas", 0),
         "readyReplicas": sum(status.get("readyReplicas", 0) for status in statuses),
-        "availableReplicas": sum(map(available_replicas, everyone)),
+        "availableReplicas": sum(map(available_replicas, all_sets)),
         "unavailableReplicas": max(
-            0, sum(map(desired_replicas, everyone)) - sum(map(available_replicas, everyone))
+            0, sum(map(desired_replicas, all_sets)) - sum(map(available_replicas, all_sets))
         ),
     }
     return {
@@ -68,7 +71,11 @@ def has_deadline(deployment: Obj) -> bool:
 
 
 def is_complete(deployment: Obj, status: Obj) -> bool:
-    """All pods are of the newest template, available, and no old one is left."""
+    """Return True if the rollout is complete.
+
+    Then all pods have the newest template and are available, no old pod is left, and the status is
+    up to date.
+    """
     numbers = [status.get(name, 0) for name in ("updatedReplicas", "replicas", "availableReplicas")]
     return numbers == [desired_replicas(deployment)] * 3 and status[
         "observedGeneration"
@@ -76,8 +83,8 @@ def is_complete(deployment: Obj, status: Obj) -> bool:
 
 
 def _is_progressing(deployment: Obj, status: Obj) -> bool:
-    """Whether something has moved since the last status: more new pods, fewer old ones, more
-    ready, more available.
+    """Return True if the counts have improved since the last status. Progress is more new,
+    fewer old, more ready or more available pods.
     """
     before = deployment.get("status") or {}
 
@@ -94,8 +101,8 @@ def _is_progressing(deployment: Obj, status: Obj) -> bool:
 
 
 def seconds_until_timeout(deployment: Obj, status: Obj, now: float) -> float | None:
-    """The seconds until the rollout has made no progress for too long; 0 if that is so, None if
-    it is not waited for.
+    """Return the seconds until the rollout exceeds its progress deadline. It is 0 if that has
+    passed, and None without a deadline or after completion.
     """
     progressing = _condition(status, "Progressing")
     if (
@@ -113,7 +120,9 @@ def seconds_until_timeout(deployment: Obj, status: Obj, now: float) -> float | N
 
 
 def with_availability(deployment: Obj, status: Obj, now: float) -> Obj:
-    """The counts with the former conditions and a judgment of availability."""
+    """Return the counts with the former conditions and the condition Available, which compares
+    available pods with the allowed minimum.
+    """
     status = {
         **status,
         "conditions": list((deployment.get("status") or {}).get("conditions") or ()),
@@ -125,7 +134,11 @@ def with_availability(deployment: Obj, status: Obj, now: float) -> Obj:
 
 
 def with_progress(deployment: Obj, status: Obj, new: Obj | None, now: float) -> Obj:
-    """The status with a judgment of the rollout's progress."""
+    """Return the status with the condition Progressing brought up to date: complete, progressing,
+    timed out, or unchanged.
+
+    A finished rollout keeps its condition; without a deadline there is none.
+    """
     before = condition(deployment, "Progressing")
     settled = (
         status.get("replicas", 0) == status.get("updatedReplicas", 0)
@@ -164,35 +177,39 @@ def with_progress(deployment: Obj, status: Obj, new: Obj | None, now: float) -> 
     return status
 
 
-def with_failure(status: Obj, new: Obj | None, everyone: Iterable[Obj]) -> Obj:
-    """The status with what keeps a ReplicaSet, the newest first, from making its pods."""
-    failures = [found for member in everyone if (found := condition(member, "ReplicaFailure"))]
+def with_failure(status: Obj, new: Obj | None, all_sets: Iterable[Obj]) -> Obj:
+    """Return the status with the ReplicaFailure condition of the first failing ReplicaSet, the
+    new one before the old ones.
+    """
+    failures = [
+        found for replica_set in all_sets if (found := condition(replica_set, "ReplicaFailure"))
+    ]
     failure = condition(new, "ReplicaFailure") or (failures[0] if failures else None)
     if failure is None:
         return without_condition(status, "ReplicaFailure")
-    words = (failure["status"], failure["reason"], failure["message"])
+    fields = (failure["status"], failure["reason"], failure["message"])
     since = failure["lastTransitionTime"]
-    return with_condition(status, "ReplicaFailure", words, epoch_of(since), since=since)
+    return with_condition(status, "ReplicaFailure", fields, epoch_of(since), since=since)
 
 
 def with_condition(
-    status: Obj, type_: str, words: ConditionFields, now: float, *, since: str | None = None
+    status: Obj, type_: str, fields: ConditionFields, now: float, *, since: str | None = None
 ) -> Obj:
-    """A condition that only says the same again is left alone; any other goes to the end, as
-    Kubernetes does it.
+    """Return the status with a condition set. One with the same status and reason is left
+    alone; a changed one moves to the end, as in Kubernetes.
     """
     old = _condition(status, type_)
-    if old and (old["status"], old["reason"]) == words[:2]:
+    if old and (old["status"], old["reason"]) == fields[:2]:
         return status
     stamp = timestamp_of(now)
     new = {
         "type": type_,
-        "status": words[0],
+        "status": fields[0],
         "lastUpdateTime": stamp,
         "lastTransitionTime": since
-        or (old["lastTransitionTime"] if old and old["status"] == words[0] else stamp),
-        "reason": words[1],
-        "message": words[2],
+        or (old["lastTransitionTime"] if old and old["status"] == fields[0] else stamp),
+        "reason": fields[1],
+        "message": fields[2],
     }
     rest = without_condition(status, type_)
     return {**rest, "conditions": [*(rest.get("conditions") or ()), new]}
@@ -211,25 +228,30 @@ def _condition(status: Obj, type_: str) -> Obj | None:
 
 
 class DeploymentReporter:
-    """Writes a Deployment's status."""
+    """Write a Deployment's status, and its notes about pauses, new ReplicaSets and failed
+    creations.
 
-    def __init__(self, context: ControllerContext, telling: StatusWriter) -> None:
+    Every write replaces `rollout.deployment`, so the next write of the reconciliation does not
+    conflict.
+    """
+
+    def __init__(self, context: ControllerContext, status_writer: StatusWriter) -> None:
         self._context = context
-        self._telling = telling
+        self._status_writer = status_writer
 
-    async def tell(self, rollout: Rollout, *, progress: bool = False) -> float | None:
+    async def write_status(self, rollout: Rollout, *, progress: bool = False) -> float | None:
         deployment, now = rollout.deployment, self._context.now()
-        told = with_availability(
-            deployment, replica_counts(deployment, rollout.new, rollout.everyone), now
+        status = with_availability(
+            deployment, replica_counts(deployment, rollout.new, rollout.all_sets), now
         )
         if progress:
-            told = with_progress(deployment, told, rollout.new, now)
-            told = with_failure(told, rollout.new, rollout.everyone)
-        if told != deployment.get("status"):
-            rollout.deployment = await self._telling.tell(deployment, told)
-        return (seconds_until_timeout(deployment, told, now) or None) if progress else None
+            status = with_progress(deployment, status, rollout.new, now)
+            status = with_failure(status, rollout.new, rollout.all_sets)
+        if status != deployment.get("status"):
+            rollout.deployment = await self._status_writer.write(deployment, status)
+        return (seconds_until_timeout(deployment, status, now) or None) if progress else None
 
-    async def note_pause(self, rollout: Rollout) -> None:
+    async def report_pause(self, rollout: Rollout) -> None:
         deployment = rollout.deployment
         progressing = condition(deployment, "Progressing")
         reason = progressing["reason"] if progressing else ""
@@ -237,33 +259,39 @@ class DeploymentReporter:
             return
         paused = bool(deployment["spec"].get("paused"))
         if paused != (reason == PAUSED[1]):
-            await self._note(rollout, deployment, PAUSED if paused else RESUMED)
+            await self._write_progressing(rollout, deployment, PAUSED if paused else RESUMED)
 
-    async def note_new(self, rollout: Rollout, new: Obj, what: tuple[str, str] | None) -> None:
-        """The newest revision's number on the Deployment, and that its ReplicaSet was made or
-        found.
+    async def report_new_set(
+        self, rollout: Rollout, new: Obj, event: tuple[str, str] | None
+    ) -> None:
+        """Record the revision on the Deployment and, for a set that was created or found
+        (`event`), the condition Progressing.
         """
         deployment, metadata = rollout.deployment, rollout.deployment["metadata"]
         revision = (new["metadata"].get("annotations") or {}).get(deployment_rollout.REVISION, "")
         annotations = {**(metadata.get("annotations") or {}), deployment_rollout.REVISION: revision}
-        told = what and has_deadline(deployment)
-        if told or annotations != metadata.get("annotations"):
+        status = event and has_deadline(deployment)
+        if status or annotations != metadata.get("annotations"):
             marked = {**deployment, "metadata": {**metadata, "annotations": annotations}}
-            words = (
-                ("True", what[0], f'{what[1]} "{new["metadata"]["name"]}"')
-                if what and told
+            fields = (
+                ("True", event[0], f'{event[1]} "{new["metadata"]["name"]}"')
+                if event and status
                 else None
             )
-            await self._note(rollout, marked, words)
+            await self._write_progressing(rollout, marked, fields)
 
-    async def note_refusal(self, rollout: Rollout, message: str) -> None:
-        await self._note(rollout, rollout.deployment, ("False", "ReplicaSetCreateError", message))
+    async def report_create_error(self, rollout: Rollout, message: str) -> None:
+        await self._write_progressing(
+            rollout, rollout.deployment, ("False", "ReplicaSetCreateError", message)
+        )
         self._context.recorder.warning(rollout.deployment, "ReplicaSetCreateError", message)
 
-    async def _note(self, rollout: Rollout, deployment: Obj, words: ConditionFields | None) -> None:
-        told = deployment.get("status") or {}
-        if words:
-            told = with_condition(told, "Progressing", words, self._context.now())
+    async def _write_progressing(
+        self, rollout: Rollout, deployment: Obj, fields: ConditionFields | None
+    ) -> None:
+        status = deployment.get("status") or {}
+        if fields:
+            status = with_condition(status, "Progressing", fields, self._context.now())
         rollout.deployment = await self._context.api.update(
-            DEPLOYMENTS, {**deployment, "status": told}, subresource="status"
+            DEPLOYMENTS, {**deployment, "status": status}, subresource="status"
         )

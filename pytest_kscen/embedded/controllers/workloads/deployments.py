@@ -1,6 +1,6 @@
-"""Deployments: one ReplicaSet for each template, and pods moved from the old ones to the new one.
+"""Roll out Deployments: one ReplicaSet per template, and pods moved from old sets to the new one.
 
-No pod is made here.
+Started by `actors`. Only ReplicaSets are written here; `replicasets` creates the pods.
 """
 
 from __future__ import annotations
@@ -31,14 +31,18 @@ if TYPE_CHECKING:
 
 
 class ReplicaSetWriter:
-    """What they change they write into the rollout as well."""
+    """Create, scale and delete a Deployment's ReplicaSets. Every result is stored in the
+    rollout, and each scaling is recorded as an Event.
+    """
 
-    def __init__(self, context: ControllerContext, voice: DeploymentReporter) -> None:
+    def __init__(self, context: ControllerContext, reporter: DeploymentReporter) -> None:
         self._context = context
-        self._voice = voice
+        self._reporter = reporter
 
-    async def find_new(self, rollout: Rollout, *, create: bool) -> None:
-        """Bring what is written on the new ReplicaSet up to date, or make it if it is wanted."""
+    async def sync_new_set(self, rollout: Rollout, *, create: bool) -> None:
+        """Bring the annotations of the new ReplicaSet up to date. Create it if `create` is set
+        and it does not exist.
+        """
         if rollout.new is None:
             if create:
                 await self._create(rollout)
@@ -57,7 +61,7 @@ class ReplicaSetWriter:
             if condition(deployment, "Progressing")
             else ("FoundNewReplicaSet", "Found new replica set")
         )
-        await self._voice.note_new(rollout, new, found)
+        await self._reporter.report_new_set(rollout, new, found)
 
     async def _create(self, rollout: Rollout) -> None:
         deployment = rollout.deployment
@@ -70,10 +74,10 @@ class ReplicaSetWriter:
                 REPLICA_SETS, new, deployment["metadata"]["namespace"]
             )
         except AlreadyExists:
-            rollout.new = await self._claim_namesake(rollout, name)
+            rollout.new = await self._resolve_name_collision(rollout, name)
         except ApiError as error:
             if not in_terminating_namespace(error):
-                await self._voice.note_refusal(
+                await self._reporter.report_create_error(
                     rollout, f'Failed to create new replica set "{name}": {error.message}'
                 )
             raise
@@ -81,13 +85,15 @@ class ReplicaSetWriter:
             if desired_replicas(rollout.new):
                 message = f"Scaled up replica set {name} from 0 to {desired_replicas(rollout.new)}"
                 self._context.recorder.normal(deployment, "ScalingReplicaSet", message)
-        await self._voice.note_new(
+        await self._reporter.report_new_set(
             rollout, rollout.new, ("NewReplicaSetCreated", "Created new replica set")
         )
 
-    async def _claim_namesake(self, rollout: Rollout, name: str) -> Obj:
-        """The ReplicaSet that has our name already: ours, or the hash has collided and is drawn
-        again.
+    async def _resolve_name_collision(self, rollout: Rollout, name: str) -> Obj:
+        """Return the existing ReplicaSet of this name if it has the template and the owner.
+
+        Otherwise the hash has collided: count the collision in the status and raise AlreadyExists,
+        so that the next attempt hashes anew.
         """
         deployment = rollout.deployment
         found = await self._context.api.get(REPLICA_SETS, name, deployment["metadata"]["namespace"])
@@ -102,23 +108,27 @@ class ReplicaSetWriter:
         raise AlreadyExists(f'replicasets.apps "{name}" already exists')
 
     async def scale(self, rollout: Rollout, scaling: deployment_rollout.Scaling) -> None:
-        for member, size in scaling:
-            scaled = await self._scale_one(rollout.deployment, member, size)
-            rollout.old = [scaled if other is member else other for other in rollout.old]
-            rollout.new = scaled if rollout.new is member else rollout.new
+        for replica_set, size in scaling:
+            scaled = await self._scale_set(rollout.deployment, replica_set, size)
+            rollout.old = [scaled if other is replica_set else other for other in rollout.old]
+            rollout.new = scaled if rollout.new is replica_set else rollout.new
 
-    async def _scale_one(self, deployment: Obj, member: Obj, size: int) -> Obj:
-        before, name = desired_replicas(member), member["metadata"]["name"]
+    async def _scale_set(self, deployment: Obj, replica_set: Obj, size: int) -> Obj:
+        before, name = desired_replicas(replica_set), replica_set["metadata"]["name"]
         annotations = {
-            **(member["metadata"].get("annotations") or {}),
+            **(replica_set["metadata"].get("annotations") or {}),
             **deployment_rollout.size_annotations(deployment),
         }
-        if size == before and annotations == member["metadata"].get("annotations"):
-            return member
-        metadata = {**member["metadata"], "annotations": annotations}
+        if size == before and annotations == replica_set["metadata"].get("annotations"):
+            return replica_set
+        metadata = {**replica_set["metadata"], "annotations": annotations}
         scaled = await self._context.api.update(
             REPLICA_SETS,
-            {**member, "metadata": metadata, "spec": {**member["spec"], "replicas": size}},
+            {
+                **replica_set,
+                "metadata": metadata,
+                "spec": {**replica_set["spec"], "replicas": size},
+            },
         )
         if size != before:
             direction = "up" if size > before else "down"
@@ -126,18 +136,25 @@ class ReplicaSetWriter:
             self._context.recorder.normal(deployment, "ScalingReplicaSet", message)
         return scaled
 
-    async def forget_old(self, rollout: Rollout) -> None:
-        for member in deployment_rollout.beyond_history_limit(rollout.deployment, rollout.old):
+    async def delete_old_sets(self, rollout: Rollout) -> None:
+        for replica_set in deployment_rollout.beyond_history_limit(rollout.deployment, rollout.old):
             try:
                 await self._context.api.delete(
-                    REPLICA_SETS, member["metadata"]["name"], member["metadata"]["namespace"]
+                    REPLICA_SETS,
+                    replica_set["metadata"]["name"],
+                    replica_set["metadata"]["namespace"],
                 )
             except NotFound:
                 continue
 
 
 class Deployments:
-    """The controller."""
+    """Reconcile each Deployment: find its ReplicaSets, take one step of the rollout, write the
+    status.
+
+    A reconciliation takes one step only; the change that it makes enqueues the Deployment again.
+    One that is paused or has just been resized is scaled, not rolled.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -145,14 +162,14 @@ class Deployments:
         self._sets = context.informers.of(REPLICA_SETS)
         self._pods = context.informers.of(PODS)
         self._pods_of = controller_index(self._pods)
-        self._claims = ControllerRefManager(context, DEPLOYMENTS, REPLICA_SETS)
+        self._ref_manager = ControllerRefManager(context, DEPLOYMENTS, REPLICA_SETS)
         self._controller = context.controller(
             self._reconcile, self._deployments, self._sets, self._pods
         )
-        self._voice = DeploymentReporter(
+        self._reporter = DeploymentReporter(
             context, StatusWriter(context, self._controller, DEPLOYMENTS)
         )
-        self._hands = ReplicaSetWriter(context, self._voice)
+        self._set_writer = ReplicaSetWriter(context, self._reporter)
         OwnerEnqueuer(self._controller.enqueue, self._deployments, self._sets)
         self._pods.on_change(self._pod_changed)
 
@@ -160,7 +177,9 @@ class Deployments:
         await self._controller.run()
 
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
-        """A Deployment that recreates waits for its last old pod to go."""
+        """Enqueue a Recreate Deployment when one of its pods is gone. Its new set waits for the
+        last old pod.
+        """
         if new is not None or not (reference := controller_of(old)) or old is None:
             return
         owner = controller_of(self._sets.get(reference["name"], old["metadata"]["namespace"]))
@@ -179,18 +198,20 @@ class Deployments:
                 "This deployment is selecting all pods. A non-empty selector is required.",
             )
             return None
-        members = deployment_rollout.by_age(await self._claims.of(deployment))
-        new = deployment_rollout.find_new_set(deployment, members)
-        rollout = Rollout(deployment, [member for member in members if member is not new], new)
+        replica_sets = deployment_rollout.by_age(await self._ref_manager.claim(deployment))
+        new = deployment_rollout.find_new_set(deployment, replica_sets)
+        rollout = Rollout(
+            deployment, [replica_set for replica_set in replica_sets if replica_set is not new], new
+        )
         if deployment["metadata"].get("deletionTimestamp"):
-            return await self._voice.tell(rollout)
-        await self._voice.note_pause(rollout)
-        if deployment["spec"].get("paused") or self._was_resized(rollout):
-            await self._hands.find_new(rollout, create=False)
-            await self._hands.scale(rollout, self._resized(rollout))
+            return await self._reporter.write_status(rollout)
+        await self._reporter.report_pause(rollout)
+        if deployment["spec"].get("paused") or self._needs_scaling(rollout):
+            await self._set_writer.sync_new_set(rollout, create=False)
+            await self._set_writer.scale(rollout, self._plan_scaling(rollout))
             if rollout.deployment["spec"].get("paused"):
-                await self._hands.forget_old(rollout)
-            return await self._voice.tell(rollout)
+                await self._set_writer.delete_old_sets(rollout)
+            return await self._reporter.write_status(rollout)
         return await (
             self._roll(rollout)
             if deployment_rollout.is_rolling(deployment)
@@ -198,68 +219,68 @@ class Deployments:
         )
 
     async def _roll(self, rollout: Rollout) -> float | None:
-        """Grow the new set as far as the surge allows, else shrink the old ones as far as
+        """Grow the new set as far as the surge allows; otherwise shrink old sets as far as
         availability allows.
         """
-        await self._hands.find_new(rollout, create=True)
+        await self._set_writer.sync_new_set(rollout, create=True)
         deployment, new = rollout.deployment, rollout.new
         if new is None:
             return None
         size = min(
             desired_replicas(deployment),
             deployment_rollout.new_set_size(
-                deployment, desired_replicas(new), sum(map(desired_replicas, rollout.everyone))
+                deployment, desired_replicas(new), sum(map(desired_replicas, rollout.all_sets))
             ),
         )
-        await self._hands.scale(
+        await self._set_writer.scale(
             rollout,
             [(new, size)]
             if size != desired_replicas(new)
             else deployment_rollout.scale_down_old(deployment, new, rollout.old),
         )
-        return await self._settle(rollout)
+        return await self._finish_step(rollout)
 
     async def _recreate(self, rollout: Rollout) -> float | None:
-        """Nothing of the new while there is anything of the old."""
-        await self._hands.find_new(rollout, create=False)
-        if active := [member for member in rollout.old if desired_replicas(member)]:
-            await self._hands.scale(rollout, [(member, 0) for member in active])
+        """Scale old sets to 0, and create the new set only after the last old pod is gone."""
+        await self._set_writer.sync_new_set(rollout, create=False)
+        if active := [replica_set for replica_set in rollout.old if desired_replicas(replica_set)]:
+            await self._set_writer.scale(rollout, [(replica_set, 0) for replica_set in active])
         elif not self._has_old_pods(rollout):
-            await self._hands.find_new(rollout, create=True)
+            await self._set_writer.sync_new_set(rollout, create=True)
             if rollout.new and desired_replicas(rollout.new) != desired_replicas(
                 rollout.deployment
             ):
-                await self._hands.scale(
+                await self._set_writer.scale(
                     rollout, [(rollout.new, desired_replicas(rollout.deployment))]
                 )
-        return await self._settle(rollout)
+        return await self._finish_step(rollout)
 
-    def _resized(self, rollout: Rollout) -> deployment_rollout.Scaling:
+    def _plan_scaling(self, rollout: Rollout) -> deployment_rollout.Scaling:
         deployment, new = rollout.deployment, rollout.new
-        active = [member for member in rollout.everyone if desired_replicas(member)]
+        active = [replica_set for replica_set in rollout.all_sets if desired_replicas(replica_set)]
         if len(active) <= 1:
             latest = active or ([new] if new else rollout.old[-1:])
-            return [(member, desired_replicas(deployment)) for member in latest]
+            return [(replica_set, desired_replicas(deployment)) for replica_set in latest]
         if new and deployment_rollout.is_saturated(deployment, new):
-            return [(member, 0) for member in active if member is not new]
+            return [(replica_set, 0) for replica_set in active if replica_set is not new]
         return (
             deployment_rollout.scale_proportionally(deployment, active)
             if deployment_rollout.is_rolling(deployment)
             else []
         )
 
-    async def _settle(self, rollout: Rollout) -> float | None:
-        again = await self._voice.tell(rollout, progress=True)
+    async def _finish_step(self, rollout: Rollout) -> float | None:
+        again = await self._reporter.write_status(rollout, progress=True)
         if deployment_status.is_complete(rollout.deployment, rollout.deployment["status"]):
-            await self._hands.forget_old(rollout)
+            await self._set_writer.delete_old_sets(rollout)
         return again
 
-    def _was_resized(self, rollout: Rollout) -> bool:
+    def _needs_scaling(self, rollout: Rollout) -> bool:
         size = str(desired_replicas(rollout.deployment))
         active = (
-            member["metadata"].get("annotations") or {}
-            for member in rollout.everyone
-            if desired_replicas(member)
+            replica_set["metadata"].get("annotations") or {}
+            for replica_set in rollout.all_sets
+            if desired_replicas(replica_set)
         )
         return any(
             annotations.get(deployment_rollout.DESIRED_REPLICAS, size) != size
@@ -269,6 +290,6 @@ class Deployments:
     def _has_old_pods(self, rollout: Rollout) -> bool:
         return any(
             not is_finished(pod)
-            for member in rollout.old
-            for pod in self._pods_of.of(member["metadata"]["uid"])
+            for replica_set in rollout.old
+            for pod in self._pods_of.of(replica_set["metadata"]["uid"])
         )

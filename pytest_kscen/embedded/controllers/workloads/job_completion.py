@@ -1,4 +1,10 @@
-"""Whether a job is over, and why. Pure: the first reason that holds, in Kubernetes' order."""
+"""Decide when and how a Job ends, and record its finished pods in the status.
+
+Pure rules come first, in Kubernetes' order. `JobStatusWriter` then counts finished pods without
+loss: their uids are written to the status, their finalizers removed, then the counts increased. The
+end is announced by an interim condition and becomes final when all pods are gone and counted.
+Called by `jobs`.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +35,14 @@ if TYPE_CHECKING:
 
 COMPLETE, FAILED = "Complete", "Failed"
 INTERIM_CONDITIONS = {COMPLETE: "SuccessCriteriaMet", FAILED: "FailureTarget"}
-"""The condition that announces the end while pods are still being brought down."""
+"""Condition that announces the outcome while pods are still being terminated."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """How a job ends."""
+    """End of a Job: the type of its final condition, with Kubernetes' reason and message. Other
+    conditions follow from it.
+    """
 
     outcome: str
     reason: str
@@ -58,94 +66,98 @@ def is_finished(job: Obj) -> bool:
     return is_true(job, COMPLETE) or is_true(job, FAILED)
 
 
-def find_outcome(tally: JobState, now: float) -> JobOutcome | None:
+def find_outcome(state: JobState, now: float) -> JobOutcome | None:
     for reason_to_end in _OUTCOME_RULES:
-        if verdict := reason_to_end(tally, now):
-            return verdict
+        if job_outcome := reason_to_end(state, now):
+            return job_outcome
     return None
 
 
-def completion_outcome(tally: JobState, active: int) -> JobOutcome | None:
-    """Whether enough pods have succeeded; a job that names no number waits for the rest to end."""
+def completion_outcome(state: JobState, active: int) -> JobOutcome | None:
+    """Return the outcome Complete if enough pods have succeeded and none is active. A Job
+    without `completions` needs one success.
+    """
     enough = (
-        tally.succeeded > 0 if tally.completions is None else tally.succeeded >= tally.completions
+        state.succeeded > 0 if state.completions is None else state.succeeded >= state.completions
     )
     if not enough or active:
         return None
     return JobOutcome(COMPLETE, "CompletionsReached", "Reached expected number of succeeded pods")
 
 
-def seconds_until_deadline(tally: JobState, now: float) -> float | None:
-    """The seconds until the job has been active for too long."""
+def seconds_until_deadline(state: JobState, now: float) -> float | None:
+    """Return the seconds until the Job exceeds `activeDeadlineSeconds`, or None without a
+    deadline or while it is suspended.
+    """
     started, limit = (
-        (tally.job.get("status") or {}).get("startTime"),
-        tally.job["spec"].get("activeDeadlineSeconds"),
+        (state.job.get("status") or {}).get("startTime"),
+        state.job["spec"].get("activeDeadlineSeconds"),
     )
-    if not started or limit is None or tally.suspended:
+    if not started or limit is None or state.suspended:
         return None
     deadline: float = epoch_of(started) + limit
     return max(0.0, round(deadline - now, 6))
 
 
-def _interim_outcome(tally: JobState, _: float) -> JobOutcome | None:
+def _interim_outcome(state: JobState, _: float) -> JobOutcome | None:
     for outcome, announcement in INTERIM_CONDITIONS.items():
-        found = condition(tally.job, announcement)
+        found = condition(state.job, announcement)
         if found and found["status"] == "True":
             return JobOutcome(outcome, found["reason"], found["message"])
     return None
 
 
-def _failed_by_policy(tally: JobState, _: float) -> JobOutcome | None:
-    for pod in tally.pods:
-        if is_tracked(pod) and has_failed(pod, tally.job):
-            judged = match_failure_policy(tally.job, pod)
-            if judged.action == FAIL_JOB:
-                return JobOutcome(FAILED, "PodFailurePolicy", judged.message)
+def _failed_by_policy(state: JobState, _: float) -> JobOutcome | None:
+    for pod in state.pods:
+        if is_tracked(pod) and has_failed(pod, state.job):
+            policy_match = match_failure_policy(state.job, pod)
+            if policy_match.action == FAIL_JOB:
+                return JobOutcome(FAILED, "PodFailurePolicy", policy_match.message)
     return None
 
 
-def _failed_too_often(tally: JobState, _: float) -> JobOutcome | None:
-    spec = tally.job["spec"]
-    limit = spec.get("backoffLimit", 2**31 - 1 if tally.limited_per_index else 6)
+def _failed_too_often(state: JobState, _: float) -> JobOutcome | None:
+    spec = state.job["spec"]
+    limit = spec.get("backoffLimit", 2**31 - 1 if state.limited_per_index else 6)
     in_place = 0
     if spec["template"]["spec"].get("restartPolicy") == "OnFailure":
-        in_place = container_restarts(tally.active)
-    if tally.failed > limit or (in_place and in_place >= limit):
+        in_place = container_restarts(state.active)
+    if state.failed > limit or (in_place and in_place >= limit):
         return JobOutcome(
             FAILED, "BackoffLimitExceeded", "Job has reached the specified backoff limit"
         )
     return None
 
 
-def _deadline_exceeded(tally: JobState, now: float) -> JobOutcome | None:
-    if seconds_until_deadline(tally, now) == 0:
+def _deadline_exceeded(state: JobState, now: float) -> JobOutcome | None:
+    if seconds_until_deadline(state, now) == 0:
         return JobOutcome(
             FAILED, "DeadlineExceeded", "Job was active longer than specified deadline"
         )
     return None
 
 
-def _indexes_failed(tally: JobState, _: float) -> JobOutcome | None:
-    failed, most = len(tally.failed_indexes), tally.job["spec"].get("maxFailedIndexes")
+def _indexes_failed(state: JobState, _: float) -> JobOutcome | None:
+    failed, most = len(state.failed_indexes), state.job["spec"].get("maxFailedIndexes")
     if most is not None and failed > most:
         return JobOutcome(
             FAILED,
             "MaxFailedIndexesExceeded",
             "Job has exceeded the specified maximal number of failed indexes",
         )
-    if failed and failed + len(tally.succeeded_indexes) >= (tally.completions or 0):
+    if failed and failed + len(state.succeeded_indexes) >= (state.completions or 0):
         return JobOutcome(FAILED, "FailedIndexes", "Job has failed indexes")
     return None
 
 
-def _succeeded_by_policy(tally: JobState, _: float) -> JobOutcome | None:
-    for place, rule in enumerate((tally.job["spec"].get("successPolicy") or {}).get("rules") or ()):
+def _succeeded_by_policy(state: JobState, _: float) -> JobOutcome | None:
+    for place, rule in enumerate((state.job["spec"].get("successPolicy") or {}).get("rules") or ()):
         wanted = (
             job_state.parse_indexes(rule["succeededIndexes"])
             if rule.get("succeededIndexes")
-            else range(tally.completions or 0)
+            else range(state.completions or 0)
         )
-        met = sum(index in wanted for index in tally.succeeded_indexes)
+        met = sum(index in wanted for index in state.succeeded_indexes)
         if met >= rule.get("succeededCount", len(wanted)):
             return JobOutcome(COMPLETE, "SuccessPolicy", f"Matched rules at index {place}")
     return None
@@ -166,148 +178,183 @@ MOST_UNCOUNTED = 500
 
 @dataclass(slots=True)
 class JobStatusUpdate:
-    """What one look books."""
+    """Status of a Job in the course of one reconciliation, with the pods whose finalizers are to be
+    removed.
 
-    tally: JobState
-    verdict: JobOutcome | None
+    `more` is set if there are more finished pods than one update may hold.
+    """
+
+    state: JobState
+    job_outcome: JobOutcome | None
     job: Obj
-    """As it was last written."""
+    """Job as it was last written."""
     status: Obj
-    """As it should be."""
+    """Status that is to be written."""
     leaving: list[Obj]
     more: bool
 
 
 class JobStatusWriter:
-    """Hands for a job's status and its pods' finalizers."""
+    """Write a Job's status and remove the tracking finalizers of its finished pods, in an order
+    that survives interruption.
+
+    At most `MOST_UNCOUNTED` pods are recorded per reconciliation.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
 
-    async def write_down(
-        self, tally: JobState, before: Obj, verdict: JobOutcome | None, conditions: list[Obj]
+    async def record_finished(
+        self, state: JobState, before: Obj, job_outcome: JobOutcome | None, conditions: list[Obj]
     ) -> JobStatusUpdate:
-        """Note what has finished since the last look; written at once if there is anything."""
-        # The pods that the job need not hold any longer.
-        held = [] if verdict else [pod["metadata"]["uid"] for pod in tally.held_back().values()]
-        over = verdict is not None or bool(tally.job["metadata"].get("deletionTimestamp"))
+        """Record the uids of pods that have finished since the last reconciliation, and write the
+        status if there are any.
+
+        Pods whose failure still delays a successor of the same index keep their finalizer.
+        """
+        # Pods whose finalizer may be removed.
+        held = [] if job_outcome else [pod["metadata"]["uid"] for pod in state.held_back().values()]
+        over = job_outcome is not None or bool(state.job["metadata"].get("deletionTimestamp"))
         tracked = (
-            pod for pod in tally.pods if is_tracked(pod) and pod["metadata"]["uid"] not in held
+            pod for pod in state.pods if is_tracked(pod) and pod["metadata"]["uid"] not in held
         )
         leaving = [
             pod
             for pod in tracked
-            if over or phase(pod) == "Succeeded" or has_failed(pod, tally.job)
+            if over or phase(pod) == "Succeeded" or has_failed(pod, state.job)
         ]
-        page = JobStatusUpdate(
-            tally, verdict, before, {}, leaving[:MOST_UNCOUNTED], len(leaving) > MOST_UNCOUNTED
+        status_update = JobStatusUpdate(
+            state, job_outcome, before, {}, leaving[:MOST_UNCOUNTED], len(leaving) > MOST_UNCOUNTED
         )
-        noted = {outcome: list(uids) for outcome, uids in tally.uncounted.items()}
-        for pod in page.leaving:
-            uid, outcome = pod["metadata"]["uid"], _counted_outcome(tally, verdict, pod)
-            if outcome and uid not in noted[outcome]:
-                noted[outcome].append(uid)
-        if verdict:
+        uncounted_uids = {outcome: list(uids) for outcome, uids in state.uncounted.items()}
+        for pod in status_update.leaving:
+            uid, outcome = pod["metadata"]["uid"], _counted_outcome(state, job_outcome, pod)
+            if outcome and uid not in uncounted_uids[outcome]:
+                uncounted_uids[outcome].append(uid)
+        if job_outcome:
             now = self._context.timestamp()
-            if not condition({"status": {"conditions": conditions}}, verdict.announcement["type"]):
+            if not condition(
+                {"status": {"conditions": conditions}}, job_outcome.announcement["type"]
+            ):
                 conditions = set_condition(
-                    conditions, {**verdict.announcement, "lastProbeTime": now}, now
+                    conditions, {**job_outcome.announcement, "lastProbeTime": now}, now
                 )
-        page.status = _status(tally, conditions, noted)
+        status_update.status = _status(state, conditions, uncounted_uids)
         old = before.get("status") or {}
-        if noted != tally.uncounted or any(
-            page.status.get(name) != old.get(name) for name in ("completedIndexes", "failedIndexes")
+        if uncounted_uids != state.uncounted or any(
+            status_update.status.get(name) != old.get(name)
+            for name in ("completedIndexes", "failedIndexes")
         ):
-            await self._write(page)
-        return page
+            await self._write(status_update)
+        return status_update
 
-    async def settle(self, page: JobStatusUpdate) -> bool:
-        """Release the pods, count them, and close the books if the job is over; whether there is
-        more to book.
+    async def flush(self, status_update: JobStatusUpdate) -> bool:
+        """Remove the finalizers, add the released pods to the counts, and write the final condition
+        if the Job is over.
+
+        Return True if more finished pods wait for the next reconciliation.
         """
-        for pod in page.leaving:
+        for pod in status_update.leaving:
             await untrack(self._context.api, pod)
-        tracked = {pod["metadata"]["uid"] for pod in page.tally.pods if is_tracked(pod)}
-        self._count(page, tracked - {pod["metadata"]["uid"] for pod in page.leaving})
-        tally, uncounted = page.tally, page.status["uncountedTerminatedPods"]
-        if page.verdict and not (tally.active or tally.terminating or uncounted or page.more):
-            verdict = page.verdict
+        tracked = {pod["metadata"]["uid"] for pod in status_update.state.pods if is_tracked(pod)}
+        self._count_released(
+            status_update, tracked - {pod["metadata"]["uid"] for pod in status_update.leaving}
+        )
+        state, uncounted = status_update.state, status_update.status["uncountedTerminatedPods"]
+        if status_update.job_outcome and not (
+            state.active or state.terminating or uncounted or status_update.more
+        ):
+            job_outcome = status_update.job_outcome
             now = self._context.timestamp()
             conditions = set_condition(
-                page.status.get("conditions"), {**verdict.condition, "lastProbeTime": now}, now
+                status_update.status.get("conditions"),
+                {**job_outcome.condition, "lastProbeTime": now},
+                now,
             )
-            page.status["conditions"] = conditions
-            if verdict.outcome == COMPLETE:
-                page.status["completionTime"] = now
-                self._context.recorder.normal(page.job, "Completed", "Job completed")
+            status_update.status["conditions"] = conditions
+            if job_outcome.outcome == COMPLETE:
+                status_update.status["completionTime"] = now
+                self._context.recorder.normal(status_update.job, "Completed", "Job completed")
             else:
-                self._context.recorder.warning(page.job, verdict.reason, verdict.message)
-        if page.status != (page.job.get("status") or {}):
-            await self._write(page)
-        return page.more
+                self._context.recorder.warning(
+                    status_update.job, job_outcome.reason, job_outcome.message
+                )
+        if status_update.status != (status_update.job.get("status") or {}):
+            await self._write(status_update)
+        return status_update.more
 
     @staticmethod
-    def _count(page: JobStatusUpdate, still: set[str]) -> None:
-        """Move the pods that were written down and are released into the sums."""
-        noted = page.status.get("uncountedTerminatedPods") or {}
+    def _count_released(status_update: JobStatusUpdate, still_tracked: set[str]) -> None:
+        """Move the recorded uids whose pods are no longer tracked into the counts of their
+        outcome.
+        """
+        uncounted_uids = status_update.status.get("uncountedTerminatedPods") or {}
         for outcome in ("succeeded", "failed"):
-            uids = noted.get(outcome) or []
-            if done := sum(uid not in still for uid in uids):
-                page.status[outcome] = page.status.get(outcome, 0) + done
-        kept = {outcome: [uid for uid in uids if uid in still] for outcome, uids in noted.items()}
-        page.status["uncountedTerminatedPods"] = {
+            uids = uncounted_uids.get(outcome) or []
+            if done := sum(uid not in still_tracked for uid in uids):
+                status_update.status[outcome] = status_update.status.get(outcome, 0) + done
+        kept = {
+            outcome: [uid for uid in uids if uid in still_tracked]
+            for outcome, uids in uncounted_uids.items()
+        }
+        status_update.status["uncountedTerminatedPods"] = {
             outcome: uids for outcome, uids in kept.items() if uids
         }
 
-    async def _write(self, page: JobStatusUpdate) -> None:
-        page.job = await self._context.api.update(
-            JOBS, {**page.job, "status": page.status}, subresource="status"
+    async def _write(self, status_update: JobStatusUpdate) -> None:
+        status_update.job = await self._context.api.update(
+            JOBS, {**status_update.job, "status": status_update.status}, subresource="status"
         )
-        page.status = dict(page.job["status"])
+        status_update.status = dict(status_update.job["status"])
 
 
-def _counted_outcome(tally: JobState, verdict: JobOutcome | None, pod: Obj) -> str:
-    """How a pod is counted by its uid; "" if it is not: indexes count for themselves, and so
-    does what a success cuts off.
+def _counted_outcome(state: JobState, job_outcome: JobOutcome | None, pod: Obj) -> str:
+    """Return the outcome under which a pod is counted by uid, or "" if it is not.
+
+    Indexed successes are counted by index, and pods that a successful end cuts off are not counted.
     """
     if phase(pod) == "Succeeded":
-        return "" if tally.indexed else "succeeded"
-    if verdict and verdict.outcome == COMPLETE and phase(pod) != "Failed":
+        return "" if state.indexed else "succeeded"
+    if job_outcome and job_outcome.outcome == COMPLETE and phase(pod) != "Failed":
         return ""
-    failed = has_failed(pod, tally.job) or (verdict is not None and verdict.outcome == FAILED)
-    counts = failed and match_failure_policy(tally.job, pod).counts
+    failed = has_failed(pod, state.job) or (
+        job_outcome is not None and job_outcome.outcome == FAILED
+    )
+    counts = failed and match_failure_policy(state.job, pod).counts
     return (
         "failed"
-        if counts and (not tally.indexed or job_state.index_of(pod, tally.job) is not None)
+        if counts and (not state.indexed or job_state.index_of(pod, state.job) is not None)
         else ""
     )
 
 
-def _status(tally: JobState, conditions: list[Obj], noted: dict[str, list[str]]) -> Obj:
+def _status(state: JobState, conditions: list[Obj], uncounted_uids: dict[str, list[str]]) -> Obj:
     kept = {
         name: value
-        for name, value in tally.job["status"].items()
+        for name, value in state.job["status"].items()
         if name not in {"active", "conditions", "succeeded"}
     }
     succeeded = (
-        len(tally.succeeded_indexes) if tally.indexed else tally.job["status"].get("succeeded", 0)
+        len(state.succeeded_indexes) if state.indexed else state.job["status"].get("succeeded", 0)
     )
     return {
         **kept,
         **({"conditions": conditions} if conditions else {}),
-        **({"active": len(tally.active)} if tally.active else {}),
-        "ready": tally.ready(),
-        "terminating": tally.terminating,
+        **({"active": len(state.active)} if state.active else {}),
+        "ready": state.ready(),
+        "terminating": state.terminating,
         **({"succeeded": succeeded} if succeeded else {}),
         **(
-            {"completedIndexes": job_state.format_indexes(tally.succeeded_indexes)}
-            if tally.succeeded_indexes
+            {"completedIndexes": job_state.format_indexes(state.succeeded_indexes)}
+            if state.succeeded_indexes
             else {}
         ),
         **(
-            {"failedIndexes": job_state.format_indexes(tally.failed_indexes)}
-            if tally.limited_per_index
+            {"failedIndexes": job_state.format_indexes(state.failed_indexes)}
+            if state.limited_per_index
             else {}
         ),
-        "uncountedTerminatedPods": {outcome: uids for outcome, uids in noted.items() if uids},
+        "uncountedTerminatedPods": {
+            outcome: uids for outcome, uids in uncounted_uids.items() if uids
+        },
     }

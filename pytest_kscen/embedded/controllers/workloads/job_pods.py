@@ -1,5 +1,7 @@
-"""The pods at work for a job: as many as its parallelism and its missing completions allow,
-fewer when it is over.
+"""Create and delete a Job's pods: as many as parallelism and missing completions allow, none when
+it is over.
+
+Called by `jobs` once per reconciliation; counting finished pods is `job_completion`'s work.
 """
 
 from __future__ import annotations
@@ -38,8 +40,10 @@ INDEX_VARIABLE = {
 
 
 def build_pod(job: Obj, index: int | None = None, failures: tuple[int, int] | None = None) -> Obj:
-    """A pod; with an index, and how often pods of this index have failed and were ignored, if
-    that is limited.
+    """Return a pod of the Job with the tracking finalizer.
+
+    With an index, it is also in the name, a label and the environment. `failures` are the counted
+    and the ignored failures of the index, if they are limited.
     """
     pod, name = pod_of(job["spec"]["template"], job, JOBS), job["metadata"]["name"]
     metadata = pod["metadata"]
@@ -85,13 +89,17 @@ FIRST_BACKOFF, MAX_BACKOFF = 10.0, 600.0
 
 @dataclass(frozen=True, slots=True)
 class BackoffRecord:
-    """The failures since the last success."""
+    """Failures of a Job's pods since the last success, and the time of the last one (epoch
+    seconds). Delays the next pod.
+    """
 
     failures: int = 0
     last: float = 0.0
 
     def after(self, finished: Iterable[Obj]) -> BackoffRecord:
-        """With these pods, which have just finished."""
+        """Return the record after these pods, which have finished since; they are processed in
+        the order in which they finished.
+        """
         record = self
         for pod in sorted(finished, key=finished_at):
             record = (
@@ -102,86 +110,99 @@ class BackoffRecord:
         return record
 
     def wait(self, now: float) -> float:
-        """The seconds until another pod may be made."""
+        """Return the seconds until another pod may be created. It waits 10 s after the first
+        failure, twice as long after each further one, at most 10 minutes.
+        """
         return remaining_backoff(self.failures, self.last, now)
 
 
 def remaining_backoff(failures: int, last: float, now: float) -> float:
     if not failures:
         return 0.0
-    pause: float = min(FIRST_BACKOFF * 2 ** (failures - 1), MAX_BACKOFF)
-    return max(0.0, round(last + pause - now, 6))
+    delay: float = min(FIRST_BACKOFF * 2 ** (failures - 1), MAX_BACKOFF)
+    return max(0.0, round(last + delay - now, 6))
 
 
-BURST = 500  # pods that one look makes or deletes at most
+BURST = 500  # pods created or deleted per reconciliation, at most
 
 
 class JobPodWriter:
-    """Hands for a job's pods. What they change they write into the tally as well."""
+    """Create and delete the pods of Jobs. Every change is stored in the state as well, so that
+    the status counts it.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._pods = PodControl(context)
 
-    async def dismiss(self, tally: JobState) -> None:
-        """The job is over: whoever still works is deleted, and will be booked as it ends."""
-        for pod in list(tally.active):
-            await self._delete(tally, pod)
+    async def delete_active(self, state: JobState) -> None:
+        """Delete all active pods of a Job that is over; they are counted when they have
+        terminated.
+        """
+        for pod in list(state.active):
+            await self._delete(state, pod)
 
-    async def fill(self, tally: JobState, record: BackoffRecord) -> float | None:
-        """Bring the crew to its size; the seconds until it may grow further."""
-        size = self._size(tally)
-        if surplus := self._surplus(tally, size):
+    async def manage(self, state: JobState, record: BackoffRecord) -> float | None:
+        """Bring the number of active pods to the wanted size, at most `BURST` pods at a time.
+
+        Return the seconds until a back-off allows further pods, or None.
+        """
+        size = self._size(state)
+        if surplus := self._surplus(state, size):
             for pod in surplus[:BURST]:
-                await self._delete(tally, await untrack(self._context.api, pod))
+                await self._delete(state, await untrack(self._context.api, pod))
             return None
-        standing = len(tally.active) + (tally.terminating if replaces_failed_only(tally.job) else 0)
-        if standing >= size:
+        current = len(state.active) + (state.terminating if replaces_failed_only(state.job) else 0)
+        if current >= size:
             return None
-        if not tally.limited_per_index and (wait := record.wait(self._context.now())):
+        if not state.limited_per_index and (wait := record.wait(self._context.now())):
             return wait
-        count = min(size - standing, BURST)
-        return await (self._add_indexes(tally, count) if tally.indexed else self._add(tally, count))
+        count = min(size - current, BURST)
+        return await (self._add_indexes(state, count) if state.indexed else self._add(state, count))
 
     @staticmethod
-    def _size(tally: JobState) -> int:
-        parallelism: int = tally.job["spec"].get("parallelism", 1)
-        if tally.suspended:
+    def _size(state: JobState) -> int:
+        parallelism: int = state.job["spec"].get("parallelism", 1)
+        if state.suspended:
             return 0
-        if tally.completions is None:
-            return len(tally.active) if tally.succeeded else parallelism
+        if state.completions is None:
+            return len(state.active) if state.succeeded else parallelism
         return max(
-            0, min(parallelism, tally.completions - tally.succeeded - len(tally.failed_indexes))
+            0, min(parallelism, state.completions - state.succeeded - len(state.failed_indexes))
         )
 
-    def _surplus(self, tally: JobState, size: int) -> list[Obj]:
-        """Pods without an index of the job, second pods of one index, and then whoever can best
-        be spared.
+    def _surplus(self, state: JobState, size: int) -> list[Obj]:
+        """Return the active pods to delete: pods without a valid index, duplicates of an index,
+        then by deletion rank.
         """
-        misplaced, rest = self._misplaced(tally) if tally.indexed else ([], tally.active)
+        misplaced, rest = self._misplaced(state) if state.indexed else ([], state.active)
         spare = max(0, len(rest) - size)
         return [*misplaced, *by_deletion_rank(rest, {}, self._context.now())[:spare]]
 
     @staticmethod
-    def _misplaced(tally: JobState) -> tuple[list[Obj], list[Obj]]:
+    def _misplaced(state: JobState) -> tuple[list[Obj], list[Obj]]:
         misplaced, chosen = [], {}
-        for pod in sorted(tally.active, key=lambda pod: pod["metadata"]["creationTimestamp"]):
-            index = job_state.index_of(pod, tally.job)
-            if index is None or index in chosen or index in tally.succeeded_indexes:
+        for pod in sorted(state.active, key=lambda pod: pod["metadata"]["creationTimestamp"]):
+            index = job_state.index_of(pod, state.job)
+            if index is None or index in chosen or index in state.succeeded_indexes:
                 misplaced.append(pod)
             else:
                 chosen[index] = pod
         return misplaced, list(chosen.values())
 
-    async def _add(self, tally: JobState, count: int) -> None:
-        pod = build_pod(tally.job)
+    async def _add(self, state: JobState, count: int) -> None:
+        pod = build_pod(state.job)
         for _ in range(count):
-            await self._create(tally, pod)
+            await self._create(state, pod)
 
-    async def _add_indexes(self, tally: JobState, count: int) -> float | None:
-        """The lowest indexes first; one that has failed before waits its turn alone."""
-        held, waits = tally.held_back(), []
-        for index in tally.missing_indexes():
+    async def _add_indexes(self, state: JobState, count: int) -> float | None:
+        """Create pods for missing indexes, the lowest first; an index that has failed waits for its
+        own back-off.
+
+        Return the seconds until the first of these ends, or None.
+        """
+        held, waits = state.held_back(), []
+        for index in state.missing_indexes():
             if not count:
                 break
             last = held.get(index)
@@ -192,33 +213,35 @@ class JobPodWriter:
             ):
                 waits.append(wait)
                 continue
-            failures = self._failures(tally, last) if tally.limited_per_index else None
-            await self._create(tally, build_pod(tally.job, index, failures))
+            failures = self._failures(state, last) if state.limited_per_index else None
+            await self._create(state, build_pod(state.job, index, failures))
             count -= 1
         return min(waits, default=None)
 
     @staticmethod
-    def _failures(tally: JobState, last: Obj | None) -> tuple[int, int]:
-        """What a new pod carries on of its predecessor's count."""
+    def _failures(state: JobState, last: Obj | None) -> tuple[int, int]:
+        """Return the counted and ignored failures that a pod inherits from the last failed pod
+        of its index.
+        """
         if last is None:
             return 0, 0
-        counts = match_failure_policy(tally.job, last).counts
+        counts = match_failure_policy(state.job, last).counts
         return job_state.failures_of(last) + counts, job_state.ignored_failures_of(last) + (
             not counts
         )
 
-    async def _create(self, tally: JobState, pod: Obj) -> None:
-        made = await self._pods.create(tally.job, pod)
-        tally.active.append(made)
-        tally.pods.append(made)
+    async def _create(self, state: JobState, pod: Obj) -> None:
+        made = await self._pods.create(state.job, pod)
+        state.active.append(made)
+        state.pods.append(made)
 
-    async def _delete(self, tally: JobState, pod: Obj) -> None:
+    async def _delete(self, state: JobState, pod: Obj) -> None:
         uid = pod["metadata"]["uid"]
-        await self._pods.delete(tally.job, pod)
+        await self._pods.delete(state.job, pod)
         gone = {
             **pod,
             "metadata": {**pod["metadata"], "deletionTimestamp": self._context.timestamp()},
         }
-        tally.active = [other for other in tally.active if other["metadata"]["uid"] != uid]
-        tally.pods = [gone if other["metadata"]["uid"] == uid else other for other in tally.pods]
-        tally.terminating += 1
+        state.active = [other for other in state.active if other["metadata"]["uid"] != uid]
+        state.pods = [gone if other["metadata"]["uid"] == uid else other for other in state.pods]
+        state.terminating += 1

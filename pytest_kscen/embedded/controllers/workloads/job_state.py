@@ -1,9 +1,10 @@
-"""One look at a job: its pods sorted by what they are to it, and the sums over those counted before
-and those not yet. Pure.
+"""State of a Job in one reconciliation: its pods by what they are to it, and the counts that
+follow.
 
-A pod that has finished is first written down by uid (`uncountedTerminatedPods`), then loses its
-finalizer, then is one more in the sum: whatever breaks off in between, none is lost and none is
-counted twice. Indexes need no uid to be counted once."""
+Pure apart from `untrack`. Finished pods are first recorded by uid (`uncountedTerminatedPods`), then
+released, then counted, so an interruption neither loses nor repeats one. Indexes are counted
+without uids. Used by `jobs`, `job_pods` and `job_completion`.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +29,16 @@ FINALIZER = "batch.kubernetes.io/job-tracking"
 
 
 def is_tracked(pod: Obj) -> bool:
-    """Whether the job has not yet counted it for good."""
+    """Return True if the pod carries the tracking finalizer: the Job has not finally counted it
+    yet.
+    """
     return FINALIZER in (pod["metadata"].get("finalizers") or ())
 
 
 async def untrack(api: Api, pod: Obj) -> Obj:
-    """The pod as it is when its job has let go of it."""
+    """Remove the tracking finalizer, and return the pod as the API shows it then. A pod that is
+    gone or replaced is returned as it was.
+    """
     metadata = pod["metadata"]
     if not is_tracked(pod):
         return pod
@@ -44,7 +49,7 @@ async def untrack(api: Api, pod: Obj) -> Obj:
         return await api.patch(
             PODS, metadata["name"], patch, metadata["namespace"], patch_type=STRATEGIC_PATCH
         )
-    except (NotFound, Conflict):  # it is gone, or another has taken its name
+    except (NotFound, Conflict):  # gone, or replaced by a namesake
         return pod
 
 
@@ -52,7 +57,7 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
 IGNORED_FAILURES = "batch.kubernetes.io/job-index-ignored-failure-count"
 
-MAX_LISTED_RUN = 2  # two neighbours are written one by one, longer runs as an interval
+MAX_LISTED_RUN = 2  # longer runs of indexes are written as intervals
 
 
 def parse_indexes(text: str | None) -> list[int]:
@@ -77,13 +82,17 @@ def format_indexes(indexes: Iterable[int]) -> str:
 
 
 def index_of(pod: Obj, job: Obj) -> int | None:
-    """The pod's index, if it is one of the job's."""
+    """Return the pod's completion index, or None if it has none or one beyond the Job's
+    completions.
+    """
     number = _annotation(pod, INDEX)
     return number if number is not None and number < (job["spec"].get("completions") or 0) else None
 
 
 def failures_of(pod: Obj) -> int:
-    """How many pods of this index have failed before this one."""
+    """Return how many pods of this index failed before this one and were counted, by the pod's
+    annotation.
+    """
     return _annotation(pod, FAILURES) or 0
 
 
@@ -101,7 +110,9 @@ FAIL_JOB, FAIL_INDEX, IGNORE, COUNT = "FailJob", "FailIndex", "Ignore", "Count"
 
 @dataclass(frozen=True, slots=True)
 class FailurePolicyMatch:
-    """What the policy decides about one pod."""
+    """Action of the pod failure policy for one failed pod, with the message that a failed Job
+    shows. Without a matching rule the failure counts.
+    """
 
     action: str = COUNT
     message: str = ""
@@ -112,12 +123,16 @@ class FailurePolicyMatch:
 
 
 def replaces_failed_only(job: Obj) -> bool:
-    """Whether a pod that is being deleted is not yet gone: it is replaced when it has ended."""
+    """Return True if a terminating pod is replaced only after it has finished
+    (`podReplacementPolicy: Failed`).
+    """
     return bool(job["spec"].get("podReplacementPolicy") == "Failed")
 
 
 def has_failed(pod: Obj, job: Obj) -> bool:
-    """A pod that is being deleted counts as failed, for it may never get to say so."""
+    """Return True if the pod counts as failed. A terminating pod does unless it has succeeded
+    or its Job waits for the end, as its kubelet may never report it.
+    """
     if phase(pod) == "Failed":
         return True
     return (
@@ -128,7 +143,9 @@ def has_failed(pod: Obj, job: Obj) -> bool:
 
 
 def match_failure_policy(job: Obj, pod: Obj) -> FailurePolicyMatch:
-    """The first rule that matches a failed pod."""
+    """Return the action of the first failure policy rule that matches a failed pod. Without a
+    match the failure counts.
+    """
     for place, rule in enumerate((job["spec"].get("podFailurePolicy") or {}).get("rules") or ()):
         if message := _match_rule(rule, pod):
             return FailurePolicyMatch(
@@ -163,8 +180,9 @@ def _container_statuses(pod: Obj) -> list[Obj]:
 
 
 def finished_at(pod: Obj) -> float:
-    """When its last container ended; if nobody knows, when it became unready, was deleted, or
-    was made.
+    """Return the epoch seconds at which the pod's last container ended.
+
+    Without that information: when the pod became unready, was deleted, or was created.
     """
     states = [
         (status.get("state") or {}).get("terminated") or {}
@@ -183,7 +201,9 @@ def finished_at(pod: Obj) -> float:
 
 
 def container_restarts(pods: Iterable[Obj]) -> int:
-    """How often containers were restarted in place, over all these pods."""
+    """Return the number of in-place container restarts over these pods; it limits Jobs with
+    restart policy OnFailure.
+    """
     return sum(
         status.get("restartCount", 0)
         for pod in pods
@@ -194,7 +214,11 @@ def container_restarts(pods: Iterable[Obj]) -> int:
 
 @dataclass(slots=True)
 class JobState:
-    """The look."""
+    """Job with its pods, sorted once at the start of a reconciliation.
+
+    The status in `job` is the last written one with the start time adjusted. `JobPodWriter` changes
+    `pods`, `active` and `terminating` as it writes.
+    """
 
     job: Obj
     pods: list[Obj]
@@ -247,7 +271,7 @@ class JobState:
         return sum(map(is_ready, self.active))
 
     def new_succeeded(self) -> list[Obj]:
-        """Pods that have succeeded and were not written down yet."""
+        """Return the succeeded pods that are tracked and not recorded in the status yet."""
         known = self.uncounted["succeeded"]
         return [
             pod
@@ -256,7 +280,9 @@ class JobState:
         ]
 
     def new_failed(self) -> list[Obj]:
-        """Pods that have failed, in a way that counts, and were not written down yet."""
+        """Return the failed pods that are tracked, not recorded in the status yet, and not
+        ignored by the failure policy.
+        """
         known = self.uncounted["failed"]
         failed = (pod for pod in self.pods if is_tracked(pod) and has_failed(pod, self.job))
         return [
@@ -284,7 +310,9 @@ class JobState:
         return counted
 
     def _with_failed(self, known: list[int]) -> list[int]:
-        """Indexes that have failed too often, or in a way that the policy does not forgive."""
+        """Return the failed indexes in ascending order. Known ones are joined by those beyond
+        their back-off limit and those failed by policy.
+        """
         if not self.limited_per_index:
             return []
         limit, found = self.job["spec"]["backoffLimitPerIndex"], {*known}
@@ -292,13 +320,17 @@ class JobState:
             index = index_of(pod, self.job)
             if index is None or not is_tracked(pod) or not has_failed(pod, self.job):
                 continue
-            judged = match_failure_policy(self.job, pod)
-            if judged.action == FAIL_INDEX or (judged.counts and failures_of(pod) >= limit):
+            policy_match = match_failure_policy(self.job, pod)
+            if policy_match.action == FAIL_INDEX or (
+                policy_match.counts and failures_of(pod) >= limit
+            ):
                 found.add(index)
         return sorted(found)
 
     def missing_indexes(self) -> list[int]:
-        """Those that have neither ended nor a pod."""
+        """Return the indexes that have neither finished nor a pod, in ascending order; pods may
+        be created for these.
+        """
         there = [
             pod
             for pod in self.pods
@@ -312,8 +344,9 @@ class JobState:
         return [index for index in range(self.completions or 0) if index not in taken]
 
     def held_back(self) -> dict[int, Obj]:
-        """The last failed pod of each index that is to be tried again: it keeps count until its
-        successor is there.
+        """Return the last failed pod of each index that is to be retried.
+
+        It keeps its finalizer until its successor exists, as it carries the count of failures.
         """
         if not self.limited_per_index:
             return {}

@@ -1,6 +1,8 @@
-"""Jobs: pods that run until enough of them have succeeded, or too many have failed.
+"""Run Jobs: start pods until enough have succeeded or too many have failed, and clean up
+afterwards.
 
-No container is run here.
+Three controllers, started by `actors`: Jobs, pods whose Job is gone, and finished Jobs with a time
+to live.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-BATCH = 1.0  # seconds that changes of pods are gathered
+BATCH = 1.0  # seconds for which changes of pods are gathered
 JOB_CONTROLLER = "kubernetes.io/job-controller"
 
 SUSPENDED = {
@@ -52,15 +54,20 @@ RESUMED = {"type": "Suspended", "status": "False", "reason": "JobResumed", "mess
 
 
 class Jobs:
-    """The controller."""
+    """Reconcile each Job: count its pods, decide whether it is over, create or delete pods, and
+    write the status.
+
+    Changes of pods are gathered for `BATCH` seconds, so that many of them cause one status write.
+    Jobs managed by another controller are ignored.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._jobs = context.informers.of(JOBS)
         pods = context.informers.of(PODS)
-        self._claims = ControllerRefManager(context, JOBS, PODS, finalizers=(FINALIZER,))
-        self._crew = JobPodWriter(context)
-        self._books = JobStatusWriter(context)
+        self._ref_manager = ControllerRefManager(context, JOBS, PODS, finalizers=(FINALIZER,))
+        self._pod_writer = JobPodWriter(context)
+        self._status_writer = JobStatusWriter(context)
         self._backoffs: dict[str, BackoffRecord] = {}
         self._controller = context.controller(self._reconcile, self._jobs, pods)
         follow(self._controller, self._jobs)
@@ -82,34 +89,37 @@ class Jobs:
             or job["spec"].get("managedBy", JOB_CONTROLLER) != JOB_CONTROLLER
         ):
             return None
-        # The job with the time at which it started, or started again; none while it is
-        # suspended.
+        # The start time restarts after a suspension, and is absent during one.
         status = job.get("status") or {}
         suspended, was_suspended = bool(job["spec"].get("suspend")), is_true(job, "Suspended")
         if suspended:
             status = {name: value for name, value in status.items() if name != "startTime"}
         elif was_suspended or not status.get("startTime"):
             status = {**status, "startTime": self._context.timestamp()}
-        tally = JobState({**job, "status": status}, await self._claims.of(job))
-        before = self._backoffs.get(tally.job["metadata"]["uid"], BackoffRecord())
-        record = before.after([*tally.new_succeeded(), *tally.new_failed()])
+        state = JobState({**job, "status": status}, await self._ref_manager.claim(job))
+        before = self._backoffs.get(state.job["metadata"]["uid"], BackoffRecord())
+        record = before.after([*state.new_succeeded(), *state.new_failed()])
         failure, wait = None, None
-        judged = job_completion.find_outcome(tally, self._context.now())
+        job_outcome = job_completion.find_outcome(state, self._context.now())
         try:
-            if judged:
-                await self._crew.dismiss(tally)
+            if job_outcome:
+                await self._pod_writer.delete_active(state)
             elif not job["metadata"].get("deletionTimestamp"):
-                wait = await self._crew.fill(tally, record)
-                judged = job_completion.completion_outcome(tally, len(tally.active))
+                wait = await self._pod_writer.manage(state, record)
+                job_outcome = job_completion.completion_outcome(state, len(state.active))
         except ApiError as error:
             failure = None if in_terminating_namespace(error) else error
-        page = await self._books.write_down(tally, job, judged, self._with_suspension(tally))
+        status_update = await self._status_writer.record_finished(
+            state, job, job_outcome, self._with_suspension(state)
+        )
         self._backoffs[job["metadata"]["uid"]] = record
-        more = await self._books.settle(page)
+        more = await self._status_writer.flush(status_update)
         if failure:
             raise failure
         overdue = (
-            None if judged else job_completion.seconds_until_deadline(tally, self._context.now())
+            None
+            if job_outcome
+            else job_completion.seconds_until_deadline(state, self._context.now())
         )
         return (
             0.0
@@ -117,22 +127,26 @@ class Jobs:
             else min((seconds for seconds in (wait, overdue) if seconds is not None), default=None)
         )
 
-    def _with_suspension(self, tally: JobState) -> list[Obj]:
-        """The job's conditions, with a note of being suspended or resumed if that has changed."""
-        conditions: list[Obj] = list(tally.job["status"].get("conditions") or ())
-        was_suspended = is_true(tally.job, "Suspended")
-        if tally.suspended == was_suspended:
+    def _with_suspension(self, state: JobState) -> list[Obj]:
+        """Return the Job's conditions with Suspended brought up to date, and record an Event if
+        it has changed.
+        """
+        conditions: list[Obj] = list(state.job["status"].get("conditions") or ())
+        was_suspended = is_true(state.job, "Suspended")
+        if state.suspended == was_suspended:
             return conditions
         now = self._context.timestamp()
-        words = SUSPENDED if tally.suspended else RESUMED
+        words = SUSPENDED if state.suspended else RESUMED
         self._context.recorder.normal(
-            tally.job, "Suspended" if tally.suspended else "Resumed", words["message"]
+            state.job, "Suspended" if state.suspended else "Resumed", words["message"]
         )
         return set_condition(conditions, {**words, "lastProbeTime": now}, now)
 
 
 class OrphanedPods:
-    """The controller."""
+    """Remove the tracking finalizer from pods whose Job no longer exists. Nothing will count
+    these pods, and the finalizer would keep them for ever.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -173,7 +187,9 @@ class OrphanedPods:
         await untrack(self._context.api, pod)
 
     async def _has_living_job(self, pod: Obj) -> bool:
-        """Asked of the API itself: the picture of jobs may be behind that of pods."""
+        """Return True if the API shows the pod's Job. The cache of Jobs may be behind the cache
+        of pods, so it is not used.
+        """
         reference = controller_of(pod)
         if reference is None or reference["kind"] != JOBS.kind:
             return False
@@ -185,7 +201,9 @@ class OrphanedPods:
 
 
 class FinishedJobs:
-    """The controller."""
+    """Delete finished Jobs, with their pods, when `ttlSecondsAfterFinished` has passed.
+    Foreground deletion keeps the Job until its pods are gone.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -215,7 +233,9 @@ class FinishedJobs:
 
 
 def expires_at(job: Obj) -> float | None:
-    """When a finished job has outlived its time, if it has one."""
+    """Return the epoch seconds at which a finished Job may be deleted. None means that it runs
+    or has no time to live.
+    """
     ended = next(
         (
             found

@@ -1,5 +1,7 @@
-"""ReplicaSets: as many pods as wanted, made anew when they go and given up in a set order when
-they are too many.
+"""Keep the wanted number of pods for each ReplicaSet.
+
+Started by `actors`. Missing pods are created from the template; surplus ones are deleted by
+deletion rank.
 """
 
 from __future__ import annotations
@@ -37,24 +39,32 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.cache import Ref
     from pytest_kscen.objects.resources import Obj
 
-BURST = 500  # pods that one look creates or deletes at most
+BURST = 500  # pods created or deleted per reconciliation, at most
 
 
 class ReplicaSets:
-    """The controller."""
+    """Reconcile each ReplicaSet: claim its pods, create or delete at most `BURST` of them, and
+    write the status.
+
+    A failure is first shown in the condition ReplicaFailure, then raised, so that the key is
+    retried.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._sets = context.informers.of(REPLICA_SETS)
         self._informer = context.informers.of(PODS)
-        self._claims = ControllerRefManager(context, REPLICA_SETS, PODS)
+        self._ref_manager = ControllerRefManager(context, REPLICA_SETS, PODS)
         self._pods = PodControl(context)
         self._siblings = controller_index(self._sets)
         self._by_set = controller_index(self._informer)
         self._controller = context.controller(self._reconcile, self._sets, self._informer)
-        self._telling = StatusWriter(context, self._controller, REPLICA_SETS)
+        self._status_writer = StatusWriter(context, self._controller, REPLICA_SETS)
         OwnerEnqueuer(
-            self._controller.enqueue, self._sets, self._informer, matters=owner_relevant_state
+            self._controller.enqueue,
+            self._sets,
+            self._informer,
+            relevant_state=owner_relevant_state,
         )
 
     async def run(self) -> None:
@@ -64,17 +74,17 @@ class ReplicaSets:
         owner = self._sets.objects.get(ref)
         if owner is None:
             return None
-        claimed = await self._claims.of(owner, adoptable=is_active)
+        claimed = await self._ref_manager.claim(owner, adoptable=is_active)
         pods = [pod for pod in claimed if is_active(pod)]
         failure = (
             None if owner["metadata"].get("deletionTimestamp") else await self._manage(owner, pods)
         )
         status = self._status(owner, pods, sum(map(is_terminating, claimed)), failure)
         if status != owner.get("status"):
-            await self._telling.tell(owner, status, failed=failure is not None)
+            await self._status_writer.write(owner, status, failed=failure is not None)
         if failure:
             raise failure
-        # When the next pod will have been ready for long enough.
+        # Reconcile again when the next ready pod becomes available.
         min_ready, now = owner["spec"].get("minReadySeconds", 0), self._context.now()
         if not min_ready:
             return None
@@ -87,9 +97,9 @@ class ReplicaSets:
             if missing > 0:
                 await self._create(owner, min(missing, BURST))
             elif missing < 0:
-                for pod in by_deletion_rank(pods, self._neighbours(owner), self._context.now())[
-                    : min(-missing, BURST)
-                ]:
+                for pod in by_deletion_rank(
+                    pods, self._active_pods_by_node(owner), self._context.now()
+                )[: min(-missing, BURST)]:
                     await self._pods.delete(owner, pod)
         except ApiError as error:
             return None if in_terminating_namespace(error) else error
@@ -101,9 +111,9 @@ class ReplicaSets:
         for _ in range(count):
             await self._pods.create(owner, pod)
 
-    def _neighbours(self, owner: Obj) -> dict[str, int]:
-        """How many active pods of the whole rollout (all ReplicaSets of one owner) are on each
-        node.
+    def _active_pods_by_node(self, owner: Obj) -> dict[str, int]:
+        """Return the number of active pods by node over all ReplicaSets of the same owner.
+        Crowded nodes lose pods first.
         """
         reference = controller_of(owner)
         family = self._siblings.of(reference["uid"]) if reference else [owner]
@@ -144,10 +154,10 @@ class ReplicaSets:
         if condition(owner, "ReplicaFailure"):
             return conditions
         reason = "FailedCreate" if count < owner["spec"].get("replicas", 1) else "FailedDelete"
-        words = {
+        new = {
             "type": "ReplicaFailure",
             "status": "True",
             "reason": reason,
             "message": failure.message,
         }
-        return set_condition(conditions, words, self._context.timestamp())
+        return set_condition(conditions, new, self._context.timestamp())

@@ -1,5 +1,7 @@
-"""ControllerRevisions: the templates that a StatefulSet or a DaemonSet has had, numbered, so
-that pods can be told apart.
+"""ControllerRevisions: numbered copies of the pod templates of a StatefulSet or DaemonSet.
+
+Used by the two controllers to tell old pods from new ones, and to roll back. Collisions of hashes
+are counted in the owner's status.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
 
 
 def template_of(revision: Obj) -> Obj:
-    """The pod template that a revision keeps."""
+    """Return the pod template stored in a revision, without the patch directive that Kubernetes
+    stores with it.
+    """
     return {
         name: part
         for name, part in revision["data"]["spec"]["template"].items()
@@ -40,31 +44,36 @@ def collisions(owner: Obj) -> int | None:
 
 
 class Revisions:
-    """The history of one kind of owner. `label` is where a revision carries its hash."""
+    """Revision history of one kind of owner. `label` is the label under which a revision
+    carries its hash.
+    """
 
     def __init__(self, context: ControllerContext, owners: Resource, label: str) -> None:
         self._context = context
         self._owners = owners
         self._label = label
-        self._claims = ControllerRefManager(context, owners, CONTROLLER_REVISIONS)
+        self._ref_manager = ControllerRefManager(context, owners, CONTROLLER_REVISIONS)
 
     async def of(self, owner: Obj) -> list[Obj]:
-        """The owner's history, the oldest first."""
+        """Return the owner's revisions, the oldest first, after adopting and releasing by
+        selector.
+        """
         return sorted(
-            await self._claims.of(owner),
+            await self._ref_manager.claim(owner),
             key=lambda revision: (revision["revision"], revision["metadata"]["name"]),
         )
 
     async def latest(self, owner: Obj, history: list[Obj]) -> tuple[Obj, int]:
-        """The revision of the owner's template, made or made the newest again if need be; and
-        the count of collisions.
+        """Return the revision of the owner's template and the collision count.
+
+        It is created if missing. An older revision with the same template gets the next number, as
+        after a rollback.
         """
         data = {"spec": {"template": {**owner["spec"]["template"], "$patch": "replace"}}}
         number = history[-1]["revision"] + 1 if history else 1
         equal = [revision for revision in history if revision["data"] == data]
         if not equal:
-            # Another revision may have drawn the same hash: then one more collision is counted
-            # and drawn again.
+            # Another template may have the same hash: count the collision and hash again.
             count = collisions(owner) or 0
             while True:
                 revision = self._build(owner, data, number, count)
@@ -105,8 +114,10 @@ class Revisions:
             "revision": number,
         }
 
-    async def forget(self, owner: Obj, history: list[Obj], in_use: Collection[str]) -> None:
-        """Delete the oldest revisions that nobody uses, beyond the history that is kept."""
+    async def truncate_history(
+        self, owner: Obj, history: list[Obj], in_use: Collection[str]
+    ) -> None:
+        """Delete the oldest revisions that are not in use, beyond `revisionHistoryLimit`."""
         unused = [revision for revision in history if revision["metadata"]["name"] not in in_use]
         for revision in unused[
             : max(0, len(unused) - owner["spec"].get("revisionHistoryLimit", 10))

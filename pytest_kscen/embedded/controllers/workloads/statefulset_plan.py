@@ -1,8 +1,8 @@
-"""What a StatefulSet does next. Pure: what there is goes in; out come the steps up to the first
-thing to be waited for.
+"""Decide the next steps for a StatefulSet's pods. Pure functions, called by `statefulsets`.
 
-In order (OrderedReady) every pod waits for those before it; Parallel sets wait for nobody but while
-rolling."""
+OrderedReady sets stop at the first pod that is not available; Parallel sets do so only while
+rolling. Also defines the identity of a pod: ordinal, name, labels and claims.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ REVISION = "controller-revision-hash"
 
 
 def ordinal_of(name: str, owner: Obj) -> int | None:
-    """The number of a pod of this set, None for a pod that has only wandered here."""
+    """Return the ordinal in a pod's name, or None if the name does not belong to this set. Such
+    pods are not adopted.
+    """
     parent, _, number = name.rpartition("-")
     return int(number) if parent == owner["metadata"]["name"] and number.isdecimal() else None
 
@@ -45,7 +47,9 @@ def revision_of(pod: Obj) -> str:
 
 
 def ordinals_of(owner: Obj) -> range:
-    """The numbers of the pods that should be there."""
+    """Return the ordinals of the pods that should exist: `replicas` numbers from
+    `ordinals.start` on.
+    """
     start = (owner["spec"].get("ordinals") or {}).get("start", 0)
     return range(start, start + owner["spec"].get("replicas", 1))
 
@@ -96,7 +100,9 @@ def claim_name(owner: Obj, template: Obj, ordinal: int) -> str:
 
 
 def build_claims(owner: Obj, ordinal: int) -> list[Obj]:
-    """The claims of one pod, as they are when the set makes them."""
+    """Return the volume claims of one pod, built from the set's templates, with the labels of
+    its selector.
+    """
     selected = owner["spec"]["selector"].get("matchLabels") or {}
     return [
         {
@@ -115,19 +121,21 @@ def build_claims(owner: Obj, ordinal: int) -> list[Obj]:
 
 
 class StepKind(enum.Enum):
-    """The kinds of steps."""
+    """Kind of a step; the controller has one method for each, and records the Events that
+    Kubernetes records.
+    """
 
     CREATE = "create"
     KEEP = "keep"
-    """See that its identity and its claims are right."""
+    """Correct the pod's identity and the owners of its claims."""
     DELETE = "delete"
     CONDEMN = "condemn"
-    """Delete because the set has shrunk."""
+    """Delete because the set was scaled down."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatefulSetStep:
-    """One thing to do about one pod."""
+    """Action on one pod of the set, identified by its ordinal. `pod` is None only for creation."""
 
     verb: StepKind
     ordinal: int
@@ -136,7 +144,11 @@ class StatefulSetStep:
 
 @dataclass(slots=True)
 class StatefulSetState:
-    """A StatefulSet and its pods by number, at one instant."""
+    """StatefulSet with its pods by ordinal and its current and update revision, at one instant
+    (`now`, epoch seconds).
+
+    The controller updates `pods` as it takes the steps, so that the status counts the results.
+    """
 
     owner: Obj
     pods: dict[int, Obj]
@@ -167,75 +179,85 @@ def is_terminating(pod: Obj) -> bool:
     return bool(pod["metadata"].get("deletionTimestamp"))
 
 
-def plan_steps(view: StatefulSetState) -> Iterator[StatefulSetStep]:
-    """The steps of one look."""
-    for ordinal in ordinals_of(view.owner):
-        pod = view.pods.get(ordinal)
-        # What to do about one pod that should be there.
+def plan_steps(state: StatefulSetState) -> Iterator[StatefulSetStep]:
+    """Yield the steps of one reconciliation, in order: wanted pods by ordinal, then scaling down,
+    then the rolling update.
+
+    Ends at the first pod that has to be waited for.
+    """
+    for ordinal in ordinals_of(state.owner):
+        pod = state.pods.get(ordinal)
         if pod is None:
             yield StatefulSetStep(StepKind.CREATE, ordinal)
         elif not is_finished(pod):
             yield StatefulSetStep(StepKind.KEEP, ordinal, pod)
         elif not is_terminating(pod):
             yield StatefulSetStep(StepKind.DELETE, ordinal, pod)
-        if view.in_order and (pod is None or is_terminating(pod) or not view.is_available(pod)):
+        if state.in_order and (pod is None or is_terminating(pod) or not state.is_available(pod)):
             return
     if any(
-        is_finished(view.pods[ordinal])
-        for ordinal in ordinals_of(view.owner)
-        if ordinal in view.pods
+        is_finished(state.pods[ordinal])
+        for ordinal in ordinals_of(state.owner)
+        if ordinal in state.pods
     ):
         return
     condemned = [
         ordinal
-        for ordinal in sorted(view.pods, reverse=True)
-        if ordinal not in ordinals_of(view.owner)
+        for ordinal in sorted(state.pods, reverse=True)
+        if ordinal not in ordinals_of(state.owner)
     ]
-    yield from _plan_scale_down(view, condemned)
-    if not condemned or not view.in_order:
-        yield from _plan_rollout(view)
+    yield from _plan_scale_down(state, condemned)
+    if not condemned or not state.in_order:
+        yield from _plan_rollout(state)
 
 
-def _plan_scale_down(view: StatefulSetState, condemned: list[int]) -> Iterator[StatefulSetStep]:
-    """The last pod first; in order, an unhealthy pod holds up all but itself."""
-    unhealthy = [ordinal for ordinal in condemned if not view.is_healthy(view.pods[ordinal])]
+def _plan_scale_down(state: StatefulSetState, condemned: list[int]) -> Iterator[StatefulSetStep]:
+    """Yield the deletion of pods beyond the wanted ordinals, the highest first.
+
+    In order, one at a time; an unhealthy pod blocks all but itself.
+    """
+    unhealthy = [ordinal for ordinal in condemned if not state.is_healthy(state.pods[ordinal])]
     for ordinal in condemned:
-        pod = view.pods[ordinal]
+        pod = state.pods[ordinal]
         if not is_terminating(pod) and (
-            not view.in_order or view.is_available(pod) or ordinal == unhealthy[-1]
+            not state.in_order or state.is_available(pod) or ordinal == unhealthy[-1]
         ):
             yield StatefulSetStep(StepKind.CONDEMN, ordinal, pod)
-        if view.in_order:
+        if state.in_order:
             return
 
 
-def _plan_rollout(view: StatefulSetState) -> Iterator[StatefulSetStep]:
-    """Replace one pod of an older revision, the last first, when all after it are well."""
-    strategy = view.owner["spec"].get("updateStrategy") or {}
+def _plan_rollout(state: StatefulSetState) -> Iterator[StatefulSetStep]:
+    """Yield the deletion of one pod with an old revision. The highest ordinal is first, and all
+    pods above it have to be healthy.
+    """
+    strategy = state.owner["spec"].get("updateStrategy") or {}
     if strategy.get("type", "RollingUpdate") == "OnDelete":
         return
     partition = (strategy.get("rollingUpdate") or {}).get("partition", 0)
-    for ordinal in reversed(ordinals_of(view.owner)[partition:]):
-        pod = view.pods.get(ordinal)
+    for ordinal in reversed(ordinals_of(state.owner)[partition:]):
+        pod = state.pods.get(ordinal)
         if pod is None:
             return
-        if revision_of(pod) != view.update["metadata"]["name"] and not is_terminating(pod):
+        if revision_of(pod) != state.update["metadata"]["name"] and not is_terminating(pod):
             yield StatefulSetStep(StepKind.DELETE, ordinal, pod)
             return
-        if not view.is_healthy(pod):
+        if not state.is_healthy(pod):
             return
 
 
-def revision_for(view: StatefulSetState, ordinal: int) -> Obj:
-    """The revision that a new pod of this number is made from."""
-    strategy = view.owner["spec"].get("updateStrategy") or {}
+def revision_for(state: StatefulSetState, ordinal: int) -> Obj:
+    """Return the revision from which a new pod of this ordinal is created. Below the partition
+    it is the current one, above it the update revision.
+    """
+    strategy = state.owner["spec"].get("updateStrategy") or {}
     if strategy.get("type", "RollingUpdate") != "RollingUpdate":
-        return view.update
-    place = ordinal - ordinals_of(view.owner).start
+        return state.update
+    place = ordinal - ordinals_of(state.owner).start
     rolling = strategy.get("rollingUpdate")
-    still_current = (view.owner.get("status") or {}).get("currentReplicas", 0)
+    still_current = (state.owner.get("status") or {}).get("currentReplicas", 0)
     return (
-        view.current
+        state.current
         if place < (rolling.get("partition", 0) if rolling else still_current)
-        else view.update
+        else state.update
     )

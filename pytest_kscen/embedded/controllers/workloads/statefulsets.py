@@ -1,6 +1,7 @@
-"""StatefulSets: pods with names and volumes that stay, brought up and taken down in order.
+"""Run StatefulSets: pods with stable names and volume claims, created and deleted in order.
 
-No volume is bound here.
+Started by `actors`; decisions are in `statefulset_plan`. Claims are created here and bound by the
+persistent volume controller.
 """
 
 from __future__ import annotations
@@ -46,20 +47,24 @@ if TYPE_CHECKING:
 
 
 class StatefulSetClaims:
-    """Hands for claims."""
+    """Create the volume claims of a StatefulSet's pods, and keep their owner references equal
+    to the retention policy.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._claims = context.informers.of(PERSISTENT_VOLUME_CLAIMS)
 
-    async def provide(self, owner: Obj, ordinal: int) -> None:
-        """Make the claims that a pod needs and does not have."""
+    async def create_missing(self, owner: Obj, ordinal: int) -> None:
+        """Create the claims that a pod needs and that do not exist. Raise Conflict if one is
+        under deletion.
+        """
         for claim in build_claims(owner, ordinal):
             metadata = claim["metadata"]
-            there = self._claims.get(metadata["name"], metadata["namespace"])
-            if there is None:
+            existing = self._claims.get(metadata["name"], metadata["namespace"])
+            if existing is None:
                 await self._create(owner, ordinal, claim)
-            elif there["metadata"].get("deletionTimestamp"):
+            elif existing["metadata"].get("deletionTimestamp"):
                 raise conflict(
                     PERSISTENT_VOLUME_CLAIMS,
                     metadata["name"],
@@ -67,7 +72,7 @@ class StatefulSetClaims:
                 )
 
     async def _create(self, owner: Obj, ordinal: int, claim: Obj) -> None:
-        what = (
+        action = (
             f"Create Claim {claim['metadata']['name']} Pod {name_of(owner, ordinal)} in "
             f"StatefulSet {owner['metadata']['name']}"
         )
@@ -87,28 +92,32 @@ class StatefulSetClaims:
             return
         except ApiError as error:
             self._context.recorder.warning(
-                owner, "FailedCreate", f"{what} failed error: {error.message}"
+                owner, "FailedCreate", f"{action} failed error: {error.message}"
             )
             raise
-        self._context.recorder.normal(owner, "SuccessfulCreate", f"{what} success")
+        self._context.recorder.normal(owner, "SuccessfulCreate", f"{action} success")
 
-    async def bequeath(self, owner: Obj, ordinal: int, pod: Obj, *, condemned: bool) -> None:
-        """Write on a pod's claims whose end is theirs, as the retention policy says."""
+    async def update_owner_references(
+        self, owner: Obj, ordinal: int, pod: Obj, *, condemned: bool
+    ) -> None:
+        """Set the owners of a pod's claims as the retention policy requires: the set, the pod
+        (if `condemned`), or neither.
+        """
         wanted = _retention_owners(owner, pod, condemned=condemned)
-        heirs = {owner["metadata"]["uid"], pod["metadata"]["uid"]}
+        uids = {owner["metadata"]["uid"], pod["metadata"]["uid"]}
         for claim in build_claims(owner, ordinal):
-            there = self._claims.get(claim["metadata"]["name"], claim["metadata"]["namespace"])
-            if there is None:
+            existing = self._claims.get(claim["metadata"]["name"], claim["metadata"]["namespace"])
+            if existing is None:
                 continue
-            references = there["metadata"].get("ownerReferences") or []
-            ours = [reference for reference in references if reference["uid"] in heirs]
-            if [reference["uid"] for reference in ours] != [
+            references = existing["metadata"].get("ownerReferences") or []
+            current_references = [reference for reference in references if reference["uid"] in uids]
+            if [reference["uid"] for reference in current_references] != [
                 reference["uid"] for reference in wanted
             ]:
-                kept = [reference for reference in references if reference["uid"] not in heirs]
-                metadata = {**there["metadata"], "ownerReferences": [*kept, *wanted]}
+                kept = [reference for reference in references if reference["uid"] not in uids]
+                metadata = {**existing["metadata"], "ownerReferences": [*kept, *wanted]}
                 await self._context.api.update(
-                    PERSISTENT_VOLUME_CLAIMS, {**there, "metadata": metadata}
+                    PERSISTENT_VOLUME_CLAIMS, {**existing, "metadata": metadata}
                 )
 
 
@@ -121,9 +130,9 @@ def _retention_owners(owner: Obj, pod: Obj | None, *, condemned: bool) -> list[O
     return []
 
 
-def status_of(view: StatefulSetState, collisions: int) -> Obj:
-    owner, pods = view.owner, list(view.pods.values())
-    current, update = view.current["metadata"]["name"], view.update["metadata"]["name"]
+def status_of(state: StatefulSetState, collisions: int) -> Obj:
+    owner, pods = state.owner, list(state.pods.values())
+    current, update = state.current["metadata"]["name"], state.update["metadata"]["name"]
     staying = [revision_of(pod) for pod in pods if not is_terminating(pod)]
     counts = {
         "readyReplicas": sum(map(is_running_and_ready, pods)),
@@ -145,12 +154,16 @@ def status_of(view: StatefulSetState, collisions: int) -> Obj:
         "currentRevision": current,
         "updateRevision": update,
         "collisionCount": collisions,
-        "availableReplicas": sum(map(view.is_available, pods)),
+        "availableReplicas": sum(map(state.is_available, pods)),
     }
 
 
 class StatefulSets:
-    """The controller."""
+    """Reconcile each StatefulSet: get the revisions, take the planned steps one by one, and write
+    the status.
+
+    The first failing step ends the sequence; its error is raised after the status is written.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -159,9 +172,9 @@ class StatefulSets:
         revisions, volume_claims = map(
             context.informers.of, (CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS)
         )
-        self._claims = ControllerRefManager(context, STATEFUL_SETS, PODS)
+        self._ref_manager = ControllerRefManager(context, STATEFUL_SETS, PODS)
         self._revisions = Revisions(context, STATEFUL_SETS, "controller.kubernetes.io/hash")
-        self._storage = StatefulSetClaims(context)
+        self._pod_claims = StatefulSetClaims(context)
         self._controller = context.controller(
             self._reconcile, self._sets, pods, revisions, volume_claims
         )
@@ -175,46 +188,46 @@ class StatefulSets:
         owner = self._sets.objects.get(ref)
         if owner is None:
             return None
-        view, history, collisions = await self._look(owner)
+        state, history, collisions = await self._observe(owner)
         failure = None
         try:
             if not owner["metadata"].get("deletionTimestamp"):
-                for step in list(plan_steps(view)):
+                for step in list(plan_steps(state)):
                     match step.verb:
                         case StepKind.CREATE:
-                            await self._create(view, step.ordinal)
+                            await self._create(state, step.ordinal)
                         case StepKind.KEEP:
-                            await self._keep(view, step)
+                            await self._keep(state, step)
                         case StepKind.DELETE | StepKind.CONDEMN:
-                            await self._delete(view, step)
+                            await self._delete(state, step)
         except ApiError as error:
             failure = error
-        status = status_of(view, collisions)
+        status = status_of(state, collisions)
         if status != owner.get("status"):
             await self._context.write_status(STATEFUL_SETS, owner, status)
         if failure and not in_terminating_namespace(failure):
             raise failure
         in_use = {
-            *map(revision_of, view.pods.values()),
+            *map(revision_of, state.pods.values()),
             status["currentRevision"],
             status["updateRevision"],
         }
-        await self._revisions.forget(owner, history, in_use)
-        min_ready = view.owner["spec"].get("minReadySeconds", 0)
-        ready = filter(is_running_and_ready, view.pods.values())
+        await self._revisions.truncate_history(owner, history, in_use)
+        min_ready = state.owner["spec"].get("minReadySeconds", 0)
+        ready = filter(is_running_and_ready, state.pods.values())
         return min(
-            (wait for pod in ready if (wait := seconds_until_available(pod, min_ready, view.now))),
+            (wait for pod in ready if (wait := seconds_until_available(pod, min_ready, state.now))),
             default=None,
         )
 
-    async def _look(self, owner: Obj) -> tuple[StatefulSetState, list[Obj], int]:
+    async def _observe(self, owner: Obj) -> tuple[StatefulSetState, list[Obj], int]:
         history = await self._revisions.of(owner)
         update, collisions = await self._revisions.latest(owner, history)
         named = (owner.get("status") or {}).get("currentRevision")
         current = next(
             (revision for revision in history if revision["metadata"]["name"] == named), update
         )
-        claimed = await self._claims.of(
+        claimed = await self._ref_manager.claim(
             owner, adoptable=lambda pod: ordinal_of(pod["metadata"]["name"], owner) is not None
         )
         numbered = {ordinal_of(pod["metadata"]["name"], owner): pod for pod in claimed}
@@ -225,44 +238,44 @@ class StatefulSets:
             collisions,
         )
 
-    async def _create(self, view: StatefulSetState, ordinal: int) -> None:
-        owner, name = view.owner, name_of(view.owner, ordinal)
-        what = f"Create Pod {name} in StatefulSet {owner['metadata']['name']}"
-        await self._storage.provide(owner, ordinal)
-        pod = build_pod(owner, ordinal, revision_for(view, ordinal))
+    async def _create(self, state: StatefulSetState, ordinal: int) -> None:
+        owner, name = state.owner, name_of(state.owner, ordinal)
+        action = f"Create Pod {name} in StatefulSet {owner['metadata']['name']}"
+        await self._pod_claims.create_missing(owner, ordinal)
+        pod = build_pod(owner, ordinal, revision_for(state, ordinal))
         try:
-            view.pods[ordinal] = await self._context.api.create(
+            state.pods[ordinal] = await self._context.api.create(
                 PODS, pod, owner["metadata"]["namespace"]
             )
         except AlreadyExists:
             raise
         except ApiError as error:
             self._context.recorder.warning(
-                owner, "FailedCreate", f"{what} failed error: {error.message}"
+                owner, "FailedCreate", f"{action} failed error: {error.message}"
             )
             raise
-        self._context.recorder.normal(owner, "SuccessfulCreate", f"{what} successful")
+        self._context.recorder.normal(owner, "SuccessfulCreate", f"{action} successful")
 
-    async def _keep(self, view: StatefulSetState, step: StatefulSetStep) -> None:
-        owner, pod = view.owner, view.pods[step.ordinal]
-        await self._storage.provide(owner, step.ordinal)
-        await self._storage.bequeath(owner, step.ordinal, pod, condemned=False)
+    async def _keep(self, state: StatefulSetState, step: StatefulSetStep) -> None:
+        owner, pod = state.owner, state.pods[step.ordinal]
+        await self._pod_claims.create_missing(owner, step.ordinal)
+        await self._pod_claims.update_owner_references(owner, step.ordinal, pod, condemned=False)
         labels, identity = pod["metadata"].get("labels") or {}, labels_of(owner, step.ordinal)
         if not identity.items() <= labels.items():
-            place = (
+            target = (
                 pod["metadata"]["name"],
                 {"metadata": {"labels": identity}},
                 pod["metadata"]["namespace"],
             )
-            view.pods[step.ordinal] = await self._context.api.patch(PODS, *place)
-            what = f"Update Pod {place[0]} in StatefulSet {owner['metadata']['name']} successful"
-            self._context.recorder.normal(owner, "SuccessfulUpdate", what)
+            state.pods[step.ordinal] = await self._context.api.patch(PODS, *target)
+            action = f"Update Pod {target[0]} in StatefulSet {owner['metadata']['name']} successful"
+            self._context.recorder.normal(owner, "SuccessfulUpdate", action)
 
-    async def _delete(self, view: StatefulSetState, step: StatefulSetStep) -> None:
-        owner, pod = view.owner, view.pods[step.ordinal]
+    async def _delete(self, state: StatefulSetState, step: StatefulSetStep) -> None:
+        owner, pod = state.owner, state.pods[step.ordinal]
         metadata = pod["metadata"]
-        what = f"Delete Pod {metadata['name']} in StatefulSet {owner['metadata']['name']}"
-        await self._storage.bequeath(
+        action = f"Delete Pod {metadata['name']} in StatefulSet {owner['metadata']['name']}"
+        await self._pod_claims.update_owner_references(
             owner, step.ordinal, pod, condemned=step.verb is StepKind.CONDEMN
         )
         try:
@@ -273,11 +286,11 @@ class StatefulSets:
             return
         except ApiError as error:
             self._context.recorder.warning(
-                owner, "FailedDelete", f"{what} failed error: {error.message}"
+                owner, "FailedDelete", f"{action} failed error: {error.message}"
             )
             raise
-        view.pods[step.ordinal] = {
+        state.pods[step.ordinal] = {
             **pod,
             "metadata": {**metadata, "deletionTimestamp": self._context.timestamp()},
         }
-        self._context.recorder.normal(owner, "SuccessfulDelete", f"{what} successful")
+        self._context.recorder.normal(owner, "SuccessfulDelete", f"{action} successful")

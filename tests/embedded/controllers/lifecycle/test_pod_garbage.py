@@ -21,10 +21,10 @@ def test_pods_of_a_node_that_is_gone(site):
 
 
 def test_where_nothing_could_be_garbage_nobody_looks(site, monkeypatch):
-    looks, look = [], PodGarbageCollector._surplus
+    looks, look = [], PodGarbageCollector._excess_terminated
     monkeypatch.setattr(
         PodGarbageCollector,
-        "_surplus",
+        "_excess_terminated",
         lambda garbage: looks.append(site.runner.clock.now()) or look(garbage),
     )
     began = site.runner.clock.now()
