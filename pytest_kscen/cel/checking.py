@@ -6,11 +6,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.cel.errors import Mistake
-from pytest_kscen.cel.functions import declared
+from pytest_kscen.cel.errors import Issue
+from pytest_kscen.cel.functions import all_overloads
 from pytest_kscen.cel.functions.conversions import duration, timestamp
-from pytest_kscen.cel.re2 import compiled
-from pytest_kscen.cel.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Node, Select
+from pytest_kscen.cel.re2 import compile_pattern
+from pytest_kscen.cel.syntax import (
+    CallExpr,
+    ComprehensionExpr,
+    Expr,
+    IdentExpr,
+    ListExpr,
+    LiteralExpr,
+    MapExpr,
+    SelectExpr,
+)
 from pytest_kscen.cel.types import (
     BOOL,
     BYTES,
@@ -23,12 +32,12 @@ from pytest_kscen.cel.types import (
     UINT,
     Type,
     UInt,
-    fits,
-    joined,
+    common_type,
+    is_assignable,
     list_of,
     map_of,
     optional_of,
-    resolved,
+    substitute,
 )
 
 if TYPE_CHECKING:
@@ -55,7 +64,7 @@ NAMES |= {
     "map": Type("type", (map_of(DYN, DYN),)),
 }
 READ: dict[str, Callable[[str], Any]] = {
-    "matches": compiled,
+    "matches": compile_pattern,
     "duration": duration,
     "timestamp": timestamp,
 }  # what a literal argument must be fit for
@@ -69,32 +78,32 @@ class Checker:
 
     def __init__(self, variables: Mapping[str, Type]) -> None:
         self._variables = dict(variables)
-        self.mistakes: list[Mistake] = []
-        self.meanings: dict[int, tuple[Overload, ...]] = {}
+        self.issues: list[Issue] = []
+        self.overloads_of: dict[int, tuple[Overload, ...]] = {}
         self.used: dict[str, None] = {}
         self._loops: list[str] = []  # the variables of the folds around
         self._mixed = 0  # inside calls that take lists of anything
 
-    def type_of(self, node: Node) -> Type:
+    def type_of(self, node: Expr) -> Type:
         return CHECKS[type(node)](self, node)
 
-    def _wrong(self, at: int, words: str) -> Type:
-        self.mistakes.append(Mistake(at, words))
+    def _report(self, at: int, message: str) -> Type:
+        self.issues.append(Issue(at, message))
         return ERROR
 
-    def literal(self, node: Literal) -> Type:
+    def literal(self, node: LiteralExpr) -> Type:
         return LITERALS[type(node.value)]
 
-    def ident(self, node: Ident) -> Type:
+    def ident(self, node: IdentExpr) -> Type:
         if node.name in self._variables:
             if node.name not in self._loops:
                 self.used[node.name] = None
             return self._variables[node.name]
         if node.name in NAMES:
             return NAMES[node.name]
-        return self._wrong(node.at, f"undeclared reference to '{node.name}' (in container '')")
+        return self._report(node.at, f"undeclared reference to '{node.name}' (in container '')")
 
-    def select(self, node: Select) -> Type:
+    def select(self, node: SelectExpr) -> Type:
         operand = self.type_of(node.operand)
         is_optional = operand.name == "optional"
         found = self._field(operand.parameters[0] if is_optional else operand, node)
@@ -104,32 +113,32 @@ class Checker:
             optional_of(found) if (is_optional or node.optional) and found is not ERROR else found
         )
 
-    def _field(self, operand: Type, node: Select) -> Type:
+    def _field(self, operand: Type, node: SelectExpr) -> Type:
         if operand in (DYN, ERROR):
             return operand
         if operand.fields is not None:
-            return operand.fields.get(node.field) or self._wrong(
+            return operand.fields.get(node.field) or self._report(
                 node.at, f"undefined field '{node.field}'"
             )
         if operand.name == "map":
             return operand.parameters[1]
-        return self._wrong(node.at, f"type '{operand}' does not support field selection")
+        return self._report(node.at, f"type '{operand}' does not support field selection")
 
-    def call(self, node: Call) -> Type:
+    def call(self, node: CallExpr) -> Type:
         target, function = node.target, node.function
         if (
             target is not None
             and (space := _dotted(target))
-            and f"{space}.{function}" in declared()
+            and f"{space}.{function}" in all_overloads()
         ):
             target, function = None, f"{space}.{function}"
         given = [self.type_of(target)] if target is not None else []
         self._mixed += function == "format"
         given += [self.type_of(part) for part in node.args]
         self._mixed -= function == "format"
-        overloads = declared().get(function)
+        overloads = all_overloads().get(function)
         if overloads is None:
-            return self._wrong(node.at, f"undeclared reference to '{function}' (in container '')")
+            return self._report(node.at, f"undeclared reference to '{function}' (in container '')")
         if ERROR in given:
             return ERROR
         if function == "_[?_]" and given[0].name == "optional":
@@ -141,40 +150,40 @@ class Checker:
             if overload.is_method is not is_method or len(overload.parameters) != len(given):
                 continue
             if all(
-                fits(wanted, part, bound)
+                is_assignable(wanted, part, bound)
                 for wanted, part in zip(overload.parameters, given, strict=True)
             ):
-                possible.append((overload, resolved(overload.result, bound)))
+                possible.append((overload, substitute(overload.result, bound)))
         if not possible:
             if function in {"_&&_", "_||_"}:
                 return self._not_bool(node, given)
-            return self._wrong(
+            return self._report(
                 node.at,
                 (
                     f"found no matching overload for '{function}' applied to "
                     f"'{_applied(target, given)}'"
                 ),
             )
-        self.meanings[id(node)] = tuple(overload for overload, _ in possible)
+        self.overloads_of[id(node)] = tuple(overload for overload, _ in possible)
         self._check_literal(node, function)
         results = [result for _, result in possible]
         return results[0] if all(result == results[0] for result in results) else DYN
 
-    def _not_bool(self, node: Call, given: list[Type]) -> Type:
+    def _not_bool(self, node: CallExpr, given: list[Type]) -> Type:
         for part, type_ in zip(node.args, given, strict=True):
-            if not fits(BOOL, type_, {}):
-                self._wrong(part.at, f"expected type 'bool' but found '{type_}'")
+            if not is_assignable(BOOL, type_, {}):
+                self._report(part.at, f"expected type 'bool' but found '{type_}'")
         return ERROR
 
-    def _check_literal(self, node: Call, function: str) -> None:
+    def _check_literal(self, node: CallExpr, function: str) -> None:
         read, argument = READ.get(function), node.args[-1] if node.args else None
-        if read and type(argument) is Literal and type(argument.value) is str:
+        if read and type(argument) is LiteralExpr and type(argument.value) is str:
             try:
                 read(argument.value)
             except ValueError:
-                self._wrong(argument.at, f"invalid {function} argument")
+                self._report(argument.at, f"invalid {function} argument")
 
-    def list_of(self, node: ListOf) -> Type:
+    def list_of(self, node: ListExpr) -> Type:
         element: Type | None = None
         for place, part in enumerate(node.elements):
             element = self._joined(
@@ -182,7 +191,7 @@ class Checker:
             )
         return list_of(element or DYN)
 
-    def map_of(self, node: MapOf) -> Type:
+    def map_of(self, node: MapExpr) -> Type:
         key: Type | None = None
         value: Type | None = None
         for place, (name, part) in enumerate(node.entries):
@@ -190,25 +199,25 @@ class Checker:
             value = self._joined(value, self._inner(part, optional=place in node.optional), part.at)
         return map_of(key or DYN, value or DYN)
 
-    def _inner(self, node: Node, *, optional: bool) -> Type:
+    def _inner(self, node: Expr, *, optional: bool) -> Type:
         type_ = self.type_of(node)
         if not optional or type_ in (DYN, ERROR):
             return type_
         if type_.name != "optional":
-            return self._wrong(node.at, f"expected type 'optional_type(T)' but found '{type_}'")
+            return self._report(node.at, f"expected type 'optional_type(T)' but found '{type_}'")
         return type_.parameters[0]
 
     def _joined(self, one: Type | None, other: Type, at: int) -> Type:
-        found = other if one is None else joined(one, other)
+        found = other if one is None else common_type(one, other)
         if found is None and self._mixed:
             return DYN
         return (
-            self._wrong(at, f"expected type '{one}' but found '{other}'")
+            self._report(at, f"expected type '{one}' but found '{other}'")
             if found is None
             else found
         )
 
-    def fold(self, node: Fold) -> Type:
+    def fold(self, node: ComprehensionExpr) -> Type:
         over = self.type_of(node.over)
         if node.macro in {"optMap", "optFlatMap"}:
             variables: list[Type] | None = [over.parameters[0] if over.name == "optional" else DYN]
@@ -224,11 +233,11 @@ class Checker:
                 variables = None
         if variables is None:
             if over is not ERROR:
-                words = (
+                message = (
                     f"expression of type '{over}' cannot be range of a comprehension (must be "
                     "list, map, or dynamic)"
                 )
-                self._wrong(node.over.at, words)
+                self._report(node.over.at, message)
             return ERROR
         outer = {name: self._variables.get(name) for name in node.variables}
         self._variables.update(zip(node.variables, variables, strict=True))
@@ -244,15 +253,15 @@ class Checker:
                 self._variables[name] = type_
         return self._folded(node, over, step)
 
-    def _demand_bool(self, node: Node) -> None:
+    def _demand_bool(self, node: Expr) -> None:
         type_ = self.type_of(node)
-        if not fits(BOOL, type_, {}):
-            self._wrong(node.at, f"expected type 'bool' but found '{type_}'")
+        if not is_assignable(BOOL, type_, {}):
+            self._report(node.at, f"expected type 'bool' but found '{type_}'")
 
-    def _folded(self, node: Fold, over: Type, step: Type) -> Type:
+    def _folded(self, node: ComprehensionExpr, over: Type, step: Type) -> Type:
         macro, key = node.macro, over.parameters[0] if over.parameters else DYN
-        if macro in PREDICATES and not fits(BOOL, step, {}):
-            return self._wrong(node.step.at, f"expected type 'bool' but found '{step}'")
+        if macro in PREDICATES and not is_assignable(BOOL, step, {}):
+            return self._report(node.step.at, f"expected type 'bool' but found '{step}'")
         if macro == "transformMap":
             return map_of(INT if over.name == "list" else key, step)
         if macro == "filter":
@@ -268,17 +277,17 @@ RESULTS: dict[str, Callable[[Type], Type]] = {
 }
 
 
-def _applied(target: Node | None, given: list[Type]) -> str:
+def _applied(target: Expr | None, given: list[Type]) -> str:
     listed = ", ".join(map(str, given[1:] if target is not None else given))
     return f"{given[0]}.({listed})" if target is not None else f"({listed})"
 
 
-def _dotted(node: Node) -> str:
+def _dotted(node: Expr) -> str:
     """A name that may be a namespace's: `a.b`."""
-    if type(node) is Ident:
+    if type(node) is IdentExpr:
         return node.name
     if (
-        type(node) is Select
+        type(node) is SelectExpr
         and not node.test
         and not node.optional
         and (space := _dotted(node.operand))
@@ -288,11 +297,11 @@ def _dotted(node: Node) -> str:
 
 
 CHECKS: dict[type, Callable[[Checker, Any], Type]] = {
-    Literal: Checker.literal,
-    Ident: Checker.ident,
-    Select: Checker.select,
-    Call: Checker.call,
-    ListOf: Checker.list_of,
-    MapOf: Checker.map_of,
-    Fold: Checker.fold,
+    LiteralExpr: Checker.literal,
+    IdentExpr: Checker.ident,
+    SelectExpr: Checker.select,
+    CallExpr: Checker.call,
+    ListExpr: Checker.list_of,
+    MapExpr: Checker.map_of,
+    ComprehensionExpr: Checker.fold,
 }

@@ -7,32 +7,32 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Mistake(NamedTuple):
+class Issue(NamedTuple):
     """At an offset in the source."""
 
     at: int
-    words: str
+    message: str
 
 
-class Mistakes(ValueError):
+class CompilationError(ValueError):
     """An expression that does not compile; the text shows each mistake in its line, as cel-go
     does.
     """
 
-    def __init__(self, source: str, mistakes: list[Mistake]) -> None:
-        super().__init__(source, mistakes)
+    def __init__(self, source: str, issues: list[Issue]) -> None:
+        super().__init__(source, issues)
         self._source = source
-        self._mistakes = sorted(mistakes)
+        self._issues = sorted(issues)
 
     def __str__(self) -> str:
-        return "\n".join(self._shown(mistake) for mistake in self._mistakes)
+        return "\n".join(self._shown(issue) for issue in self._issues)
 
-    def _shown(self, mistake: Mistake) -> str:
-        before = self._source[: mistake.at]
+    def _shown(self, issue: Issue) -> str:
+        before = self._source[: issue.at]
         number, column = before.count("\n"), len(before) - (before.rfind("\n") + 1)
         line = self._source.split("\n")[number]
         return (
-            f"ERROR: <input>:{number + 1}:{column + 1}: {mistake.words}\n | {line}\n | "
+            f"ERROR: <input>:{number + 1}:{column + 1}: {issue.message}\n | {line}\n | "
             f"{'.' * column}^"
         )
 

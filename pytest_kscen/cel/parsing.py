@@ -5,8 +5,17 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from pytest_kscen.cel.errors import Mistake, Mistakes
-from pytest_kscen.cel.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Node, Select
+from pytest_kscen.cel.errors import CompilationError, Issue
+from pytest_kscen.cel.syntax import (
+    CallExpr,
+    ComprehensionExpr,
+    Expr,
+    IdentExpr,
+    ListExpr,
+    LiteralExpr,
+    MapExpr,
+    SelectExpr,
+)
 from pytest_kscen.cel.types import UInt
 
 # From an expression's text to its words.
@@ -35,7 +44,7 @@ WORDS = {"true": True, "false": False, "null": None}
 END = "<EOF>"
 
 
-class Token(NamedTuple):
+class CelToken(NamedTuple):
     """`kind` is an operator itself, or: literal, word, end."""
 
     kind: str
@@ -44,7 +53,7 @@ class Token(NamedTuple):
     value: Any = None
 
 
-def tokens_of(source: str, mistakes: list[Mistake]) -> list[Token]:
+def tokenize(source: str, issues: list[Issue]) -> list[CelToken]:
     """The words; what is none is told, and passed over."""
     found, at = [], 0
     while at < len(source):
@@ -53,27 +62,31 @@ def tokens_of(source: str, mistakes: list[Mistake]) -> list[Token]:
             unread = (
                 source[at:] if source[at] in "\"'" else source[at : at + 1 + (source[at] in "&|")]
             )
-            mistakes.append(Mistake(at, f"Syntax error: token recognition error at: '{unread}'"))
+            issues.append(Issue(at, f"Syntax error: token recognition error at: '{unread}'"))
             at += len(unread)
             continue
         if match["space"] is None:
             found.append(_token(match, source))
         at = match.end()
-    return [*found, Token("end", END, len(source))]
+    return [*found, CelToken("end", END, len(source))]
 
 
-def _token(match: re.Match[str], source: str) -> Token:
+def _token(match: re.Match[str], source: str) -> CelToken:
     text, at = match[0], match.start()
     if match["operator"]:
-        return Token(text, text, at)
+        return CelToken(text, text, at)
     if match["word"]:
-        return Token("literal", text, at, WORDS[text]) if text in WORDS else Token("word", text, at)
+        return (
+            CelToken("literal", text, at, WORDS[text])
+            if text in WORDS
+            else CelToken("word", text, at)
+        )
     if match["escaped"]:
-        return Token("escaped", match["escaped"], at)
+        return CelToken("escaped", match["escaped"], at)
     try:
-        return Token("literal", text, at, _value(match, text))
-    except ValueError as mistake:
-        raise Mistakes(source, [Mistake(at, str(mistake))]) from None
+        return CelToken("literal", text, at, _value(match, text))
+    except ValueError as issue:
+        raise CompilationError(source, [Issue(at, str(issue))]) from None
 
 
 def _value(match: re.Match[str], text: str) -> Any:
@@ -130,103 +143,109 @@ def _pieces(body: str) -> list[Any]:
 
 
 LEVELS = (("||",), ("&&",), ("<", "<=", ">=", ">", "==", "!=", "in"), ("+", "-"), ("*", "/", "%"))
-RANKS = {operator: rank for rank, level in enumerate(LEVELS) for operator in level}
+PRECEDENCE = {operator: rank for rank, level in enumerate(LEVELS) for operator in level}
 RESERVED = frozenset(
     (  # noqa: SIM905
         "as break const continue else for function if import let loop package namespace "
         "return var void while"
     ).split()
 )
-STARTS = (
+EXPECTED_TOKENS = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, "
     "STRING, BYTES, IDENTIFIER}"
 )
-DEEPEST = 100
+MAX_DEPTH = 100
 
 
-def tree_of(source: str) -> Node:
-    return _Parser(source).whole()
+def parse(source: str) -> Expr:
+    return _CelParser(source).whole()
 
 
-class _Parser:
+class _CelParser:
     """Walks over the words once."""
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._mistakes: list[Mistake] = []
-        self._tokens = tokens_of(source, self._mistakes)
+        self._issues: list[Issue] = []
+        self._tokens = tokenize(source, self._issues)
         self._place = 0
         self._depth = 0
 
-    def whole(self) -> Node:
+    def whole(self) -> Expr:
         node = self._expression()
         if self._token.kind != "end":
             last = self._tokens[self._place + 1].kind == "end"
-            raise self._mistake(
+            raise self._syntax_issue(
                 f"{'extraneous' if last else 'mismatched'} input '{self._token.text}' "
                 "expecting <EOF>"
             )
-        if self._mistakes:
-            raise Mistakes(self._source, self._mistakes)
+        if self._issues:
+            raise CompilationError(self._source, self._issues)
         return node
 
     @property
-    def _token(self) -> Token:
+    def _token(self) -> CelToken:
         return self._tokens[self._place]
 
-    def _mistake(self, words: str, at: int | None = None, *, syntax: bool = True) -> Mistakes:
+    def _syntax_issue(
+        self, message: str, at: int | None = None, *, syntax: bool = True
+    ) -> CompilationError:
         where = self._token.at if at is None else at
-        return Mistakes(
+        return CompilationError(
             self._source,
-            [*self._mistakes, Mistake(where, f"Syntax error: {words}" if syntax else words)],
+            [*self._issues, Issue(where, f"Syntax error: {message}" if syntax else message)],
         )
 
-    def _take(self, *kinds: str) -> Token | None:
+    def _take(self, *kinds: str) -> CelToken | None:
         token = self._token
         if token.kind in kinds or (token.kind == "word" and token.text == "in" and "in" in kinds):
             self._place += 1
             return token
         return None
 
-    def _demand(self, kind: str) -> Token:
+    def _demand(self, kind: str) -> CelToken:
         token = self._take(kind)
         if token is None:
             text = self._token.text
-            raise self._mistake(
+            raise self._syntax_issue(
                 f"missing '{kind}' at '{text}'"
                 if text == END
                 else f"mismatched input '{text}' expecting '{kind}'"
             )
         return token
 
-    def _expression(self) -> Node:
+    def _expression(self) -> Expr:
         self._depth += 1
-        if self._depth > DEEPEST:
-            raise self._mistake(f"expression recursion limit exceeded: {DEEPEST}", syntax=False)
+        if self._depth > MAX_DEPTH:
+            raise self._syntax_issue(
+                f"expression recursion limit exceeded: {MAX_DEPTH}", syntax=False
+            )
         node = self._ranked(0)
         if question := self._take("?"):
             chosen = self._ranked(0)
             self._demand(":")
-            node = Call(question.at, "_?_:_", None, (node, chosen, self._expression()))
+            node = CallExpr(question.at, "_?_:_", None, (node, chosen, self._expression()))
         self._depth -= 1
         return node
 
-    def _ranked(self, least: int) -> Node:
+    def _ranked(self, least: int) -> Expr:
         """Operators of at least this rank, from the left."""
         node = self._unary()
-        while (rank := RANKS.get(self._token.text, -1)) >= least and self._token.kind != "literal":
+        while (
+            rank := PRECEDENCE.get(self._token.text, -1)
+        ) >= least and self._token.kind != "literal":
             operator = self._tokens[self._place]
             self._place += 1
             name = "@in" if operator.text == "in" else f"_{operator.text}_"
-            node = Call(operator.at, name, None, (node, self._ranked(rank + 1)))
+            node = CallExpr(operator.at, name, None, (node, self._ranked(rank + 1)))
         return node
 
-    def _unary(self) -> Node:
+    def _unary(self) -> Expr:
         operators = []
         while operator := self._take("!", "-"):
             operators.append(operator)
         if operators and {each.kind for each in operators} != {operators[0].kind}:
-            raise self._mistake(
+            raise self._syntax_issue(
                 f"no viable alternative at input '{operators[1].text}'", operators[1].at
             )
         following = self._token
@@ -236,15 +255,17 @@ class _Parser:
             and type(following.value) in {int, float}
         ):
             self._place += 1
-            return self._members(Literal(operators[0].at, -following.value))
+            return self._members(LiteralExpr(operators[0].at, -following.value))
         node = self._members(self._primary())
-        if type(node) is Literal and type(node.value) is int and node.value == 1 << 63:
-            raise self._mistake("invalid int literal", node.at, syntax=False)
+        if type(node) is LiteralExpr and type(node.value) is int and node.value == 1 << 63:
+            raise self._syntax_issue("invalid int literal", node.at, syntax=False)
         if len(operators) % 2:
-            node = Call(operators[0].at, "!_" if operators[0].kind == "!" else "-_", None, (node,))
+            node = CallExpr(
+                operators[0].at, "!_" if operators[0].kind == "!" else "-_", None, (node,)
+            )
         return node
 
-    def _members(self, node: Node) -> Node:
+    def _members(self, node: Expr) -> Expr:
         while operator := self._take(".", "["):
             node = (
                 self._member(node, operator)
@@ -253,34 +274,36 @@ class _Parser:
             )
         return node
 
-    def _member(self, node: Node, dot: Token) -> Node:
+    def _member(self, node: Expr, dot: CelToken) -> Expr:
         optional = self._take("?") is not None
         name = self._take("word", "escaped")
         if name is None or (name.text == "in" and name.kind == "word"):
             text = self._token.text
-            raise self._mistake(f"no viable alternative at input '.{'' if text == END else text}'")
+            raise self._syntax_issue(
+                f"no viable alternative at input '.{'' if text == END else text}'"
+            )
         opening = self._take("(") if not optional and name.kind == "word" else None
         if opening is None:
-            return Select(dot.at, node, name.text, optional=optional)
+            return SelectExpr(dot.at, node, name.text, optional=optional)
         return self._call(name.text, node, opening)
 
-    def _index(self, node: Node, bracket: Token) -> Node:
+    def _index(self, node: Expr, bracket: CelToken) -> Expr:
         optional = self._take("?") is not None
         key = self._expression()
         self._demand("]")
-        return Call(bracket.at, "_[?_]" if optional else "_[_]", None, (node, key))
+        return CallExpr(bracket.at, "_[?_]" if optional else "_[_]", None, (node, key))
 
-    def _primary(self) -> Node:
+    def _primary(self) -> Expr:
         token = self._token
         self._place += 1
         if token.kind == "literal":
-            return Literal(token.at, token.value)
+            return LiteralExpr(token.at, token.value)
         if token.kind == "(":
             node = self._expression()
             self._demand(")")
             return node
         if token.kind == "[":
-            elements: list[Node] = []
+            elements: list[Expr] = []
             optional = set()
             while self._token.kind != "]":
                 if self._take("?"):
@@ -289,7 +312,7 @@ class _Parser:
                 if not self._take(","):
                     break
             self._demand("]")
-            return ListOf(token.at, tuple(elements), frozenset(optional))
+            return ListExpr(token.at, tuple(elements), frozenset(optional))
         if token.kind == "{":
             return self._map(token)
         if token.kind == "." and self._token.kind == "word":
@@ -297,17 +320,17 @@ class _Parser:
         if token.kind == "word" and token.text != "in":
             return self._word(token)
         self._place -= 1
-        raise self._mistake(f"mismatched input '{token.text}' expecting {STARTS}")
+        raise self._syntax_issue(f"mismatched input '{token.text}' expecting {EXPECTED_TOKENS}")
 
-    def _word(self, token: Token) -> Node:
+    def _word(self, token: CelToken) -> Expr:
         if token.text in RESERVED:
-            raise self._mistake(f"reserved identifier: {token.text}", token.at, syntax=False)
+            raise self._syntax_issue(f"reserved identifier: {token.text}", token.at, syntax=False)
         if opening := self._take("("):
             return self._call(token.text, None, opening)
-        return Ident(token.at, token.text)
+        return IdentExpr(token.at, token.text)
 
-    def _map(self, opening: Token) -> Node:
-        entries: list[tuple[Node, Node]] = []
+    def _map(self, opening: CelToken) -> Expr:
+        entries: list[tuple[Expr, Expr]] = []
         optional = set()
         while self._token.kind != "}":
             if self._take("?"):
@@ -318,10 +341,10 @@ class _Parser:
             if not self._take(","):
                 break
         self._demand("}")
-        return MapOf(opening.at, tuple(entries), frozenset(optional))
+        return MapExpr(opening.at, tuple(entries), frozenset(optional))
 
-    def _call(self, name: str, target: Node | None, opening: Token) -> Node:
-        args: list[Node] = []
+    def _call(self, name: str, target: Expr | None, opening: CelToken) -> Expr:
+        args: list[Expr] = []
         while self._token.kind != ")":
             args.append(self._expression())
             if not self._take(","):
@@ -333,50 +356,55 @@ class _Parser:
             else MEMBER_MACROS.get((name, len(args)))
         )
         if macro:
-            node: Node = macro(self, opening.at, name, target, args)
+            node: Expr = macro(self, opening.at, name, target, args)
             return node
-        return Call(opening.at, name, target, tuple(args))
+        return CallExpr(opening.at, name, target, tuple(args))
 
-    def has(self, at: int, _name: str, _target: Node | None, args: list[Node]) -> Node:
+    def has(self, at: int, _name: str, _target: Expr | None, args: list[Expr]) -> Expr:
         argument = args[0]
-        if type(argument) is not Select or argument.test:
-            raise self._mistake("invalid argument to has() macro", argument.at, syntax=False)
-        return Select(at, argument.operand, argument.field, test=True)
+        if type(argument) is not SelectExpr or argument.test:
+            raise self._syntax_issue("invalid argument to has() macro", argument.at, syntax=False)
+        return SelectExpr(at, argument.operand, argument.field, test=True)
 
-    def fold(self, at: int, name: str, target: Any, args: list[Node]) -> Node:
+    def fold(self, at: int, name: str, target: Any, args: list[Expr]) -> Expr:
         """`range.macro(variables…, [condition,] step)`."""
-        plain = SPELLINGS.get(name, name)
-        count = 2 if plain in TWO_VARIABLES or (len(args) == 3 and plain in EITHER) else 1  # noqa: PLR2004
+        plain = MACRO_ALIASES.get(name, name)
+        pair = plain in TWO_VARIABLES or (len(args) == 3 and plain in ONE_OR_TWO_VARIABLES)  # noqa: PLR2004 - two variables and a step
+        count = 2 if pair else 1
         names = []
         for variable in args[:count]:
-            if type(variable) is not Ident:
-                raise self._mistake("argument must be a simple name", variable.at, syntax=False)
+            if type(variable) is not IdentExpr:
+                raise self._syntax_issue(
+                    "argument must be a simple name", variable.at, syntax=False
+                )
             names.append(variable.name)
         *conditions, step = args[count:]
-        return Fold(at, plain, target, tuple(names), step, conditions[0] if conditions else None)
+        return ComprehensionExpr(
+            at, plain, target, tuple(names), step, conditions[0] if conditions else None
+        )
 
-    def bound_to_optional(self, at: int, name: str, target: Any, args: list[Node]) -> Node:
+    def bound_to_optional(self, at: int, name: str, target: Any, args: list[Expr]) -> Expr:
         """`optional.optMap(variable, step)`, `optional.optFlatMap(variable, step)`."""
-        if type(args[0]) is not Ident:
-            raise self._mistake(
+        if type(args[0]) is not IdentExpr:
+            raise self._syntax_issue(
                 f"{name}() variable name must be a simple identifier", args[0].at, syntax=False
             )
-        return Fold(at, name, target, (args[0].name,), args[1])
+        return ComprehensionExpr(at, name, target, (args[0].name,), args[1])
 
 
-SPELLINGS = {"existsOne": "exists_one"}
+MACRO_ALIASES = {"existsOne": "exists_one"}
 TWO_VARIABLES = {"transformList", "transformMap", "transformMapEntry"}
-EITHER = {"all", "exists", "exists_one"}
-GLOBAL_MACROS: dict[tuple[str, int], Any] = {("has", 1): _Parser.has}
+ONE_OR_TWO_VARIABLES = {"all", "exists", "exists_one"}
+GLOBAL_MACROS: dict[tuple[str, int], Any] = {("has", 1): _CelParser.has}
 MEMBER_MACROS: dict[tuple[str, int], Any] = {
     **{
-        (name, 2): _Parser.fold
+        (name, 2): _CelParser.fold
         for name in ("all", "exists", "exists_one", "existsOne", "map", "filter")
     },
     **{
-        (name, 3): _Parser.fold
+        (name, 3): _CelParser.fold
         for name in ("all", "exists", "existsOne", "map", *sorted(TWO_VARIABLES))
     },
-    **{(name, 4): _Parser.fold for name in sorted(TWO_VARIABLES)},
-    **{(name, 2): _Parser.bound_to_optional for name in ("optMap", "optFlatMap")},
+    **{(name, 4): _CelParser.fold for name in sorted(TWO_VARIABLES)},
+    **{(name, 2): _CelParser.bound_to_optional for name in ("optMap", "optFlatMap")},
 }

@@ -13,18 +13,18 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kscen.cel.re2 import BadPattern, compiled
+from pytest_kscen.cel.re2 import BadPattern, compile_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LARGEST = 4000
+MAX_STATES = 4000
 """Places in a pattern, each repetition counted out: Go repeats up to 1000 times, and what may be
 left out takes two places.
 """
-DEEPEST = 100
+MAX_GROUPS = 100
 """Groups in a pattern."""
-MOST_KEPT = 200_000
+CACHE_LIMIT = 200_000
 """Places that may be remembered of one pattern before it starts anew."""
 PIECE = re.compile(
     r"(?P<open>\((?:\?(?:P<\w+>|(?P<flags>[ims]*(?:-[ims]+)?):))?)"
@@ -39,184 +39,190 @@ END = ""
 
 
 @functools.lru_cache(maxsize=512)
-def finder(pattern: str) -> Finder:
+def matcher_of(pattern: str) -> LinearMatcher:
     """A BadPattern says in Go's words what is wrong with it."""
-    if pattern.count("(") > DEEPEST:
+    if pattern.count("(") > MAX_GROUPS:
         raise BadPattern(f"error parsing regexp: expression nests too deeply: `{pattern}`")
-    return Finder(pattern, compiled(pattern).pattern)
+    return LinearMatcher(pattern, compile_pattern(pattern).pattern)
 
 
-class TooMuchWork(Exception):
+class EffortExceeded(Exception):
     """The pattern and the text would take longer than was granted."""
 
 
-class Place(NamedTuple):
+class NfaState(NamedTuple):
     """A place in a pattern: what it asks of the text, and where it leads."""
 
-    ask: str
+    condition: str
     """A character's pattern, an edge, or nothing."""
-    leads: tuple[int, ...]
-    takes: bool
+    successors: tuple[int, ...]
+    consumes: bool
     """Whether it takes a character."""
 
 
 @dataclass(slots=True)
-class Spot:
+class DfaState:
     """All places at which one may stand, and where each character leads from there."""
 
-    places: frozenset[int]
-    before: str
-    leads: dict[str, Spot] = field(default_factory=dict)
+    states: frozenset[int]
+    previous: str
+    successors: dict[str, DfaState] = field(default_factory=dict)
 
 
-class Finder:
+class LinearMatcher:
     """A pattern that is ready to be looked for."""
 
     def __init__(self, pattern: str, rewritten: str) -> None:
-        self._places: list[Place] = []
+        self._nfa: list[NfaState] = []
         self._pattern = pattern
-        self._found = self._add("", (), takes=False)
-        self._found_spot = Spot(frozenset({self._found}), END)
-        self._start = self._build(_Pieces(rewritten).alternatives(""), self._found)
+        self._accepting = self._add("", (), consumes=False)
+        self._accepting_state = DfaState(frozenset({self._accepting}), END)
+        self._start = self._build(_PatternParser(rewritten).alternatives(""), self._accepting)
         self._effort = math.inf
         self._plain = None if set(rewritten) & set("*+?{|") else re.compile(rewritten, re.ASCII)
-        self._forget()
+        self._reset()
 
     @property
     def size(self) -> int:
-        return len(self._places)
+        return len(self._nfa)
 
     def finds(self, text: str, effort: float = math.inf) -> bool:
         """Effort is counted in places looked at; a character in a familiar situation costs none."""
         if self._plain:  # there is nothing to try twice
             return self._plain.search(text) is not None
         self._effort = effort
-        spot = self._first
+        state = self._first
         for letter in text:
-            following = spot.leads.get(letter) or self._learn(spot, letter)
-            if following is self._found_spot:
+            following = state.successors.get(letter) or self._transition(state, letter)
+            if following is self._accepting_state:
                 return True
-            spot = following
-        return self._learn(spot, END) is self._found_spot
+            state = following
+        return self._transition(state, END) is self._accepting_state
 
     # --- walking ---
 
-    def _forget(self) -> None:
-        self._kept = 0
-        self._spots: dict[tuple[frozenset[int], str], Spot] = {}
-        self._first = self._spot(frozenset({self._start}), END)
+    def _reset(self) -> None:
+        self._cached = 0
+        self._states: dict[tuple[frozenset[int], str], DfaState] = {}
+        self._first = self._state(frozenset({self._start}), END)
 
-    def _spot(self, places: frozenset[int], before: str) -> Spot:
-        key = (places, _sort_of(before))
-        if key not in self._spots:
-            self._spots[key] = Spot(places, before)
-            self._kept += len(places)
-        return self._spots[key]
+    def _state(self, states: frozenset[int], previous: str) -> DfaState:
+        key = (states, _edge_class(previous))
+        if key not in self._states:
+            self._states[key] = DfaState(states, previous)
+            self._cached += len(states)
+        return self._states[key]
 
-    def _learn(self, spot: Spot, letter: str) -> Spot:
-        if self._kept > MOST_KEPT:
-            self._forget()
+    def _transition(self, state: DfaState, letter: str) -> DfaState:
+        if self._cached > CACHE_LIMIT:
+            self._reset()
         # Everywhere one comes to without taking a character.
         reached: set[int] = set()
-        waiting = list(spot.places)
+        waiting = list(state.states)
         while waiting:
             at = waiting.pop()
             if at not in reached:
                 reached.add(at)
-                place = self._places[at]
-                if not place.takes and (not place.ask or _is_edge(place.ask, spot.before, letter)):
-                    waiting.extend(place.leads)
+                place = self._nfa[at]
+                if not place.consumes and (
+                    not place.condition or _is_edge(place.condition, state.previous, letter)
+                ):
+                    waiting.extend(place.successors)
         self._effort -= len(reached)
         if self._effort < 0:
-            raise TooMuchWork(self._pattern)
-        following = self._found_spot
-        if self._found not in reached:
-            taken = {lead for at in reached for lead in self._taken(at, letter)}
-            following = self._spot(frozenset(taken | {self._start}), letter)
-        spot.leads[letter] = following
+            raise EffortExceeded(self._pattern)
+        following = self._accepting_state
+        if self._accepting not in reached:
+            taken = {lead for at in reached for lead in self._successors(at, letter)}
+            following = self._state(frozenset(taken | {self._start}), letter)
+        state.successors[letter] = following
         return following
 
-    def _taken(self, at: int, letter: str) -> tuple[int, ...]:
-        place = self._places[at]
-        return place.leads if letter and place.takes and _is_one(place.ask, letter) else ()
+    def _successors(self, at: int, letter: str) -> tuple[int, ...]:
+        place = self._nfa[at]
+        return (
+            place.successors
+            if letter and place.consumes and _matches_character(place.condition, letter)
+            else ()
+        )
 
     # --- reading: each part is built knowing where it leads ---
 
-    def _add(self, ask: str, leads: tuple[int, ...], *, takes: bool) -> int:
-        if len(self._places) >= LARGEST:
+    def _add(self, condition: str, successors: tuple[int, ...], *, consumes: bool) -> int:
+        if len(self._nfa) >= MAX_STATES:
             raise BadPattern(f"error parsing regexp: expression too large: `{self._pattern}`")
-        self._places.append(Place(ask, leads, takes))
-        return len(self._places) - 1
+        self._nfa.append(NfaState(condition, successors, consumes))
+        return len(self._nfa) - 1
 
-    def _build(self, tree: Tree, then: int) -> int:
+    def _build(self, tree: PatternTree, then: int) -> int:
         match tree:
-            case One(ask, takes):
-                return self._add(ask, (then,), takes=takes)
-            case Either(ways):
-                return self._add("", tuple(self._build(way, then) for way in ways), takes=False)
-            case Row(parts):
+            case PatternAtom(condition, consumes):
+                return self._add(condition, (then,), consumes=consumes)
+            case PatternAlternation(ways):
+                return self._add("", tuple(self._build(way, then) for way in ways), consumes=False)
+            case PatternSequence(parts):
                 for part in reversed(parts):
                     then = self._build(part, then)
                 return then
-            case Repeat(part, least, most):
+            case PatternRepeat(part, least, most):
                 return then if _is_empty(part) else self._repeated(part, least, most, then)
 
-    def _repeated(self, part: Tree, least: int, most: int | None, then: int) -> int:
+    def _repeated(self, part: PatternTree, least: int, most: int | None, then: int) -> int:
         if most is None:
-            again = self._add("", (), takes=False)
-            self._places[again] = Place("", (self._build(part, again), then), takes=False)
+            again = self._add("", (), consumes=False)
+            self._nfa[again] = NfaState("", (self._build(part, again), then), consumes=False)
             at = again
         else:
             at = then
             for _ in range(most - least):
-                at = self._add("", (self._build(part, at), then), takes=False)
+                at = self._add("", (self._build(part, at), then), consumes=False)
         for _ in range(least):
             at = self._build(part, at)
         return at
 
 
-class One(NamedTuple):
+class PatternAtom(NamedTuple):
     """A character of a class, or an edge."""
 
-    ask: str
-    takes: bool
+    condition: str
+    consumes: bool
 
 
-class Row(NamedTuple):
+class PatternSequence(NamedTuple):
     """One after the other."""
 
-    parts: list[Tree]
+    parts: list[PatternTree]
 
 
-class Either(NamedTuple):
+class PatternAlternation(NamedTuple):
     """Any of them."""
 
-    ways: list[Tree]
+    ways: list[PatternTree]
 
 
-class Repeat(NamedTuple):
+class PatternRepeat(NamedTuple):
     """So many times; without an end if there is no most."""
 
-    part: Tree
+    part: PatternTree
     least: int
     most: int | None
 
 
-Tree = One | Row | Either | Repeat
+PatternTree = PatternAtom | PatternSequence | PatternAlternation | PatternRepeat
 
 
-def _is_empty(tree: Tree) -> bool:
+def _is_empty(tree: PatternTree) -> bool:
     """Whether it takes nothing and asks nothing, so that repeating it is no work."""
     match tree:
-        case Row(parts) | Either(parts):
+        case PatternSequence(parts) | PatternAlternation(parts):
             return all(_is_empty(part) for part in parts)
-        case Repeat(part, _, most):
+        case PatternRepeat(part, _, most):
             return most == 0 or _is_empty(part)
         case _:
             return False
 
 
-class _Pieces:
+class _PatternParser:
     """A rewritten pattern, read piece by piece.
 
     Which of two ways is preferred does not matter here.
@@ -225,14 +231,14 @@ class _Pieces:
     def __init__(self, rewritten: str) -> None:
         self._pieces: Iterator[re.Match[str]] = PIECE.finditer(rewritten)
 
-    def alternatives(self, flags: str) -> Tree:
-        ways: list[Tree] = []
-        row: list[Tree] = []
+    def alternatives(self, flags: str) -> PatternTree:
+        ways: list[PatternTree] = []
+        row: list[PatternTree] = []
         for piece in self._pieces:
             if piece["close"]:
                 break
             if piece["bar"]:
-                ways.append(Row(row))
+                ways.append(PatternSequence(row))
                 row = []
             elif piece["open"]:
                 change = piece["flags"] or ""
@@ -250,36 +256,36 @@ class _Pieces:
                 row.append(_repetition(piece, row.pop()))
             elif piece["edge"]:
                 multiline = "m" if piece["edge"] in "^$" and "m" in flags else ""
-                row.append(One(piece["edge"] + multiline, takes=False))
+                row.append(PatternAtom(piece["edge"] + multiline, consumes=False))
             else:
                 row.append(
-                    One(
+                    PatternAtom(
                         f"(?{flags.replace('m', '')}:{piece['one']})"
                         if flags.strip("m")
                         else piece["one"],
-                        takes=True,
+                        consumes=True,
                     )
                 )
-        return Either([*ways, Row(row)]) if ways else Row(row)
+        return PatternAlternation([*ways, PatternSequence(row)]) if ways else PatternSequence(row)
 
 
-def _repetition(piece: re.Match[str], part: Tree) -> Repeat:
+def _repetition(piece: re.Match[str], part: PatternTree) -> PatternRepeat:
     sign = piece["repeat"][0]
     if sign != "{":
-        return Repeat(part, 1 if sign == "+" else 0, 1 if sign == "?" else None)
+        return PatternRepeat(part, 1 if sign == "+" else 0, 1 if sign == "?" else None)
     least = int(piece["least"])
     if not piece["comma"]:
-        return Repeat(part, least, least)
-    return Repeat(part, least, int(piece["most"]) if piece["most"] else None)
+        return PatternRepeat(part, least, least)
+    return PatternRepeat(part, least, int(piece["most"]) if piece["most"] else None)
 
 
 @functools.lru_cache(maxsize=65536)
-def _is_one(ask: str, letter: str) -> bool:
-    return re.fullmatch(ask, letter, re.ASCII) is not None
+def _matches_character(condition: str, letter: str) -> bool:
+    return re.fullmatch(condition, letter, re.ASCII) is not None
 
 
 @functools.lru_cache(maxsize=4096)
-def _sort_of(letter: str) -> str:
+def _edge_class(letter: str) -> str:
     """What an edge sees in a character."""
     return letter if letter in (END, "\n") else "w" if _is_word(letter) else " "
 
@@ -288,15 +294,15 @@ def _is_word(letter: str) -> bool:
     return letter == "_" or (letter.isascii() and letter.isalnum())
 
 
-def _is_edge(ask: str, before: str, after: str) -> bool:
-    match ask:
+def _is_edge(condition: str, previous: str, after: str) -> bool:
+    match condition:
         case "^" | r"\A":
-            return before == END
+            return previous == END
         case "$" | r"\Z":
             return after == END
         case "^m":
-            return before in (END, "\n")
+            return previous in (END, "\n")
         case "$m":
             return after in (END, "\n")
         case _:
-            return (_is_word(before) != _is_word(after)) == (ask == r"\b")
+            return (_is_word(previous) != _is_word(after)) == (condition == r"\b")

@@ -8,11 +8,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.cel.checking import Checker
-from pytest_kscen.cel.errors import EvaluationError, Mistakes, no_such_overload
-from pytest_kscen.cel.parsing import tree_of
-from pytest_kscen.cel.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Node, Select
+from pytest_kscen.cel.errors import CompilationError, EvaluationError, no_such_overload
+from pytest_kscen.cel.parsing import parse
+from pytest_kscen.cel.syntax import (
+    CallExpr,
+    ComprehensionExpr,
+    Expr,
+    IdentExpr,
+    ListExpr,
+    LiteralExpr,
+    MapExpr,
+    SelectExpr,
+)
 from pytest_kscen.cel.types import Type
-from pytest_kscen.cel.values import NONE, Optional, has, maybe, selected, unescaped
+from pytest_kscen.cel.values import (
+    NONE,
+    Optional,
+    has,
+    select_field,
+    select_optional,
+    unescape_field,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -31,10 +47,10 @@ if TYPE_CHECKING:
 def over_optional(over: Evaluate, name: str, step: Evaluate, *, wraps: bool) -> Evaluate:
     def evaluate(variables: Variables) -> Any:
         held = over(variables)
-        if not held.there:
+        if not held.present:
             return NONE
         found = step({**variables, name: held.value})
-        return Optional(found, there=True) if wraps else found
+        return Optional(found, present=True) if wraps else found
 
     return evaluate
 
@@ -58,15 +74,15 @@ def rounds_over(value: Any, names: tuple[str, ...], inner: Variables) -> Iterato
 
 def _quantified(decisive: bool) -> Folded:  # noqa: FBT001 - false for all, true for exists
     def folded(rounds: Rounds, inner: Variables, step: Evaluate, _: Evaluate | None) -> Any:
-        mistake: EvaluationError | None = None
+        issue: EvaluationError | None = None
         for _round in rounds:
             try:
                 if step(inner) is decisive:
                     return decisive
             except EvaluationError as found:
-                mistake = found
-        if mistake:
-            raise mistake
+                issue = found
+        if issue:
+            raise issue
         return not decisive
 
     return folded
@@ -127,16 +143,16 @@ CONVERSIONS = {"int", "uint", "double", "bool", "string", "bytes", "duration", "
 class Compiler:
     """Makes the closures; `meanings` came out of the check."""
 
-    def __init__(self, meanings: Mapping[int, tuple[Overload, ...]]) -> None:
-        self._meanings = meanings
+    def __init__(self, overloads_of: Mapping[int, tuple[Overload, ...]]) -> None:
+        self._overloads_of = overloads_of
 
-    def of(self, node: Node) -> Evaluate:
+    def of(self, node: Expr) -> Evaluate:
         return COMPILED[type(node)](self, node)
 
-    def literal(self, node: Literal) -> Evaluate:
+    def literal(self, node: LiteralExpr) -> Evaluate:
         return lambda _: node.value
 
-    def ident(self, node: Ident) -> Evaluate:
+    def ident(self, node: IdentExpr) -> Evaluate:
         name = node.name
 
         def evaluate(variables: Variables) -> Any:
@@ -146,17 +162,17 @@ class Compiler:
 
         return evaluate
 
-    def select(self, node: Select) -> Evaluate:
-        operand, name = self.of(node.operand), unescaped(node.field)
+    def select(self, node: SelectExpr) -> Evaluate:
+        operand, name = self.of(node.operand), unescape_field(node.field)
         if node.test:
             return lambda variables: has(operand(variables), name)
         if node.optional:
-            return lambda variables: maybe(operand(variables), name)
-        return lambda variables: selected(operand(variables), name)
+            return lambda variables: select_optional(operand(variables), name)
+        return lambda variables: select_field(operand(variables), name)
 
-    def call(self, node: Call) -> Evaluate:
+    def call(self, node: CallExpr) -> Evaluate:
         special = SPECIAL.get(node.function)
-        overloads = self._meanings[id(node)]
+        overloads = self._overloads_of[id(node)]
         first = [node.target] if node.target is not None and overloads[0].is_method else []
         args = tuple(self.of(part) for part in (*first, *node.args))
         if special:
@@ -172,14 +188,14 @@ class Compiler:
                 raise no_such_overload()
 
             return evaluate
-        if node.function in CONVERSIONS and type(node.args[0]) is Literal:
+        if node.function in CONVERSIONS and type(node.args[0]) is LiteralExpr:
             run(node.args[0].value)  # what can never work is refused at once
         if len(args) == 2:  # noqa: PLR2004 - most operators
             one, other = args
             return lambda variables: run(one(variables), other(variables))
         return lambda variables: run(*(arg(variables) for arg in args))
 
-    def list_of(self, node: ListOf) -> Evaluate:
+    def list_of(self, node: ListExpr) -> Evaluate:
         parts = [
             (self.of(part), place in node.optional) for place, part in enumerate(node.elements)
         ]
@@ -190,13 +206,13 @@ class Compiler:
                 value = part(variables)
                 if not is_optional:
                     found.append(value)
-                elif value.there:
+                elif value.present:
                     found.append(value.value)
             return found
 
         return evaluate
 
-    def map_of(self, node: MapOf) -> Evaluate:
+    def map_of(self, node: MapExpr) -> Evaluate:
         parts = [
             (self.of(key), self.of(value), place in node.optional)
             for place, (key, value) in enumerate(node.entries)
@@ -210,13 +226,13 @@ class Compiler:
                     raise EvaluationError(f"Failed with repeated key: {name}")
                 if not is_optional:
                     found[name] = value
-                elif value.there:
+                elif value.present:
                     found[name] = value.value
             return found
 
         return evaluate
 
-    def fold(self, node: Fold) -> Evaluate:
+    def fold(self, node: ComprehensionExpr) -> Evaluate:
         over, step = self.of(node.over), self.of(node.step)
         condition = self.of(node.condition) if node.condition is not None else None
         if node.macro in {"optMap", "optFlatMap"}:
@@ -268,13 +284,13 @@ SPECIAL: dict[str, Callable[..., Evaluate]] = {
     "_?_:_": _chosen,
 }
 COMPILED: dict[type, Callable[[Compiler, Any], Evaluate]] = {
-    Literal: Compiler.literal,
-    Ident: Compiler.ident,
-    Select: Compiler.select,
-    Call: Compiler.call,
-    ListOf: Compiler.list_of,
-    MapOf: Compiler.map_of,
-    Fold: Compiler.fold,
+    LiteralExpr: Compiler.literal,
+    IdentExpr: Compiler.ident,
+    SelectExpr: Compiler.select,
+    CallExpr: Compiler.call,
+    ListExpr: Compiler.list_of,
+    MapExpr: Compiler.map_of,
+    ComprehensionExpr: Compiler.fold,
 }
 
 
@@ -284,7 +300,7 @@ class Program:
 
     type: Type
     uses: frozenset[str]
-    tree: Node
+    tree: Expr
     _evaluate: Callable[[dict[str, Any]], Any]
 
     def value(self, variables: Mapping[str, Any]) -> Any:
@@ -296,9 +312,9 @@ class Program:
 
 def compile_expression(source: str, variables: Mapping[str, Type]) -> Program:
     """Refuses with all that is wrong with it."""
-    tree = tree_of(source)
+    tree = parse(source)
     checker = Checker(variables)
     type_ = checker.type_of(tree)
-    if checker.mistakes:
-        raise Mistakes(source, checker.mistakes)
-    return Program(type_, frozenset(checker.used), tree, Compiler(checker.meanings).of(tree))
+    if checker.issues:
+        raise CompilationError(source, checker.issues)
+    return Program(type_, frozenset(checker.used), tree, Compiler(checker.overloads_of).of(tree))

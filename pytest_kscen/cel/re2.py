@@ -6,7 +6,7 @@ import functools
 import re
 import unicodedata
 
-MOST_REPEATS = 1000
+MAX_REPEATS = 1000
 PRIVATE = 0x32400  # no letters, digits or signs from here on
 SAME_IN_BOTH = frozenset("dDwWsSbBAafnrtv")
 POSIX = {
@@ -35,11 +35,11 @@ class BadPattern(ValueError):
 
 
 @functools.lru_cache(maxsize=2048)
-def compiled(pattern: str) -> re.Pattern[str]:
+def compile_pattern(pattern: str) -> re.Pattern[str]:
     try:
-        return re.compile(_Reader(pattern).rewritten(), re.ASCII)
-    except re.error as mistake:
-        raise BadPattern(f"error parsing regexp: {mistake.msg}: `{pattern}`") from None
+        return re.compile(_Re2Rewriter(pattern).rewritten(), re.ASCII)
+    except re.error as issue:
+        raise BadPattern(f"error parsing regexp: {issue.msg}: `{pattern}`") from None
 
 
 @functools.lru_cache(maxsize=64)
@@ -58,7 +58,7 @@ def _category(name: str) -> str:
     return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
 
 
-class _Reader:
+class _Re2Rewriter:
     """Walks over a pattern once.
 
     Each open group remembers the flags that were switched on inside it.
@@ -94,7 +94,7 @@ class _Reader:
                 raise self._refusal("missing argument to repetition operator", operator)
             if found:
                 least, most = int(found[1]), int(found[2] or 0)
-                if max(least, most) > MOST_REPEATS or (found[2] and most < least):
+                if max(least, most) > MAX_REPEATS or (found[2] and most < least):
                     raise self._refusal("invalid repeat count", operator)
             self._emit(whole, len(whole))
             self._repeated = whole

@@ -16,60 +16,60 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class Expr:
     at: int
 
 
 @dataclass(frozen=True, slots=True)
-class Literal(Node):
+class LiteralExpr(Expr):
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
-class Ident(Node):
+class IdentExpr(Expr):
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Select(Node):
+class SelectExpr(Expr):
     """`operand.field`, `operand.?field`, or has(operand.field)."""
 
-    operand: Node
+    operand: Expr
     field: str
     test: bool = False
     optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Node):
+class CallExpr(Expr):
     function: str
-    target: Node | None
-    args: tuple[Node, ...]
+    target: Expr | None
+    args: tuple[Expr, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ListOf(Node):
+class ListExpr(Expr):
     """Elements, and the places of those that are left out when their optional is empty."""
 
-    elements: tuple[Node, ...]
+    elements: tuple[Expr, ...]
     optional: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class MapOf(Node):
-    entries: tuple[tuple[Node, Node], ...]
+class MapExpr(Expr):
+    entries: tuple[tuple[Expr, Expr], ...]
     optional: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Fold(Node):
+class ComprehensionExpr(Expr):
     """A macro over a list or a map: one step's expression, after a condition if there is one."""
 
     macro: str
-    over: Node
+    over: Expr
     variables: tuple[str, ...]
-    step: Node
-    condition: Node | None = None
+    step: Expr
+    condition: Expr | None = None
 
 
 # Which fields of a variable an expression looks at, so that nobody has to prepare the others.
@@ -80,7 +80,7 @@ def paths_read(part: Any, variable: str) -> Iterator[Path]:
     path = _path(part, variable)
     if path is not None:
         yield path
-    elif isinstance(part, Node):
+    elif isinstance(part, Expr):
         for field in dataclasses.fields(part):
             yield from paths_read(getattr(part, field.name), variable)
     elif isinstance(part, tuple):
@@ -89,7 +89,7 @@ def paths_read(part: Any, variable: str) -> Iterator[Path]:
 
 
 def _path(part: Any, variable: str) -> Path | None:
-    if isinstance(part, Select):
+    if isinstance(part, SelectExpr):
         above = _path(part.operand, variable)
         return None if above is None else (*above, part.field)
-    return () if isinstance(part, Ident) and part.name == variable else None
+    return () if isinstance(part, IdentExpr) and part.name == variable else None

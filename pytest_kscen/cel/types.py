@@ -57,11 +57,11 @@ def optional_of(inner: Type) -> Type:
 
 
 @cache
-def type_named(text: str) -> Type:
+def parse_type(text: str) -> Type:
     """`map(string, list(A))` as a type."""
     match = re.fullmatch(r"([\w.]+)(?:\((.*)\))?", text.strip())
     assert match, text
-    return Type(match[1], tuple(type_named(part) for part in _parts(match[2] or "")))
+    return Type(match[1], tuple(parse_type(part) for part in _parts(match[2] or "")))
 
 
 def _parts(text: str) -> list[str]:
@@ -76,7 +76,7 @@ def _parts(text: str) -> list[str]:
     return [part for part in parts if part.strip()]
 
 
-def fits(wanted: Type, given: Type, bound: dict[str, Type]) -> bool:
+def is_assignable(wanted: Type, given: Type, bound: dict[str, Type]) -> bool:
     """Whether a value of one type may stand where the other is wanted; what letters stand for is
     noted.
     """
@@ -85,9 +85,9 @@ def fits(wanted: Type, given: Type, bound: dict[str, Type]) -> bool:
         known = bound.get(letter)
         if known is None:
             bound[letter] = given
-        elif given == DYN or fits(known, given, {}):
+        elif given == DYN or is_assignable(known, given, {}):
             pass
-        elif fits(given, known, {}):
+        elif is_assignable(given, known, {}):
             bound[letter] = given
         else:
             return False
@@ -101,24 +101,26 @@ def fits(wanted: Type, given: Type, bound: dict[str, Type]) -> bool:
     if wanted.name != given.name or len(wanted.parameters) != len(given.parameters):
         return False
     return all(
-        fits(one, other, bound)
+        is_assignable(one, other, bound)
         for one, other in zip(wanted.parameters, given.parameters, strict=True)
     )
 
 
-def resolved(type_: Type, bound: Mapping[str, Type]) -> Type:
+def substitute(type_: Type, bound: Mapping[str, Type]) -> Type:
     """The type with what its letters turned out to be; unknown ones may be anything."""
     if type_.is_variable:
         return bound.get(type_.name, DYN)
     if not type_.parameters:
         return type_
-    return Type(type_.name, tuple(resolved(part, bound) for part in type_.parameters), type_.fields)
+    return Type(
+        type_.name, tuple(substitute(part, bound) for part in type_.parameters), type_.fields
+    )
 
 
-def joined(one: Type, other: Type) -> Type | None:
+def common_type(one: Type, other: Type) -> Type | None:
     """The type of something that is either; nothing if they have none in common."""
     if one == other:
         return one
-    if fits(one, other, {}):
+    if is_assignable(one, other, {}):
         return DYN if other == DYN else one
-    return other if fits(other, one, {}) else None
+    return other if is_assignable(other, one, {}) else None

@@ -11,7 +11,7 @@ from typing import Any
 from pytest_kscen.cel.errors import EvaluationError, no_such_overload
 from pytest_kscen.cel.types import UInt
 
-SMALLEST, LARGEST, LARGEST_UNSIGNED = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
+INT_MIN, INT_MAX, UINT_MAX = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Optional:
     """A value that may be missing."""
 
     value: Any = None
-    there: bool = False
+    present: bool = False
 
 
 NONE = Optional()
@@ -57,7 +57,7 @@ def equal(one: Any, other: Any) -> bool:
     if isinstance(one, list) and isinstance(other, list):
         return _equal_lists(one, other)
     if isinstance(one, Optional) and isinstance(other, Optional):
-        return one.there == other.there and equal(one.value, other.value)
+        return one.present == other.present and equal(one.value, other.value)
     return type(one) is type(other) and bool(one == other)
 
 
@@ -77,7 +77,7 @@ def contains(elements: Any, wanted: Any) -> bool:
     return any(equal(element, wanted) for element in elements)
 
 
-def comes_before(one: Any, other: Any) -> bool:
+def less_than(one: Any, other: Any) -> bool:
     if is_number(one) and is_number(other):
         return bool(one < other)
     if type(one) is type(other) and isinstance(one, (str, bytes, bool, datetime, timedelta)):
@@ -85,20 +85,20 @@ def comes_before(one: Any, other: Any) -> bool:
     raise no_such_overload()
 
 
-def whole(value: int) -> int:
+def checked_int(value: int) -> int:
     """A signed integer, if it is one still."""
-    if SMALLEST <= value <= LARGEST:
+    if INT_MIN <= value <= INT_MAX:
         return value
     raise EvaluationError("integer overflow")
 
 
-def unsigned(value: int) -> UInt:
-    if 0 <= value <= LARGEST_UNSIGNED:
+def checked_uint(value: int) -> UInt:
+    if 0 <= value <= UINT_MAX:
         return UInt(value)
     raise EvaluationError("unsigned integer overflow")
 
 
-def shown(value: Any) -> str:
+def to_string(value: Any) -> str:
     """As CEL's string() writes it."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -119,7 +119,7 @@ def shown(value: Any) -> str:
 ESCAPED = {"__underscores__": "__", "__dot__": ".", "__dash__": "-", "__slash__": "/"}
 
 
-def unescaped(name: str) -> str:
+def unescape_field(name: str) -> str:
     """A field's own name, where CEL's grammar could not spell it."""
     if "__" not in name:
         return name
@@ -130,9 +130,9 @@ def unescaped(name: str) -> str:
     return name
 
 
-def selected(value: Any, name: str) -> Any:
+def select_field(value: Any, name: str) -> Any:
     if isinstance(value, Optional):
-        return maybe(value, name)
+        return select_optional(value, name)
     if not isinstance(value, dict):
         raise no_such_overload()
     if name not in value:
@@ -140,9 +140,11 @@ def selected(value: Any, name: str) -> Any:
     return value[name]
 
 
-def maybe(value: Any, name: str) -> Optional:
+def select_optional(value: Any, name: str) -> Optional:
     inner = value.value if isinstance(value, Optional) else value
-    return Optional(inner[name], there=True) if isinstance(inner, dict) and name in inner else NONE
+    return (
+        Optional(inner[name], present=True) if isinstance(inner, dict) and name in inner else NONE
+    )
 
 
 def has(value: Any, name: str) -> bool:
@@ -153,10 +155,10 @@ def has(value: Any, name: str) -> bool:
     return name in value
 
 
-def item(value: Any, at: Any) -> Any:
+def index(value: Any, at: Any) -> Any:
     """What is at a place of a list, or under a key of a map."""
     if isinstance(value, Optional):
-        return maybe_item(value, at)
+        return index_optional(value, at)
     if isinstance(value, dict):
         if at not in value:
             raise EvaluationError(f"no such key: {at}")
@@ -170,8 +172,8 @@ def item(value: Any, at: Any) -> Any:
     return value[int(at)]
 
 
-def maybe_item(value: Any, at: Any) -> Optional:
+def index_optional(value: Any, at: Any) -> Optional:
     inner = value.value if isinstance(value, Optional) else value
     if isinstance(inner, list):
-        return Optional(inner[at], there=True) if 0 <= at < len(inner) else NONE
-    return Optional(inner[at], there=True) if isinstance(inner, dict) and at in inner else NONE
+        return Optional(inner[at], present=True) if 0 <= at < len(inner) else NONE
+    return Optional(inner[at], present=True) if isinstance(inner, dict) and at in inner else NONE

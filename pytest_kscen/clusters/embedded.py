@@ -18,7 +18,7 @@ from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.clusters import simulated_parent as parents
 from pytest_kscen.clusters.cluster import TimedCluster
 from pytest_kscen.embedded.actors import actors
-from pytest_kscen.embedded.apiserver.admission.plugins import SYSTEM_CLASSES, standard
+from pytest_kscen.embedded.apiserver.admission.plugins import SYSTEM_CLASSES, standard_admission
 from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
 from pytest_kscen.embedded.apiserver.kinds import Kinds
 from pytest_kscen.embedded.apiserver.server import ApiServer
@@ -38,7 +38,7 @@ from pytest_kscen.objects.resources import (
 
 if TYPE_CHECKING:
     from pytest_kscen.embedded.apiserver.admission import Admission
-    from pytest_kscen.embedded.apiserver.http import Port
+    from pytest_kscen.embedded.apiserver.http import HttpsPort as Port
     from pytest_kscen.embedded.apiserver.wire import Wire
     from pytest_kscen.kube.actor import ParentCluster
     from pytest_kscen.kube.api import Api
@@ -77,7 +77,9 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
         """Make the server and let its actors live, in the runner's time and on the site's
         machines.
         """
-        self.server = ApiServer(self.runner.clock, self.chance, Kinds(builtin_kinds()), standard())
+        self.server = ApiServer(
+            self.runner.clock, self.chance, Kinds(builtin_kinds()), standard_admission()
+        )
         self.server.core.logs = self.site.logs
         self.server.core.web = PodHttpClient(
             self.site, self.runner.clock, self.chance.stream("packets that are sent again")
@@ -146,7 +148,7 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
     @property
     def kubeconfig(self) -> pathlib.Path:
         if self._port is None:
-            from pytest_kscen.embedded.apiserver.http import Port
+            from pytest_kscen.embedded.apiserver.http import HttpsPort as Port
 
             self._folder = pathlib.Path(tempfile.mkdtemp(prefix="kscen-"))
             self._port = Port(self.wire, self.runner, self._folder)

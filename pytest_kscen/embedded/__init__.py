@@ -1,5 +1,12 @@
-"""What stands behind an API server when no real machines do: controllers and kubelets, on kube.Api
-alone.
+"""Kubernetes in one process, usable alone: API server, controllers, kubelets, scheduler.
 
-Nothing of the embedded server may enter here: the same actors run against a real API server.
+Imports only the foundations (kube, objects, cel, clock, chance) and nothing of the harness: no run,
+chaos, megatest, scenario, workflow, judge, journal, report, cluster or model.
+
+Inside:
+- `apiserver`: store, verbs, validation, admission and the HTTP wire. Imports none of the others.
+- `controllers`, `controller.py`: kube-controller-manager's loops, each one an actor on `kube.Api`.
+- `kubelet`: simulated nodes with containers, images, network, probes, logs and a small shell.
+- `scheduler`: kube-scheduler with its framework and plugins.
+- `actors.py`: the list of all actors and the order in which they start.
 """

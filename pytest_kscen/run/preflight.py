@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.chaos.profiles import PROFILES
 from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.objects.errors import ApiError, NotFound
-from pytest_kscen.objects.resources import (
-    CUSTOM_RESOURCE_DEFINITIONS,
-    NODES,
-    PODS,
-)
+from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES, PODS
 from pytest_kscen.objects.storage import (
     HEALTH_SOURCES,
     NODE_LABEL,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from pytest_kscen.clusters.cluster import ClusterRefused
-from pytest_kscen.embedded.apiserver.verbs.creating import NAMES
+from pytest_kscen.embedded.apiserver.verbs.creating import NAME_STREAM
 from pytest_kscen.embedded.apiserver.wire.requests import ADMIN
 from pytest_kscen.embedded.scheduler.configuration_source import WHERE, text_of
 from pytest_kscen.embedded.scheduler.result_annotations import told
@@ -95,7 +95,10 @@ def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
         scheduler.queue.one_by_one = lambda: controller.simulates(SCHEDULER)
         controller.register.tells_attempts = True
         controller.register.scheduling = scheduler
-        controller.register.forgetting += scheduler.begin_anew, cluster.chance.stream(NAMES).restart
+        controller.register.forgetting += (
+            scheduler.begin_anew,
+            cluster.chance.stream(NAME_STREAM).restart,
+        )
         doing = functools.partial(_doing, scheduler)
         waiter = SchedulerWaiter(
             profiles=scheduler.profiles, back_off=0.0, idle=scheduler.is_idle, doing=doing

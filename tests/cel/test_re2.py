@@ -1,6 +1,6 @@
 import pytest
 
-from pytest_kscen.cel.re2 import BadPattern, compiled
+from pytest_kscen.cel.re2 import BadPattern, compile_pattern
 
 
 @pytest.mark.parametrize(
@@ -26,8 +26,8 @@ from pytest_kscen.cel.re2 import BadPattern, compiled
     ],
 )
 def test_gos_patterns_match_as_in_go(pattern, matching, other):
-    assert compiled(pattern).search(matching)
-    assert not compiled(pattern).search(other)
+    assert compile_pattern(pattern).search(matching)
+    assert not compile_pattern(pattern).search(other)
 
 
 @pytest.mark.parametrize(
@@ -47,5 +47,5 @@ def test_gos_patterns_match_as_in_go(pattern, matching, other):
 )
 def test_what_go_refuses_is_refused_in_its_words(pattern, words):
     with pytest.raises(BadPattern) as refusal:
-        compiled(pattern)
+        compile_pattern(pattern)
     assert str(refusal.value) == f"error parsing regexp: {words}"

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.cel.types import Type, UInt, type_named
+from pytest_kscen.cel.types import Type, UInt, parse_type
 from pytest_kscen.cel.values import Optional
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _is_a(value: Any, wanted: Type) -> bool:
 
 
 @cache
-def declared() -> dict[str, tuple[Overload, ...]]:
+def all_overloads() -> dict[str, tuple[Overload, ...]]:
     """The overloads of every function, by its name."""
     from pytest_kscen.cel.functions import conversions, kubernetes, operators, strings
 
@@ -94,7 +94,7 @@ def _function(signature: str, run: Callable[..., Any]) -> tuple[str, Overload]:
     match = SIGNATURE.fullmatch(signature)
     assert match, signature
     return match["name"], Overload(
-        _types(match["args"]), type_named(match["result"]), is_method=False, run=run
+        _types(match["args"]), parse_type(match["result"]), is_method=False, run=run
     )
 
 
@@ -103,9 +103,9 @@ def _method(signature: str, run: Callable[..., Any]) -> tuple[str, Overload]:
     target, _, rest = signature.partition("::")
     name, overload = _function(rest, run)
     return name, Overload(
-        (type_named(target), *overload.parameters), overload.result, is_method=True, run=run
+        (parse_type(target), *overload.parameters), overload.result, is_method=True, run=run
     )
 
 
 def _types(args: str) -> tuple[Type, ...]:
-    return type_named(f"args({args})").parameters if args else ()
+    return parse_type(f"args({args})").parameters if args else ()

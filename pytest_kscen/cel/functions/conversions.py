@@ -21,7 +21,7 @@ from pytest_kscen.cel.types import (
     Type,
     UInt,
 )
-from pytest_kscen.cel.values import LARGEST, LARGEST_UNSIGNED, SMALLEST, shown, unsigned
+from pytest_kscen.cel.values import INT_MAX, INT_MIN, UINT_MAX, checked_uint, to_string
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,19 +134,19 @@ def _unconvertible(kind: str) -> EvaluationError:
 
 def _int_of_text(text: str) -> int:
     digits = text[1:] if text[:1] in {"+", "-"} else text
-    if not (digits.isascii() and digits.isdigit() and SMALLEST <= int(text) <= LARGEST):
+    if not (digits.isascii() and digits.isdigit() and INT_MIN <= int(text) <= INT_MAX):
         raise _unconvertible("int")
     return int(text)
 
 
 def _uint_of_text(text: str) -> UInt:
-    if not (text.isascii() and text.isdigit() and int(text) <= LARGEST_UNSIGNED):
+    if not (text.isascii() and text.isdigit() and int(text) <= UINT_MAX):
         raise _unconvertible("uint")
     return UInt(int(text))
 
 
 def _int_of_float(value: float) -> int:
-    if not SMALLEST < value < LARGEST:
+    if not INT_MIN < value < INT_MAX:
         raise EvaluationError("integer overflow")
     return int(value)
 
@@ -184,17 +184,17 @@ CONVERSION_FUNCTIONS: dict[str, Callable[..., Any]] = {
     },
     "int(string) int": _int_of_text,
     "int(double) int": _int_of_float,
-    "int(uint) int": lambda value: _int_of_float(value) if value > LARGEST else int(value),
+    "int(uint) int": lambda value: _int_of_float(value) if value > INT_MAX else int(value),
     "int(timestamp) int": seconds_of,
     "int(duration) int": lambda value: round(value.total_seconds() * 1_000_000_000),
     "uint(string) uint": _uint_of_text,
-    "uint(int) uint": unsigned,
-    "uint(double) uint": lambda value: unsigned(int(value)),
+    "uint(int) uint": checked_uint,
+    "uint(double) uint": lambda value: checked_uint(int(value)),
     "double(string) double": _float_of_text,
     "double(int) double": float,
     "double(uint) double": float,
     **{
-        f"string({kind}) string": shown
+        f"string({kind}) string": to_string
         for kind in ("int", "uint", "double", "bool", "timestamp", "duration")
     },
     "string(bytes) string": _text,

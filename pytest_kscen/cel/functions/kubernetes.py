@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import SplitResult, parse_qs, quote, urlsplit
 
 from pytest_kscen.cel.errors import EvaluationError
-from pytest_kscen.cel.values import LARGEST, NONE, SMALLEST, Optional
+from pytest_kscen.cel.values import INT_MAX, INT_MIN, NONE, Optional
 from pytest_kscen.objects import names, quantities
 from pytest_kscen.objects.errors import quoted
 
@@ -26,7 +26,7 @@ SEMVER = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Quantity:
+class CelQuantity:
     cel_type: ClassVar[str] = "kubernetes.Quantity"
     nanos: int
 
@@ -38,7 +38,7 @@ class Url:
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class NamedFormat:
     """`check` gives what is wrong with a text."""
 
     cel_type: ClassVar[str] = "kubernetes.NamedFormat"
@@ -61,11 +61,11 @@ class Semver:
         return (*self.numbers, not self.before, steps)
 
 
-def _quantity(text: str) -> Quantity:
+def _quantity(text: str) -> CelQuantity:
     try:
-        return Quantity(quantities.parse(text).nanos)
-    except ValueError as mistake:
-        raise EvaluationError(str(mistake)) from None
+        return CelQuantity(quantities.parse(text).nanos)
+    except ValueError as error:
+        raise EvaluationError(str(error)) from None
 
 
 def _is_quantity(text: str) -> bool:
@@ -80,23 +80,23 @@ def _compared(one: Any, other: Any) -> int:
     return int(one > other) - int(one < other)
 
 
-def _as_integer(quantity: Quantity) -> int:
+def _as_integer(quantity: CelQuantity) -> int:
     if not _is_integer(quantity):
         raise EvaluationError("cannot convert value to integer")
     return quantity.nanos // quantities.NANO
 
 
-def _is_integer(quantity: Quantity) -> bool:
+def _is_integer(quantity: CelQuantity) -> bool:
     return (
         quantity.nanos % quantities.NANO == 0
-        and SMALLEST <= quantity.nanos // quantities.NANO <= LARGEST
+        and INT_MIN <= quantity.nanos // quantities.NANO <= INT_MAX
     )
 
 
-def _added(sign: int) -> Callable[[Quantity, Quantity | int], Quantity]:
-    def add(one: Quantity, other: Quantity | int) -> Quantity:
-        more = other.nanos if isinstance(other, Quantity) else other * quantities.NANO
-        return Quantity(one.nanos + sign * more)
+def _adder(sign: int) -> Callable[[CelQuantity, CelQuantity | int], CelQuantity]:
+    def add(one: CelQuantity, other: CelQuantity | int) -> CelQuantity:
+        more = other.nanos if isinstance(other, CelQuantity) else other * quantities.NANO
+        return CelQuantity(one.nanos + sign * more)
 
     return add
 
@@ -106,8 +106,8 @@ def _url(text: str) -> Url:
     try:
         parts = urlsplit(text)
         parts.port  # noqa: B018 - reading it judges it
-    except ValueError as mistake:
-        raise EvaluationError(f"{failed}parse {quoted(text)}: {mistake}") from None
+    except ValueError as error:
+        raise EvaluationError(f"{failed}parse {quoted(text)}: {error}") from None
     if not text.startswith("/") and not parts.scheme:
         raise EvaluationError(f"{failed}parse {quoted(text)}: invalid URI for request")
     return Url(parts)
@@ -130,14 +130,14 @@ def _port(url: Url) -> str:
     return "" if url.parts.port is None else str(url.parts.port)
 
 
-def _validated(form: Format, text: str) -> Optional:
+def _validated(form: NamedFormat, text: str) -> Optional:
     wrong = form.check(text)
-    return Optional(list(wrong), there=True) if wrong else NONE
+    return Optional(list(wrong), present=True) if wrong else NONE
 
 
-def _matching(pattern: str, words: str) -> Callable[[str], tuple[str, ...]]:
+def _matching(pattern: str, message: str) -> Callable[[str], tuple[str, ...]]:
     expression = re.compile(pattern, re.IGNORECASE)
-    return lambda text: () if expression.fullmatch(text) else (words,)
+    return lambda text: () if expression.fullmatch(text) else (message,)
 
 
 def _uri(text: str) -> tuple[str, ...]:
@@ -167,11 +167,11 @@ FORMATS: dict[str, Callable[[str], tuple[str, ...]]] = {
 
 
 def _named_format(name: str) -> Optional:
-    return Optional(Format(FORMATS[name]), there=True) if name in FORMATS else NONE
+    return Optional(NamedFormat(FORMATS[name]), present=True) if name in FORMATS else NONE
 
 
-def _constant(check: Callable[[str], tuple[str, ...]]) -> Callable[[], Format]:
-    return lambda: Format(check)
+def _constant(check: Callable[[str], tuple[str, ...]]) -> Callable[[], NamedFormat]:
+    return lambda: NamedFormat(check)
 
 
 def _semver(text: str, normalize: bool = False) -> Semver:  # noqa: FBT001, FBT002 - CEL's own argument
@@ -181,11 +181,11 @@ def _semver(text: str, normalize: bool = False) -> Semver:  # noqa: FBT001, FBT0
         text = padded + dash + rest
     found = SEMVER.fullmatch(text)
     if found is None:
-        raise EvaluationError(_unversioned(text))
+        raise EvaluationError(_version_error(text))
     return Semver((int(found[1]), int(found[2]), int(found[3])), found[4] or "")
 
 
-def _unversioned(text: str) -> str:
+def _version_error(text: str) -> str:
     if not text:
         return "Version string empty"
     if text.count(".") < 2:  # noqa: PLR2004 - the dots of a version
@@ -233,10 +233,10 @@ KUBERNETES_METHODS: dict[str, Callable[..., Any]] = {
     ),
     "kubernetes.Quantity::asInteger() int": _as_integer,
     "kubernetes.Quantity::isInteger() bool": _is_integer,
-    "kubernetes.Quantity::add(kubernetes.Quantity) kubernetes.Quantity": _added(1),
-    "kubernetes.Quantity::add(int) kubernetes.Quantity": _added(1),
-    "kubernetes.Quantity::sub(kubernetes.Quantity) kubernetes.Quantity": _added(-1),
-    "kubernetes.Quantity::sub(int) kubernetes.Quantity": _added(-1),
+    "kubernetes.Quantity::add(kubernetes.Quantity) kubernetes.Quantity": _adder(1),
+    "kubernetes.Quantity::add(int) kubernetes.Quantity": _adder(1),
+    "kubernetes.Quantity::sub(kubernetes.Quantity) kubernetes.Quantity": _adder(-1),
+    "kubernetes.Quantity::sub(int) kubernetes.Quantity": _adder(-1),
     "kubernetes.URL::getScheme() string": lambda url: url.parts.scheme,
     "kubernetes.URL::getHost() string": lambda url: url.parts.netloc.rpartition("@")[2],
     "kubernetes.URL::getHostname() string": _hostname,

@@ -18,20 +18,20 @@ from pytest_kscen.cel.values import (
     MapList,
     Optional,
     SetList,
-    comes_before,
+    checked_int,
+    checked_uint,
     contains,
     equal,
-    item,
-    maybe_item,
-    unsigned,
-    whole,
+    index,
+    index_optional,
+    less_than,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def _divided(one: int, other: int) -> int:
+def _divide(one: int, other: int) -> int:
     """Towards zero."""
     if other == 0:
         raise EvaluationError("division by zero")
@@ -39,13 +39,13 @@ def _divided(one: int, other: int) -> int:
     return quotient if (one < 0) == (other < 0) else -quotient
 
 
-def _rest(one: int, other: int) -> int:
+def _modulo(one: int, other: int) -> int:
     if other == 0:
         raise EvaluationError("modulus by zero")
-    return one - other * _divided(one, other)
+    return one - other * _divide(one, other)
 
 
-def _float_divided(one: float, other: float) -> float:
+def _divide_floats(one: float, other: float) -> float:
     if other == 0:
         return (
             math.nan
@@ -55,7 +55,7 @@ def _float_divided(one: float, other: float) -> float:
     return one / other
 
 
-def joined(one: list[Any], other: list[Any]) -> list[Any]:
+def concatenate(one: list[Any], other: list[Any]) -> list[Any]:
     if isinstance(one, SetList):
         return SetList([*one, *(element for element in other if not contains(one, element))])
     if isinstance(one, MapList):
@@ -67,23 +67,23 @@ def joined(one: list[Any], other: list[Any]) -> list[Any]:
     return [*one, *other]
 
 
-def _after(one: Any, other: Any) -> bool:
-    return comes_before(other, one)
+def _greater_than(one: Any, other: Any) -> bool:
+    return less_than(other, one)
 
 
-def _not_after(one: Any, other: Any) -> bool:
-    return not comes_before(other, one)
+def _at_most(one: Any, other: Any) -> bool:
+    return not less_than(other, one)
 
 
-def _not_before(one: Any, other: Any) -> bool:
-    return not comes_before(one, other)
+def _at_least(one: Any, other: Any) -> bool:
+    return not less_than(one, other)
 
 
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "_<_": comes_before,
-    "_>_": _after,
-    "_<=_": _not_after,
-    "_>=_": _not_before,
+    "_<_": less_than,
+    "_>_": _greater_than,
+    "_<=_": _at_most,
+    "_>=_": _at_least,
 }
 NUMBERS = ("int", "uint", "double")
 ORDERED_PAIRS = [
@@ -104,37 +104,37 @@ OPERATOR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_||_(bool, bool) bool": lambda one, other: one or other,
     "_?_:_(bool, A, A) A": lambda condition, one, other: one if condition else other,
     "!_(bool) bool": lambda value: not value,
-    "-_(int) int": lambda value: whole(-value),
+    "-_(int) int": lambda value: checked_int(-value),
     "-_(double) double": lambda value: -value,
-    "_+_(int, int) int": lambda one, other: whole(one + other),
-    "_-_(int, int) int": lambda one, other: whole(one - other),
-    "_*_(int, int) int": lambda one, other: whole(one * other),
-    "_/_(int, int) int": lambda one, other: whole(_divided(one, other)),
-    "_%_(int, int) int": _rest,
-    "_+_(uint, uint) uint": lambda one, other: unsigned(int(one) + int(other)),
-    "_-_(uint, uint) uint": lambda one, other: unsigned(int(one) - int(other)),
-    "_*_(uint, uint) uint": lambda one, other: unsigned(int(one) * int(other)),
-    "_/_(uint, uint) uint": lambda one, other: UInt(_divided(one, other)),
-    "_%_(uint, uint) uint": lambda one, other: UInt(_rest(one, other)),
+    "_+_(int, int) int": lambda one, other: checked_int(one + other),
+    "_-_(int, int) int": lambda one, other: checked_int(one - other),
+    "_*_(int, int) int": lambda one, other: checked_int(one * other),
+    "_/_(int, int) int": lambda one, other: checked_int(_divide(one, other)),
+    "_%_(int, int) int": _modulo,
+    "_+_(uint, uint) uint": lambda one, other: checked_uint(int(one) + int(other)),
+    "_-_(uint, uint) uint": lambda one, other: checked_uint(int(one) - int(other)),
+    "_*_(uint, uint) uint": lambda one, other: checked_uint(int(one) * int(other)),
+    "_/_(uint, uint) uint": lambda one, other: UInt(_divide(one, other)),
+    "_%_(uint, uint) uint": lambda one, other: UInt(_modulo(one, other)),
     "_+_(double, double) double": lambda one, other: one + other,
     "_-_(double, double) double": lambda one, other: one - other,
     "_*_(double, double) double": lambda one, other: one * other,
-    "_/_(double, double) double": _float_divided,
+    "_/_(double, double) double": _divide_floats,
     "_+_(string, string) string": lambda one, other: one + other,
     "_+_(bytes, bytes) bytes": lambda one, other: one + other,
-    "_+_(list(A), list(A)) list(A)": joined,
+    "_+_(list(A), list(A)) list(A)": concatenate,
     "_+_(timestamp, duration) timestamp": lambda one, other: one + other,
     "_+_(duration, timestamp) timestamp": lambda one, other: other + one,
     "_+_(duration, duration) duration": lambda one, other: one + other,
     "_-_(timestamp, timestamp) duration": lambda one, other: one - other,
     "_-_(timestamp, duration) timestamp": lambda one, other: one - other,
     "_-_(duration, duration) duration": lambda one, other: one - other,
-    "_[_](list(A), int) A": item,
-    "_[_](map(A, B), A) B": item,
-    "_[_](optional(list(A)), int) optional(A)": maybe_item,
-    "_[_](optional(map(A, B)), A) optional(B)": maybe_item,
-    "_[?_](list(A), int) optional(A)": maybe_item,
-    "_[?_](map(A, B), A) optional(B)": maybe_item,
+    "_[_](list(A), int) A": index,
+    "_[_](map(A, B), A) B": index,
+    "_[_](optional(list(A)), int) optional(A)": index_optional,
+    "_[_](optional(map(A, B)), A) optional(B)": index_optional,
+    "_[?_](list(A), int) optional(A)": index_optional,
+    "_[?_](map(A, B), A) optional(B)": index_optional,
 }
 OPERATOR_METHODS: dict[str, Callable[..., Any]] = {}
 
@@ -143,26 +143,26 @@ OPERATOR_METHODS: dict[str, Callable[..., Any]] = {}
 
 
 def _of_non_zero(value: Any) -> Optional:
-    return Optional(value, there=True) if value else NONE
+    return Optional(value, present=True) if value else NONE
 
 
 def _value(held: Optional) -> Any:
-    if not held.there:
+    if not held.present:
         raise EvaluationError("optional.none() dereference")
     return held.value
 
 
 OPTIONAL_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "optional.of(A) optional(A)": lambda value: Optional(value, there=True),
+    "optional.of(A) optional(A)": lambda value: Optional(value, present=True),
     "optional.ofNonZeroValue(A) optional(A)": _of_non_zero,
     "optional.none() optional(A)": lambda: NONE,
 }
 OPTIONAL_METHODS: dict[str, Callable[..., Any]] = {
-    "optional(A)::hasValue() bool": lambda held: held.there,
+    "optional(A)::hasValue() bool": lambda held: held.present,
     "optional(A)::value() A": _value,
-    "optional(A)::orValue(A) A": lambda held, instead: held.value if held.there else instead,
+    "optional(A)::orValue(A) A": lambda held, instead: held.value if held.present else instead,
     "optional(A)::or(optional(A)) optional(A)": lambda held, instead: (
-        held if held.there else instead
+        held if held.present else instead
     ),
 }
 
@@ -175,7 +175,7 @@ SUMMED: dict[str, Any] = {"int": 0, "uint": UInt(0), "double": 0.0, "duration": 
 
 
 def _is_sorted(elements: list[Any]) -> bool:
-    return not any(comes_before(after, before) for before, after in pairwise(elements))
+    return not any(less_than(after, before) for before, after in pairwise(elements))
 
 
 def _sum(kind: str) -> Callable[[list[Any]], Any]:
@@ -198,7 +198,7 @@ def _extreme(name: str) -> Callable[[list[Any]], Any]:
             raise EvaluationError(f"{name} called on empty list")
         best = elements[0]
         for element in elements[1:]:
-            if comes_before(element, best) if name == "min" else comes_before(best, element):
+            if less_than(element, best) if name == "min" else less_than(best, element):
                 best = element
         return best
 
@@ -226,12 +226,12 @@ def _slice(elements: list[Any], start: int, end: int) -> list[Any]:
     return elements[start:end]
 
 
-def _flat(elements: list[Any], depth: int = 1) -> list[Any]:
+def _flatten(elements: list[Any], depth: int = 1) -> list[Any]:
     if depth < 0:
         raise EvaluationError("level must be non-negative")
     found: list[Any] = []
     for element in elements:
-        found += _flat(element, depth - 1) if isinstance(element, list) and depth else [element]
+        found += _flatten(element, depth - 1) if isinstance(element, list) and depth else [element]
     return found
 
 
@@ -246,19 +246,19 @@ def _distinct(elements: list[Any]) -> list[Any]:
 def _sorted(elements: list[Any]) -> list[Any]:
     return sorted(
         elements,
-        key=cmp_to_key(lambda one, other: comes_before(other, one) - comes_before(one, other)),
+        key=cmp_to_key(lambda one, other: less_than(other, one) - less_than(one, other)),
     )
 
 
-def _holds(elements: list[Any], wanted: list[Any]) -> bool:
+def _contains_all(elements: list[Any], wanted: list[Any]) -> bool:
     return all(contains(elements, each) for each in wanted)
 
 
 LIST_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lists.range(int) list(int)": lambda count: list(range(count)),
-    "sets.contains(list(A), list(A)) bool": _holds,
+    "sets.contains(list(A), list(A)) bool": _contains_all,
     "sets.equivalent(list(A), list(A)) bool": lambda one, other: (
-        _holds(one, other) and _holds(other, one)
+        _contains_all(one, other) and _contains_all(other, one)
     ),
     "sets.intersects(list(A), list(A)) bool": lambda one, other: any(
         contains(other, each) for each in one
@@ -273,8 +273,8 @@ LIST_METHODS: dict[str, Callable[..., Any]] = {
     "list(A)::indexOf(A) int": _index_of,
     "list(A)::lastIndexOf(A) int": _last_index_of,
     "list(A)::slice(int, int) list(A)": _slice,
-    "list(A)::flatten() list(dyn)": _flat,
-    "list(A)::flatten(int) list(dyn)": _flat,
+    "list(A)::flatten() list(dyn)": _flatten,
+    "list(A)::flatten(int) list(dyn)": _flatten,
     "list(A)::distinct() list(A)": _distinct,
     "list(A)::reverse() list(A)": lambda elements: elements[::-1],
 }

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.cel.errors import EvaluationError
-from pytest_kscen.cel.re2 import BadPattern, compiled
-from pytest_kscen.cel.values import shown
+from pytest_kscen.cel.re2 import BadPattern, compile_pattern
+from pytest_kscen.cel.values import to_string
 from pytest_kscen.objects.errors import quoted
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ VERB = re.compile(r"%(?:(%)|(?:\.(\d+))?([sdfeboxX])|(.?))")
 DIGITS = 6
 
 
-def formatted(form: str, values: list[Any]) -> str:
+def format_string(form: str, values: list[Any]) -> str:
     given = iter(values)
 
     def replaced(match: re.Match[str]) -> str:
@@ -40,54 +40,56 @@ def formatted(form: str, values: list[Any]) -> str:
 
 def _text(value: Any, _: int) -> str:
     if isinstance(value, list):
-        return f"[{', '.join(_inner(part) for part in value)}]"
+        return f"[{', '.join(_nested_text(part) for part in value)}]"
     if isinstance(value, dict):
         return (
             "{"
-            + ", ".join(sorted(f"{_inner(name)}:{_inner(part)}" for name, part in value.items()))
+            + ", ".join(
+                sorted(f"{_nested_text(name)}:{_nested_text(part)}" for name, part in value.items())
+            )
             + "}"
         )
-    return "null" if value is None else shown(value)
+    return "null" if value is None else to_string(value)
 
 
-def _inner(value: Any) -> str:
+def _nested_text(value: Any) -> str:
     """As CEL itself would write it."""
     if isinstance(value, (str, bytes)):
-        return f"b{quoted(shown(value))}" if isinstance(value, bytes) else quoted(value)
+        return f"b{quoted(to_string(value))}" if isinstance(value, bytes) else quoted(value)
     if isinstance(value, float):
         return f"{value:.{DIGITS}f}"
     if isinstance(value, datetime):
-        return f'timestamp("{shown(value)}")'
-    return f'duration("{shown(value)}")' if isinstance(value, timedelta) else _text(value, 0)
+        return f'timestamp("{to_string(value)}")'
+    return f'duration("{to_string(value)}")' if isinstance(value, timedelta) else _text(value, 0)
 
 
-def _wrong(words: str, value: Any) -> EvaluationError:
+def _format_error(message: str, value: Any) -> EvaluationError:
     return EvaluationError(
-        f"error during formatting: {words}, was given {NAMES.get(type(value), 'dyn')}"
+        f"error during formatting: {message}, was given {NAMES.get(type(value), 'dyn')}"
     )
 
 
 def _fixed(value: Any, digits: int) -> str:
     """In English: with a comma at the thousands."""
     if type(value) is not float:
-        raise _wrong("fixed-point clause can only be used on doubles", value)
+        raise _format_error("fixed-point clause can only be used on doubles", value)
     return f"{value:,.{digits}f}"
 
 
 def _scientific(value: Any, _: int) -> str:
     """In English too; cel-go takes the digits that are asked for as a width."""
     if type(value) is not float:
-        raise _wrong("scientific clause can only be used on doubles", value)
+        raise _format_error("scientific clause can only be used on doubles", value)
     number, _e, power = f"{value:.{DIGITS}e}".partition("e")
     return f"{number}\N{MULTIPLICATION SIGN}10{power.removeprefix('+').translate(RAISED)}"
 
 
-def _whole(verb: str, words: str, others: tuple[type, ...] = ()) -> Callable[[Any, int], str]:
+def _whole(verb: str, message: str, others: tuple[type, ...] = ()) -> Callable[[Any, int], str]:
     def show(value: Any, _: int) -> str:
         if type(value) in others:
             return _hexadecimal(value, verb) if isinstance(value, (str, bytes)) else str(int(value))
         if isinstance(value, bool) or not isinstance(value, int):
-            raise _wrong(words, value)
+            raise _format_error(message, value)
         return f"{value:{verb}}"
 
     return show
@@ -129,36 +131,36 @@ UPPER = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 
 
-def _within(place: int, text: str) -> None:
+def _check_index(place: int, text: str) -> None:
     if not 0 <= place <= len(text):
         raise EvaluationError(f"index out of range: {place}")
 
 
 def _char_at(text: str, place: int) -> str:
-    _within(place, text)
+    _check_index(place, text)
     return text[place : place + 1]
 
 
 def _index_of(text: str, wanted: str, start: int = 0) -> int:
-    _within(start, text)
+    _check_index(start, text)
     return text.find(wanted, start)
 
 
 def _last_index_of(text: str, wanted: str, start: int | None = None) -> int:
     if start is None:
         return text.rfind(wanted)
-    _within(start, text)
+    _check_index(start, text)
     return text.rfind(wanted, 0, start + len(wanted))
 
 
 def _substring(text: str, start: int, end: int | None = None) -> str:
     if end is None:
-        _within(start, text)
+        _check_index(start, text)
         return text[start:]
     if start > end:
         raise EvaluationError(f"invalid substring range. start: {start}, end: {end}")
-    _within(start, text)
-    _within(end, text)
+    _check_index(start, text)
+    _check_index(end, text)
     return text[start:end]
 
 
@@ -174,7 +176,7 @@ def _replace(text: str, old: str, new: str, most: int = -1) -> str:
     return text.replace(old, new, most)
 
 
-def _joined(elements: list[str], by: str = "") -> str:
+def _join(elements: list[str], by: str = "") -> str:
     for element in elements:
         if type(element) is not str:
             raise EvaluationError(f"join: invalid input: {element}")
@@ -183,9 +185,9 @@ def _joined(elements: list[str], by: str = "") -> str:
 
 def _pattern(pattern: str, refusal: str = "") -> re.Pattern[str]:
     try:
-        return compiled(pattern)
-    except BadPattern as mistake:
-        raise EvaluationError(f"{refusal}{mistake}") from None
+        return compile_pattern(pattern)
+    except BadPattern as error:
+        raise EvaluationError(f"{refusal}{error}") from None
 
 
 def _find(text: str, pattern: str) -> str:
@@ -225,9 +227,9 @@ STRING_METHODS: dict[str, Callable[..., Any]] = {
     "string::substring(int) string": _substring,
     "string::substring(int, int) string": _substring,
     "string::trim() string": str.strip,
-    "string::format(list(dyn)) string": formatted,
-    "list(string)::join() string": _joined,
-    "list(string)::join(string) string": _joined,
+    "string::format(list(dyn)) string": format_string,
+    "list(string)::join() string": _join,
+    "list(string)::join(string) string": _join,
     "string::find(string) string": _find,
     "string::findAll(string) list(string)": _find_all,
     "string::findAll(string, int) list(string)": _find_all,

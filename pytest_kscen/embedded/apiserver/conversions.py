@@ -1,5 +1,7 @@
-"""Conversions between two served versions of one stored kind: events (core/v1, events.k8s.io/v1)
-and HorizontalPodAutoscalers (v1, v2).
+"""Conversions between two served versions of one stored kind.
+
+Events: events.k8s.io/v1 stored as core/v1. HorizontalPodAutoscalers: v1 stored as v2. Used through
+`kinds.Kind.conversion`.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ AUTOSCALING_V1, AUTOSCALING_V2 = "autoscaling/v1", "autoscaling/v2"
 PREFIX = "autoscaling.alpha.kubernetes.io"
 METRICS, BEHAVIOR = f"{PREFIX}/metrics", f"{PREFIX}/behavior"
 CURRENT_METRICS, CONDITIONS = f"{PREFIX}/current-metrics", f"{PREFIX}/conditions"
-OF_SPEC, OF_STATUS = (METRICS, BEHAVIOR), (CURRENT_METRICS, CONDITIONS)
+SPEC_ANNOTATIONS, STATUS_ANNOTATIONS = (METRICS, BEHAVIOR), (CURRENT_METRICS, CONDITIONS)
 DEFAULT_CPU = 80
 SOURCES: dict[str, dict[str, tuple[str, ...]]] = {
     "object": {
@@ -55,11 +57,13 @@ SOURCES: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 SOURCES["containerResource"] = {**SOURCES["resource"], "container": ("container",)}
-"""Where the newer version has what an older metric says."""
+"""Paths in autoscaling/v2 of the fields of a v2beta1-style metric, as v1's annotations hold it."""
 
 
-class OlderAutoscalers:
-    """A `machinery.kinds.Conversion`."""
+class AutoscalerV1Conversion:
+    """`kinds.Conversion` of HorizontalPodAutoscaler v1, whose annotations hold what v1 cannot
+    express.
+    """
 
     home = ("autoscaling", "horizontalpodautoscalers")
 
@@ -70,32 +74,32 @@ class OlderAutoscalers:
             spec.pop("targetCPUUtilizationPercentage", None),
             status.pop("currentCPUUtilizationPercentage", None),
         )
-        metrics = _read(notes, METRICS) or []
+        metrics = _read_annotation(notes, METRICS) or []
         metrics += (
-            [_of_cpu({"target": {"type": "Utilization", "averageUtilization": cpu}})]
+            [_cpu_metric({"target": {"type": "Utilization", "averageUtilization": cpu}})]
             if cpu is not None
             else []
         )
         spec["metrics"] = metrics or [
-            _of_cpu({"target": {"type": "Utilization", "averageUtilization": DEFAULT_CPU}})
+            _cpu_metric({"target": {"type": "Utilization", "averageUtilization": DEFAULT_CPU}})
         ]
-        if behavior := _read(notes, BEHAVIOR):
+        if behavior := _read_annotation(notes, BEHAVIOR):
             spec["behavior"] = behavior
-        current = _read(notes, CURRENT_METRICS) or []
+        current = _read_annotation(notes, CURRENT_METRICS) or []
         current += (
-            [_of_cpu({"current": {"averageUtilization": used}})]
+            [_cpu_metric({"current": {"averageUtilization": used}})]
             if used is not None and not current
             else []
         )
         status["currentMetrics"] = current or None
         if not status.get("currentReplicas"):
             status.pop("currentReplicas", None)
-        if conditions := _read(notes, CONDITIONS):
+        if conditions := _read_annotation(notes, CONDITIONS):
             status["conditions"] = conditions
         return {
             **obj,
             "apiVersion": AUTOSCALING_V2,
-            "metadata": _annotated(obj["metadata"], {}),
+            "metadata": _with_annotations(obj["metadata"], {}),
             "spec": spec,
             "status": status,
         }
@@ -105,33 +109,35 @@ class OlderAutoscalers:
         metrics, current = spec.pop("metrics", None) or [], status.pop("currentMetrics", None) or []
         told = {
             METRICS: [
-                _older(metric, "target") for metric in metrics if _cpu(metric, "target") is None
+                _older_metric(metric, "target")
+                for metric in metrics
+                if _cpu_utilization(metric, "target") is None
             ],
-            CURRENT_METRICS: [_older(metric, "current") for metric in current],
+            CURRENT_METRICS: [_older_metric(metric, "current") for metric in current],
             BEHAVIOR: _recased(spec.pop("behavior", {}), str.upper),
             CONDITIONS: status.pop("conditions", []),
         }
         notes = {
             name: json.dumps(value, separators=(",", ":")) for name, value in told.items() if value
         }
-        cpu = [use for metric in metrics if (use := _cpu(metric, "target")) is not None]
-        used = [use for metric in current if (use := _cpu(metric, "current")) is not None]
+        cpu = [use for metric in metrics if (use := _cpu_utilization(metric, "target")) is not None]
+        used = [
+            use for metric in current if (use := _cpu_utilization(metric, "current")) is not None
+        ]
         spec |= {"targetCPUUtilizationPercentage": cpu[0]} if cpu else {}
         status |= {"currentCPUUtilizationPercentage": used[-1]} if used else {}
         status = {"currentReplicas": 0, **status}
         return {
             **obj,
             "apiVersion": AUTOSCALING_V1,
-            "metadata": _annotated(obj["metadata"], notes),
+            "metadata": _with_annotations(obj["metadata"], notes),
             "spec": spec,
             "status": status,
         }
 
 
-def _read(notes: Obj, name: str) -> Any:
-    """What an annotation says, in the newer version's words; one that cannot be read says
-    nothing.
-    """
+def _read_annotation(notes: Obj, name: str) -> Any:
+    """Return an annotation's value in v2 form, or None if it is missing or unreadable."""
     if name not in notes:
         return None
     part, field, newer = READINGS[name]
@@ -143,37 +149,37 @@ def _read(notes: Obj, name: str) -> Any:
     return decoded[part].get(field)
 
 
-def _metrics(said: Any, kind: str) -> Any:
+def _newer_metrics(said: Any, kind: str) -> Any:
     return (
-        [_newer(metric, kind) for metric in said]
+        [_newer_metric(metric, kind) for metric in said]
         if isinstance(said, list) and all(isinstance(each, dict) for each in said)
         else said
     )
 
 
-def _annotated(metadata: Obj, notes: dict[str, str]) -> Obj:
-    """Metadata with these annotations of ours, and no others of ours."""
+def _with_annotations(metadata: Obj, notes: dict[str, str]) -> Obj:
+    """Return metadata with exactly these conversion annotations and all foreign ones."""
     others = {
         name: note
         for name, note in (metadata.get("annotations") or {}).items()
-        if name not in {*OF_SPEC, *OF_STATUS}
+        if name not in {*SPEC_ANNOTATIONS, *STATUS_ANNOTATIONS}
     }
     rest = {name: value for name, value in metadata.items() if name != "annotations"}
     return {**rest, **({"annotations": {**others, **notes}} if others or notes else {})}
 
 
-def _of_cpu(use: Obj) -> Obj:
+def _cpu_metric(use: Obj) -> Obj:
     return {"type": "Resource", "resource": {"name": "cpu", **use}}
 
 
-def _cpu(metric: Obj, kind: str) -> int | None:
-    """The use of CPU, if that is what a metric is about."""
+def _cpu_utilization(metric: Obj, kind: str) -> int | None:
+    """Return the CPU utilization of a metric, or None for other metrics."""
     source = metric.get("resource") or {}
     use: int | None = source.get(kind, {}).get("averageUtilization")
     return use if metric.get("type") == "Resource" and source.get("name") == "cpu" else None
 
 
-def _newer(metric: Obj, kind: str) -> Obj:
+def _newer_metric(metric: Obj, kind: str) -> Obj:
     converted = {"type": metric.get("type", "")}
     for name, fields in SOURCES.items():
         if isinstance(metric.get(name), dict):
@@ -187,12 +193,12 @@ def _newer(metric: Obj, kind: str) -> Obj:
                 else:
                     source[part] = value
             if kind == "target":
-                source["target"] = _typed(name, source.get("target", {}))
+                source["target"] = _typed_target(name, source.get("target", {}))
             converted[name] = source
     return converted
 
 
-def _typed(kind: str, target: Obj) -> Obj:
+def _typed_target(kind: str, target: Obj) -> Obj:
     if "averageUtilization" in target:
         return {"type": "Utilization", **target}
     if kind == "object" and "averageValue" in target:
@@ -203,7 +209,7 @@ def _typed(kind: str, target: Obj) -> Obj:
     return {"type": "Value" if kind == "object" or "value" in target else "AverageValue", **target}
 
 
-def _older(metric: Obj, kind: str) -> Obj:
+def _older_metric(metric: Obj, kind: str) -> Obj:
     converted = {"type": metric.get("type", "")}
     for name, fields in SOURCES.items():
         if name in metric:
@@ -222,7 +228,9 @@ def _older(metric: Obj, kind: str) -> Obj:
 
 
 def _recased(value: Any, first: Any) -> Any:
-    """Scaling rules stand in their annotation as Go calls their fields."""
+    """Convert the case of field names: the annotation spells scaling rules with Go's field
+    names.
+    """
     if isinstance(value, dict):
         return {
             first(name[0]) + name[1:]: _recased(one, first)
@@ -234,16 +242,12 @@ def _recased(value: Any, first: Any) -> Any:
 
 SCHEMA = BuiltinSchema("autoscaling", "v2", "HorizontalPodAutoscaler")
 READINGS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
-    METRICS: ("spec", "metrics", lambda said: _metrics(said, "target")),
-    CURRENT_METRICS: ("status", "currentMetrics", lambda said: _metrics(said, "current")),
+    METRICS: ("spec", "metrics", lambda said: _newer_metrics(said, "target")),
+    CURRENT_METRICS: ("status", "currentMetrics", lambda said: _newer_metrics(said, "current")),
     BEHAVIOR: ("spec", "behavior", lambda said: _recased(said, str.lower)),
     CONDITIONS: ("status", "conditions", lambda said: said),
 }
-"""Where the newer version has what an annotation says, and how it says it."""
-
-
-# Kinds that are two views of the same stored objects: Kubernetes keeps events once and serves
-# them in two groups.
+"""For each annotation: its part and field in v2, and the conversion of its value."""
 
 
 NEWER_EVENT_FIELDS = {
@@ -259,11 +263,11 @@ OLDER_EVENT_FIELDS = {newer: older for older, newer in NEWER_EVENT_FIELDS.items(
 REPORTING_FIELDS = (
     "reportingComponent",
     "reportingInstance",
-)  # the older form shows them empty, the newer one does not
+)  # shown as empty strings in core/v1, left out in events.k8s.io/v1
 
 
-class NewerEvents:
-    """events.k8s.io/v1, kept as core/v1."""
+class EventsV1Conversion:
+    """`kinds.Conversion` of events.k8s.io/v1, stored as core/v1."""
 
     home = ("", "events")
 
@@ -285,6 +289,6 @@ class NewerEvents:
 
 
 CONVERSIONS: dict[tuple[str, str, str], Conversion] = {
-    ("events.k8s.io", "v1", "events"): NewerEvents(),
-    ("autoscaling", "v1", "horizontalpodautoscalers"): OlderAutoscalers(),
+    ("events.k8s.io", "v1", "events"): EventsV1Conversion(),
+    ("autoscaling", "v1", "horizontalpodautoscalers"): AutoscalerV1Conversion(),
 }

@@ -1,4 +1,8 @@
-"""What every verb works with: the store, the kinds, time, chance and the gatekeepers."""
+"""State shared by all verbs: store, kinds, clock, chance, admission and the kubelets' services.
+
+Handlers receive it as their first argument. Also runs the store's housekeeping. Must not import
+verbs.
+"""
 
 from __future__ import annotations
 
@@ -22,31 +26,35 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.api import HttpAnswer, HttpCall, Request, Texts
     from pytest_kscen.objects.resources import Obj
 
-HOUSEKEEPING = 60.0
-REMEMBERED = 5  # rounds of it after which history is forgotten, as kube-apiserver has etcd do
+HOUSEKEEPING_PERIOD = 60.0
+HISTORY_ROUNDS = (
+    5  # rounds of housekeeping after which history is dropped, as kube-apiserver compacts etcd
+)
 
 
 class LogSource(Protocol):
-    """Where containers' logs are: the kubelets, seen from the API server.
+    """Access to containers' logs: the kubelets as the API server reaches them.
 
-    Refuses with an ApiError.
+    Both methods refuse with an ApiError, for example when the container has not started.
     """
 
     async def read(
         self, namespace: str, pod: str, container: str, options: Mapping[str, str]
     ) -> str:
-        """`options` are the query's: tailLines, previous, sinceSeconds, sinceTime, timestamps,
-        limitBytes.
+        """Return the log that is there now.
+
+        `options` are the query's parameters: tailLines, previous, sinceSeconds, sinceTime,
+        timestamps, limitBytes.
         """
 
     def follow(self, namespace: str, pod: str, container: str, options: Mapping[str, str]) -> Texts:
-        """The same, and what is written from now on, until the container's run ends."""
+        """Return the log that is there now and all later output, until the container's run ends."""
 
 
-class Web(Protocol):
-    """What can be reached over HTTP at pods' addresses.
+class PodHttpClient(Protocol):
+    """HTTP access to the addresses of pods and services, as the API server's proxy uses it.
 
-    That nobody answers is an OSError, in the words of Go's dialler.
+    Raises an OSError with the message of Go's dialler if nothing answers at the address.
     """
 
     async def ask(self, address: str, port: int, call: HttpCall) -> HttpAnswer: ...
@@ -54,7 +62,10 @@ class Web(Protocol):
 
 @dataclass(slots=True)
 class Core:
-    """The insides of one API server."""
+    """Internal state of one API server, created by `ApiServer` and passed to every handler.
+
+    `served` maps each established CustomResourceDefinition to its object and the kinds it serves.
+    """
 
     clock: Clock
     chance: Chance
@@ -62,13 +73,11 @@ class Core:
     store: Store = field(default_factory=Store)
     admission: Admission = field(default_factory=Admission)
     logs: LogSource | None = None
-    web: Web | None = None
-    served: dict[str, tuple[Obj, list[Kind]]] = field(
-        default_factory=dict
-    )  # the established definitions and what they bring
+    web: PodHttpClient | None = None
+    served: dict[str, tuple[Obj, list[Kind]]] = field(default_factory=dict)
     _now: tuple[float, str] = -1.0, ""
-    _housekeeper: asyncio.Task[Never] | None = None
-    _stirred: asyncio.Event = field(default_factory=asyncio.Event)
+    _housekeeping: asyncio.Task[Never] | None = None
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def now(self) -> str:
         instant, text = self._now
@@ -85,39 +94,44 @@ class Core:
         resource = request.resource
         return self.kinds.at(resource.group, resource.version, resource.plural)
 
-    def keep_house(self) -> None:
-        """From the first watch on, each minute: who waits is reminded of the time, and what is old
-        is forgotten.
+    def start_housekeeping(self) -> None:
+        """Start the housekeeping task at the first watch, or resume it when something happened.
 
-        It keeps no test alive, and rests while nothing happens.
+        Runs each minute of cluster time: ticks the listeners with a deadline and drops old history.
+        The task keeps no test alive, and pauses while the store does not change and no deadline is
+        set.
         """
-        self._stirred.set()
-        if self._housekeeper is None or self._housekeeper.done():
-            self._housekeeper = asyncio.get_running_loop().create_task(
-                self._house(), name="the API server's housekeeping"
+        self._changed.set()
+        if self._housekeeping is None or self._housekeeping.done():
+            self._housekeeping = asyncio.get_running_loop().create_task(
+                self._keep_house(), name="the API server's housekeeping"
             )
 
-    async def _house(self) -> Never:
-        revisions: deque[int] = deque(maxlen=REMEMBERED)
+    async def _keep_house(self) -> Never:
+        revisions: deque[int] = deque(maxlen=HISTORY_ROUNDS)
         forgotten = 0
         while True:
-            if len(revisions) == REMEMBERED and revisions[0] > forgotten:
+            if len(revisions) == HISTORY_ROUNDS and revisions[0] > forgotten:
                 forgotten = revisions[0]
                 self.store.forget(forgotten)
             revisions.append(self.store.revision)
-            # The rounds keep their beat, whether somebody rests between them or not.
+            # The rounds stay on the minute, even after a pause.
             may_rest = forgotten == self.store.revision
             last = self.clock.now()
-            if may_rest and not any(listener.is_mortal for listener in self.store.forgetful):
-                self._stirred.clear()
-                self.store.stir = self._stirred.set
-                await self._stirred.wait()
-                self.store.stir = None
+            if may_rest and not any(
+                listener.has_deadline for listener in self.store.timed_listeners
+            ):
+                self._changed.clear()
+                self.store.on_commit = self._changed.set
+                await self._changed.wait()
+                self.store.on_commit = None
             waited = self.clock.now() - last
-            await self.clock.sleep(HOUSEKEEPING - waited % HOUSEKEEPING, background=True)
+            await self.clock.sleep(
+                HOUSEKEEPING_PERIOD - waited % HOUSEKEEPING_PERIOD, background=True
+            )
             now = self.clock.now()
-            for listener in list(self.store.forgetful):
-                listener.remind(now)
+            for listener in list(self.store.timed_listeners):
+                listener.on_tick(now)
 
 
 def key_of(kind: Kind, request: Request, name: str) -> Key:

@@ -1,4 +1,7 @@
-"""TLS certificate, tokens and kubeconfig of an HTTPS port. Created anew for each run."""
+"""TLS certificates, bearer token and kubeconfig of an HTTPS port; created anew for each run.
+
+The only module that draws from the system's entropy.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ DAY = datetime.timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """An authority's certificate, a server's certificate with its key, and a bearer token."""
+    """A CA's certificate, a server certificate with its key, and a bearer token."""
 
     authority: bytes
     certificate: bytes
@@ -114,11 +117,8 @@ def _key_pem(key: EllipticCurvePrivateKey) -> bytes:
     )
 
 
-# The file that lets kubectl and any other client in.
-
-
 def write_kubeconfig(path: Path, url: str, keys: Keys, name: str = "kscen") -> None:
-    """For its owner's eyes only: it holds the token."""
+    """Write a kubeconfig that is readable by its owner only (mode 0600), as it holds the token."""
     authority = base64.b64encode(keys.authority).decode()
     content = {
         "apiVersion": "v1",

@@ -1,4 +1,7 @@
-"""Decode a request's body into an object of its kind, and the kinds of subresource bodies."""
+"""Decoding of request bodies: objects of served kinds, and the bodies of subresources.
+
+Called by the verbs and subresources. Checks type, namespace and name, but not the content's rules.
+"""
 
 from __future__ import annotations
 
@@ -23,28 +26,28 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-OTHER_NAMESPACE = (
+NAMESPACE_MISMATCH = (
     "the namespace of the provided object does not match the namespace sent on the request"
 )
 
-NAMELESS = "couldn't get version/kind; json parse error"
+BAD_TYPE_META = "couldn't get version/kind; json parse error"
 
 
 def decode(kind: Kind, request: Request, body: Any, old: Obj | None) -> Obj:
-    """A new object, with its defaults, that may share parts with the old one; its metadata is
-    its own.
+    """Return a new object with defaults; it may share parts with the old one, but never its
+    metadata.
     """
-    return settled(kind, request, typed(kind, request, body, old))
+    return complete(kind, request, decode_body(kind, request, body, old))
 
 
-def typed(kind: Kind, request: Request, body: Any, old: Obj | None) -> Obj:
-    """An object of its kind, whatever it says of its place."""
+def decode_body(kind: Kind, request: Request, body: Any, old: Obj | None) -> Obj:
+    """Return the body as an object of the kind, without checking its name and namespace."""
     if not isinstance(body, dict):
         raise BadRequest(f"the body must be an object of kind {kind.resource.kind}")
     is_right = body.get("kind") == kind.resource.kind and body.get("apiVersion") == kind.api_version
     if not is_right and (old is not None or request.verb != "update" or not kind.custom):
         _refuse_other_kind(kind, body)
-    known = None if kind.custom and kind.conversion else old  # which another version's schema knows
+    known = None if kind.custom and kind.conversion else old  # decoded by another version's schema
     decoded = kind.schema.decode(
         body, known, strictness=request.options.field_validation, warnings=request.warnings
     )
@@ -58,23 +61,23 @@ def typed(kind: Kind, request: Request, body: Any, old: Obj | None) -> Obj:
     obj["metadata"] = metadata
     if not is_right:
         obj["apiVersion"], obj["kind"] = kind.api_version, kind.resource.kind
-    for path in kind.rules.empties:
+    for path in kind.rules.owned_empty_lists:
         if field_at(body, path) == []:
             obj = with_value(obj, path, [])
     return obj
 
 
-def settled(kind: Kind, request: Request, obj: Obj) -> Obj:
-    """The same at the request's place, with its defaults."""
-    put_in_place(kind, request, obj["metadata"])
+def complete(kind: Kind, request: Request, obj: Obj) -> Obj:
+    """Set the request's namespace and the kind's defaults in an object, and return it."""
+    set_namespace(kind, request, obj["metadata"])
     kind.rules.default(obj)
     return obj
 
 
 def _refuse_other_kind(kind: Kind, body: Obj) -> None:
     resource = kind.resource
-    if misfit := misnamed(body):
-        raise Undecodable(kind.resource.kind, kind.resource.version, f"{NAMELESS}: {misfit}")
+    if misfit := type_meta_mismatch(body):
+        raise Undecodable(kind.resource.kind, kind.resource.version, f"{BAD_TYPE_META}: {misfit}")
     version, name = body.get("apiVersion") or kind.api_version, body.get("kind") or resource.kind
     if (version, name) == (kind.api_version, resource.kind):
         return
@@ -100,8 +103,8 @@ def _refuse_other_kind(kind: Kind, body: Obj) -> None:
     raise BadRequest(f'{name} in version "{short}" cannot be handled as a {resource.kind}: {why}')
 
 
-def misnamed(body: Obj) -> TypeMismatch | None:
-    """A body says in words what it is, if it says so at all."""
+def type_meta_mismatch(body: Obj) -> TypeMismatch | None:
+    """Return the mismatch of an apiVersion or kind that is not a string, or None."""
     for field in ("apiVersion", "kind"):
         if not isinstance(body.get(field), str | None):
             misfit = TypeMismatch(body[field], "string")
@@ -116,8 +119,8 @@ def _stated_name(body: Obj) -> str:
     return name if isinstance(name, str) else ""
 
 
-def put_in_place(kind: Kind, request: Request, metadata: Obj) -> None:
-    """The namespace is the request's; a body that names another one is refused."""
+def set_namespace(kind: Kind, request: Request, metadata: Obj) -> None:
+    """Set the request's namespace; refuse a body that names another one."""
     if not kind.resource.namespaced:
         metadata.pop("namespace", None)
         return
@@ -126,7 +129,7 @@ def put_in_place(kind: Kind, request: Request, metadata: Obj) -> None:
             "the server does not allow this method on the requested resource", details={}
         )
     if metadata.get("namespace", request.namespace) != request.namespace:
-        raise BadRequest(OTHER_NAMESPACE)
+        raise BadRequest(NAMESPACE_MISMATCH)
     metadata["namespace"] = request.namespace
 
 
@@ -144,18 +147,18 @@ def refuse_other_name(request: Request, metadata: Obj) -> None:
 
 
 def stated_version(metadata: Obj) -> int:
-    """The resourceVersion that a write is based on; 0 if it does not say."""
+    """Return the resourceVersion that a write is based on, or 0 if it states none."""
     text = metadata.get("resourceVersion") or "0"
     if not (text.isascii() and text.isdigit()):
         raise ApiError(f"strconv.ParseUint: parsing {quoted(text)}: invalid syntax")
     return int(text)
 
 
-# The kinds of bodies that subresources take: decoded like any other, and never stored.
+# Kinds of subresources' bodies: decoded like any other, and never stored.
 
 
 @cache
-def _of_body(group: str, plural: str, name: str) -> Kind:
+def _body_kind(group: str, plural: str, name: str) -> Kind:
     from pytest_kscen.embedded.apiserver.schema.builtin import builtin_schema
 
     resource = Resource(group, "v1", plural, name)
@@ -163,16 +166,16 @@ def _of_body(group: str, plural: str, name: str) -> Kind:
 
 
 def binding_kind() -> Kind:
-    return _of_body("", "bindings", "Binding")
+    return _body_kind("", "bindings", "Binding")
 
 
 def eviction_kind() -> Kind:
-    return _of_body("policy", "evictions", "Eviction")
+    return _body_kind("policy", "evictions", "Eviction")
 
 
 def scale_kind() -> Kind:
-    return _of_body("autoscaling", "scales", "Scale")
+    return _body_kind("autoscaling", "scales", "Scale")
 
 
 def token_request_kind() -> Kind:
-    return _of_body("authentication.k8s.io", "tokenrequests", "TokenRequest")
+    return _body_kind("authentication.k8s.io", "tokenrequests", "TokenRequest")

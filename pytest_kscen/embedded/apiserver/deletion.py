@@ -1,5 +1,6 @@
-"""Pure functions that plan a deletion: grace period, finalizers, propagation policy, and
-namespace termination.
+"""Pure functions that plan a deletion: grace period, finalizers, propagation and namespaces.
+
+Called by verbs.deleting, which admits and commits the plan. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -21,37 +22,37 @@ ORPHANS_BY_DEFAULT = {("batch", "jobs"), ("", "replicationcontrollers")}
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """`marked` is the object's next state if it gets one; `goes` says that it is removed (after
-    that).
+class DeletionPlan:
+    """Planned outcome of a delete request.
+
+    `marked` is the object's next state, or None if it does not change. `goes` is True if the object
+    is then removed.
     """
 
     marked: Obj | None
     goes: bool
 
 
-def plan(kind: Kind, old: Obj, options: Options, now: float) -> Plan:
+def plan_deletion(kind: Kind, old: Obj, options: Options, now: float) -> DeletionPlan:
     metadata = dict(old["metadata"])
     marked = {**old, "metadata": metadata}
-    is_graceful = _give_time(kind, marked, options, now)
+    is_graceful = _start_grace_period(kind, marked, options, now)
     if is_graceful is None:
-        return Plan(None, goes=False)
-    # The object's finalizers, with the garbage collector's as this deletion wants them.
+        return DeletionPlan(None, goes=False)
+    # The finalizers of the object, with the garbage collector's as this request sets them.
     present = metadata.get("finalizers") or []
     if kind.home in NEVER_COLLECTED:
         finalizers: list[str] = [each for each in present if each not in {ORPHAN, FOREGROUND}]
     else:
-        wanted = _dependents_end(kind, present, options)
+        wanted = _propagation_finalizer(kind, present, options)
         rest = [each for each in present if each not in {ORPHAN, FOREGROUND}]
         found = [*rest, wanted] if wanted else rest
-        finalizers = (
-            present if set(found) == set(present) else found
-        )  # where one is told twice it stays so
+        finalizers = present if set(found) == set(present) else found  # duplicates stay as written
     if finalizers:
         metadata["finalizers"] = finalizers
         if not is_graceful:
             if not metadata.get("deletionTimestamp"):
-                _count(metadata)
+                _increase_generation(metadata)
             if (
                 not metadata.get("deletionTimestamp")
                 or epoch_of(metadata["deletionTimestamp"]) > now
@@ -61,13 +62,17 @@ def plan(kind: Kind, old: Obj, options: Options, now: float) -> Plan:
     else:
         metadata.pop("finalizers", None)
     if is_graceful or finalizers:
-        return Plan(marked, goes=not finalizers and not metadata["deletionGracePeriodSeconds"])
-    return Plan(None, goes=True)
+        return DeletionPlan(
+            marked, goes=not finalizers and not metadata["deletionGracePeriodSeconds"]
+        )
+    return DeletionPlan(None, goes=True)
 
 
-def _give_time(kind: Kind, obj: Obj, options: Options, now: float) -> bool | None:
-    """True: the object has been given time (or less of it); False: it needs none; None: its time
-    is running already.
+def _start_grace_period(kind: Kind, obj: Obj, options: Options, now: float) -> bool | None:
+    """Start or shorten the grace period in a copy of the object.
+
+    Returns True if a period was set or shortened, False if none is needed, None if one is running
+    already and stays.
     """
     metadata, asked = obj["metadata"], options.grace_period
     if asked is not None and asked < 0:
@@ -76,16 +81,18 @@ def _give_time(kind: Kind, obj: Obj, options: Options, now: float) -> bool | Non
         return False
     if metadata.get("deletionTimestamp"):
         return (
-            _shorten(metadata, asked, now) if metadata.get("deletionGracePeriodSeconds") else False
+            _shorten_grace_period(metadata, asked, now)
+            if metadata.get("deletionGracePeriodSeconds")
+            else False
         )
     period = kind.rules.grace_period(obj, asked)
-    _count(metadata)
+    _increase_generation(metadata)
     metadata["deletionTimestamp"] = timestamp_of(now + period)
     metadata["deletionGracePeriodSeconds"] = period
     return True
 
 
-def _shorten(metadata: Obj, asked: int | None, now: float) -> bool | None:
+def _shorten_grace_period(metadata: Obj, asked: int | None, now: float) -> bool | None:
     given = metadata["deletionGracePeriodSeconds"]
     if asked is None or asked >= given:
         return None
@@ -97,13 +104,13 @@ def _shorten(metadata: Obj, asked: int | None, now: float) -> bool | None:
     return True
 
 
-def _count(metadata: Obj) -> None:
+def _increase_generation(metadata: Obj) -> None:
     if metadata.get("generation"):
         metadata["generation"] += 1
 
 
-def _dependents_end(kind: Kind, present: list[str], options: Options) -> str:
-    """The finalizer that stands for it; in the background there is none."""
+def _propagation_finalizer(kind: Kind, present: list[str], options: Options) -> str:
+    """Return the finalizer that stands for the propagation policy; empty for Background."""
     if options.orphan_dependents is not None:
         return ORPHAN if options.orphan_dependents else ""
     if options.propagation:
@@ -114,20 +121,23 @@ def _dependents_end(kind: Kind, present: list[str], options: Options) -> str:
     return ORPHAN if kind.home in ORPHANS_BY_DEFAULT else ""
 
 
-# The end of a namespace: it is terminating from the first deletion on, and goes when both its
-# lists of finalizers are empty. Emptying it is a controller's work, who then takes its own
-# finalizer out of the spec by the subresource `finalize`.
-
-
 NAMESPACES = ("", "namespaces")
 
 
 def begin_termination(old: Obj, options: Options, now: float) -> Obj:
+    """Return a namespace marked as terminating.
+
+    It is removed when both lists of finalizers, in metadata and spec, are empty. Deleting its
+    content is the namespace controller's work, which ends with a write to the subresource
+    `finalize`.
+    """
     metadata = {**old["metadata"], "deletionTimestamp": timestamp_of(now)}
     finalizers = [
-        each for each in metadata.get("finalizers") or [] if each not in _unwanted(options)
+        each
+        for each in metadata.get("finalizers") or []
+        if each not in _dropped_finalizers(options)
     ]
-    finalizers += [each for each in _wanted(options) if each not in finalizers]
+    finalizers += [each for each in _requested_finalizers(options) if each not in finalizers]
     metadata["finalizers"] = finalizers
     if not finalizers:
         del metadata["finalizers"]
@@ -138,13 +148,13 @@ def begin_termination(old: Obj, options: Options, now: float) -> Obj:
     }
 
 
-def _wanted(options: Options) -> list[str]:
+def _requested_finalizers(options: Options) -> list[str]:
     if options.orphan_dependents is not None:
         return [ORPHAN] if options.orphan_dependents else [FOREGROUND]
     return {"Orphan": [ORPHAN], "Foreground": [FOREGROUND]}.get(options.propagation, [])
 
 
-def _unwanted(options: Options) -> list[str]:
+def _dropped_finalizers(options: Options) -> list[str]:
     if options.orphan_dependents is None and not options.propagation:
         return []
-    return [each for each in (ORPHAN, FOREGROUND) if each not in _wanted(options)]
+    return [each for each in (ORPHAN, FOREGROUND) if each not in _requested_finalizers(options)]

@@ -1,5 +1,8 @@
-"""The HTTPS port on loopback: a thread that reads HTTP requests, has them answered in cluster
-time, and writes responses.
+"""HTTPS port on loopback: a thread with its own event loop that reads requests and writes answers.
+
+Each request is answered on the cluster's loop, in cluster time. One port belongs to one run:
+opening it creates its keys and kubeconfig, closing it ends every connection and the thread. Must
+not interpret requests; that is `wire`'s part.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from aiohttp import web
 
 from pytest_kscen.clock import WallClock
 from pytest_kscen.embedded.apiserver.credentials import make_keys, write_kubeconfig
-from pytest_kscen.embedded.apiserver.wire import refused
+from pytest_kscen.embedded.apiserver.wire import refuse
 from pytest_kscen.objects.errors import InternalError, TooLarge, Unauthorized
 
 if TYPE_CHECKING:
@@ -24,123 +27,131 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
-    from pytest_kscen.embedded.apiserver.wire import Stream, Wire, WireAnswer
+    from pytest_kscen.embedded.apiserver.wire import ResponseStream, Wire, WireAnswer
 
 
-# A stream's way from the cluster's loop to the port's: a bounded heap of pieces that two
-# threads share. The cluster's side puts pieces in and waits when its reader is behind; the
-# port's side takes all that is there at once.
+PIPE_LIMIT = 256 * 1024  # bytes in the pipe above which the stream waits for its reader
 
 
-FULL = 256 * 1024  # bytes on the way, beyond which the stream waits for its reader
+class StreamPipe:
+    """Bounded buffer of a streamed answer between the cluster's thread and the port's thread.
 
-
-class Pipe:
-    """Made on the port's side."""
+    The cluster's side appends chunks and waits while the reader is behind; the port's side takes
+    all chunks at once. Created on the port's loop.
+    """
 
     def __init__(self) -> None:
         self._reader_loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
-        self._pieces: list[bytes] = []
+        self._chunks: list[bytes] = []
         self._size = 0
         self._ended = False
         self._arrived: asyncio.Future[None] | None = None
-        self._room: asyncio.Future[None] | None = None
+        self._space: asyncio.Future[None] | None = None
 
-    # --- the cluster's side ---
+    # Cluster's side.
 
-    async def pump(self, stream: Stream) -> None:
-        """Carry the whole stream over; whatever ends it, it is closed."""
+    async def pump(self, stream: ResponseStream) -> None:
+        """Copy the whole stream into the pipe, and close the stream however the copy ends."""
         try:
-            async for piece in stream:
-                await self._put(piece)
+            async for chunk in stream:
+                await self._put(chunk)
         finally:
             stream.close()
             self._end()
 
-    async def _put(self, piece: bytes) -> None:
+    async def _put(self, chunk: bytes) -> None:
         with self._lock:
-            self._pieces.append(piece)
-            self._size += len(piece)
-            first = len(self._pieces) == 1
-            full = self._size > FULL
+            self._chunks.append(chunk)
+            self._size += len(chunk)
+            first = len(self._chunks) == 1
+            full = self._size > PIPE_LIMIT
             if full:
-                self._room = asyncio.get_running_loop().create_future()
+                self._space = asyncio.get_running_loop().create_future()
         if first:
-            self._tell_reader()
-        if full and self._room:
-            await self._room
+            self._notify_reader()
+        if full and self._space:
+            await self._space
 
     def _end(self) -> None:
         with self._lock:
             self._ended = True
-        self._tell_reader()
+        self._notify_reader()
 
-    def _tell_reader(self) -> None:
-        with contextlib.suppress(RuntimeError):  # the port has closed its loop
-            self._reader_loop.call_soon_threadsafe(self._notice)
+    def _notify_reader(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the port's loop is closed
+            self._reader_loop.call_soon_threadsafe(self._wake)
 
-    # --- the port's side ---
+    # Port's side.
 
     async def take(self) -> bytes | None:
-        """All that is there, waiting for the first of it; None at the end."""
+        """Return all buffered bytes, waiting for the first; None at the end."""
         while True:
             with self._lock:
-                pieces, self._pieces, self._size = self._pieces, [], 0
-                room, self._room = self._room, None
+                chunks, self._chunks, self._size = self._chunks, [], 0
+                space, self._space = self._space, None
                 ended = self._ended
-                self._arrived = None if pieces or ended else self._reader_loop.create_future()
-            if room:
-                room.get_loop().call_soon_threadsafe(_resume, room)
-            if pieces:
-                return b"".join(pieces)
+                self._arrived = None if chunks or ended else self._reader_loop.create_future()
+            if space:
+                space.get_loop().call_soon_threadsafe(_resume, space)
+            if chunks:
+                return b"".join(chunks)
             if self._arrived is None:
                 return None
             await self._arrived
 
-    def cut(self) -> None:
-        """End here, whatever may still come."""
+    def abort(self) -> None:
+        """End the pipe now and ignore later chunks."""
         with self._lock:
             self._ended = True
-        self._notice()
+        self._wake()
 
-    def _notice(self) -> None:
+    def _wake(self) -> None:
         if self._arrived and not self._arrived.done():
             self._arrived.set_result(None)
 
 
-def _resume(room: asyncio.Future[None]) -> None:
-    if not room.done():
-        room.set_result(None)
-
-
-# One request on the port: who asks, what, and the answer written back, at once or as it comes.
+def _resume(space: asyncio.Future[None]) -> None:
+    if not space.done():
+        space.set_result(None)
 
 
 logger = logging.getLogger(__name__)
 
-OPEN = ("healthz", "livez", "readyz", "version")
-PASSED_ON = ("accept", "content-type", "user-agent", "impersonate-user", "if-none-match", "upgrade")
-LARGEST = 3 * 1024 * 1024
-FAREWELL = 0.5  # seconds
-WORTH_ZIPPING = 128 * 1024
+PUBLIC_PATHS = ("healthz", "livez", "readyz", "version")
+FORWARDED_HEADERS = (
+    "accept",
+    "content-type",
+    "user-agent",
+    "impersonate-user",
+    "if-none-match",
+    "upgrade",
+)
+BODY_LIMIT = 3 * 1024 * 1024
+STREAM_END_TIMEOUT = 0.5  # seconds
+GZIP_MINIMUM = 128 * 1024
 
 
-class Handler:
-    """Answers for one port."""
+class PortHandler:
+    """Request handler of one port: authorizes, forwards to the wire and writes the answer back.
 
-    def __init__(self, wire: Wire, runner: Answering, token: str) -> None:
+    Keeps the open streams, so that closing the port can end them.
+    """
+
+    def __init__(self, wire: Wire, runner: CoroutineRunner, token: str) -> None:
         self._wire = wire
         self._runner = runner
         self._secret = f"Bearer {token}".encode()
-        self._pipes: dict[Pipe, None] = {}
+        self._pipes: dict[StreamPipe, None] = {}
 
     async def end_streams(self) -> None:
-        """End every open stream as if its time was up; who does not read that is not waited for."""
+        """End every open stream as if it had timed out; wait at most half a second for the
+        readers.
+        """
         for pipe in self._pipes:
-            pipe.cut()
+            pipe.abort()
         clock = WallClock()
-        end = clock.now() + FAREWELL
+        end = clock.now() + STREAM_END_TIMEOUT
         while self._pipes and clock.now() < end:
             await clock.sleep(0.005)
 
@@ -149,46 +160,48 @@ class Handler:
         if answer.stream:
             stream = answer.stream
             response = web.StreamResponse(status=answer.status, headers=answer.headers)
-            pipe = Pipe()
+            pipe = StreamPipe()
             self._pipes[pipe] = None
-            carried = self._runner.submit(pipe.pump(stream))
+            transfer = self._runner.submit(pipe.pump(stream))
             try:
                 await response.prepare(request)
-                while (pieces := await pipe.take()) is not None:
-                    await response.write(pieces)
+                while (chunks := await pipe.take()) is not None:
+                    await response.write(chunks)
                 await response.write_eof()
             finally:
-                carried.cancel()
+                transfer.cancel()
                 del self._pipes[pipe]
             return response
         headers, body = answer.headers, answer.body
         headers.setdefault("Cache-Control", "no-cache, private")
-        if len(body) > WORTH_ZIPPING and "gzip" in request.headers.get("Accept-Encoding", ""):
+        if len(body) > GZIP_MINIMUM and "gzip" in request.headers.get("Accept-Encoding", ""):
             body = gzip.compress(body, 1)
             headers.update({"Content-Encoding": "gzip", "Vary": "Accept-Encoding"})
         return web.Response(body=body, status=answer.status, headers=headers)
 
-    def _may_enter(self, request: web.BaseRequest) -> bool:
-        shown = request.headers.get("Authorization")
-        if shown is None:
-            return request.path.partition("/")[2].partition("/")[0] in OPEN
-        return hmac.compare_digest(shown.encode(errors="surrogateescape"), self._secret)
+    def _is_authorized(self, request: web.BaseRequest) -> bool:
+        header = request.headers.get("Authorization")
+        if header is None:
+            return request.path.partition("/")[2].partition("/")[0] in PUBLIC_PATHS
+        return hmac.compare_digest(header.encode(errors="surrogateescape"), self._secret)
 
     async def _answer(self, request: web.BaseRequest) -> WireAnswer:
-        """Whatever goes wrong, the client hears of it."""
+        """Return the answer; an unexpected error is logged and becomes an InternalError (500)."""
         try:
-            return await self._asked(request)
+            return await self._dispatch(request)
         except Exception as error:
             logger.exception("%s %s could not be answered", request.method, request.path)
-            return refused(InternalError(f"Internal error occurred: {error!r}"))
+            return refuse(InternalError(f"Internal error occurred: {error!r}"))
 
-    async def _asked(self, request: web.BaseRequest) -> WireAnswer:
-        if not self._may_enter(request):
-            return refused(Unauthorized("Unauthorized"))
+    async def _dispatch(self, request: web.BaseRequest) -> WireAnswer:
+        if not self._is_authorized(request):
+            return refuse(Unauthorized("Unauthorized"))
         body = await _body_of(request)
         if body is None:
-            return refused(TooLarge(f"Request entity too large: limit is {LARGEST}"))
-        headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
+            return refuse(TooLarge(f"Request entity too large: limit is {BODY_LIMIT}"))
+        headers = {
+            name: request.headers[name] for name in FORWARDED_HEADERS if name in request.headers
+        }
         url = request.rel_url
         call = self._wire.call(request.method, url.raw_path, url.raw_query_string, headers, body)
         future = self._runner.submit(call)
@@ -197,45 +210,43 @@ class Handler:
 
 
 async def _body_of(request: web.BaseRequest) -> bytes | None:
-    """The whole body; None if it is too large to be read."""
+    """Return the whole body, or None if it exceeds the limit of 3 MiB."""
     if not request.body_exists:
         return b""
-    if (request.content_length or 0) > LARGEST:
+    if (request.content_length or 0) > BODY_LIMIT:
         return None
     body = bytearray()
-    async for piece in request.content.iter_any():
-        body += piece
-        if len(body) > LARGEST:
+    async for chunk in request.content.iter_any():
+        body += chunk
+        if len(body) > BODY_LIMIT:
             return None
     return bytes(body)
-
-
-# The port: a thread with an ordinary event loop that reads HTTP, has each request answered in
-# the cluster's time, and writes. It belongs to one run. Opening it makes its keys and its
-# kubeconfig; closing it ends every connection and its thread.
 
 
 HOST = "127.0.0.1"
 
 
-class Answering(Protocol):
-    """The runner of the cluster's loop."""
+class CoroutineRunner(Protocol):
+    """Runner of the cluster's event loop; `submit` may be called from any thread."""
 
     def submit(self, coroutine: Coroutine[Any, Any, Any]) -> Future[Any]: ...
 
 
-class Port:
-    """Open from the moment it is made."""
+class HttpsPort:
+    """HTTPS server of one run, open from its construction until `close`.
 
-    def __init__(self, wire: Wire, runner: Answering, folder: Path) -> None:
+    `url`, `token` and `kubeconfig` (a path in the given folder) let clients in.
+    """
+
+    def __init__(self, wire: Wire, runner: CoroutineRunner, folder: Path) -> None:
         self._keys = make_keys()
-        self._handler = Handler(wire, runner, self._keys.token)
+        self._handler = PortHandler(wire, runner, self._keys.token)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="kscen-port", daemon=True
         )
         self._thread.start()
-        self._runner, number = self._within(self._open())
+        self._runner, number = self._run(self._open())
         self.url = f"https://{HOST}:{number}"
         self.token = self._keys.token
         self.kubeconfig = folder / "kubeconfig"
@@ -244,7 +255,7 @@ class Port:
     def close(self) -> None:
         if self._loop.is_closed():
             return
-        self._within(self._shut())
+        self._run(self._end_connections())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -256,14 +267,14 @@ class Port:
         await web.TCPSite(runner, HOST, 0, ssl_context=self._keys.context()).start()
         return runner, runner.addresses[0][1]
 
-    async def _shut(self) -> None:
+    async def _end_connections(self) -> None:
         await self._handler.end_streams()
         server: Any = self._runner.server
         for transport in [
             connection.transport for connection in server.connections if connection.transport
         ]:
-            transport.abort()  # a polite end of TLS waits for the client's farewell
+            transport.abort()  # a clean TLS shutdown waits for the client's close_notify
         await self._runner.cleanup()
 
-    def _within(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+    def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()

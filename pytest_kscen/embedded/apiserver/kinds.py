@@ -1,5 +1,7 @@
-"""What the server knows of each kind it serves: how it is addressed, decoded, defaulted,
-validated and shown.
+"""Descriptions of served kinds: address, schema, rules, subresources and stored version.
+
+`Kinds` is the registry that the server, discovery and OpenAPI read; built-in kinds and
+CustomResourceDefinitions add to it. Must not import the verbs.
 """
 
 from __future__ import annotations
@@ -30,21 +32,22 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 
 
 class Schema(Protocol):
-    """The shape of a kind."""
+    """Schema of a kind: decodes untyped JSON and validates the result."""
 
     def decode(self, obj: Obj, old: Obj | None, *, strictness: str, warnings: list[str]) -> Obj:
-        """A new object with unknown fields dropped and the schema's defaults filled in.
+        """Return a new object with unknown fields dropped and the schema's defaults filled in.
 
-        Parts that are the old object's own (the same object in memory) were decoded before and are
-        shared. Wrong types are a BadRequest; unknown fields are dropped (Ignore), warned of (Warn)
-        or a BadRequest (Strict)."""
+        Parts that are the old object's own (identical in memory) count as decoded and are shared.
+        Wrong types raise BadRequest; unknown fields are dropped (Ignore), warned of (Warn) or raise
+        BadRequest (Strict).
+        """
 
     def validate(self, new: Obj, old: Obj | None, subresource: str = "") -> Iterable[Cause]:
-        """What is wrong with a decoded object, as far as this write touches it."""
+        """Return the errors of a decoded object in the parts that this write touches."""
 
 
-class Shapeless:
-    """A schema that lets everything through."""
+class AnySchema:
+    """Schema that accepts every object unchanged."""
 
     def decode(self, obj: Obj, old: Obj | None, *, strictness: str, warnings: list[str]) -> Obj:  # noqa: ARG002
         return copy.deepcopy(obj)
@@ -53,19 +56,19 @@ class Shapeless:
         return ()
 
 
-def _nothing(*_: Any) -> None: ...
+def _no_change(*_: Any) -> None: ...
 
 
 def _no_causes(*_: Any) -> Iterable[Cause]:
     return ()
 
 
-def _no_words(*_: Any) -> Iterable[str]:
+def _no_warnings(*_: Any) -> Iterable[str]:
     return ()
 
 
 def content_changed(new: Obj, old: Obj) -> bool:
-    """What moves most kinds' generation: any change but to metadata and status."""
+    """Return True if anything but metadata and status changed: the usual rule of `generation`."""
     return any(
         new.get(name) is not old.get(name) and new.get(name) != old.get(name)
         for name in {**new, **old}
@@ -73,14 +76,15 @@ def content_changed(new: Obj, old: Obj) -> bool:
     )
 
 
-def status_alone(new: Obj, old: Obj, _core: Core) -> None:
-    """What a write to `status` leaves of the rest: nothing, not even of the metadata but for
-    what can only be refused.
+def prepare_status(new: Obj, old: Obj, _core: Core) -> None:
+    """Restrict a write of `status` to the status.
+
+    The rest is restored from the old object, except metadata fields that can only cause a refusal.
     """
     _leave_status(new, old, ("resourceVersion", "managedFields", "uid", "generateName"))
 
 
-def custom_status_alone(new: Obj, old: Obj, _core: Core) -> None:
+def prepare_custom_status(new: Obj, old: Obj, _core: Core) -> None:
     _leave_status(new, old, ("resourceVersion", "managedFields"))
 
 
@@ -100,70 +104,70 @@ def _leave_status(new: Obj, old: Obj, names: Iterable[str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A writable subresource: `prepare` puts back what it may not change, `validate` judges the
-    result.
+class SubresourceRules:
+    """Rules of a writable subresource.
+
+    `prepare` restores what the subresource may not change, `validate` returns the result's errors.
     """
 
-    prepare: Callable[[Obj, Obj, Core], None] = status_alone
+    prepare: Callable[[Obj, Obj, Core], None] = prepare_status
     validate: Callable[[Obj, Obj], Iterable[Cause]] = _no_causes
-    keeps_metadata: bool = (
-        False  # whatever the server sets in it, and whatever is judged, `prepare` leaves as it was
-    )
-    judges_finalizers: bool = True  # if its kind does
+    keeps_metadata: bool = False  # `prepare` leaves metadata as it was, so it need not be validated
+    validates_finalizers: bool = True  # only if the kind does
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a kind does that its schema cannot say.
+    """Behaviour of a kind beyond its schema.
 
-    `default` and the `prepare`s change an object that nobody else has seen yet, but parts of it may
-    be a stored object's: those are replaced, never changed. `validate` judges a new object;
-    `validate_update` everything about the new state of an old one (it stands instead of `validate`,
-    not beside it). Metadata is the verbs' to judge, with `name` and, for the kinds of Kubernetes'
-    core, the rule that a finalizer is qualified or well known."""
+    `default` and the `prepare` functions change an object that is not shared yet, but parts of it
+    may be a stored object's: those are replaced, never changed. `validate` checks a new object;
+    `validate_update` checks everything about an update, in place of `validate`. Metadata is checked
+    by the verbs, with `name` and, for core kinds, the rule that finalizers are qualified or well
+    known.
+    """
 
-    default: Callable[[Obj], None] = _nothing
-    prepare_create: Callable[[Obj, Core], None] = _nothing
-    prepare_update: Callable[[Obj, Obj, Core], None] = _nothing
+    default: Callable[[Obj], None] = _no_change
+    prepare_create: Callable[[Obj, Core], None] = _no_change
+    prepare_update: Callable[[Obj, Obj, Core], None] = _no_change
     validate: Callable[[Obj], Iterable[Cause]] = _no_causes
     validate_update: Callable[[Obj, Obj], Iterable[Cause]] = _no_causes
-    parts: Mapping[str, Part] = field(default_factory=lambda: {"status": Part()})
-    empties: tuple[
+    parts: Mapping[str, SubresourceRules] = field(
+        default_factory=lambda: {"status": SubresourceRules()}
+    )
+    owned_empty_lists: tuple[
         str, ...
-    ] = ()  # lists that who writes them empty owns, though nothing is kept of them
-    warn: Callable[[Obj, Obj | None], Iterable[str]] = _no_words
+    ] = ()  # paths of lists whose writer owns them when empty, though an empty list is not stored
+    warn: Callable[[Obj, Obj | None], Iterable[str]] = _no_warnings
     grace_period: Callable[[Obj, int | None], int] | None = (
-        None  # in which an object ends, told what was asked for
+        None  # seconds for graceful deletion, given the requested ones
     )
     name: Check = dns1123_subdomain
     qualified_finalizers: bool = False
-    metadata_last: bool = (
-        False  # what is wrong with a new one's metadata is told only if all else is right
-    )
+    metadata_last: bool = False  # metadata of a new object is validated only if all else is valid
     fields: Mapping[str, Callable[[Obj], str]] = field(
         default_factory=dict
-    )  # selectable besides metadata's
+    )  # field selectors in addition to metadata's
     generation: Callable[[Obj, Obj], bool] | None = (
-        content_changed  # whether it moves; None: the kind has none
+        content_changed  # True if generation increases; None: the kind has none
     )
-    first_generation: int | None = 1  # None: what the creator says
+    first_generation: int | None = 1  # None: as the creator sets it
     unconditional_update: bool = True  # without a resourceVersion
     create_on_update: bool = False
     terminate: Callable[[Obj, Options, float], Obj] | None = (
-        None  # marks an object whose end takes steps of its own
+        None  # marks an object for a deletion in several steps
     )
     afterwards: Callable[[Core], None] | None = (
-        None  # what follows every write, before it is answered
+        None  # called after every write, before it is answered
     )
-    when_gone: Callable[[Core], None] | None = None  # and what follows when one of them is gone
+    after_delete: Callable[[Core], None] | None = None  # called after an object was removed
 
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """A part of an object with an address of its own; its kind is the object's unless named.
+    """A subresource's verbs and the kind of its body, which is the object's kind unless named.
 
-    `paths` are for `scale`: where replicas are wanted, where they are counted, and the selector.
+    `paths` belong to `scale`: the fields of desired replicas, observed replicas and selector.
     """
 
     verbs: tuple[str, ...]
@@ -173,7 +177,10 @@ class Subresource:
 
 
 class Conversion(Protocol):
-    """Between a kind and another one under which the store keeps its objects."""
+    """Conversion between a served version and the one stored under another kind.
+
+    `keep` converts to the stored form, `show` back; `home` is the group and plural of the store.
+    """
 
     @property
     def home(self) -> tuple[str, str]: ...
@@ -185,7 +192,10 @@ class Conversion(Protocol):
 
 @dataclass(slots=True)
 class Kind:
-    """One resource in one version."""
+    """One resource in one version, with everything the server needs to serve it.
+
+    `shape`, `writers` and `handlers` are caches filled on first use by patching and the server.
+    """
 
     resource: Resource
     singular: str = ""
@@ -193,28 +203,24 @@ class Kind:
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: Mapping[str, Subresource] = field(default_factory=dict)
-    schema: Schema = field(default_factory=Shapeless)
+    schema: Schema = field(default_factory=AnySchema)
     rules: Rules = Rules()
     custom: bool = False  # defined by a CustomResourceDefinition
-    structure: Obj | None = (
-        None  # a custom kind's openAPIV3Schema; a built-in kind has its recorded definition
-    )
+    structure: Obj | None = None  # a custom kind's openAPIV3Schema; None for built-in kinds
     shape: Shape | None = field(
         default=None, compare=False, repr=False
-    )  # what patching.shape_of has made of it
+    )  # cache of patching.shape_of
     writers: dict[tuple[str, ...], Writer] = field(
         default_factory=dict, compare=False, repr=False
-    )  # and patching.writer_of
+    )  # cache of patching.writer_of
     handlers: dict[tuple[str, str], Handler] = field(
         init=False, default_factory=dict, compare=False, repr=False
     )
-    """Who answers, by verb and subresource; looked up when somebody first asks."""
+    """Handlers by verb and subresource, looked up at the first request."""
     conversion: Conversion | None = None
     api_version: str = field(init=False)
-    home: tuple[str, str] = field(
-        init=False
-    )  # the group and the plural under which the store keeps it
-    is_stored: bool = field(init=False)  # or else only asked
+    home: tuple[str, str] = field(init=False)  # group and plural of the stored kind
+    is_stored: bool = field(init=False)  # False for reviews and the like, which are answered only
 
     def __post_init__(self) -> None:
         resource = self.resource
@@ -227,7 +233,7 @@ class Kind:
         return "status" in self.subresources
 
     def shown(self, obj: Obj) -> Obj:
-        """A stored object as this version has it."""
+        """Return a stored object converted to this version."""
         if obj["apiVersion"] == self.api_version:
             return obj
         return (
@@ -237,10 +243,10 @@ class Kind:
         )
 
     def kept(self, obj: Obj) -> Obj:
-        """An object of this version as the store has it; versions without a conversion are
-        stored as they are written.
+        """Return an object of this version in its stored form; without a conversion it is stored as
+        is.
         """
-        for path in self.rules.empties:
+        for path in self.rules.owned_empty_lists:
             if field_at(obj, path) == []:
                 obj = with_value(obj, path, None)
         return self.conversion.keep(obj) if self.conversion else obj
@@ -251,8 +257,9 @@ _STAGES = {"alpha": 1, "beta": 2, None: 3}
 
 
 def stability(version: str) -> tuple[int, int, int]:
-    """Kubernetes' order of versions: v10, v2, v1, v1beta2, v1alpha1, and last whatever is called
-    otherwise.
+    """Return the sort key of Kubernetes' version order.
+
+    Ascending: other names, v1alpha1, v1beta2, v1, v2, v10.
     """
     found = _VERSION.fullmatch(version)
     return (
@@ -263,7 +270,7 @@ def stability(version: str) -> tuple[int, int, int]:
 
 
 class Kinds:
-    """All kinds that are served, by group, version and plural."""
+    """Registry of all served kinds by group, version and plural, and by apiVersion and kind."""
 
     def __init__(self, kinds: Iterable[Kind]) -> None:
         self._by_path: dict[tuple[str, str, str], Kind] = {}
@@ -284,7 +291,7 @@ class Kinds:
         return iter(list(self._by_path.values()))
 
     def preferred(self) -> list[Kind]:
-        """Each resource in one version: the most stable one, and of those the newest."""
+        """Return each resource once, in its most stable and then newest version."""
         best: dict[tuple[str, str], Kind] = {}
         for kind in self:
             place = kind.resource.group, kind.resource.plural
@@ -307,34 +314,36 @@ class Kinds:
         return found
 
 
-# Where etcd would have an object: only messages tell.
+# Keys of objects in etcd, which only messages show.
 
 
-ODD = {
+ETCD_FOLDERS = {
     ("", "nodes"): "minions",
     ("", "services"): "services/specs",
     ("", "endpoints"): "services/endpoints",
     ("", "replicationcontrollers"): "controllers",
     ("networking.k8s.io", "ingresses"): "ingress",
 }
-WITH_GROUP = {"apiextensions.k8s.io", "apiregistration.k8s.io"}
+GROUPED_IN_ETCD = {"apiextensions.k8s.io", "apiregistration.k8s.io"}
 
 
-def path_of(kind: Kind, request: Request) -> str:
+def etcd_path(kind: Kind, request: Request) -> str:
     group, plural = kind.home
     root = "" if request.options.dry_run else "/registry"
     folder = (
-        f"{group}/{plural}" if kind.custom or group in WITH_GROUP else ODD.get(kind.home, plural)
+        f"{group}/{plural}"
+        if kind.custom or group in GROUPED_IN_ETCD
+        else ETCD_FOLDERS.get(kind.home, plural)
     )
     return "/".join([root, folder, *(part for part in (request.namespace, request.name) if part)])
 
 
 def refuse_other_uid(kind: Kind, request: Request, new: Obj, old: Obj | None) -> None:
-    """An update that names a uid is meant for that object alone."""
+    """Raise Conflict if an update states a uid that is not the stored object's."""
     uid, there = new.get("uid"), old["metadata"]["uid"] if old else ""
     if uid and uid != there:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {there}"
-        where = f"Key: {path_of(kind, request)}, ResourceVersion: 0, AdditionalErrorMsg"
+        where = f"Key: {etcd_path(kind, request)}, ResourceVersion: 0, AdditionalErrorMsg"
         raise conflict(
             kind.resource, request.name, f"StorageError: invalid object, Code: 4, {where}: {why}"
         )

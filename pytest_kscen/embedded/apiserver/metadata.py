@@ -1,5 +1,6 @@
-"""What is wrong with an object's metadata, in Kubernetes' words; the same for every kind but for
-the name's form.
+"""Validation of ObjectMeta with Kubernetes' messages; kinds differ only in the rule of names.
+
+Called by the verbs. Returns errors as causes and warnings as texts; stores nothing.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 ANNOTATIONS_LIMIT = 256 * 1024
 WELL_KNOWN_FINALIZERS = frozenset(["kubernetes", "orphan", "foregroundDeletion"])
-REFERENCE = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
-NEVER_CHANGES = (
+OWNER_REFERENCE_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
+IMMUTABLE = (
     "name",
     "namespace",
     "uid",
@@ -26,40 +27,44 @@ NEVER_CHANGES = (
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
 )
-NOT_JUDGED = dict.fromkeys(("resourceVersion", "managedFields"))
-REPEATED = (
+UNVALIDATED = dict.fromkeys(("resourceVersion", "managedFields"))
+DUPLICATE_OWNERS = (
     ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner "
     "references in 1.20+, and may reject "
     "such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
 )
 
 
-def wrong_in_new(kind: Kind, metadata: Obj) -> Iterator[Cause]:
-    yield from _wrong_name(kind, metadata)
-    yield from _wrong_anywhere(metadata, _wrong_maps_and_owners(metadata))
-    yield from _unqualified(kind, metadata)
+def metadata_errors(kind: Kind, metadata: Obj) -> Iterator[Cause]:
+    yield from _name_errors(kind, metadata)
+    yield from _common_errors(metadata, _map_and_owner_errors(metadata))
+    yield from _unqualified_finalizers(kind, metadata)
 
 
-def wrong_in_update(kind: Kind, new: Obj, old: Obj, subresource: str = "") -> Iterator[Cause]:
-    """Kubernetes judges an update's metadata once as new, once as a change for all kinds, and
-    once more for its own.
+def metadata_update_errors(
+    kind: Kind, new: Obj, old: Obj, subresource: str = ""
+) -> Iterator[Cause]:
+    """Yield the errors of updated metadata, in Kubernetes' order and number.
+
+    Kubernetes validates metadata once as new, once as a change for all kinds, and once more for the
+    kind itself, so some errors come twice.
     """
-    yield from _wrong_name(kind, new, lenient=True)
-    anyhow = list(_wrong_maps_and_owners(new))
-    yield from _wrong_anywhere(new, anyhow)
-    yield from [*_wrong_change(new, old), *anyhow] * 2
+    yield from _name_errors(kind, new, lenient=True)
+    anyhow = list(_map_and_owner_errors(new))
+    yield from _common_errors(new, anyhow)
+    yield from [*_change_errors(new, old), *anyhow] * 2
     part = kind.rules.parts.get(subresource)
-    if part is None or part.judges_finalizers:
-        yield from _unqualified(kind, new)
+    if part is None or part.validates_finalizers:
+        yield from _unqualified_finalizers(kind, new)
 
 
-def is_untouched(new: Obj, old: Obj) -> bool:
-    """Whether all that is judged was let through before."""
-    return {**new, **NOT_JUDGED} == {**old, **NOT_JUDGED}
+def is_unchanged(new: Obj, old: Obj) -> bool:
+    """Return True if all validated fields are as stored, so that they need no validation."""
+    return {**new, **UNVALIDATED} == {**old, **UNVALIDATED}
 
 
-def doubtful_finalizers(kind: Kind, new: Obj, old: Obj | None) -> Iterator[str]:
-    """Custom resources may have odd finalizers; who adds one is warned."""
+def finalizer_warnings(kind: Kind, new: Obj, old: Obj | None) -> Iterator[str]:
+    """Yield a warning for each unqualified finalizer that a write adds to a custom resource."""
     if not kind.custom or not (finalizers := new["metadata"].get("finalizers")):
         return
     before = (old["metadata"].get("finalizers") if old else None) or ()
@@ -76,8 +81,8 @@ def doubtful_finalizers(kind: Kind, new: Obj, old: Obj | None) -> Iterator[str]:
         yield f"metadata.finalizers: {quoted(finalizer)}: {why}"
 
 
-def without_repetition(metadata: Obj, warnings: list[str], *, after_admission: bool) -> None:
-    """Each owner once; who repeats one is warned."""
+def drop_duplicate_owners(metadata: Obj, warnings: list[str], *, after_admission: bool) -> None:
+    """Keep each owner reference once, and append Kubernetes' warning if any was repeated."""
     references = metadata.get("ownerReferences")
     if not references or len(references) == 1:
         return
@@ -91,13 +96,13 @@ def without_repetition(metadata: Obj, warnings: list[str], *, after_admission: b
     if repeated:
         metadata["ownerReferences"] = kept
         warnings.append(
-            REPEATED.format(
+            DUPLICATE_OWNERS.format(
                 " after mutating admission happens" * after_admission, ", ".join(repeated)
             )
         )
 
 
-def _wrong_name(kind: Kind, metadata: Obj, *, lenient: bool = False) -> Iterator[Cause]:
+def _name_errors(kind: Kind, metadata: Obj, *, lenient: bool = False) -> Iterator[Cause]:
     check = kind.rules.name
     if prefix := metadata.get("generateName"):
         for words in () if lenient else check(as_prefix(prefix)):
@@ -112,7 +117,7 @@ def _wrong_name(kind: Kind, metadata: Obj, *, lenient: bool = False) -> Iterator
             yield Cause.invalid("metadata.namespace", metadata["namespace"], words)
 
 
-def _wrong_anywhere(metadata: Obj, maps_and_owners: Iterable[Cause]) -> Iterator[Cause]:
+def _common_errors(metadata: Obj, maps_and_owners: Iterable[Cause]) -> Iterator[Cause]:
     generation = metadata.get("generation", 0)
     if generation < 0:
         yield Cause.invalid("metadata.generation", generation, "must be greater than or equal to 0")
@@ -129,15 +134,15 @@ def _wrong_anywhere(metadata: Obj, maps_and_owners: Iterable[Cause]) -> Iterator
             )
 
 
-def _wrong_maps_and_owners(metadata: Obj) -> Iterator[Cause]:
+def _map_and_owner_errors(metadata: Obj) -> Iterator[Cause]:
     if labels := metadata.get("labels"):
-        yield from wrong_labels("metadata.labels", labels)
+        yield from label_errors("metadata.labels", labels)
     if annotations := metadata.get("annotations"):
-        yield from wrong_annotations("metadata.annotations", annotations)
+        yield from annotation_errors("metadata.annotations", annotations)
     if references := metadata.get("ownerReferences"):
         controller = ""
         for reference in references:
-            yield from _wrong_owner(reference)
+            yield from _owner_errors(reference)
             if reference.get("controller"):
                 name = f"{reference.get('kind', '')}/{reference.get('name', '')}"
                 if controller:
@@ -146,12 +151,14 @@ def _wrong_maps_and_owners(metadata: Obj) -> Iterator[Cause]:
                         f"references for {controller} and {name}"
                     )
                     yield Cause.invalid(
-                        "metadata.ownerReferences", [_in_order(each) for each in references], why
+                        "metadata.ownerReferences",
+                        [_ordered_reference(each) for each in references],
+                        why,
                     )
                 controller = controller or name
 
 
-def wrong_labels(field: str, labels: Mapping[str, str]) -> Iterator[Cause]:
+def label_errors(field: str, labels: Mapping[str, str]) -> Iterator[Cause]:
     for key, value in labels.items():
         for words in label_key(key):
             yield Cause.invalid(field, key, words)
@@ -159,7 +166,7 @@ def wrong_labels(field: str, labels: Mapping[str, str]) -> Iterator[Cause]:
             yield Cause.invalid(field, value, words)
 
 
-def wrong_annotations(field: str, annotations: Mapping[str, str]) -> Iterator[Cause]:
+def annotation_errors(field: str, annotations: Mapping[str, str]) -> Iterator[Cause]:
     size = 0
     for key, value in annotations.items():
         size += len(key.encode()) + len(value.encode())
@@ -169,7 +176,7 @@ def wrong_annotations(field: str, annotations: Mapping[str, str]) -> Iterator[Ca
         yield Cause.too_long(field, ANNOTATIONS_LIMIT)
 
 
-def _wrong_owner(reference: Obj) -> Iterator[Cause]:
+def _owner_errors(reference: Obj) -> Iterator[Cause]:
     field = "metadata.ownerReferences"
     version = reference.get("apiVersion", "")
     if not version.strip("/") or version.count("/") > 1 or version.endswith("/"):
@@ -179,28 +186,30 @@ def _wrong_owner(reference: Obj) -> Iterator[Cause]:
             yield Cause.invalid(f"{field}.{name}", "", "must not be empty")
     if (version, reference.get("kind")) == ("v1", "Event"):
         yield Cause.invalid(
-            field, _in_order(reference), "/v1, Kind=Event is disallowed from being an owner"
+            field,
+            _ordered_reference(reference),
+            "/v1, Kind=Event is disallowed from being an owner",
         )
 
 
-def _in_order(reference: Obj) -> dict[str, Any]:
-    return {name: reference[name] for name in REFERENCE if name in reference}
+def _ordered_reference(reference: Obj) -> dict[str, Any]:
+    return {name: reference[name] for name in OWNER_REFERENCE_FIELDS if name in reference}
 
 
-def _unqualified(kind: Kind, metadata: Obj) -> Iterator[Cause]:
+def _unqualified_finalizers(kind: Kind, metadata: Obj) -> Iterator[Cause]:
     if kind.rules.qualified_finalizers:
         for number, finalizer in enumerate(metadata.get("finalizers") or ()):
-            yield from unqualified_finalizer(f"metadata.finalizers[{number}]", finalizer)
+            yield from finalizer_errors(f"metadata.finalizers[{number}]", finalizer)
 
 
-def unqualified_finalizer(field: str, finalizer: str) -> Iterator[Cause]:
+def finalizer_errors(field: str, finalizer: str) -> Iterator[Cause]:
     if "/" not in finalizer and finalizer not in WELL_KNOWN_FINALIZERS:
         yield Cause.invalid(
             field, finalizer, "name is neither a standard finalizer name nor is it fully qualified"
         )
 
 
-def _wrong_change(new: Obj, old: Obj) -> Iterator[Cause]:
+def _change_errors(new: Obj, old: Obj) -> Iterator[Cause]:
     if old.get("deletionTimestamp"):
         before = old.get("finalizers") or ()
         if added := sorted({*(new.get("finalizers") or ())} - {*before}):
@@ -214,6 +223,6 @@ def _wrong_change(new: Obj, old: Obj) -> Iterator[Cause]:
         yield Cause.invalid(
             "metadata.generation", new.get("generation", 0), "must not be decremented"
         )
-    for name in NEVER_CHANGES:
+    for name in IMMUTABLE:
         if new.get(name) != old.get(name):
             yield Cause.invalid(f"metadata.{name}", new.get(name), "field is immutable")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from pytest_kscen.embedded.apiserver.recorded import definition, definition_of, version
-from pytest_kscen.embedded.apiserver.verbs.deleting import SHOWN_WHEN_GONE
+from pytest_kscen.embedded.apiserver.verbs.deleting import ANSWERED_WITH_OBJECT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -313,7 +313,7 @@ def _type_schema(kind: Kind, gvk: Obj) -> Obj:
 def _response_schema(kind: Kind, verb: str, gvk: Obj) -> Obj:
     if verb == "list":
         return {"$ref": REF + type_of(kind, is_list=True)}
-    if verb == "deletecollection" or (verb == "delete" and kind.home not in SHOWN_WHEN_GONE):
+    if verb == "deletecollection" or (verb == "delete" and kind.home not in ANSWERED_WITH_OBJECT):
         return {"$ref": f"{REF}{META_V1}.Status"}
     return _type_schema(kind, gvk)
 

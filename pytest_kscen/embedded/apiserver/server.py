@@ -1,4 +1,8 @@
-"""The embedded API server: a request goes to its verb."""
+"""The embedded API server's entry point: selects the handler of each request.
+
+Clients in this process call `ApiServer.handle` and `ApiServer.watch`; HTTP requests arrive here
+through `wire.Wire`. Must not contain rules of single kinds.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.apiserver import watch
 from pytest_kscen.embedded.apiserver.core import Core
-from pytest_kscen.embedded.apiserver.subresources import handler_of, unstored
+from pytest_kscen.embedded.apiserver.subresources import handler_of, unstored_handler
 from pytest_kscen.embedded.apiserver.verbs import creating, deleting, reading, updating
 from pytest_kscen.objects.errors import MethodNotAllowed
 
@@ -28,12 +32,20 @@ VERBS = {
     "delete": deleting.delete,
     "deletecollection": deleting.delete_collection,
 }
-READING = {"get", "list", "watch"}
-KEPT = {"list", "watch", "delete"}  # the verbs of what lives in the store until somebody deletes it
+READ_VERBS = {"get", "list", "watch"}
+STORED_VERBS = {
+    "list",
+    "watch",
+    "delete",
+}  # the verbs of a resource whose objects stay until they are deleted
 
 
 class ApiServer:
-    """A `kube.requests.Server`."""
+    """Implementation of the `kube.api.Server` protocol on an in-memory store.
+
+    Owns the store and its background housekeeping. Handlers are looked up at a kind's first request
+    for a verb and kept on the kind.
+    """
 
     def __init__(
         self, clock: Clock, chance: Chance, kinds: Kinds, admission: Admission | None = None
@@ -49,7 +61,7 @@ class ApiServer:
         if handler is None:
             handler = kind.handlers[way] = _handler(kind, request)
         answer = await handler(self.core, kind, request)
-        if kind.rules.afterwards and request.verb not in READING:
+        if kind.rules.afterwards and request.verb not in READ_VERBS:
             kind.rules.afterwards(self.core)
         return answer
 
@@ -65,14 +77,16 @@ class ApiServer:
         return self.core.kinds.named(api_version, kind).resource
 
     async def resources(self) -> list[Resource]:
-        return [kind.resource for kind in self.core.kinds.preferred() if {*kind.verbs} >= KEPT]
+        return [
+            kind.resource for kind in self.core.kinds.preferred() if {*kind.verbs} >= STORED_VERBS
+        ]
 
 
 def _handler(kind: Kind, request: Request) -> Handler:
     if request.subresource:
         return handler_of(kind, request)
     _refuse_verb(kind, request.verb)
-    return VERBS[request.verb] if kind.is_stored else unstored(kind, request)
+    return VERBS[request.verb] if kind.is_stored else unstored_handler(kind, request)
 
 
 def _refuse_verb(kind: Kind, verb: str) -> None:

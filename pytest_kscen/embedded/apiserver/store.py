@@ -1,5 +1,7 @@
-"""The object store: one shelf per resource with its history, one revision counter, and garbage-
-collector freezing of settled objects.
+"""Object store: the objects and change history of each resource, with one revision counter.
+
+Used by the verbs, watches and admission plugins. Committed objects are never changed again. Also
+tunes Python's garbage collector, so that large stores are not scanned over and over.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from pytest_kscen.embedded.apiserver.patching.managed_fields import settle
+from pytest_kscen.embedded.apiserver.patching.managed_fields import compact_managed_fields
 from pytest_kscen.kube.api import Event
 
 if TYPE_CHECKING:
@@ -22,50 +24,47 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# Everything about one resource: its objects by namespace, and the history of their changes. A
-# committed object is never changed again. A watch is a place in the history, and the past is
-# what is there now with the history undone. Readers who wait at its end are told of each change
-# at once.
-
-
-# changes of one resource that are kept, and up to twice as many, however short a time ago they were
+# changes kept per resource, of any age; dropped in bulk at twice this number
 HISTORY = 10_000
 
-Place: TypeAlias = tuple[str, str]
+NamespacedName: TypeAlias = tuple[str, str]
 """A namespace and a name."""
 
 
 @dataclass(slots=True)
-class Change:
-    """One commit: what everybody is told of what is there now (on deletion: the last state), and
-    what was there before.
+class StoreChange:
+    """One commit: the event that watches receive, and the object before it.
+
+    The event's object is the new state, or the last state on deletion. `old` is None on creation.
     """
 
     revision: int
     event: Event
-    old: Obj | None  # None when created
+    old: Obj | None
 
 
 class Listener(Protocol):
-    """Who waits at the end of a history, in `Shelf.idle`, until it leaves by itself.
+    """Receiver of changes at the end of a resource's history, registered in
+    `ResourceStore.listeners`.
 
-    It must not write.
+    Stays registered until it removes itself. Must not write to the store.
     """
 
     @property
-    def is_mortal(self) -> bool:
-        """Whether it has to leave some time though nothing happens."""
+    def has_deadline(self) -> bool:
+        """True if the listener ends at some time even if nothing changes."""
 
-    def notice(self, change: Change) -> None:
-        """Something was committed."""
+    def on_change(self, change: StoreChange) -> None:
+        """Receive one committed change, during the commit."""
 
-    def remind(self, now: float) -> None:
-        """A minute has passed."""
+    def on_tick(self, now: float) -> None:
+        """Receive the time once a minute of cluster time."""
 
 
-class Bucket:
-    """The objects of one resource in one namespace; names are put in order when somebody asks
-    for it.
+class NamespaceObjects:
+    """Objects of one resource in one namespace, sorted by name only when a reader needs the order.
+
+    Additions and removals are collected and merged into the sorted list at the next read.
     """
 
     __slots__ = ("_gone", "_new", "_sorted", "objects")
@@ -74,10 +73,10 @@ class Bucket:
         self.objects: dict[str, Obj] = {}
         self._sorted: list[str] = []
         self._new: dict[str, None] = {}
-        self._gone: set[str] = set()  # of those that are sorted in
+        self._gone: set[str] = set()  # of the names in `_sorted`
 
     def put(self, name: str, obj: Obj) -> Obj | None:
-        """Gives what was there before."""
+        """Store an object and return the previous one of the same name."""
         old = self.objects.get(name)
         self.objects[name] = obj
         if old is None:
@@ -105,20 +104,21 @@ class Bucket:
         return self._sorted
 
 
-class Shelf:
-    """Everything about one resource.
+class ResourceStore:
+    """Objects of one resource by namespace, and the history of their changes.
 
-    A position counts the changes before it, forgotten ones too.
+    A position in the history counts all changes before it, including dropped ones. A watch is such
+    a position; a past state is the present one with later changes undone.
     """
 
-    __slots__ = ("buckets", "changes", "compacted", "forgotten", "idle")
+    __slots__ = ("buckets", "changes", "compacted", "forgotten", "listeners")
 
     def __init__(self, compacted: int) -> None:
-        self.buckets: dict[str, Bucket] = {}
-        self.changes: list[Change] = []
-        self.idle: dict[Listener, None] = {}
-        self.compacted = compacted  # the last revision of which the history is forgotten
-        self.forgotten = 0  # changes
+        self.buckets: dict[str, NamespaceObjects] = {}
+        self.changes: list[StoreChange] = []
+        self.listeners: dict[Listener, None] = {}
+        self.compacted = compacted  # the last revision whose history was dropped
+        self.forgotten = 0  # number of dropped changes
 
     @property
     def end(self) -> int:
@@ -127,31 +127,35 @@ class Shelf:
     def position_after(self, revision: int) -> int:
         return self.forgotten + bisect.bisect_right(self.changes, revision, key=_revision)
 
-    def at(self, position: int) -> Change | None:
-        """The change at a position; None if it is forgotten."""
+    def at(self, position: int) -> StoreChange | None:
+        """Return the change at a position, or None if it was dropped."""
         index = position - self.forgotten
         return self.changes[index] if index >= 0 else None
 
-    def publish(self, change: Change) -> None:
+    def publish(self, change: StoreChange) -> None:
         self.changes.append(change)
         if len(self.changes) > 2 * HISTORY:
             self.forget(HISTORY)
-        for listener in list(self.idle):
-            listener.notice(change)
+        for listener in list(self.listeners):
+            listener.on_change(change)
 
     def forget(self, count: int) -> None:
-        """Drop the oldest changes; in bulk, because each time costs a move of all that stay."""
+        """Drop the oldest changes; called in bulk, because each call moves all remaining
+        entries.
+        """
         if count:
             self.compacted = self.changes[count - 1].revision
             self.forgotten += count
             del self.changes[:count]
 
     def namespaces(self) -> list[str]:
-        """In the order of their keys, where a slash follows the name."""
+        """Return the namespaces in the order of etcd's keys, where a slash follows the
+        namespace.
+        """
         return sorted(self.buckets, key=lambda name: f"{name}/")
 
-    def places(self, namespace: str, after: Place | None) -> Iterator[Place]:
-        """Where there are objects, in order, of one namespace or of all."""
+    def names_after(self, namespace: str, after: NamespacedName | None) -> Iterator[NamespacedName]:
+        """Yield the names of existing objects in key order, of one namespace or of all."""
         for each in [namespace] if namespace else self.namespaces():
             if each in self.buckets and (after is None or f"{each}/" >= f"{after[0]}/"):
                 names = self.buckets[each].names()
@@ -160,8 +164,8 @@ class Shelf:
                     itertools.repeat(each), itertools.islice(names, start, None), strict=False
                 )
 
-    def count_after(self, namespace: str, after: Place | None) -> int:
-        """How many objects there are now behind a place."""
+    def count_after(self, namespace: str, after: NamespacedName | None) -> int:
+        """Count the objects that exist now behind a name."""
         count = 0
         for each in [namespace] if namespace else self.buckets:
             if each in self.buckets and (after is None or f"{each}/" >= f"{after[0]}/"):
@@ -171,12 +175,14 @@ class Shelf:
                 )
         return count
 
-    def has(self, place: Place) -> bool:
+    def has(self, place: NamespacedName) -> bool:
         return place[0] in self.buckets and place[1] in self.buckets[place[0]].objects
 
-    def undone(self, revision: int, namespace: str) -> dict[Place, Obj | None]:
-        """What was at each place that has changed since then."""
-        past: dict[Place, Obj | None] = {}
+    def past_states(self, revision: int, namespace: str) -> dict[NamespacedName, Obj | None]:
+        """Return the state at a revision of each object that changed since; None if it did not
+        exist.
+        """
+        past: dict[NamespacedName, Obj | None] = {}
         for change in reversed(self.changes[self.position_after(revision) - self.forgotten :]):
             metadata = change.event.object["metadata"]
             place = metadata.get("namespace", ""), metadata["name"]
@@ -185,236 +191,261 @@ class Shelf:
         return past
 
 
-def in_order(place: Place) -> tuple[str, str]:
-    """What places are sorted by: in the key of an object, a slash follows the namespace."""
+def sort_key(place: NamespacedName) -> tuple[str, str]:
+    """Return the sort key of a name: in etcd's keys a slash follows the namespace."""
     return f"{place[0]}/", place[1]
 
 
-def _revision(change: Change) -> int:
+def _revision(change: StoreChange) -> int:
     return change.revision
 
 
-# The garbage collector belongs to the whole process: while any store wants that, what is
-# settled stays out of its sight. What ends here leaves it next to nothing. So while there is a
-# store it seldom looks by itself; for a large one it looks at everything when there is twice as
-# much as when it last did.
+# Python's garbage collector belongs to the whole process. While a store is open it collects
+# seldom, and long-lived objects are frozen; a full collection runs when memory has doubled since
+# the last one.
 
 
-YOUNG = 100_000  # new objects that are worth a look before a store asks for one
-GROWTH = 2.0
+GC_THRESHOLD = 100_000  # new objects before the collector runs, while a store is open
+COLLECT_GROWTH = 2.0
 
-_open: weakref.WeakSet[Store] = weakref.WeakSet()
-_holders: weakref.WeakSet[Store] = weakref.WeakSet()
-_usual: tuple[int, int, int] | None = None  # while any is open: what was so before
-_left = 0  # blocks of memory, when it had looked last
+_open_stores: weakref.WeakSet[Store] = weakref.WeakSet()
+_frozen_stores: weakref.WeakSet[Store] = weakref.WeakSet()
+_original_threshold: tuple[int, int, int] | None = (
+    None  # the process's own thresholds, kept while any store is open
+)
+_collected_blocks = 0  # allocated blocks after the last full collection
 
 
-def ease(store: Store) -> None:
-    """Let it look at so much at once that it is worth the time, until the store is closed, or
-    nobody has it any more.
+def raise_gc_threshold(store: Store) -> None:
+    """Make the garbage collector run seldom until the store is closed or dropped."""
+    global _original_threshold  # noqa: PLW0603  # as the collector is
+    if _original_threshold is None:
+        _original_threshold = gc.get_threshold()
+        gc.set_threshold(GC_THRESHOLD, *_original_threshold[1:])
+    _open_stores.add(store)
+    weakref.finalize(store, _restore_gc_threshold).atexit = False
+
+
+def _restore_gc_threshold() -> None:
+    """Restore the thresholds when no store is open, unless other code has set its own meanwhile."""
+    global _original_threshold  # noqa: PLW0603  # as the collector is
+    if _original_threshold is not None and not list(_open_stores):
+        if gc.get_threshold() == (GC_THRESHOLD, *_original_threshold[1:]):
+            gc.set_threshold(*_original_threshold)
+        _original_threshold = None
+
+
+def freeze_objects(holder: Store) -> None:
+    """Exclude all present objects from garbage collection, after a full one if memory has
+    doubled.
     """
-    global _usual  # noqa: PLW0603  # as the collector is
-    if _usual is None:
-        _usual = gc.get_threshold()
-        gc.set_threshold(YOUNG, *_usual[1:])
-    _open.add(store)
-    weakref.finalize(store, _restore).atexit = False
-
-
-def _restore() -> None:
-    """When none is open; what somebody else has set meanwhile stays."""
-    global _usual  # noqa: PLW0603  # as the collector is
-    if _usual is not None and not list(_open):
-        if gc.get_threshold() == (YOUNG, *_usual[1:]):
-            gc.set_threshold(*_usual)
-        _usual = None
-
-
-def freeze(holder: Store) -> None:
-    """Keep it from walking through all that is there now, which it does by itself no more until
-    there is twice as much.
-    """
-    global _left  # noqa: PLW0603  # as the collector is
+    global _collected_blocks  # noqa: PLW0603  # as the collector is
     blocks = sys.getallocatedblocks()
-    _left = _left or blocks  # what was there before the first is mostly modules
-    _holders.add(holder)
-    if blocks >= GROWTH * _left:
+    _collected_blocks = (
+        _collected_blocks or blocks
+    )  # memory before the first freeze is mostly modules
+    _frozen_stores.add(holder)
+    if blocks >= COLLECT_GROWTH * _collected_blocks:
         gc.unfreeze()
         gc.collect()
-        _left = sys.getallocatedblocks()
+        _collected_blocks = sys.getallocatedblocks()
     gc.freeze()
 
 
-def thaw(holder: Store) -> None:
-    """Hand everything back to it, once nobody else wants it kept away; it looks at once, for
-    others may come soon.
+def unfreeze_objects(holder: Store) -> None:
+    """Return all objects to the garbage collector when the last store that froze some is closed.
+
+    Collects at once, since the next run's store may freeze everything again soon.
     """
-    global _left  # noqa: PLW0603  # as the collector is
-    if holder in _holders:
-        _holders.discard(holder)
-        if not _holders:
+    global _collected_blocks  # noqa: PLW0603  # as the collector is
+    if holder in _frozen_stores:
+        _frozen_stores.discard(holder)
+        if not _frozen_stores:
             gc.unfreeze()
             gc.collect()
-            _left = sys.getallocatedblocks()
-    _open.discard(holder)
-    _restore()
+            _collected_blocks = sys.getallocatedblocks()
+    _open_stores.discard(holder)
+    _restore_gc_threshold()
 
 
-SETTLED = 5_000  # revisions after which what is stored is taken for lasting
+FREEZE_INTERVAL = 5_000  # revisions after which stored objects count as long-lived
 
 
 Key: TypeAlias = tuple[str, str, str, str]
-"""An object's place among all: its group, plural, namespace and name.
+"""Identity of an object in the store: group, plural, namespace and name.
 
 All versions of a resource share it.
 """
 
 
 class Store:
-    """The one store."""
+    """All objects of one API server, and the revision counter of their changes.
+
+    Every write goes through `commit`, `replace` or `remove`; each commit and removal takes the next
+    revision and notifies the resource's listeners before it returns.
+    """
 
     def __init__(self) -> None:
         self.revision = 1
         self._compacted = 0
-        self._shelves: dict[tuple[str, str], Shelf] = {}
+        self._resource_stores: dict[tuple[str, str], ResourceStore] = {}
         self._objects: dict[Key, Obj] = {}
-        """The same objects as on the shelves: whoever asks for one most often does by its key."""
-        self.forgetful: dict[Listener, None] = {}
-        """Those of the idle ones who want to be reminded of the time."""
-        self.stir: Callable[[], None] | None = None
-        """Called at the next change."""
-        self._written: dict[Key, None] = {}  # since it was settled last
-        self._written_before: dict[Key, None] = {}  # and not since
-        ease(self)
+        """Same objects as in the resource stores, for the frequent lookup by key."""
+        self.timed_listeners: dict[Listener, None] = {}
+        """Registered listeners that receive ticks."""
+        self.on_commit: Callable[[], None] | None = None
+        """Called at each change while set; wakes the housekeeping task."""
+        self._written: dict[Key, None] = {}  # since the last freeze
+        self._written_earlier: dict[Key, None] = {}  # in the interval before it
+        raise_gc_threshold(self)
 
-    def shelf(self, group: str, plural: str) -> Shelf:
-        shelf = self._shelves.get((group, plural))
-        if shelf is None:
-            shelf = self._shelves[group, plural] = Shelf(self._compacted)
-        return shelf
+    def resource_store(self, group: str, plural: str) -> ResourceStore:
+        resource_store = self._resource_stores.get((group, plural))
+        if resource_store is None:
+            resource_store = self._resource_stores[group, plural] = ResourceStore(self._compacted)
+        return resource_store
 
     def get(self, key: Key) -> Obj | None:
         return self._objects.get(key)
 
     def all(self, group: str, plural: str, namespace: str = "") -> Iterator[Obj]:
-        """The objects in the order of their keys, of one namespace or of all."""
-        shelf = self.shelf(group, plural)
-        for each in [namespace] if namespace else shelf.namespaces():
-            if each in shelf.buckets:
-                yield from map(shelf.buckets[each].objects.__getitem__, shelf.buckets[each].names())
+        """Yield the objects in key order, of one namespace or of all."""
+        resource_store = self.resource_store(group, plural)
+        for each in [namespace] if namespace else resource_store.namespaces():
+            if each in resource_store.buckets:
+                yield from map(
+                    resource_store.buckets[each].objects.__getitem__,
+                    resource_store.buckets[each].names(),
+                )
 
     def all_at(
-        self, group: str, plural: str, namespace: str, revision: int, after: Place | None = None
-    ) -> Iterator[tuple[Place, Obj]]:
-        """The objects as they were at a revision, from a place on; the history must still reach
-        back to it.
+        self,
+        group: str,
+        plural: str,
+        namespace: str,
+        revision: int,
+        after: NamespacedName | None = None,
+    ) -> Iterator[tuple[NamespacedName, Obj]]:
+        """Yield the objects as of a revision, from behind a name on; the history must reach back to
+        it.
         """
-        shelf = self.shelf(group, plural)
-        past = shelf.undone(revision, namespace)
-        places: Iterable[Place] = shelf.places(namespace, after)
+        resource_store = self.resource_store(group, plural)
+        past = resource_store.past_states(revision, namespace)
+        names_after: Iterable[NamespacedName] = resource_store.names_after(namespace, after)
         if past:
             since = sorted(
-                (place for place in past if after is None or in_order(place) > in_order(after)),
-                key=in_order,
+                (place for place in past if after is None or sort_key(place) > sort_key(after)),
+                key=sort_key,
             )
-            places = (
-                place for place, _ in itertools.groupby(heapq.merge(places, since, key=in_order))
+            names_after = (
+                place
+                for place, _ in itertools.groupby(heapq.merge(names_after, since, key=sort_key))
             )
-        for place in places:
-            obj = past[place] if place in past else shelf.buckets[place[0]].objects[place[1]]
+        for place in names_after:
+            obj = (
+                past[place] if place in past else resource_store.buckets[place[0]].objects[place[1]]
+            )
             if obj is not None:
                 yield place, obj
 
-    def count_at(self, group: str, plural: str, namespace: str, revision: int, after: Place) -> int:
-        """How many objects there were at a revision behind a place."""
-        shelf = self.shelf(group, plural)
-        past = shelf.undone(revision, namespace)
+    def count_at(
+        self, group: str, plural: str, namespace: str, revision: int, after: NamespacedName
+    ) -> int:
+        """Count the objects as of a revision behind a name."""
+        resource_store = self.resource_store(group, plural)
+        past = resource_store.past_states(revision, namespace)
         changed = sum(
-            (obj is not None) - shelf.has(place)
+            (obj is not None) - resource_store.has(place)
             for place, obj in past.items()
-            if in_order(place) > in_order(after)
+            if sort_key(place) > sort_key(after)
         )
-        return shelf.count_after(namespace, after) + changed
+        return resource_store.count_after(namespace, after) + changed
 
     def commit(self, key: Key, obj: Obj) -> Obj:
-        """Create or replace.
+        """Create or replace an object, and return it.
 
-        The caller gives up the object, whose metadata it made anew: the revision is written into
-        it.
+        The caller hands the object over and must have made its `metadata` anew: the revision is
+        written into it.
         """
         group, plural, namespace, name = key
-        shelf = self.shelf(group, plural)
-        bucket = shelf.buckets.get(namespace)
+        resource_store = self.resource_store(group, plural)
+        bucket = resource_store.buckets.get(namespace)
         if bucket is None:
-            bucket = shelf.buckets[namespace] = Bucket()
+            bucket = resource_store.buckets[namespace] = NamespaceObjects()
         self.revision += 1
         obj["metadata"]["resourceVersion"] = str(self.revision)
         old = bucket.put(name, obj)
         self._objects[key] = obj
         event = tuple.__new__(
             Event, ("ADDED" if old is None else "MODIFIED", obj)
-        )  # twice as fast as Event(...): so many are made
-        shelf.publish(Change(self.revision, event, old))
+        )  # twice as fast as Event(...), on the hottest path
+        resource_store.publish(StoreChange(self.revision, event, old))
         self._written[key] = None
-        if self.stir:
-            self.stir()
-        if not self.revision % SETTLED:
-            self._settle()
+        if self.on_commit:
+            self.on_commit()
+        if not self.revision % FREEZE_INTERVAL:
+            self._freeze_settled()
         return obj
 
     def replace(self, key: Key, obj: Obj) -> None:
-        """The same object, read in another way: nothing has happened to it."""
+        """Exchange an object for another form of itself, such as one decoded anew; not a change."""
         group, plural, namespace, name = key
-        self._shelves[group, plural].buckets[namespace].put(name, obj)
+        self._resource_stores[group, plural].buckets[namespace].put(name, obj)
         self._objects[key] = obj
 
-    def _settle(self) -> None:
-        for key in self._written_before:
+    def _freeze_settled(self) -> None:
+        for key in self._written_earlier:
             if key not in self._written and (lasting := self.get(key)):
-                settle(lasting)
-        self._written_before, self._written = self._written, {}
-        freeze(self)
+                compact_managed_fields(lasting)
+        self._written_earlier, self._written = self._written, {}
+        freeze_objects(self)
 
     def remove(self, key: Key) -> Obj:
-        """Delete; the last state carries the revision of its deletion, as Kubernetes shows it."""
+        """Delete an object and return its last state, which carries the revision of the
+        deletion.
+        """
         group, plural, namespace, name = key
-        shelf = self.shelf(group, plural)
-        bucket = shelf.buckets[namespace]
+        resource_store = self.resource_store(group, plural)
+        bucket = resource_store.buckets[namespace]
         old = bucket.pop(name)
         del self._objects[key]
         self._written.pop(key, None)
-        self._written_before.pop(key, None)
+        self._written_earlier.pop(key, None)
         if not bucket.objects:
-            del shelf.buckets[namespace]
+            del resource_store.buckets[namespace]
         self.revision += 1
         last = at_revision(old, self.revision)
-        shelf.publish(Change(self.revision, Event("DELETED", last), old))
-        if self.stir:
-            self.stir()
+        resource_store.publish(StoreChange(self.revision, Event("DELETED", last), old))
+        if self.on_commit:
+            self.on_commit()
         return last
 
     def compact(self) -> None:
-        """Forget all history: a watch, or a list's next page, from any earlier revision is Gone."""
+        """Drop all history: watches and list pages from earlier revisions become Gone (410)."""
         self._compacted = self.revision
-        for shelf in self._shelves.values():
-            shelf.forget(len(shelf.changes))
-            shelf.compacted = self.revision
+        for resource_store in self._resource_stores.values():
+            resource_store.forget(len(resource_store.changes))
+            resource_store.compacted = self.revision
 
     def forget(self, revision: int) -> None:
-        """Forget how it came to what was there at a revision; resources that have not changed
-        since lose nothing.
-        """
-        for shelf in self._shelves.values():
-            shelf.forget(shelf.position_after(revision) - shelf.forgotten)
+        """Drop the history up to a revision; resources unchanged since then lose nothing."""
+        for resource_store in self._resource_stores.values():
+            resource_store.forget(
+                resource_store.position_after(revision) - resource_store.forgotten
+            )
 
     def close(self) -> None:
-        """Hand everything back to the garbage collector."""
-        thaw(self)
+        """Return all objects to the garbage collector; the store must not be used afterwards."""
+        unfreeze_objects(self)
 
-    def idle(self) -> list[Listener]:
-        return [listener for shelf in self._shelves.values() for listener in shelf.idle]
+    def listeners(self) -> list[Listener]:
+        return [
+            listener
+            for resource_store in self._resource_stores.values()
+            for listener in resource_store.listeners
+        ]
 
 
 def at_revision(obj: Obj, revision: int) -> Obj:
-    """The same state, known under another revision."""
+    """Return the same state with another resourceVersion."""
     return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(revision)}}

@@ -1,9 +1,10 @@
-"""watch: what has happened since a revision, then what happens, until the time-out.
+"""The watch verb: past changes since a revision, then live changes until the timeout.
 
-A watch is a place in its resource's history and holds nothing of its own: a slow reader costs no
-memory, and one that the history has left behind is told that its place is gone. Only a reader who
-waits at the end is known to the store. An object that stops matching the selectors is DELETED to
-this reader, one that starts to match is ADDED."""
+A watch is a position in its resource's history and buffers nothing, so a slow reader costs no
+memory; one that falls behind the dropped history ends with Expired. Only a reader waiting at the
+end is registered in the store. An object that stops matching the selectors is sent as DELETED, one
+that starts to match as ADDED. Called by `server.ApiServer.watch`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,11 @@ import math
 from typing import TYPE_CHECKING, Self
 
 from pytest_kscen.embedded.apiserver.store import at_revision
-from pytest_kscen.embedded.apiserver.verbs.reading import selection_of, too_large, version_in
+from pytest_kscen.embedded.apiserver.verbs.reading import (
+    parse_version,
+    selection_of,
+    version_too_large,
+)
 from pytest_kscen.kube.api import Event
 from pytest_kscen.objects.errors import ApiError, Expired
 
@@ -22,14 +27,17 @@ if TYPE_CHECKING:
 
     from pytest_kscen.embedded.apiserver.core import Core
     from pytest_kscen.embedded.apiserver.kinds import Kind
-    from pytest_kscen.embedded.apiserver.store import Change
-    from pytest_kscen.embedded.apiserver.verbs.reading import Selection
+    from pytest_kscen.embedded.apiserver.store import StoreChange
+    from pytest_kscen.embedded.apiserver.verbs.reading import ObjectSelection
     from pytest_kscen.kube.api import Request
     from pytest_kscen.objects.resources import Obj
 
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
-SHORTEST_LIFE, LONGEST_LIFE = 1800.0, 3600.0  # of a watch that asks for no time-out
-LAST_BOOKMARK = 2.0  # before the time-out
+SHORTEST_TIMEOUT, LONGEST_TIMEOUT = (
+    1800.0,
+    3600.0,
+)  # seconds; the range of timeouts for watches without one
+LAST_BOOKMARK = 2.0  # seconds before the timeout
 
 
 def watch(core: Core, kind: Kind, request: Request) -> Subscription:
@@ -38,68 +46,79 @@ def watch(core: Core, kind: Kind, request: Request) -> Subscription:
         core, kind, selection_of(kind, request), bookmarks=options.bookmarks, stays=request.stays
     )
     try:
-        since = version_in(options.resource_version or "0")
+        since = parse_version(options.resource_version or "0")
     except ValueError as error:
         raise ApiError(str(error)) from None
     if options.send_initial_events or (options.send_initial_events is None and not since):
-        subscription.begin_with_all(since)
+        subscription.start_with_list(since)
     elif since:
-        subscription.begin_after(since)
-    if options.timeout is not None and not subscription.is_over:
-        subscription.end_in(options.timeout)
+        subscription.start_after(since)
+    if options.timeout is not None and not subscription.ended:
+        subscription.end_after(options.timeout)
     elif not request.stays:
-        life = core.chance.stream("watches").between(SHORTEST_LIFE, LONGEST_LIFE)
-        subscription.until = core.clock.now() + life
+        life = core.chance.stream("watches").between(SHORTEST_TIMEOUT, LONGEST_TIMEOUT)
+        subscription.deadline = core.clock.now() + life
     return subscription
 
 
 class Subscription:
-    """One open watch, at first at the end of the history."""
+    """One open watch; starts at the end of the history unless positioned elsewhere.
+
+    Implements `kube.api.Watch` for the reader and `store.Listener` for the store. A watch with
+    `stays` (of an actor in this process) has no deadline.
+    """
 
     def __init__(
-        self, core: Core, kind: Kind, selection: Selection, *, bookmarks: bool, stays: bool = False
+        self,
+        core: Core,
+        kind: Kind,
+        selection: ObjectSelection,
+        *,
+        bookmarks: bool,
+        stays: bool = False,
     ) -> None:
-        self.until = math.inf
+        self.deadline = math.inf
         self._core, self._store = core, core.store
         self._kind = kind
         self._selection = selection
         self._namespace, self._api_version = selection.namespace, kind.api_version
-        self._takes_all = not selection.name and selection.lets_through is None
-        self._shelf = core.store.shelf(*kind.home)
-        self._position, self._end = self._shelf.end, math.inf
-        self._told = self._position
-        self._stays = stays
+        self._matches_all = not selection.name and selection.condition is None
+        self._resource_store = core.store.resource_store(*kind.home)
+        self._position, self._end = self._resource_store.end, math.inf
+        self._sent_position = self._position
+        self._permanent = stays
         self._since = core.store.revision
-        self._first: Iterator[Event] | None = None
-        self._given: Event | None = None
+        self._initial_events: Iterator[Event] | None = None
+        self._pending_event: Event | None = None
         self._bookmarks, self._bookmark_is_due = bookmarks, False
-        self._marked = 0
+        self._bookmarked_revision = 0
         self._reader: asyncio.Future[None] | None = None
-        self._taker: Callable[[Event], None] | None = None
-        self._context: contextvars.Context | None = None  # the reader's
-        self._is_called = False
+        self._callback: Callable[[Event], None] | None = None
+        self._context: contextvars.Context | None = None  # the reader's context variables
+        self._delivery_scheduled = False
         self._timers: list[asyncio.TimerHandle] = []
 
-    # --- where it begins ---
+    # Start position.
 
-    def begin_with_all(self, at_least: int) -> None:
-        """With what is there, as if it were new."""
+    def start_with_list(self, at_least: int) -> None:
+        """Send all present objects as ADDED first; fails if the store is older than `at_least`."""
         now = self._store.revision
         if at_least > now:
-            self._fail(too_large(at_least, now))
+            self._fail(version_too_large(at_least, now))
             return
         found = list(
             filter(
-                self._selection.takes, self._store.all(*self._kind.home, self._selection.namespace)
+                self._selection.matches,
+                self._store.all(*self._kind.home, self._selection.namespace),
             )
         )
-        self._first = self._initial(found, now)
+        self._initial_events = self._initial(found, now)
 
-    def begin_after(self, revision: int) -> None:
-        if revision < self._shelf.compacted:
-            self._fail(gone(revision, self._shelf.compacted))
+    def start_after(self, revision: int) -> None:
+        if revision < self._resource_store.compacted:
+            self._fail(expired_error(revision, self._resource_store.compacted))
         self._since = revision
-        self._position = self._told = self._shelf.position_after(revision)
+        self._position = self._sent_position = self._resource_store.position_after(revision)
 
     def _initial(self, found: list[Obj], revision: int) -> Iterator[Event]:
         for obj in found:
@@ -107,66 +126,71 @@ class Subscription:
         if self._bookmarks:
             yield self._bookmark(revision, annotations=INITIAL_END)
 
-    # --- what the store tells of ---
+    # Changes from the store.
 
-    def notice(self, change: Change) -> None:
-        if self._is_called:  # and reads it then
+    def on_change(self, change: StoreChange) -> None:
+        if self._delivery_scheduled:  # the scheduled delivery reads it
             return
         self._position += 1
         event = self._event(change)
         if event:
-            self._given = event
-            self._told = self._position
+            self._pending_event = event
+            self._sent_position = self._position
             self._wake()
 
     @property
-    def needs_reminding(self) -> bool:
-        """Whoever stays and is told of every change has no use for it."""
-        return not (self._stays and (self._takes_all or not self._bookmarks))
+    def needs_ticks(self) -> bool:
+        """True unless the watch is permanent and receives every change or no bookmarks."""
+        return not (self._permanent and (self._matches_all or not self._bookmarks))
 
     @property
-    def is_mortal(self) -> bool:
-        return self.until < math.inf
+    def has_deadline(self) -> bool:
+        return self.deadline < math.inf
 
-    def remind(self, now: float) -> None:
-        if self._is_called:
+    def on_tick(self, now: float) -> None:
+        if self._delivery_scheduled:
             return
-        if now >= self.until:
+        if now >= self.deadline:
             self.expire()
-        elif self._bookmarks and self._has_news():
-            self._mark()
+        elif self._bookmarks and self._needs_bookmark():
+            self._request_bookmark()
 
-    def _has_news(self) -> bool:
-        """Whether a bookmark would say anything new; to one who stays it does if there were
-        changes that he was not told of.
+    def _needs_bookmark(self) -> bool:
+        """True if a bookmark would carry a new revision.
+
+        For a permanent watch that is so only if changes were filtered out since the last event.
         """
-        return self._told != self._position if self._stays else self._marked != self._store.revision
+        return (
+            self._sent_position != self._position
+            if self._permanent
+            else self._bookmarked_revision != self._store.revision
+        )
 
-    def _mark(self) -> None:
+    def _request_bookmark(self) -> None:
         if self._bookmarks:
             self._bookmark_is_due = True
             self._wake()
 
-    def _event(self, change: Change) -> Event | None:
-        """How this reader sees a change; None if it does not."""
+    def _event(self, change: StoreChange) -> Event | None:
+        """Return a change as this reader sees it, or None if it does not match."""
         if change.revision <= self._since:
             return None
         if self._namespace and change.event.object["metadata"].get("namespace") != self._namespace:
             return None
-        event = change.event if self._takes_all else self._filtered(change)
+        event = change.event if self._matches_all else self._filtered(change)
         if event is None or event.object["apiVersion"] == self._api_version:
             return event
         return Event(event.type, self._kind.shown(event.object))
 
-    def _filtered(self, change: Change) -> Event | None:
-        takes, event, new, old = (
-            self._selection.takes,
+    def _filtered(self, change: StoreChange) -> Event | None:
+        matches, event, new, old = (
+            self._selection.matches,
             change.event,
             change.event.object,
             change.old,
         )
-        is_in = event.type != "DELETED" and takes(new)
-        was_in = old is not None and takes(old)
+        is_in = event.type != "DELETED" and matches(new)
+        was_in = old is not None and matches(old)
         if is_in and (was_in or event.type == "ADDED"):
             return event
         if is_in:
@@ -184,54 +208,56 @@ class Subscription:
             "BOOKMARK", {**head, "metadata": {"resourceVersion": str(revision), **metadata}}
         )
 
-    # --- how it ends ---
+    # End.
 
     @property
-    def is_over(self) -> bool:
+    def ended(self) -> bool:
         return self._position >= self._end
 
-    def end_in(self, seconds: float) -> None:
+    def end_after(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()
         self._timers.append(loop.call_later(seconds, self.expire))
         if self._bookmarks and seconds > LAST_BOOKMARK:
-            self._timers.append(loop.call_later(seconds - LAST_BOOKMARK, self._mark))
+            self._timers.append(loop.call_later(seconds - LAST_BOOKMARK, self._request_bookmark))
 
     def expire(self) -> None:
-        """End after what has happened so far."""
-        self._end = min(self._end, self._shelf.end)
+        """End the watch after the changes that are committed now."""
+        self._end = min(self._end, self._resource_store.end)
         self._bookmarks = False
-        self._settle()
+        self._cancel_timers()
 
     def close(self) -> None:
-        self._first = self._given = None
+        self._initial_events = self._pending_event = None
         self._end = self._position = 0
-        self._settle()
+        self._cancel_timers()
 
     def _fail(self, refusal: ApiError) -> None:
-        self._first = iter([Event("ERROR", refusal.status)])
+        self._initial_events = iter([Event("ERROR", refusal.status)])
         self._end = self._position = 0
-        self._settle()
+        self._cancel_timers()
 
-    def _settle(self) -> None:
+    def _cancel_timers(self) -> None:
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
         self._wake()
 
-    # --- the reader ---
+    # The reader.
 
     def _wake(self) -> None:
-        """Whoever is called stays where he is told of changes, and reads all that there are by
-        then.
+        """Resume the reader, or schedule its callback.
+
+        With a callback the subscription stays registered until the delivery, which reads all
+        changes up to then.
         """
-        if self._is_called:
+        if self._delivery_scheduled:
             return
         reader = self._reader if self._reader and not self._reader.done() else None
-        if reader and self._taker and self._position < self._end:
-            self._is_called = True
-            reader.get_loop().call_soon(self._hand_over, context=self._context)
+        if reader and self._callback and self._position < self._end:
+            self._delivery_scheduled = True
+            reader.get_loop().call_soon(self._deliver, context=self._context)
             return
-        self._leave()
+        self._detach()
         if reader:
             reader.set_result(None)
 
@@ -240,107 +266,111 @@ class Subscription:
 
     async def __anext__(self) -> Event:
         while (event := self._next()) is None:
-            if self.is_over:
+            if self.ended:
                 raise StopAsyncIteration
-            self._stand_by()
+            self._attach()
             self._reader = asyncio.get_running_loop().create_future()
             try:
                 await self._reader
             finally:
-                self._leave()
+                self._detach()
         return event
 
-    def _stand_by(self) -> None:
-        if self._reader is None or self.is_mortal:
-            self._core.keep_house()
-        self._shelf.idle[self] = None
-        if self.needs_reminding:
-            self._store.forgetful[self] = None
+    def _attach(self) -> None:
+        if self._reader is None or self.has_deadline:
+            self._core.start_housekeeping()
+        self._resource_store.listeners[self] = None
+        if self.needs_ticks:
+            self._store.timed_listeners[self] = None
 
-    def _leave(self) -> None:
-        self._shelf.idle.pop(self, None)
-        self._store.forgetful.pop(self, None)
+    def _detach(self) -> None:
+        self._resource_store.listeners.pop(self, None)
+        self._store.timed_listeners.pop(self, None)
 
-    async def hand_to(self, taker: Callable[[Event], None]) -> None:
-        """Read to the end for one who does nothing else: he is called where a reader would be
-        woken, which costs less.
+    async def hand_to(self, callback: Callable[[Event], None]) -> None:
+        """Read to the end and pass each event to a callback.
+
+        Cheaper than iteration, as no task is resumed per event. The callback runs in the reader's
+        context and must not wait; its exception ends the watch.
         """
         self._context = contextvars.copy_context()
         while True:
             while (event := self._next()) is not None:
-                taker(event)
-            if self.is_over:
+                callback(event)
+            if self.ended:
                 return
-            self._stand_by()
-            self._taker, self._reader = taker, asyncio.get_running_loop().create_future()
+            self._attach()
+            self._callback, self._reader = callback, asyncio.get_running_loop().create_future()
             try:
                 await self._reader
             finally:
-                self._taker, self._is_called = None, False
-                self._leave()
+                self._callback, self._delivery_scheduled = None, False
+                self._detach()
 
-    def _hand_over(self) -> None:
-        """What the reader would have done."""
-        self._is_called = False
-        taker, reader = self._taker, self._reader
-        if taker is None or reader is None or reader.done():
+    def _deliver(self) -> None:
+        """Pass the waiting events to the callback, in place of resuming the reader's task."""
+        self._delivery_scheduled = False
+        callback, reader = self._callback, self._reader
+        if callback is None or reader is None or reader.done():
             return
         try:
             while (event := self._next()) is not None:
-                taker(event)
-        except Exception as error:  # noqa: BLE001  # whatever it is, it is the reader's
+                callback(event)
+        except Exception as error:  # noqa: BLE001  # any error of the callback belongs to the reader
             if not reader.done():
-                self._leave()
+                self._detach()
                 reader.set_exception(error)
             return
         if reader.done():
             return
         if self._position >= self._end:
-            self._leave()
+            self._detach()
             reader.set_result(None)
         else:
-            idle = self._shelf.idle
-            del idle[self]
-            idle[self] = None  # who has been told takes his place anew, as plain readers do
+            listeners = self._resource_store.listeners
+            del listeners[self]
+            listeners[self] = (
+                None  # moves to the end of the order, as a reader that registers again does
+            )
 
     def _next(self) -> Event | None:
-        """What can be read without waiting."""
-        event = self._given
+        """Return the next event that needs no waiting, or None."""
+        event = self._pending_event
         if event is not None:
-            self._given = None
+            self._pending_event = None
             return event
-        if self._first:
-            for event in self._first:
+        if self._initial_events:
+            for event in self._initial_events:
                 return event
-            self._first = None
-        shelf = self._shelf
-        if self._position < shelf.forgotten + len(shelf.changes) and (
+            self._initial_events = None
+        resource_store = self._resource_store
+        if self._position < resource_store.forgotten + len(resource_store.changes) and (
             event := self._from_history()
         ):
             return event
-        return self._due_bookmark() if self._bookmark_is_due else None
+        return self._take_bookmark() if self._bookmark_is_due else None
 
     def _from_history(self) -> Event | None:
-        shelf = self._shelf
-        while (index := self._position - shelf.forgotten) < len(
-            shelf.changes
+        resource_store = self._resource_store
+        while (index := self._position - resource_store.forgotten) < len(
+            resource_store.changes
         ) and self._position < self._end:
             if index < 0:
-                self._fail(gone(self._since, shelf.compacted))
+                self._fail(expired_error(self._since, resource_store.compacted))
                 return self._next()
-            change = shelf.changes[index]
+            change = resource_store.changes[index]
             self._position += 1
             if event := self._event(change):
                 self._since = change.revision
-                self._told = self._position
+                self._sent_position = self._position
                 return event
         return None
 
-    def _due_bookmark(self) -> Event:
-        self._bookmark_is_due, self._marked = False, self._store.revision
-        self._told = self._position
-        return self._bookmark(self._marked)
+    def _take_bookmark(self) -> Event:
+        self._bookmark_is_due, self._bookmarked_revision = False, self._store.revision
+        self._sent_position = self._position
+        return self._bookmark(self._bookmarked_revision)
 
 
-def gone(revision: int, oldest: int) -> Expired:
+def expired_error(revision: int, oldest: int) -> Expired:
     return Expired(f"too old resource version: {revision} ({oldest})")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from pytest_kscen.cel.patterns import finder
+from pytest_kscen.cel.patterns import matcher_of
 from pytest_kscen.cel.re2 import BadPattern
 from pytest_kscen.objects.arguments import nearest
 from pytest_kscen.workflow.expressions.tokens import WORDS, PositionedError, tokens_of
@@ -258,7 +258,7 @@ class _ExpressionParser:
                 and isinstance(node.right.value, str)
             ):
                 try:
-                    finder(node.right.value)
+                    matcher_of(node.right.value)
                 except BadPattern as refusal:
                     raise PositionedError(str(refusal), node.right.at) from None
             left = node

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.cel.patterns import TooMuchWork, finder
+from pytest_kscen.cel.patterns import EffortExceeded, matcher_of
 from pytest_kscen.cel.re2 import BadPattern
 from pytest_kscen.workflow.expressions.tokens import INT64, PositionedError
 
@@ -182,12 +182,12 @@ def _matches(text: Any, pattern: Any, effort: StepBudget) -> bool:
     _both("matches", STRING, text, pattern)
     effort.spend(len(text) // MATCHED_CHARACTERS_PER_STEP + len(pattern))
     try:
-        search = finder(pattern)
+        search = matcher_of(pattern)
         effort.spend(search.size)
         return search.finds(text, effort.left)
     except BadPattern as refusal:
         raise PositionedError(str(refusal)) from None
-    except TooMuchWork:
+    except EffortExceeded:
         raise PositionedError(TOO_MUCH) from None
 
 

@@ -9,7 +9,7 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from pytest_kscen.cel import EvaluationError, Mistakes, compile_expression
+from pytest_kscen.cel import CompilationError, EvaluationError, compile_expression
 from pytest_kscen.cel.types import BOOL, DYN, list_of
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.selectors import parse_labels
@@ -98,7 +98,7 @@ def _count(found: dict[str, object]) -> str:
 def _compiled(part: FieldReader, expression: str, variable: str) -> Program:
     try:
         program = compile_expression(expression, {variable: TYPES[variable]})
-    except Mistakes as mistakes:
+    except CompilationError as mistakes:
         part.wrong(str(mistakes), "expression")
         return compile_expression("false", {})
     if program.type not in (BOOL, DYN):

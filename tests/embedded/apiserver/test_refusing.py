@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_kscen.chance import Chance
-from pytest_kscen.embedded.apiserver.admission.plugins import standard
+from pytest_kscen.embedded.apiserver.admission.plugins import standard_admission
 from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
 from pytest_kscen.embedded.apiserver.kinds import Kinds
 from pytest_kscen.embedded.apiserver.server import ApiServer
@@ -193,7 +193,7 @@ class Site:
     def __init__(self, runner):
         self.runner = runner
         self.server = ApiServer(
-            runner.clock, Chance("refusing"), Kinds(builtin_kinds()), standard()
+            runner.clock, Chance("refusing"), Kinds(builtin_kinds()), standard_admission()
         )
         self.store = self.server.core.store
         for resource in (resources.NAMESPACES, resources.SERVICE_ACCOUNTS):

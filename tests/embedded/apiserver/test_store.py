@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pytest_kscen.embedded.apiserver import store as freezing
 from pytest_kscen.embedded.apiserver import store as shelves
 from pytest_kscen.embedded.apiserver import store as stores
-from pytest_kscen.embedded.apiserver.store import Store, in_order
+from pytest_kscen.embedded.apiserver.store import Store, sort_key
 
 PLACES = [(namespace, name) for namespace in ("a", "a-b", "b") for name in ("x", "y", "z")]
 
@@ -25,7 +25,7 @@ def remove(store, namespace, name):
     return store.remove(("", "things", namespace, name))
 
 
-def places(objects):
+def names_after(objects):
     return [(obj["metadata"]["namespace"], obj["metadata"]["name"]) for obj in objects]
 
 
@@ -41,7 +41,7 @@ def test_namespaces_are_in_the_order_of_their_keys():
     store = Store()
     for namespace, name in reversed(PLACES):
         put(store, namespace, name)
-    assert places(store.all("", "things")) == [
+    assert names_after(store.all("", "things")) == [
         (namespace, name) for namespace in ("a-b", "a", "b") for name in ("x", "y", "z")
     ]
 
@@ -59,7 +59,7 @@ def test_the_past_is_what_it_was(writes, data):
     revision, state = data.draw(st.sampled_from(states))
     assert [obj for _, obj in store.all_at("", "things", "", revision)] == state
     for after in PLACES:
-        rest = [obj for obj in state if in_order(places([obj])[0]) > in_order(after)]
+        rest = [obj for obj in state if sort_key(names_after([obj])[0]) > sort_key(after)]
         assert [obj for _, obj in store.all_at("", "things", "", revision, after)] == rest
         assert store.count_at("", "things", "", revision, after) == len(rest)
         inside = [obj for obj in rest if obj["metadata"]["namespace"] == after[0]]
@@ -71,34 +71,46 @@ def test_old_changes_are_forgotten(monkeypatch):
     store = Store()
     for number in range(31):
         put(store, "a", f"x{number}")
-    shelf = store.shelf("", "things")
-    assert (len(shelf.changes), shelf.end, shelf.compacted) == (11, 31, 21)
-    assert shelf.at(19) is None
-    assert shelf.at(20).revision == 22
-    assert shelf.position_after(25) == 24
+    resource_store = store.resource_store("", "things")
+    assert (len(resource_store.changes), resource_store.end, resource_store.compacted) == (
+        11,
+        31,
+        21,
+    )
+    assert resource_store.at(19) is None
+    assert resource_store.at(20).revision == 22
+    assert resource_store.position_after(25) == 24
 
 
 def test_compaction_forgets_all_and_reaches_shelves_that_are_made_later():
     store = Store()
     put(store, "a", "x")
     store.compact()
-    assert store.shelf("", "things").compacted == store.shelf("", "others").compacted == 2
+    assert (
+        store.resource_store("", "things").compacted
+        == store.resource_store("", "others").compacted
+        == 2
+    )
 
 
 def test_what_is_older_than_a_revision_is_forgotten():
     store = Store()
     for number in range(4):
         put(store, "a", f"x{number}")
-    shelf, quiet = store.shelf("", "things"), store.shelf("", "others")
+    resource_store, quiet = store.resource_store("", "things"), store.resource_store("", "others")
     store.forget(3)
-    assert ([change.revision for change in shelf.changes], shelf.end, shelf.compacted) == (
+    assert (
+        [change.revision for change in resource_store.changes],
+        resource_store.end,
+        resource_store.compacted,
+    ) == (
         [4, 5],
         4,
         3,
     )
     assert quiet.compacted == 0
     store.forget(3)
-    assert shelf.compacted == 3
+    assert resource_store.compacted == 3
 
 
 @pytest.mark.parametrize("order", [["c", "a", "b"], ["a", "b", "c"]])
@@ -106,12 +118,12 @@ def test_names_stay_in_order_through_removals(order):
     store = Store()
     for name in order:
         put(store, "n", name)
-    assert places(store.all("", "things", "n")) == [("n", "a"), ("n", "b"), ("n", "c")]
+    assert names_after(store.all("", "things", "n")) == [("n", "a"), ("n", "b"), ("n", "c")]
     remove(store, "n", "b")
     put(store, "n", "b")
     remove(store, "n", "a")
     put(store, "n", "d")
-    assert places(store.all("", "things", "n")) == [("n", "b"), ("n", "c"), ("n", "d")]
+    assert names_after(store.all("", "things", "n")) == [("n", "b"), ("n", "c"), ("n", "d")]
 
 
 def test_a_name_that_has_gone_is_forgotten_though_nobody_asks_for_names():
@@ -128,9 +140,11 @@ def test_a_name_that_has_gone_is_forgotten_though_nobody_asks_for_names():
 
 
 def test_what_lasts_keeps_nothing_of_its_past(monkeypatch):
-    monkeypatch.setattr(stores, "SETTLED", 10)
+    monkeypatch.setattr(stores, "FREEZE_INTERVAL", 10)
     settled = []
-    monkeypatch.setattr(stores, "settle", lambda obj: settled.append(obj["metadata"]["name"]))
+    monkeypatch.setattr(
+        stores, "compact_managed_fields", lambda obj: settled.append(obj["metadata"]["name"])
+    )
     store = Store()
     put(store, "a", "lasts")
     put(store, "a", "goes")
@@ -150,7 +164,7 @@ def test_what_lasts_keeps_nothing_of_its_past(monkeypatch):
 
 
 def test_a_large_store_is_out_of_the_garbage_collectors_sight_until_it_is_closed(monkeypatch):
-    monkeypatch.setattr(stores, "SETTLED", 10)
+    monkeypatch.setattr(stores, "FREEZE_INTERVAL", 10)
     store, before = Store(), gc.get_freeze_count()
     for number in range(8):
         put(store, "a", f"x{number}")
@@ -164,8 +178,8 @@ def test_a_large_store_is_out_of_the_garbage_collectors_sight_until_it_is_closed
 @pytest.fixture
 def usual(monkeypatch):
     """The thresholds of a process in which no store is open."""
-    monkeypatch.setattr(freezing, "_open", weakref.WeakSet())
-    monkeypatch.setattr(freezing, "_usual", None)
+    monkeypatch.setattr(freezing, "_open_stores", weakref.WeakSet())
+    monkeypatch.setattr(freezing, "_original_threshold", None)
     before = gc.get_threshold()
     gc.set_threshold(700, 10, 10)
     yield gc.get_threshold()
@@ -205,7 +219,7 @@ class Ring:
 
 
 def test_garbage_is_kept_out_of_sight_no_longer_than_there_is_a_store(monkeypatch):
-    monkeypatch.setattr(stores, "SETTLED", 4)
+    monkeypatch.setattr(stores, "FREEZE_INTERVAL", 4)
     store, ring = Store(), Ring()
     was = weakref.ref(ring)
     for _ in range(4):
@@ -228,7 +242,7 @@ def only_asked():
 
 @pytest.mark.usefixtures("only_asked")
 def test_garbage_is_looked_for_when_memory_has_doubled(monkeypatch):
-    monkeypatch.setattr(stores, "SETTLED", 4)
+    monkeypatch.setattr(stores, "FREEZE_INTERVAL", 4)
     store, early = Store(), Ring()
     for _ in range(3):
         put(store, "a", "x")
@@ -244,7 +258,7 @@ def test_garbage_is_looked_for_when_memory_has_doubled(monkeypatch):
 
 
 def test_what_one_store_leaves_is_not_kept_by_the_next(monkeypatch):
-    monkeypatch.setattr(stores, "SETTLED", 2)
+    monkeypatch.setattr(stores, "FREEZE_INTERVAL", 2)
     left = []
     for _ in range(3):
         store, ring = Store(), Ring()
@@ -257,7 +271,7 @@ def test_what_one_store_leaves_is_not_kept_by_the_next(monkeypatch):
 
 
 def test_what_one_store_keeps_out_of_sight_no_other_brings_back(monkeypatch):
-    monkeypatch.setattr(stores, "SETTLED", 2)
+    monkeypatch.setattr(stores, "FREEZE_INTERVAL", 2)
     one, other = Store(), Store()
     for store in (one, other):
         put(store, "a", "x")

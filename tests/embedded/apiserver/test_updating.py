@@ -1,7 +1,7 @@
 import pytest
 
 from pytest_kscen.embedded.apiserver.admission import Hook
-from pytest_kscen.embedded.apiserver.verbs.updating import alike
+from pytest_kscen.embedded.apiserver.verbs.updating import equal_json
 from pytest_kscen.objects.errors import (
     ApiError,
     BadRequest,
@@ -297,6 +297,6 @@ class TestVersionsOfAKind:
     [(1, True), ([0], [False]), ({"a": {}}, {}), ({"a": 1}, {"b": 1}), ("1", 1), ([], [1])],
 )
 def test_json_that_is_not_alike(one, other):
-    assert not alike(one, other)
-    assert alike(one, one)
-    assert alike({"a": [1, {"b": None}]}, {"a": [1, {"b": None}]})
+    assert not equal_json(one, other)
+    assert equal_json(one, one)
+    assert equal_json({"a": [1, {"b": None}]}, {"a": [1, {"b": None}]})

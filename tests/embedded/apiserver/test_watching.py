@@ -316,7 +316,7 @@ class TestReaders:
         watch = site.watch(CONFIG_MAPS).watch
         for number in range(10):
             site.create(CONFIG_MAPS, f"c{number}")
-        assert site.core.store.idle() == []
+        assert site.core.store.listeners() == []
         watch.close()
 
     def test_a_closed_one_is_silent(self, site):
@@ -325,15 +325,15 @@ class TestReaders:
         site.create(CONFIG_MAPS, "a")
         watch.watch.close()
         assert (watch.told(), watch.ended) == ([], True)
-        assert site.core.store.idle() == []
+        assert site.core.store.listeners() == []
 
     def test_a_cancelled_one_is_forgotten(self, site):
         watch = site.watch(CONFIG_MAPS, timeout=50.0)
         watch.new()
-        assert site.core.store.idle() == [watch.watch]
+        assert site.core.store.listeners() == [watch.watch]
         watch._reads.cancel()
         site.runner.advance(0)
-        assert site.core.store.idle() == []
+        assert site.core.store.listeners() == []
         remains = weakref.ref(watch.watch)
         del watch
         site.runner.advance(60)
@@ -378,7 +378,7 @@ class TestHandingOver:
         site.runner.advance(0)
         assert taken[4:] == [("ADDED", "c")]
         assert task.done()
-        assert site.core.store.idle() == []
+        assert site.core.store.listeners() == []
 
     def test_a_reader_and_a_taker_have_it_at_the_same_moment(self, site, handed):
         order = []
@@ -407,7 +407,7 @@ class TestHandingOver:
         site.create(CONFIG_MAPS, "a")
         site.runner.advance(0)
         assert repr(task.exception()) == "ValueError('a')"
-        assert site.core.store.idle() == []
+        assert site.core.store.listeners() == []
 
     def test_one_that_the_history_has_left_behind_is_told(self, site, handed):
         _, taken, task = handed()
@@ -425,7 +425,7 @@ class TestHandingOver:
         site.runner.advance(0)
         assert taken == []
         assert task.cancelled()
-        assert site.core.store.idle() == []
+        assert site.core.store.listeners() == []
 
 
 @settings(

@@ -1,4 +1,8 @@
-"""The admission chain: reviews, gates (mutate, then validate) and in-process hooks of a test."""
+"""Admission chain: mutating plugins, hooks and webhooks, then validating ones.
+
+The verbs call `Admission.review`, `mutate` and `validate` for each write. Plans are cached by kind
+of write, since nearly all writes pass the same few plugins.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +22,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
     Step = Callable[["Review"], None]
-    Place = tuple[str, str, str, str]
-
-
-# A write that wants to be let in, and what a gatekeeper is.
+    WriteKey = tuple[str, str, str, str]
 
 
 CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
@@ -29,9 +30,10 @@ CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
 
 @dataclass(slots=True)
 class Review:
-    """`new` is None for a deletion.
+    """One write under admission; `new` is None for a deletion, `old` for a creation.
 
-    Who changes it replaces the parts that it changes: some are a stored object's.
+    Mutators replace the parts of `new` that they change, since some are a stored object's. `plan`
+    is the chain's own.
     """
 
     operation: str
@@ -39,11 +41,11 @@ class Review:
     core: Core
     new: Obj | None
     old: Obj | None
-    plan: Plan | None = None  # the chain's own: who looks at it
+    plan: AdmissionPlan | None = None
 
     @property
     def obj(self) -> Obj:
-        """The new object; the old one of a deletion."""
+        """The new object, or the old one in a deletion."""
         found = self.new if self.new is not None else self.old
         return {"metadata": {}} if found is None else found
 
@@ -54,7 +56,7 @@ class Review:
 
     @property
     def namespace(self) -> str:
-        """Where it happens; for a namespace itself, its name."""
+        """The namespace of the write; for a namespace itself, its own name."""
         resource = self.request.resource
         return (
             self.name
@@ -67,10 +69,10 @@ class Review:
         return forbidden(self.request.resource, name, why)
 
 
-class Gate(NamedTuple):
-    """What Kubernetes itself does with some kinds of writes.
+class AdmissionPlugin(NamedTuple):
+    """Built-in admission step for some kinds of writes.
 
-    Neither function waits; a refusal is an ApiError.
+    The functions must not wait and refuse with an ApiError. Without `resources` it applies to all.
     """
 
     resources: Sequence[Resource] = ()  # none: all
@@ -79,8 +81,8 @@ class Gate(NamedTuple):
     operations: Collection[str] = (CREATE, UPDATE)
     subresources: Collection[str] | None = ("",)  # None: all
 
-    def concerns(self, place: Place) -> bool:
-        group, plural, subresource, operation = place
+    def applies_to(self, key: WriteKey) -> bool:
+        group, plural, subresource, operation = key
         return (
             operation in self.operations
             and (self.subresources is None or subresource in self.subresources)
@@ -91,147 +93,153 @@ class Gate(NamedTuple):
         )
 
 
-class Outside(Protocol):
-    """Gatekeepers that live elsewhere: the webhooks that the cluster's own objects tell of."""
+class WebhookAdmission(Protocol):
+    """Interface of webhook admission, as the chain uses it."""
 
-    def are_there(self, store: Store) -> bool:
-        """Whether there are any; asked of each write that passes no gate here."""
+    def any_configured(self, store: Store) -> bool:
+        """Return True if any webhook is configured; asked for each write that matches no plugin."""
 
     @property
     def mutating(self) -> Callable[[Review], Collection[object]]:
-        """Tells who may want to change a write."""
+        """Function that returns the mutating webhooks with a rule for a write."""
 
     @property
     def validating(self) -> Callable[[Review], Collection[object]]: ...
 
-    async def mutate(self, review: Review, again: Callable[[], None]) -> None:
-        """Let them change the object; `again` passes it through the gates once more when they
-        have.
-        """
+    async def mutate(self, review: Review, rerun_plugins: Callable[[], None]) -> None:
+        """Call the mutating webhooks; `rerun_plugins` applies the plugins again after a change."""
 
     async def validate(self, review: Review) -> None: ...
 
 
 @dataclass(slots=True)
-class Plan:
-    """Who looks at one kind of write."""
+class AdmissionPlan:
+    """Steps for one kind of write, in order."""
 
-    change: list[Step]
-    judge: list[Step]
-    judge_last: list[Step]
-    changing_hooks: list[Hook]
-    judging_hooks: list[Hook]
+    mutators: list[Step]
+    validators: list[Step]
+    last_validators: list[Step]
+    mutating_hooks: list[Hook]
+    validating_hooks: list[Hook]
     is_empty: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.is_empty = not (
-            self.change
-            or self.judge
-            or self.judge_last
-            or self.changing_hooks
-            or self.judging_hooks
+            self.mutators
+            or self.validators
+            or self.last_validators
+            or self.mutating_hooks
+            or self.validating_hooks
         )
 
-    def pass_gates(self, review: Review) -> None:
-        for step in self.change:
+    def run_mutators(self, review: Review) -> None:
+        for step in self.mutators:
             step(review)
 
 
 @dataclass(slots=True)
 class Admission:
-    """The chain. Without gates, hooks and webhooks it lets everything through."""
+    """Admission chain of one cluster; without plugins, hooks and webhooks it admits everything."""
 
-    gates: Sequence[Gate] = ()
-    last: Sequence[Gate] = ()  # those that judge when all others have agreed
-    outside: Outside | None = None
+    plugins: Sequence[AdmissionPlugin] = ()
+    last: Sequence[AdmissionPlugin] = ()  # validate after all others have passed
+    webhooks: WebhookAdmission | None = None
     hooks: list[Hook] = field(default_factory=list)
-    _plans: dict[Place, Plan] = field(default_factory=dict)
+    _plan_by_key: dict[WriteKey, AdmissionPlan] = field(default_factory=dict)
 
     def add(self, hook: Hook) -> None:
         self.hooks.append(hook)
-        self._plans.clear()
+        self._plan_by_key.clear()
 
     def remove(self, hook: Hook) -> None:
         self.hooks.remove(hook)
-        self._plans.clear()
+        self._plan_by_key.clear()
 
     def review(
         self, operation: str, request: Request, core: Core, new: Obj | None, old: Obj | None
     ) -> Review | None:
-        """What gatekeepers look at; nothing, if there is none for such a write."""
+        """Return the review of a write, or None if no step applies to it."""
         plan = self._plan(operation, request)
-        if plan.is_empty and (self.outside is None or not self.outside.are_there(core.store)):
+        if plan.is_empty and (
+            self.webhooks is None or not self.webhooks.any_configured(core.store)
+        ):
             return None
         return Review(operation, request, core, new, old, plan)
 
     def mutate(self, review: Review) -> Awaitable[None] | None:
-        """What is returned is still to be awaited; for nearly all writes that is nothing.
+        """Run the mutating plugins; return an awaitable if hooks or webhooks remain to be called.
 
-        So it is with `validate`.
+        Nearly all writes need no waiting and get None. `validate` works alike.
         """
         plan = review.plan = review.plan or self._plan(review.operation, review.request)
-        for step in plan.change:
+        for step in plan.mutators:
             step(review)
-        if plan.changing_hooks or (self.outside is not None and self.outside.mutating(review)):
-            return self._have_changed(review, plan)
+        if plan.mutating_hooks or (self.webhooks is not None and self.webhooks.mutating(review)):
+            return self._await_mutation(review, plan)
         return None
 
-    async def _have_changed(self, review: Review, plan: Plan) -> None:
-        for hook in plan.changing_hooks:
-            await hook.change(review)
-        if self.outside is not None and self.outside.mutating(review):
-            await self.outside.mutate(review, lambda: plan.pass_gates(review))
+    async def _await_mutation(self, review: Review, plan: AdmissionPlan) -> None:
+        for hook in plan.mutating_hooks:
+            await hook.run_mutate(review)
+        if self.webhooks is not None and self.webhooks.mutating(review):
+            await self.webhooks.mutate(review, lambda: plan.run_mutators(review))
 
     def validate(self, review: Review) -> Awaitable[None] | None:
         plan = review.plan or self._plan(review.operation, review.request)
-        for step in plan.judge:
+        for step in plan.validators:
             step(review)
-        if plan.judging_hooks or (self.outside is not None and self.outside.validating(review)):
-            return self._have_judged(review, plan)
-        for step in plan.judge_last:
+        if plan.validating_hooks or (
+            self.webhooks is not None and self.webhooks.validating(review)
+        ):
+            return self._await_validation(review, plan)
+        for step in plan.last_validators:
             step(review)
         return None
 
     async def admit(self, review: Review) -> None:
-        """Both, where the server fills in nothing between them."""
-        for judge in (self.mutate, self.validate):
-            if waiting := judge(review):
+        """Mutate and validate at once, for requests in which the server sets no fields in
+        between.
+        """
+        for step in (self.mutate, self.validate):
+            if waiting := step(review):
                 await waiting
 
-    async def _have_judged(self, review: Review, plan: Plan) -> None:
-        for hook in plan.judging_hooks:
-            await hook.judge(review)
-        if self.outside is not None and self.outside.validating(review):
-            await self.outside.validate(review)
-        for step in plan.judge_last:
+    async def _await_validation(self, review: Review, plan: AdmissionPlan) -> None:
+        for hook in plan.validating_hooks:
+            await hook.run_validate(review)
+        if self.webhooks is not None and self.webhooks.validating(review):
+            await self.webhooks.validate(review)
+        for step in plan.last_validators:
             step(review)
 
-    def _plan(self, operation: str, request: Request) -> Plan:
+    def _plan(self, operation: str, request: Request) -> AdmissionPlan:
         resource = request.resource
-        place = (resource.group, resource.plural, request.subresource, operation)
-        plan = self._plans.get(place)
+        key = (resource.group, resource.plural, request.subresource, operation)
+        plan = self._plan_by_key.get(key)
         if plan is None:
-            gates = [gate for gate in self.gates if gate.concerns(place)]
-            hooks = [hook for hook in self.hooks if hook.concerns(place)]
-            plan = self._plans[place] = Plan(
-                [gate.mutate for gate in gates if gate.mutate],
-                [gate.validate for gate in gates if gate.validate],
-                [gate.validate for gate in self.last if gate.validate and gate.concerns(place)],
+            plugins = [plugin for plugin in self.plugins if plugin.applies_to(key)]
+            hooks = [hook for hook in self.hooks if hook.applies_to(key)]
+            plan = self._plan_by_key[key] = AdmissionPlan(
+                [plugin.mutate for plugin in plugins if plugin.mutate],
+                [plugin.validate for plugin in plugins if plugin.validate],
+                [
+                    plugin.validate
+                    for plugin in self.last
+                    if plugin.validate and plugin.applies_to(key)
+                ],
                 [hook for hook in hooks if hook.mutate],
                 [hook for hook in hooks if hook.validate],
             )
         return plan
 
 
-# Gates of a test's own, in this process, where a cluster's webhooks stand.
-
-
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """`mutate` changes `review.new`; `validate` returns why not, or nothing.
+    """Admission hook of a test, in this process: the counterpart of a webhook.
 
-    The objects of the review are the hook's own: it may keep them and change them later, and
-    nothing comes of that. Both may raise an ApiError, and both may be coroutine functions."""
+    `mutate` changes `review.new`; `validate` returns the reason of a refusal, or None. The review's
+    objects are private copies. Both functions may raise an ApiError and may be coroutine functions.
+    """
 
     name: str
     mutate: Callable[[Review], Any] | None = None
@@ -240,19 +248,18 @@ class Hook:
     operations: Collection[str] = (CREATE, UPDATE)
     subresources: Collection[str] | None = ("",)  # None: all
 
-    def concerns(self, place: Place) -> bool:
-        return Gate(
+    def applies_to(self, key: WriteKey) -> bool:
+        return AdmissionPlugin(
             self.resources, operations=self.operations, subresources=self.subresources
-        ).concerns(place)
+        ).applies_to(key)
 
-    async def change(self, review: Review) -> None:
-        own = _own(review)
+    async def run_mutate(self, review: Review) -> None:
+        own = _private_copy(review)
         done = self.mutate(own) if self.mutate else None
         if inspect.isawaitable(done):
             await done
         if review.new is not None and own.new is not None:
-            # What a hook has made of an object; but whose fields are whose is not a hook's to
-            # say.
+            # Apply the hook's changes, but keep managedFields, which hooks may not change.
             obj = review.new
             changed = copy.deepcopy(own.new)
             owners = {
@@ -268,13 +275,13 @@ class Hook:
             obj.clear()
             obj.update({**changed, "metadata": {**rest, **owners}})
 
-    async def judge(self, review: Review) -> None:
-        verdict = self.validate(_own(review)) if self.validate else None
+    async def run_validate(self, review: Review) -> None:
+        verdict = self.validate(_private_copy(review)) if self.validate else None
         if inspect.isawaitable(verdict):
             verdict = await verdict
         if verdict:
             raise Forbidden(f"admission webhook {quoted(self.name)} denied the request: {verdict}")
 
 
-def _own(review: Review) -> Review:
+def _private_copy(review: Review) -> Review:
     return replace(review, new=copy.deepcopy(review.new), old=copy.deepcopy(review.old))

@@ -1,5 +1,6 @@
-"""LimitRanger: what containers do not ask for is filled in, and who asks for too little, too
-much or too unevenly is refused.
+"""LimitRanger plugin: set default requests and limits, and refuse amounts outside a LimitRange.
+
+Called for new and resized pods and for claims.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
     Amounts = Mapping[str, str]
 
 ANNOTATION = "kubernetes.io/limit-ranger"
-GOES_BY = {"containers": "container", "initContainers": "init container"}
+CONTAINER_KINDS = {"containers": "container", "initContainers": "init container"}
 
 
 def _ranges(review: Review) -> Sequence[Obj]:
-    """The limits of the namespace, unless the object is going anyway."""
+    """Return the namespace's LimitRanges; none for an object that is being deleted."""
     store, namespace = review.core.store, review.request.namespace
-    if namespace not in store.shelf("", "limitranges").buckets:
+    if namespace not in store.resource_store("", "limitranges").buckets:
         return ()
     return (
         ()
@@ -33,10 +34,10 @@ def _ranges(review: Review) -> Sequence[Obj]:
     )
 
 
-# --- filling in ---
+# Defaults.
 
 
-def fill_in(review: Review) -> None:
+def set_defaults(review: Review) -> None:
     assert review.new is not None
     for limit_range in _ranges(review):
         limits, requests = (
@@ -56,7 +57,7 @@ def _defaults(limit_range: Obj, name: str) -> Amounts:
 
 def _fill(pod: Obj, limits: Amounts, requests: Amounts) -> None:
     spec, told = dict(pod["spec"]), []
-    for kind, called in GOES_BY.items():
+    for kind, called in CONTAINER_KINDS.items():
         if not spec.get(kind):
             continue
         filled = []
@@ -79,10 +80,10 @@ def _fill(pod: Obj, limits: Amounts, requests: Amounts) -> None:
         metadata["annotations"] = {**(metadata.get("annotations") or {}), ANNOTATION: words}
 
 
-# --- judging ---
+# Validation.
 
 
-def judge_pod(review: Review) -> None:
+def validate_pod(review: Review) -> None:
     pod = review.obj
     for limit_range in _ranges(review):
         wrong: list[str] = []
@@ -93,18 +94,18 @@ def judge_pod(review: Review) -> None:
                     *(pod["spec"].get("initContainers") or ()),
                 ]:
                     resources = container.get("resources") or {}
-                    wrong += _wrong(
+                    wrong += _violations(
                         limit, resources.get("requests") or {}, resources.get("limits") or {}
                     )
             elif limit["type"] == "Pod":
                 requests, limits = (
                     total(pod, which, overhead=False) for which in ("requests", "limits")
                 )
-                wrong += _wrong(limit, requests, limits)
+                wrong += _violations(limit, requests, limits)
         _refuse(review, wrong)
 
 
-def judge_claim(review: Review) -> None:
+def validate_claim(review: Review) -> None:
     requests = (review.obj["spec"].get("resources") or {}).get("requests") or {}
     for limit_range in _ranges(review):
         wrong = []
@@ -123,7 +124,7 @@ def _refuse(review: Review, wrong: list[str]) -> None:
         raise review.forbidden(reasons[0] if len(reasons) == 1 else f"[{', '.join(reasons)}]")
 
 
-def _wrong(limit: Obj, requests: Amounts, limits: Amounts) -> list[str]:
+def _violations(limit: Obj, requests: Amounts, limits: Amounts) -> list[str]:
     rules: tuple[tuple[str, Callable[[Obj, str, Amounts, Amounts], str]], ...] = (
         ("min", _minimum),
         ("max", _maximum),

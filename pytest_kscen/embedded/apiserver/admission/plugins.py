@@ -1,6 +1,8 @@
-"""The built-in admission chain in Kubernetes' order, with the plugins NamespaceLifecycle,
-Priority, DefaultTolerationSeconds, TaintNodesByCondition, DefaultStorageClass,
-DefaultIngressClass, StorageObjectInUseProtection and PersistentVolumeClaimResize.
+"""Built-in admission plugins in Kubernetes' order.
+
+Holds the small ones: NamespaceLifecycle, Priority, DefaultTolerationSeconds, TaintNodesByCondition,
+DefaultStorageClass, DefaultIngressClass, StorageObjectInUseProtection and
+PersistentVolumeClaimResize. `standard_admission` builds the chain of a cluster.
 """
 
 from __future__ import annotations
@@ -8,8 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.embedded.apiserver.admission import limit_ranges, service_accounts
-from pytest_kscen.embedded.apiserver.admission.chain import CREATE, DELETE, UPDATE, Admission, Gate
-from pytest_kscen.embedded.apiserver.admission.quota import Quotas
+from pytest_kscen.embedded.apiserver.admission.chain import (
+    CREATE,
+    DELETE,
+    UPDATE,
+    Admission,
+    AdmissionPlugin,
+)
+from pytest_kscen.embedded.apiserver.admission.quota import QuotaAdmission
 from pytest_kscen.embedded.apiserver.admission.webhooks import Webhooks
 from pytest_kscen.objects import quantities
 from pytest_kscen.objects.errors import Forbidden, about, not_found
@@ -32,12 +40,12 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-IMMORTAL = {"default", "kube-public", "kube-system"}
-QUESTIONS = ("authorization.k8s.io", "localsubjectaccessreviews")
+PROTECTED_NAMESPACES = {"default", "kube-public", "kube-system"}
+ACCESS_REVIEWS = ("authorization.k8s.io", "localsubjectaccessreviews")
 
 
 def require_live_namespace(review: Review) -> None:
-    """What is created needs a namespace that lives."""
+    """Refuse creations in a namespace that is missing or terminating (NamespaceLifecycle)."""
     namespace, resource = review.request.namespace, review.request.resource
     if not namespace or not resource.namespaced:
         return
@@ -46,7 +54,7 @@ def require_live_namespace(review: Review) -> None:
         raise not_found(NAMESPACES, namespace)
     if (
         found["metadata"].get("deletionTimestamp")
-        and (resource.group, resource.plural) != QUESTIONS
+        and (resource.group, resource.plural) != ACCESS_REVIEWS
     ):
         why = (
             f"unable to create new content in namespace {namespace} because it is being terminated"
@@ -62,41 +70,46 @@ def require_live_namespace(review: Review) -> None:
 
 
 def protect_namespaces(review: Review) -> None:
-    """Some namespaces are never deleted."""
-    if review.name in IMMORTAL:
+    """Refuse to delete the namespaces that every cluster needs (NamespaceLifecycle)."""
+    if review.name in PROTECTED_NAMESPACES:
         raise Forbidden(
             f'namespaces "{review.name}" is forbidden: this namespace may not be deleted',
             details=about(NAMESPACES, review.name),
         )
 
 
-# What binds pods and nodes by default: a pod bears a failing node for a while, and a new node
-# must first get ready.
-
-
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
-PATIENCE = 300  # seconds
-USUAL: list[Obj] = [
-    {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": PATIENCE}
+TOLERATION_SECONDS = 300  # seconds
+DEFAULT_TOLERATIONS: list[Obj] = [
+    {
+        "key": key,
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": TOLERATION_SECONDS,
+    }
     for key in (NOT_READY, UNREACHABLE)
 ]
-TAINT: Obj = {"key": NOT_READY, "effect": "NoSchedule"}
+NOT_READY_TAINT: Obj = {"key": NOT_READY, "effect": "NoSchedule"}
 
 
-def bear_failing_nodes(review: Review) -> None:
-    """DefaultTolerationSeconds."""
+def add_default_tolerations(review: Review) -> None:
+    """Tolerate a failing node for 300 seconds (DefaultTolerationSeconds)."""
     assert review.new is not None
     given = review.new["spec"].get("tolerations") or []
     more = (
-        [usual for usual in USUAL if not any(_bears(each, usual["key"]) for each in given)]
+        [
+            usual
+            for usual in DEFAULT_TOLERATIONS
+            if not any(_tolerates(each, usual["key"]) for each in given)
+        ]
         if given
-        else USUAL
+        else DEFAULT_TOLERATIONS
     )
     if more:
         review.new["spec"] = {**review.new["spec"], "tolerations": [*given, *more]}
 
 
-def _bears(toleration: Obj, key: str) -> bool:
+def _tolerates(toleration: Obj, key: str) -> bool:
     return toleration.get("key") in {None, "", key} and toleration.get("effect") in {
         None,
         "",
@@ -105,22 +118,18 @@ def _bears(toleration: Obj, key: str) -> bool:
 
 
 def taint_new_node(review: Review) -> None:
-    """TaintNodesByCondition."""
+    """Taint a new node as not ready until its controller clears it (TaintNodesByCondition)."""
     assert review.new is not None
     spec = review.new.get("spec") or {}
     taints = spec.get("taints") or []
     if not any(
         taint["key"] == NOT_READY and taint.get("effect") == "NoSchedule" for taint in taints
     ):
-        review.new["spec"] = {**spec, "taints": [*taints, TAINT]}
-
-
-# Priority: a pod's class becomes a number, one class at most is everybody's, and the system's
-# classes stay.
+        review.new["spec"] = {**spec, "taints": [*taints, NOT_READY_TAINT]}
 
 
 SCHEDULING_GROUP, PLURAL = "scheduling.k8s.io", "priorityclasses"
-PREEMPT = "PreemptLowerPriority"
+DEFAULT_PREEMPTION_POLICY = "PreemptLowerPriority"
 SYSTEM_CLASSES: tuple[Obj, ...] = (
     {
         "metadata": {"name": "system-node-critical"},
@@ -145,8 +154,8 @@ PRIORITY_PROVIDED = (
 )
 
 
-def prioritize(review: Review) -> None:
-    """A new pod gets its class's priority; an updated one keeps its own."""
+def set_priority(review: Review) -> None:
+    """Set a new pod's priority from its PriorityClass; an updated pod keeps its own (Priority)."""
     assert review.new is not None
     spec = review.new["spec"]
     if review.old is not None:
@@ -163,7 +172,7 @@ def prioritize(review: Review) -> None:
     found = _class(review.core, name) if name else {"value": 0}
     if found is None:
         raise review.forbidden(f"no PriorityClass with name {name} was found")
-    priority, policy = found["value"], found.get("preemptionPolicy") or PREEMPT
+    priority, policy = found["value"], found.get("preemptionPolicy") or DEFAULT_PREEMPTION_POLICY
     _refuse_other(review, "integer value of priority", spec.get("priority"), priority)
     _refuse_other(review, "string value of PreemptionPolicy", spec.get("preemptionPolicy"), policy)
     named = {"priorityClassName": name} if name else {}
@@ -187,7 +196,7 @@ def _name_of_default(core: Core) -> str:
     return str(found["metadata"]["name"]) if found else ""
 
 
-def allow_one_default(review: Review) -> None:
+def require_single_default(review: Review) -> None:
     assert review.new is not None
     if not review.new.get("globalDefault"):
         return
@@ -198,14 +207,9 @@ def allow_one_default(review: Review) -> None:
         )
 
 
-def keep_system_classes(review: Review) -> None:
+def protect_system_classes(review: Review) -> None:
     if review.name in _SYSTEM:
         raise review.forbidden("this is a system priority class and cannot be deleted")
-
-
-# Defaults and protection for claims and volumes: a class for who names none, a finalizer for
-# what is in use, no growth where the class does not allow it. And a class for an ingress that
-# names none, which goes by the same rule.
 
 
 STORAGE_GROUP, CLASSES = "storage.k8s.io", "storageclasses"
@@ -217,14 +221,14 @@ BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 IS_DEFAULT_INGRESS = ("ingressclass.kubernetes.io/is-default-class",)
 INGRESS_CLASS = "kubernetes.io/ingress.class"
 NOT_BOUND = "Only bound persistent volume claims can be expanded"
-NO_GROWTH = (
+RESIZE_UNSUPPORTED = (
     "only dynamically provisioned pvc can be resized and the storageclass that provisions "
     "the pvc must support resize"
 )
 
 
 def default_class(review: Review) -> None:
-    """DefaultStorageClass: the newest class that says it is the default."""
+    """Set the newest default StorageClass in a claim that names none (DefaultStorageClass)."""
     assert review.new is not None
     spec = review.new["spec"]
     if spec.get("storageClassName") is not None or BETA_CLASS in _annotations(review.new):
@@ -234,7 +238,7 @@ def default_class(review: Review) -> None:
 
 
 def default_ingress_class(review: Review) -> None:
-    """DefaultIngressClass."""
+    """Set the newest default IngressClass in an ingress that names none (DefaultIngressClass)."""
     assert review.new is not None
     spec = review.new.get("spec") or {}
     if spec.get("ingressClassName") is not None or INGRESS_CLASS in _annotations(review.new):
@@ -246,7 +250,7 @@ def default_ingress_class(review: Review) -> None:
 
 
 def _default_class(classes: Iterable[Obj], marks: tuple[str, ...]) -> str:
-    """The name of the newest class with a mark; of those of one second the first by name."""
+    """Return the newest class that is marked as default; within one second the first by name."""
     marked = [
         each for each in classes if any(_annotations(each).get(mark) == "true" for mark in marks)
     ]
@@ -259,8 +263,8 @@ def _annotations(obj: Obj) -> Obj:
     return obj["metadata"].get("annotations") or {}
 
 
-def protected_by(finalizer: str) -> Callable[[Review], None]:
-    """StorageObjectInUseProtection."""
+def finalizer_adder(finalizer: str) -> Callable[[Review], None]:
+    """Return a mutator that adds a protecting finalizer (StorageObjectInUseProtection)."""
 
     def protect(review: Review) -> None:
         assert review.new is not None
@@ -272,8 +276,10 @@ def protected_by(finalizer: str) -> Callable[[Review], None]:
     return protect
 
 
-def allow_growth(review: Review) -> None:
-    """PersistentVolumeClaimResize."""
+def check_resize(review: Review) -> None:
+    """Refuse to grow a claim that is unbound or whose class forbids it
+    (PersistentVolumeClaimResize).
+    """
     old, new = review.old, review.new
     if old is None or new is None or quantities.compare(_size(new), _size(old)) <= 0:
         return
@@ -286,7 +292,7 @@ def allow_growth(review: Review) -> None:
         else None
     )
     if found is None or not found.get("allowVolumeExpansion"):
-        raise review.forbidden(NO_GROWTH)
+        raise review.forbidden(RESIZE_UNSUPPORTED)
 
 
 def _size(claim: Obj) -> str:
@@ -298,48 +304,62 @@ def _class_of(claim: Obj) -> str:
     return str(_annotations(claim).get(BETA_CLASS) or claim["spec"].get("storageClassName") or "")
 
 
-# The gatekeepers that every Kubernetes has, in its order.
-
-
 INGRESSES = Resource("networking.k8s.io", "v1", "ingresses", "Ingress")
 ATTRIBUTES_CLASSES = Resource(
     "storage.k8s.io", "v1", "volumeattributesclasses", "VolumeAttributesClass", namespaced=False
 )
 
-GATES = (
-    Gate(mutate=require_live_namespace, operations=(CREATE,), subresources=None),
-    Gate((NAMESPACES,), mutate=protect_namespaces, operations=(DELETE,)),
-    Gate((PODS,), limit_ranges.fill_in, limit_ranges.judge_pod, operations=(CREATE,)),
-    Gate((PODS,), validate=limit_ranges.judge_pod, operations=(UPDATE,), subresources=("resize",)),
-    Gate((PERSISTENT_VOLUME_CLAIMS,), validate=limit_ranges.judge_claim),
-    Gate((PODS,), service_accounts.run_as, service_accounts.judge, operations=(CREATE,)),
-    Gate((NODES,), taint_new_node, operations=(CREATE,)),
-    Gate((PODS,), prioritize),
-    Gate((PRIORITY_CLASSES,), validate=allow_one_default),
-    Gate((PRIORITY_CLASSES,), validate=keep_system_classes, operations=(DELETE,)),
-    Gate((PODS,), bear_failing_nodes),
-    Gate((PERSISTENT_VOLUME_CLAIMS,), default_class, operations=(CREATE,)),
-    Gate(
-        (PERSISTENT_VOLUME_CLAIMS,),
-        protected_by("kubernetes.io/pvc-protection"),
+PLUGINS = (
+    AdmissionPlugin(mutate=require_live_namespace, operations=(CREATE,), subresources=None),
+    AdmissionPlugin((NAMESPACES,), mutate=protect_namespaces, operations=(DELETE,)),
+    AdmissionPlugin(
+        (PODS,), limit_ranges.set_defaults, limit_ranges.validate_pod, operations=(CREATE,)
+    ),
+    AdmissionPlugin(
+        (PODS,), validate=limit_ranges.validate_pod, operations=(UPDATE,), subresources=("resize",)
+    ),
+    AdmissionPlugin((PERSISTENT_VOLUME_CLAIMS,), validate=limit_ranges.validate_claim),
+    AdmissionPlugin(
+        (PODS,),
+        service_accounts.set_service_account,
+        service_accounts.validate_pod,
         operations=(CREATE,),
     ),
-    Gate((PERSISTENT_VOLUMES,), protected_by("kubernetes.io/pv-protection"), operations=(CREATE,)),
-    Gate((ATTRIBUTES_CLASSES,), protected_by("kubernetes.io/vac-protection"), operations=(CREATE,)),
-    Gate((PERSISTENT_VOLUME_CLAIMS,), validate=allow_growth, operations=(UPDATE,)),
-    Gate((INGRESSES,), default_ingress_class, operations=(CREATE,)),
+    AdmissionPlugin((NODES,), taint_new_node, operations=(CREATE,)),
+    AdmissionPlugin((PODS,), set_priority),
+    AdmissionPlugin((PRIORITY_CLASSES,), validate=require_single_default),
+    AdmissionPlugin((PRIORITY_CLASSES,), validate=protect_system_classes, operations=(DELETE,)),
+    AdmissionPlugin((PODS,), add_default_tolerations),
+    AdmissionPlugin((PERSISTENT_VOLUME_CLAIMS,), default_class, operations=(CREATE,)),
+    AdmissionPlugin(
+        (PERSISTENT_VOLUME_CLAIMS,),
+        finalizer_adder("kubernetes.io/pvc-protection"),
+        operations=(CREATE,),
+    ),
+    AdmissionPlugin(
+        (PERSISTENT_VOLUMES,), finalizer_adder("kubernetes.io/pv-protection"), operations=(CREATE,)
+    ),
+    AdmissionPlugin(
+        (ATTRIBUTES_CLASSES,), finalizer_adder("kubernetes.io/vac-protection"), operations=(CREATE,)
+    ),
+    AdmissionPlugin((PERSISTENT_VOLUME_CLAIMS,), validate=check_resize, operations=(UPDATE,)),
+    AdmissionPlugin((INGRESSES,), default_ingress_class, operations=(CREATE,)),
 )
 
 
-def standard() -> Admission:
-    """A chain of one cluster's own."""
-    return Admission(GATES, _last(Quotas()), Webhooks())
+def standard_admission() -> Admission:
+    """Return a new chain with all built-in plugins and webhooks, for one cluster."""
+    return Admission(PLUGINS, _quota_plugins(QuotaAdmission()), Webhooks())
 
 
-def _last(quotas: Quotas) -> Sequence[Gate]:
+def _quota_plugins(quotas: QuotaAdmission) -> Sequence[AdmissionPlugin]:
     return (
-        Gate(validate=quotas.enforce, operations=(CREATE,)),
-        Gate((PERSISTENT_VOLUME_CLAIMS, SERVICES), validate=quotas.enforce, operations=(UPDATE,)),
-        Gate((PODS,), validate=quotas.enforce, operations=(UPDATE,), subresources=("resize",)),
-        Gate((PODS,), validate=quotas.enforce_when_terminating, operations=(UPDATE,)),
+        AdmissionPlugin(validate=quotas.enforce, operations=(CREATE,)),
+        AdmissionPlugin(
+            (PERSISTENT_VOLUME_CLAIMS, SERVICES), validate=quotas.enforce, operations=(UPDATE,)
+        ),
+        AdmissionPlugin(
+            (PODS,), validate=quotas.enforce, operations=(UPDATE,), subresources=("resize",)
+        ),
+        AdmissionPlugin((PODS,), validate=quotas.enforce_when_terminating, operations=(UPDATE,)),
     )

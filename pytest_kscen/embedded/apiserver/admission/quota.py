@@ -1,4 +1,7 @@
-"""ResourceQuota: refuse writes that exceed a quota, and keep the used amounts up to date."""
+"""ResourceQuota plugin: refuse writes that exceed a quota, and keep `status.used` up to date.
+
+Runs last in the chain, as the quota is charged when it passes.
+"""
 
 from __future__ import annotations
 
@@ -20,118 +23,119 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pytest_kscen.embedded.apiserver.admission.chain import Review
-    from pytest_kscen.embedded.apiserver.store import Shelf
+    from pytest_kscen.embedded.apiserver.store import ResourceStore
     from pytest_kscen.objects.quota import Meter
     from pytest_kscen.objects.resources import Obj
 
     Amounts = dict[str, str]
 
 
-# How much of a quota is used, kept up with the history of what it measures: counted once, then
-# only what has changed. What is being deleted weighs less when its time is over, so that alone
-# is weighed anew each time.
+class QuotaUsage:
+    """Amounts that one resource uses of one quota, followed through the resource's history.
 
+    Counted once, then updated by changes. Objects under deletion weigh less when their grace period
+    is over, so they are charged anew at each call.
+    """
 
-class Tally:
-    """What one resource uses of one quota, in the quota's namespace."""
-
-    def __init__(self, quota: Obj, meter: Meter, shelf: Shelf) -> None:
+    def __init__(self, quota: Obj, meter: Meter, resource_store: ResourceStore) -> None:
         self.spec = quota["spec"]
-        self._quota, self._meter, self._shelf = quota, meter, shelf
+        self._quota, self._meter, self._resource_store = quota, meter, resource_store
         self._namespace = quota["metadata"]["namespace"]
-        self._seen: int
+        self._position: int
         self._count()
 
     def used(self, now: float) -> Amounts:
-        end = self._shelf.end
-        if self._seen < end and self._shelf.at(self._seen) is None:
+        end = self._resource_store.end
+        if self._position < end and self._resource_store.at(self._position) is None:
             self._count()
-        for position in range(self._seen, end):
-            change = self._shelf.at(position)
+        for position in range(self._position, end):
+            change = self._resource_store.at(position)
             if change and change.event.object["metadata"].get("namespace") == self._namespace:
                 if change.old:
-                    self._go(change.old)
+                    self._remove(change.old)
                 if change.event.type != "DELETED":
-                    self._come(change.event.object)
-        self._seen = end
-        leaving = (self._meter.charge(obj, now) for obj in self._leaving.values())
+                    self._add(change.event.object)
+        self._position = end
+        deleting = (self._meter.charge(obj, now) for obj in self._deleting.values())
         names = measured(self._quota, self._meter)
-        return dict.fromkeys(names, "0") | masked(together([self._total, *leaving]), names)
+        return dict.fromkeys(names, "0") | masked(together([self._sum, *deleting]), names)
 
     def _count(self) -> None:
-        self._total: Amounts = {}
-        self._leaving: dict[str, Obj] = {}
-        self._seen = self._shelf.end
-        bucket = self._shelf.buckets.get(self._namespace)
+        self._sum: Amounts = {}
+        self._deleting: dict[str, Obj] = {}
+        self._position = self._resource_store.end
+        bucket = self._resource_store.buckets.get(self._namespace)
         for obj in bucket.objects.values() if bucket else ():
-            self._come(obj)
+            self._add(obj)
 
-    def _come(self, obj: Obj) -> None:
+    def _add(self, obj: Obj) -> None:
         metadata = obj["metadata"]
         if not is_about(self._quota, self._meter, obj):
             return
         if metadata.get("deletionTimestamp"):
-            self._leaving[metadata["name"]] = obj
+            self._deleting[metadata["name"]] = obj
         else:
-            self._total = together([self._total, self._meter.charge(obj, 0)])
+            self._sum = together([self._sum, self._meter.charge(obj, 0)])
 
-    def _go(self, obj: Obj) -> None:
+    def _remove(self, obj: Obj) -> None:
         metadata = obj["metadata"]
         if metadata.get("deletionTimestamp"):
-            self._leaving.pop(metadata["name"], None)
+            self._deleting.pop(metadata["name"], None)
         elif is_about(self._quota, self._meter, obj):
             for name, amount in self._meter.charge(obj, 0).items():
-                self._total[name] = quantities.subtract(self._total[name], amount)
+                self._sum[name] = quantities.subtract(self._sum[name], amount)
 
 
-class Tallies:
-    """Those of one cluster."""
+class QuotaUsages:
+    """Usages of all quotas of one cluster, created at first use and renewed when a spec changes."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, str, str], Tally] = {}
+        self._by_key: dict[tuple[str, str, str], QuotaUsage] = {}
 
-    def of(self, quota: Obj, home: tuple[str, str], meter: Meter, shelf: Shelf) -> Tally:
+    def of(
+        self, quota: Obj, home: tuple[str, str], meter: Meter, resource_store: ResourceStore
+    ) -> QuotaUsage:
         place = quota["metadata"]["uid"], *home
-        tally = self._kept.get(place)
-        if tally is None or (tally.spec is not quota["spec"] and tally.spec != quota["spec"]):
-            tally = self._kept[place] = Tally(quota, meter, shelf)
-        return tally
+        usage = self._by_key.get(place)
+        if usage is None or (usage.spec is not quota["spec"] and usage.spec != quota["spec"]):
+            usage = self._by_key[place] = QuotaUsage(quota, meter, resource_store)
+        return usage
 
 
-UNCOUNTED = {"events"}
+UNMETERED = {"events"}
 PODS = ("", "pods")
 
 
-class Quotas:
-    """The gates of one cluster."""
+class QuotaAdmission:
+    """Validators of one cluster's quotas."""
 
     def __init__(self) -> None:
-        self._tallies = Tallies()
+        self._usages = QuotaUsages()
 
     def enforce(self, review: Review) -> None:
-        _enforce(review, self._tallies)
+        _enforce(review, self._usages)
 
     def enforce_when_terminating(self, review: Review) -> None:
-        """An updated pod may come into the scope of other quotas."""
+        """Charge an updated pod that changes between the scopes Terminating and NotTerminating."""
         if (
             review.old
             and review.new
             and is_terminating(review.old) is not is_terminating(review.new)
         ):
-            _enforce(review, self._tallies)
+            _enforce(review, self._usages)
 
 
-def _enforce(review: Review, tallies: Tallies) -> None:
+def _enforce(review: Review, usages: QuotaUsages) -> None:
     namespace, store, new = review.request.namespace, review.core.store, review.new
     resource = review.request.resource
     if (
-        namespace not in store.shelf("", "resourcequotas").buckets
+        namespace not in store.resource_store("", "resourcequotas").buckets
         or new is None
-        or resource.plural in UNCOUNTED
+        or resource.plural in UNMETERED
     ):
         return
     written = [
-        (quota, _amounts(review, tallies, quota, new))
+        (quota, _usage_after(review, usages, quota, new))
         for quota in store.all("", "resourcequotas", namespace)
     ]
     if not review.request.options.dry_run:
@@ -150,8 +154,8 @@ def _enforce(review: Review, tallies: Tallies) -> None:
                 )
 
 
-def _amounts(review: Review, tallies: Tallies, quota: Obj, new: Obj) -> Amounts:
-    """What of a quota is used once the write is done; nothing if the write does not touch it."""
+def _usage_after(review: Review, usages: QuotaUsages, quota: Obj, new: Obj) -> Amounts:
+    """Return the amounts of a quota used after the write; empty if the write does not touch it."""
     resource = review.request.resource
     home = review.core.kind_of(review.request).home
     meter, now = meter_of(*home), review.core.clock.now()
@@ -167,7 +171,7 @@ def _amounts(review: Review, tallies: Tallies, quota: Obj, new: Obj) -> Amounts:
     asked = growth(masked(meter.charge(new, now), names), before)
     if not asked:
         return {}
-    before = tallies.of(quota, home, meter, review.core.store.shelf(*home)).used(now)
+    before = usages.of(quota, home, meter, review.core.store.resource_store(*home)).used(now)
     after = {each: quantities.add(before[each], amount) for each, amount in asked.items()}
     exceeded = sorted(each for each in after if quantities.compare(after[each], hard[each]) > 0)
     if exceeded and review.request.subresource != "status":

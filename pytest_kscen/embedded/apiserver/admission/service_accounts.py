@@ -1,7 +1,8 @@
-"""ServiceAccount: every pod runs as somebody, and finds that one's token mounted unless it says no.
+"""ServiceAccount plugin: set a pod's account and mount its token unless disabled.
 
-The account `default` comes a moment after its namespace. A pod may be created before it here: then
-it runs as an account that says nothing. Any other account must be there."""
+The account `default` is created a moment after its namespace. A pod created before it uses an empty
+account here. Any other account must exist.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +17,21 @@ if TYPE_CHECKING:
 MIRROR = "kubernetes.io/config.mirror"
 ENFORCED = "kubernetes.io/enforce-mountable-secrets"
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105  # where pods find it
-# seconds: an hour, and the seconds by which a pod is told apart that has a token of this kind
-TOKEN_LIFE = 3607
+# seconds: one hour and the 7 seconds by which Kubernetes recognizes such tokens
+TOKEN_SECONDS = 3607
 NAMESPACE = {
     "path": "namespace",
     "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"},
 }
 SOURCES = [
-    {"serviceAccountToken": {"expirationSeconds": TOKEN_LIFE, "path": "token"}},
+    {"serviceAccountToken": {"expirationSeconds": TOKEN_SECONDS, "path": "token"}},
     {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
     {"downwardAPI": {"items": [NAMESPACE]}},
 ]
 CONTAINERS = ("initContainers", "containers")
 
 
-def run_as(review: Review) -> None:
+def set_service_account(review: Review) -> None:
     assert review.new is not None
     if MIRROR in (review.new["metadata"].get("annotations") or {}):
         return
@@ -71,7 +72,7 @@ def _mounts_token(spec: Obj, account: Obj) -> bool:
 
 
 def _has_token(spec: Obj) -> bool:
-    """Whether every container has something mounted there already."""
+    """Return True if every container mounts a volume at the token's path already."""
     mounts = [
         [mount["mountPath"] for mount in container.get("volumeMounts") or ()]
         for container in _containers(spec)
@@ -91,9 +92,9 @@ def _with_mount(container: Obj, mount: Obj) -> Obj:
     return {**container, "volumeMounts": [*mounts, mount]}
 
 
-def judge(review: Review) -> None:
-    """A static pod's mirror may refer to nothing that a static pod cannot have; an account may
-    restrict its secrets.
+def validate_pod(review: Review) -> None:
+    """Refuse references that a mirror pod may not have, and secrets that the account does
+    not list.
     """
     assert review.new is not None
     metadata, spec = review.new["metadata"], review.new["spec"]
@@ -119,10 +120,10 @@ def judge(review: Review) -> None:
         return
     account = _account(review, spec.get("serviceAccountName") or "default")
     if (account["metadata"].get("annotations") or {}).get(ENFORCED) == "true":
-        _judge_secrets(review, spec, account)
+        _validate_secrets(review, spec, account)
 
 
-def _judge_secrets(review: Review, spec: Obj, account: Obj) -> None:
+def _validate_secrets(review: Review, spec: Obj, account: Obj) -> None:
     who, mountable = (
         account["metadata"]["name"],
         [each.get("name") for each in account.get("secrets") or ()],
@@ -149,7 +150,7 @@ def _judge_secrets(review: Review, spec: Obj, account: Obj) -> None:
 
 
 def _secrets_of(container: Obj) -> Iterator[tuple[str, Any]]:
-    """The Secrets that a container takes variables from, and how."""
+    """Yield the Secrets in a container's environment, each with its kind of reference."""
     for variable in container.get("env") or ():
         reference = (variable.get("valueFrom") or {}).get("secretKeyRef")
         if reference:

@@ -20,7 +20,7 @@ from pytest_kscen.embedded.apiserver.crds.serving import (
     mark_established,
     with_condition,
 )
-from pytest_kscen.embedded.apiserver.deletion import plan
+from pytest_kscen.embedded.apiserver.deletion import plan_deletion
 from pytest_kscen.embedded.apiserver.kinds import Rules
 from pytest_kscen.embedded.apiserver.patching import track
 from pytest_kscen.embedded.apiserver.schema.scalars import EMPTY
@@ -293,7 +293,7 @@ def _delete_instances(core: Core, definition: Obj) -> None:
         key = group, plural, metadata.get("namespace", ""), metadata["name"]
         if kind is None or metadata.get("deletionTimestamp"):
             continue
-        planned = plan(kind, instance, DEFAULTS, core.clock.now())
+        planned = plan_deletion(kind, instance, DEFAULTS, core.clock.now())
         if planned.goes:
             core.store.remove(key)
         elif planned.marked:

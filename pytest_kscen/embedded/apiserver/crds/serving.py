@@ -13,11 +13,11 @@ import orjson
 
 from pytest_kscen.embedded.apiserver.kinds import (
     Kind,
-    Part,
     Rules,
     Subresource,
+    SubresourceRules,
     content_changed,
-    custom_status_alone,
+    prepare_custom_status,
 )
 from pytest_kscen.embedded.apiserver.schema.custom import CustomSchema
 from pytest_kscen.embedded.apiserver.schema.scalars import EMPTY
@@ -58,11 +58,11 @@ def instance_rules(resource: Resource, version: Obj, settle: Settle, *, has_stat
 
     return Rules(
         prepare_create=refuse_the_end,
-        parts={"status": Part(custom_status_alone, keeps_metadata=True)},
+        parts={"status": SubresourceRules(prepare_custom_status, keeps_metadata=True)},
         fields={path: _selectable_field(path) for path in paths},
         generation=content_changed if has_status else _has_any_field_changed,
         unconditional_update=False,
-        when_gone=end_definition,
+        after_delete=end_definition,
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from pytest_kscen.cel.re2 import BadPattern, compiled
+from pytest_kscen.cel.re2 import BadPattern, compile_pattern
 from pytest_kscen.embedded.apiserver.crds.openapi_schemas import (
     validate_expressions,
     validate_openapi_schema,
@@ -176,7 +176,7 @@ def _validate_conditions(
         yield from _validate_nested(schema["not"], f"{path}.not")
     if pattern := schema.get("pattern"):
         try:
-            compiled(pattern)
+            compile_pattern(pattern)
         except BadPattern as mistake:
             yield Cause.invalid(
                 f"{path}.pattern",

@@ -1,28 +1,34 @@
-"""What a patch makes of an object, and who owns which of its fields. Nothing that stores, admits or
-answers may enter here.
+"""Patches, and the ownership of fields in managedFields.
 
-A patch goes `patched` -> decoded and defaulted (a `misfit` if it cannot be) -> like an update.
-Every create and update is noted by `track` before admission; `same_owners` tells whether it has
-moved any field to another owner. Edges that read without Python's methods (orjson) take
-`materialised` objects."""
+A patch goes through `apply_patch`, is decoded and defaulted (`patch_refusal` if it cannot be), and
+then proceeds like an update. `track` notes every create and update before admission; `same_owners`
+reports whether a write moved any field to another owner. Readers that bypass Python's methods
+(orjson) take `materialised` objects. Imports no store, no admission and no HTTP.
 
-from pytest_kscen.embedded.apiserver.patching.managed_fields import Ledger, materialised
+Inside:
+- `patches`: the four patch types. `strategic`: strategic merge patch.
+- `shapes`: list types, merge keys and atomic fields of each kind.
+- `fields`, `structured_merge`: field sets, comparison and merge, as structured-merge-diff.
+- `managed_fields`, `managers`, `tracking`: entries, their writers, and the notes of plain writes.
+"""
+
+from pytest_kscen.embedded.apiserver.patching.managed_fields import LazyManagedFields, materialised
 from pytest_kscen.embedded.apiserver.patching.managers import (
     check_options,
     owners_after_scaling,
     owners_of_scale,
 )
-from pytest_kscen.embedded.apiserver.patching.patches import misfit, patched
+from pytest_kscen.embedded.apiserver.patching.patches import apply_patch, patch_refusal
 from pytest_kscen.embedded.apiserver.patching.tracking import same_owners, track, unchanged
 
 __all__ = [
-    "Ledger",
+    "LazyManagedFields",
+    "apply_patch",
     "check_options",
     "materialised",
-    "misfit",
     "owners_after_scaling",
     "owners_of_scale",
-    "patched",
+    "patch_refusal",
     "same_owners",
     "track",
     "unchanged",

@@ -1,8 +1,9 @@
-"""Sets of fields as managedFields writes them: `{"f:spec": {".": {}, "f:replicas": {}}}`.
+"""Sets of fields in the form of managedFields: `{"f:spec": {".": {}, "f:replicas": {}}}`.
 
-A path's element leads to what is in the set below it. `{}` is a member with nothing below, `.`
-marks a member that has something below; an element without either only leads on. Sets are shared
-and never changed."""
+Each path element maps to the set below it. `{}` is a member with nothing below, `.` marks a member
+that has more below; an element with neither is only passed through. Sets are shared and must never
+be changed, except by `insert` while a set is built.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +23,16 @@ SELF: Final = "."
 MEMBER: Final[dict[str, Any]] = {SELF: {}}
 
 
-def _opened(node: Fields) -> Fields:
+def _explicit(node: Fields) -> Fields:
     return node or MEMBER
 
 
-def _closed(node: Fields) -> Fields:
+def _compact(node: Fields) -> Fields:
     return {} if len(node) == 1 and SELF in node else node
 
 
 def union(one: Fields, other: Fields) -> Fields:
-    """What is in either; the first itself if the other adds nothing."""
+    """Return the union of two sets; the first itself if the second adds nothing."""
     if not one or one is other:
         return other
     added: Fields = {}
@@ -40,16 +41,16 @@ def union(one: Fields, other: Fields) -> Fields:
         if ours is None:
             added[element] = theirs
         elif ours is not theirs and element != SELF:
-            both = union(_opened(ours), _opened(theirs))
+            both = union(_explicit(ours), _explicit(theirs))
             if both is not ours and (ours or both is not MEMBER):
-                added[element] = _closed(both)
+                added[element] = _compact(both)
     return {**one, **added} if added else one
 
 
 def difference(one: Fields, other: Fields) -> Fields:
-    """What is in one and not in the other; taking a field away leaves the fields below it.
+    """Return the first set without the second's members, but with the fields below them.
 
-    Itself if it stays whole.
+    Returns the first set itself if nothing is removed.
     """
     taken = [element for element in other if element in one]
     if not taken:
@@ -57,11 +58,11 @@ def difference(one: Fields, other: Fields) -> Fields:
     rest = dict(one)
     for element in taken:
         ours = one[element]
-        left = difference(_opened(ours), _opened(other[element])) if element != SELF else None
+        left = difference(_explicit(ours), _explicit(other[element])) if element != SELF else None
         if not left:
             del rest[element]
         elif left is not ours:
-            rest[element] = _closed(left)
+            rest[element] = _compact(left)
     return (
         rest
         if len(rest) < len(one) or any(rest[element] is not one[element] for element in taken)
@@ -69,8 +70,8 @@ def difference(one: Fields, other: Fields) -> Fields:
     )
 
 
-def without(one: Fields, other: Fields) -> Fields:
-    """What is in one and neither in the other nor below a member of it."""
+def without_subtrees(one: Fields, other: Fields) -> Fields:
+    """Return the first set without the second's members and everything below them."""
     if not any(element in one for element in other):
         return one
     rest = {}
@@ -78,8 +79,8 @@ def without(one: Fields, other: Fields) -> Fields:
         theirs = other.get(element)
         if theirs is None:
             rest[element] = ours
-        elif theirs and SELF not in theirs and (left := without(_opened(ours), theirs)):
-            rest[element] = _closed(left)
+        elif theirs and SELF not in theirs and (left := without_subtrees(_explicit(ours), theirs)):
+            rest[element] = _compact(left)
     return rest
 
 
@@ -91,13 +92,13 @@ def intersection(one: Fields, other: Fields) -> Fields:
             continue
         if element == SELF:
             both[SELF] = {}
-        elif common := intersection(_opened(ours), _opened(theirs)):
-            both[element] = _closed(common)
+        elif common := intersection(_explicit(ours), _explicit(theirs)):
+            both[element] = _compact(common)
     return both
 
 
 def insert(fields: Fields, path: Sequence[str]) -> None:
-    """Add a path to a set that is still being made."""
+    """Add a path to a set that is still being built."""
     for element in path[:-1]:
         below = fields.get(element)
         if below is None:
@@ -126,7 +127,7 @@ def has(fields: Fields, path: Sequence[str]) -> bool:
 
 
 def paths(fields: Fields, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every member: those of a level before those below them."""
+    """Yield the path of every member, those of one level before those below."""
     elements = sorted((element for element in fields if element != SELF), key=rank)
     yield from (
         (*prefix, element) for element in elements if not fields[element] or SELF in fields[element]
@@ -136,7 +137,7 @@ def paths(fields: Fields, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, .
 
 
 def ordered(fields: Fields) -> Fields:
-    """The same set in the order in which Kubernetes writes it."""
+    """Return the same set in the order in which Kubernetes writes it."""
     elements = sorted(fields, key=rank) if len(fields) > 1 else fields
     return {
         element: ordered(below) if (below := fields[element]) else below for element in elements
@@ -145,7 +146,7 @@ def ordered(fields: Fields) -> Fields:
 
 @lru_cache(maxsize=512)
 def rank(element: str) -> tuple[Any, ...]:
-    """Where an element stands: names, then keys, then values, then indices."""
+    """Return the sort key of an element: names, then keys, then values, then indices."""
     kind, rest = element[:1], element[2:]
     match kind:
         case "k":
@@ -166,12 +167,12 @@ def _value_rank(value: Any) -> tuple[int, Any]:
     return (2, value) if isinstance(value, bool) else (0, value)
 
 
-def spelt(path: Sequence[str]) -> str:
-    """A path as messages show it: `.spec.ports[port=80,protocol="TCP"].name`."""
-    return "".join(map(_spelt, path))
+def path_text(path: Sequence[str]) -> str:
+    """Return a path in the notation of messages: `.spec.ports[port=80,protocol="TCP"].name`."""
+    return "".join(map(_element_text, path))
 
 
-def _spelt(element: str) -> str:
+def _element_text(element: str) -> str:
     kind, rest = element[0], element[2:]
     if kind == "f":
         return f".{rest}"
@@ -185,7 +186,7 @@ def _spelt(element: str) -> str:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, dict):  # Go's own way: no bounds, and nothing in between
+    if isinstance(value, dict):  # Go's notation: no brackets and no separators
         return "".join(f"{name}={_text(part)}" for name, part in value.items())
     if isinstance(value, list):
         return f"[{','.join(map(_text, value))}]"

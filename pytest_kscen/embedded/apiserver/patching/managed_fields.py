@@ -1,5 +1,6 @@
-"""managedFields: how a write changes the owners of fields, and entries that are computed on
-first read.
+"""Updates of managedFields by plain writes and server-side apply, computed only when read.
+
+Used by tracking and patches. Must give the same entries as kube-apiserver, whenever they are read.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from pytest_kscen.embedded.apiserver.patching.fields import (
     paths,
     set_of,
     union,
-    without,
+    without_subtrees,
 )
-from pytest_kscen.embedded.apiserver.patching.shapes import ABSENT, NOBODYS, GoShape
+from pytest_kscen.embedded.apiserver.patching.shapes import ABSENT, UNOWNED_FIELDS, GoShape
 from pytest_kscen.embedded.apiserver.patching.structured_merge import (
     compare,
     field_set,
     fits,
     merged,
-    taken_out,
-    with_named,
+    remove_fields,
+    with_struct_fields,
 )
 from pytest_kscen.objects.resources import Obj
 
@@ -35,23 +36,27 @@ if TYPE_CHECKING:
 
     from pytest_kscen.embedded.apiserver.patching.fields import Fields
     from pytest_kscen.embedded.apiserver.patching.shapes import Shape
-    from pytest_kscen.embedded.apiserver.patching.structured_merge import Changes
+    from pytest_kscen.embedded.apiserver.patching.structured_merge import FieldChanges
 
     Entries = Sequence[Obj]
 
 
-MOST_UPDATERS = 10
-BEFORE_FIRST_APPLY, ANCIENT = "before-first-apply", "ancient-changes"
-HEAD: Fields = set_of(
+UPDATER_LIMIT = 10
+BEFORE_FIRST_APPLY, ANCIENT_CHANGES = "before-first-apply", "ancient-changes"
+UNOWNED_SET: Fields = set_of(
     ("f:apiVersion",),
     ("f:kind",),
     ("f:metadata",),
-    *(("f:metadata", f"f:{name}") for name in NOBODYS),
+    *(("f:metadata", f"f:{name}") for name in UNOWNED_FIELDS),
 )
 
 
 class Writer(NamedTuple):
-    """Whose entry a write goes into, and what of it the server resets."""
+    """Owner of a write's entry: manager, operation, version and subresource.
+
+    `ignored` holds the fields that the server resets on this write, so that the writer cannot own
+    them.
+    """
 
     manager: str
     operation: str
@@ -78,15 +83,13 @@ class Writer(NamedTuple):
 
 
 def identity(entry: Obj) -> tuple[str, str, str, str]:
-    """What makes two entries the same writer's; an applier stays the same when it moves to
-    another version.
-    """
+    """Return the key that makes two entries the same writer's; an applier's ignores the version."""
     version = "" if entry["operation"] == "Apply" else entry["apiVersion"]
     return entry.get("manager", ""), entry["operation"], version, entry.get("subresource", "")
 
 
 def distinct(entries: Entries) -> Entries:
-    """One entry for each writer, the last: that is how Kubernetes reads them."""
+    """Return the last entry of each writer, as Kubernetes reads them."""
     return (
         entries
         if len(entries) < 2  # noqa: PLR2004
@@ -94,7 +97,7 @@ def distinct(entries: Entries) -> Entries:
     )
 
 
-def in_order(entries: Entries) -> list[Obj]:
+def sorted_entries(entries: Entries) -> list[Obj]:
     def place(entry: Obj) -> tuple[str, ...]:
         time = entry.get("time") or ""
         return (
@@ -109,32 +112,33 @@ def in_order(entries: Entries) -> list[Obj]:
 
 
 def updated(entries: Entries, writer: Writer, old: Obj, new: Obj, time: str | None) -> Entries:
-    """The entries after a plain write: who changed a field owns it, and nobody owns what is
-    gone.
+    """Return the entries after a plain write.
+
+    The writer owns the fields that it changed; removed fields have no owner.
     """
     if not isinstance(writer.shape, GoShape) and not fits(writer.shape, new):
         return entries
-    changes = compare(writer.shape, old, new).outside(writer.ignored)
+    changes = compare(writer.shape, old, new).excluding(writer.ignored)
     if not changes.touched and not changes.removed:
         return distinct(entries)
-    own = difference(changes.touched, HEAD)
-    mine = writer.identity if own else None
+    own = difference(changes.touched, UNOWNED_SET)
+    own_identity = writer.identity if own else None
     left = []
     for entry in distinct(entries):
-        if identity(entry) == mine:
+        if identity(entry) == own_identity:
             own = union(difference(entry["fieldsV1"], changes.removed), own)
             if own is entry["fieldsV1"]:
                 left.append({**entry, "time": time} if time else entry)
-                mine = None
+                own_identity = None
         else:
-            left += _robbed([entry], changes)
-    if mine:
+            left += _without_changed([entry], changes)
+    if own_identity:
         left.append(writer.entry(own, time))
-    return in_order(_capped(left))
+    return sorted_entries(_merge_oldest(left))
 
 
-def _robbed(entries: Entries, changes: Changes) -> list[Obj]:
-    """The entries without the fields that were changed now, or that are gone."""
+def _without_changed(entries: Entries, changes: FieldChanges) -> list[Obj]:
+    """Return the entries without the fields that were changed or removed."""
     return [
         entry if fields is entry["fieldsV1"] else {**entry, "fieldsV1": fields}
         for entry in entries
@@ -142,13 +146,13 @@ def _robbed(entries: Entries, changes: Changes) -> list[Obj]:
     ]
 
 
-def _capped(entries: list[Obj]) -> list[Obj]:
-    """The oldest of too many updaters share one entry for each version."""
+def _merge_oldest(entries: list[Obj]) -> list[Obj]:
+    """Merge the oldest of more than ten updaters into one entry per version."""
     updaters = [entry for entry in entries if entry["operation"] == "Update"]
-    surplus = len(updaters) - MOST_UPDATERS
+    surplus = len(updaters) - UPDATER_LIMIT
     if surplus <= 0:
         return entries
-    updaters = in_order(updaters)
+    updaters = sorted_entries(updaters)
     first: dict[str, Obj] = {}
     buckets: dict[str, Obj] = {}
     for entry in updaters:
@@ -160,7 +164,7 @@ def _capped(entries: list[Obj]) -> list[Obj]:
             continue
         gathered = buckets.get(version, first[version])["fieldsV1"]
         fields = ordered(union(entry["fieldsV1"], gathered))
-        buckets[version] = {**entry, "manager": ANCIENT, "fieldsV1": fields}
+        buckets[version] = {**entry, "manager": ANCIENT_CHANGES, "fieldsV1": fields}
         buckets[version].pop("subresource", None)
         entries = [each for each in entries if each is not entry and each is not first[version]]
         surplus -= 1
@@ -168,7 +172,7 @@ def _capped(entries: list[Obj]) -> list[Obj]:
 
 
 class ConflictsError(Exception):
-    """Fields that others own and the configuration would change: pairs of an entry and a path."""
+    """Fields with other owners that the configuration would change, as pairs of entry and path."""
 
     def __init__(self, conflicts: list[tuple[Obj, tuple[str, ...]]]) -> None:
         super().__init__(f"{len(conflicts)} conflicts")
@@ -178,17 +182,18 @@ class ConflictsError(Exception):
 def applied(
     entries: Entries, writer: Writer, live: Obj, config: Obj, time: str, *, force: bool
 ) -> tuple[Obj, Entries]:
-    """The live object with a configuration applied, and the entries then; the same object if
-    nothing has changed.
+    """Return the live object with a configuration applied, and its entries.
+
+    The object is the same instance if nothing changed. Raises ConflictsError unless `force` is set.
     """
     shape = writer.shape
-    own = without(field_set(shape, config), writer.ignored)
+    own = without_subtrees(field_set(shape, config), writer.ignored)
     last = next((each for each in reversed(entries) if identity(each) == writer.identity), None)
     others = [each for each in distinct(entries) if each is not last]
     new = merged(shape, live, config)
     if last:
-        new = _pruned(shape, new, last["fieldsV1"], [own, *(each["fieldsV1"] for each in others)])
-    changes = compare(shape, live, new).outside(writer.ignored)
+        new = _prune(shape, new, last["fieldsV1"], [own, *(each["fieldsV1"] for each in others)])
+    changes = compare(shape, live, new).excluding(writer.ignored)
     conflicts = [
         (each, path)
         for each in others
@@ -198,52 +203,50 @@ def applied(
         raise ConflictsError(conflicts)
     if new == live:
         new = live
-    left = _robbed(others, changes)
-    if own := difference(own, HEAD):
+    left = _without_changed(others, changes)
+    if own := difference(own, UNOWNED_SET):
         before = last.get("time") if last else None
         left.append(writer.entry(own, before if new is live else time))
-    return new, in_order(left)
+    return new, sorted_entries(left)
 
 
-def _pruned(shape: Shape, new: Any, last: Fields, claims: list[Fields]) -> Any:
-    """Without what this applier has given up and nobody else claims."""
-    gone = with_named(shape, last)
-    everything = with_named(shape, field_set(shape, new))
-    left = taken_out(shape, new, gone)
-    kept = {} if left is ABSENT else with_named(shape, field_set(shape, left))
+def _prune(shape: Shape, new: Any, last: Fields, claims: list[Fields]) -> Any:
+    """Remove the fields that this applier gave up and that have no other owner."""
+    gone = with_struct_fields(shape, last)
+    everything = with_struct_fields(shape, field_set(shape, new))
+    left = remove_fields(shape, new, gone)
+    kept = {} if left is ABSENT else with_struct_fields(shape, field_set(shape, left))
     for claim in claims:
-        kept = union(kept, with_named(shape, claim))
-    left = taken_out(shape, new, difference(everything, kept))
-    kept = {} if left is ABSENT else with_named(shape, field_set(shape, left))
-    return taken_out(shape, new, intersection(difference(everything, kept), gone))
+        kept = union(kept, with_struct_fields(shape, claim))
+    left = remove_fields(shape, new, difference(everything, kept))
+    kept = {} if left is ABSENT else with_struct_fields(shape, field_set(shape, left))
+    return remove_fields(shape, new, intersection(difference(everything, kept), gone))
 
 
-# managedFields that are worked out when somebody looks. A plain write only notes who wrote,
-# when, and the object before and after; most objects are gone before anybody asks who owned
-# their fields. Looking at the list in any way (or a few writes later, so that the past is not
-# kept for ever) fills it, and so does the store with those of objects that last; the answer is
-# the same whether and whenever anybody looked. Readers that bypass Python's methods, as orjson
-# does, see an empty list: `materialised` comes first.
+# managedFields computed on demand. A plain write only notes the writer, the time and the object
+# before and after, as most objects are deleted before their owners are read. Any access to the
+# list computes the entries, as do many further writes (which bounds the kept past) and the store
+# for long-lived objects; the result is the same in all cases. Readers that bypass Python's
+# methods, as orjson does, see an empty list: call `materialised` first.
 
 
-LONGEST = 64  # writes that are noted before they are worked out
-SHARED = 4096  # sets of fields that are remembered because other objects may have the same
-SHARED_ENTRIES = 256  # that are: of one instant, that is
+PENDING_LIMIT = 64  # noted writes after which the older ones are computed
+FIELDS_CACHE = 4096  # field sets in the cache that lets objects share them
+ENTRIES_CACHE = 256  # entries in that cache; equal ones carry the same time
 LEAVES = frozenset([str, int, bool, float])
 
-NONE: Obj = {}
-Spelt: TypeAlias = tuple[tuple[str, "Spelt"], ...]
-"""A set of fields that can be looked up."""
+EMPTY: Obj = {}
+FrozenFields: TypeAlias = tuple[tuple[str, "FrozenFields"], ...]
+"""A field set in hashable form."""
 
 
 @dataclass(slots=True)
-class Note:
-    """One plain write: what of the object it may have changed, `before` and `after`. What both
-    share need not be in either.
+class PendingWrite:
+    """One plain write whose entries are not computed yet.
 
-    `after` is as the writer sent it, defaults filled in: before admission, and before the server's
-    part. There is no
-    `before` of a new object.
+    `before` and `after` hold the parts of the object that may have changed; parts that both share
+    may be missing. `after` is the object as sent, with defaults, before admission and before the
+    server's changes. `before` is None for a new object.
     """
 
     earlier: Sequence[Obj]
@@ -253,9 +256,10 @@ class Note:
     at: float
 
 
-def rewritten_leaves(note: Note) -> tuple[Writer, list[tuple[str, str]]] | None:
-    """Who wrote, and where, if he did no more than to put other scalars of the same type in the
-    place of some.
+def rewritten_leaves(note: PendingWrite) -> tuple[Writer, list[tuple[str, str]]] | None:
+    """Return the writer and the changed scalars, or None if the write changed anything else.
+
+    Only scalars in the second level that keep their type count.
     """
     before, after = note.before, note.after
     if (
@@ -280,86 +284,93 @@ def rewritten_leaves(note: Note) -> tuple[Writer, list[tuple[str, str]]] | None:
     return note.writer, found
 
 
-class Ledger(list[Obj]):
-    """The entries of one object.
+class LazyManagedFields(list[Obj]):
+    """List of managedFields entries that computes itself on first access.
 
-    `shape` is what every write of it so far was judged by, if that was always the same.
+    `shape` is the shape by which every write so far was compared, or None if it varied.
     """
 
-    __slots__ = ("_depth", "_is_settled", "_note", "shape")
+    __slots__ = ("_depth", "_is_compact", "_note", "shape")
 
     def __init__(
-        self, note: Note | None = None, entries: Iterable[Obj] = (), *, shape: Shape | None = None
+        self,
+        note: PendingWrite | None = None,
+        entries: Iterable[Obj] = (),
+        *,
+        shape: Shape | None = None,
     ) -> None:
         if entries:
             super().__init__(entries)
         self.shape = shape
         self._note = note
-        self._is_settled = False
+        self._is_compact = False
         self._depth = 0
-        if note and type(note.earlier) is Ledger and note.earlier._note:  # noqa: SLF001 - its own kind
+        if note and type(note.earlier) is LazyManagedFields and note.earlier._note:  # noqa: SLF001 - its own kind
             self._depth = note.earlier._depth + 1  # noqa: SLF001
-            if self._depth == LONGEST:
+            if self._depth == PENDING_LIMIT:
                 note.earlier.fill()
                 self._depth = 0
 
     @property
-    def note(self) -> Note | None:
-        """The write that is not worked out yet."""
+    def note(self) -> PendingWrite | None:
+        """The write that is not computed yet, or None."""
         return self._note
 
     def fill(self) -> None:
+        """Compute all pending writes, oldest first, in this list and the earlier ones it depends
+        on.
+        """
         if self._note is None:
             return
-        open_ones = self._open_ones()
-        leaves = [rewritten_leaves(note) for note, _ in open_ones]
-        entries: Sequence[Obj] = list(open_ones[0][0].earlier)
-        for place, (note, ledger) in enumerate(open_ones):
+        pending_writes = self._pending_writes()
+        leaves = [rewritten_leaves(note) for note, _ in pending_writes]
+        entries: Sequence[Obj] = list(pending_writes[0][0].earlier)
+        for place, (note, managed) in enumerate(pending_writes):
             if (
                 leaves[place]
                 and 0 < place < len(leaves) - 1
                 and leaves[place - 1] == leaves[place] == leaves[place + 1]
             ):
-                # a writer who goes on with the same leaves owns them since the first time, and has
-                # a time from the last
+                # a writer that repeats the same leaves owns them since its first write and has
+                # the time of its last
                 continue
             if entries or note.before is None:
                 entries = updated(
                     entries, note.writer, note.before or {}, note.after, timestamp_of(note.at)
                 )
-            super(Ledger, ledger).__setitem__(slice(None), entries)
-            ledger._note = None  # noqa: SLF001
+            super(LazyManagedFields, managed).__setitem__(slice(None), entries)
+            managed._note = None  # noqa: SLF001
 
-    def _open_ones(self) -> list[tuple[Note, Ledger]]:
-        """What is not worked out, from the first write on."""
+    def _pending_writes(self) -> list[tuple[PendingWrite, LazyManagedFields]]:
+        """Return the pending writes, oldest first."""
         found = []
-        ledger: Sequence[Obj] = self
-        while type(ledger) is Ledger and (note := ledger._note):  # noqa: SLF001 - its own kind
-            found.append((note, ledger))
-            ledger = note.earlier
+        managed: Sequence[Obj] = self
+        while type(managed) is LazyManagedFields and (note := managed._note):  # noqa: SLF001 - its own kind
+            found.append((note, managed))
+            managed = note.earlier
         return found[::-1]
 
-    def settle(self) -> None:
-        """It is here to stay: nothing of the past is kept for it, and what others have too is the
-        same in memory.
+    def compact(self) -> None:
+        """Compute the entries of a long-lived object, drop its past and share equal parts in
+        memory.
 
-        An object that nobody has written since it was made has no past.
+        An object that was never updated has no past and stays as it is.
         """
         if self._note and self._note.before is None:
             return
-        # The entries that have been settled when the object was an earlier one.
+        # The entries that were compacted in an earlier version of the object.
         earlier: Sequence[Obj] = self
-        while type(earlier) is Ledger and earlier._note:  # noqa: SLF001 - its own kind
+        while type(earlier) is LazyManagedFields and earlier._note:  # noqa: SLF001 - its own kind
             earlier = earlier._note.earlier  # noqa: SLF001
-        is_settled = type(earlier) is Ledger and earlier._is_settled  # noqa: SLF001 - its own kind
-        known = {id(entry) for entry in (list(earlier) if is_settled else [])}
+        is_compact = type(earlier) is LazyManagedFields and earlier._is_compact  # noqa: SLF001 - its own kind
+        known = {id(entry) for entry in (list(earlier) if is_compact else [])}
         self.fill()
         super().__setitem__(
-            slice(None), [entry if id(entry) in known else _shared(entry) for entry in self]
+            slice(None), [entry if id(entry) in known else _interned(entry) for entry in self]
         )
-        self._is_settled = True
+        self._is_compact = True
 
-    # Looking, in all the ways there are.
+    # All accesses compute the entries first.
 
     def __iter__(self) -> Iterator[Obj]:
         self.fill()
@@ -411,15 +422,16 @@ class Ledger(list[Obj]):
 
 
 def materialised(obj: Obj) -> Obj:
-    """The object for readers that bypass Python's methods: with its managedFields worked out,
-    and without empty ones.
+    """Return the object for readers that bypass Python's methods, such as orjson.
+
+    Its managedFields are computed, and left out if empty.
     """
     metadata = obj.get("metadata")
-    ledger = metadata.get("managedFields") if isinstance(metadata, dict) else None
-    if type(ledger) is not Ledger:
+    managed = metadata.get("managedFields") if isinstance(metadata, dict) else None
+    if type(managed) is not LazyManagedFields:
         return obj
-    ledger.fill()
-    if ledger:
+    managed.fill()
+    if managed:
         return obj
     return {
         **obj,
@@ -429,31 +441,31 @@ def materialised(obj: Obj) -> Obj:
     }
 
 
-def settle(obj: Obj) -> None:
-    """The object will be here for a while: it keeps nothing of its past."""
-    ledger = obj["metadata"].get("managedFields")
-    if type(ledger) is Ledger:
-        ledger.settle()
+def compact_managed_fields(obj: Obj) -> None:
+    """Compact the managedFields of an object that will be stored for long."""
+    managed = obj["metadata"].get("managedFields")
+    if type(managed) is LazyManagedFields:
+        managed.compact()
 
 
-def _shared(entry: Obj) -> Obj:
-    """The same entry, of which all parts are in memory once."""
+def _interned(entry: Obj) -> Obj:
+    """Return an equal entry whose parts are shared in memory."""
     return _entry(
         tuple(
-            (name, _spelt(value) if name == "fieldsV1" else value) for name, value in entry.items()
+            (name, _frozen(value) if name == "fieldsV1" else value) for name, value in entry.items()
         )
     )
 
 
-def _spelt(fields: Obj) -> Spelt:
-    return tuple([(element, _spelt(below) if below else ()) for element, below in fields.items()])
+def _frozen(fields: Obj) -> FrozenFields:
+    return tuple([(element, _frozen(below) if below else ()) for element, below in fields.items()])
 
 
-@lru_cache(maxsize=SHARED_ENTRIES)
+@lru_cache(maxsize=ENTRIES_CACHE)
 def _entry(parts: tuple[tuple[str, Any], ...]) -> Obj:
     return {name: _fields(value) if name == "fieldsV1" else value for name, value in parts}
 
 
-@lru_cache(maxsize=SHARED)
-def _fields(spelt: Spelt) -> Obj:
-    return {element: _fields(below) if below else NONE for element, below in spelt}
+@lru_cache(maxsize=FIELDS_CACHE)
+def _fields(spelt: FrozenFields) -> Obj:
+    return {element: _fields(below) if below else EMPTY for element, below in spelt}

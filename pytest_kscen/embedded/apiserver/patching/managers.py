@@ -1,5 +1,6 @@
-"""Field managers: name of the writer, fields reset on write, and owners mapped to and from the
-scale subresource.
+"""Field managers: the writer of a request, the fields reset per subresource, and scale's owners.
+
+Called by tracking, patches and the scale subresource.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pytest_kscen.embedded.apiserver.patching.managed_fields import (
     Writer,
     distinct,
     identity,
-    in_order,
+    sorted_entries,
     updated,
 )
 from pytest_kscen.embedded.apiserver.patching.shapes import shape_of
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# What the server resets on a write whatever the writer says, so that nobody comes to own it: by
-# kind and subresource.
+# Fields that the server resets on a write, so that no writer owns them; by kind and subresource.
 
 
 Path = tuple[str, ...]
@@ -39,7 +39,7 @@ ALL_BUT_STATUS: tuple[Path, ...] = (("f:metadata",), ("f:spec",))
 CONDITIONS: Path = ("f:status", "f:conditions")
 CERTIFICATE: Path = ("f:status", "f:certificate")
 
-SPECIAL: dict[tuple[str, str, str], tuple[Path, ...]] = {
+RESET_FIELDS: dict[tuple[str, str, str], tuple[Path, ...]] = {
     ("", "namespaces", "finalize"): STATUS,
     ("", "pods", "status"): (
         ("f:spec",),
@@ -51,7 +51,7 @@ SPECIAL: dict[tuple[str, str, str], tuple[Path, ...]] = {
     ("certificates.k8s.io", "certificatesigningrequests", "status"): (("f:spec",), CONDITIONS),
     ("certificates.k8s.io", "certificatesigningrequests", "approval"): (("f:spec",), CERTIFICATE),
 }
-METADATA_TOO = {
+STATUS_RESETS_METADATA = {
     ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
     ("apiregistration.k8s.io", "apiservices"),
     ("flowcontrol.apiserver.k8s.io", "flowschemas"),
@@ -62,20 +62,24 @@ METADATA_TOO = {
 }
 
 
-def resets(resource: Resource, subresource: str, *, has_status: bool, custom: bool) -> Fields:
+def reset_fields(resource: Resource, subresource: str, *, has_status: bool, custom: bool) -> Fields:
     group, plural = resource.group, resource.plural
-    special = SPECIAL.get((group, plural, subresource))
+    special = RESET_FIELDS.get((group, plural, subresource))
     if special is not None:
         return set_of(*special)
     if subresource == "status":
         return set_of(
-            *(ALL_BUT_STATUS if custom or (group, plural) in METADATA_TOO else (("f:spec",),))
+            *(
+                ALL_BUT_STATUS
+                if custom or (group, plural) in STATUS_RESETS_METADATA
+                else (("f:spec",),)
+            )
         )
     return set_of(*STATUS) if has_status and not subresource else {}
 
 
-LONGEST_NAME = 128  # bytes
-REMEMBERED = 1024  # writers of one kind
+MANAGER_NAME_LIMIT = 128  # bytes
+WRITER_CACHE = 1024  # cached writers of one kind
 OPTIONS = {
     verb: Resource("meta.k8s.io", "v1", "", f"{verb.title()}Options")
     for verb in ("create", "update", "patch")
@@ -86,7 +90,7 @@ def writer_of(kind: Kind, request: Request, operation: str = "Update") -> Writer
     who = request.options.field_manager, request.agent, operation, request.subresource
     writer = kind.writers.get(who)
     if writer is None:
-        if len(kind.writers) == REMEMBERED:
+        if len(kind.writers) == WRITER_CACHE:
             kind.writers.clear()
         writer = kind.writers[who] = _writer(kind, *who)
     return writer
@@ -94,7 +98,7 @@ def writer_of(kind: Kind, request: Request, operation: str = "Update") -> Writer
 
 def _writer(kind: Kind, manager: str, agent: str, operation: str, subresource: str) -> Writer:
     resource = kind.resource
-    ignored = resets(resource, subresource, has_status=kind.has_status, custom=kind.custom)
+    ignored = reset_fields(resource, subresource, has_status=kind.has_status, custom=kind.custom)
     return Writer(
         manager or _first_word(agent),
         operation,
@@ -106,12 +110,12 @@ def _writer(kind: Kind, manager: str, agent: str, operation: str, subresource: s
 
 
 def _first_word(agent: str) -> str:
-    word = "".join(filter(str.isprintable, agent.partition("/")[0])).encode()[:LONGEST_NAME]
+    word = "".join(filter(str.isprintable, agent.partition("/")[0])).encode()[:MANAGER_NAME_LIMIT]
     return word.decode(errors="ignore")
 
 
 def check_options(request: Request) -> None:
-    """What a request says of its writer must make sense."""
+    """Refuse invalid or missing fieldManager and force options."""
     options = request.options
     applies = request.verb == "patch" and request.patch_type == APPLY_PATCH
     if options is DEFAULTS and not applies:
@@ -122,16 +126,16 @@ def check_options(request: Request) -> None:
     if options.force and request.verb == "patch" and not applies:
         causes.append(Cause.forbidden("force", "may not be specified for non-apply patch"))
     if options.field_manager:
-        causes += wrong_names("fieldManager", options.field_manager)
+        causes += manager_name_errors("fieldManager", options.field_manager)
     if causes:
         raise invalid(OPTIONS[request.verb], "", causes)
 
 
-def wrong_names(path: str, name: str) -> list[Cause]:
-    """What is wrong with a writer's name."""
+def manager_name_errors(path: str, name: str) -> list[Cause]:
+    """Return the errors of a field manager's name."""
     causes = []
-    if len(name.encode()) > LONGEST_NAME:
-        causes.append(Cause.too_long(path, LONGEST_NAME))
+    if len(name.encode()) > MANAGER_NAME_LIMIT:
+        causes.append(Cause.too_long(path, MANAGER_NAME_LIMIT))
     for index, character in enumerate(name):
         if not character.isprintable():
             position = len(name[:index].encode())
@@ -143,10 +147,9 @@ def wrong_names(path: str, name: str) -> list[Cause]:
     return causes
 
 
-# managedFields between an object and its scale, which shows the number of replicas alone.
-# Kubernetes' ways are kept: scaling leaves no time; who scales what nobody owned comes to own
-# nothing; and a plain writer who keeps the replicas while somebody scales gets an entry of its
-# own for them.
+# managedFields between an object and its scale, which has the number of replicas alone. As in
+# Kubernetes, scaling records no time, scaling unowned replicas adds no owner, and a plain write
+# that keeps the replicas adds an entry of its own.
 
 
 REPLICAS = ("f:spec", "f:replicas")
@@ -154,8 +157,8 @@ SCALE_VERSION = "autoscaling/v1"
 
 
 def owners_of_scale(obj: Obj, path: str) -> list[Obj]:
-    """The scale's entries: whoever owns the replicas at this dotted path of the object."""
-    place = _place(path)
+    """Return the scale's entries: the owners of the replicas at this dotted path of the object."""
+    place = _field_path(path)
     entries = distinct(obj["metadata"].get("managedFields", ()))
     return [
         {**each, "apiVersion": SCALE_VERSION, "fieldsV1": set_of(REPLICAS)}
@@ -167,7 +170,10 @@ def owners_of_scale(obj: Obj, path: str) -> list[Obj]:
 def owners_after_scaling(
     kind: Kind, request: Request, old: Obj, scales: tuple[Kind, Obj, Obj]
 ) -> list[Obj]:
-    """The object's entries; `scales` are the kind of scales, the old one and the new."""
+    """Return the object's entries after a write of its scale.
+
+    `scales` holds the kind of scales, the old scale and the new one.
+    """
     scale_kind, before, after = scales
     path = kind.subresources["scale"].paths[0]
     of_scale: Sequence[Obj] = after["metadata"].get("managedFields", ())
@@ -175,13 +181,13 @@ def owners_after_scaling(
         of_scale = owners_of_scale(old, path)
         after = (
             after if after.get("spec", {}).get("replicas") else {**after, "spec": {}}
-        )  # zero is not written
+        )  # zero counts as unset
         of_scale = (
             updated(of_scale, writer_of(scale_kind, request), before, after, None)
             if of_scale
             else []
         )
-    place = _place(path)
+    place = _field_path(path)
     left, new = [], {identity(each): each for each in of_scale if has(each["fieldsV1"], REPLICAS)}
     for entry in distinct(old["metadata"].get("managedFields", ())):
         if not has(entry["fieldsV1"], place) or new.pop(identity(entry), {}):
@@ -191,8 +197,8 @@ def owners_after_scaling(
     for entry in new.values():
         kept = {name: value for name, value in entry.items() if name != "time"}
         left.append({**kept, "apiVersion": kind.api_version, "fieldsV1": set_of(place)})
-    return in_order(left)
+    return sorted_entries(left)
 
 
-def _place(path: str) -> tuple[str, ...]:
+def _field_path(path: str) -> tuple[str, ...]:
     return tuple(f"f:{name}" for name in path.split("."))

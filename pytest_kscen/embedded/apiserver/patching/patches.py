@@ -1,5 +1,6 @@
-"""Apply a patch request by media type: JSON patch, merge patch, strategic merge patch, server-
-side apply.
+"""Patches by media type: JSON patch, merge patch, strategic merge patch and server-side apply.
+
+Called by verbs.updating. Returns the patched object undecoded, and refuses as kube-apiserver does.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import orjson
 
 from pytest_kscen.clock import timestamp_of
-from pytest_kscen.embedded.apiserver.patching.fields import difference, paths, spelt
+from pytest_kscen.embedded.apiserver.patching.fields import difference, path_text, paths
 from pytest_kscen.embedded.apiserver.patching.managed_fields import (
     BEFORE_FIRST_APPLY,
     ConflictsError,
@@ -47,17 +48,19 @@ if TYPE_CHECKING:
     Conflicts = Sequence[tuple[Obj, tuple[str, ...]]]
 
 
-# kubectl's move from applying on the client's side to the server's: its annotation stands for
-# what it owned.
+# kubectl's migration from client-side to server-side apply: its annotation stands for the fields
+# that it owned.
 
 
-ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-def allowed(shape: Shape, live: Obj) -> set[tuple[str, ...]]:
-    """The fields that kubectl applied last and nobody has changed since: no conflict for it."""
+def kubectl_owned_fields(shape: Shape, live: Obj) -> set[tuple[str, ...]]:
+    """Return the fields that kubectl applied last and that are unchanged since; they cause no
+    conflict.
+    """
     try:
-        last: Any = orjson.loads(_annotations(live).get(ANNOTATION) or "null")
+        last: Any = orjson.loads(_annotations(live).get(LAST_APPLIED) or "null")
     except orjson.JSONDecodeError:
         return set()
     if not isinstance(last, dict) or last.get("apiVersion") != live.get("apiVersion"):
@@ -68,18 +71,20 @@ def allowed(shape: Shape, live: Obj) -> set[tuple[str, ...]]:
     )
 
 
-def brought_up_to_date(new: Obj, config: Obj) -> Obj:
-    """The object with the annotation, if it has one, saying what was applied now."""
+def refresh_last_applied(new: Obj, config: Obj) -> Obj:
+    """Return the object with kubectl's annotation, if present, set to the configuration applied
+    now.
+    """
     annotations = _annotations(new)
-    if not annotations.get(ANNOTATION):
+    if not annotations.get(LAST_APPLIED):
         return new
-    given = {name: value for name, value in _annotations(config).items() if name != ANNOTATION}
+    given = {name: value for name, value in _annotations(config).items() if name != LAST_APPLIED}
     metadata = {name: value for name, value in config["metadata"].items() if name != "annotations"}
     said = {**config, "metadata": {**metadata, "annotations": given} if given else metadata}
     text = orjson.dumps(said, option=orjson.OPT_SORT_KEYS).decode() + "\n"
     return {
         **new,
-        "metadata": {**new["metadata"], "annotations": {**annotations, ANNOTATION: text}},
+        "metadata": {**new["metadata"], "annotations": {**annotations, LAST_APPLIED: text}},
     }
 
 
@@ -88,13 +93,11 @@ def _annotations(obj: Obj) -> Obj:
     return metadata.get("annotations") or {}
 
 
-# Server-side apply: a configuration is checked, merged into the live object and its owner's
-# entry brought up to date.
-
-
 def apply(kind: Kind, old: Obj | None, request: Request, time: str) -> Obj:
-    """The object after a configuration was applied to it, with its managedFields; `old` is None
-    if it is to be created.
+    """Apply a configuration to an object and return the result with its managedFields.
+
+    `old` is None if the object is to be created. Raises Conflict if other managers own changed
+    fields.
     """
     config = _configuration(kind, request)
     _check(kind, config)
@@ -110,7 +113,7 @@ def apply(kind: Kind, old: Obj | None, request: Request, time: str) -> Obj:
         entries = updated((), first, {}, old, time)
     new, entries = _merge(entries, writer, live, config, time, force=request.options.force)
     if writer.manager == "kubectl":
-        new = brought_up_to_date(new, config)
+        new = refresh_last_applied(new, config)
     metadata = {
         name: value for name, value in (new["metadata"] or {}).items() if name != "managedFields"
     }
@@ -147,11 +150,11 @@ def _configuration(kind: Kind, request: Request) -> Obj:
                 name: value for name, value in metadata.items() if name != "managedFields"
             },
         }
-    return config  # which does not fit, and is refused for that
+    return config  # of a wrong type, so it is refused later
 
 
 def _text(part: Any, name: str) -> str:
-    """A field, if there is one and it is text."""
+    """Return a field's text, or an empty one if it is missing or of another type."""
     value = part.get(name) if isinstance(part, dict) else None
     return value if isinstance(value, str) else ""
 
@@ -174,28 +177,29 @@ def _merge(
     except ConflictsError as error:
         conflicts = error.conflicts
         if writer.manager == "kubectl":
-            mine = allowed(writer.shape, live)
+            mine = kubectl_owned_fields(writer.shape, live)
             conflicts = [each for each in conflicts if each[1] not in mine]
         if conflicts:
-            raise _refusal(conflicts) from None
+            raise _conflict_error(conflicts) from None
         return applied(entries, writer, live, config, time, force=True)
 
 
-def _refusal(conflicts: Conflicts) -> Conflict:
+def _conflict_error(conflicts: Conflicts) -> Conflict:
     causes = [
         {
             "reason": "FieldManagerConflict",
-            "message": f"conflict with {_who(entry)}",
-            "field": spelt(path),
+            "message": f"conflict with {_manager_text(entry)}",
+            "field": path_text(path),
         }
         for entry, path in conflicts
     ]
     if len(conflicts) == 1:
-        said = f"1 conflict: conflict with {_who(conflicts[0][0])}: {spelt(conflicts[0][1])}"
+        entry, path = conflicts[0]
+        said = f"1 conflict: conflict with {_manager_text(entry)}: {path_text(path)}"
     else:
         by_manager: dict[str, list[str]] = {}
         for entry, path in conflicts:
-            by_manager.setdefault(_who(entry), []).append(f"- {spelt(path)}")
+            by_manager.setdefault(_manager_text(entry), []).append(f"- {path_text(path)}")
         lines = [
             line
             for who, fields in sorted(by_manager.items())
@@ -205,23 +209,23 @@ def _refusal(conflicts: Conflicts) -> Conflict:
     return Conflict(f"Apply failed with {said}", details={"causes": causes})
 
 
-def _who(entry: Obj) -> str:
+def _manager_text(entry: Obj) -> str:
     who = quoted(entry.get("manager", ""))
     if entry.get("subresource"):
         who += f" with subresource {quoted(entry['subresource'])}"
     return f"{who} using {entry['apiVersion']}" if entry["operation"] == "Update" else who
 
 
-MOST_OPERATIONS = 10_000
+OPERATION_LIMIT = 10_000
 REJECTED = "the server rejected our request due to an error in our request"
 OWNERLESS = ("/status/", "/spec/")
 OPERATION = {"op": str, "path": str, "from": str}
 
 
-def patched(kind: Kind, old: Obj | None, request: Request, at: float) -> Obj:
-    """The body that the patch makes of the old object, which is None if there is none.
+def apply_patch(kind: Kind, old: Obj | None, request: Request, at: float) -> Obj:
+    """Return the body that a patch makes of the old object, which is None if there is none.
 
-    Shares what the patch leaves alone.
+    Unpatched parts are shared with the old object. `at` is the cluster time of the write.
     """
     accepted = [JSON_PATCH, MERGE_PATCH, *([] if kind.custom else [STRATEGIC_PATCH]), APPLY_PATCH]
     if request.patch_type not in accepted:
@@ -250,7 +254,7 @@ def patched(kind: Kind, old: Obj | None, request: Request, at: float) -> Obj:
 
 def _json_patched(old: Obj, request: Request) -> Obj:
     validation = request.options.field_validation
-    operations, strangers = (
+    operations, unknown = (
         (_unchecked(request.body), []) if validation == "Ignore" else _checked(request)
     )
     try:
@@ -270,16 +274,14 @@ def _json_patched(old: Obj, request: Request) -> Obj:
         )
     except PatchError:
         raise Invalid(REJECTED, details={}) from None
-    if strangers and validation == "Strict":
-        raise misfit(request, new, f"strict decoding error: {', '.join(strangers)}")
-    request.warnings.extend(strangers)
+    if unknown and validation == "Strict":
+        raise patch_refusal(request, new, f"strict decoding error: {', '.join(unknown)}")
+    request.warnings.extend(unknown)
     return new
 
 
 def _unchecked(body: Any) -> Sequence[Obj]:
-    """The operations of who wants no validation: what makes no sense in them is found when they
-    are done.
-    """
+    """Return the operations unvalidated; nonsense in them is found when they are carried out."""
     if not isinstance(body, list):
         raise BadRequest(
             f"json: cannot unmarshal {json_name(body)} into Go value of type jsonpatch.Patch"
@@ -298,39 +300,40 @@ def _unchecked(body: Any) -> Sequence[Obj]:
 
 
 def _checked(request: Request) -> tuple[Sequence[Obj], list[str]]:
-    """The operations, and the names in them that nobody knows."""
+    """Return the operations, and a text for each unknown field in them."""
     body = request.body
     if not isinstance(body, list):
-        raise _undecoded(body, "value of type []handlers.jsonPatchOp")
-    strangers = []
+        raise _decode_error(body, "value of type []handlers.jsonPatchOp")
+    unknown = []
     for place, operation in enumerate(body):
         if not isinstance(operation, dict):
-            raise _undecoded(operation, "value of type handlers.jsonPatchOp")
+            raise _decode_error(operation, "value of type handlers.jsonPatchOp")
         for name, value in operation.items():
             if name in OPERATION and value is not None and not isinstance(value, str):
-                raise _undecoded(value, f"struct field jsonPatchOp.{name} of type string")
-        strangers += [
+                raise _decode_error(value, f"struct field jsonPatchOp.{name} of type string")
+        unknown += [
             f'json patch unknown field "[{place}].{name}"'
             for name in operation
             if name not in {*OPERATION, "value"}
         ]
-    if len(body) > MOST_OPERATIONS:
+    if len(body) > OPERATION_LIMIT:
         said = (
-            f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(body)}"
+            f"The allowed maximum operations in a JSON patch is {OPERATION_LIMIT}, got {len(body)}"
         )
         raise TooLarge(f"Request entity too large: {said}")
-    return body, strangers
+    return body, unknown
 
 
-def _undecoded(value: Any, target: str) -> BadRequest:
+def _decode_error(value: Any, target: str) -> BadRequest:
     return BadRequest(
         f"error decoding patch: json: cannot unmarshal {json_name(value)} into Go {target}"
     )
 
 
-def misfit(request: Request, body: Obj, why: str) -> ApiError:
-    """The refusal of a patch whose outcome is no object of its kind; `why` is the decoder's own
-    word, or the converter's.
+def patch_refusal(request: Request, body: Obj, why: str) -> ApiError:
+    """Return the refusal of a patch whose result does not decode as its kind.
+
+    `why` is the message of the decoder or converter.
     """
     if request.patch_type == APPLY_PATCH:
         version = body["apiVersion"] if "/" in body["apiVersion"] else f"/{body['apiVersion']}"

@@ -1,5 +1,7 @@
-"""Shapes of kinds: which lists are sets or maps, which fields are atomic, and how list elements
-are identified.
+"""Shapes of kinds: list types, map types, merge keys and atomic fields, from their schemas.
+
+Used by strategic merge, structured merge and field tracking. Built-in kinds have recorded
+definitions, custom kinds their openAPIV3Schema.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Absent:
-    """Nothing there at all, which is less than null."""
+    """Type of `ABSENT`: a missing value, as opposed to null."""
 
     def __bool__(self) -> bool:
         return False
@@ -34,7 +36,7 @@ FORMS = {
     "number": SCALAR,
     "boolean": SCALAR,
 }
-OTHERWISE: dict[str, Obj] = {  # types that are not what OpenAPI says of them
+DEFINITION_OVERRIDES: dict[str, Obj] = {  # types whose OpenAPI definition is misleading
     "io.k8s.api.autoscaling.v1.ScaleSpec": {
         "type": "object",
         "properties": {"replicas": {"type": "integer"}},
@@ -43,22 +45,22 @@ OTHERWISE: dict[str, Obj] = {  # types that are not what OpenAPI says of them
     "io.k8s.apimachinery.pkg.runtime.RawExtension": {"x-kubernetes-map-type": "atomic"},
 }
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-ZEROS: tuple[Any, ...] = ({}, "", 0)  # as defaults: what Go writes, not what Kubernetes fills in
-NOBODYS = frozenset(
+ZEROS: tuple[Any, ...] = ({}, "", 0)  # defaults that are Go's zero values, not Kubernetes' defaults
+UNOWNED_FIELDS = frozenset(
     (  # noqa: SIM905
         "name namespace creationTimestamp selfLink uid clusterName generation managedFields "
         "resourceVersion"
     ).split()
 )
-HEAD: Obj = {
+TYPE_AND_META: Obj = {
     "apiVersion": {"type": "string"},
     "kind": {"type": "string"},
     "metadata": {"$ref": OBJECT_META},
 }
 
 
-class Field:
-    """A named part of a struct."""
+class StructField:
+    """Field of a struct, with its patch strategy, merge key and default."""
 
     def __init__(self, name: str, schema: Obj, part: Callable[[Obj], Shape]) -> None:
         self._schema = schema
@@ -76,12 +78,12 @@ class Field:
 
 
 class Shape:
-    """One level of a kind, as a structural schema has it."""
+    """One level of a kind, read from its structural schema; parts are built at first access."""
 
     name = ""
-    silent: frozenset[str] = (
+    unowned: frozenset[str] = (
         frozenset()
-    )  # fields that nobody owns, so that nobody needs to know when they change
+    )  # fields that have no owner, so that changes in them are not tracked
 
     def __init__(self, schema: Obj, *, lenient: bool = False) -> None:
         self._schema = schema
@@ -93,22 +95,26 @@ class Shape:
             self.type = ""
 
     def part(self, schema: Obj) -> Shape:
-        return typed(schema["$ref"]) if "$ref" in schema else Shape(schema, lenient=self._lenient)
+        return (
+            recorded_shape(schema["$ref"])
+            if "$ref" in schema
+            else Shape(schema, lenient=self._lenient)
+        )
 
     @cached_property
     def atomic_map(self) -> bool:
-        """An object that is owned and replaced as a whole."""
+        """True for an object that is owned and replaced as a whole."""
         return self._schema.get("x-kubernetes-map-type") == "atomic"
 
     @cached_property
     def atomic_list(self) -> bool:
-        """A list that is owned and replaced as a whole."""
+        """True for a list that is owned and replaced as a whole."""
         by_patch = "atomic" if not self._merges else "map" if self._merge_key else "set"
         return self.form != LIST or self._schema.get("x-kubernetes-list-type", by_patch) == "atomic"
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """What tells the elements of a list apart; nothing if the elements themselves do."""
+        """Fields that identify the elements of a list; empty if the elements are their own keys."""
         if "x-kubernetes-list-type" in self._schema:
             return tuple(self._schema.get("x-kubernetes-list-map-keys", ()))
         return (self._merge_key,) if self._merges and self._merge_key else ()
@@ -126,41 +132,39 @@ class Shape:
         return self.part(self._schema["items"]) if "items" in self._schema else UNKNOWN
 
     @cached_property
-    def fields(self) -> Mapping[str, Field]:
+    def fields(self) -> Mapping[str, StructField]:
         parts = self._schema.get("properties") or {}
         if self._schema.get("x-kubernetes-embedded-resource"):
-            parts = {**parts, **HEAD}
-        return {name: Field(name, part, self.part) for name, part in parts.items()}
+            parts = {**parts, **TYPE_AND_META}
+        return {name: StructField(name, part, self.part) for name, part in parts.items()}
 
     @cached_property
-    def written(self) -> Mapping[str, Any]:
-        """The fields that are there even when nobody set them, and what they are then: Go's, not
-        a custom resource's.
-        """
+    def implicit(self) -> Mapping[str, Any]:
+        """Values of fields that Go serializes even when unset; custom resources have none."""
         return {}
 
     @cached_property
-    def others(self) -> Shape | None:
-        """The shape of what is not a named field; None if there may be no such thing."""
+    def additional(self) -> Shape | None:
+        """Shape of fields that are not named, or None if there may be none."""
         more = self._schema.get("additionalProperties")
         if isinstance(more, dict):
             return self.part(more)
         allowed = more if isinstance(more, bool) else self._lenient or not self.fields
         return UNKNOWN if allowed else None
 
-    def of_field(self, name: str) -> Shape | None:
+    def field_shape(self, name: str) -> Shape | None:
         field = self.fields.get(name)
-        return field.shape if field else self.others
+        return field.shape if field else self.additional
 
-    def of_element(self, element: str) -> Shape | None:
-        """The shape under a path element, as in `f:spec` or `k:{"name":"a"}`."""
+    def element_shape(self, element: str) -> Shape | None:
+        """Return the shape under a path element, such as `f:spec` or `k:{"name":"a"}`."""
         if element.startswith("f:"):
-            return self.of_field(element[2:])
+            return self.field_shape(element[2:])
         return self.items if self.form == LIST else None
 
 
 class GoShape(Shape):
-    """One level of a built-in kind; a struct has a name."""
+    """One level of a built-in kind, read from its recorded definition; a struct has a name."""
 
     def __init__(self, schema: Obj, name: str = "") -> None:
         super().__init__(schema)
@@ -176,10 +180,10 @@ class GoShape(Shape):
                     "x-kubernetes-map-type": schema["x-kubernetes-map-type"],
                 }
             )
-        return typed(schema["$ref"])
+        return recorded_shape(schema["$ref"])
 
     @cached_property
-    def written(self) -> Mapping[str, Any]:
+    def implicit(self) -> Mapping[str, Any]:
         parts: Obj = self._schema.get("properties") or {}
         filled = {
             name: part["default"]
@@ -194,16 +198,16 @@ UNKNOWN = Shape({})
 
 
 @cache
-def typed(name: str) -> Shape:
-    """The shape of a recorded definition."""
-    shape = GoShape(OTHERWISE.get(name) or definition(name), name.rpartition(".")[2])
+def recorded_shape(name: str) -> Shape:
+    """Return the shape of a recorded definition."""
+    shape = GoShape(DEFINITION_OVERRIDES.get(name) or definition(name), name.rpartition(".")[2])
     if name == OBJECT_META:
-        shape.silent = NOBODYS
+        shape.unowned = UNOWNED_FIELDS
     return shape
 
 
-def structural(schema: Obj) -> Shape:
-    """The shape of a custom kind."""
+def structural_shape(schema: Obj) -> Shape:
+    """Return the shape of a custom kind."""
     return Shape({"type": "object", **schema, "x-kubernetes-embedded-resource": True})
 
 
@@ -213,18 +217,15 @@ def shape_of(kind: Kind) -> Shape:
         name = definition_of(resource.group, resource.version, resource.kind)
         anything: Obj = {"x-kubernetes-preserve-unknown-fields": True}
         kind.shape = (
-            typed(name)
+            recorded_shape(name)
             if name
-            else structural(anything if kind.structure is None else kind.structure)
+            else structural_shape(anything if kind.structure is None else kind.structure)
         )
     return kind.shape
 
 
-# How the elements of lists that merge are told apart, and what form a value has.
-
-
 class UnfitError(ValueError):
-    """A value that does not have its kind's shape; `path` is spelt from the outside in."""
+    """Value that does not have its kind's shape; `path` leads to it from the top."""
 
     def __init__(self, message: str, path: str = "") -> None:
         super().__init__(f"{path}: {message}" if path else message)
@@ -233,8 +234,9 @@ class UnfitError(ValueError):
 
 
 def form_of(shape: Shape, value: Any) -> str:
-    """MAP, LIST or SCALAR: the shape's, or the value's own where the shape leaves it open; null
-    passes for a map.
+    """Return MAP, LIST or SCALAR: the shape's form, or the value's where the shape allows several.
+
+    A null counts as a map.
     """
     if shape.form != DEDUCED:
         return shape.form
@@ -248,7 +250,9 @@ def form_of(shape: Shape, value: Any) -> str:
 
 
 def element_of(shape: Shape, item: Any) -> str:
-    """The path element of an item in a list of this shape."""
+    """Return the path element of an item in a list of this shape; raises UnfitError if it
+    has none.
+    """
     if not shape.keys:
         if isinstance(item, dict):
             raise UnfitError("associative list without keys has an element that's a map type")
@@ -277,14 +281,12 @@ def element_of(shape: Shape, item: Any) -> str:
 
 
 def _json(value: Any) -> str:
-    """Go's JSON, which escapes what HTML could mistake."""
+    """Return Go's JSON, which escapes the characters special to HTML."""
     return as_json(value).replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def by_element(shape: Shape, items: Iterable[Any] | None) -> dict[str, list[Any]]:
-    """A list's items under their elements, in the list's order; more than one where somebody
-    wrote duplicates.
-    """
+    """Return a list's items by path element, in list order; duplicates share an element."""
     found: dict[str, list[Any]] = {}
     for item in items or ():
         found.setdefault(element_of(shape, item), []).append(item)

@@ -1,9 +1,9 @@
-"""Strategic merge patch: a merge patch that knows which lists merge, by which keys, and takes
-directives.
+"""Strategic merge patch: a merge patch with merge keys for lists, and directives.
 
-`$patch: delete | replace`, `$retainKeys`, `$deleteFromPrimitiveList/<list>` and
-`$setElementOrder/<list>` mean what they mean to Kubernetes. Neither the original nor the patch is
-changed; parts that the patch does not touch are shared."""
+Supports `$patch: delete | replace`, `$retainKeys`, `$deleteFromPrimitiveList/<list>` and
+`$setElementOrder/<list>` with Kubernetes' semantics and messages. Neither original nor patch is
+changed; untouched parts are shared.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_kscen.objects.go_values import plain, type_name
 from pytest_kscen.objects.patches import same_json
 
 if TYPE_CHECKING:
-    from pytest_kscen.embedded.apiserver.patching.shapes import Field, Shape
+    from pytest_kscen.embedded.apiserver.patching.shapes import Shape, StructField
     from pytest_kscen.objects.resources import Obj
 
 DIRECTIVE, RETAIN = "$patch", "$retainKeys"
@@ -24,21 +24,21 @@ FORMATS = {RETAIN: "retainKeys", DELETE_FROM: "primitive list", ORDER: "setEleme
 
 
 def strategic_merge_patch(shape: Shape, original: Obj, patch: Obj) -> Obj:
-    """The original with the patch merged into it."""
+    """Return the original with the patch merged into it."""
     if DIRECTIVE in patch:
-        return _directed(patch)
-    new = _retained(original, patch)
-    orders = {name: _list_of(name, ORDER) for name in patch if name.startswith(ORDER)}
+        return _apply_directive(patch)
+    new = _retain_keys(original, patch)
+    orders = {name: _directive_list(name, ORDER) for name in patch if name.startswith(ORDER)}
     for name, key in orders.items():
-        new = _put_in_order(shape, new, patch, key, patch[name])
+        new = _merge_ordered(shape, new, patch, key, patch[name])
     done = {RETAIN, *orders, *orders.values()}
     for name, value in patch.items():
         if name not in done:
-            new = _with(shape, new, name, value)
+            new = _merge_entry(shape, new, name, value)
     return new
 
 
-def _directed(patch: Obj) -> Obj:
+def _apply_directive(patch: Obj) -> Obj:
     match patch[DIRECTIVE]:
         case "replace":
             return {name: value for name, value in patch.items() if name != DIRECTIVE}
@@ -52,15 +52,15 @@ def _bad_format(directive: str) -> BadRequest:
     return BadRequest(f"invalid patch format of {FORMATS[directive]}")
 
 
-def _list_of(name: str, directive: str) -> str:
-    """The list that a directive's name speaks of."""
+def _directive_list(name: str, directive: str) -> str:
+    """Return the list that a directive's name refers to."""
     prefix, slash, key = name.partition("/")
     if prefix != directive or not slash:
         raise _bad_format(directive)
     return key
 
 
-def _retained(original: Obj, patch: Obj) -> Obj:
+def _retain_keys(original: Obj, patch: Obj) -> Obj:
     if RETAIN not in patch:
         return original
     kept = patch[RETAIN]
@@ -76,10 +76,10 @@ def _retained(original: Obj, patch: Obj) -> Obj:
     return {name: value for name, value in original.items() if name in kept}
 
 
-def _with(shape: Shape, original: Obj, name: str, value: Any) -> Obj:
-    """The original with one entry of the patch merged into it."""
+def _merge_entry(shape: Shape, original: Obj, name: str, value: Any) -> Obj:
+    """Return the original with one entry of the patch merged into it."""
     deletes = name.startswith(DELETE_FROM)
-    key = _list_of(name, DELETE_FROM) if deletes else name
+    key = _directive_list(name, DELETE_FROM) if deletes else name
     was = original.get(key)
     if value is None:
         return (
@@ -88,11 +88,11 @@ def _with(shape: Shape, original: Obj, name: str, value: Any) -> Obj:
             else original
         )
     if key in original and type(value) is type(was) and isinstance(value, dict | list):
-        now = _into(_field(shape, key), was, value, deletes=deletes)
+        now = _merge_value(_field(shape, key), was, value, deletes=deletes)
     elif deletes:
         return original
     else:
-        now = _fresh(value)
+        now = _new_value(value)
     if now is None:
         return {entry: part for entry, part in original.items() if entry != key}
     return (
@@ -102,21 +102,21 @@ def _with(shape: Shape, original: Obj, name: str, value: Any) -> Obj:
     )
 
 
-def _fresh(value: Any) -> Any:
-    """A new part: without nulls, and without what a directive takes away."""
+def _new_value(value: Any) -> Any:
+    """Return a new value without nulls and without directives."""
     if isinstance(value, dict):
         if DIRECTIVE in value:
             return None
-        cleaned = {name: _fresh(part) for name, part in value.items()}
+        cleaned = {name: _new_value(part) for name, part in value.items()}
         return {name: part for name, part in cleaned.items() if part is not None}
     if isinstance(value, list):
         return [
-            _fresh(part) for part in value if not (isinstance(part, dict) and DIRECTIVE in part)
+            _new_value(part) for part in value if not (isinstance(part, dict) and DIRECTIVE in part)
         ]
     return value
 
 
-def _field(shape: Shape, name: str) -> Field:
+def _field(shape: Shape, name: str) -> StructField:
     if shape.fields:
         if name in shape.fields:
             return shape.fields[name]
@@ -127,7 +127,7 @@ def _field(shape: Shape, name: str) -> Field:
     raise ApiError(f"merging an object in json but data type is not struct, instead is: {what}")
 
 
-def _into(field: Field, original: Any, patch: Any, *, deletes: bool) -> Any:
+def _merge_value(field: StructField, original: Any, patch: Any, *, deletes: bool) -> Any:
     strategy = next((strategy for strategy in field.strategies if strategy != "retainKeys"), "")
     if isinstance(original, dict):
         return (
@@ -139,31 +139,31 @@ def _into(field: Field, original: Any, patch: Any, *, deletes: bool) -> Any:
 
 
 def _merged_list(
-    field: Field, original: list[Any], patch: list[Any], *, deletes: bool
+    field: StructField, original: list[Any], patch: list[Any], *, deletes: bool
 ) -> list[Any]:
     if not original and not patch:
         return original
-    if not _of_maps(original, patch):
+    if not _holds_maps(original, patch):
         if deletes:
-            return [item for item in original if not _among(item, patch)]
+            return [item for item in original if not _contains(item, patch)]
         merged = _unique([*original, *patch])
-        return _arranged(merged, patch, original, "")
+        return _reorder(merged, patch, original, "")
     key = field.merge_key
     if not key:
         raise ApiError("cannot merge lists without merge key for struct")
     original, patch = _with_directives(original, patch, key)
     merged = list(original)
     for item in patch:
-        place = _place(merged, key, _key_of(item, key))
+        place = _index_of(merged, key, _key_of(item, key))
         if place is None:
             merged.append(item)
         else:
             merged[place] = strategic_merge_patch(field.shape.items, merged[place], item)
-    return _arranged(merged, patch, original, key)
+    return _reorder(merged, patch, original, key)
 
 
-def _of_maps(*lists: list[Any]) -> bool:
-    """Whether the items are maps; items of different types cannot be merged."""
+def _holds_maps(*lists: list[Any]) -> bool:
+    """Return True if the lists hold maps; raises ApiError if their items differ in type."""
     types = {type_name(item): None for items in lists for item in items}
     if len(types) > 1 or "<nil>" in types:
         raise ApiError(f"list element types are not identical: {plain(list(lists))}")
@@ -177,8 +177,9 @@ def _of_maps(*lists: list[Any]) -> bool:
 def _with_directives(
     original: list[Obj], patch: list[Obj], key: str
 ) -> tuple[list[Obj], list[Obj]]:
-    """Carry out the directives among the items: the original without what they delete, and the
-    items that are left.
+    """Carry out the directives among the items.
+
+    Returns the original without deleted items, and the remaining items of the patch.
     """
     replaced = False
     for item in patch:
@@ -206,33 +207,33 @@ def _key_of(item: Obj, key: str) -> Any:
     return item[key]
 
 
-def _place(items: list[Obj], key: str, value: Any) -> int | None:
+def _index_of(items: list[Obj], key: str, value: Any) -> int | None:
     return next(
         (place for place, item in enumerate(items) if key in item and same_json(item[key], value)),
         None,
     )
 
 
-def _among(item: Any, items: list[Any]) -> bool:
+def _contains(item: Any, items: list[Any]) -> bool:
     return any(same_json(item, other) for other in items)
 
 
 def _unique(items: list[Any]) -> list[Any]:
     found: list[Any] = []
     for item in items:
-        if not _among(item, found):
+        if not _contains(item, found):
             found.append(item)
     return found
 
 
-def _put_in_order(shape: Shape, original: Obj, patch: Obj, key: str, order: Any) -> Obj:
-    """Merge a list and put it into the order that the patch asks for."""
+def _merge_ordered(shape: Shape, original: Obj, patch: Obj, key: str, order: Any) -> Obj:
+    """Merge a list and bring it into the order of the patch's $setElementOrder."""
     before, items = original.get(key, []), patch.get(key, [])
     for given in (order, before, items):
         if not isinstance(given, list):
             raise ApiError(f"expected a []interface {{}}, but received a {type_name(given)}")
     field = _field(shape, key)
-    # What the patch brings must stand in the order that it asks for.
+    # The patch's items must follow the order that it sets.
     left = (
         [item for item in items if not (isinstance(item, dict) and DIRECTIVE in item)]
         if order
@@ -250,27 +251,25 @@ def _put_in_order(shape: Shape, original: Obj, patch: Obj, key: str, order: Any)
             raise ApiError(said)
         wanted.pop(0)
     if key in original and key in patch:
-        merged = _into(field, before, items, deletes=False)
+        merged = _merge_value(field, before, items, deletes=False)
     elif key in original or key in patch:
-        merged = before if key in original else _fresh(items)
+        merged = before if key in original else _new_value(items)
     else:
         return original
-    _of_maps(before, items)
-    return {**original, key: _arranged(merged, order, before, field.merge_key)}
+    _holds_maps(before, items)
+    return {**original, key: _reorder(merged, order, before, field.merge_key)}
 
 
 def _same_item(one: Any, other: Any, key: str) -> bool:
     return same_json(_key_of(one, key), _key_of(other, key)) if key else same_json(one, other)
 
 
-def _arranged(items: list[Any], order: list[Any], live: list[Any], key: str) -> list[Any]:
-    """The ordered items in their order, and among them the others, about where they were in the
-    live list.
-    """
+def _reorder(items: list[Any], order: list[Any], live: list[Any], key: str) -> list[Any]:
+    """Return ordered items in their order, with the others near their places in the live list."""
 
     def rank(item: Any, within: list[Any]) -> int:
         if key:
-            place = _place(within, key, _key_of(item, key))
+            place = _index_of(within, key, _key_of(item, key))
             return -1 if place is None else place
         return next((place for place, other in enumerate(within) if same_json(item, other)), -1)
 

@@ -1,5 +1,7 @@
-"""Structured merge and diff of objects by their shape: validate, compare and merge, as
-structured-merge-diff does.
+"""Structured merge and diff by shape, equivalent to structured-merge-diff.
+
+Field sets, merge, comparison and validation of values; used by managed_fields and patches. Values
+are never changed.
 """
 
 from __future__ import annotations
@@ -8,7 +10,12 @@ from collections import deque
 from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_kscen.embedded.apiserver.patching.fields import SELF, insert, spelt, without
+from pytest_kscen.embedded.apiserver.patching.fields import (
+    SELF,
+    insert,
+    path_text,
+    without_subtrees,
+)
 from pytest_kscen.embedded.apiserver.patching.shapes import (
     ABSENT,
     DEDUCED,
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def field_set(shape: Shape, value: Any) -> Fields:
-    """Every field that the value names: what an applier of it owns."""
+    """Return every field that a value names: the fields that its applier owns."""
     found: Fields = {}
     _collect(shape, value, [], found)
     return found
@@ -40,7 +47,7 @@ def _collect(shape: Shape, value: Any, path: list[str], found: Fields) -> None:
     form = form_of(shape, value)
     if form == MAP and not shape.atomic_map:
         for name, part in (value or {}).items():
-            inner = shape.of_field(name)
+            inner = shape.field_shape(name)
             if inner is None:
                 continue
             below = [*path, f"f:{name}"]
@@ -58,9 +65,9 @@ def _collect(shape: Shape, value: Any, path: list[str], found: Fields) -> None:
 
 
 def merged(shape: Shape, live: Any, config: Any) -> Any:
-    """The live value with the configuration's over it; ABSENT if nothing is left.
+    """Return the live value with the configuration's over it, or ABSENT if nothing is left.
 
-    Shares what the configuration is silent on.
+    Parts that the configuration does not name are shared with the live value.
     """
     if config is ABSENT:
         return live
@@ -75,7 +82,7 @@ def merged(shape: Shape, live: Any, config: Any) -> Any:
 def _merged_map(shape: Shape, live: dict[str, Any], config: dict[str, Any]) -> Any:
     changed = {}
     for name, value in config.items():
-        inner = shape.of_field(name)
+        inner = shape.field_shape(name)
         if inner is None:
             continue
         was = live.get(name, ABSENT)
@@ -86,9 +93,7 @@ def _merged_map(shape: Shape, live: dict[str, Any], config: dict[str, Any]) -> A
 
 
 def _merged_list(shape: Shape, live: list[Any], config: list[Any]) -> list[Any]:
-    """Items in the configuration's order, with the live ones that it does not name about where
-    they were.
-    """
+    """Return items in the configuration's order, with other live items near their places."""
     mine = {element_of(shape, item): item for item in config}
     wanted = list(mine)
     places = [element_of(shape, item) for item in live]
@@ -106,8 +111,8 @@ def _merged_list(shape: Shape, live: list[Any], config: list[Any]) -> list[Any]:
 
 
 def _interleaved(live: list[str], config: list[str]) -> list[tuple[bool, int]]:
-    """Which item comes next, one of the live list (True) or one of the configuration:
-    structured-merge-diff's order.
+    """Return the order of items as (from the live list, index), by structured-merge-diff's
+    algorithm.
     """
     wanted, known = frozenset(config), frozenset(live)
     shared = deque(element for element in config if element in known)
@@ -118,7 +123,7 @@ def _interleaved(live: list[str], config: list[str]) -> list[tuple[bool, int]]:
         here = live[left] if left < len(live) else None
         there = config[right] if right < len(config) else None
         if here in wanted and there not in {None, here} and shared and shared[0] != here:
-            left += 1  # in the configuration too, but not its turn yet
+            left += 1  # also in the configuration, at a later position
             continue
         if here is not None and here not in wanted:
             order.append((True, left))
@@ -135,89 +140,91 @@ def _interleaved(live: list[str], config: list[str]) -> list[tuple[bool, int]]:
     return order
 
 
-def taken_out(shape: Shape, value: Any, given_up: Fields) -> Any:
-    """The value without these fields; ABSENT if nothing is left of it."""
+def remove_fields(shape: Shape, value: Any, given_up: Fields) -> Any:
+    """Return the value without these fields, or ABSENT if nothing is left."""
     form = form_of(shape, value)
     if form == MAP and isinstance(value, dict) and value:
-        return ABSENT if shape.atomic_map else _taken_from_map(shape, value, given_up)
+        return ABSENT if shape.atomic_map else _remove_from_map(shape, value, given_up)
     if form == LIST and isinstance(value, list) and value:
-        return ABSENT if shape.atomic_list else _taken_from_list(shape, value, given_up)
+        return ABSENT if shape.atomic_list else _remove_from_list(shape, value, given_up)
     return ABSENT if form in {MAP, LIST} else value
 
 
-def _taken_from_map(shape: Shape, value: dict[str, Any], given_up: Fields) -> Any:
+def _remove_from_map(shape: Shape, value: dict[str, Any], given_up: Fields) -> Any:
     kept = {}
     for name, part in value.items():
         below = given_up.get(f"f:{name}")
         if below is None:
             kept[name] = part
         elif below and SELF not in below:
-            inner = shape.of_field(name)
-            left = part if inner is None else taken_out(inner, part, below)
+            inner = shape.field_shape(name)
+            left = part if inner is None else remove_fields(inner, part, below)
             kept[name] = None if left is ABSENT else left
     return kept or ABSENT
 
 
-def _taken_from_list(shape: Shape, value: list[Any], given_up: Fields) -> Any:
+def _remove_from_list(shape: Shape, value: list[Any], given_up: Fields) -> Any:
     kept = []
     for item in value:
         below = given_up.get(element_of(shape, item))
         if below is None:
             kept.append(item)
         elif below and SELF not in below:
-            left = taken_out(shape.items, item, below)
+            left = remove_fields(shape.items, item, below)
             kept.append(None if left is ABSENT else left)
     return kept or ABSENT
 
 
-def with_named(shape: Shape | None, fields: Fields) -> Fields:
-    """The set with every named field in it that it leads through: structs are there because
-    their parts are.
+def with_struct_fields(shape: Shape | None, fields: Fields) -> Fields:
+    """Return the set with all named fields that it passes through as members.
+
+    Structs exist because their parts do.
     """
     named = {}
     for element, below in fields.items():
         if element == SELF:
             named[SELF] = below
             continue
-        inner = shape.of_element(element) if shape else None
-        deeper = with_named(inner, below) if below else below
+        inner = shape.element_shape(element) if shape else None
+        deeper = with_struct_fields(inner, below) if below else below
         if below and shape and element.startswith("f:") and element[2:] in shape.fields:
             deeper = {SELF: {}, **deeper}
         named[element] = deeper
     return named
 
 
-# Which fields a write has changed, and which it has removed. Parts that both objects share are
-# not looked into.
-
-
-TOP = ["f:metadata"]  # of an object, not of a template in it
+TOP = ["f:metadata"]  # of an object, not of a template within it
 NOTHING: Mapping[str, Any] = {}
 
 
-class Changes(NamedTuple):
-    """Sets of fields: those that are new or have another value, and those that are gone."""
+class FieldChanges(NamedTuple):
+    """Sets of fields that were added or changed, and that were removed."""
 
     touched: Fields
     removed: Fields
 
-    def outside(self, ignored: Fields) -> Changes:
-        """Leaving out what the server resets anyway."""
+    def excluding(self, ignored: Fields) -> FieldChanges:
+        """Return the changes without the fields that the server resets."""
         return (
-            Changes(without(self.touched, ignored), without(self.removed, ignored))
+            FieldChanges(
+                without_subtrees(self.touched, ignored), without_subtrees(self.removed, ignored)
+            )
             if ignored
             else self
         )
 
 
-def compare(shape: Shape, old: Any, new: Any) -> Changes:
-    walk = _Walk()
+def compare(shape: Shape, old: Any, new: Any) -> FieldChanges:
+    walk = _Comparison()
     walk.visit(shape, old, new)
-    return Changes(walk.touched, walk.removed)
+    return FieldChanges(walk.touched, walk.removed)
 
 
-class _Walk:
-    """One comparison, and where it stands."""
+class _Comparison:
+    """One comparison of two values, with the current path.
+
+    Parts that are the same instance in both are skipped.
+    """
 
     def __init__(self) -> None:
         self.touched: Fields = {}
@@ -230,15 +237,17 @@ class _Walk:
         form = form_of(shape, old if new is ABSENT else new)
         if old is not ABSENT and new is not ABSENT and form_of(shape, old) != form:
             self._contents(form_of(shape, old), shape, old, new)
-        whole = self._contents(form, shape, old, new)
-        if not whole and self._path:
+        as_a_whole = self._contents(form, shape, old, new)
+        if not as_a_whole and self._path:
             if old is ABSENT:
                 insert(self.touched, self._path)
             elif new is ABSENT:
                 insert(self.removed, self._path)
 
     def _contents(self, form: str, shape: Shape, old: Any, new: Any) -> bool:
-        """Look at the parts; or at the value as a whole, if it is owned as a whole."""
+        """Compare the parts, or the value as a whole if it is atomic; return True in the latter
+        case.
+        """
         if form == MAP and not shape.atomic_map:
             if (isinstance(old, dict) and old) or (isinstance(new, dict) and new):
                 self._entries(shape, old, new)
@@ -256,17 +265,17 @@ class _Walk:
         return True
 
     def _entries(self, shape: Shape, one: Any, other: Any) -> None:
-        before, old_zero = (one, shape.written) if isinstance(one, dict) else (NOTHING, NOTHING)
-        after, new_zero = (other, shape.written) if isinstance(other, dict) else (NOTHING, NOTHING)
+        before, old_zero = (one, shape.implicit) if isinstance(one, dict) else (NOTHING, NOTHING)
+        after, new_zero = (other, shape.implicit) if isinstance(other, dict) else (NOTHING, NOTHING)
         for name in {**before, **after}:
-            if name in shape.silent and self._path == TOP:
+            if name in shape.unowned and self._path == TOP:
                 continue
             old = before[name] if name in before else old_zero.get(name, ABSENT)
             new = after[name] if name in after else new_zero.get(name, ABSENT)
             if old is new:
                 continue
             field = shape.fields.get(name)
-            part = field.shape if field else shape.others
+            part = field.shape if field else shape.additional
             if part is not None:
                 self._below(field.element if field else f"f:{name}", part, old, new)
 
@@ -282,7 +291,7 @@ class _Walk:
                 self._duplicates(element, shape.items, list(old), list(new))
 
     def _duplicates(self, element: str, shape: Shape, old: list[Any], new: list[Any]) -> None:
-        """Items that share an element are owned together."""
+        """Compare items that share an element; they are owned together."""
         path = [*self._path, element]
         if len(old) > 1 and len(new) > 1:
             if old != new:
@@ -302,16 +311,16 @@ class _Walk:
         self._path.pop()
 
 
-# Whether an applied configuration has its kind's shape, in the words of structured-merge-diff.
-
-
-TWICE = "duplicate entries for key "
+DUPLICATE = "duplicate entries for key "
 _OF_MAPS, _OF_LISTS, _OF_SCALARS = (MAP, DEDUCED), (LIST, DEDUCED), (SCALAR, DEDUCED)
 
 
 def check(shape: Shape, value: Any) -> None:
-    """Raises an UnfitError that lists every place that does not fit."""
-    found = list(_misfits(shape, value, ""))
+    """Raise an UnfitError that lists everything in a value that does not fit its shape.
+
+    Messages are those of structured-merge-diff.
+    """
+    found = list(_shape_errors(shape, value, ""))
     if len(found) == 1:
         raise found[0]
     if found:
@@ -319,44 +328,44 @@ def check(shape: Shape, value: Any) -> None:
 
 
 def fits(shape: Shape, value: Any) -> bool:
-    """Whether a value has its shape, but for elements that are there twice."""
-    return _plainly_fits(shape, value) or all(
-        error.message.startswith(TWICE) for error in _misfits(shape, value, "")
+    """Return True if a value has its shape, ignoring duplicate list elements."""
+    return _fits_plainly(shape, value) or all(
+        error.message.startswith(DUPLICATE) for error in _shape_errors(shape, value, "")
     )
 
 
-def _plainly_fits(shape: Shape, value: Any) -> bool:
-    """The same answer for what is in order, without words; False says nothing."""
+def _fits_plainly(shape: Shape, value: Any) -> bool:
+    """Return True if a value certainly fits, without building messages; False decides nothing."""
     if type(value) is dict:
         if shape.form not in _OF_MAPS:
             return False
-        fields, others = shape.fields, shape.others
+        fields, additional = shape.fields, shape.additional
         for name, part in value.items():
             field = fields.get(name)
-            inner = field.shape if field else others
-            if inner is None or not _plainly_fits(inner, part):
+            inner = field.shape if field else additional
+            if inner is None or not _fits_plainly(inner, part):
                 return False
         return True
     if type(value) is list:
-        return shape.form in _OF_LISTS and _items_plainly_fit(shape, value)
-    return value is None or (shape.form in _OF_SCALARS and not _scalar(shape.type, value))
+        return shape.form in _OF_LISTS and _items_fit_plainly(shape, value)
+    return value is None or (shape.form in _OF_SCALARS and not _scalar_error(shape.type, value))
 
 
-def _items_plainly_fit(shape: Shape, items: list[Any]) -> bool:
+def _items_fit_plainly(shape: Shape, items: list[Any]) -> bool:
     inner, keys = shape.items, shape.keys
-    if not shape.atomic_list and not all(_can_be_told(item, keys) for item in items):
+    if not shape.atomic_list and not all(_has_element(item, keys) for item in items):
         return False
-    return all(_plainly_fits(inner, item) for item in items)
+    return all(_fits_plainly(inner, item) for item in items)
 
 
-def _can_be_told(item: Any, keys: tuple[str, ...]) -> bool:
-    """Whether an item of a list that merges can be told from others."""
+def _has_element(item: Any, keys: tuple[str, ...]) -> bool:
+    """Return True if an item can be identified in a list that merges."""
     if keys:
         return type(item) is dict and any(item.get(key) is not None for key in keys)
     return type(item) in {str, int, float, bool}
 
 
-def _misfits(shape: Shape, value: Any, path: str) -> Iterator[UnfitError]:
+def _shape_errors(shape: Shape, value: Any, path: str) -> Iterator[UnfitError]:
     if value is None:
         return
     form = form_of(shape, value)
@@ -365,18 +374,18 @@ def _misfits(shape: Shape, value: Any, path: str) -> Iterator[UnfitError]:
             yield UnfitError(f"expected map, got &{{{plain(value)}}}", path)
             return
         for name, part in value.items():
-            inner = shape.of_field(name)
+            inner = shape.field_shape(name)
             if inner is None:
                 yield UnfitError("field not declared in schema", f"{path}.{name}")
                 return
-            yield from _misfits(inner, part, f"{path}.{name}")
+            yield from _shape_errors(inner, part, f"{path}.{name}")
     elif form == LIST:
-        yield from _in_list(shape, value, path)
-    elif message := _scalar(shape.type, value):
+        yield from _list_errors(shape, value, path)
+    elif message := _scalar_error(shape.type, value):
         yield UnfitError(message, path)
 
 
-def _in_list(shape: Shape, value: Any, path: str) -> Iterator[UnfitError]:
+def _list_errors(shape: Shape, value: Any, path: str) -> Iterator[UnfitError]:
     if not isinstance(value, list):
         yield UnfitError(f"expected list, got &{{{plain(value)}}}", path)
         return
@@ -390,12 +399,12 @@ def _in_list(shape: Shape, value: Any, path: str) -> Iterator[UnfitError]:
                 yield UnfitError(f"element {place}: {error.message}", path)
                 return
             if element in seen:
-                yield UnfitError(f"{TWICE}{spelt([element])}", path)
+                yield UnfitError(f"{DUPLICATE}{path_text([element])}", path)
             seen.add(element)
-        yield from _misfits(shape.items, item, path + spelt([element]))
+        yield from _shape_errors(shape.items, item, path + path_text([element]))
 
 
-def _scalar(type_: str, value: Any) -> str:
+def _scalar_error(type_: str, value: Any) -> str:
     match type_:
         case "string" if not isinstance(value, str):
             return f"expected string, got &value.valueUnstructured{{Value:{syntax(value)}}}"

@@ -1,5 +1,6 @@
-"""managedFields on the way of a plain write: noted before admission, and asked whether anything
-has changed at all.
+"""Tracking of plain writes: a note in managedFields before admission, and tests for changes.
+
+Called by the verbs. Entries are computed later, by `managed_fields`.
 """
 
 from __future__ import annotations
@@ -8,9 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from pytest_kscen.embedded.apiserver.patching.managed_fields import Ledger, Note, distinct
-from pytest_kscen.embedded.apiserver.patching.managers import writer_of, wrong_names
-from pytest_kscen.embedded.apiserver.patching.shapes import NOBODYS, GoShape
+from pytest_kscen.embedded.apiserver.patching.managed_fields import (
+    LazyManagedFields,
+    PendingWrite,
+    distinct,
+)
+from pytest_kscen.embedded.apiserver.patching.managers import manager_name_errors, writer_of
+from pytest_kscen.embedded.apiserver.patching.shapes import UNOWNED_FIELDS, GoShape
 from pytest_kscen.kube.api import APPLY_PATCH
 from pytest_kscen.objects.errors import Cause, invalid
 
@@ -24,24 +29,25 @@ if TYPE_CHECKING:
 
 NOTHING: Obj = {}
 METADATA = frozenset(["metadata"])
-LONGEST_SUBRESOURCE = 256  # bytes
+SUBRESOURCE_LIMIT = 256  # bytes
 
 
 def track(kind: Kind, request: Request, new: Obj, old: Obj | None, at: float) -> None:
-    """Note a write in the new object, decoded and defaulted but not admitted yet.
+    """Note a write in the new object, which is decoded and defaulted but not admitted yet.
 
-    Applying and scaling keep their own books.
+    Server-side apply and scale compute their entries themselves.
     """
     if request.patch_type == APPLY_PATCH or request.subresource == "scale":
         return
     metadata = new["metadata"]
     given = metadata.get("managedFields")
     live = old["metadata"].get("managedFields", ()) if old else ()
-    earlier = live if request.subresource or given is live else _earlier(kind, request, given, live)
+    earlier = (
+        live if request.subresource or given is live else _base_entries(kind, request, given, live)
+    )
     writer = writer_of(kind, request)
-    shape = _shape_so_far(writer.shape, old, live)
-    # What was there before and what is now, but for what nobody owns; of what has stayed, no
-    # more than is asked for.
+    shape = _known_shape(writer.shape, old, live)
+    # The parts that differ, without unowned fields; of unchanged parts only what the shape needs.
     whole = shape is None and not isinstance(writer.shape, GoShape)
     was: Obj = old or NOTHING
     before, after = ({**was}, {**new}) if whole else _differing(was, new, METADATA)
@@ -52,28 +58,31 @@ def track(kind: Kind, request: Request, new: Obj, old: Obj | None, at: float) ->
         before["metadata"] = old_metadata
     if new_metadata or whole:
         after["metadata"] = new_metadata
-    metadata.pop("managedFields", None)  # they are the last
-    metadata["managedFields"] = Ledger(
-        Note(earlier, writer, before if old else None, after, at), shape=shape
+    metadata.pop("managedFields", None)  # moved to the end
+    metadata["managedFields"] = LazyManagedFields(
+        PendingWrite(earlier, writer, before if old else None, after, at), shape=shape
     )
 
 
-def _shape_so_far(shape: Shape, old: Obj | None, live: Sequence[Obj]) -> Shape | None:
-    """What the whole object fits, if that is certain without a look."""
-    return shape if old is None or (type(live) is Ledger and live.shape is shape) else None
+def _known_shape(shape: Shape, old: Obj | None, live: Sequence[Obj]) -> Shape | None:
+    """Return the shape that the whole object is known to fit, or None."""
+    return (
+        shape if old is None or (type(live) is LazyManagedFields and live.shape is shape) else None
+    )
 
 
 def _differing_metadata(old: Obj, new: Obj) -> tuple[Obj, Obj]:
-    """The same of metadata, which most writes leave alone; owners are compared by no more than a
-    glance.
+    """Return the differing parts of metadata, which most writes leave unchanged.
+
+    Field owners are compared by identity alone.
     """
     if new.get("managedFields") is old.get("managedFields") and new == old:
         return {}, {}
-    return _differing(old, new, NOBODYS)
+    return _differing(old, new, UNOWNED_FIELDS)
 
 
 def _differing(old: Obj, new: Obj, besides: frozenset[str]) -> tuple[Obj, Obj]:
-    """The parts of each that are not the same in the other."""
+    """Return the parts of each object that are not the same instance in the other."""
     if not old:
         return {}, {name: value for name, value in new.items() if name not in besides}
     before, after = {}, {}
@@ -93,18 +102,16 @@ def _differing(old: Obj, new: Obj, besides: frozenset[str]) -> tuple[Obj, Obj]:
     return before, after
 
 
-def _earlier(kind: Kind, request: Request, given: Any, live: Sequence[Obj]) -> Sequence[Obj]:
-    """The entries to go on from: what the writer sends, unless that is nothing or makes no
-    sense.
-    """
+def _base_entries(kind: Kind, request: Request, given: Any, live: Sequence[Obj]) -> Sequence[Obj]:
+    """Return the entries to start from: the ones sent, unless they are missing or invalid."""
     if given is None:
         return live
-    if type(given) is Ledger:
+    if type(given) is LazyManagedFields:
         return given
     if given in ([], [{}]):
         return (
             () if given or not kind.custom else live
-        )  # of a custom object's empty list nothing is left
+        )  # an empty list in a custom object is dropped
     if given == live:
         return live
     try:
@@ -114,17 +121,17 @@ def _earlier(kind: Kind, request: Request, given: Any, live: Sequence[Obj]) -> S
     if causes := [
         cause
         for place, entry in enumerate(entries)
-        for cause in _wrong(entry, f"metadata.managedFields[{place}]")
+        for cause in _entry_errors(entry, f"metadata.managedFields[{place}]")
     ]:
         raise invalid(kind.resource, request.name, causes)
     return [entry for entry in distinct(entries) if entry["fieldsV1"]]
 
 
-def _wrong(entry: Obj, path: str) -> list[Cause]:
-    subresource = Cause.too_long(f"{path}.subresource", LONGEST_SUBRESOURCE)
-    too_long = len(entry.get("subresource", "").encode()) > LONGEST_SUBRESOURCE
+def _entry_errors(entry: Obj, path: str) -> list[Cause]:
+    subresource = Cause.too_long(f"{path}.subresource", SUBRESOURCE_LIMIT)
+    too_long = len(entry.get("subresource", "").encode()) > SUBRESOURCE_LIMIT
     return [
-        *wrong_names(f"{path}.manager", entry.get("manager", "")),
+        *manager_name_errors(f"{path}.manager", entry.get("manager", "")),
         *([subresource] if too_long else []),
     ]
 
@@ -140,7 +147,7 @@ def _checked(entry: Obj) -> Obj:
 
 
 def _canonical(fields: Obj) -> Obj:
-    """A set as we would write it; elements of sorts that nobody knows are dropped."""
+    """Return a field set in canonical form; elements of unknown kinds are dropped."""
     if any(name != "." and name[1:2] != ":" for name in fields):
         raise ValueError(fields)
     return {
@@ -155,7 +162,7 @@ def _element(name: str) -> str:
 
 
 def unchanged(new: Obj, old: Obj) -> bool:
-    """Whether a write would leave the object as it is."""
+    """Return True if a write leaves the object as it is."""
     return _same_but_owners(new, old) and same_owners(new, old)
 
 
@@ -175,27 +182,27 @@ def _same_but_owners(new: Obj, old: Obj) -> bool:
 
 
 def same_owners(new: Obj, old: Obj) -> bool:
-    """Whether a write leaves managedFields as they are. Times do not count."""
+    """Return True if a write leaves managedFields as they are, ignoring times."""
     now, was = new["metadata"].get("managedFields"), old["metadata"].get("managedFields")
     if now is was:
         return True
-    note = now.note if type(now) is Ledger else None
-    if note and note.earlier is was and note.before == note.after and _is_tidy(was):
+    note = now.note if type(now) is LazyManagedFields else None
+    if note and note.earlier is was and note.before == note.after and _has_distinct_writers(was):
         return True
-    return _timeless(now) == _timeless(was)
+    return _without_times(now) == _without_times(was)
 
 
-def _is_tidy(entries: Sequence[Obj] | None) -> bool:
-    """Whether each writer has one entry.
+def _has_distinct_writers(entries: Sequence[Obj] | None) -> bool:
+    """Return True if each writer has one entry.
 
-    Scaling may leave him two, which the next write puts in order.
+    Scaling may leave two, which the next write merges.
     """
-    return (type(entries) is Ledger and entries.note is not None) or len(
+    return (type(entries) is LazyManagedFields and entries.note is not None) or len(
         distinct(entries or ())
     ) == len(entries or ())
 
 
-def _timeless(entries: Sequence[Obj] | None) -> list[Obj]:
+def _without_times(entries: Sequence[Obj] | None) -> list[Obj]:
     return [
         {name: value for name, value in entry.items() if name != "time"} for entry in entries or ()
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.apiserver.kinds import Part, Rules
+from pytest_kscen.embedded.apiserver.kinds import Rules, SubresourceRules
 from pytest_kscen.embedded.apiserver.rules import checks
 from pytest_kscen.embedded.apiserver.rules.checks import GO_ROLE_REF, as_go_struct
 from pytest_kscen.embedded.apiserver.rules.fields import (
@@ -148,7 +148,7 @@ RBAC_RULES = {
         qualified_finalizers=True,
         generation=None,
         create_on_update=True,
-        empties=("rules",) if plural.endswith("roles") else (),
+        owned_empty_lists=("rules",) if plural.endswith("roles") else (),
     )
     for plural, validate in (
         ("roles", validate_role),
@@ -391,8 +391,8 @@ CERTIFICATE_RULES = {
         prepare_update=prepare_request_update,
         validate=validate_certificate_request,
         parts={
-            "status": Part(prepare_request_status, validate_request_status),
-            "approval": Part(prepare_request_approval, validate_request_approval),
+            "status": SubresourceRules(prepare_request_status, validate_request_status),
+            "approval": SubresourceRules(prepare_request_approval, validate_request_approval),
         },
         name=names.path_segment,
         qualified_finalizers=True,

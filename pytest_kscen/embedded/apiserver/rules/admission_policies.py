@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.apiserver.kinds import Part, Rules, status_alone
+from pytest_kscen.embedded.apiserver.kinds import Rules, SubresourceRules, prepare_status
 from pytest_kscen.embedded.apiserver.rules import checks
 from pytest_kscen.embedded.apiserver.rules.fields import clear_status, keep_status, set_defaults
 from pytest_kscen.embedded.apiserver.rules.webhooks import (
@@ -255,7 +255,7 @@ RULES = {
         prepare_update=keep_status,
         validate=validate_policy,
         validate_update=lambda new, _: validate_policy(new),
-        parts={"status": Part(status_alone, _validate_policy_status)},
+        parts={"status": SubresourceRules(prepare_status, _validate_policy_status)},
         unconditional_update=False,
     ),
     (ADMISSION_GROUP, "validatingadmissionpolicybindings"): Rules(

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.embedded.apiserver.conversions import (
     AUTOSCALING_V1,
-    OF_SPEC,
-    OF_STATUS,
-    OlderAutoscalers,
+    SPEC_ANNOTATIONS,
+    STATUS_ANNOTATIONS,
+    AutoscalerV1Conversion,
 )
-from pytest_kscen.embedded.apiserver.kinds import Part, Rules
+from pytest_kscen.embedded.apiserver.kinds import Rules, SubresourceRules
 from pytest_kscen.embedded.apiserver.rules import checks
 from pytest_kscen.embedded.apiserver.rules.fields import keep_spec, keep_status, set_defaults
 from pytest_kscen.embedded.apiserver.rules.pods.resources import validate_container_resource_name
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.apiserver.rules.checks import Causes
     from pytest_kscen.objects.resources import Obj
 
-V1_CONVERSION = OlderAutoscalers()
+V1_CONVERSION = AutoscalerV1Conversion()
 MAX_PERIOD_SECONDS, MAX_WINDOW_SECONDS = 1800, 3600
 SELECT_POLICIES, POLICY_TYPES = ("Disabled", "Max", "Min"), ("Percent", "Pods")
 METRIC_TYPES = ("ContainerResource", "External", "Object", "Pods", "Resource")
@@ -317,12 +317,12 @@ def prepare_autoscaler_create(obj: Obj, _core: Core) -> None:
 
 def prepare_autoscaler_update(new: Obj, old: Obj, core: Core) -> None:
     keep_status(new, old, core)
-    _keep_annotations(new, old, OF_STATUS)
+    _keep_annotations(new, old, STATUS_ANNOTATIONS)
 
 
 def prepare_autoscaler_status(new: Obj, old: Obj, core: Core) -> None:
     keep_spec(new, old, core)
-    _keep_annotations(new, old, OF_SPEC)
+    _keep_annotations(new, old, SPEC_ANNOTATIONS)
 
 
 def _keep_annotations(new: Obj, old: Obj, ours: Iterable[str]) -> None:
@@ -356,7 +356,7 @@ RULES = {
         prepare_update=prepare_autoscaler_update,
         validate=validate_autoscaler,
         validate_update=validate_autoscaler_update,
-        parts={"status": Part(prepare_autoscaler_status, validate_autoscaler_status)},
+        parts={"status": SubresourceRules(prepare_autoscaler_status, validate_autoscaler_status)},
         qualified_finalizers=True,
         generation=None,
     )

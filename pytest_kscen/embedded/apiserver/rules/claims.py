@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.apiserver.kinds import Part, Rules
+from pytest_kscen.embedded.apiserver.kinds import Rules, SubresourceRules
 from pytest_kscen.embedded.apiserver.rules.checks import (
     Causes,
     unified_diff,
@@ -279,7 +279,7 @@ RULES = {
         prepare_update=prepare_claim_update,
         validate=validate_claim,
         validate_update=validate_claim_update,
-        parts={"status": Part(keep_spec, validate_claim_status)},
+        parts={"status": SubresourceRules(keep_spec, validate_claim_status)},
         qualified_finalizers=True,
         generation=None,
     )

@@ -10,7 +10,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.apiserver.kinds import Part, Rules
+from pytest_kscen.embedded.apiserver.kinds import Rules, SubresourceRules
 from pytest_kscen.embedded.apiserver.rules import addresses
 from pytest_kscen.embedded.apiserver.rules.checks import (
     GO_NODE_ADDRESS,
@@ -185,8 +185,8 @@ CLUSTER_RULES = {
         validate=validate_namespace,
         validate_update=validate_namespace_update,
         parts={
-            "status": Part(keep_spec, validate_namespace_status),
-            "finalize": Part(keep_status, validate_namespace_finalize),
+            "status": SubresourceRules(keep_spec, validate_namespace_status),
+            "finalize": SubresourceRules(keep_status, validate_namespace_finalize),
         },
         name=names.dns1123_label,
         qualified_finalizers=True,
@@ -199,7 +199,7 @@ CLUSTER_RULES = {
         prepare_update=keep_status,
         validate=validate_node,
         validate_update=validate_node_update,
-        parts={"status": Part(keep_spec, validate_node_status)},
+        parts={"status": SubresourceRules(keep_spec, validate_node_status)},
         qualified_finalizers=True,
         fields=NODE_FIELDS,
         generation=None,

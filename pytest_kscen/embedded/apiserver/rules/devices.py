@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.embedded.apiserver.kinds import Part, Rules, status_alone
+from pytest_kscen.embedded.apiserver.kinds import Rules, SubresourceRules, prepare_status
 from pytest_kscen.embedded.apiserver.rules import checks
 from pytest_kscen.embedded.apiserver.rules.fields import (
     RESOURCE_SLICE_FIELDS,
@@ -281,7 +281,7 @@ RULES = {
         prepare_update=keep_status,
         validate=validate_resource_claim,
         validate_update=validate_spec_unchanged,
-        parts={"status": Part(status_alone, validate_resource_claim_status)},
+        parts={"status": SubresourceRules(prepare_status, validate_resource_claim_status)},
         qualified_finalizers=True,
         generation=None,
     ),

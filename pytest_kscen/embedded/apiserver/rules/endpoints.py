@@ -221,7 +221,7 @@ RULES = {
         create_on_update=True,
     ),
     ("discovery.k8s.io", "endpointslices"): Rules(
-        empties=("endpoints", "ports"),
+        owned_empty_lists=("endpoints", "ports"),
         default=default_endpoint_slice,
         prepare_create=prepare_slice_create,
         prepare_update=prepare_slice_update,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.apiserver.kinds import Part, Rules, status_alone
+from pytest_kscen.embedded.apiserver.kinds import Rules, SubresourceRules, prepare_status
 from pytest_kscen.embedded.apiserver.rules import checks
 from pytest_kscen.embedded.apiserver.rules.checks import GO_FLOW_DISTINGUISHER, as_go_struct
 from pytest_kscen.embedded.apiserver.rules.fields import clear_status, keep_status
@@ -279,7 +279,7 @@ RULES = {
         prepare_update=keep_status,
         validate=validate_flow_schema,
         validate_update=lambda new, _: validate_flow_schema(new),
-        parts={"status": Part(status_alone, validate_status_conditions)},
+        parts={"status": SubresourceRules(prepare_status, validate_status_conditions)},
         qualified_finalizers=True,
     ),
     (FLOW_CONTROL_GROUP, "prioritylevelconfigurations"): Rules(
@@ -288,7 +288,7 @@ RULES = {
         prepare_update=keep_status,
         validate=validate_priority_level,
         validate_update=lambda new, _: validate_priority_level(new),
-        parts={"status": Part(status_alone, validate_status_conditions)},
+        parts={"status": SubresourceRules(prepare_status, validate_status_conditions)},
         qualified_finalizers=True,
     ),
 }

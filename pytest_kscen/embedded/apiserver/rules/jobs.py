@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.apiserver.kinds import Part, Rules
+from pytest_kscen.embedded.apiserver.kinds import Rules, SubresourceRules
 from pytest_kscen.embedded.apiserver.rules import checks
 from pytest_kscen.embedded.apiserver.rules.checks import MAX_INT32, Causes
 from pytest_kscen.embedded.apiserver.rules.fields import (
@@ -351,7 +351,7 @@ JOB_RULES = {
         prepare_update=prepare_job_update,
         validate=validate_job,
         validate_update=validate_job_update,
-        parts={"status": Part(keep_spec, validate_job_status)},
+        parts={"status": SubresourceRules(keep_spec, validate_job_status)},
         qualified_finalizers=True,
         fields=JOB_FIELDS,
     )
@@ -481,7 +481,7 @@ CRON_JOB_RULES = {
         prepare_update=prepare_cron_job_update,
         validate=validate_cron_job,
         validate_update=validate_cron_job_update,
-        parts={"status": Part(keep_spec, judges_finalizers=False)},
+        parts={"status": SubresourceRules(keep_spec, validates_finalizers=False)},
         qualified_finalizers=True,
     )
 }

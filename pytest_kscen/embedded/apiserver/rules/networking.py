@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.apiserver.kinds import Part, Rules, status_alone
+from pytest_kscen.embedded.apiserver.kinds import Rules, SubresourceRules, prepare_status
 from pytest_kscen.embedded.apiserver.rules import addresses, checks
 from pytest_kscen.embedded.apiserver.rules.checks import (
     GO_PARENT_REFERENCE,
@@ -228,7 +228,7 @@ POLICY_RULES = {
         prepare_update=keep_status,
         validate=validate_service_cidr,
         validate_update=validate_service_cidr_update,
-        parts={"status": Part(status_alone)},
+        parts={"status": SubresourceRules(prepare_status)},
         qualified_finalizers=True,
         generation=None,
     ),
@@ -426,7 +426,7 @@ INGRESS_RULES = {
         prepare_update=keep_status,
         validate=validate_ingress,
         validate_update=validate_ingress_update,
-        parts={"status": Part(keep_spec, validate_ingress_status)},
+        parts={"status": SubresourceRules(keep_spec, validate_ingress_status)},
         qualified_finalizers=True,
     ),
     (NETWORKING_GROUP, "ingressclasses"): Rules(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.apiserver.kinds import Part, Rules
+from pytest_kscen.embedded.apiserver.kinds import Rules, SubresourceRules
 from pytest_kscen.embedded.apiserver.rules import checks
 from pytest_kscen.embedded.apiserver.rules.checks import (
     GO_DISRUPTION_BUDGET_SPEC,
@@ -180,7 +180,7 @@ RULES = {
         prepare_update=keep_status,
         validate=validate_budget,
         validate_update=validate_budget_update,
-        parts={"status": Part(keep_spec, validate_budget_status)},
+        parts={"status": SubresourceRules(keep_spec, validate_budget_status)},
         name=names.path_segment,
         unconditional_update=False,
     ),

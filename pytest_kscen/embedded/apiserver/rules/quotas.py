@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.embedded.apiserver.kinds import Part, Rules
+from pytest_kscen.embedded.apiserver.kinds import Rules, SubresourceRules
 from pytest_kscen.embedded.apiserver.rules.checks import IMMUTABLE, Causes, validate_name
 from pytest_kscen.embedded.apiserver.rules.fields import (
     clear_status,
@@ -304,12 +304,12 @@ RULES = {
         prepare_update=keep_status,
         validate=validate_quota,
         validate_update=validate_quota_update,
-        parts={"status": Part(keep_spec, validate_quota_status)},
+        parts={"status": SubresourceRules(keep_spec, validate_quota_status)},
         qualified_finalizers=True,
         generation=None,
     ),
     ("", "limitranges"): Rules(
-        empties=("spec.limits",),
+        owned_empty_lists=("spec.limits",),
         default=default_limit_range,
         prepare_create=prepare_limit_range_create,
         validate=validate_limit_range,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.embedded.apiserver.kinds import Part, Rules
+from pytest_kscen.embedded.apiserver.kinds import Rules, SubresourceRules
 from pytest_kscen.embedded.apiserver.rules import addresses, checks
 from pytest_kscen.embedded.apiserver.rules.fields import (
     SERVICE_FIELDS,
@@ -343,7 +343,7 @@ RULES = {
         prepare_update=prepare_service_update,
         validate=validate_service,
         validate_update=validate_service_update,
-        parts={"status": Part(keep_spec, validate_service_status)},
+        parts={"status": SubresourceRules(keep_spec, validate_service_status)},
         name=names.dns1123_label,
         qualified_finalizers=True,
         fields=SERVICE_FIELDS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.apiserver.kinds import Part, Rules
+from pytest_kscen.embedded.apiserver.kinds import Rules, SubresourceRules
 from pytest_kscen.embedded.apiserver.rules import checks
 from pytest_kscen.embedded.apiserver.rules.checks import GO_ROLLING_PARTITION, as_go_struct
 from pytest_kscen.embedded.apiserver.rules.checks import strategy_as_go_struct as shown
@@ -236,7 +236,7 @@ RULES = {
         prepare_update=prepare_stateful_set_update,
         validate=validate_stateful_set,
         validate_update=validate_stateful_set_update,
-        parts={"status": Part(keep_spec, validate_stateful_set_status)},
+        parts={"status": SubresourceRules(keep_spec, validate_stateful_set_status)},
         name=names.dns1123_label,
         qualified_finalizers=True,
     ),

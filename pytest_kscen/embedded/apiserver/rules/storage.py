@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.embedded.apiserver.kinds import Part, Rules, status_alone
+from pytest_kscen.embedded.apiserver.kinds import Rules, SubresourceRules, prepare_status
 from pytest_kscen.embedded.apiserver.rules import checks
 from pytest_kscen.embedded.apiserver.rules.checks import GO_CSI_NODE_DRIVER, as_go_struct
 from pytest_kscen.embedded.apiserver.rules.fields import (
@@ -336,7 +336,7 @@ CSI_RULES = {
         prepare_update=keep_status,
         validate=validate_attachment,
         validate_update=validate_attachment_update,
-        parts={"status": Part(status_alone, validate_attachment_status)},
+        parts={"status": SubresourceRules(prepare_status, validate_attachment_status)},
         qualified_finalizers=True,
         generation=None,
         unconditional_update=False,

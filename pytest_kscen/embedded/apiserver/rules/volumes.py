@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.apiserver.kinds import Part, Rules
+from pytest_kscen.embedded.apiserver.kinds import Rules, SubresourceRules
 from pytest_kscen.embedded.apiserver.rules import volume_sources as sources
 from pytest_kscen.embedded.apiserver.rules.checks import (
     IMMUTABLE,
@@ -364,7 +364,7 @@ RULES = {
         prepare_update=keep_status,
         validate=validate_volume,
         validate_update=validate_volume_update,
-        parts={"status": Part(prepare_volume_status)},
+        parts={"status": SubresourceRules(prepare_volume_status)},
         qualified_finalizers=True,
         generation=None,
     )

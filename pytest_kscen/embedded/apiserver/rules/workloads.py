@@ -7,14 +7,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.embedded.apiserver.kinds import Part, Rules, content_changed
+from pytest_kscen.embedded.apiserver.kinds import Rules, SubresourceRules, content_changed
 from pytest_kscen.embedded.apiserver.rules import checks
-from pytest_kscen.embedded.apiserver.rules.checks import (
-    GO_ROLLING_UPDATE,
-)
-from pytest_kscen.embedded.apiserver.rules.checks import (
-    strategy_as_go_struct as strategy,
-)
+from pytest_kscen.embedded.apiserver.rules.checks import GO_ROLLING_UPDATE
+from pytest_kscen.embedded.apiserver.rules.checks import strategy_as_go_struct as strategy
 from pytest_kscen.embedded.apiserver.rules.fields import (
     REPLICA_FIELDS,
     ensure_object,
@@ -383,7 +379,7 @@ RULES = {
         prepare_update=prepare_workload_update,
         validate=validate_deployment,
         validate_update=validate_deployment_update,
-        parts={"status": Part(prepare_deployment_status, validate_deployment_status)},
+        parts={"status": SubresourceRules(prepare_deployment_status, validate_deployment_status)},
         qualified_finalizers=True,
         generation=has_deployment_changed,
     ),
@@ -393,7 +389,7 @@ RULES = {
         prepare_update=prepare_workload_update,
         validate=validate_replica_set,
         validate_update=validate_replica_set_update,
-        parts={"status": Part(keep_spec, validate_replica_status)},
+        parts={"status": SubresourceRules(keep_spec, validate_replica_status)},
         qualified_finalizers=True,
     ),
     ("apps", "daemonsets"): Rules(
@@ -402,7 +398,7 @@ RULES = {
         prepare_update=prepare_daemon_set_update,
         validate=validate_daemon_set,
         validate_update=validate_daemon_set_update,
-        parts={"status": Part(keep_spec, validate_daemon_set_status)},
+        parts={"status": SubresourceRules(keep_spec, validate_daemon_set_status)},
         qualified_finalizers=True,
     ),
     ("", "replicationcontrollers"): Rules(
@@ -411,7 +407,7 @@ RULES = {
         prepare_update=prepare_workload_update,
         validate=validate_replication_controller,
         validate_update=validate_replication_controller_update,
-        parts={"status": Part(keep_spec, validate_replica_status)},
+        parts={"status": SubresourceRules(keep_spec, validate_replica_status)},
         qualified_finalizers=True,
         fields=REPLICA_FIELDS,
     ),

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.cel import EvaluationError, Mistakes, Program, compile_expression
+from pytest_kscen.cel import CompilationError, EvaluationError, Program, compile_expression
 from pytest_kscen.cel.functions.conversions import duration, timestamp
 from pytest_kscen.cel.parsing import RESERVED
 from pytest_kscen.cel.types import (
@@ -110,7 +110,7 @@ def compile_rule(said: Obj, type_: Type, schema: Obj) -> SchemaRule:
 def _compile(source: str, variables: dict[str, Type], prefix: str, part: str = "rule") -> Program:
     try:
         return compile_expression(source, variables)
-    except Mistakes as mistakes:
+    except CompilationError as mistakes:
         raise InvalidRule(f"{prefix}{mistakes}", part) from None
     except EvaluationError as mistake:
         raise InvalidRule(f"program instantiation failed: {mistake}", part) from None
@@ -190,7 +190,7 @@ def _failure_cause(reason: str, path: str, value: Any, words: str) -> Cause:
 def _old_self(rule: SchemaRule, at: RuleInput) -> Any:
     if not rule.takes_none:
         return at.old_as_cel
-    return Optional(at.old_as_cel, there=True) if at.has_old else NONE
+    return Optional(at.old_as_cel, present=True) if at.has_old else NONE
 
 
 def _failure_message(rule: SchemaRule, variables: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.embedded.apiserver.metadata import wrong_annotations, wrong_labels
+from pytest_kscen.embedded.apiserver.metadata import annotation_errors, label_errors
 from pytest_kscen.embedded.apiserver.schema.cel_evaluation import rules_evaluator
 from pytest_kscen.embedded.apiserver.schema.decode_errors import (
     DecodeError,
@@ -151,8 +151,8 @@ def _validate_metadata(value: Any, path: str) -> Iterator[Cause]:
     if name := value.get("name"):
         for words in path_segment(name):
             yield Cause.invalid(f"{path}.name", name, words)
-    yield from wrong_labels(f"{path}.labels", value.get("labels") or {})
-    yield from wrong_annotations(f"{path}.annotations", value.get("annotations") or {})
+    yield from label_errors(f"{path}.labels", value.get("labels") or {})
+    yield from annotation_errors(f"{path}.annotations", value.get("annotations") or {})
 
 
 HEAD_VALIDATORS = {

@@ -13,7 +13,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.cel.re2 import compiled
+from pytest_kscen.cel.re2 import compile_pattern
 from pytest_kscen.embedded.apiserver.schema.formats import fits_format, is_text_format, known_format
 from pytest_kscen.objects.errors import Cause, quoted
 
@@ -250,7 +250,7 @@ def _pattern_checks(schema: Obj) -> Iterator[Callable[[str, str, SchemaResult], 
         return
 
     def mismatch(value: str, path: str, verdict: SchemaResult) -> bool:
-        if compiled(pattern).search(value) is None:
+        if compile_pattern(pattern).search(value) is None:
             add_invalid(verdict, path, value, f"should match '{pattern}'")
             return True
         return False

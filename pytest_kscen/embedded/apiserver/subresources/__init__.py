@@ -1,8 +1,14 @@
-"""Parts of objects with an address of their own.
+"""Subresources: parts of objects with an address of their own, and resources that are never stored.
 
-What reads or writes the whole object is a verb and may not enter here.
+Imports the verbs, but no HTTP and no admission plugins. Plain `status` goes to the verbs.
+
+Inside:
+- `routing`: table of handlers by subresource and verb.
+- `pods`: binding, eviction, log, and the refusal of exec, attach and portforward.
+- `proxy`: HTTP to pods and services. `scale`: replicas of any scalable kind.
+- `reviews`: tokens, token reviews, access reviews and component statuses.
 """
 
-from pytest_kscen.embedded.apiserver.subresources.routing import handler_of, unstored
+from pytest_kscen.embedded.apiserver.subresources.routing import handler_of, unstored_handler
 
-__all__ = ["handler_of", "unstored"]
+__all__ = ["handler_of", "unstored_handler"]

@@ -1,5 +1,6 @@
-"""Subresources of pods: binding, eviction, log, and exec, attach and portforward (always
-refused).
+"""Subresources of pods: binding, eviction and log; exec, attach and portforward are refused.
+
+Messages and order of checks are kube-apiserver's. Called through `routing`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from pytest_kscen.embedded.apiserver.admission import Review
 from pytest_kscen.embedded.apiserver.core import key_of
 from pytest_kscen.embedded.apiserver.decoding import decode
 from pytest_kscen.embedded.apiserver.kinds import refuse_other_uid
-from pytest_kscen.embedded.apiserver.verbs.deleting import admit, carry_out, check_preconditions
-from pytest_kscen.embedded.apiserver.verbs.reading import current
+from pytest_kscen.embedded.apiserver.verbs.deleting import admit, check_preconditions, execute
+from pytest_kscen.embedded.apiserver.verbs.reading import stored_object
 from pytest_kscen.kube.api import Answer, Options
 from pytest_kscen.objects.conditions import condition, is_true, set_condition
 from pytest_kscen.objects.errors import (
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.api import Request
 
 
-BOUND: Obj = {
+BINDING_STATUS: Obj = {
     "kind": "Status",
     "apiVersion": "v1",
     "metadata": {},
@@ -48,7 +49,7 @@ BOUND: Obj = {
 
 
 async def bind_by_body(core: Core, _kind: Kind, request: Request) -> Answer:
-    """The older way: a Binding on its own names the pod."""
+    """Bind a pod by a Binding posted on its own, the older form."""
     binding = decode(decoding.binding_kind(), request, request.body, None)
     name = binding["metadata"].get("name")
     if not name:
@@ -65,10 +66,10 @@ async def bind(core: Core, kind: Kind, request: Request) -> Answer:
 
 
 async def _bind(core: Core, kind: Kind, request: Request, binding: Obj) -> Answer:
-    _refuse_odd_target(binding.get("target") or {})
+    _check_target(binding.get("target") or {})
     review = Review("CREATE", request, core, binding, None)
     await core.admission.admit(review)
-    pod = current(core, kind, request)
+    pod = stored_object(core, kind, request)
     refuse_other_uid(kind, request, binding["metadata"], pod)
     name, spec = pod["metadata"]["name"], pod["spec"]
     if pod["metadata"].get("deletionTimestamp"):
@@ -84,10 +85,10 @@ async def _bind(core: Core, kind: Kind, request: Request, binding: Obj) -> Answe
         raise Conflict(message, details={"name": request.name, "kind": "pods/binding"})
     if not request.options.dry_run:
         core.store.commit(key_of(kind, request, request.name), _bound(pod, binding, core.now()))
-    return Answer(BOUND, 201)
+    return Answer(BINDING_STATUS, 201)
 
 
-def _refuse_odd_target(target: Obj) -> None:
+def _check_target(target: Obj) -> None:
     kind = target.get("kind", "")
     if kind not in {"", "Node"}:
         raise ApiError(
@@ -114,20 +115,16 @@ def _bound(pod: Obj, binding: Obj, now: str) -> Obj:
     }
 
 
-# eviction: a deletion of a pod that asks its disruption budget first, and notes there that the
-# pod is going.
-
-
-MOST_DISRUPTED = 2000
+MAX_DISRUPTED_PODS = 2000
 VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
-EVICTED: Obj = {
+EVICTION_STATUS: Obj = {
     "kind": "Status",
     "apiVersion": "v1",
     "metadata": {},
     "status": "Success",
     "code": 201,
 }
-GOING = {
+DISRUPTION_TARGET = {
     "type": "DisruptionTarget",
     "status": "True",
     "lastProbeTime": None,
@@ -155,18 +152,20 @@ async def evict(core: Core, kind: Kind, request: Request) -> Answer:
     )
     review = Review("CREATE", request, core, eviction, None)
     await core.admission.admit(review)
-    await _end(
+    await _delete_within_budget(
         core, kind, replace(request, verb="delete", subresource="", body=None, options=options)
     )
-    return Answer(EVICTED, 201)
+    return Answer(EVICTION_STATUS, 201)
 
 
-async def _end(core: Core, kind: Kind, deletion: Request) -> None:
-    """Nothing is written before all have agreed; the budget is asked again then, for a
-    gatekeeper may have taken his time.
+async def _delete_within_budget(core: Core, kind: Kind, deletion: Request) -> None:
+    """Delete a pod if its disruption budget allows, and note the disruption in the budget.
+
+    Nothing is written before all checks pass. The budget is checked again after admission, which
+    may have waited.
     """
     while True:
-        pod = current(core, kind, deletion)
+        pod = stored_object(core, kind, deletion)
         check_preconditions(kind, deletion.name, deletion.options, pod)
         _budget_of(core, pod)
         await admit(core, deletion, pod)
@@ -180,19 +179,21 @@ async def _end(core: Core, kind: Kind, deletion: Request) -> None:
                 (resource.group, resource.plural, metadata["namespace"], metadata["name"]),
                 _with_disruption(budget, deletion.name, core.now()),
             )
-        pod = core.store.commit(key_of(kind, deletion, deletion.name), _going(pod, core.now()))
-    carry_out(core, kind, deletion, pod)
+        pod = core.store.commit(
+            key_of(kind, deletion, deletion.name), _with_disruption_target(pod, core.now())
+        )
+    execute(core, kind, deletion, pod)
 
 
-def _going(pod: Obj, now: str) -> Obj:
+def _with_disruption_target(pod: Obj, now: str) -> Obj:
     status = {**(pod.get("status") or {})}
-    status["conditions"] = set_condition(status.get("conditions"), GOING, now)
+    status["conditions"] = set_condition(status.get("conditions"), DISRUPTION_TARGET, now)
     return {**pod, "metadata": {**pod["metadata"]}, "status": status}
 
 
 def _budget_of(core: Core, pod: Obj) -> Obj | None:
-    """The budget that the eviction is charged to, if there is one; a refusal if it does not
-    allow it.
+    """Return the budget that the eviction is charged to, or None; refuse if it allows no
+    disruption.
     """
     phase = (pod.get("status") or {}).get("phase")
     if phase in {"Succeeded", "Failed", "Pending"} or bool(
@@ -211,7 +212,7 @@ def _budget_of(core: Core, pod: Obj) -> Obj | None:
             "This pod has more than one PodDisruptionBudget, which the eviction "
             "subresource does not support."
         )
-    if not budgets or (not is_true(pod, "Ready") and _lets_unhealthy_go(budgets[0])):
+    if not budgets or (not is_true(pod, "Ready") and _allows_unhealthy(budgets[0])):
         return None
     budget = budgets[0]
     metadata, status = budget["metadata"], budget.get("status") or {}
@@ -221,22 +222,22 @@ def _budget_of(core: Core, pod: Obj) -> Obj | None:
             f"The disruption budget {name} is still being processed by the server.",
             retryAfterSeconds=10,
         )
-    if len(status.get("disruptedPods") or ()) > MOST_DISRUPTED:
+    if len(status.get("disruptedPods") or ()) > MAX_DISRUPTED_PODS:
         why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
         raise forbidden(POD_DISRUPTION_BUDGETS._replace(plural="poddisruptionbudget"), name, why)
     if allowed == 0:
-        raise _violation(_why_none_is_allowed(name, budget))
+        raise _violation(_denial(name, budget))
     return budgets[0]
 
 
-def _lets_unhealthy_go(budget: Obj) -> bool:
+def _allows_unhealthy(budget: Obj) -> bool:
     status = budget.get("status") or {}
     desired = status.get("desiredHealthy", 0)
     always = bool(budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow")
     return always or bool(status.get("currentHealthy", 0) >= desired > 0)
 
 
-def _why_none_is_allowed(name: str, budget: Obj) -> str:
+def _denial(name: str, budget: Obj) -> str:
     status, found = budget.get("status") or {}, condition(budget, "DisruptionAllowed") or {}
     desired, healthy = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
     message = found.get("message") if found.get("status") == "False" else ""
@@ -260,7 +261,9 @@ def _violation(why: str, **more: int) -> TooManyRequests:
 
 
 def _with_disruption(budget: Obj, pod: str, now: str) -> Obj:
-    """The budget with one disruption less to allow, until its controller has seen the pod go."""
+    """Return the budget with one allowed disruption less, until its controller sees the
+    pod leave.
+    """
     status = dict(budget["status"])
     status["disruptionsAllowed"] -= 1
     status["disruptedPods"] = {**(status.get("disruptedPods") or {}), pod: now}
@@ -277,8 +280,7 @@ def _with_disruption(budget: Obj, pod: str, now: str) -> Obj:
     return {**budget, "metadata": {**budget["metadata"]}, "status": status}
 
 
-# log: what a container has written, read from its kubelet; what is wrong with the question is
-# said without one.
+# Container logs, read from the kubelet; bad requests are refused without one.
 
 
 LOG_OPTIONS = Resource("", "v1", "", "PodLogOptions")
@@ -287,7 +289,7 @@ LOG_CONTAINER_LISTS = (("containers", ", choose one of: "), ("initContainers", (
 "containers: "
 )),
          ("ephemeralContainers", " or one of the ephemeral containers: "))  # fmt: skip
-LOG_LEAST = {"tailLines": (0, (
+LOG_MINIMUMS = {"tailLines": (0, (
 "must be greater than or equal "
 "to 0"
 )), "sinceSeconds": (1, "must be greater than 0"),
@@ -296,9 +298,9 @@ LOG_LEAST = {"tailLines": (0, (
 
 async def read_log(core: Core, kind: Kind, request: Request) -> Answer:
     options = dict(request.options.extra)
-    if causes := list(_wrong_log_options(options)):
+    if causes := list(_log_option_errors(options)):
         raise invalid(LOG_OPTIONS, request.name, causes)
-    pod = current(core, kind, request)
+    pod = stored_object(core, kind, request)
     container = container_of(pod, options.get("container", ""))
     if not pod["spec"].get("nodeName"):
         return Answer("", 204)
@@ -311,9 +313,9 @@ async def read_log(core: Core, kind: Kind, request: Request) -> Answer:
     return Answer(await core.logs.read(request.namespace, request.name, container, options))
 
 
-def _wrong_log_options(options: Mapping[str, str]) -> Iterator[Cause]:
-    for name, (least, why) in LOG_LEAST.items():
-        if name in options and (value := _whole_log_number(options[name])) < least:
+def _log_option_errors(options: Mapping[str, str]) -> Iterator[Cause]:
+    for name, (least, why) in LOG_MINIMUMS.items():
+        if name in options and (value := _parse_int(options[name])) < least:
             yield Cause.invalid(name, value, why)
     if "sinceSeconds" in options and "sinceTime" in options:
         yield Cause.forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified")
@@ -321,7 +323,7 @@ def _wrong_log_options(options: Mapping[str, str]) -> Iterator[Cause]:
         yield Cause.forbidden("stream", "may not be specified")
 
 
-def _whole_log_number(text: str) -> int:
+def _parse_int(text: str) -> int:
     try:
         return int(text)
     except ValueError:
@@ -329,7 +331,7 @@ def _whole_log_number(text: str) -> int:
 
 
 def container_of(pod: Obj, asked: str) -> str:
-    """The container that is meant; the only one of a pod need not be named."""
+    """Return the requested container; a pod's only container need not be named."""
     name, spec = pod["metadata"]["name"], pod["spec"]
     found = {
         which: [each["name"] for each in spec.get(which) or ()] for which, _ in LOG_CONTAINER_LISTS
@@ -346,8 +348,8 @@ def container_of(pod: Obj, asked: str) -> str:
     raise BadRequest(f"a container name must be specified for pod {name}{choice}")
 
 
-# exec, attach and portforward: streams to a kubelet, which the embedded cluster's kubelets do
-# not serve. The refusals are those of an API server whose caller cannot be connected.
+# exec, attach and portforward need a stream to a kubelet, which embedded kubelets do not serve.
+# The refusals are those of an API server that cannot connect to its caller.
 
 
 SIMULATED = (
@@ -357,7 +359,7 @@ SIMULATED = (
 
 
 async def refuse_upgrade(core: Core, kind: Kind, request: Request) -> Never:
-    pod = current(core, kind, request)
+    pod = stored_object(core, kind, request)
     if request.subresource != "portforward":
         container_of(pod, dict(request.options.extra).get("container", ""))
     if not pod["spec"].get("nodeName"):

@@ -1,5 +1,6 @@
-"""proxy: an HTTP request that the API server passes on to a pod, or to one of the ready ones
-behind a Service.
+"""The proxy subresource: forwards an HTTP request to a pod, or to a ready pod behind a Service.
+
+The request is sent through `Core.web`; a Service's endpoint is drawn from the seed.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
 
 SERVICE_NAME = "kubernetes.io/service-name"
 SCHEMES = ("", "http", "https")
-HTTP = {"": "80", "http": "80", "https": "443"}
+DEFAULT_PORTS = {"": "80", "http": "80", "https": "443"}
 
 
-class Meant(NamedTuple):
-    """What the name in the path says: `name`, `name:port` or `scheme:name:port`."""
+class ProxyTarget(NamedTuple):
+    """Target in a proxy path: `name`, `name:port` or `scheme:name:port`."""
 
     scheme: str
     name: str
@@ -36,12 +37,14 @@ async def proxy(core: Core, kind: Kind, request: Request) -> Answer:
         raise ServiceUnavailable(
             "the kubelets of this cluster are simulated, and serve nothing but logs"
         )
-    meant = _meant(request.name, what)
-    obj = core.store.get(("", kind.resource.plural, request.namespace, meant.name))
+    target = _parse_target(request.name, what)
+    obj = core.store.get(("", kind.resource.plural, request.namespace, target.name))
     if obj is None:
-        raise not_found(kind.resource, meant.name)
+        raise not_found(kind.resource, target.name)
     address, port = (
-        _of_service(core, kind, request, obj, meant) if what == "service" else _of_pod(obj, meant)
+        _service_endpoint(core, kind, request, obj, target)
+        if what == "service"
+        else _pod_endpoint(obj, target)
     )
     if core.web is None:
         raise ServiceUnavailable(
@@ -55,20 +58,20 @@ async def proxy(core: Core, kind: Kind, request: Request) -> Answer:
         raise ServiceUnavailable(f"error trying to reach service: {error}") from None
 
 
-def _meant(text: str, what: str) -> Meant:
+def _parse_target(text: str, what: str) -> ProxyTarget:
     parts = text.split(":")
-    scheme, name, port = parts if len(parts) == len(Meant._fields) else ("", *parts, "")[:3]
-    if len(parts) > len(Meant._fields) or scheme not in SCHEMES or not name:
+    scheme, name, port = parts if len(parts) == len(ProxyTarget._fields) else ("", *parts, "")[:3]
+    if len(parts) > len(ProxyTarget._fields) or scheme not in SCHEMES or not name:
         raise BadRequest(f"invalid {what} request {quoted(text)}")
-    return Meant(scheme, name, port)
+    return ProxyTarget(scheme, name, port)
 
 
-def _of_pod(pod: Obj, meant: Meant) -> tuple[str, int]:
+def _pod_endpoint(pod: Obj, target: ProxyTarget) -> tuple[str, int]:
     ports = (
         port for container in pod["spec"]["containers"] for port in container.get("ports") or ()
     )
     declared = next((str(port["containerPort"]) for port in ports), "")
-    port = meant.port or declared or HTTP[meant.scheme]
+    port = target.port or declared or DEFAULT_PORTS[target.scheme]
     address = (pod.get("status") or {}).get("podIP")
     if not address:
         raise BadRequest("address not allowed")
@@ -79,39 +82,41 @@ def _of_pod(pod: Obj, meant: Meant) -> tuple[str, int]:
     return address, int(port)
 
 
-def _of_service(
-    core: Core, kind: Kind, request: Request, service: Obj, meant: Meant
+def _service_endpoint(
+    core: Core, kind: Kind, request: Request, service: Obj, target: ProxyTarget
 ) -> tuple[str, int]:
-    wanted = _port_name(service, meant)
+    wanted = _port_name(service, target)
     slices = [
         each
         for each in core.store.all("discovery.k8s.io", "endpointslices", request.namespace)
-        if _is_of(each, meant.name)
+        if _belongs_to(each, target.name)
     ]
     if not slices:
-        raise not_found(kind.resource, meant.name)
+        raise not_found(kind.resource, target.name)
     if not any(each.get("endpoints") for each in slices):
-        raise ServiceUnavailable(f"no endpoints available for service {quoted(meant.name)}")
-    places = [place for each in slices for place in _ready(each, wanted)]
+        raise ServiceUnavailable(f"no endpoints available for service {quoted(target.name)}")
+    places = [place for each in slices for place in _ready_endpoints(each, wanted)]
     if not places:
         raise ServiceUnavailable(f"no endpoints available for service {quoted(request.name)}")
     return core.chance.stream("service proxy").choice(places)
 
 
-def _port_name(service: Obj, meant: Meant) -> str:
-    if not meant.port.isdecimal():
-        return meant.port
+def _port_name(service: Obj, target: ProxyTarget) -> str:
+    if not target.port.isdecimal():
+        return target.port
     for port in service["spec"].get("ports") or ():
-        if port["port"] == int(meant.port):
+        if port["port"] == int(target.port):
             return str(port.get("name", ""))
-    raise ServiceUnavailable(f"no service port {meant.port} found for service {quoted(meant.name)}")
+    raise ServiceUnavailable(
+        f"no service port {target.port} found for service {quoted(target.name)}"
+    )
 
 
-def _is_of(endpoint_slice: Obj, service: str) -> bool:
+def _belongs_to(endpoint_slice: Obj, service: str) -> bool:
     return (endpoint_slice["metadata"].get("labels") or {}).get(SERVICE_NAME) == service
 
 
-def _ready(endpoint_slice: Obj, port_name: str) -> Iterator[tuple[str, int]]:
+def _ready_endpoints(endpoint_slice: Obj, port_name: str) -> Iterator[tuple[str, int]]:
     ports = [
         port["port"]
         for port in endpoint_slice.get("ports") or ()

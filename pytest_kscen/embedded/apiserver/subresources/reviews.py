@@ -1,5 +1,6 @@
-"""Service account tokens, token reviews, access reviews and component statuses: answered, never
-stored.
+"""Service account tokens, token reviews, access reviews and component statuses; nothing is stored.
+
+Every access is allowed: there is no authorizer.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.clock import timestamp_of
 from pytest_kscen.embedded.apiserver import decoding
 from pytest_kscen.embedded.apiserver.decoding import decode
-from pytest_kscen.embedded.apiserver.verbs.reading import current
+from pytest_kscen.embedded.apiserver.verbs.reading import stored_object
 from pytest_kscen.kube.api import Answer
 from pytest_kscen.objects.errors import BadRequest, Cause, NotFound, invalid, not_found, quoted
 from pytest_kscen.objects.resources import NODES, PODS, SECRETS, Obj, Resource
@@ -23,28 +24,27 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.api import Request
 
 
-# token: a service account's token. It has a token's form and claims; nobody checks its
-# signature.
+# Service account tokens have a token's form and claims, but no valid signature.
 
 
 ISSUER = "https://kubernetes.default.svc"
-SHORTEST, LONGEST, USUAL = 600, 2**32, 3600
+MIN_SECONDS, MAX_SECONDS, DEFAULT_SECONDS = 600, 2**32, 3600
 BINDABLE = {("v1", "Pod"): PODS, ("v1", "Secret"): SECRETS, ("v1", "Node"): NODES}
 
 
 async def issue_token(core: Core, kind: Kind, request: Request) -> Answer:
     asked = decode(decoding.token_request_kind(), request, request.body, None)
-    account = current(core, kind, request)["metadata"]
+    account = stored_object(core, kind, request)["metadata"]
     spec = {
         "audiences": [ISSUER],
-        "expirationSeconds": USUAL,
+        "expirationSeconds": DEFAULT_SECONDS,
         "boundObjectRef": None,
         **_given(asked),
     }
     seconds = spec["expirationSeconds"]
     limits = (
-        (seconds < SHORTEST, "less than 10 minutes"),
-        (seconds > LONGEST, "larger than 2^32 seconds"),
+        (seconds < MIN_SECONDS, "less than 10 minutes"),
+        (seconds > MAX_SECONDS, "larger than 2^32 seconds"),
     )
     if causes := [
         Cause.invalid("spec.expirationSeconds", seconds, f"may not specify a duration {w}")
@@ -59,7 +59,7 @@ async def issue_token(core: Core, kind: Kind, request: Request) -> Answer:
             "must match the service account name if specified",
         )
         raise invalid(decoding.token_request_kind().resource, request.name, [cause])
-    _refuse_strange_object(core, request, spec["boundObjectRef"])
+    _check_bound_object(core, request, spec["boundObjectRef"])
     now, end = core.clock.now(), core.clock.now() + spec["expirationSeconds"]
     claims = {
         "aud": spec["audiences"],
@@ -75,7 +75,7 @@ async def issue_token(core: Core, kind: Kind, request: Request) -> Answer:
         "apiVersion": "authentication.k8s.io/v1",
         "metadata": {**metadata, "creationTimestamp": timestamp_of(now)},
         "spec": spec,
-        "status": {"token": _signed(claims), "expirationTimestamp": timestamp_of(end)},
+        "status": {"token": _encode_token(claims), "expirationTimestamp": timestamp_of(end)},
     }
     return Answer(body, 201)
 
@@ -84,8 +84,8 @@ def _given(asked: Obj) -> Obj:
     return {name: value for name, value in (asked.get("spec") or {}).items() if value}
 
 
-def _refuse_strange_object(core: Core, request: Request, reference: Obj | None) -> None:
-    """A token may be bound to an object; then that has to be there."""
+def _check_bound_object(core: Core, request: Request, reference: Obj | None) -> None:
+    """Refuse a bound object of an unsupported kind or one that does not exist."""
     if not reference:
         return
     version, kind = reference.get("apiVersion", ""), reference.get("kind", "")
@@ -100,30 +100,30 @@ def _refuse_strange_object(core: Core, request: Request, reference: Obj | None) 
         raise not_found(resource, reference.get("name", ""))
 
 
-def _signed(claims: dict[str, Any]) -> str:
+def _encode_token(claims: dict[str, Any]) -> str:
     parts = [json.dumps(part).encode() for part in ({"alg": "RS256", "kid": "kscen"}, claims)]
     parts.append(f"kscen:{claims['jti']}".encode())
     return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
 
 
-EVERYBODYS = ("system:masters", "system:authenticated")
+DEFAULT_GROUPS = ("system:masters", "system:authenticated")
 DEPRECATED = "v1 ComponentStatus is deprecated in v1.19+"
 COMPONENTS = ("scheduler", "controller-manager", "etcd-0")
-EVERYTHING: Obj = {
+ALL_RULES: Obj = {
     "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
     "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
     "incomplete": False,
 }
 
 
-async def who_am_i(core: Core, kind: Kind, request: Request) -> Answer:
+async def review_self(core: Core, kind: Kind, request: Request) -> Answer:
     review = decode(kind, request, request.body, None)
-    user = {"username": request.user, "uid": request.user, "groups": list(EVERYBODYS)}
+    user = {"username": request.user, "uid": request.user, "groups": list(DEFAULT_GROUPS)}
     metadata = {**review["metadata"], "creationTimestamp": core.now()}
     return Answer({**review, "metadata": metadata, "status": {"userInfo": user}}, 201)
 
 
-async def whose_token(_core: Core, kind: Kind, request: Request) -> Answer:
+async def review_token(_core: Core, kind: Kind, request: Request) -> Answer:
     review = decode(kind, request, request.body, None)
     token = (review.get("spec") or {}).get("token")
     if not token:
@@ -140,7 +140,7 @@ async def whose_token(_core: Core, kind: Kind, request: Request) -> Answer:
 
 
 def _subject(token: str) -> str:
-    """Whom a service account's token stands for."""
+    """Return the user that a service account's token stands for, or an empty string."""
     parts = token.split(".")
     try:
         claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
@@ -149,14 +149,16 @@ def _subject(token: str) -> str:
         return ""
 
 
-async def may(_core: Core, kind: Kind, request: Request) -> Answer:
+async def review_access(_core: Core, kind: Kind, request: Request) -> Answer:
     review = decode(kind, request, request.body, None)
-    if causes := _wrong(review, is_about_others=not kind.resource.plural.startswith("self")):
+    if causes := _access_review_errors(
+        review, is_about_others=not kind.resource.plural.startswith("self")
+    ):
         raise invalid(Resource(kind.resource.group, "v1", "", ""), "", causes)
     return Answer({**review, "status": {"allowed": True}}, 201)
 
 
-def _wrong(review: Obj, *, is_about_others: bool) -> list[Cause]:
+def _access_review_errors(review: Obj, *, is_about_others: bool) -> list[Cause]:
     spec, causes = review.get("spec") or {}, []
     if bool(spec.get("resourceAttributes")) == bool(spec.get("nonResourceAttributes")):
         why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
@@ -176,30 +178,30 @@ def _wrong(review: Obj, *, is_about_others: bool) -> list[Cause]:
     return causes
 
 
-async def rules(_core: Core, kind: Kind, request: Request) -> Answer:
+async def review_rules(_core: Core, kind: Kind, request: Request) -> Answer:
     review = decode(kind, request, request.body, None)
     if not (review.get("spec") or {}).get("namespace"):
         raise BadRequest("no namespace on request")
-    return Answer({**review, "spec": {}, "status": EVERYTHING}, 201)
+    return Answer({**review, "spec": {}, "status": ALL_RULES}, 201)
 
 
-async def components(_core: Core, kind: Kind, request: Request) -> Answer:
+async def list_component_statuses(_core: Core, kind: Kind, request: Request) -> Answer:
     request.warnings.append(DEPRECATED)
     resource = kind.resource
     head = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": {}}
-    return Answer({**head, "items": [_healthy(resource, name) for name in COMPONENTS]})
+    return Answer({**head, "items": [_component_status(resource, name) for name in COMPONENTS]})
 
 
-async def component(_core: Core, kind: Kind, request: Request) -> Answer:
+async def get_component_status(_core: Core, kind: Kind, request: Request) -> Answer:
     request.warnings.append(DEPRECATED)
     resource = kind.resource
     if request.name not in COMPONENTS:
         details = {"name": request.name, "kind": "componentstatus"}
         raise NotFound(f"componentstatus {quoted(request.name)} not found", details=details)
-    return Answer(_healthy(resource, request.name))
+    return Answer(_component_status(resource, request.name))
 
 
-def _healthy(resource: Resource, name: str) -> Obj:
+def _component_status(resource: Resource, name: str) -> Obj:
     conditions = [{"type": "Healthy", "status": "True", "message": "ok"}]
     return {
         "kind": resource.kind,

@@ -1,4 +1,7 @@
-"""Who answers a request for a subresource, or for a resource that is asked and never kept."""
+"""Handler tables for subresources and for resources that are answered but never stored.
+
+Called by the server for a kind's first request of each verb.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,12 @@ if TYPE_CHECKING:
 
     Handler = Callable[[Core, Kind, Request], Awaitable[Answer]]
 
-ON_THE_OBJECT: dict[str, Handler] = {
+OBJECT_HANDLERS: dict[str, Handler] = {
     "get": reading.get,
     "update": updating.update,
     "patch": updating.patch,
 }
-OF_THEIR_OWN: dict[str, dict[str, Handler]] = {
+SUBRESOURCE_HANDLERS: dict[str, dict[str, Handler]] = {
     "scale": {"get": scale.get, "update": scale.update, "patch": scale.patch},
     "binding": {"create": pods.bind},
     "eviction": {"create": pods.evict},
@@ -34,15 +37,18 @@ OF_THEIR_OWN: dict[str, dict[str, Handler]] = {
     "portforward": dict.fromkeys(("get", "create"), pods.refuse_upgrade),
     "proxy": dict.fromkeys(("get", "create", "update", "patch", "delete"), proxy.proxy),
 }
-UNSTORED: dict[tuple[str, str], dict[str, Handler]] = {
+UNSTORED_HANDLERS: dict[tuple[str, str], dict[str, Handler]] = {
     ("", "bindings"): {"create": pods.bind_by_body},
-    ("", "componentstatuses"): {"get": reviews.component, "list": reviews.components},
-    ("authentication.k8s.io", "selfsubjectreviews"): {"create": reviews.who_am_i},
-    ("authentication.k8s.io", "tokenreviews"): {"create": reviews.whose_token},
-    ("authorization.k8s.io", "localsubjectaccessreviews"): {"create": reviews.may},
-    ("authorization.k8s.io", "selfsubjectaccessreviews"): {"create": reviews.may},
-    ("authorization.k8s.io", "selfsubjectrulesreviews"): {"create": reviews.rules},
-    ("authorization.k8s.io", "subjectaccessreviews"): {"create": reviews.may},
+    ("", "componentstatuses"): {
+        "get": reviews.get_component_status,
+        "list": reviews.list_component_statuses,
+    },
+    ("authentication.k8s.io", "selfsubjectreviews"): {"create": reviews.review_self},
+    ("authentication.k8s.io", "tokenreviews"): {"create": reviews.review_token},
+    ("authorization.k8s.io", "localsubjectaccessreviews"): {"create": reviews.review_access},
+    ("authorization.k8s.io", "selfsubjectaccessreviews"): {"create": reviews.review_access},
+    ("authorization.k8s.io", "selfsubjectrulesreviews"): {"create": reviews.review_rules},
+    ("authorization.k8s.io", "subjectaccessreviews"): {"create": reviews.review_access},
 }
 
 
@@ -50,7 +56,7 @@ def handler_of(kind: Kind, request: Request) -> Handler:
     part = kind.subresources.get(request.subresource)
     if part is None:
         raise NotFound("the server could not find the requested resource", details={})
-    handler = OF_THEIR_OWN.get(request.subresource, ON_THE_OBJECT).get(request.verb)
+    handler = SUBRESOURCE_HANDLERS.get(request.subresource, OBJECT_HANDLERS).get(request.verb)
     if handler is None or request.verb not in part.verbs:
         raise MethodNotAllowed(
             "the server does not allow this method on the requested resource", details={}
@@ -58,6 +64,6 @@ def handler_of(kind: Kind, request: Request) -> Handler:
     return handler
 
 
-def unstored(kind: Kind, request: Request) -> Handler:
-    """Who answers for a resource that is never kept."""
-    return UNSTORED[kind.home][request.verb]
+def unstored_handler(kind: Kind, request: Request) -> Handler:
+    """Return the handler of a resource that is never stored."""
+    return UNSTORED_HANDLERS[kind.home][request.verb]

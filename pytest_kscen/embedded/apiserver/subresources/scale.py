@@ -1,5 +1,6 @@
-"""scale: how many replicas an object wants and has, in one form for all kinds that can be
-scaled.
+"""The scale subresource: desired and observed replicas in one form for all scalable kinds.
+
+Writes go through verbs.updating on the whole object.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from pytest_kscen.embedded.apiserver import decoding
 from pytest_kscen.embedded.apiserver.decoding import decode, refuse_other_name
 from pytest_kscen.embedded.apiserver.kinds import refuse_other_uid
 from pytest_kscen.embedded.apiserver.patching import owners_after_scaling, owners_of_scale
-from pytest_kscen.embedded.apiserver.verbs.reading import current
-from pytest_kscen.embedded.apiserver.verbs.updating import patched_with, write
+from pytest_kscen.embedded.apiserver.verbs.reading import stored_object
+from pytest_kscen.embedded.apiserver.verbs.updating import patched_object, write
 from pytest_kscen.kube.api import APPLY_PATCH, Answer
 from pytest_kscen.objects.errors import (
     ApiError,
@@ -32,15 +33,15 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.api import Request
     from pytest_kscen.objects.resources import Obj
 
-# whatever is wrong with a body
-NO_SCALE = 'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"'
-UNKNOWN = -(1 << 31)  # the replicas of a custom resource that does not say
-CONTROLLERS = ("", "replicationcontrollers")  # their selector is but a map
+# the refusal of every bad body of a custom resource's scale
+NOT_A_SCALE = 'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"'
+UNKNOWN_REPLICAS = -(1 << 31)  # replicas of a custom resource that has no such field
+CONTROLLERS = ("", "replicationcontrollers")  # whose selector is a plain map
 
 
 async def get(core: Core, kind: Kind, request: Request) -> Answer:
-    scale = view(kind, kind.shown(current(core, kind, request)))
-    if scale["spec"].get("replicas") == UNKNOWN:
+    scale = scale_of(kind, kind.shown(stored_object(core, kind, request)))
+    if scale["spec"].get("replicas") == UNKNOWN_REPLICAS:
         path = f".{kind.subresources['scale'].paths[0]}"
         raise internal(f"the spec replicas field {quoted(path)} does not exist")
     return Answer(scale)
@@ -51,14 +52,14 @@ async def update(core: Core, kind: Kind, request: Request) -> Answer:
         given = decode(decoding.scale_kind(), request, request.body, None)
     except BadRequest as refusal:
         if kind.custom:
-            raise BadRequest(NO_SCALE) from refusal
+            raise BadRequest(NOT_A_SCALE) from refusal
         raise
     refuse_other_name(request, given["metadata"])
 
     def replaced(_old: Obj, _scale: Obj) -> Obj:
         return given
 
-    return await _scaled(core, kind, request, replaced)
+    return await _write_scale(core, kind, request, replaced)
 
 
 async def patch(core: Core, kind: Kind, request: Request) -> Answer:
@@ -72,23 +73,23 @@ async def patch(core: Core, kind: Kind, request: Request) -> Answer:
             raise ApiError(f"failed to convert new object ({whose}) to proper version: {why}")
         if not kind.custom and (owners := owners_of_scale(old, path)):
             scale = {**scale, "metadata": {**scale["metadata"], "managedFields": owners}}
-        return patched_with(core, decoding.scale_kind(), request, scale)
+        return patched_object(core, decoding.scale_kind(), request, scale)
 
-    return await _scaled(core, kind, request, patched)
+    return await _write_scale(core, kind, request, patched)
 
 
-async def _scaled(
+async def _write_scale(
     core: Core, kind: Kind, request: Request, make_scale: Callable[[Obj, Obj], Obj]
 ) -> Answer:
     def made(old: Obj | None) -> Obj:
         if old is None:
             raise not_found(kind.resource, request.name)
-        before = view(kind, old)
+        before = scale_of(kind, old)
         scale = make_scale(old, before)
         refuse_other_name(request, scale["metadata"])
         refuse_other_uid(kind, request, scale["metadata"], old)
         replicas = (scale.get("spec") or {}).get("replicas", 0)
-        if replicas == UNKNOWN and before["spec"].get("replicas") == UNKNOWN:
+        if replicas == UNKNOWN_REPLICAS and before["spec"].get("replicas") == UNKNOWN_REPLICAS:
             path = f".{kind.subresources['scale'].paths[0]}"
             raise BadRequest(f"the spec replicas field {quoted(path)} cannot be empty")
         if replicas < 0 and not kind.custom:
@@ -106,16 +107,16 @@ async def _scaled(
         return {**new, "metadata": metadata}
 
     answer = await write(core, kind, request, made)
-    return Answer(view(kind, answer.body), answer.code)
+    return Answer(scale_of(kind, answer.body), answer.code)
 
 
-def view(kind: Kind, obj: Obj) -> Obj:
-    """The scale of an object."""
+def scale_of(kind: Kind, obj: Obj) -> Obj:
+    """Return the Scale of an object, in the version served."""
     wanted, present, selector = kind.subresources["scale"].paths
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     replicas = field_at(obj, wanted)
     if replicas is None and kind.custom:
-        replicas = UNKNOWN
+        replicas = UNKNOWN_REPLICAS
     status: Obj = {"replicas": field_at(obj, present) or 0}
     chosen = field_at(obj, selector) if selector else None
     if chosen and kind.home == CONTROLLERS:

@@ -1,4 +1,8 @@
-"""create: decode, admit, fill in, judge, commit. Nothing is stored before all have agreed."""
+"""The create verb: decode, admit, set the server's fields, validate, commit.
+
+Nothing is stored before admission and validation have passed. Also creates objects for updates and
+applies.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,9 @@ from typing import TYPE_CHECKING
 from pytest_kscen.embedded.apiserver.core import key_of
 from pytest_kscen.embedded.apiserver.decoding import decode
 from pytest_kscen.embedded.apiserver.metadata import (
-    doubtful_finalizers,
-    without_repetition,
-    wrong_in_new,
+    drop_duplicate_owners,
+    finalizer_warnings,
+    metadata_errors,
 )
 from pytest_kscen.embedded.apiserver.patching import check_options, track
 from pytest_kscen.kube.api import Answer
@@ -29,38 +33,38 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.errors import Cause
     from pytest_kscen.objects.resources import Obj
 
-THE_SERVERS = (
+SERVER_FIELDS = (
     "uid",
     "creationTimestamp",
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
     "selfLink",
 )
-NAMES = "names"  # the stream of what is generated
-ATTEMPTS = 8  # at a generated name that nobody has
-STEM = 58  # how much of a generateName is used
-BORN_WITH_STATUS = {("", "nodes")}  # a kubelet registers its node with the status
+NAME_STREAM = "names"  # chance stream of generated names
+ATTEMPTS = 8  # attempts at a generated name that is free
+STEM_LENGTH = 58  # characters of generateName that are used
+CREATED_WITH_STATUS = {("", "nodes")}  # a kubelet registers its node with the status
 
 
 async def create(core: Core, kind: Kind, request: Request) -> Answer:
     check_options(request)
     obj = decode(kind, request, request.body, None)
-    for name in THE_SERVERS:
+    for name in SERVER_FIELDS:
         obj["metadata"].pop(name, None)
-    return await make(core, kind, request, obj)
+    return await create_object(core, kind, request, obj)
 
 
-async def make(core: Core, kind: Kind, request: Request, obj: Obj) -> Answer:
-    """Bring a decoded object into being; an update and an apply may do so too."""
-    without_repetition(obj["metadata"], request.warnings, after_admission=False)
+async def create_object(core: Core, kind: Kind, request: Request, obj: Obj) -> Answer:
+    """Create a decoded object; also called by an update or apply of a missing object."""
+    drop_duplicate_owners(obj["metadata"], request.warnings, after_admission=False)
     track(kind, request, obj, None, core.clock.now())
     review = core.admission.review("CREATE", request, core, obj, None)
     if review and (waiting := core.admission.mutate(review)):
         await waiting
-    fill_in(core, kind, request, obj)
-    if causes := _wrong(kind, obj):
+    set_server_fields(core, kind, request, obj)
+    if causes := _causes(kind, obj):
         raise invalid(kind.resource, obj["metadata"]["name"], causes)
-    request.warnings += [*kind.rules.warn(obj, None), *doubtful_finalizers(kind, obj, None)]
+    request.warnings += [*kind.rules.warn(obj, None), *finalizer_warnings(kind, obj, None)]
     if review and (waiting := core.admission.validate(review)):
         await waiting
     metadata, dry = obj["metadata"], request.options.dry_run
@@ -92,33 +96,33 @@ async def make(core: Core, kind: Kind, request: Request, obj: Obj) -> Answer:
     return Answer(kind.shown(kept), 201)
 
 
-def _wrong(kind: Kind, obj: Obj) -> list[Cause]:
+def _causes(kind: Kind, obj: Obj) -> list[Cause]:
     causes = [*kind.schema.validate(obj, None), *kind.rules.validate(obj)]
     if causes and kind.rules.metadata_last:
         return causes
-    return [*wrong_in_new(kind, obj["metadata"]), *causes]
+    return [*metadata_errors(kind, obj["metadata"]), *causes]
 
 
-def fill_in(core: Core, kind: Kind, request: Request, obj: Obj) -> None:
-    """What the server alone decides about a new object."""
+def set_server_fields(core: Core, kind: Kind, request: Request, obj: Obj) -> None:
+    """Set the fields of a new object that the server alone decides: uid, time, name, generation."""
     metadata = obj["metadata"]
-    without_repetition(metadata, request.warnings, after_admission=True)
+    drop_duplicate_owners(metadata, request.warnings, after_admission=True)
     metadata.update(uid=core.uid(), creationTimestamp=core.now())
     if not metadata.get("name"):
-        stem = metadata.get("generateName")
-        metadata["name"] = _generated(core, kind, request, stem) if stem else ""
+        prefix = metadata.get("generateName")
+        metadata["name"] = _generate_name(core, kind, request, prefix) if prefix else ""
     if kind.rules.generation and kind.rules.first_generation:
         metadata["generation"] = kind.rules.first_generation
-    if kind.has_status and kind.home not in BORN_WITH_STATUS:
+    if kind.has_status and kind.home not in CREATED_WITH_STATUS:
         obj.pop("status", None)
     if not request.subresource:
         kind.rules.prepare_create(obj, core)
 
 
-def _generated(core: Core, kind: Kind, request: Request, stem: str) -> str:
-    suffixes = core.chance.stream(NAMES)
+def _generate_name(core: Core, kind: Kind, request: Request, prefix: str) -> str:
+    suffixes = core.chance.stream(NAME_STREAM)
     for _ in range(ATTEMPTS):
-        name = stem[:STEM] + suffixes.suffix()
+        name = prefix[:STEM_LENGTH] + suffixes.suffix()
         if core.store.get(key_of(kind, request, name)) is None:
             break
     return name

@@ -1,5 +1,6 @@
-"""delete and deletecollection: what `graceful` plans is admitted and committed, and answered as
-Kubernetes does.
+"""The delete and deletecollection verbs: admit and commit the plan of module `deletion`.
+
+Answers with the object or a Status, as Kubernetes does for each kind.
 """
 
 from __future__ import annotations
@@ -8,9 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.apiserver.core import key_of
-from pytest_kscen.embedded.apiserver.deletion import NAMESPACES, Plan, begin_termination, plan
-from pytest_kscen.embedded.apiserver.verbs.reading import current, list_
-from pytest_kscen.embedded.apiserver.verbs.updating import alike, remove
+from pytest_kscen.embedded.apiserver.deletion import (
+    NAMESPACES,
+    DeletionPlan,
+    begin_termination,
+    plan_deletion,
+)
+from pytest_kscen.embedded.apiserver.verbs.reading import list_, stored_object
+from pytest_kscen.embedded.apiserver.verbs.updating import equal_json, remove_object
 from pytest_kscen.kube.api import Answer
 from pytest_kscen.objects.errors import NotFound, about, conflict
 
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.api import Options, Request
     from pytest_kscen.objects.resources import Obj
 
-SHOWN_WHEN_GONE = {
+ANSWERED_WITH_OBJECT = {
     ("", "namespaces"), ("", "persistentvolumeclaims"), ("", "persistentvolumes"), ("", "pods"),
     ("", "podtemplates"),
     ("", "resourcequotas"), ("", "serviceaccounts"), ("", "services"),
@@ -31,9 +37,9 @@ SHOWN_WHEN_GONE = {
     ("storage.k8s.io", "storageclasses"), ("storage.k8s.io", "volumeattachments"),
     ("storage.k8s.io", "volumeattributesclasses"),
 }  # fmt: skip
-"""Whose deletion is answered with the object; the others' with a Status."""
+"""Kinds whose deletion is answered with the object; others answer with a Status."""
 JOBS = ("batch", "jobs")
-PODS_STAY = (
+JOB_PODS_WARNING = (
     "child pods are preserved by default when jobs are deleted; set "
     "propagationPolicy=Background to remove them or set "
     "propagationPolicy=Orphan to suppress this warning"
@@ -43,15 +49,15 @@ PODS_STAY = (
 async def delete(core: Core, kind: Kind, request: Request) -> Answer:
     _warn(kind, request)
     while True:
-        old = current(core, kind, request)
+        old = stored_object(core, kind, request)
         check_preconditions(kind, request.name, request.options, old)
         await admit(core, request, kind.shown(old))
         if core.store.get(key_of(kind, request, request.name)) is old:
-            return _answer(kind, request, *carry_out(core, kind, request, old))
+            return _answer(kind, request, *execute(core, kind, request, old))
 
 
 async def delete_collection(core: Core, kind: Kind, request: Request) -> Answer:
-    """Delete what a list finds, one by one; what has gone meanwhile is no error."""
+    """Delete the objects that a list returns, one by one; objects gone meanwhile are skipped."""
     found = (await list_(core, kind, replace(request, verb="list"))).body
     _warn(kind, request)
     options = replace(
@@ -76,9 +82,9 @@ def _warn(kind: Kind, request: Request) -> None:
         kind.home == JOBS
         and not options.propagation
         and options.orphan_dependents is None
-        and PODS_STAY not in request.warnings
+        and JOB_PODS_WARNING not in request.warnings
     ):
-        request.warnings.append(PODS_STAY)
+        request.warnings.append(JOB_PODS_WARNING)
 
 
 def check_preconditions(kind: Kind, name: str, options: Options, old: Obj) -> None:
@@ -109,34 +115,34 @@ async def admit(core: Core, request: Request, old: Obj) -> None:
         await core.admission.admit(review)
 
 
-def carry_out(core: Core, kind: Kind, request: Request, old: Obj) -> tuple[Obj, Plan]:
-    """The object's last state, and what was planned for it."""
+def execute(core: Core, kind: Kind, request: Request, old: Obj) -> tuple[Obj, DeletionPlan]:
+    """Plan and commit a deletion; return the object's last state and the plan."""
     key, dry = key_of(kind, request, request.name), request.options.dry_run
     options = request.options
     now = core.clock.now()
     if kind.rules.terminate and not old["metadata"].get("deletionTimestamp"):
-        planned: Plan = Plan(kind.rules.terminate(old, options, now), goes=False)
+        planned: DeletionPlan = DeletionPlan(kind.rules.terminate(old, options, now), goes=False)
     elif kind.home != NAMESPACES:
-        planned = plan(kind, old, options, now)
+        planned = plan_deletion(kind, old, options, now)
     elif not old["metadata"].get("deletionTimestamp"):
-        planned = Plan(begin_termination(old, options, now), goes=False)
+        planned = DeletionPlan(begin_termination(old, options, now), goes=False)
     else:
         planned = (
-            Plan(old, goes=False)
+            DeletionPlan(old, goes=False)
             if old["spec"].get("finalizers")
-            else plan(kind, old, options, now)
+            else plan_deletion(kind, old, options, now)
         )
     state = old
-    if planned.marked and not alike(planned.marked, old):
+    if planned.marked and not equal_json(planned.marked, old):
         state = planned.marked if dry else core.store.commit(key, planned.marked)
     if planned.goes and not dry:
-        state = remove(core, kind, key)
+        state = remove_object(core, kind, key)
     return state, planned
 
 
-def _answer(kind: Kind, request: Request, state: Obj, planned: Plan) -> Answer:
+def _answer(kind: Kind, request: Request, state: Obj, planned: DeletionPlan) -> Answer:
     code = 202 if not planned.goes and request.options.orphan_dependents is False else 200
-    if kind.home in SHOWN_WHEN_GONE or (planned.marked and not planned.goes):
+    if kind.home in ANSWERED_WITH_OBJECT or (planned.marked and not planned.goes):
         return Answer(kind.shown(state), code)
     details = about(kind.resource, state["metadata"]["name"], uid=state["metadata"]["uid"])
     return Answer(

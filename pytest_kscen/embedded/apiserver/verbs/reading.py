@@ -1,4 +1,7 @@
-"""get and list: current or at a past revision, with selectors and paging."""
+"""The get and list verbs: the present or a past revision, with selectors and pages.
+
+Selections are shared with watches and deletecollection. Nothing here writes.
+"""
 
 from __future__ import annotations
 
@@ -25,57 +28,58 @@ if TYPE_CHECKING:
 
     from pytest_kscen.embedded.apiserver.core import Core
     from pytest_kscen.embedded.apiserver.kinds import Kind
-    from pytest_kscen.embedded.apiserver.store import Place, Store
+    from pytest_kscen.embedded.apiserver.store import NamespacedName, Store
     from pytest_kscen.kube.api import Options, Request
     from pytest_kscen.objects.resources import Obj
 
     Reader = Callable[[Obj], str]
 
 
-# Which objects a list, a watch or a deletion of many is about.
-
-
 NAME, NAMESPACE = "metadata.name", "metadata.namespace"
-REFUSALS = {("batch", "jobs"): 'field label "{}" not supported for Job'}
+FIELD_REFUSALS = {("batch", "jobs"): 'field label "{}" not supported for Job'}
 
 
-class Selection(NamedTuple):
-    """A namespace (none: all), a name if only that can be meant, and what else must hold."""
+class ObjectSelection(NamedTuple):
+    """Objects that a list, watch or deletecollection addresses.
+
+    An empty namespace means all. `name` is set if only this name can match; `names_one` if the
+    namespace is known too, so that a lookup is enough.
+    """
 
     namespace: str
     name: str = ""
-    lets_through: Callable[[Obj], bool] | None = None
-    is_of_one: bool = False
+    condition: Callable[[Obj], bool] | None = None
+    names_one: bool = False
 
-    def takes(self, obj: Obj) -> bool:
-        """Whether an object is meant, wherever it is."""
+    def matches(self, obj: Obj) -> bool:
+        """Return True if an object is selected, checking the namespace too."""
         metadata = obj["metadata"]
         return (
             (not self.namespace or metadata.get("namespace") == self.namespace)
             and (not self.name or metadata["name"] == self.name)
-            and (self.lets_through is None or self.lets_through(obj))
+            and (self.condition is None or self.condition(obj))
         )
 
 
-def selection_of(kind: Kind, request: Request) -> Selection:
+def selection_of(kind: Kind, request: Request) -> ObjectSelection:
     namespace = request.namespace if kind.resource.namespaced else ""
     options = request.options
     if not options.labels and not options.fields:
-        return Selection(namespace, request.name, is_of_one=bool(request.name))
+        return ObjectSelection(namespace, request.name, names_one=bool(request.name))
     try:
         parse_labels(options.labels)
         terms = parse_fields(options.fields)
     except ValueError as error:
         raise BadRequest(str(error)) from None
     readers = [(_reader(kind, term.field), term.equal, term.value) for term in terms]
-    name = request.name or _exact(terms, NAME)
+    name = request.name or _required_value(terms, NAME)
     if not namespace and kind.resource.namespaced:
-        namespace = _exact(terms, NAMESPACE)
-    is_of_one = bool(name and (namespace or not kind.resource.namespaced))
-    return Selection(namespace, name, predicate(options.labels, readers), is_of_one)
+        namespace = _required_value(terms, NAMESPACE)
+    names_one = bool(name and (namespace or not kind.resource.namespaced))
+    return ObjectSelection(namespace, name, predicate(options.labels, readers), names_one)
 
 
-def _exact(terms: tuple[FieldTerm, ...], field: str) -> str:
+def _required_value(terms: tuple[FieldTerm, ...], field: str) -> str:
     return next((term.value for term in terms if term.field == field and term.equal), "")
 
 
@@ -91,9 +95,9 @@ def _reader(kind: Kind, field: str) -> Reader:
     resource = kind.resource
     if own or kind.custom:
         raise BadRequest(
-            REFUSALS.get((resource.group, resource.plural), "field label not supported: {}").format(
-                field
-            )
+            FIELD_REFUSALS.get(
+                (resource.group, resource.plural), "field label not supported: {}"
+            ).format(field)
         )
     raise BadRequest(f'"{field}" is not a known field selector: only "{NAME}", "{NAMESPACE}"')
 
@@ -106,14 +110,10 @@ def _namespace(obj: Obj) -> str:
     return str(obj["metadata"].get("namespace", ""))
 
 
-# From which revision a list is answered, and where its next page begins. A page names the
-# revision of the first one in its token, so that all pages together are one moment of the past.
-
-
 TOKEN_VERSION = "meta.k8s.io/v1"  # noqa: S105 -- Kubernetes' name for the token's form
-WHATEVER = -1  # the revision of a token that goes on from what is there now
+ANY_REVISION = -1  # revision of a continue token that accepts an inconsistent list
 TOO_OLD = "The resourceVersion for the provided list is too old."
-NO_MORE_PAGES = (
+CONTINUE_EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You "
     "can start a new list without the "
     "continue parameter, or use the continue token in this response to retrieve the "
@@ -125,29 +125,34 @@ NO_MORE_PAGES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """A piece of a list: as of a revision, from a place on, and how much."""
+class ListPage:
+    """One page of a list: its revision, the name behind which it starts, and its limit.
+
+    All pages of a list read the first one's revision, which the continue token carries.
+    """
 
     kind: Kind
     namespace: str
     revision: int
     limit: int = 0
-    after: Place | None = None
+    after: NamespacedName | None = None
 
-    def read(self, store: Store, selection: Selection) -> tuple[list[Obj], dict[str, Any]]:
-        """The objects, and what the list's metadata says of those that follow."""
+    def read(self, store: Store, selection: ObjectSelection) -> tuple[list[Obj], dict[str, Any]]:
+        """Return the page's objects, and the list metadata about the objects that follow."""
         items: list[Obj] = []
         last = self.after
         for place, obj in store.all_at(*self.kind.home, self.namespace, self.revision, self.after):
             if self.limit and len(items) == self.limit and last:
-                return items, self._following(store, last, whole=selection.lets_through is None)
+                return items, self._following(store, last, whole=selection.condition is None)
             last = place
-            if selection.takes(obj):
+            if selection.matches(obj):
                 items.append(obj)
         return items, {}
 
-    def _following(self, store: Store, last: Place, *, whole: bool) -> dict[str, Any]:
-        following: dict[str, Any] = {"continue": token(self.revision, last, self.namespace)}
+    def _following(self, store: Store, last: NamespacedName, *, whole: bool) -> dict[str, Any]:
+        following: dict[str, Any] = {
+            "continue": continue_token(self.revision, last, self.namespace)
+        }
         if whole:
             following["remainingItemCount"] = store.count_at(
                 *self.kind.home, self.namespace, self.revision, last
@@ -155,11 +160,14 @@ class Page:
         return following
 
 
-def page_of(store: Store, kind: Kind, options: Options, namespace: str) -> Page:
-    """What a list asks for; a ValueError says why it cannot be understood."""
-    shelf = store.shelf(*kind.home)
+def requested_page(store: Store, kind: Kind, options: Options, namespace: str) -> ListPage:
+    """Return the page that a list's options request.
+
+    Raises ValueError for options that cannot be read, Expired if the revision was dropped.
+    """
+    resource_store = store.resource_store(*kind.home)
     if options.continue_token:
-        revision, start = read_token(options.continue_token)
+        revision, start = parse_continue_token(options.continue_token)
         if options.resource_version not in {"", "0"}:
             raise ValueError("specifying resource version is not allowed when using continue")
         first, _, rest = start.partition("/")
@@ -170,38 +178,40 @@ def page_of(store: Store, kind: Kind, options: Options, namespace: str) -> Page:
             if kind.resource.namespaced
             else ("", start)
         )
-        if revision == WHATEVER:
+        if revision == ANY_REVISION:
             revision = store.revision
-        elif revision < shelf.compacted:
-            refusal = Expired(NO_MORE_PAGES)
-            refusal.status["metadata"] = {"continue": token(WHATEVER, after, namespace)}
+        elif revision < resource_store.compacted:
+            refusal = Expired(CONTINUE_EXPIRED)
+            refusal.status["metadata"] = {
+                "continue": continue_token(ANY_REVISION, after, namespace)
+            }
             raise refusal
-        return Page(kind, namespace, revision, options.limit, after)
+        return ListPage(kind, namespace, revision, options.limit, after)
     match, limit = options.resource_version_match, max(options.limit, 0)
     version = (
-        version_in(options.resource_version, "invalid resource version: ")
+        parse_version(options.resource_version, "invalid resource version: ")
         if options.resource_version
         else 0
     )
     if options.resource_version == "0" and not match:
         limit = 0
     if version and (match == "Exact" or (limit and not match)):
-        if version < shelf.compacted:
+        if version < resource_store.compacted:
             raise Expired(TOO_OLD)
-        return Page(kind, namespace, version, limit)
-    return Page(kind, namespace, max(store.revision, version), limit)
+        return ListPage(kind, namespace, version, limit)
+    return ListPage(kind, namespace, max(store.revision, version), limit)
 
 
-def version_in(text: str, prefix: str = "") -> int:
-    """A resourceVersion as a number."""
+def parse_version(text: str, prefix: str = "") -> int:
+    """Return a resourceVersion as a number; raises ValueError with Kubernetes' message."""
     if not (text.isascii() and text.isdigit()):
         why = f"strconv.ParseUint: parsing {quoted(text)}: invalid syntax"
         raise ValueError(f"{prefix}resourceVersion: Invalid value: {quoted(text)}: {why}")
     return int(text)
 
 
-def token(revision: int, last: Place, namespace: str) -> str:
-    """Where a list goes on: behind this object."""
+def continue_token(revision: int, last: NamespacedName, namespace: str) -> str:
+    """Return the token with which a list continues behind an object."""
     path = last[1] if namespace or not last[0] else "/".join(last)
     content = json.dumps(
         {"v": TOKEN_VERSION, "rv": revision, "start": f"/{path}\0"}, separators=(",", ":")
@@ -209,8 +219,8 @@ def token(revision: int, last: Place, namespace: str) -> str:
     return base64.urlsafe_b64encode(content.encode()).decode().rstrip("=")
 
 
-def read_token(text: str) -> tuple[int, str]:
-    """The revision, and the path of the last object that was shown."""
+def parse_continue_token(text: str) -> tuple[int, str]:
+    """Return the revision and the path of the last object from a continue token."""
     try:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("latin-1")
     except (binascii.Error, ValueError):
@@ -240,8 +250,8 @@ def _bad_token(why: str) -> ValueError:
     return ValueError(f"invalid continue token: continue key is not valid: {why}")
 
 
-def current(core: Core, kind: Kind, request: Request) -> Obj:
-    """The object that the request names, as it is stored."""
+def stored_object(core: Core, kind: Kind, request: Request) -> Obj:
+    """Return the stored object that the request names; raises NotFound."""
     obj = core.store.get(key_of(kind, request, request.name))
     if obj is None:
         raise not_found(kind.resource, request.name)
@@ -251,39 +261,41 @@ def current(core: Core, kind: Kind, request: Request) -> Obj:
 async def get(core: Core, kind: Kind, request: Request) -> Answer:
     if request.options.resource_version:
         try:
-            refuse_future(core, version_in(request.options.resource_version))
+            refuse_future(core, parse_version(request.options.resource_version))
         except ValueError as error:
             raise ApiError(str(error)) from None
-    return Answer(kind.shown(current(core, kind, request)))
+    return Answer(kind.shown(stored_object(core, kind, request)))
 
 
 async def list_(core: Core, kind: Kind, request: Request) -> Answer:
     options = request.options
     selection = selection_of(kind, request)
     try:
-        page = page_of(core.store, kind, options, selection.namespace)
+        page = requested_page(core.store, kind, options, selection.namespace)
     except ValueError as error:
         raise BadRequest(str(error)) from None
     refuse_future(core, page.revision)
-    if selection.is_of_one:
+    if selection.names_one:
         page = replace(page, limit=0)
     if page.revision == core.store.revision and not page.limit and not page.after:
-        return Answer(listing(kind, list(_now(core, kind, selection)), page.revision))
+        return Answer(
+            list_object(kind, list(_current_objects(core, kind, selection)), page.revision)
+        )
     items, more = page.read(core.store, selection)
-    return Answer(listing(kind, items, page.revision, **more))
+    return Answer(list_object(kind, items, page.revision, **more))
 
 
-def _now(core: Core, kind: Kind, selection: Selection) -> Iterable[Obj]:
-    """All that is there now."""
+def _current_objects(core: Core, kind: Kind, selection: ObjectSelection) -> Iterable[Obj]:
+    """Return the selected objects of the present revision."""
     group, plural = kind.home
-    if selection.is_of_one:
+    if selection.names_one:
         obj = core.store.get((group, plural, selection.namespace, selection.name))
-        return [obj] if obj and selection.takes(obj) else []
+        return [obj] if obj and selection.matches(obj) else []
     found = core.store.all(group, plural, selection.namespace)
-    return filter(selection.lets_through, found) if selection.lets_through else found
+    return filter(selection.condition, found) if selection.condition else found
 
 
-def listing(kind: Kind, items: list[Obj], revision: int, **more: Any) -> Obj:
+def list_object(kind: Kind, items: list[Obj], revision: int, **more: Any) -> Obj:
     if kind.custom or kind.conversion:
         items = [kind.shown(item) for item in items]
     if kind.custom:
@@ -297,14 +309,15 @@ def listing(kind: Kind, items: list[Obj], revision: int, **more: Any) -> Obj:
 
 
 def refuse_future(core: Core, revision: int) -> None:
-    """Kubernetes waits a few seconds for a revision that is not there yet; here nothing is ever
-    on its way.
+    """Raise a timeout error for a revision ahead of the store's.
+
+    Kubernetes waits a few seconds for such a revision; here none is ever on its way.
     """
     if revision > core.store.revision:
-        raise too_large(revision, core.store.revision)
+        raise version_too_large(revision, core.store.revision)
 
 
-def too_large(revision: int, now: int) -> ServerTimeout:
+def version_too_large(revision: int, now: int) -> ServerTimeout:
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     message = f"Timeout: Too large resource version: {revision}, current: {now}"
     return ServerTimeout(message, details={"causes": causes, "retryAfterSeconds": 1})

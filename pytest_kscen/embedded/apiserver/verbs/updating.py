@@ -1,8 +1,8 @@
-"""update and patch: both make a new object from the one that is there, and one path judges and
-commits it.
+"""The update and patch verbs: make a new object from the stored one, then admit, validate, commit.
 
-Admission may wait, and the object may change meanwhile: then a write that stated a resourceVersion
-is refused, and any other begins again from what is there now, as Kubernetes does."""
+Admission may wait, and the object may change meanwhile. Then a write that stated a resourceVersion
+is refused, and any other starts again from the present object, as in Kubernetes.
+"""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.embedded.apiserver.core import key_of
 from pytest_kscen.embedded.apiserver.decoding import (
+    complete,
     decode,
-    misnamed,
+    decode_body,
     refuse_other_name,
-    settled,
     stated_version,
-    typed,
+    type_meta_mismatch,
 )
 from pytest_kscen.embedded.apiserver.kinds import refuse_other_uid
 from pytest_kscen.embedded.apiserver.metadata import (
-    doubtful_finalizers,
-    is_untouched,
-    without_repetition,
-    wrong_in_update,
+    drop_duplicate_owners,
+    finalizer_warnings,
+    is_unchanged,
+    metadata_update_errors,
 )
 from pytest_kscen.embedded.apiserver.patching import (
+    apply_patch,
     check_options,
-    misfit,
-    patched,
+    patch_refusal,
     same_owners,
     track,
 )
 from pytest_kscen.embedded.apiserver.schema.builtin import BuiltinSchema
-from pytest_kscen.embedded.apiserver.verbs.creating import make
+from pytest_kscen.embedded.apiserver.verbs.creating import create_object
 from pytest_kscen.kube.api import JSON_PATCH, MERGE_PATCH, Answer
 from pytest_kscen.objects.errors import BadRequest, Cause, conflict, invalid, not_found
 
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
 
     Maker = Callable[[Obj | None], Obj]
 
-STALE = (
+MODIFIED = (
     "the object has been modified; please apply your changes to the latest version and try again"
 )
-BORN_BY_STATUS = {("", "services")}  # without an address, so that they are judged and refused
-STAYS = ("creationTimestamp", "deletionTimestamp")
+CREATED_BY_STATUS = {("", "services")}  # without an address, so validation refuses them
+IMMUTABLE_TIMES = ("creationTimestamp", "deletionTimestamp")
 
 
 def update(core: Core, kind: Kind, request: Request) -> Awaitable[Answer]:
@@ -60,10 +60,10 @@ def update(core: Core, kind: Kind, request: Request) -> Awaitable[Answer]:
     def replaced(old: Obj | None) -> Obj:
         new = decode(kind, request, request.body, old)
         if old is not None and request.body.get("metadata") is old["metadata"]:
-            return new  # who sends the metadata that is there says nothing wrong in it
+            return new  # unchanged metadata needs no checks
         refuse_other_name(request, new["metadata"])
         if old is None and (
-            kind.home not in BORN_BY_STATUS
+            kind.home not in CREATED_BY_STATUS
             if request.subresource
             else not kind.rules.create_on_update
         ):
@@ -72,7 +72,7 @@ def update(core: Core, kind: Kind, request: Request) -> Awaitable[Answer]:
         refuse_other_uid(kind, request, metadata, old)
         if old is None or metadata.get("resourceVersion") != old["metadata"]["resourceVersion"]:
             stated_version(metadata)
-        without_repetition(metadata, request.warnings, after_admission=False)
+        drop_duplicate_owners(metadata, request.warnings, after_admission=False)
         return new
 
     return write(core, kind, request, replaced)
@@ -81,18 +81,18 @@ def update(core: Core, kind: Kind, request: Request) -> Awaitable[Answer]:
 def patch(core: Core, kind: Kind, request: Request) -> Awaitable[Answer]:
 
     def made(old: Obj | None) -> Obj:
-        return patched_with(core, kind, request, old)
+        return patched_object(core, kind, request, old)
 
     return write(core, kind, request, made)
 
 
-def patched_with(core: Core, kind: Kind, request: Request, old: Obj | None) -> Obj:
-    """What the request's patch makes of an object; applied to none, it brings one into being."""
-    if old is None and request.subresource and kind.home not in BORN_BY_STATUS:
+def patched_object(core: Core, kind: Kind, request: Request, old: Obj | None) -> Obj:
+    """Return the object that the request's patch makes; applied to None, it creates one."""
+    if old is None and request.subresource and kind.home not in CREATED_BY_STATUS:
         raise not_found(kind.resource, request.name)
-    body = patched(kind, old, request, core.clock.now())
+    body = apply_patch(kind, old, request, core.clock.now())
     try:
-        new = typed(kind, request, body, old)
+        new = decode_body(kind, request, body, old)
     except BadRequest as refusal:
         _, undecodable, why = refusal.message.partition(
             f" cannot be handled as a {kind.resource.kind}: "
@@ -100,37 +100,41 @@ def patched_with(core: Core, kind: Kind, request: Request, old: Obj | None) -> O
         if not undecodable:
             raise
         is_json = request.patch_type in {MERGE_PATCH, JSON_PATCH}
-        if nameless := misnamed(body):
+        if nameless := type_meta_mismatch(body):
             why = why if is_json else nameless.converted()
         elif isinstance(kind.schema, BuiltinSchema):
             why = kind.schema.why_unfit(body, is_json=is_json) or why
-        raise misfit(request, body, why) from None
+        raise patch_refusal(request, body, why) from None
     if old is None and (uid := new["metadata"].get("uid")):
         why = (
             f"uid mismatch: the provided object specified uid {uid}, and no existing object "
             "was found"
         )
         raise conflict(kind.resource, request.name, why)
-    new = settled(kind, request, new)
+    new = complete(kind, request, new)
     refuse_other_name(request, new["metadata"])
     return new
 
 
 async def write(core: Core, kind: Kind, request: Request, make_new: Maker) -> Answer:
-    """Put what `make_new` makes of the object that is there in its stead."""
+    """Replace the stored object by the result of `make_new`, retrying if it changed during
+    admission.
+
+    Creates the object through `create_object` if there is none and `make_new` accepts None.
+    """
     key, warnings = key_of(kind, request, request.name), len(request.warnings)
     while True:
         del request.warnings[warnings:]
         stored = core.store.get(key)
         if stored is None:
-            return await make(core, kind, request, make_new(None))
+            return await create_object(core, kind, request, make_new(None))
         old = kind.shown(stored)
         new = make_new(old)
         track(kind, request, new, old, core.clock.now())
         review = core.admission.review("UPDATE", request, core, new, old)
         if review and (waiting := core.admission.mutate(review)):
             await waiting
-        _judge(core, kind, request, new, old)
+        _prepare_and_validate(core, kind, request, new, old)
         if review and (waiting := core.admission.validate(review)):
             await waiting
         if core.store.get(key) is stored:
@@ -141,12 +145,12 @@ async def write(core: Core, kind: Kind, request: Request, make_new: Maker) -> An
             return Answer(_commit(core, kind, key, new, old, kept=kept, part=request.subresource))
 
 
-def _judge(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> None:
-    """Everything that the server has to say between those who change the object and those who
-    only judge it.
+def _prepare_and_validate(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> None:
+    """Restore what the request may not change, and validate; runs between mutation and
+    validation.
     """
     rules, subresource = kind.rules, request.subresource
-    without_repetition(new["metadata"], request.warnings, after_admission=True)
+    drop_duplicate_owners(new["metadata"], request.warnings, after_admission=True)
     if new["metadata"].get("resourceVersion") != old["metadata"]["resourceVersion"]:
         _refuse_stale(kind, request, new["metadata"], old["metadata"])
     part = rules.parts.get(subresource)
@@ -155,16 +159,16 @@ def _judge(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> None
     else:
         _prepare(core, kind, request, new, old)
     metadata, before = new["metadata"], old["metadata"]
-    is_as_before = (part and part.keeps_metadata) or is_untouched(metadata, before)
-    causes = [] if is_as_before else [*wrong_in_update(kind, metadata, before, subresource)]
+    is_as_before = (part and part.keeps_metadata) or is_unchanged(metadata, before)
+    causes = [] if is_as_before else [*metadata_update_errors(kind, metadata, before, subresource)]
     causes += kind.schema.validate(new, old, subresource)
     causes += (part.validate if part else rules.validate_update)(new, old)
     if causes:
         raise invalid(kind.resource, request.name, causes)
-    if subresource != "status":  # nothing that one could be warned of is written there
+    if subresource != "status":  # a status has nothing to warn of
         request.warnings += rules.warn(new, old)
     if metadata.get("finalizers") is not before.get("finalizers"):
-        request.warnings += doubtful_finalizers(kind, new, old)
+        request.warnings += finalizer_warnings(kind, new, old)
 
 
 def _refuse_stale(kind: Kind, request: Request, new: Obj, old: Obj) -> None:
@@ -174,24 +178,24 @@ def _refuse_stale(kind: Kind, request: Request, new: Obj, old: Obj) -> None:
             raise invalid(kind.resource._replace(kind=kind.resource.plural), request.name, [cause])
         new["resourceVersion"] = old["resourceVersion"]
     elif stated != int(old["resourceVersion"]):
-        raise conflict(kind.resource, request.name, STALE)
+        raise conflict(kind.resource, request.name, MODIFIED)
 
 
 def _prepare(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> None:
-    """Put back what this request may not change, and count the generation."""
+    """Restore what this request may not change, and increase the generation."""
     before = old["metadata"]
     rules = kind.rules
     part = rules.parts.get(request.subresource)
-    _carry(new["metadata"], before, "generation")
+    _restore_field(new["metadata"], before, "generation")
     if part:
         part.prepare(new, old, core)
     else:
         if kind.has_status:
-            _carry(new, old, "status")
+            _restore_field(new, old, "status")
         rules.prepare_update(new, old, core)
     metadata = new["metadata"]
     metadata.setdefault("uid", before["uid"])
-    for name in STAYS:
+    for name in IMMUTABLE_TIMES:
         if name in before:
             metadata[name] = before[name]
     if "deletionGracePeriodSeconds" in before:
@@ -200,7 +204,7 @@ def _prepare(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> No
         metadata["generation"] = before.get("generation", 0) + 1
 
 
-def _carry(new: Obj, old: Obj, name: str) -> None:
+def _restore_field(new: Obj, old: Obj, name: str) -> None:
     if name in old:
         new[name] = old[name]
     else:
@@ -208,28 +212,32 @@ def _carry(new: Obj, old: Obj, name: str) -> None:
 
 
 def _commit(core: Core, kind: Kind, key: Key, new: Obj, old: Obj, *, kept: Obj, part: str) -> Obj:
-    """What the object is from now on, as it is shown; `kept` is how the store has it, `part`
-    what was most likely changed.
+    """Commit the object, or remove or leave it, and return the state to answer with.
+
+    `kept` is its stored form. `part` names the field that most likely changed, which is compared
+    first.
     """
     if old["metadata"].get("deletionTimestamp") and _is_released(new, old["metadata"]):
-        remove(core, kind, key)
-    elif alike(new.get(part), old.get(part)) and _is_same(new, old):
+        remove_object(core, kind, key)
+    elif equal_json(new.get(part), old.get(part)) and _changes_nothing(new, old):
         return old
     else:
         core.store.commit(key, kept)
     return new
 
 
-def remove(core: Core, kind: Kind, key: Key) -> Obj:
+def remove_object(core: Core, kind: Kind, key: Key) -> Obj:
     last = core.store.remove(key)
-    if kind.rules.when_gone:
-        kind.rules.when_gone(core)
+    if kind.rules.after_delete:
+        kind.rules.after_delete(core)
     return last
 
 
 def _is_released(new: Obj, before: Obj) -> bool:
-    """Whether the deletion of an object that had this metadata waited for the last finalizer
-    alone, and this write took it away.
+    """Return True if this write removed the last obstacle to a pending deletion.
+
+    `before` is the old metadata. The grace period must be over, and a namespace's spec without
+    finalizers.
     """
     waits_for_namespace = new["kind"] == "Namespace" and (new.get("spec") or {}).get("finalizers")
     return not (
@@ -239,35 +247,32 @@ def _is_released(new: Obj, before: Obj) -> bool:
     )
 
 
-def _is_same(new: Obj, old: Obj) -> bool:
-    """Whether a write changes nothing.
-
-    Who owns the fields is compared last: to know it takes work.
-    """
+def _changes_nothing(new: Obj, old: Obj) -> bool:
+    """Return True if a write changes nothing; field owners are compared last, as that is costly."""
     return (
-        _alike_but("metadata", new, old)
-        and _alike_but("managedFields", new["metadata"], old["metadata"])
+        _equal_except("metadata", new, old)
+        and _equal_except("managedFields", new["metadata"], old["metadata"])
         and same_owners(new, old)
     )
 
 
-def _alike_but(name: str, new: Obj, old: Obj) -> bool:
-    """Whether both have the same, leaving out one field; a null is as good as nothing."""
+def _equal_except(name: str, new: Obj, old: Obj) -> bool:
+    """Compare two objects without one field; a null counts as a missing field."""
     for each, now in new.items():
         was = old.get(each)
-        if now is not was and each != name and not alike(now, was):
+        if now is not was and each != name and not equal_json(now, was):
             return False
     return all(each in new or each == name or was is None for each, was in old.items())
 
 
-def alike(new: Any, old: Any) -> bool:
-    """Equal as JSON: true is not 1."""
+def equal_json(new: Any, old: Any) -> bool:
+    """Return True if both values are equal as JSON, where true is not 1."""
     if new is old:
         return True
     if new != old:
         return False
     if isinstance(new, dict):
-        return all(alike(value, old[name]) for name, value in new.items())
+        return all(equal_json(value, old[name]) for name, value in new.items())
     if isinstance(new, list):
-        return all(map(alike, new, old))
+        return all(map(equal_json, new, old))
     return isinstance(new, bool) == isinstance(old, bool)

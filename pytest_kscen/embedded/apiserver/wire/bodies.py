@@ -1,5 +1,6 @@
-"""A request's body as plain JSON; what cannot be read is refused in the words of the real
-decoder.
+"""Request bodies as plain JSON, from JSON, YAML or protobuf.
+
+Unreadable bodies are refused with the messages of the real decoder. Called by `requests`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import orjson
 import yaml
 
 from pytest_kscen.embedded.apiserver.wire.media_types import PROTOBUF, YAML
-from pytest_kscen.embedded.apiserver.wire.parsing import load_yaml, parsed_json, why_malformed
+from pytest_kscen.embedded.apiserver.wire.parsing import load_yaml, parse_json, syntax_error
 from pytest_kscen.embedded.apiserver.wire.queries import json_type
 from pytest_kscen.kube.api import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from pytest_kscen.objects.errors import BadRequest, TooLarge
@@ -19,39 +20,39 @@ from pytest_kscen.objects.errors import BadRequest, TooLarge
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
-LARGEST = 3 * 1024 * 1024
-SHOWN = 30  # bytes of a body that a refusal quotes
+BODY_LIMIT = 3 * 1024 * 1024
+QUOTED_BYTES = 30  # bytes of a body that a refusal quotes
 TYPE_META = (
     r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string '
     r'"json:\"kind,omitempty\"" }'
 )
-VERSION_FIRST = "couldn't get version/kind; json parse error: "
+VERSION_ERROR = "couldn't get version/kind; json parse error: "
 
 
 class UnreadableBody(Exception):
-    """Why the decoder gave up; whoever asked says it in his own words."""
+    """Body that the decoder cannot read; the caller words the refusal."""
 
 
 class UnreadablePatch(BadRequest):
-    """A refusal that gives way to the one that the patch's object is not there."""
+    """Refusal of a patch, which yields to NotFound if the patched object does not exist."""
 
 
 def check_size(body: bytes) -> None:
-    if len(body) > LARGEST:
-        raise TooLarge(f"Request entity too large: limit is {LARGEST}")
+    if len(body) > BODY_LIMIT:
+        raise TooLarge(f"Request entity too large: limit is {BODY_LIMIT}")
 
 
-def object_in(body: bytes, type_: str, kind: str) -> tuple[Obj, list[str]]:
-    """The object that a create or an update sends, and what it says twice."""
+def read_object(body: bytes, type_: str, kind: str) -> tuple[Obj, list[str]]:
+    """Return the object in a create or update, and its duplicate fields."""
     try:
-        parsed, doubles = _parsed(body, type_)
-        return _mapping(parsed), doubles
+        parsed, duplicates = _parsed(body, type_)
+        return _checked_object(parsed), duplicates
     except UnreadableBody as error:
         raise _unrecognized(str(error), body, kind) from error
 
 
 def check_custom(parsed: Obj, body: bytes, kind: str, api_version: str, *, leniently: bool) -> None:
-    """A body of a custom kind has to say what it is."""
+    """Refuse a custom kind's body without kind or apiVersion."""
     if not parsed.get("kind"):
         why = f"Object 'Kind' is missing in '{body.decode(errors='replace')}'"
         if leniently:
@@ -69,26 +70,26 @@ def check_custom(parsed: Obj, body: bytes, kind: str, api_version: str, *, lenie
 
 def _unrecognized(why: str, body: bytes, kind: str) -> BadRequest:
     return BadRequest(
-        f"the object provided is unrecognized (must be of type {kind}): {why} ({_summary(body)})"
+        f"the object provided is unrecognized (must be of type {kind}): {why} ({_quote_body(body)})"
     )
 
 
-def options_in(body: bytes, type_: str) -> Obj:
-    """The DeleteOptions that a delete sends."""
+def read_delete_options(body: bytes, type_: str) -> Obj:
+    """Return the DeleteOptions in a delete's body."""
     try:
-        return _mapping(_parsed(body, type_)[0])
+        return _checked_object(_parsed(body, type_)[0])
     except UnreadableBody as error:
         raise BadRequest(str(error)) from error
 
 
-def patch_in(body: bytes, patch_type: str) -> tuple[Any, list[str]]:
-    """A patch of any type."""
+def read_patch(body: bytes, patch_type: str) -> tuple[Any, list[str]]:
+    """Return a patch of any type, and its duplicate fields."""
     if patch_type == APPLY_PATCH:
         return _applied(body)
     prefix = "" if patch_type == STRATEGIC_PATCH else "error decoding patch: "
     try:
-        parsed, doubles = _json(body, prefix)
-        return _patch(parsed, patch_type, prefix), doubles
+        parsed, duplicates = _json(body, prefix)
+        return _patch(parsed, patch_type, prefix), duplicates
     except UnreadableBody as error:
         raise UnreadablePatch(str(error)) from error
 
@@ -96,12 +97,12 @@ def patch_in(body: bytes, patch_type: str) -> tuple[Any, list[str]]:
 def _parsed(body: bytes, type_: str) -> tuple[Any, list[str]]:
     if type_ == YAML:
         return _yaml(body)
-    return (_protobuf(body), []) if type_ == PROTOBUF else _json(body, VERSION_FIRST)
+    return (_protobuf(body), []) if type_ == PROTOBUF else _json(body, VERSION_ERROR)
 
 
 def _applied(body: bytes) -> tuple[Obj, list[str]]:
     try:
-        parsed, doubles = _yaml(body, "error decoding YAML: error converting YAML to JSON: ")
+        parsed, duplicates = _yaml(body, "error decoding YAML: error converting YAML to JSON: ")
     except UnreadableBody as error:
         raise BadRequest(str(error)) from error
     if parsed is not None and not isinstance(parsed, dict):
@@ -112,7 +113,7 @@ def _applied(body: bytes) -> tuple[Obj, list[str]]:
         raise BadRequest(
             f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}"
         )
-    return parsed or {}, doubles
+    return parsed or {}, duplicates
 
 
 def _patch(parsed: Any, patch_type: str, prefix: str) -> Any:
@@ -130,16 +131,16 @@ def _patch(parsed: Any, patch_type: str, prefix: str) -> Any:
 
 def _json(body: bytes, prefix: str) -> tuple[Any, list[str]]:
     try:
-        return parsed_json(body)
+        return parse_json(body)
     except orjson.JSONDecodeError as error:
-        raise UnreadableBody(prefix + (why_malformed(body) or str(error))) from error
+        raise UnreadableBody(prefix + (syntax_error(body) or str(error))) from error
 
 
 def _protobuf(body: bytes) -> Obj:
-    from pytest_kscen.embedded.apiserver.wire.protobuf import decoded
+    from pytest_kscen.embedded.apiserver.wire.protobuf import decode_object
 
     try:
-        return decoded(body)
+        return decode_object(body)
     except (ValueError, struct.error) as error:
         raise UnreadableBody(str(error)) from error
 
@@ -148,12 +149,12 @@ def _yaml(body: bytes, prefix: str = "") -> tuple[Any, list[str]]:
     try:
         return load_yaml(body)
     except yaml.YAMLError as error:
-        raise UnreadableBody(prefix + _go_yaml(error)) from error
+        raise UnreadableBody(prefix + _go_yaml_error(error)) from error
 
 
-def _go_yaml(error: yaml.YAMLError) -> str:
-    """The line and the problem, as the Go parser writes them: it counts from 0, and does not
-    mention the first line.
+def _go_yaml_error(error: yaml.YAMLError) -> str:
+    """Return a YAML error in the Go parser's form: lines count from 0, the first is not
+    mentioned.
     """
     if not isinstance(error, yaml.MarkedYAMLError) or not error.problem:
         return f"yaml: {error}"
@@ -164,7 +165,7 @@ def _go_yaml(error: yaml.YAMLError) -> str:
     return f"yaml: line {line}: {error.problem}" if line else f"yaml: {error.problem}"
 
 
-def _mapping(parsed: Any) -> Obj:
+def _checked_object(parsed: Any) -> Obj:
     if parsed is None:
         return {}
     if isinstance(parsed, dict):
@@ -174,19 +175,19 @@ def _mapping(parsed: Any) -> Obj:
                     f"json: cannot unmarshal {json_type(parsed[name])} into Go struct field "
                     f".{name} of type string"
                 )
-                raise UnreadableBody(VERSION_FIRST + why)
+                raise UnreadableBody(VERSION_ERROR + why)
         if (parsed.get("apiVersion") or "").count("/") > 1:
             raise UnreadableBody(f"unexpected GroupVersion string: {parsed['apiVersion']}")
         return parsed
     raise UnreadableBody(
-        f"{VERSION_FIRST}json: cannot unmarshal {json_type(parsed)} into Go value of type "
+        f"{VERSION_ERROR}json: cannot unmarshal {json_type(parsed)} into Go value of type "
         f"{TYPE_META}"
     )
 
 
-def _summary(body: bytes) -> str:
+def _quote_body(body: bytes) -> str:
     if not body:
         return "<empty>"
-    more = " ..." if len(body) > SHOWN else ""
-    head = body[:SHOWN]
+    more = " ..." if len(body) > QUOTED_BYTES else ""
+    head = body[:QUOTED_BYTES]
     return (head.decode(errors="replace") if head[:1] == b"{" else head.hex()) + more

@@ -1,5 +1,6 @@
-"""Non-resource URLs: discovery (by group and aggregated), version, health; OpenAPI is passed to
-wire.openapi.
+"""Paths beside the resources: discovery, version and health; OpenAPI is delegated to `openapi`.
+
+Discovery is served group by group and aggregated. Reads `Kinds` only.
 """
 
 from __future__ import annotations
@@ -16,11 +17,17 @@ from pytest_kscen.embedded.apiserver.wire.media_types import (
     GROUPS,
     PLAIN,
     VERSION,
-    accepted,
+    negotiate,
 )
-from pytest_kscen.embedded.apiserver.wire.openapi import schemas_of
+from pytest_kscen.embedded.apiserver.wire.openapi import answer_openapi
 from pytest_kscen.embedded.apiserver.wire.requests import unknown_resource, wrong_method
-from pytest_kscen.embedded.apiserver.wire.responses import Reply, WireAnswer, encoded, tagged, text
+from pytest_kscen.embedded.apiserver.wire.responses import (
+    Reply,
+    WireAnswer,
+    encode_reply,
+    text_answer,
+    with_etag,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,13 +37,10 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# What is served, told to clients: group by group as they used to ask for it, and all at once as
-# they do today.
-
-
 def groups_of(kinds: Iterable[Kind]) -> dict[str, dict[str, list[Kind]]]:
-    """Group -> version -> kinds: groups as they came (the built-in ones, then those of
-    definitions), newest version first.
+    """Return group -> version -> kinds.
+
+    Groups in order of registration, built-in ones first; versions newest first.
     """
     found: dict[str, dict[str, list[Kind]]] = {}
     for kind in kinds:
@@ -51,7 +55,7 @@ def _stability(item: tuple[str, Any]) -> tuple[int, int, int]:
     return stability(item[0])
 
 
-# --- group by group ---
+# Discovery by group.
 
 
 def core_versions(address: str) -> Obj:
@@ -81,12 +85,12 @@ def resource_list(kinds: Kinds, group: str, version: str) -> Obj | None:
     served = groups_of(kinds).get(group, {}).get(version)
     if not served:
         return None
-    rows = [row for kind in served for row in (_row(kind), *_part_rows(kind))]
+    rows = [row for kind in served for row in (_resource_entry(kind), *_subresource_entries(kind))]
     head = {"kind": "APIResourceList", **({"apiVersion": "v1"} if group else {})}
     return {**head, "groupVersion": f"{group}/{version}" if group else version, "resources": rows}
 
 
-def _row(kind: Kind) -> Obj:
+def _resource_entry(kind: Kind) -> Obj:
     resource = kind.resource
     return {
         "name": resource.plural,
@@ -94,22 +98,22 @@ def _row(kind: Kind) -> Obj:
         "namespaced": resource.namespaced,
         "kind": resource.kind,
         "verbs": list(kind.verbs),
-        **_names(kind),
+        **_optional_names(kind),
     }
 
 
-def _names(kind: Kind) -> Obj:
+def _optional_names(kind: Kind) -> Obj:
     named = {"shortNames": list(kind.short_names), "categories": list(kind.categories)}
     return {name: words for name, words in named.items() if words}
 
 
-def _part_rows(kind: Kind) -> list[Obj]:
+def _subresource_entries(kind: Kind) -> list[Obj]:
     return [
         {
             "name": f"{kind.resource.plural}/{name}",
             "singularName": "",
             "namespaced": kind.resource.namespaced,
-            **_home(part),
+            **_group_version(part),
             "kind": part.kind or kind.resource.kind,
             "verbs": list(part.verbs),
         }
@@ -117,16 +121,16 @@ def _part_rows(kind: Kind) -> list[Obj]:
     ]
 
 
-def _home(part: Subresource) -> Obj:
-    """Group and version of a subresource's own kind."""
+def _group_version(part: Subresource) -> Obj:
+    """Return group and version of a subresource's own kind; empty if it has none."""
     group, _, version = part.api_version.rpartition("/")
     return {"group": group, "version": version} if part.api_version else {}
 
 
-# --- all at once ---
+# Aggregated discovery.
 
 
-def aggregated(kinds: Kinds, *, core: bool, version: str) -> Obj:
+def aggregated_discovery(kinds: Kinds, *, core: bool, version: str) -> Obj:
     items = [
         _aggregated_group(name, versions)
         for name, versions in groups_of(kinds).items()
@@ -144,7 +148,7 @@ def _aggregated_group(name: str, versions: dict[str, list[Kind]]) -> Obj:
     listed = [
         {
             "version": version,
-            "resources": [_aggregated_row(kind) for kind in served],
+            "resources": [_aggregated_entry(kind) for kind in served],
             "freshness": "Current",
         }
         for version, served in versions.items()
@@ -152,7 +156,7 @@ def _aggregated_group(name: str, versions: dict[str, list[Kind]]) -> Obj:
     return {"metadata": {"name": name} if name else {}, "versions": listed}
 
 
-def _aggregated_row(kind: Kind) -> Obj:
+def _aggregated_entry(kind: Kind) -> Obj:
     resource = kind.resource
     home = (
         {"group": resource.group, "version": resource.version}
@@ -162,7 +166,7 @@ def _aggregated_row(kind: Kind) -> Obj:
     parts = [
         {
             "subresource": name,
-            "responseKind": {**home, **_home(part), "kind": part.kind or resource.kind},
+            "responseKind": {**home, **_group_version(part), "kind": part.kind or resource.kind},
             "verbs": list(part.verbs),
         }
         for name, part in kind.subresources.items()
@@ -173,12 +177,12 @@ def _aggregated_row(kind: Kind) -> Obj:
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": kind.singular,
         "verbs": list(kind.verbs),
-        **_names(kind),
+        **_optional_names(kind),
         **({"subresources": parts} if parts else {}),
     }
 
 
-# Whether the server lives and is ready: it is, as soon as it answers.
+# Health: the server is ready as soon as it answers.
 
 
 CHECKS = {
@@ -189,24 +193,22 @@ CHECKS = {
 
 
 def health_of(path: str, query: Query) -> WireAnswer | None:
-    """The answer of /healthz, /livez and /readyz, and of the checks under them; None for other
-    paths.
-    """
+    """Return the answer of /healthz, /livez, /readyz and their checks; None for other paths."""
     endpoint, slash, check = path.removeprefix("/").partition("/")
     checks = CHECKS.get(endpoint)
     if not checks:
         return None
     if slash:
-        return text("ok") if check in checks else None
+        return text_answer("ok") if check in checks else None
     excluded = query.texts("exclude")
     if query.flag("verbose") is None:
-        return text("ok")
+        return text_answer("ok")
     lines = [f"[+]{name} excluded: ok" if name in excluded else f"[+]{name} ok" for name in checks]
-    return text("\n".join([*lines, f"{endpoint} check passed", ""]))
+    return text_answer("\n".join([*lines, f"{endpoint} check passed", ""]))
 
 
 BUILD = "+kscen"
-OPEN = ("/healthz", "/livez", "/readyz", "/version")
+PUBLIC_PATHS = ("/healthz", "/livez", "/readyz", "/version")
 OFFERS = {
     ("api", False): CORE_DISCOVERY,
     ("api", True): CORE_RESOURCES,
@@ -217,15 +219,18 @@ OFFERS = {
 FRESHNESS = {"Vary": "Accept", "Cache-Control": "public"}
 
 
-class Elsewhere:
-    """The rooms beside the resources."""
+class NonResourcePaths:
+    """Answers of all paths that are no resources.
+
+    Built-in and custom groups share one discovery, read anew at each request.
+    """
 
     def __init__(self, kinds: Kinds, address: str) -> None:
         self._kinds = kinds
         self._address = address
 
-    def is_strange(self, group: str) -> bool:
-        """Whether nothing of this group is served."""
+    def is_unknown_group(self, group: str) -> bool:
+        """Return True if nothing of this group is served."""
         return bool(group) and not any(kind.resource.group == group for kind in self._kinds)
 
     def answer(
@@ -241,16 +246,16 @@ class Elsewhere:
                 else self._discovered(first, rest)
             )
             if described is None:
-                if first == "apis" and self.is_strange(rest[0]):
+                if first == "apis" and self.is_unknown_group(rest[0]):
                     return not_found()
                 raise unknown_resource()
-            media = accepted(headers.get("accept", ""), OFFERS[first, bool(rest)])
+            media = negotiate(headers.get("accept", ""), OFFERS[first, bool(rest)])
             if media.transform == AS_DISCOVERY:
-                body = aggregated(self._kinds, core=first == "api", version=media.version)
-                answer = encoded(Reply(body), media)
+                body = aggregated_discovery(self._kinds, core=first == "api", version=media.version)
+                answer = encode_reply(Reply(body), media)
                 answer.headers.update(FRESHNESS)
-                return tagged(answer, headers)
-            return encoded(Reply(described), media)
+                return with_etag(answer, headers)
+            return encode_reply(Reply(described), media)
         if path == "/":
             groups = groups_of(self._kinds)
             own = [
@@ -259,7 +264,7 @@ class Elsewhere:
                 if group
                 for path in _paths_of(group, versions)
             ]
-            return encoded(
+            return encode_reply(
                 Reply(
                     {
                         "paths": sorted(
@@ -271,7 +276,7 @@ class Elsewhere:
                                 *own,
                                 "/openapi/v2",
                                 "/openapi/v3",
-                                *OPEN,
+                                *PUBLIC_PATHS,
                             ]
                         )
                     }
@@ -279,7 +284,7 @@ class Elsewhere:
                 PLAIN,
             )
         found = (
-            schemas_of(self._kinds, path, query, headers)
+            answer_openapi(self._kinds, path, query, headers)
             if first == "openapi"
             else health_of(path, query)
         )
@@ -305,11 +310,11 @@ def _paths_of(group: str, versions: Any) -> list[str]:
 
 
 def version_of_server() -> dict[str, str]:
-    """The recorded release, with our mark on it."""
+    """Return the recorded release with the suffix +kscen."""
     recorded = version()
     return {**recorded, "gitVersion": recorded["gitVersion"].partition("+")[0] + BUILD}
 
 
 def not_found() -> WireAnswer:
-    """What Go's router says where nothing is."""
-    return text("404 page not found\n", 404)
+    """Return the answer of Go's router for an unknown path."""
+    return text_answer("404 page not found\n", 404)

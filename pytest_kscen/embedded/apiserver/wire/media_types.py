@@ -1,5 +1,6 @@
-"""Which form an answer takes: JSON or YAML, the object itself or a table or the metadata of it;
-and which one a body has.
+"""Content negotiation: the form of an answer, and the type of a request's body.
+
+Answers are JSON or YAML; an object, a table, or metadata only.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ from pytest_kscen.objects.errors import NotAcceptable, UnsupportedMediaType
 
 JSON, YAML, ANY = "application/json", "application/yaml", "*/*"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
-READ = (JSON, YAML, PROTOBUF)
+BODY_TYPES = (JSON, YAML, PROTOBUF)
 AS_TABLE, AS_PARTIAL, AS_PARTIAL_LIST = (
     "Table",
     "PartialObjectMetadata",
     "PartialObjectMetadataList",
 )
 AS_DISCOVERY = "APIGroupDiscoveryList"
-READ_BY_PEOPLE = ("curl", "Wget", "Mozilla/5.0")
-BOTH, STREAMED = f"{JSON}, {YAML}", f"{JSON};stream=watch"
+PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
+OBJECT_TYPES, STREAM_TYPE = f"{JSON}, {YAML}", f"{JSON};stream=watch"
 
 
 class Transforms(NamedTuple):
-    """Forms that an answer can be asked `as`."""
+    """Transformations that the `as` parameter of Accept may request."""
 
     group: str
     names: tuple[str, ...]
@@ -38,22 +39,23 @@ PLAIN_ONLY = Transforms("", (), ())
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What an endpoint can answer in.
+    """Media types of one endpoint.
 
-    `listed` is what its router says when none of it is wanted.
+    `listed` is the router's list of types in its refusal. `anything` holds the wildcards that it
+    accepts.
     """
 
-    listed: str = BOTH
+    listed: str = OBJECT_TYPES
     types: tuple[str, ...] = (JSON, YAML)
     anything: tuple[str, ...] = (ANY,)
-    transforms: Transforms | None = META  # None: whatever is asked for is ignored
+    transforms: Transforms | None = META  # None: the parameter is ignored
     routed: bool = True
 
 
-ONE = Offer()
-MANY = Offer(f"{BOTH}, {STREAMED}")
-STREAM = Offer(f"{BOTH}, {STREAMED}", (JSON,))
-LOG = Offer(f"text/plain, {BOTH}")
+OBJECT_OFFER = Offer()
+LIST_OFFER = Offer(f"{OBJECT_TYPES}, {STREAM_TYPE}")
+WATCH_OFFER = Offer(f"{OBJECT_TYPES}, {STREAM_TYPE}", (JSON,))
+LOG_OFFER = Offer(f"text/plain, {OBJECT_TYPES}")
 CORE_DISCOVERY = Offer(transforms=AGGREGATED)
 CORE_RESOURCES = Offer(transforms=PLAIN_ONLY)
 GROUPS = Offer(anything=(ANY, "application/*"), transforms=AGGREGATED, routed=False)
@@ -63,9 +65,9 @@ VERSION = Offer(JSON, (JSON,), transforms=None)
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """What was agreed on.
+    """Result of a negotiation.
 
-    `transform` is empty for the object as it is; `group` and `version` belong to the transform.
+    `transform` is empty for the object itself; `group` and `version` belong to the transform.
     """
 
     type: str = JSON
@@ -88,13 +90,13 @@ PLAIN = Media()
 
 
 @lru_cache(maxsize=512)
-def accepted(header: str, offer: Offer = ONE) -> Media:
-    """The first of a client's wishes that can be met."""
+def negotiate(header: str, offer: Offer = OBJECT_OFFER) -> Media:
+    """Return the first type in an Accept header that the offer meets; raises NotAcceptable."""
     if not header.strip():
         return PLAIN
-    wishes = [_wish(part) for part in header.split(",")]
+    wishes = [_parse_accept(part) for part in header.split(",")]
     for type_, parameters in wishes:
-        if media := _meet(type_, parameters, offer):
+        if media := _match_offer(type_, parameters, offer):
             return media
     routes = (*offer.listed.split(", "), *offer.anything, YAML)
     if offer.routed and not any(type_ in routes for type_, _ in wishes):
@@ -104,36 +106,36 @@ def accepted(header: str, offer: Offer = ONE) -> Media:
     if offer is VERSION:
         raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {JSON}", details={})
     listed = (
-        STREAMED
-        if offer is STREAM and not any("as" in parameters for _, parameters in wishes)
-        else BOTH
+        STREAM_TYPE
+        if offer is WATCH_OFFER and not any("as" in parameters for _, parameters in wishes)
+        else OBJECT_TYPES
     )
     raise NotAcceptable(f"only the following media types are accepted: {listed}")
 
 
-def for_refusal(header: str) -> Media:
-    """A refusal comes in the form that was asked for, if there is one."""
+def refusal_media(header: str) -> Media:
+    """Return the media type of a refusal: the accepted one without transform, or JSON."""
     try:
-        return accepted(header).plain()
+        return negotiate(header).plain()
     except NotAcceptable:
         return PLAIN
 
 
-# a query's flag, which may be missing
-def is_for_people(pretty: bool | None, agent: str) -> bool:  # noqa: FBT001
-    """Whether JSON is indented: when asked for, and else for browsers and tools for the command
-    line.
+# `pretty` is a query flag that may be missing.
+def is_pretty(pretty: bool | None, agent: str) -> bool:  # noqa: FBT001
+    """Return True if JSON is indented: on request, or by default for browsers and command-line
+    tools.
     """
-    return agent.startswith(READ_BY_PEOPLE) if pretty is None else pretty
+    return agent.startswith(PRETTY_AGENTS) if pretty is None else pretty
 
 
-def _wish(part: str) -> tuple[str, dict[str, str]]:
+def _parse_accept(part: str) -> tuple[str, dict[str, str]]:
     type_, *parameters = (word.strip() for word in part.split(";"))
     pairs = (parameter.partition("=") for parameter in parameters)
     return type_.lower(), {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _meet(type_: str, parameters: dict[str, str], offer: Offer) -> Media | None:
+def _match_offer(type_: str, parameters: dict[str, str], offer: Offer) -> Media | None:
     if type_ in offer.anything:
         type_ = JSON
     if type_ not in offer.types:
@@ -149,13 +151,13 @@ def _meet(type_: str, parameters: dict[str, str], offer: Offer) -> Media | None:
 
 
 def body_type(header: str, *, custom: bool) -> str:
-    """The form of a request's body; custom kinds have none in protobuf."""
+    """Return the type of a request's body; custom kinds have no protobuf form."""
     type_, *parameters = header.split(";")
     type_ = type_.strip().lower() or JSON
-    known = (JSON, YAML) if custom else READ
+    known = (JSON, YAML) if custom else BODY_TYPES
     if type_ in known and all("=" in parameter for parameter in parameters):
         return type_
-    listed = ", ".join(READ)
+    listed = ", ".join(BODY_TYPES)
     raise UnsupportedMediaType(
         f"the body of the request was in an unknown format - accepted media types include: {listed}"
     )

@@ -1,4 +1,7 @@
-"""OpenAPI documents over HTTP: the v3 index, the v3 documents and gnostic's protobuf form of v2."""
+"""OpenAPI over HTTP: the v3 index and documents, and v2 as JSON or gnostic's protobuf.
+
+The documents themselves come from the server's module `openapi`.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from pytest_kscen.embedded.apiserver.wire.media_types import JSON, Offer, accepted
-from pytest_kscen.embedded.apiserver.wire.responses import TEXT, WireAnswer, tagged
+from pytest_kscen.embedded.apiserver.wire.media_types import JSON, Offer, negotiate
+from pytest_kscen.embedded.apiserver.wire.responses import TEXT, WireAnswer, with_etag
 from pytest_kscen.objects.errors import NotAcceptable
 
 if TYPE_CHECKING:
@@ -19,24 +22,24 @@ if TYPE_CHECKING:
 
 
 OPENAPI_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-ASKED_FOR = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-MORE = 0x80
-"""The bit of a byte after which a number goes on."""
+OPENAPI_V2_ACCEPT = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+CONTINUATION = 0x80
+"""The bit of a byte that marks a number as continued."""
 
 
-def document(v2: Obj) -> bytes:
-    """The fields of gnostic's Document: swagger, info, paths (none) and definitions."""
+def encode_v2(v2: Obj) -> bytes:
+    """Return gnostic's Document with swagger, info, empty paths and definitions."""
     info = _text(1, v2["info"]["title"]) + _text(2, v2["info"]["version"])
     return (
         _text(1, v2["swagger"])
         + _bytes(2, info)
         + _bytes(8, b"")
-        + _bytes(9, _named(v2["definitions"]))
+        + _bytes(9, _named_schemas(v2["definitions"]))
     )
 
 
 def _schema(schema: Obj) -> bytes:
-    """One type; what a client of ours cannot make sense of is left out."""
+    """Return one type in protobuf, without the parts that clients do not need."""
     known = (write(schema[name]) for name, write in FIELDS.items() if name in schema)
     extensions = (
         _bytes(31, _text(1, name) + _bytes(2, _any(schema[name])))
@@ -46,20 +49,20 @@ def _schema(schema: Obj) -> bytes:
     return b"".join((*known, *extensions))
 
 
-def _named(schemas: Obj) -> bytes:
+def _named_schemas(schemas: Obj) -> bytes:
     return b"".join(
         _bytes(1, _text(1, name) + _bytes(2, _schema(schema))) for name, schema in schemas.items()
     )
 
 
-def _more_properties(value: Any) -> bytes:
+def _additional_properties(value: Any) -> bytes:
     return _bytes(
         21, _number(2, int(value)) if isinstance(value, bool) else _bytes(1, _schema(value))
     )
 
 
 def _any(value: Any) -> bytes:
-    """As YAML, which JSON is."""
+    """Return a value as YAML text, which JSON is."""
     return _text(2, orjson.dumps(value).decode())
 
 
@@ -70,16 +73,16 @@ FIELDS: dict[str, Callable[[Any], bytes]] = {
     "default": lambda value: _bytes(5, _any(value)),
     "required": lambda value: b"".join(_text(19, each) for each in value),
     "enum": lambda value: b"".join(_bytes(20, _any(each)) for each in value),
-    "additionalProperties": _more_properties,
+    "additionalProperties": _additional_properties,
     "type": lambda value: _bytes(22, _text(1, value)),
     "items": lambda value: _bytes(23, _bytes(1, _schema(value))),
     "allOf": lambda value: b"".join(_bytes(24, _schema(each)) for each in value),
-    "properties": lambda value: _bytes(25, _named(value)),
+    "properties": lambda value: _bytes(25, _named_schemas(value)),
 }
-"""Those of gnostic's Schema, in the order of their numbers."""
+"""Encoders of gnostic's Schema, in the order of field numbers."""
 
 
-# --- protobuf ---
+# Protobuf encoding.
 
 
 def _text(field: int, value: str) -> bytes:
@@ -95,35 +98,36 @@ def _number(field: int, value: int) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    return bytes(_sevens(number))
+    return bytes(_varint_bytes(number))
 
 
-def _sevens(number: int) -> Iterator[int]:
-    while number >= MORE:
-        yield number % MORE | MORE
-        number //= MORE
+def _varint_bytes(number: int) -> Iterator[int]:
+    while number >= CONTINUATION:
+        yield number % CONTINUATION | CONTINUATION
+        number //= CONTINUATION
     yield number
 
 
-# OpenAPI documents as clients fetch them: an index whose addresses change with what they lead
-# to, so that all may be kept.
+# The index has addresses that change with the documents, so clients may cache documents for ever.
 
 
-DOCUMENT = Offer(JSON, (JSON,), anything=("*/*", "application/*"), transforms=None)
-OLDER = Offer(
-    JSON, (JSON, ASKED_FOR, OPENAPI_V2), anything=("*/*", "application/*"), transforms=None
+V3_OFFER = Offer(JSON, (JSON,), anything=("*/*", "application/*"), transforms=None)
+V2_OFFER = Offer(
+    JSON, (JSON, OPENAPI_V2_ACCEPT, OPENAPI_V2), anything=("*/*", "application/*"), transforms=None
 )
-FOR_EVER = {"Cache-Control": "public, immutable"}
+IMMUTABLE = {"Cache-Control": "public, immutable"}
 
 
-def schemas_of(
+def answer_openapi(
     kinds: Kinds, path: str, query: Query, headers: Mapping[str, str]
 ) -> WireAnswer | None:
-    """The answer under /openapi; None where nothing is."""
+    """Return the answer for a path under /openapi, or None if there is none."""
     from pytest_kscen.embedded.apiserver import openapi
 
     try:
-        media = accepted(headers.get("accept", ""), OLDER if path == "/openapi/v2" else DOCUMENT)
+        media = negotiate(
+            headers.get("accept", ""), V2_OFFER if path == "/openapi/v2" else V3_OFFER
+        )
     except NotAcceptable:
         return WireAnswer(406, {})
     if path == "/openapi/v3":
@@ -132,8 +136,8 @@ def schemas_of(
         )
     if path == "/openapi/v2":
         older, is_json = openapi.openapi_v2(kinds), media.type == JSON
-        body = orjson.dumps(older) if is_json else document(older)
-        return tagged(
+        body = orjson.dumps(older) if is_json else encode_v2(older)
+        return with_etag(
             WireAnswer(200, {"Content-Type": JSON if is_json else OPENAPI_V2}, body), headers
         )
     if path.startswith("/openapi/v3/"):
@@ -150,10 +154,10 @@ def _document(kinds: Kinds, path: str, query: Query, headers: Mapping[str, str])
     asked, own = query.text("hash"), str(listed["serverRelativeURL"]).rpartition("hash=")[2]
     if asked and asked != own:
         return WireAnswer(301, {"Location": listed["serverRelativeURL"]})
-    kept = FOR_EVER if asked else {}
+    kept = IMMUTABLE if asked else {}
     answer = WireAnswer(
         200,
         {"Content-Type": JSON, "Vary": "Accept", **kept},
         orjson.dumps(openapi.openapi_v3(kinds, path)),
     )
-    return tagged(answer, headers, own)
+    return with_etag(answer, headers, own)

@@ -1,5 +1,6 @@
-"""Parse JSON and YAML as Go does: duplicate fields, numbers, and Go's messages for malformed
-text.
+"""JSON and YAML parsing as in Go: duplicate fields, numbers and messages for malformed text.
+
+Called by `bodies` and `protobuf`; returns plain values and knows no kinds.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ END = "unexpected end of JSON input"
 DEEPEST = 10_000
 
 
-class _Refusal(Exception):
+class _JsonSyntaxError(Exception):
     pass
 
 
-def why_malformed(text: bytes) -> str:
-    """The scanner's complaint; empty if it has none."""
+def syntax_error(text: bytes) -> str:
+    """Return the message of Go's JSON scanner, or an empty string for valid JSON."""
     try:
         position = _Scanner(text).value(0, "looking for beginning of value")
         position = _skip(text, position)
         if position < len(text):
             raise _invalid(text, position, "after top-level value")
-    except _Refusal as refusal:
+    except _JsonSyntaxError as refusal:
         return str(refusal)
     except RecursionError:
         return "exceeded max depth"
@@ -48,12 +49,12 @@ def _skip(text: bytes, position: int) -> int:
     return found.end() if found else position
 
 
-def _invalid(text: bytes, position: int, where: str) -> _Refusal:
+def _invalid(text: bytes, position: int, where: str) -> _JsonSyntaxError:
     if position >= len(text):
-        return _Refusal(END)
+        return _JsonSyntaxError(END)
     code = text[position]
     shown = {ord("'"): r"'\''", ord('"'): "'\"'"}.get(code) or f"'{_quoted(code)}'"
-    return _Refusal(f"invalid character {shown} {where}")
+    return _JsonSyntaxError(f"invalid character {shown} {where}")
 
 
 def _quoted(code: int) -> str:
@@ -66,7 +67,7 @@ def _quoted(code: int) -> str:
 
 
 class _Scanner:
-    """Walks a text as far as it is JSON."""
+    """Scanner that follows a text as long as it is JSON and raises at the first error."""
 
     def __init__(self, text: bytes) -> None:
         self._text = text
@@ -136,7 +137,7 @@ class _Scanner:
             if code < ord(" "):
                 raise _invalid(text, position, "in string literal")
             position = self._escape(position + 1) if code == ord("\\") else position + 1
-        raise _Refusal(END)
+        raise _JsonSyntaxError(END)
 
     def _escape(self, position: int) -> int:
         text = self._text
@@ -163,65 +164,65 @@ class _Scanner:
         raise _invalid(self._text, position + 1 + signed, "in exponent of numeric literal")
 
 
-# Fields that a body names twice: what they say is put together as Go does it, and the client is
-# told.
+# Duplicate fields: values are merged as in Go, and the client is warned.
 
 
-MOST = 100
+DUPLICATES_LIMIT = 100
 _ODD_KEY = re.compile(rb'"[ \t\r\n]+:|\\u')
 
 
-class Pairs(list[tuple[str, Any]]):
-    """An object as it was written."""
+class JsonPairs(list[tuple[str, Any]]):
+    """JSON object as a list of its members, with duplicates."""
 
 
-def parsed_json(body: bytes) -> tuple[Any, list[str]]:
-    """What a body says, and each field that is there again, as `duplicate field "a.b"`."""
+def parse_json(body: bytes) -> tuple[Any, list[str]]:
+    """Return the value of a body, and its duplicates as `duplicate field "a.b"`."""
     parsed = orjson.loads(body)
     if not _ODD_KEY.search(body) and body.count(b'":') == orjson.dumps(parsed).count(b'":'):
         return parsed, []
-    written = json.loads(body, object_pairs_hook=Pairs)
-    doubles = [f'duplicate field "{path}"' for path in _doubles(written, "")][:MOST]
-    return (_merged(written) if doubles else parsed), doubles
+    written = json.loads(body, object_pairs_hook=JsonPairs)
+    duplicates = [f'duplicate field "{path}"' for path in _duplicates(written, "")][
+        :DUPLICATES_LIMIT
+    ]
+    return (_merge(written) if duplicates else parsed), duplicates
 
 
-def _doubles(value: Any, path: str) -> Iterator[str]:
-    if isinstance(value, Pairs):
+def _duplicates(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, JsonPairs):
         seen: dict[str, None] = {}
         for name, part in value:
             here = f"{path}.{name}" if path else name
             if name in seen:
                 yield here
             seen[name] = None
-            yield from _doubles(part, here)
+            yield from _duplicates(part, here)
     elif isinstance(value, list):
         for position, part in enumerate(value):
-            yield from _doubles(part, f"{path}[{position}]")
+            yield from _duplicates(part, f"{path}[{position}]")
 
 
-def _merged(value: Any, into: Any = None) -> Any:
-    """Objects of the same name become one; of all else the last counts."""
-    if isinstance(value, Pairs):
+def _merge(value: Any, into: Any = None) -> Any:
+    """Merge duplicate objects; of other duplicates the last one counts."""
+    if isinstance(value, JsonPairs):
         found = into if isinstance(into, dict) else {}
         for name, part in value:
-            found[name] = _merged(part, found.get(name))
+            found[name] = _merge(part, found.get(name))
         return found
-    return [_merged(part) for part in value] if isinstance(value, list) else value
+    return [_merge(part) for part in value] if isinstance(value, list) else value
 
 
 # Numbers as Go writes them in JSON.
 
 
-LARGEST_PLAIN = 1e21  # from here on a number has an exponent
+EXPONENT_LIMIT = 1e21  # larger numbers have an exponent
 
 
 def go_number(number: float) -> float:
-    """Without a fraction if it has none."""
-    return int(number) if number.is_integer() and abs(number) < LARGEST_PLAIN else number
+    """Return an integer for a number without fraction, as Go's JSON writes it."""
+    return int(number) if number.is_integer() and abs(number) < EXPONENT_LIMIT else number
 
 
-# YAML as Kubernetes reads it: the first document, keys are strings, and no dates or base-60
-# numbers.
+# YAML as in Kubernetes: the first document; string keys; no dates and no base-60 numbers.
 
 
 BOOL, INT, FLOAT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
@@ -232,10 +233,10 @@ _DROPPED = (INT, FLOAT, "tag:yaml.org,2002:timestamp")
 
 
 def load_yaml(body: bytes) -> tuple[Any, list[str]]:
-    """What a document says, and the keys that it sets twice."""
+    """Return the value of a document, and a text for each duplicate key."""
     loader = _loader()(body)
     try:
-        return (loader.get_data() if loader.check_data() else None), loader.doubles
+        return (loader.get_data() if loader.check_data() else None), loader.duplicates
     except (ValueError, TypeError, RecursionError) as error:
         raise yaml.YAMLError(str(error)) from error
     finally:
@@ -249,7 +250,7 @@ def _loader() -> Any:
     class Loader(base):  # type: ignore[misc]  # the base is chosen when it runs
         def __init__(self, stream: bytes) -> None:
             super().__init__(stream)
-            self.doubles: list[str] = []
+            self.duplicates: list[str] = []
 
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[str, Any]:  # noqa: FBT001, FBT002, ARG002
             self.flatten_mapping(node)
@@ -260,7 +261,7 @@ def _loader() -> Any:
                 key = _name(self.construct_object(key_node, deep=True))
                 value = self.construct_object(value_node, deep=True)
                 if key in found:
-                    self.doubles.append(
+                    self.duplicates.append(
                         f'line {key_node.start_mark.line + 1}: key "{key}" already set in map'
                     )
                 found[key] = value
@@ -298,7 +299,7 @@ def _whole(loader: Any, node: yaml.ScalarNode) -> int:
 
 
 def _real(loader: Any, node: yaml.ScalarNode) -> float | str:
-    """As it looks once Go has written it as JSON: without a fraction if it has none."""
+    """Return a number as Go's JSON writes it; infinities stay text."""
     text = str(loader.construct_scalar(node))
     number = float(text.replace("_", ""))
     if math.isinf(number):
@@ -307,7 +308,7 @@ def _real(loader: Any, node: yaml.ScalarNode) -> float | str:
 
 
 def _name(key: Any) -> str:
-    """JSON's keys are strings."""
+    """Return a key as a string, as JSON requires."""
     if isinstance(key, bool):
         return "true" if key else "false"
     return "null" if key is None else str(key)

@@ -1,9 +1,8 @@
-"""Bodies in Kubernetes' protobuf, which clients in Go send by default, as plain JSON. We answer
-them in JSON, which they accept.
+"""Decoding of Kubernetes' protobuf bodies, the default of Go clients; answers are JSON.
 
-A body is an envelope that names its kind, and in it a message. What stands in a message is told by
-the recorded schemas and the numbers of their fields. Go writes every field that is no pointer, so
-zeros that JSON would leave out are left out here."""
+An envelope names the kind and holds the message. Fields are read by the recorded schemas and field
+numbers. Go writes every field that is not a pointer, so zeros that JSON omits are dropped here.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +28,11 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 
 class BrokenProtobuf(ValueError):
-    """Bytes that are no message."""
+    """Bytes that are not a valid message."""
 
 
-def decoded(body: bytes) -> Obj:
-    """The object in an envelope."""
+def decode_object(body: bytes) -> Obj:
+    """Return the object in an envelope."""
     if not body.startswith(MAGIC):
         raise BrokenProtobuf(
             "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
@@ -50,7 +49,7 @@ def decoded(body: bytes) -> Obj:
 
 
 def _message(data: bytes, type_: str, fields_of: str) -> Obj:
-    """A message's fields; those of an embedded type are the type's own in JSON."""
+    """Return a message's fields; an embedded type's fields are inlined, as in JSON."""
     properties, names = definition(type_).get("properties", {}), protobuf_fields(fields_of)
     found: Obj = {}
     for number, value in _fields(data):
@@ -73,7 +72,7 @@ def _put(found: Obj, name: str, schema: Obj, value: Any) -> None:
 
 
 def _is_pointer(schema: Obj) -> bool:
-    """Whether Go's field may be absent, so that a zero is meant when it is there."""
+    """Return True if Go's field is a pointer, so that a present zero is meant."""
     if "$ref" in schema:
         return "default" not in schema and "x-go-zero" not in schema
     return bool(schema.get("x-go-pointer"))
@@ -81,7 +80,7 @@ def _is_pointer(schema: Obj) -> bool:
 
 def _value(schema: Obj, value: Any) -> Any:
     if "$ref" in schema:
-        special = SPECIAL.get(schema["$ref"])
+        special = SPECIAL_TYPES.get(schema["$ref"])
         return (
             special(_bytes(value))
             if special
@@ -109,7 +108,7 @@ def _items(schema: Obj, value: Any) -> list[Any]:
 
 
 def _entry(schema: Obj, value: Any) -> tuple[str, Any]:
-    """A map's entry; a list as its value is a message of its own."""
+    """Return a map's entry; a list as value is a message of its own."""
     parts = dict(_plain(_bytes(value)))
     key, raw = parts.get(1, b"").decode(), parts.get(2, b"")
     if schema.get("type") == "array":
@@ -117,7 +116,7 @@ def _entry(schema: Obj, value: Any) -> tuple[str, Any]:
     return key, _value(schema, raw)
 
 
-# --- types that look otherwise in JSON ---
+# Types with another form in JSON.
 
 
 def _time(data: bytes, *, micro: bool = False) -> str | None:
@@ -163,7 +162,7 @@ def _schema_or_names(data: bytes) -> Any:
     return names or next((_schema(value) for number, value in parts if number == 1), None)
 
 
-SPECIAL: dict[str, Callable[[bytes], Any]] = {
+SPECIAL_TYPES: dict[str, Callable[[bytes], Any]] = {
     f"{META}.Time": _time,
     f"{META}.MicroTime": lambda data: _time(data, micro=True),
     f"{META}.FieldsV1": _raw,
@@ -177,7 +176,7 @@ SPECIAL: dict[str, Callable[[bytes], Any]] = {
 }
 
 
-# --- the encoding itself ---
+# Wire encoding.
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
@@ -200,7 +199,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def _plain(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """The fields of a message that has nothing but bytes."""
+    """Yield the fields of a message that holds only bytes fields."""
     return ((number, _bytes(value)) for number, value in _fields(data))
 
 

@@ -1,4 +1,7 @@
-"""Parse a query string or a DeleteOptions body into Options, and validate them."""
+"""Options of a request, from the query string or a DeleteOptions body, with their validation.
+
+Each kind of options has its rules; all errors are reported at once, as in Kubernetes.
+"""
 
 from __future__ import annotations
 
@@ -18,32 +21,28 @@ if TYPE_CHECKING:
     Rule = Callable[[dict[str, Any]], Iterable[Cause]]
 
 
-# Whether a request's options make sense; each options kind has its rules, and all that is wrong
-# is said at once.
-
-
-LONGEST_MANAGER = 128
+MANAGER_LIMIT = 128
 POLICIES = ("Foreground", "Background", "Orphan")
 VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 MATCH = "resourceVersionMatch"
 
 
-def judge(kind: str, facts: dict[str, Any]) -> None:
-    """Refuse options that make no sense."""
+def validate_options(kind: str, facts: dict[str, Any]) -> None:
+    """Refuse options that violate the rules of their kind, with all errors."""
     if causes := [cause for rule in RULES[kind] for cause in rule(facts)]:
         raise invalid(Resource("meta.k8s.io", "v1", "", kind), "", causes)
 
 
-def _dry_run(facts: dict[str, Any]) -> Iterator[Cause]:
+def _dry_run_errors(facts: dict[str, Any]) -> Iterator[Cause]:
     given = facts["dry_run"]
     if any(value != "All" for value in given):
         yield Cause.unsupported("dryRun", given, ["All"])
 
 
-def _manager(facts: dict[str, Any]) -> Iterator[Cause]:
+def _manager_errors(facts: dict[str, Any]) -> Iterator[Cause]:
     manager = facts["options"].field_manager
-    if len(manager.encode()) > LONGEST_MANAGER:
-        yield Cause.too_long("fieldManager", LONGEST_MANAGER)
+    if len(manager.encode()) > MANAGER_LIMIT:
+        yield Cause.too_long("fieldManager", MANAGER_LIMIT)
     for position, letter in enumerate(manager):
         if not letter.isprintable():
             yield Cause.invalid(
@@ -53,13 +52,13 @@ def _manager(facts: dict[str, Any]) -> Iterator[Cause]:
             )
 
 
-def _validation(facts: dict[str, Any]) -> Iterator[Cause]:
+def _validation_errors(facts: dict[str, Any]) -> Iterator[Cause]:
     value = facts["options"].field_validation
     if value not in VALIDATIONS:
         yield Cause.unsupported("fieldValidation", value, VALIDATIONS)
 
 
-def _apply(facts: dict[str, Any]) -> Iterator[Cause]:
+def _apply_errors(facts: dict[str, Any]) -> Iterator[Cause]:
     if facts["patch_type"] == APPLY_PATCH:
         if not facts["options"].field_manager:
             yield Cause.required("fieldManager", "is required for apply patch")
@@ -67,7 +66,7 @@ def _apply(facts: dict[str, Any]) -> Iterator[Cause]:
         yield Cause.forbidden("force", "may not be specified for non-apply patch")
 
 
-def _propagation(facts: dict[str, Any]) -> Iterator[Cause]:
+def _propagation_errors(facts: dict[str, Any]) -> Iterator[Cause]:
     policy = facts["given"].get("propagationPolicy")
     if policy is not None and facts["given"].get("orphanDependents") is not None:
         yield Cause.invalid(
@@ -79,11 +78,11 @@ def _propagation(facts: dict[str, Any]) -> Iterator[Cause]:
         yield Cause.unsupported("propagationPolicy", policy, [*POLICIES, "nil"])
 
 
-def _list(facts: dict[str, Any]) -> Iterator[Cause]:
+def _list_errors(facts: dict[str, Any]) -> Iterator[Cause]:
     options: Options = facts["options"]
     match = options.resource_version_match
     if facts["watch"]:
-        yield from _watch(options, match)
+        yield from _watch_errors(options, match)
         return
     if match:
         if not options.resource_version:
@@ -98,10 +97,10 @@ def _list(facts: dict[str, Any]) -> Iterator[Cause]:
         yield Cause.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
 
 
-def _watch(options: Options, match: str) -> Iterator[Cause]:
+def _watch_errors(options: Options, match: str) -> Iterator[Cause]:
     initial = options.send_initial_events
     if initial is None and not match and options.resource_version in ("", "0"):
-        initial, match = True, "NotOlderThan"  # what such a watch means
+        initial, match = True, "NotOlderThan"  # the meaning of such a watch
     if initial is not None and match != "NotOlderThan":
         yield Cause.forbidden(
             MATCH, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
@@ -119,11 +118,11 @@ def _watch(options: Options, match: str) -> Iterator[Cause]:
 
 
 RULES: dict[str, tuple[Rule, ...]] = {
-    "ListOptions": (_list,),
-    "CreateOptions": (_manager, _dry_run, _validation),
-    "UpdateOptions": (_manager, _dry_run, _validation),
-    "PatchOptions": (_apply, _manager, _dry_run, _validation),
-    "DeleteOptions": (_propagation, _dry_run),
+    "ListOptions": (_list_errors,),
+    "CreateOptions": (_manager_errors, _dry_run_errors, _validation_errors),
+    "UpdateOptions": (_manager_errors, _dry_run_errors, _validation_errors),
+    "PatchOptions": (_apply_errors, _manager_errors, _dry_run_errors, _validation_errors),
+    "DeleteOptions": (_propagation_errors, _dry_run_errors),
 }
 
 
@@ -136,7 +135,7 @@ LOG_OPTIONS = (
 
 
 class Query:
-    """The parameters of a URL; what is given twice counts once, save for lists."""
+    """Parameters of a URL; of duplicates the first counts, except in lists."""
 
     def __init__(self, text: str) -> None:
         self._all: dict[str, list[str]] = {}
@@ -150,7 +149,7 @@ class Query:
         return self._all.get(name, [])
 
     def flag(self, name: str) -> bool | None:
-        """Go's reading: all is true but false and 0; None if it is not there."""
+        """Return a flag as Go reads it: false for `false` and `0`; None if it is missing."""
         return self._all[name][0].lower() not in ("false", "0") if name in self._all else None
 
     def whole(self, name: str) -> int | None:
@@ -174,7 +173,7 @@ def parse_int(text: str) -> int:
 
 
 def list_options(query: Query, *, watch: bool, name: str = "") -> Options:
-    """The name is that of the one object which an old-style watch is about."""
+    """Return the options of a list or watch; `name` is the object of an old-style watch."""
     if not query and not name:
         return DEFAULTS
     timeout = query.whole("timeoutSeconds")
@@ -189,12 +188,12 @@ def list_options(query: Query, *, watch: bool, name: str = "") -> Options:
         bookmarks=bool(query.flag("allowWatchBookmarks")),
         send_initial_events=query.flag("sendInitialEvents"),
     )
-    judge("ListOptions", {"watch": watch, "options": options})
+    validate_options("ListOptions", {"watch": watch, "options": options})
     return options
 
 
 def get_options(query: Query) -> Options:
-    """A get has a version, and a log what it wants of the log."""
+    """Return the options of a get: a resourceVersion, or the parameters of a log."""
     if not query:
         return DEFAULTS
     extra = tuple((name, query.text(name)) for name in LOG_OPTIONS if query.texts(name))
@@ -213,12 +212,14 @@ def write_options(query: Query, verb: str, patch_type: str = "") -> Options:
         force=bool(force),
     )
     name = {"create": "CreateOptions", "update": "UpdateOptions"}.get(verb, "PatchOptions")
-    judge(name, {"options": options, "dry_run": dry_run, "force": force, "patch_type": patch_type})
+    validate_options(
+        name, {"options": options, "dry_run": dry_run, "force": force, "patch_type": patch_type}
+    )
     return options
 
 
 def delete_options(query: Query, body: Any) -> Options:
-    """From the body if there is one, else from the query."""
+    """Return the options of a delete, from the body if there is one, else from the query."""
     given = _from_body(body) if body is not None else _from_query(query)
     preconditions = given.get("preconditions") or {}
     options = Options(
@@ -229,12 +230,12 @@ def delete_options(query: Query, body: Any) -> Options:
         precondition_uid=preconditions.get("uid") or "",
         precondition_version=preconditions.get("resourceVersion") or "",
     )
-    judge("DeleteOptions", {"given": given, "dry_run": given.get("dryRun") or []})
+    validate_options("DeleteOptions", {"given": given, "dry_run": given.get("dryRun") or []})
     return options
 
 
 def with_selection(options: Options, query: Query) -> Options:
-    """A deletecollection says what to delete as a list does."""
+    """Add a list's selection to the options of a deletecollection."""
     chosen = list_options(query, watch=bool(query.flag("watch")))
     if chosen is DEFAULTS:
         return options
@@ -284,7 +285,7 @@ def _from_body(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def json_type(value: Any) -> str:
-    """What Go calls a JSON value's type."""
+    """Return Go's name for the type of a JSON value."""
     names = {
         bool: "bool",
         int: "number",

@@ -1,5 +1,6 @@
-"""HTTP responses: status, headers, and bodies as objects, tables, metadata or streams;
-deprecation warnings.
+"""HTTP answers: status, headers and bodies; objects, tables, metadata, streams and warnings.
+
+Called by `wire` after the server has answered.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pytest_kscen.embedded.apiserver.wire.tables import (
     Printer,
     columns_of,
     custom_columns,
-    partial,
+    partial_metadata,
 )
 from pytest_kscen.objects.errors import ApiError, NotAcceptable
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS as DEFINITIONS
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 TEXT = "text/plain; charset=utf-8"
 
 
-class Stream(Protocol):
-    """A body that comes piece by piece; whoever stops reading closes it."""
+class ResponseStream(Protocol):
+    """Body that arrives in pieces; the reader closes it when it stops reading."""
 
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 
@@ -50,76 +51,72 @@ class Stream(Protocol):
 
 @dataclass(slots=True)
 class WireAnswer:
-    """A response: its body is there, or comes as a stream.
+    """HTTP answer with a body or a stream.
 
-    Headers that come more than once are joined by commas.
+    Repeated headers are joined by commas.
     """
 
     status: int
     headers: dict[str, str]
     body: bytes = b""
-    stream: Stream | None = None
+    stream: ResponseStream | None = None
 
 
 @dataclass(slots=True)
 class Reply:
-    """An answer that is not yet bytes."""
+    """Answer whose body is not encoded yet."""
 
     body: Any
     code: int = 200
     warnings: list[str] = field(default_factory=list)
 
 
-def encoded(reply: Reply, media: Media) -> WireAnswer:
-    return WireAnswer(reply.code, heading(media, reply.warnings), dumped(reply.body, media))
+def encode_reply(reply: Reply, media: Media) -> WireAnswer:
+    return WireAnswer(reply.code, headers_for(media, reply.warnings), dump(reply.body, media))
 
 
-def heading(media: Media, warnings: list[str]) -> dict[str, str]:
+def headers_for(media: Media, warnings: list[str]) -> dict[str, str]:
     headers = {"Content-Type": media.content_type}
     if warnings:
-        headers["Warning"] = ", ".join(f'299 - "{_quoted(text)}"' for text in warnings)
+        headers["Warning"] = ", ".join(f'299 - "{_escape(text)}"' for text in warnings)
     return headers
 
 
-def dumped(body: Any, media: Media) -> bytes:
+def dump(body: Any, media: Media) -> bytes:
     if media.type == YAML:
-        return yaml_of(body)
+        return dump_yaml(body)
     return orjson.dumps(body, option=orjson.OPT_INDENT_2 if media.pretty else None)
 
 
-def yaml_of(body: Any) -> bytes:
-    plain = orjson.loads(
-        orjson.dumps(body)
-    )  # lists and strings of our own kinds become what YAML knows
+def dump_yaml(body: Any) -> bytes:
+    plain = orjson.loads(orjson.dumps(body))  # converts subclasses of list and str to plain ones
     text: str = yaml.dump(plain, Dumper=GoDumper, allow_unicode=True, sort_keys=True, width=10_000)
     return text.encode()
 
 
 class GoDumper(yaml.SafeDumper):
-    """Quotes as Go's library does: twice."""
+    """YAML dumper that uses double quotes, as Go's library does."""
 
     def choose_scalar_style(self) -> str:
         style: str = super().choose_scalar_style()
         return '"' if style == "'" else style
 
 
-def tagged(answer: WireAnswer, headers: Mapping[str, str], tag: str = "") -> WireAnswer:
-    """An answer that a client may keep until its tag changes; one that it still has is not sent
-    again.
-    """
+def with_etag(answer: WireAnswer, headers: Mapping[str, str], tag: str = "") -> WireAnswer:
+    """Set the ETag; return 304 without a body if the client has this version already."""
     answer.headers["ETag"] = f'"{tag or hashlib.sha512(answer.body).hexdigest().upper()}"'
     if headers.get("if-none-match") == answer.headers["ETag"]:
         return WireAnswer(304, answer.headers)
     return answer
 
 
-def text(content: str, status: int = 200) -> WireAnswer:
+def text_answer(content: str, status: int = 200) -> WireAnswer:
     return WireAnswer(status, {"Content-Type": TEXT}, content.encode())
 
 
-def refusal(error: ApiError, media: Media, warnings: list[str]) -> WireAnswer:
-    """A refusal is a Status, always plain: no table of it."""
-    answer = encoded(
+def refusal_answer(error: ApiError, media: Media, warnings: list[str]) -> WireAnswer:
+    """Return the answer of a refusal: a Status, never a table."""
+    answer = encode_reply(
         Reply(error.status, error.status.get("code", error.code), warnings), media.plain()
     )
     if seconds := (error.status.get("details") or {}).get("retryAfterSeconds"):
@@ -127,19 +124,19 @@ def refusal(error: ApiError, media: Media, warnings: list[str]) -> WireAnswer:
     return answer
 
 
-def refused(error: ApiError) -> WireAnswer:
-    """The refusal of whoever stands before the wire."""
-    return refusal(error, PLAIN, [])
+def refuse(error: ApiError) -> WireAnswer:
+    """Return a refusal made before the request was routed."""
+    return refusal_answer(error, PLAIN, [])
 
 
-def _quoted(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
-# What a client is told when it uses a version that is on its way out.
+# Warnings about deprecated versions.
 
 
-BUILT_IN = {
+BUILTIN_DEPRECATIONS = {
     (
         "",
         "v1",
@@ -148,27 +145,27 @@ BUILT_IN = {
 }
 
 
-def definition_of(core: Core, resource: Resource) -> Obj | None:
-    """The CustomResourceDefinition behind a custom kind."""
+def crd_of(core: Core, resource: Resource) -> Obj | None:
+    """Return the CustomResourceDefinition of a custom kind, or None."""
     return core.store.get(
         (DEFINITIONS.group, DEFINITIONS.plural, "", f"{resource.plural}.{resource.group}")
     )
 
 
-def deprecations(core: Core, kind: Kind) -> Iterator[str]:
+def deprecation_warnings(core: Core, kind: Kind) -> Iterator[str]:
     resource = kind.resource
     if not kind.custom:
-        if words := BUILT_IN.get((resource.group, resource.version, resource.plural)):
+        if words := BUILTIN_DEPRECATIONS.get((resource.group, resource.version, resource.plural)):
             yield words
         return
-    definition = definition_of(core, resource)
+    definition = crd_of(core, resource)
     versions = definition["spec"]["versions"] if definition else []
     for version in versions:
         if version["name"] == resource.version and version.get("deprecated"):
-            yield version.get("deprecationWarning") or _by_default(versions, resource)
+            yield version.get("deprecationWarning") or _default_warning(versions, resource)
 
 
-def _by_default(versions: list[Obj], resource: Resource) -> str:
+def _default_warning(versions: list[Obj], resource: Resource) -> str:
     better = [
         version["name"]
         for version in versions
@@ -184,12 +181,11 @@ def _by_default(versions: list[Obj], resource: Resource) -> str:
     )
 
 
-# The form in which an answer's objects go out: as they are, as a table, or as their metadata
-# alone.
+class ResponseShaper:
+    """Converts the objects of one answer, or of one watch's events, to the negotiated form.
 
-
-class Shaper:
-    """Shapes one answer, or the events of one watch."""
+    Forms are the object itself, a table, or metadata only.
+    """
 
     def __init__(self, core: Core, kind: Kind, media: Media, included: str) -> None:
         self._core = core
@@ -211,7 +207,7 @@ class Shaper:
             case "Table":
                 return self._printer().of_one(body)
         self._check_partial(body["kind"], is_list=False)
-        return partial(body, self._media.version)
+        return partial_metadata(body, self._media.version)
 
     def event(self, event: Event) -> Obj:
         if event.type == "ERROR":
@@ -223,11 +219,11 @@ class Shaper:
             case "Table":
                 first, self._seen = not self._seen, True
                 return self._printer().of_event(event.type, obj, first=first)
-        return partial(obj, self._media.version)
+        return partial_metadata(obj, self._media.version)
 
     def _list(self, body: Obj) -> Obj:
         if not self._media.transform:
-            return body if self._kind.custom else _typed(body)
+            return body if self._kind.custom else _without_item_kinds(body)
         body = {
             **body,
             "metadata": {name: value for name, value in body["metadata"].items() if value != ""},
@@ -242,7 +238,10 @@ class Shaper:
             "apiVersion": f"meta.k8s.io/{version}",
             "metadata": body["metadata"],
         }
-        return {**head, "items": [partial(item, version) for item in body["items"]] or None}
+        return {
+            **head,
+            "items": [partial_metadata(item, version) for item in body["items"]] or None,
+        }
 
     def _printer(self) -> Printer:
         return Printer(self._columns, self._core.clock.now(), self._included, self._media.version)
@@ -262,8 +261,8 @@ class Shaper:
         raise NotAcceptable(f"you requested {wanted}, but the requested object {what} ({type_})")
 
 
-def _typed(body: Obj) -> Obj:
-    """In a list of a built-in kind the items do not say what they are: the list does."""
+def _without_item_kinds(body: Obj) -> Obj:
+    """Return a built-in list without kind and apiVersion in its items."""
     items = [
         {name: part for name, part in item.items() if name not in ("kind", "apiVersion")}
         for item in body["items"]
@@ -274,18 +273,14 @@ def _typed(body: Obj) -> Obj:
 def _columns(core: Core, kind: Kind) -> tuple[Column, ...]:
     if not kind.custom:
         return columns_of(kind.resource)
-    definition = definition_of(core, kind.resource)
+    definition = crd_of(core, kind.resource)
     return custom_columns(definition, kind.resource.version) if definition else PLAIN_COLUMNS
 
 
-# Bodies that come piece by piece: a watch's events, one JSON document a line, and a log that is
-# followed.
-
-
 class WatchStream:
-    """The frames of one watch."""
+    """Events of a watch as JSON documents, one per line."""
 
-    def __init__(self, watch: Watch, shaper: Shaper) -> None:
+    def __init__(self, watch: Watch, shaper: ResponseShaper) -> None:
         self._watch = watch
         self._shaper = shaper
 
@@ -302,7 +297,7 @@ class WatchStream:
 
 
 class TextStream:
-    """The pieces of a text."""
+    """Pieces of a log that is followed, encoded."""
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts

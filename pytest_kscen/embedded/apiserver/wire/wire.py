@@ -1,6 +1,6 @@
-"""One HTTP request from its bytes to the server's verb and back; a refusal becomes a Status.
+"""Path of one HTTP request: routing, negotiation, the server's verb, and the answer.
 
-Nothing here knows a socket.
+Refusals become a Status. Called by `http` and by clients in this process; knows no sockets.
 """
 
 from __future__ import annotations
@@ -9,30 +9,35 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.apiserver.wire.bodies import UnreadablePatch
-from pytest_kscen.embedded.apiserver.wire.discovery import Elsewhere, not_found
+from pytest_kscen.embedded.apiserver.wire.discovery import NonResourcePaths, not_found
 from pytest_kscen.embedded.apiserver.wire.media_types import (
-    LOG,
-    MANY,
-    ONE,
-    STREAM,
-    accepted,
-    for_refusal,
-    is_for_people,
+    LIST_OFFER,
+    LOG_OFFER,
+    OBJECT_OFFER,
+    WATCH_OFFER,
+    is_pretty,
+    negotiate,
+    refusal_media,
 )
 from pytest_kscen.embedded.apiserver.wire.queries import NO_QUERY, Query
-from pytest_kscen.embedded.apiserver.wire.requests import Asked, address_of, request_of, route_of
+from pytest_kscen.embedded.apiserver.wire.requests import (
+    RoutedRequest,
+    parse_path,
+    request_of,
+    route_of,
+)
 from pytest_kscen.embedded.apiserver.wire.responses import (
     TEXT,
     Reply,
-    Shaper,
+    ResponseShaper,
     TextStream,
     WatchStream,
     WireAnswer,
-    deprecations,
-    encoded,
-    heading,
-    refusal,
-    text,
+    deprecation_warnings,
+    encode_reply,
+    headers_for,
+    refusal_answer,
+    text_answer,
 )
 from pytest_kscen.kube.api import Request
 from pytest_kscen.objects.errors import ApiError, NotFound
@@ -43,18 +48,18 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.apiserver.server import ApiServer
     from pytest_kscen.embedded.apiserver.wire.media_types import Media
 
-OFFERS = {"list": MANY, "watch": STREAM}
-BEFORE_TAIL = len(["", "api", "v1", "namespaces", "default", "pods", "p", "proxy", "tail"]) - 1
+VERB_OFFERS = {"list": LIST_OFFER, "watch": WATCH_OFFER}
+PROXY_SEGMENTS = len(["", "api", "v1", "namespaces", "default", "pods", "p", "proxy", "tail"]) - 1
 NO_HEADERS: Mapping[str, str] = {}
 
 
 class Wire:
-    """The server as HTTP sees it."""
+    """HTTP form of one API server."""
 
     def __init__(self, server: ApiServer, address: str = "127.0.0.1:443") -> None:
         self._server = server
         self._kinds = server.core.kinds
-        self._elsewhere = Elsewhere(self._kinds, address)
+        self._non_resource = NonResourcePaths(self._kinds, address)
 
     async def call(
         self,
@@ -64,26 +69,26 @@ class Wire:
         headers: Mapping[str, str] = NO_HEADERS,
         body: bytes = b"",
     ) -> WireAnswer:
-        """Answer one request. Headers' names are in lower case."""
+        """Answer one request; header names are in lower case."""
         warnings: list[str] = []
         deprecated: list[str] = []
         try:
             parsed = Query(query) if query else NO_QUERY
-            address = address_of(path)
+            address = parse_path(path)
             if address is None:
-                return self._elsewhere.answer(method, path, parsed, headers)
-            if self._elsewhere.is_strange(address.group):
+                return self._non_resource.answer(method, path, parsed, headers)
+            if self._non_resource.is_unknown_group(address.group):
                 return not_found()
             route = route_of(self._kinds, method, address, watch=bool(parsed.flag("watch")))
-            deprecated.extend(deprecations(self._server.core, route.kind))
+            deprecated.extend(deprecation_warnings(self._server.core, route.kind))
             warnings.extend(deprecated)
             if address.subresource == "proxy":
                 behind = (
                     path.partition("/proxy/")[2]
                     if "/namespaces/" not in path
-                    else "/".join(path.split("/")[BEFORE_TAIL:])
+                    else "/".join(path.split("/")[PROXY_SEGMENTS:])
                 )
-                asked = Asked(
+                routed = RoutedRequest(
                     route,
                     address,
                     parsed,
@@ -91,36 +96,42 @@ class Wire:
                     body,
                     f"/{behind}?{query}" if query else f"/{behind}",
                 )
-                answer = (await self._server.handle(request_of(asked, warnings))).body
+                answer = (await self._server.handle(request_of(routed, warnings))).body
                 return WireAnswer(answer.status, dict(answer.headers), answer.body)
-            media = accepted(
+            media = negotiate(
                 headers.get("accept", ""),
-                LOG if address.subresource == "log" else OFFERS.get(route.verb, ONE),
+                LOG_OFFER
+                if address.subresource == "log"
+                else VERB_OFFERS.get(route.verb, OBJECT_OFFER),
             )
-            if is_for_people(parsed.flag("pretty"), headers.get("user-agent", "")):
+            if is_pretty(parsed.flag("pretty"), headers.get("user-agent", "")):
                 media = replace(media, pretty=True)
-            return await self._ask(Asked(route, address, parsed, headers, body), media, warnings)
+            return await self._answer_resource(
+                RoutedRequest(route, address, parsed, headers, body), media, warnings
+            )
         except ApiError as error:
             if method == "PATCH" and isinstance(error, NotFound):
-                warnings = deprecated  # nobody has looked at the patch
-            return refusal(error, for_refusal(headers.get("accept", "")), warnings)
+                warnings = deprecated  # the patch was not read
+            return refusal_answer(error, refusal_media(headers.get("accept", "")), warnings)
 
-    async def _ask(self, asked: Asked, media: Media, warnings: list[str]) -> WireAnswer:
+    async def _answer_resource(
+        self, routed: RoutedRequest, media: Media, warnings: list[str]
+    ) -> WireAnswer:
         try:
-            request = request_of(asked, warnings)
-        except UnreadablePatch:  # the real server reads a patch when it has found its object
-            address, resource = asked.address, asked.route.kind.resource
+            request = request_of(routed, warnings)
+        except UnreadablePatch:  # the real server reads a patch only after it has found the object
+            address, resource = routed.address, routed.route.kind.resource
             await self._server.handle(Request("get", resource, address.namespace, address.name))
             raise
-        shaper = Shaper(
-            self._server.core, asked.route.kind, media, asked.query.text("includeObject")
+        shaper = ResponseShaper(
+            self._server.core, routed.route.kind, media, routed.query.text("includeObject")
         )
         if request.verb == "watch":
             stream = WatchStream(self._server.watch(request), shaper)
-            return WireAnswer(200, heading(media, warnings), stream=stream)
+            return WireAnswer(200, headers_for(media, warnings), stream=stream)
         answer = await self._server.handle(request)
         if isinstance(answer.body, dict):
-            return encoded(Reply(shaper.answer(answer.body), answer.code, warnings), media)
+            return encode_reply(Reply(shaper.answer(answer.body), answer.code, warnings), media)
         if isinstance(answer.body, str):
-            return text(answer.body, answer.code)
+            return text_answer(answer.body, answer.code)
         return WireAnswer(answer.code, {"Content-Type": TEXT}, stream=TextStream(answer.body))

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
-from pytest_kscen.embedded.apiserver.admission.plugins import standard
+from pytest_kscen.embedded.apiserver.admission.plugins import standard_admission
 from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
 from pytest_kscen.embedded.apiserver.kinds import Kinds
 from pytest_kscen.embedded.apiserver.server import ApiServer
@@ -30,7 +30,7 @@ class Site:
     def __init__(self, runner):
         self.runner = runner
         self.server = ApiServer(
-            runner.clock, Chance("admission"), Kinds(builtin_kinds()), standard()
+            runner.clock, Chance("admission"), Kinds(builtin_kinds()), standard_admission()
         )
         self.admission = self.server.core.admission
         self.warnings = []

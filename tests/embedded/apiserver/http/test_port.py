@@ -15,7 +15,7 @@ import yaml
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
-from pytest_kscen.embedded.apiserver.http import Port
+from pytest_kscen.embedded.apiserver.http import HttpsPort
 from pytest_kscen.embedded.apiserver.kinds import Kinds
 from pytest_kscen.embedded.apiserver.server import ApiServer
 from pytest_kscen.embedded.apiserver.wire import Wire
@@ -42,7 +42,7 @@ def wire(server):
 
 @pytest.fixture
 def port(wire, runner, tmp_path):
-    port = Port(wire, runner, tmp_path)
+    port = HttpsPort(wire, runner, tmp_path)
     yield port
     port.close()
 
@@ -259,7 +259,7 @@ def test_what_a_request_that_is_under_way_sees_when_the_test_goes_on(client, run
 
 def test_closing_leaves_nothing_behind(wire, runner, tmp_path):
     before = set(threading.enumerate())
-    port = Port(wire, runner, tmp_path)
+    port = HttpsPort(wire, runner, tmp_path)
     client = Client(port)
     stream = client.send("GET", f"{MAPS}?watch=true")
     port.close()

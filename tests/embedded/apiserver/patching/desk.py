@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
 from pytest_kscen.embedded.apiserver.kinds import Kind, Subresource
-from pytest_kscen.embedded.apiserver.patching import patched, track, unchanged
+from pytest_kscen.embedded.apiserver.patching import apply_patch, track, unchanged
 from pytest_kscen.kube.api import APPLY_PATCH, MERGE_PATCH, Options, Request
 from pytest_kscen.objects.resources import Resource
 
@@ -147,7 +147,7 @@ class Desk:
     def _write(self, request: Request):
         self.at += 1
         body = (
-            patched(self.kind, self.live, request, self.at)
+            apply_patch(self.kind, self.live, request, self.at)
             if request.verb == "patch"
             else request.body
         )

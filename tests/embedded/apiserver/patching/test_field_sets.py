@@ -8,12 +8,12 @@ from pytest_kscen.embedded.apiserver.patching.fields import (
     has,
     intersection,
     ordered,
+    path_text,
     paths,
     rank,
     set_of,
-    spelt,
     union,
-    without,
+    without_subtrees,
 )
 
 elements = st.sampled_from(["f:a", "f:b", 'k:{"name":"a"}', 'v:"x"', "v:1", "i:0"])
@@ -35,7 +35,7 @@ def test_sets_of_fields_are_sets(one, other):
     assert set(paths(union(one, other))) == mine | theirs
     assert set(paths(difference(one, other))) == mine - theirs
     assert set(paths(intersection(one, other))) == mine & theirs
-    assert set(paths(without(one, other))) == {
+    assert set(paths(without_subtrees(one, other))) == {
         p for p in mine if not any(p[:n] in theirs for n in range(1, len(p) + 1))
     }
     assert union(difference(one, other), intersection(one, other)) == one
@@ -72,4 +72,4 @@ def test_elements_are_written_in_kubernetes_order():
 
 def test_paths_are_spelt_as_in_messages():
     path = ("f:spec", "f:ports", 'k:{"port":80,"protocol":"TCP"}', "f:tags", 'v:"x"', "i:3")
-    assert spelt(path) == '.spec.ports[port=80,protocol="TCP"].tags[="x"][3]'
+    assert path_text(path) == '.spec.ports[port=80,protocol="TCP"].tags[="x"][3]'

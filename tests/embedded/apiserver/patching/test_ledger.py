@@ -11,9 +11,12 @@ from desk import Desk, builtin, widget_kind
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_kscen.embedded.apiserver.patching import Ledger, materialised, tracking
+from pytest_kscen.embedded.apiserver.patching import LazyManagedFields, materialised, tracking
 from pytest_kscen.embedded.apiserver.patching.fields import paths
-from pytest_kscen.embedded.apiserver.patching.managed_fields import LONGEST, settle
+from pytest_kscen.embedded.apiserver.patching.managed_fields import (
+    PENDING_LIMIT,
+    compact_managed_fields,
+)
 from pytest_kscen.objects.errors import Conflict
 
 names = st.sampled_from("abc")
@@ -71,7 +74,7 @@ def play(steps, look=lambda obj: None):
 
 def is_open(obj):
     ledger = obj["metadata"].get("managedFields")
-    return type(ledger) is Ledger and ledger.note is not None
+    return type(ledger) is LazyManagedFields and ledger.note is not None
 
 
 @settings(max_examples=60)
@@ -89,7 +92,7 @@ def test_it_makes_no_difference_whether_anybody_looks(steps):
 def test_to_note_what_differs_is_as_good_as_to_note_everything(steps):
     brief = play(steps)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tracking, "_shape_so_far", lambda *_: None)
+        patch.setattr(tracking, "_known_shape", lambda *_: None)
         whole = play(steps)
     assert brief.live == whole.live
 
@@ -116,7 +119,7 @@ def test_who_lasts_shares_what_others_have_too():
     for desk in (one, other):
         desk.create("ann", spec={"size": "s"})
         desk.merge("bob", {"spec": {"replicas": 1}})
-        settle(desk.live)
+        compact_managed_fields(desk.live)
         assert not is_open(desk.live)
     mine, theirs = (list(desk.live["metadata"]["managedFields"]) for desk in (one, other))
     assert mine == theirs
@@ -130,7 +133,7 @@ def test_who_lasts_shares_what_others_have_too():
 @settings(max_examples=60)
 @given(writes)
 def test_it_makes_no_difference_whether_it_is_settled(steps):
-    lazy, settled = play(steps), play(steps, look=settle)
+    lazy, settled = play(steps), play(steps, look=compact_managed_fields)
     assert lazy.live == settled.live
 
 
@@ -174,9 +177,9 @@ def test_the_past_is_worked_out_now_and_then():
     desk.create("ann", spec={"replicas": 0})
     history = [
         desk.live,
-        *(desk.merge("ann", {"spec": {"replicas": n}}) for n in range(1, 2 * LONGEST + 4)),
+        *(desk.merge("ann", {"spec": {"replicas": n}}) for n in range(1, 2 * PENDING_LIMIT + 4)),
     ]
-    assert [is_open(obj) for obj in history] == [False] * 2 * LONGEST + [True] * 4
+    assert [is_open(obj) for obj in history] == [False] * 2 * PENDING_LIMIT + [True] * 4
     assert desk.owners(times=True) == {
         "ann/Update": ({"f:spec": {".": {}, "f:replicas": {}}}, "2026-01-01T00:02:12Z")
     }
@@ -212,7 +215,7 @@ def renewed(renewals, *, look):
     st.lists(
         st.tuples(st.sampled_from(["ann", "ann", "ann", "bob"]), lease_specs),
         min_size=4,
-        max_size=LONGEST - 2,
+        max_size=PENDING_LIMIT - 2,
     )
 )
 def test_what_is_left_out_of_a_row_of_like_writes_makes_no_difference(renewals):

@@ -7,7 +7,7 @@ from desk import builtin, widget_kind
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kscen.embedded.apiserver.patching import misfit, patched
+from pytest_kscen.embedded.apiserver.patching import apply_patch, patch_refusal
 from pytest_kscen.embedded.apiserver.patching.shapes import shape_of
 from pytest_kscen.embedded.apiserver.patching.strategic import strategic_merge_patch
 from pytest_kscen.kube.api import (
@@ -228,7 +228,7 @@ def asked(patch_type, body, *, kind=CONFIG_MAP, **options):
         options=Options(**options),
     )
     old = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "1"}}
-    return patched(kind, old, request, 0.0), request
+    return apply_patch(kind, old, request, 0.0), request
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_a_stranger_in_a_json_patch_is_told_or_refused():
 )
 def test_an_outcome_that_is_no_object_of_its_kind(patch_type, why, message):
     request = Request("patch", CONFIG_MAP.resource, body={"data": "x"}, patch_type=patch_type)
-    refusal = misfit(request, {"b": {}, "a": 1}, why)
+    refusal = patch_refusal(request, {"b": {}, "a": 1}, why)
     assert (refusal.code, refusal.message) == (422, message)
     assert refusal.status["details"]["causes"][0]["field"] == "patch"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_kscen.embedded.apiserver.wire.parsing import load_yaml, parsed_json, why_malformed
+from pytest_kscen.embedded.apiserver.wire.parsing import load_yaml, parse_json, syntax_error
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -34,7 +34,7 @@ MAPS = "/api/v1/namespaces/default/configmaps"
     ],
 )
 def test_malformed_json_in_the_words_of_go(text, why):
-    assert why_malformed(text.encode()) == why
+    assert syntax_error(text.encode()) == why
 
 
 @settings(
@@ -47,7 +47,7 @@ def test_malformed_json_in_the_words_of_go(text, why):
     )
 )
 def test_what_is_json_is_not_malformed(value):
-    assert why_malformed(json.dumps(value).encode()) == ""
+    assert syntax_error(json.dumps(value).encode()) == ""
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_is_json_is_not_malformed(value):
     ],
 )
 def test_fields_that_are_there_twice(text, parsed, doubles):
-    assert parsed_json(text.encode()) == (parsed, [f'duplicate field "{path}"' for path in doubles])
+    assert parse_json(text.encode()) == (parsed, [f'duplicate field "{path}"' for path in doubles])
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,14 @@ import pytest
 
 from pytest_kscen.embedded.apiserver.wire.media_types import (
     GROUPS,
-    MANY,
-    ONE,
+    LIST_OFFER,
+    OBJECT_OFFER,
     PLAIN,
-    STREAM,
     VERSION,
+    WATCH_OFFER,
     Media,
-    accepted,
-    for_refusal,
+    negotiate,
+    refusal_media,
 )
 from pytest_kscen.objects.errors import NotAcceptable
 
@@ -20,26 +20,26 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 @pytest.mark.parametrize(
     ("header", "offer", "media"),
     [
-        ("", ONE, PLAIN),
-        ("*/*", ONE, PLAIN),
-        ("application/json;q=0.5", ONE, PLAIN),
-        ("application/yaml", ONE, Media("application/yaml")),
-        ("application/vnd.kubernetes.protobuf,application/json", MANY, PLAIN),
-        ("text/html, application/yaml", ONE, Media("application/yaml")),
-        (TABLE, MANY, Media(transform="Table", group="meta.k8s.io", version="v1")),
+        ("", OBJECT_OFFER, PLAIN),
+        ("*/*", OBJECT_OFFER, PLAIN),
+        ("application/json;q=0.5", OBJECT_OFFER, PLAIN),
+        ("application/yaml", OBJECT_OFFER, Media("application/yaml")),
+        ("application/vnd.kubernetes.protobuf,application/json", LIST_OFFER, PLAIN),
+        ("text/html, application/yaml", OBJECT_OFFER, Media("application/yaml")),
+        (TABLE, LIST_OFFER, Media(transform="Table", group="meta.k8s.io", version="v1")),
         (
             f"{TABLE},application/json",
-            STREAM,
+            WATCH_OFFER,
             Media(transform="Table", group="meta.k8s.io", version="v1"),
         ),
-        ("application/json;as=Table;g=meta.k8s.io;v=v9, application/json", ONE, PLAIN),
+        ("application/json;as=Table;g=meta.k8s.io;v=v9, application/json", OBJECT_OFFER, PLAIN),
         (f"{TABLE}", VERSION, PLAIN),
         ("application/*", GROUPS, PLAIN),
-        ("application/json;pretty=1", ONE, Media(pretty=True)),
+        ("application/json;pretty=1", OBJECT_OFFER, Media(pretty=True)),
     ],
 )
 def test_what_is_agreed_on(header, offer, media):
-    assert accepted(header, offer) == media
+    assert negotiate(header, offer) == media
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ def test_what_is_agreed_on(header, offer, media):
     [
         (
             "text/html",
-            ONE,
+            OBJECT_OFFER,
             "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml",
         ),
         (
             "application/vnd.kubernetes.protobuf",
-            MANY,
+            LIST_OFFER,
             (
                 "406: Not Acceptable\n\nAvailable representations: application/json, "
                 "application/yaml, application/json;stream=watch"
@@ -60,12 +60,12 @@ def test_what_is_agreed_on(header, offer, media):
         ),
         (
             "application/json;as=Foo;g=meta.k8s.io;v=v1",
-            ONE,
+            OBJECT_OFFER,
             "only the following media types are accepted: application/json, application/yaml",
         ),
         (
             "application/yaml",
-            STREAM,
+            WATCH_OFFER,
             "only the following media types are accepted: application/json;stream=watch",
         ),
         (
@@ -77,7 +77,7 @@ def test_what_is_agreed_on(header, offer, media):
 )
 def test_what_cannot_be_agreed_on(header, offer, message):
     with pytest.raises(NotAcceptable) as refused:
-        accepted(header, offer)
+        negotiate(header, offer)
     assert refused.value.message == message
 
 
@@ -85,7 +85,7 @@ def test_a_refusal_has_the_form_that_was_asked_for(client):
     assert client.raw("GET", f"{MAPS}/c", accept="application/yaml").body.startswith(
         b"apiVersion: v1\ncode: 404"
     )
-    assert for_refusal("text/html") == PLAIN
+    assert refusal_media("text/html") == PLAIN
     assert client.refusal("GET", f"{MAPS}/c", accept=TABLE)[0] == 404
 
 

@@ -9,7 +9,7 @@ from pytest_kscen.embedded.apiserver.recorded import (
     protobuf_fields,
     resources,
 )
-from pytest_kscen.embedded.apiserver.wire.protobuf import BrokenProtobuf, decoded
+from pytest_kscen.embedded.apiserver.wire.protobuf import BrokenProtobuf, decode_object
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -58,7 +58,7 @@ def test_what_kubectl_sends():
         "metadata": {"name": "a"},
         "data": {"x": "y"},
     }
-    assert decoded(FROM_KUBECTL) == expected
+    assert decode_object(FROM_KUBECTL) == expected
 
 
 def test_numbers_texts_and_what_is_either():
@@ -67,7 +67,7 @@ def test_numbers_texts_and_what_is_either():
         message((3, 81), (4, message((1, 1), (3, "web")))),
     ]
     body = envelope("v1", "Service", NAMED, (2, message(*((1, port) for port in ports), (3, ""))))
-    assert decoded(body) == {
+    assert decode_object(body) == {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": METADATA,
@@ -81,9 +81,13 @@ def test_numbers_texts_and_what_is_either():
 
 
 def test_a_zero_that_is_meant_and_one_that_is_not():
-    spec = decoded(envelope("apps/v1", "Deployment", NAMED, (2, message((1, 0), (5, 0)))))["spec"]
+    spec = decode_object(envelope("apps/v1", "Deployment", NAMED, (2, message((1, 0), (5, 0)))))[
+        "spec"
+    ]
     assert spec == {"replicas": 0}
-    spec = decoded(envelope("v1", "Pod", NAMED, (2, message((4, -1), (3, ""), (25, 0)))))["spec"]
+    spec = decode_object(envelope("v1", "Pod", NAMED, (2, message((4, -1), (3, ""), (25, 0)))))[
+        "spec"
+    ]
     assert spec == {"terminationGracePeriodSeconds": -1, "priority": 0}
 
 
@@ -91,7 +95,7 @@ def test_embedded_types_are_not_seen_in_json():
     volume = message((1, "v"), (2, message((2, message((1, "Memory"), (2, message((1, "1Gi"))))))))
     empty = message((1, "w"), (2, message((2, b""))))
     body = envelope("v1", "Pod", NAMED, (2, message((1, volume), (1, empty))))
-    assert decoded(body)["spec"]["volumes"] == [
+    assert decode_object(body)["spec"]["volumes"] == [
         {"name": "v", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
         {"name": "w", "emptyDir": {}},
     ]
@@ -99,13 +103,15 @@ def test_embedded_types_are_not_seen_in_json():
 
 def test_times_bytes_and_raw_json():
     instant = message((1, 1767225600), (2, 123456000))
-    lease = decoded(
+    lease = decode_object(
         envelope("coordination.k8s.io/v1", "Lease", NAMED, (2, message((1, "me"), (3, instant))))
     )
     assert lease["spec"] == {"holderIdentity": "me", "acquireTime": "2026-01-01T00:00:00.123456Z"}
-    secret = decoded(envelope("v1", "Secret", NAMED, (2, message((1, "k"), (2, b"\xff\x00")))))
+    secret = decode_object(
+        envelope("v1", "Secret", NAMED, (2, message((1, "k"), (2, b"\xff\x00"))))
+    )
     assert secret["data"] == {"k": "/wA="}
-    revision = decoded(
+    revision = decode_object(
         envelope("apps/v1", "ControllerRevision", NAMED, (2, message((1, b'{"a":[1]}'))), (3, 7))
     )
     assert (revision["data"], revision["revision"]) == ({"a": [1]}, 7)
@@ -121,7 +127,7 @@ def test_schemas_of_definitions():
         (29, message((1, "p"), (2, message((8, message((1, b'"x"'))))))),
     )
     version = message((1, "v1"), (4, message((1, schema))))
-    crd = decoded(
+    crd = decode_object(
         envelope(
             "apiextensions.k8s.io/v1", "CustomResourceDefinition", NAMED, (2, message((7, version)))
         )
@@ -141,7 +147,7 @@ def test_schemas_of_definitions():
 )
 def test_what_is_no_message(client, body):
     with pytest.raises(BrokenProtobuf):
-        decoded(body)
+        decode_object(body)
     assert client.refusal("POST", MAPS, body, content_type=PROTOBUF)[0] == 400
 
 

@@ -1,6 +1,6 @@
-"""Webhooks: real HTTPS servers that a cluster's configurations name.
+"""Admission webhooks: HTTPS servers outside this process, named by the cluster's configurations.
 
-Time stands still while they think.
+Cluster time stands still during a call. Only `Webhooks` is used by the chain.
 """
 
 from pytest_kscen.embedded.apiserver.admission.webhooks.dispatch import Webhooks

@@ -1,5 +1,6 @@
-"""One call of a webhook: HTTPS, in a thread, with a deadline on the wall clock; what goes wrong
-is told in Go's words.
+"""HTTPS call of one webhook, in a thread, with a deadline on the wall clock.
+
+Failures are reported with Go's messages. Called by dispatch; must not read cluster state.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ import orjson
 from pytest_kscen.embedded.apiserver.admission.webhooks.review import CallError
 
 if TYPE_CHECKING:
-    from pytest_kscen.embedded.apiserver.admission.webhooks.configuration import Address
+    from pytest_kscen.embedded.apiserver.admission.webhooks.configuration import WebhookAddress
 
-LARGEST = 256 * 1024 * 1024  # bytes of an answer that are read
+RESPONSE_LIMIT = 256 * 1024 * 1024  # bytes of an answer that are read
 CHUNK = 1024 * 1024
-BOTH_WAYS = 2
+SHUT_RDWR = 2
 HEADERS = {
     "User-Agent": "kube-apiserver-admission",
     "Accept": "application/json, */*",
     "Content-Type": "application/json",
 }
-UNTRUSTED = {18, 19, 20, 21, 27}  # OpenSSL's numbers for chains that lead to nobody we trust
+UNTRUSTED_CODES = {18, 19, 20, 21, 27}  # OpenSSL's error codes for untrusted chains
 OTHER_NAME, OTHER_ADDRESS, EXPIRED, NOT_YET = 62, 64, 10, 9
-BY_CODE = {
+CODE_MESSAGES = {
     400: "the server rejected our request for an unknown reason",
     401: "the server has asked for the client to provide credentials",
     404: "the server could not find the requested resource",
@@ -52,12 +53,15 @@ STRUCT = (
 JSON_NAMES = {list: "array", str: "string", int: "number", float: "number", bool: "bool"}
 
 
-def call(address: Address, review: bytes, seconds: int) -> dict[str, Any]:
-    """Post an AdmissionReview; gives the decoded answer. Blocks, so it belongs in a thread."""
+def call(address: WebhookAddress, review: bytes, seconds: int) -> dict[str, Any]:
+    """Post an AdmissionReview and return the decoded answer; blocks, so call it in a thread.
+
+    `seconds` is the wall-clock limit. Raises CallError with client-go's message.
+    """
     url = f"{address.url}?timeout={seconds}s"
-    code, kind, body = _posted(address, url, review, seconds)
+    code, kind, body = _post(address, url, review, seconds)
     if code // 100 != 2:  # noqa: PLR2004  # success
-        raise CallError(_refused(code, kind, body))
+        raise CallError(_status_message(code, kind, body))
     if not body:
         raise CallError(f"0-length response with status code: {code} and content type: {kind}")
     try:
@@ -75,8 +79,8 @@ def call(address: Address, review: bytes, seconds: int) -> dict[str, Any]:
     )
 
 
-def _posted(address: Address, url: str, review: bytes, seconds: int) -> tuple[int, str, bytes]:
-    connection = _Connection(address, seconds)
+def _post(address: WebhookAddress, url: str, review: bytes, seconds: int) -> tuple[int, str, bytes]:
+    connection = _WebhookConnection(address, seconds)
     deadline = threading.Timer(seconds, connection.hang_up)
     deadline.daemon = True
     deadline.start()
@@ -87,19 +91,19 @@ def _posted(address: Address, url: str, review: bytes, seconds: int) -> tuple[in
         return response.status, response.getheader("Content-Type", ""), _read(response)
     except (OSError, http.client.HTTPException, ValueError) as error:
         late = connection.overdue or isinstance(error, TimeoutError)
-        why = "context deadline exceeded" if late else _why(error, address)
+        why = "context deadline exceeded" if late else _network_error(error, address)
         raise CallError(f'Post "{url}": {why}') from None
     finally:
         deadline.cancel()
         connection.close()
 
 
-class _Connection(http.client.HTTPConnection):
-    """TLS to an address, which may show a certificate for another name than that of its host."""
+class _WebhookConnection(http.client.HTTPConnection):
+    """TLS connection whose certificate may be for another name than the host it connects to."""
 
     default_port = 443
 
-    def __init__(self, address: Address, seconds: int) -> None:
+    def __init__(self, address: WebhookAddress, seconds: int) -> None:
         super().__init__(address.host, address.port, timeout=seconds)
         self._address = address
         self.overdue = False
@@ -111,16 +115,16 @@ class _Connection(http.client.HTTPConnection):
         )
 
     def hang_up(self) -> None:
-        """From another thread: whatever it waits for, the time is over."""
+        """Shut the socket down from another thread when the deadline has passed."""
         self.overdue = True
         with contextlib.suppress(OSError):
             if self.sock is not None:
-                self.sock.shutdown(BOTH_WAYS)
+                self.sock.shutdown(SHUT_RDWR)
 
 
 @lru_cache(maxsize=64)
 def _context(ca_bundle: bytes) -> ssl.SSLContext:
-    """A bundle is trusted instead of what this machine trusts."""
+    """Return the TLS context; a CA bundle replaces this machine's trusted authorities."""
     return ssl.create_default_context(cadata=ca_bundle.decode() or None)
 
 
@@ -129,12 +133,12 @@ def _read(response: http.client.HTTPResponse) -> bytes:
     while chunk := response.read(CHUNK):
         chunks.append(chunk)
         length += len(chunk)
-        if length > LARGEST:
-            raise ValueError(f"the response is larger than {LARGEST} bytes")
+        if length > RESPONSE_LIMIT:
+            raise ValueError(f"the response is larger than {RESPONSE_LIMIT} bytes")
     return b"".join(chunks)
 
 
-def _why(error: Exception, address: Address) -> str:
+def _network_error(error: Exception, address: WebhookAddress) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"tls: failed to verify certificate: x509: {_unverified(error, address)}"
     if isinstance(error, ConnectionRefusedError):
@@ -150,8 +154,8 @@ def _why(error: Exception, address: Address) -> str:
     return str(error)
 
 
-def _unverified(error: ssl.SSLCertVerificationError, address: Address) -> str:
-    if error.verify_code in UNTRUSTED:
+def _unverified(error: ssl.SSLCertVerificationError, address: WebhookAddress) -> str:
+    if error.verify_code in UNTRUSTED_CODES:
         return "certificate signed by unknown authority"
     if error.verify_code == OTHER_NAME:
         return f"certificate is not valid for any names, but wanted to match {address.server_name}"
@@ -165,18 +169,16 @@ def _unverified(error: ssl.SSLCertVerificationError, address: Address) -> str:
     return error.verify_message
 
 
-def _refused(code: int, kind: str, body: bytes) -> str:
-    """What client-go says of an answer that is no success: its Status' message, or a text for
-    its code.
-    """
+def _status_message(code: int, kind: str, body: bytes) -> str:
+    """Return client-go's text of an error answer: the Status' message, or a text for the code."""
     try:
         status = orjson.loads(body)
     except orjson.JSONDecodeError:
         status = None
     if isinstance(status, dict) and status.get("kind") == "Status":
         return str(status.get("message") or "unknown")
-    if code in BY_CODE:
-        return BY_CODE[code]
+    if code in CODE_MESSAGES:
+        return CODE_MESSAGES[code]
     said = body.decode(errors="replace").strip() if kind.startswith("text/") else ""
     return (
         f"an error on the server ({orjson.dumps(said or 'unknown').decode()}) has prevented "

@@ -1,4 +1,7 @@
-"""Webhook configurations of a cluster: order, rules, matchConditions and server addresses."""
+"""Webhook configurations of a cluster: order, rules, matchConditions and server addresses.
+
+Read again only when the configurations change. Used by dispatch.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +20,20 @@ if TYPE_CHECKING:
     from pytest_kscen.cel import Program
     from pytest_kscen.embedded.apiserver.admission.chain import Review
     from pytest_kscen.embedded.apiserver.kinds import Kind
-    from pytest_kscen.embedded.apiserver.store import Shelf, Store
+    from pytest_kscen.embedded.apiserver.store import ResourceStore, Store
     from pytest_kscen.objects.resources import Obj, Resource
 
     Place = tuple[str, str, str, str, str]
 
 
-# matchConditions: CEL on the object, the old object and the request, asked before a webhook is.
-
-
 VARIABLES = ("object", "oldObject", "request")
 
 
-class Conditions:
-    """All of one webhook's. One that is false decides; one that fails does only if none is."""
+class MatchConditions:
+    """CEL conditions of one webhook, evaluated before it is called.
+
+    A false condition decides, even if another one fails; failures count only if none is false.
+    """
 
     def __init__(self, listed: Sequence[Obj], *, fails_open: bool) -> None:
         self._expressions = [str(each["expression"]) for each in listed]
@@ -66,7 +69,7 @@ def _compiled(expression: str) -> Program:
 
 
 GROUP = "admissionregistration.k8s.io"
-EXEMPT = {
+EXEMPT_RESOURCES = {
     "mutatingadmissionpolicies", "mutatingadmissionpolicybindings", "mutatingwebhookconfigurations",
     "validatingadmissionpolicies", "validatingadmissionpolicybindings",
     "validatingwebhookconfigurations",
@@ -74,7 +77,7 @@ EXEMPT = {
 
 
 class Webhook:
-    """One of them."""
+    """One entry of a webhook configuration, with defaults resolved."""
 
     def __init__(self, spec: Obj) -> None:
         self.name: str = spec["name"]
@@ -82,18 +85,21 @@ class Webhook:
         self.ca_bundle = base64.b64decode(self.client.get("caBundle") or "")
         self.timeout: int = spec.get("timeoutSeconds") or 10
         self.fails_open: bool = spec.get("failurePolicy") == "Ignore"
-        self.is_repeated: bool = spec.get("reinvocationPolicy") == "IfNeeded"
-        self.bears_dry_run: bool = spec.get("sideEffects") in {"None", "NoneOnDryRun"}
+        self.reinvoked: bool = spec.get("reinvocationPolicy") == "IfNeeded"
+        self.supports_dry_run: bool = spec.get("sideEffects") in {"None", "NoneOnDryRun"}
         self.exact: bool = spec.get("matchPolicy") == "Exact"
         self.versions: Sequence[str] = spec.get("admissionReviewVersions") or ()
-        self.conditions = Conditions(spec.get("matchConditions") or (), fails_open=self.fails_open)
+        self.conditions = MatchConditions(
+            spec.get("matchConditions") or (), fails_open=self.fails_open
+        )
         self._rules: Sequence[Obj] = spec.get("rules") or ()
         self._namespaces: Obj = spec.get("namespaceSelector") or {}
         self._objects: Obj = spec.get("objectSelector") or {}
 
     def kind_for(self, review: Review) -> Kind | None:
-        """The version of the kind that a rule asks for: the request's if there is one, else
-        another that says the same.
+        """Return the version of the object that a rule asks for, or None if no rule matches.
+
+        The request's version is preferred, then another version of the same stored object.
         """
         kind = review.core.kind_of(review.request)
         if self._has_rule(kind.resource, review):
@@ -116,7 +122,7 @@ class Webhook:
         if (
             self._namespaces
             and review.namespace
-            and not matches_selector(self._namespaces, _labels_around(review))
+            and not matches_selector(self._namespaces, _namespace_labels(review))
         ):
             return False
         labels = [obj["metadata"].get("labels") for obj in (review.new, review.old) if obj]
@@ -130,71 +136,71 @@ def _applies(rule: Obj, resource: Resource, review: Review) -> bool:
     )
     return (
         scope in {"*", "Namespaced" if inside else "Cluster"}
-        and _listed(rule, "operations", review.operation)
-        and _listed(rule, "apiGroups", resource.group)
-        and _listed(rule, "apiVersions", resource.version)
+        and _rule_lists(rule, "operations", review.operation)
+        and _rule_lists(rule, "apiGroups", resource.group)
+        and _rule_lists(rule, "apiVersions", resource.version)
         and any(
-            _names(each, resource.plural, review.request.subresource)
+            _matches_resource(each, resource.plural, review.request.subresource)
             for each in rule.get("resources") or ()
         )
     )
 
 
-def _listed(rule: Obj, name: str, value: str) -> bool:
+def _rule_lists(rule: Obj, name: str, value: str) -> bool:
     listed = rule.get(name) or ()
     return value in listed or "*" in listed
 
 
-def _names(listed: str, plural: str, subresource: str) -> bool:
+def _matches_resource(listed: str, plural: str, subresource: str) -> bool:
     name, _, part = listed.partition("/")
     return name in {"*", plural} and part in {"*", subresource}
 
 
-def _labels_around(review: Review) -> Obj:
-    """The labels of the namespace; its own, if the write is about a namespace."""
+def _namespace_labels(review: Review) -> Obj:
+    """Return the labels of the write's namespace; of the object itself if it is a namespace."""
     if review.request.resource.plural == "namespaces":
         return review.obj["metadata"].get("labels") or {}
     found = review.core.store.get(("", "namespaces", "", review.namespace))
     return (found["metadata"].get("labels") if found else None) or {}
 
 
-class Call(NamedTuple):
-    """A webhook to ask, and the version of the object that it wants."""
+class WebhookCall(NamedTuple):
+    """Webhook to call, and the version of the object to send."""
 
     webhook: Webhook
     kind: Kind
 
 
-class Configured:
-    """All webhooks of one sort of configuration."""
+class WebhookConfigurations:
+    """All webhooks of one kind of configuration, mutating or validating."""
 
     def __init__(self, plural: str) -> None:
         self._plural = plural
-        self._shelf: Shelf | None = None
+        self._resource_store: ResourceStore | None = None
         self._seen = -1
         self._webhooks: list[Webhook] = []
-        self._concerned: dict[Place, list[Webhook]] = {}
+        self._matching: dict[Place, list[Webhook]] = {}
 
-    def are_there(self, store: Store) -> bool:
-        """Whether anything is configured. Nearly always it is not, and that must cost nothing."""
-        return bool(self._shelf_in(store).buckets)
+    def any_configured(self, store: Store) -> bool:
+        """Return True if any configuration exists; must be cheap, as nearly always none does."""
+        return bool(self._resource_store_in(store).buckets)
 
-    def _shelf_in(self, store: Store) -> Shelf:
-        if self._shelf is None:
-            self._shelf = store.shelf(GROUP, self._plural)
-        return self._shelf
+    def _resource_store_in(self, store: Store) -> ResourceStore:
+        if self._resource_store is None:
+            self._resource_store = store.resource_store(GROUP, self._plural)
+        return self._resource_store
 
-    def concerned(self, review: Review) -> Sequence[Webhook]:
-        """Those with a rule for this write."""
-        shelf = self._shelf_in(review.core.store)
-        if not shelf.buckets:
+    def matching(self, review: Review) -> Sequence[Webhook]:
+        """Return the webhooks with a rule for this write."""
+        resource_store = self._resource_store_in(review.core.store)
+        if not resource_store.buckets:
             return ()
-        if shelf.end != self._seen:
+        if resource_store.end != self._seen:
             self._read(review.core.store)
-            self._seen = shelf.end
+            self._seen = resource_store.end
         request = review.request
         resource = request.resource
-        if resource.group == GROUP and resource.plural in EXEMPT:
+        if resource.group == GROUP and resource.plural in EXEMPT_RESOURCES:
             return ()
         place = (
             resource.group,
@@ -203,9 +209,9 @@ class Configured:
             request.subresource,
             review.operation,
         )
-        found = self._concerned.get(place)
+        found = self._matching.get(place)
         if found is None:
-            found = self._concerned[place] = [
+            found = self._matching[place] = [
                 each for each in self._webhooks if each.kind_for(review)
             ]
         return found
@@ -215,36 +221,34 @@ class Configured:
         self._webhooks = [
             Webhook(spec) for each in configurations for spec in each.get("webhooks") or ()
         ]
-        self._concerned.clear()
+        self._matching.clear()
 
-    def calls(self, review: Review) -> Iterator[Call]:
-        """Those to ask, in order; each is decided when its turn comes, for the one before may
-        have changed the object.
+    def calls(self, review: Review) -> Iterator[WebhookCall]:
+        """Yield the calls in order; each is decided after the previous one may have changed the
+        object.
         """
-        for webhook in self.concerned(review):
-            if call := to_call(webhook, review):
+        for webhook in self.matching(review):
+            if call := call_for(webhook, review):
                 yield call
 
 
-def to_call(webhook: Webhook, review: Review) -> Call | None:
-    """Whether a webhook is to be asked about a write as it stands now."""
+def call_for(webhook: Webhook, review: Review) -> WebhookCall | None:
+    """Return the call of a webhook for a write as it is now, or None if it does not apply."""
     if not webhook.selects(review):
         return None
     kind = webhook.kind_for(review)
-    return Call(webhook, kind) if kind and webhook.conditions.hold(review, kind) else None
+    return WebhookCall(webhook, kind) if kind and webhook.conditions.hold(review, kind) else None
 
 
-# Where a webhook's server is. Nothing listens behind a simulated Service, unless it says who
-# stands in for it.
-
-
-STAND_IN = "kscen.io/address"
+ADDRESS_ANNOTATION = "kscen.io/address"
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """Where a webhook is: what the URL says, who is connected to, and whose certificate that
-    must show.
+class WebhookAddress:
+    """Address of a webhook's server.
+
+    `url` is what messages show, `host` and `port` are connected to, and `server_name` is the name
+    on the certificate.
     """
 
     url: str
@@ -254,29 +258,29 @@ class Address:
     ca_bundle: bytes = b""
 
     @classmethod
-    def of_url(cls, url: str, ca_bundle: bytes) -> Address:
+    def of_url(cls, url: str, ca_bundle: bytes) -> WebhookAddress:
         parts = urlsplit(url)
         host = parts.hostname or ""
         return cls(url, host, parts.port or 443, host, ca_bundle)
 
 
-def address_of(webhook: Webhook, store: Store) -> Address:
+def address_of(webhook: Webhook, store: Store) -> WebhookAddress:
     if "url" in webhook.client:
-        return Address.of_url(webhook.client["url"], webhook.ca_bundle)
+        return WebhookAddress.of_url(webhook.client["url"], webhook.ca_bundle)
     reference = webhook.client["service"]
     name, namespace, port = reference["name"], reference["namespace"], reference.get("port") or 443
     server_name = f"{name}.{namespace}.svc"
     url = f"https://{server_name}:{port}/{(reference.get('path') or '').lstrip('/')}"
     service = store.get(("", "services", namespace, name))
-    asked = f'failed to call webhook: Post "{url}?timeout={webhook.timeout}s"'
+    outcomes = f'failed to call webhook: Post "{url}?timeout={webhook.timeout}s"'
     if service is None:
-        raise CallError(f'{asked}: service "{name}" not found')
-    stand_in = str((service["metadata"].get("annotations") or {}).get(STAND_IN, ""))
+        raise CallError(f'{outcomes}: service "{name}" not found')
+    stand_in = str((service["metadata"].get("annotations") or {}).get(ADDRESS_ANNOTATION, ""))
     host, _, own_port = stand_in.rpartition(":")
     if not host or not own_port.isdecimal():
         how = (
-            f"annotate the service with {STAND_IN}=HOST:PORT of a server on this machine, or "
-            "use clientConfig.url"
+            f"annotate the service with {ADDRESS_ANNOTATION}=HOST:PORT of a server on this "
+            "machine, or use clientConfig.url"
         )
-        raise CallError(f'{asked}: nothing listens behind the simulated service "{name}": {how}')
-    return Address(url, host.strip("[]"), int(own_port), server_name, webhook.ca_bundle)
+        raise CallError(f'{outcomes}: nothing listens behind the simulated service "{name}": {how}')
+    return WebhookAddress(url, host.strip("[]"), int(own_port), server_name, webhook.ca_bundle)

@@ -1,8 +1,8 @@
-"""Asking the webhooks of a cluster: first one after another to change a write, then all at once to
-judge it.
+"""Dispatch to webhooks: mutating ones in sequence, then validating ones in parallel.
 
-One that cannot be asked refuses the write, or is passed over if its configuration says so. When one
-has changed the object, the gates look at it again, and so do those asked before that want to."""
+A failed call refuses the write, or is skipped under failurePolicy Ignore. After a change the
+plugins run again, and so do earlier webhooks with reinvocationPolicy IfNeeded.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.embedded.apiserver.admission.webhooks.configuration import (
-    Configured,
+    WebhookConfigurations,
     address_of,
-    to_call,
+    call_for,
 )
 from pytest_kscen.embedded.apiserver.admission.webhooks.review import (
     CallError,
-    Question,
-    Verdict,
+    ReviewCall,
+    WebhookVerdict,
     admission_request,
     encoded,
-    verdict_of,
+    parse_response,
     version_for,
 )
 from pytest_kscen.embedded.apiserver.decoding import decode
@@ -34,7 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kscen.embedded.apiserver.admission.chain import Review
-    from pytest_kscen.embedded.apiserver.admission.webhooks.configuration import Call, Webhook
+    from pytest_kscen.embedded.apiserver.admission.webhooks.configuration import (
+        Webhook,
+        WebhookCall,
+    )
     from pytest_kscen.embedded.apiserver.store import Store
     from pytest_kscen.objects.resources import Obj
 
@@ -42,53 +45,53 @@ logger = logging.getLogger(__name__)
 
 
 class Webhooks:
-    """A `machinery.admission.chain.Outside`."""
+    """Webhook admission of one cluster; implements `chain.WebhookAdmission`."""
 
     def __init__(self) -> None:
-        self._mutating = Configured("mutatingwebhookconfigurations")
-        self._validating = Configured("validatingwebhookconfigurations")
-        self.mutating, self.validating = self._mutating.concerned, self._validating.concerned
+        self._mutating = WebhookConfigurations("mutatingwebhookconfigurations")
+        self._validating = WebhookConfigurations("validatingwebhookconfigurations")
+        self.mutating, self.validating = self._mutating.matching, self._validating.matching
 
-    def are_there(self, store: Store) -> bool:
-        return self._mutating.are_there(store) or self._validating.are_there(store)
+    def any_configured(self, store: Store) -> bool:
+        return self._mutating.any_configured(store) or self._validating.any_configured(store)
 
-    async def mutate(self, review: Review, again: Callable[[], None]) -> None:
-        repeated: list[Webhook] = []
+    async def mutate(self, review: Review, rerun_plugins: Callable[[], None]) -> None:
+        reinvoked_before: list[Webhook] = []
         due: list[Webhook] = []
         changed = False
         for each in self._mutating.calls(review):
-            if await _change(each, review):
-                changed, due = True, list(repeated)
-            if each.webhook.is_repeated:
-                repeated.append(each.webhook)
+            if await _mutate_with(each, review):
+                changed, due = True, list(reinvoked_before)
+            if each.webhook.reinvoked:
+                reinvoked_before.append(each.webhook)
         if not changed:
             return
         before = dict(review.new or {})
-        again()
+        rerun_plugins()
         if review.new != before:
-            due = repeated
+            due = reinvoked_before
         for webhook in due:
-            call_again = to_call(webhook, review)
-            if call_again:
-                await _change(call_again, review)
+            second_call = call_for(webhook, review)
+            if second_call:
+                await _mutate_with(second_call, review)
 
     async def validate(self, review: Review) -> None:
         calls = list(self._validating.calls(review))
-        asked: list[Any] = await asyncio.gather(
-            *(_ask(each, review, mutating=False) for each in calls), return_exceptions=True
+        outcomes: list[Any] = await asyncio.gather(
+            *(_review_with(each, review, mutating=False) for each in calls), return_exceptions=True
         )
-        for outcome in asked:
-            if isinstance(outcome, Verdict):
+        for outcome in outcomes:
+            if isinstance(outcome, WebhookVerdict):
                 review.request.warnings.extend(outcome.warnings)
-        for outcome in asked:
-            refusal = outcome.refusal if isinstance(outcome, Verdict) else outcome
+        for outcome in outcomes:
+            refusal = outcome.refusal if isinstance(outcome, WebhookVerdict) else outcome
             if refusal is not None:
                 raise refusal
 
 
-async def _change(each: Call, review: Review) -> bool:
-    """Whether a webhook has changed the object."""
-    verdict = await _ask(each, review, mutating=True)
+async def _mutate_with(each: WebhookCall, review: Review) -> bool:
+    """Call a mutating webhook; return True if it changed the object."""
+    verdict = await _review_with(each, review, mutating=True)
     if verdict is None:
         return False
     review.request.warnings.extend(verdict.warnings)
@@ -106,8 +109,8 @@ async def _change(each: Call, review: Review) -> bool:
     return before != after
 
 
-def _patched(each: Call, review: Review, new: Obj, operations: list[Obj]) -> Obj:
-    """The object with a webhook's patch, decoded and with its defaults again."""
+def _patched(each: WebhookCall, review: Review, new: Obj, operations: list[Obj]) -> Obj:
+    """Return the object with a webhook's patch, decoded and defaulted again."""
     kind = review.core.kind_of(review.request)
     is_whole = new.get("kind") == kind.resource.kind
     shown = materialised(each.kind.shown(new) if is_whole else new)
@@ -131,10 +134,12 @@ def _patched(each: Call, review: Review, new: Obj, operations: list[Obj]) -> Obj
         ) from None
 
 
-async def _ask(each: Call, review: Review, *, mutating: bool) -> Verdict | None:
-    """A webhook's verdict; None if it could not be asked and that does not matter."""
+async def _review_with(
+    each: WebhookCall, review: Review, *, mutating: bool
+) -> WebhookVerdict | None:
+    """Return a webhook's verdict, or None if the call failed and failures are ignored."""
     webhook, name = each.webhook, quoted(each.webhook.name)
-    if review.request.options.dry_run and not webhook.bears_dry_run:
+    if review.request.options.dry_run and not webhook.supports_dry_run:
         raise BadRequest(f"admission webhook {name} does not support dry run")
     uid = review.core.chance.stream("admission reviews").uid()
     try:
@@ -142,9 +147,9 @@ async def _ask(each: Call, review: Review, *, mutating: bool) -> Verdict | None:
         address = address_of(webhook, review.core.store)
         body = encoded(admission_request(review, each.kind, uid), version)
         answer = await asyncio.get_running_loop().run_in_executor(
-            None, _called, address, body, webhook.timeout
+            None, _call, address, body, webhook.timeout
         )
-        return verdict_of(answer, Question(webhook.name, uid, version, mutating))
+        return parse_response(answer, ReviewCall(webhook.name, uid, version, mutating))
     except CallError as error:
         if not webhook.fails_open:
             raise internal(f"failed calling webhook {name}: {error}") from None
@@ -152,7 +157,7 @@ async def _ask(each: Call, review: Review, *, mutating: bool) -> Verdict | None:
         return None
 
 
-def _called(*parts: Any) -> Obj:
+def _call(*parts: Any) -> Obj:
     from pytest_kscen.embedded.apiserver.admission.webhooks.calling import call
 
     try:

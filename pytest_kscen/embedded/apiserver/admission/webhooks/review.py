@@ -1,4 +1,7 @@
-"""AdmissionReview: build the request for a webhook, and validate its response."""
+"""AdmissionReview: builds the request for a webhook and parses its response.
+
+Pure conversion with Kubernetes' error messages; the call is made by dispatch.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +27,15 @@ if TYPE_CHECKING:
 
 GROUP, V1, BETA = "admission.k8s.io", "v1", "v1beta1"
 KIND = "AdmissionReview"
-LEAST_REFUSAL = 400
+LOWEST_ERROR_CODE = 400
 
 
 class CallError(Exception):
-    """A webhook could not be asked, or its answer cannot be taken; the text is the reason."""
+    """Webhook that could not be called, or whose answer is invalid; the text is the reason."""
 
 
-class Question(NamedTuple):
-    """What was asked, and of whom."""
+class ReviewCall(NamedTuple):
+    """Identity of a call, against which the response is checked."""
 
     webhook: str
     uid: str
@@ -41,18 +44,18 @@ class Question(NamedTuple):
 
 
 @dataclass(slots=True)
-class Verdict:
-    """What a webhook has decided: a refusal, or the operations of a patch."""
+class WebhookVerdict:
+    """Decision of a webhook: a refusal, or the operations of a patch, and warnings."""
 
     refusal: ApiError | None = None
     patch: list[Obj] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
-def verdict_of(answer: Obj, question: Question) -> Verdict:
-    """A CallError says what is wrong with an answer that cannot be taken.
+def parse_response(answer: Obj, question: ReviewCall) -> WebhookVerdict:
+    """Return the verdict in a response; raises CallError if the response is invalid.
 
-    The older version is hardly looked at.
+    Responses of version v1beta1 are checked less strictly, as in Kubernetes.
     """
     version, kind = answer.get("apiVersion"), answer.get("kind")
     known = version in {f"{GROUP}/{V1}", f"{GROUP}/{BETA}"} and kind == KIND
@@ -65,8 +68,8 @@ def verdict_of(answer: Obj, question: Question) -> Verdict:
     response = answer.get("response")
     if response is None:
         raise _invalid("webhook response was absent")
-    _refuse_other_types(response)
-    patch, patch_type = _decoded(response.get("patch") or ""), response.get("patchType")
+    _check_types(response)
+    patch, patch_type = _decode_patch(response.get("patch") or ""), response.get("patchType")
     if question.version == V1:
         uid = response.get("uid", "")
         if uid != question.uid:
@@ -77,12 +80,12 @@ def verdict_of(answer: Obj, question: Question) -> Verdict:
             raise _invalid(
                 f"expected webhook response of {wanted}, got {stated[0] or '/'}, Kind={stated[1]}"
             )
-        _refuse_odd_patch(patch, patch_type, mutating=question.mutating)
-    verdict = Verdict(warnings=list(response.get("warnings") or ()))
+        _check_patch(patch, patch_type, mutating=question.mutating)
+    verdict = WebhookVerdict(warnings=list(response.get("warnings") or ()))
     if not response.get("allowed"):
         verdict.refusal = _refusal(question.webhook, response.get("status") or {})
     elif patch and question.mutating:
-        verdict.patch = _operations(patch)
+        verdict.patch = _parse_operations(patch)
         if verdict.patch and patch_type != "JSONPatch" and question.version == V1:
             raise CallError(f"unsupported patch type {quoted(patch_type)}")
     return verdict
@@ -117,7 +120,7 @@ JSON_NAMES = {
 }
 
 
-def _refuse_other_types(response: Any) -> None:
+def _check_types(response: Any) -> None:
     if not isinstance(response, dict):
         found = JSON_NAMES.get(type(response), "null")
         target = "Go struct field AdmissionReview.response of type v1.AdmissionResponse"
@@ -135,7 +138,7 @@ def _refuse_other_types(response: Any) -> None:
             )
 
 
-def _decoded(patch: str) -> bytes:
+def _decode_patch(patch: str) -> bytes:
     try:
         return base64.b64decode(patch, validate=True)
     except binascii.Error:
@@ -149,7 +152,7 @@ def _decoded(patch: str) -> bytes:
         ) from None
 
 
-def _refuse_odd_patch(patch: bytes, patch_type: str | None, *, mutating: bool) -> None:
+def _check_patch(patch: bytes, patch_type: str | None, *, mutating: bool) -> None:
     if not mutating and patch:
         raise _invalid("validating webhook may not return response.patch")
     if not mutating and patch_type is not None:
@@ -162,7 +165,7 @@ def _refuse_odd_patch(patch: bytes, patch_type: str | None, *, mutating: bool) -
         raise _invalid('webhook returned invalid response.patchType of ""')
 
 
-def _operations(patch: bytes) -> list[Obj]:
+def _parse_operations(patch: bytes) -> list[Obj]:
     try:
         operations = orjson.loads(patch)
     except orjson.JSONDecodeError as error:
@@ -194,27 +197,27 @@ def _refusal(webhook: str, status: Obj) -> ApiError:
             "status": "Failure",
             "message": f"{denied}: {said}" if said else f"{denied} without explanation",
             **{name: status[name] for name in ("reason", "details") if status.get(name)},
-            "code": max(code, LEAST_REFUSAL),
+            "code": max(code, LOWEST_ERROR_CODE),
         }
     )
 
 
-# AdmissionReview: what a webhook is told.
-
-
-SUBJECTS = {"system:serviceaccount:": "system:serviceaccounts", "system:node:": "system:nodes"}
+GROUPS_BY_PREFIX = {
+    "system:serviceaccount:": "system:serviceaccounts",
+    "system:node:": "system:nodes",
+}
 
 
 def admission_request(review: Review, kind: Kind, uid: str) -> Obj:
-    """The `request` of a review, for a webhook that wants this version of the object."""
+    """Return the `request` of an AdmissionReview, with the object in the given version."""
     request = review.request
-    asked, told = request.resource, kind.resource
+    outcomes, told = request.resource, kind.resource
     obj, old = (
         kind.shown(each) if each and _is_whole(review) else each
         for each in (review.new, review.old)
     )
     stated = _kind_of(obj or old or {}, kind.api_version)
-    given = _kind_of(review.obj, asked.api_version)
+    given = _kind_of(review.obj, outcomes.api_version)
     sub = {"subResource": request.subresource} if request.subresource else {}
     return {
         "uid": uid,
@@ -223,9 +226,9 @@ def admission_request(review: Review, kind: Kind, uid: str) -> Obj:
         **sub,
         "requestKind": given,
         "requestResource": {
-            "group": asked.group,
-            "version": asked.version,
-            "resource": asked.plural,
+            "group": outcomes.group,
+            "version": outcomes.version,
+            "resource": outcomes.plural,
         },
         **({"requestSubResource": request.subresource} if sub else {}),
         **({"name": review.name} if review.name else {}),
@@ -240,9 +243,7 @@ def admission_request(review: Review, kind: Kind, uid: str) -> Obj:
 
 
 def _is_whole(review: Review) -> bool:
-    """Whether it is about an object of the request's kind, not one of another kind at a
-    subresource.
-    """
+    """Return True if the object is of the request's kind, not the body of a subresource."""
     return str(review.obj.get("kind")) == review.request.resource.kind
 
 
@@ -253,7 +254,7 @@ def _kind_of(obj: Obj, api_version: str) -> Obj:
 
 def user_info(user: str) -> Obj:
     groups = ["system:masters", "system:authenticated"]
-    for prefix, group in SUBJECTS.items():
+    for prefix, group in GROUPS_BY_PREFIX.items():
         if user.startswith(prefix):
             namespace = user.removeprefix(prefix).partition(":")[0]
             own = [group, f"{group}:{namespace}"] if "account" in prefix else [group]
@@ -287,7 +288,7 @@ def _options(operation: str, options: Options) -> Obj | None:
 
 
 def version_for(listed: Iterable[str]) -> str:
-    """The first version that a webhook lists and we know."""
+    """Return the first AdmissionReview version that the webhook lists and the server supports."""
     found = next((version for version in listed if version in {V1, BETA}), "")
     if not found:
         known = f"({V1}, {BETA})"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.embedded.apiserver.kinds import Part, Rules
+from pytest_kscen.embedded.apiserver.kinds import Rules, SubresourceRules
 from pytest_kscen.embedded.apiserver.rules.checks import unified_diff
 from pytest_kscen.embedded.apiserver.rules.fields import POD_FIELDS
 from pytest_kscen.embedded.apiserver.rules.pods import annotations as notes
@@ -358,9 +358,11 @@ RULES = {
         validate=validate_pod,
         validate_update=validate_pod_update,
         parts={
-            "status": Part(prepare_pod_status, validate_pod_status),
-            "ephemeralcontainers": Part(prepare_ephemeral_containers, validate_ephemeral_update),
-            "resize": Part(prepare_resize, validate_resize),
+            "status": SubresourceRules(prepare_pod_status, validate_pod_status),
+            "ephemeralcontainers": SubresourceRules(
+                prepare_ephemeral_containers, validate_ephemeral_update
+            ),
+            "resize": SubresourceRules(prepare_resize, validate_resize),
         },
         grace_period=grace_period,
         qualified_finalizers=True,

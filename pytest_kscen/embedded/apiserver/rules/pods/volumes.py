@@ -10,9 +10,7 @@ from pytest_kscen.embedded.apiserver.rules.checks import (
     validate_enum,
     validate_required_name,
 )
-from pytest_kscen.embedded.apiserver.rules.checks import (
-    validate_name as named,
-)
+from pytest_kscen.embedded.apiserver.rules.checks import validate_name as named
 from pytest_kscen.embedded.apiserver.rules.claims import validate_claim_template
 from pytest_kscen.embedded.apiserver.rules.pods.environment import (
     PULL_POLICIES,

@@ -1,5 +1,7 @@
-"""Printer columns of nodes, namespaces, events and other core kinds, and of RBAC, webhooks,
-policies and API services.
+"""Printer columns of core kinds (nodes, namespaces, events), RBAC, webhooks, policies, API
+services.
+
+Read by `table`.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ from pytest_kscen.embedded.apiserver.wire.tables.columns import (
     duration,
     integer,
     number,
+    object_cell,
     present,
+    selector_line,
     text,
-    whole,
     wide,
-    written_selector,
 )
 from pytest_kscen.objects.selectors import field_at
 
@@ -63,7 +65,7 @@ def _kernel(node: Obj) -> str:
     return (info.get("kernelVersion") or UNKNOWN) + (f" ({architecture})" if architecture else "")
 
 
-# An Event has two spellings, that of the core group and that of events.k8s.io.
+# Events come with the fields of core/v1 or of events.k8s.io/v1.
 
 
 def _either(obj: Obj, *names: str) -> Any:
@@ -114,18 +116,18 @@ EVENTS = (
     Column("Last Seen", _last_seen),
     Column("Type", text("type")),
     Column("Reason", text("reason")),
-    Column("Object", whole(_target)),
-    wide("Subobject", whole(_subobject)),
-    wide("Source", whole(_source)),
-    Column("Message", whole(_message)),
+    Column("Object", object_cell(_target)),
+    wide("Subobject", object_cell(_subobject)),
+    wide("Source", object_cell(_source)),
+    Column("Message", object_cell(_message)),
     wide("First Seen", _first_seen),
-    wide("Count", whole(_times)),
+    wide("Count", object_cell(_times)),
     Column("Name", text("metadata.name"), format="name", wide=True),
 )
 
 
 def _quota(*, limits: bool) -> Cell:
-    """What is used of what is granted, for the limits or for the rest."""
+    """Return a cell with used and granted amounts, of the limits or of the rest."""
 
     def cell(quota: Obj, _: float) -> str:
         hard, used = field_at(quota, "status.hard") or {}, field_at(quota, "status.used") or {}
@@ -147,14 +149,14 @@ def _health(component: Obj, part: str) -> str:
 CLUSTER_TABLES = {
     ("", "nodes"): (
         NAME,
-        Column("Status", whole(_node_status)),
-        Column("Roles", whole(_roles)),
+        Column("Status", object_cell(_node_status)),
+        Column("Roles", object_cell(_roles)),
         AGE,
         Column("Version", text("status.nodeInfo.kubeletVersion")),
         wide("Internal-IP", _address("InternalIP")),
         wide("External-IP", _address("ExternalIP")),
         wide("OS-Image", text("status.nodeInfo.osImage", UNKNOWN)),
-        wide("Kernel-Version", whole(_kernel)),
+        wide("Kernel-Version", object_cell(_kernel)),
         wide("Container-Runtime", text("status.nodeInfo.containerRuntimeVersion", UNKNOWN)),
     ),
     ("", "namespaces"): (NAME, Column("Status", text("status.phase")), AGE),
@@ -171,16 +173,16 @@ CLUSTER_TABLES = {
     ),
     ("", "componentstatuses"): (
         NAME,
-        Column("Status", whole(lambda component: _health(component, "status"))),
-        Column("Message", whole(lambda component: _health(component, "message"))),
-        Column("Error", whole(lambda component: _health(component, "error"))),
+        Column("Status", object_cell(lambda component: _health(component, "status"))),
+        Column("Message", object_cell(lambda component: _health(component, "message"))),
+        Column("Error", object_cell(lambda component: _health(component, "error"))),
     ),
     ("coordination.k8s.io", "leases"): (NAME, Column("Holder", text("spec.holderIdentity")), AGE),
     ("node.k8s.io", "runtimeclasses"): (NAME, Column("Handler", text("handler")), AGE),
 }
 
 
-# Columns of what lets in, judges and keeps order at the door.
+# Access control, admission and API priority.
 
 
 def _role(binding: Obj) -> str:
@@ -207,7 +209,7 @@ def _parameter(binding: Obj) -> str:
     found = field_at(binding, "spec.paramRef") or {}
     if found.get("name"):
         return f"{found.get('namespace') or '*'}/{found['name']}"
-    return written_selector(found["selector"]) if found.get("selector") else UNSET
+    return selector_line(found["selector"]) if found.get("selector") else UNSET
 
 
 def _signing(request: Obj) -> str:
@@ -239,7 +241,7 @@ def _available(api_service: Obj) -> str:
 
 BINDING = (
     NAME,
-    Column("Role", whole(_role)),
+    Column("Role", object_cell(_role)),
     AGE,
     wide("Users", _subjects("User")),
     wide("Groups", _subjects("Group")),
@@ -249,7 +251,7 @@ WEBHOOKS = (NAME, integer("Webhooks", count("webhooks")), AGE)
 POLICY_BINDING = (
     NAME,
     Column("PolicyName", text("spec.policyName")),
-    Column("ParamRef", whole(_parameter)),
+    Column("ParamRef", object_cell(_parameter)),
     AGE,
 )
 QUEUING = "spec.limited.limitResponse.queuing"
@@ -262,13 +264,13 @@ ACCESS_TABLES = {
     ("admissionregistration.k8s.io", "mutatingadmissionpolicies"): (
         NAME,
         integer("Mutations", count("spec.mutations")),
-        Column("ParamKind", whole(_parameter_kind)),
+        Column("ParamKind", object_cell(_parameter_kind)),
         AGE,
     ),
     ("admissionregistration.k8s.io", "validatingadmissionpolicies"): (
         NAME,
         integer("Validations", count("spec.validations")),
-        Column("ParamKind", whole(_parameter_kind)),
+        Column("ParamKind", object_cell(_parameter_kind)),
         AGE,
     ),
     ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"): POLICY_BINDING,
@@ -278,13 +280,13 @@ ACCESS_TABLES = {
         AGE,
         Column("SignerName", text("spec.signerName", NONE)),
         Column("Requestor", text("spec.username")),
-        Column("RequestedDuration", whole(_requested)),
-        Column("Condition", whole(_signing)),
+        Column("RequestedDuration", object_cell(_requested)),
+        Column("Condition", object_cell(_signing)),
     ),
     ("apiregistration.k8s.io", "apiservices"): (
         NAME,
-        Column("Service", whole(_service)),
-        Column("Available", whole(_available)),
+        Column("Service", object_cell(_service)),
+        Column("Available", object_cell(_available)),
         AGE,
     ),
     ("flowcontrol.apiserver.k8s.io", "flowschemas"): (
@@ -293,7 +295,7 @@ ACCESS_TABLES = {
         Column("MatchingPrecedence", number("spec.matchingPrecedence")),
         Column("DistinguisherMethod", text("spec.distinguisherMethod.type", NONE)),
         AGE,
-        Column("MissingPL", whole(_dangling)),
+        Column("MissingPL", object_cell(_dangling)),
     ),
     ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"): (
         NAME,

@@ -1,4 +1,7 @@
-"""Columns, and the cells that many of them share: a text, a number, a count, an age."""
+"""Columns and shared cells: texts, numbers, counts, ages, selectors and shortened lists.
+
+Used by the modules of columns; every cell takes an object and the current time.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-# Durations as people read them in a table: two or three figures and no more.
-
-
 MINUTE, HOUR, DAY = 60, 3600, 86400
 YEAR = 365 * DAY
 
@@ -26,7 +26,7 @@ def age(timestamp: str, now: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """As Kubernetes shortens it; what lies more than a second ahead is no age."""
+    """Return seconds in kubectl's short form, such as 3d4h; a time over 1 s ahead is invalid."""
     whole = int(seconds)
     if whole < -1:
         return "<invalid>"
@@ -52,14 +52,14 @@ LETTERS = {1: "s", MINUTE: "m", HOUR: "h", DAY: "d", YEAR: "y"}
 
 
 Cell: TypeAlias = Callable[[Obj, float], Any]
-"""From an object, and the instant at which it is looked at, to what is shown."""
+"""Function from an object and the current time to the value shown."""
 
 NONE, UNSET = "<none>", "<unset>"
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. A wide one is shown when asked for (`-o wide`)."""
+    """One column; a wide one is shown with `-o wide`."""
 
     name: str
     cell: Cell
@@ -79,7 +79,7 @@ class Column:
 
 
 def text(path: str, default: Any = "") -> Cell:
-    """What stands at a path; the default for what is not there or empty."""
+    """Return a cell with the value at a path, or the default if it is missing or empty."""
 
     def cell(obj: Obj, _: float) -> Any:
         return field_at(obj, path) or default
@@ -88,7 +88,7 @@ def text(path: str, default: Any = "") -> Cell:
 
 
 def present(path: str, default: Any = "") -> Cell:
-    """What stands at a path, even if it is false or zero."""
+    """Return a cell with the value at a path, including false and zero."""
 
     def cell(obj: Obj, _: float) -> Any:
         found = field_at(obj, path)
@@ -106,7 +106,7 @@ def flag(path: str, *, default: bool = False) -> Cell:
 
 
 def count(*paths: str) -> Cell:
-    """How many there are at these paths together."""
+    """Return a cell with the total number of entries at these paths."""
 
     def cell(obj: Obj, _: float) -> int:
         return sum(len(field_at(obj, path) or ()) for path in paths)
@@ -122,7 +122,7 @@ def joined(path: str, default: str = "") -> Cell:
 
 
 def since(path: str, default: str = "<unknown>") -> Cell:
-    """How long ago an instant was."""
+    """Return a cell with the time since the instant at a path."""
 
     def cell(obj: Obj, now: float) -> str:
         found = field_at(obj, path)
@@ -131,8 +131,8 @@ def since(path: str, default: str = "<unknown>") -> Cell:
     return cell
 
 
-def whole(function: Callable[[Obj], Any]) -> Cell:
-    """A cell that needs no time."""
+def object_cell(function: Callable[[Obj], Any]) -> Cell:
+    """Return a cell from a function that needs no time."""
 
     def cell(obj: Obj, _: float) -> Any:
         return function(obj)
@@ -159,7 +159,7 @@ PLAIN_COLUMNS = (NAME, CREATED_AT)
 
 
 def named_default(annotation: str) -> Column:
-    """A name that tells whether its class is the default."""
+    """Return a name column that marks the default class."""
 
     def cell(obj: Obj, _: float) -> str:
         metadata = obj["metadata"]
@@ -169,11 +169,7 @@ def named_default(annotation: str) -> Column:
     return Column("Name", cell, format="name")
 
 
-# Cells that several kinds share and that need a thought: containers, selectors, addresses,
-# lists that are cut.
-
-
-SHOWN = 3  # entries of a list before it is cut
+SHOWN_ENTRIES = 3  # entries shown of a longer list
 MODES = {
     "ReadWriteOnce": "RWO",
     "ReadOnlyMany": "ROX",
@@ -183,7 +179,7 @@ MODES = {
 
 
 def containers(path: str = "spec.template.spec.containers") -> tuple[Column, Column]:
-    """The names and the images of a workload's containers."""
+    """Return columns with the names and images of a workload's containers."""
     return wide("Containers", _each(path, "name")), wide("Images", _each(path, "image"))
 
 
@@ -195,7 +191,7 @@ def _each(path: str, name: str) -> Cell:
 
 
 def labels(path: str) -> Cell:
-    """A map of labels as a selector would spell it."""
+    """Return a cell with a map of labels in selector notation."""
 
     def cell(obj: Obj, _: float) -> str:
         found = field_at(obj, path) or {}
@@ -205,16 +201,16 @@ def labels(path: str) -> Cell:
 
 
 def selector(path: str = "spec.selector", default: str = NONE) -> Cell:
-    """A LabelSelector in one line."""
+    """Return a cell with a LabelSelector in one line."""
 
     def cell(obj: Obj, _: float) -> str:
         found = field_at(obj, path)
-        return (written_selector(found) if found else "") or default
+        return (selector_line(found) if found else "") or default
 
     return cell
 
 
-def written_selector(selector: Obj) -> str:
+def selector_line(selector: Obj) -> str:
     parts = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
     for part in selector.get("matchExpressions") or ():
         key, values = part["key"], ",".join(sorted(part.get("values") or ()))
@@ -228,10 +224,14 @@ def written_selector(selector: Obj) -> str:
     return ",".join(written for _, written in sorted(parts, key=lambda part: part[0]))
 
 
-def cut(entries: Sequence[str]) -> str:
-    """The first few of a list, and how many more there are."""
-    shown = ",".join(entries[:SHOWN])
-    return f"{shown} + {len(entries) - SHOWN} more..." if len(entries) > SHOWN else shown
+def truncated(entries: Sequence[str]) -> str:
+    """Return the first entries of a list, and the number of the others."""
+    shown = ",".join(entries[:SHOWN_ENTRIES])
+    return (
+        f"{shown} + {len(entries) - SHOWN_ENTRIES} more..."
+        if len(entries) > SHOWN_ENTRIES
+        else shown
+    )
 
 
 def access_modes(path: str) -> Cell:
@@ -243,7 +243,7 @@ def access_modes(path: str) -> Cell:
 
 
 def load_balancer(obj: Obj) -> str:
-    """The addresses under which something is reached from outside."""
+    """Return the external addresses of a Service or Ingress."""
     ingress = field_at(obj, "status.loadBalancer.ingress") or ()
     return ",".join(
         sorted({entry.get("ip") or entry.get("hostname") or "" for entry in ingress} - {""})
@@ -251,6 +251,6 @@ def load_balancer(obj: Obj) -> str:
 
 
 def condition(obj: Obj, type_: str) -> Any:
-    """The condition of this type, or an empty one."""
+    """Return the condition of a type, or an empty one."""
     found = field_at(obj, "status.conditions") or ()
     return next((condition for condition in found if condition.get("type") == type_), {})

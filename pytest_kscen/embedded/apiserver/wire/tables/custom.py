@@ -1,4 +1,7 @@
-"""Columns that a CustomResourceDefinition brings itself."""
+"""Printer columns of custom resources, with the part of kubectl's JSONPath that they may use.
+
+Supported: names, indexes, slices, `*`, `..` and filters.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,6 @@ if TYPE_CHECKING:
     Step = Callable[[Any], Iterator[Any]]
 
 
-# The part of kubectl's JSONPath that printer columns use: names, indexes, slices, `*`, `..` and
-# filters.
-
-
 _TOKEN = re.compile(
     r"""\.\.(?P<deep>[\w\-]+|\*)
       | \.?\[\?\(@(?P<left>[^)=!<>]*?)\s*(?:(?P<operator>==|!=|<=|>=|<|>)
@@ -35,7 +34,7 @@ _TOKEN = re.compile(
       | (?P<root>\$|@)""",
     re.VERBOSE,
 )
-_COMPARED: dict[str, Callable[[Any, Any], bool]] = {
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "==": lambda left, right: left == right,
     "!=": lambda left, right: left != right,
     "<": lambda left, right: left < right,
@@ -46,9 +45,10 @@ _COMPARED: dict[str, Callable[[Any, Any], bool]] = {
 
 
 @lru_cache(maxsize=1024)
-def compiled(path: str) -> tuple[Step, ...]:
-    """The steps of a path such as `.status.conditions[?(@.type=="Ready")].status`; a ValueError
-    if it is none.
+def compile_jsonpath(path: str) -> tuple[Step, ...]:
+    """Return the steps of a path such as `.status.conditions[?(@.type=="Ready")].status`.
+
+    Raises ValueError for an invalid path.
     """
     steps: list[Step] = []
     rest = path.strip().removeprefix("{").removesuffix("}")
@@ -65,16 +65,16 @@ def compiled(path: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def found(path: str, obj: Any) -> list[Any]:
-    """All that a path leads to."""
+def find_values(path: str, obj: Any) -> list[Any]:
+    """Return all values at a path."""
     values = [obj]
-    for step in compiled(path):
+    for step in compile_jsonpath(path):
         values = [part for value in values for part in step(value)]
     return values
 
 
-def shown(value: Any) -> str:
-    """A value as JSONPath prints it."""
+def print_value(value: Any) -> str:
+    """Return a value as JSONPath prints it."""
     if isinstance(value, str):
         return value
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
@@ -87,7 +87,6 @@ def _step(token: re.Match[str]) -> Step | None:
     if parts["left"] is not None:
         return _filter(parts["left"], parts["operator"], parts["right"])
     if parts["index"] or parts["slice"]:
-        # An index, or bounds with colons between them.
         text = parts["index"] or parts["slice"]
         if ":" in text:
             chosen = slice(*(int(bound) if bound else None for bound in text.split(":")))
@@ -130,12 +129,12 @@ def _filter(left: str, operator: str | None, right: str | None) -> Step:
     wanted = _literal(right) if right else None
 
     def holds(item: Any) -> bool:
-        values = found(left.strip(), item) if left.strip() else [item]
+        values = find_values(left.strip(), item) if left.strip() else [item]
         if operator is None:
             return bool(values)
         try:
-            return any(_COMPARED[operator](value, wanted) for value in values)
-        except TypeError:  # an order between unlike things
+            return any(_COMPARISONS[operator](value, wanted) for value in values)
+        except TypeError:  # values of different types have no order
             return False
 
     def step(value: Any) -> Iterator[Any]:
@@ -153,15 +152,15 @@ def _literal(text: str) -> Any:
         return text
 
 
-BY_DEFAULT = ({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},)
+DEFAULT_COLUMNS = ({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},)
 
 
 def custom_columns(definition: Obj, version: str) -> tuple[Column, ...]:
-    """The columns of one version."""
+    """Return the columns that a definition has for one version."""
     served: Obj = next(
         (entry for entry in definition["spec"]["versions"] if entry["name"] == version), {}
     )
-    given: Sequence[Obj] = served.get("additionalPrinterColumns") or BY_DEFAULT
+    given: Sequence[Obj] = served.get("additionalPrinterColumns") or DEFAULT_COLUMNS
     return (NAME, *map(_column, given))
 
 
@@ -180,18 +179,18 @@ def _column(given: Obj) -> Column:
 
 def _cell(path: str, type_: str) -> Cell:
     def cell(obj: Obj, now: float) -> Any:
-        values = found(path, obj)
-        return _shown(values[0], type_, now) if values else None
+        values = find_values(path, obj)
+        return _typed_cell(values[0], type_, now) if values else None
 
     return cell
 
 
-def _shown(value: Any, type_: str, now: float) -> Any:
-    """A value of the column's type, or nothing."""
+def _typed_cell(value: Any, type_: str, now: float) -> Any:
+    """Return a value if it has the column's type, else None."""
     if type_ == "string":
-        return shown(value)
+        return print_value(value)
     if type_ == "date":
-        return _dated(value, now)
+        return _age_or_invalid(value, now)
     if type_ == "boolean":
         return value if isinstance(value, bool) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -199,7 +198,7 @@ def _shown(value: Any, type_: str, now: float) -> Any:
     return int(value) if type_ == "integer" else value
 
 
-def _dated(value: Any, now: float) -> str | None:
+def _age_or_invalid(value: Any, now: float) -> str | None:
     if not isinstance(value, str):
         return None
     try:

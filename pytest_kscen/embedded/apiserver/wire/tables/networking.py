@@ -1,4 +1,7 @@
-"""Columns of what leads to pods: services, endpoints, ingresses."""
+"""Printer columns of Services, Endpoints, Ingresses and network policies.
+
+Read by `table`.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,17 @@ from pytest_kscen.embedded.apiserver.wire.tables.columns import (
     AGE,
     NAME,
     NONE,
-    SHOWN,
+    SHOWN_ENTRIES,
     UNSET,
     Column,
-    cut,
     joined,
     labels,
     load_balancer,
     named_default,
+    object_cell,
     selector,
     text,
-    whole,
+    truncated,
     wide,
 )
 from pytest_kscen.objects.selectors import field_at
@@ -62,7 +65,7 @@ def _endpoints(endpoints: Obj) -> str:
     ]
     if not endpoints.get("subsets"):
         return NONE
-    return cut(
+    return truncated(
         [
             ip if port is None else f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
             for ip, port in addresses
@@ -72,13 +75,15 @@ def _endpoints(endpoints: Obj) -> str:
 
 def _slice_ports(endpoint_slice: Obj) -> str:
     ports = endpoint_slice.get("ports") or ()
-    return cut([str(port.get("port") or port.get("name") or "*") for port in ports]) or UNSET
+    return truncated([str(port.get("port") or port.get("name") or "*") for port in ports]) or UNSET
 
 
 def _slice_endpoints(endpoint_slice: Obj) -> str:
     endpoints = endpoint_slice.get("endpoints") or ()
     return (
-        cut([address for endpoint in endpoints for address in endpoint.get("addresses") or ()])
+        truncated(
+            [address for endpoint in endpoints for address in endpoint.get("addresses") or ()]
+        )
         or UNSET
     )
 
@@ -87,8 +92,8 @@ def _hosts(ingress: Obj) -> str:
     rules = field_at(ingress, "spec.rules") or ()
     hosts: list[str] = []
     for rule in rules:
-        if len(hosts) == SHOWN:
-            return f"{','.join(hosts)} + {len(rules) - SHOWN} more..."
+        if len(hosts) == SHOWN_ENTRIES:
+            return f"{','.join(hosts)} + {len(rules) - SHOWN_ENTRIES} more..."
         if rule.get("host"):
             hosts.append(rule["host"])
     return ",".join(hosts) or "*"
@@ -114,34 +119,35 @@ TABLES = {
     ("", "services"): (
         NAME,
         Column("Type", text("spec.type")),
-        Column("Cluster-IP", whole(_cluster_ip)),
-        Column("External-IP", whole(_external_ip)),
-        Column("Port(s)", whole(_service_ports)),
+        Column("Cluster-IP", object_cell(_cluster_ip)),
+        Column("External-IP", object_cell(_external_ip)),
+        Column("Port(s)", object_cell(_service_ports)),
         AGE,
         wide("Selector", labels("spec.selector")),
     ),
-    ("", "endpoints"): (NAME, Column("Endpoints", whole(_endpoints)), AGE),
+    ("", "endpoints"): (NAME, Column("Endpoints", object_cell(_endpoints)), AGE),
     ("discovery.k8s.io", "endpointslices"): (
         NAME,
         Column("AddressType", text("addressType")),
-        Column("Ports", whole(_slice_ports)),
-        Column("Endpoints", whole(_slice_endpoints)),
+        Column("Ports", object_cell(_slice_ports)),
+        Column("Endpoints", object_cell(_slice_endpoints)),
         AGE,
     ),
     ("networking.k8s.io", "ingresses"): (
         NAME,
         Column("Class", text("spec.ingressClassName", NONE)),
-        Column("Hosts", whole(_hosts)),
-        Column("Address", whole(load_balancer)),
+        Column("Hosts", object_cell(_hosts)),
+        Column("Address", object_cell(load_balancer)),
         Column(
-            "Ports", whole(lambda ingress: "80, 443" if field_at(ingress, "spec.tls") else "80")
+            "Ports",
+            object_cell(lambda ingress: "80, 443" if field_at(ingress, "spec.tls") else "80"),
         ),
         AGE,
     ),
     ("networking.k8s.io", "ingressclasses"): (
         named_default("ingressclass.kubernetes.io/is-default-class"),
         Column("Controller", text("spec.controller")),
-        Column("Parameters", whole(_parameters)),
+        Column("Parameters", object_cell(_parameters)),
         AGE,
     ),
     ("networking.k8s.io", "networkpolicies"): (
@@ -149,6 +155,6 @@ TABLES = {
         Column("Pod-Selector", selector("spec.podSelector")),
         AGE,
     ),
-    ("networking.k8s.io", "ipaddresses"): (NAME, Column("ParentRef", whole(_parent))),
+    ("networking.k8s.io", "ipaddresses"): (NAME, Column("ParentRef", object_cell(_parent))),
     ("networking.k8s.io", "servicecidrs"): (NAME, Column("CIDRs", joined("spec.cidrs")), AGE),
 }

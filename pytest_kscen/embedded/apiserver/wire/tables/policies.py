@@ -1,4 +1,7 @@
-"""Printer columns of quotas, limits, priority classes, autoscalers and device claims."""
+"""Printer columns of disruption budgets, priority classes, autoscalers and device claims.
+
+Read by `table`.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ from pytest_kscen.embedded.apiserver.wire.tables.columns import (
     flag,
     integer,
     number,
+    object_cell,
     text,
-    whole,
 )
 from pytest_kscen.objects.selectors import field_at
 
@@ -23,9 +26,9 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-SHOWN = 2
+SHOWN_METRICS = 2
 UNKNOWN = "<unknown>"
-PARTS = {
+METRIC_FIELDS = {
     "External": "external",
     "Pods": "pods",
     "Object": "object",
@@ -45,14 +48,14 @@ def targets(scaler: Obj) -> str:
     metrics, current = spec.get("metrics") or [], status.get("currentMetrics") or []
     shown = [
         _metric(metric, current[place] if place < len(current) else {})
-        for place, metric in enumerate(metrics[:SHOWN])
+        for place, metric in enumerate(metrics[:SHOWN_METRICS])
     ]
-    more = f" + {len(metrics) - SHOWN} more..." if len(metrics) > SHOWN else ""
+    more = f" + {len(metrics) - SHOWN_METRICS} more..." if len(metrics) > SHOWN_METRICS else ""
     return ", ".join(shown) + more or NONE
 
 
 def _metric(metric: Obj, current: Obj) -> str:
-    part = PARTS.get(metric.get("type", ""))
+    part = METRIC_FIELDS.get(metric.get("type", ""))
     if part is None:
         return "<unknown type>"
     aim = metric[part].get("target") or {}
@@ -74,9 +77,6 @@ def _percent(name: str, stands: int | None, aim: int | None) -> str:
     return f"{name}: {shown}/{'<auto>' if aim is None else f'{aim}%'}"
 
 
-# Columns of what limits, ranks, scales and hands out devices.
-
-
 def _claim_state(claim: Obj) -> str:
     deleted = bool(claim["metadata"].get("deletionTimestamp"))
     if not field_at(claim, "status.allocation"):
@@ -93,8 +93,10 @@ def _amount(budget: Obj, path: str) -> str:
 TABLES = {
     ("policy", "poddisruptionbudgets"): (
         NAME,
-        Column("Min Available", whole(lambda budget: _amount(budget, "spec.minAvailable"))),
-        Column("Max Unavailable", whole(lambda budget: _amount(budget, "spec.maxUnavailable"))),
+        Column("Min Available", object_cell(lambda budget: _amount(budget, "spec.minAvailable"))),
+        Column(
+            "Max Unavailable", object_cell(lambda budget: _amount(budget, "spec.maxUnavailable"))
+        ),
         integer("Allowed Disruptions", number("status.disruptionsAllowed")),
         AGE,
     ),
@@ -109,16 +111,18 @@ TABLES = {
         NAME,
         Column(
             "Reference",
-            whole(lambda scaler: "{kind}/{name}".format(**scaler["spec"]["scaleTargetRef"])),
+            object_cell(lambda scaler: "{kind}/{name}".format(**scaler["spec"]["scaleTargetRef"])),
         ),
-        Column("Targets", whole(targets)),
-        Column("MinPods", whole(lambda scaler: str(scaler["spec"].get("minReplicas", UNSET)))),
+        Column("Targets", object_cell(targets)),
+        Column(
+            "MinPods", object_cell(lambda scaler: str(scaler["spec"].get("minReplicas", UNSET)))
+        ),
         Column("MaxPods", number("spec.maxReplicas")),
         Column("Replicas", number("status.currentReplicas")),
         AGE,
     ),
     ("resource.k8s.io", "deviceclasses"): (NAME, AGE),
-    ("resource.k8s.io", "resourceclaims"): (NAME, Column("State", whole(_claim_state)), AGE),
+    ("resource.k8s.io", "resourceclaims"): (NAME, Column("State", object_cell(_claim_state)), AGE),
     ("resource.k8s.io", "resourceclaimtemplates"): (NAME, AGE),
     ("resource.k8s.io", "resourceslices"): (
         NAME,

@@ -1,4 +1,7 @@
-"""Columns of volumes, claims and their classes."""
+"""Printer columns of volumes, claims and their classes.
+
+Read by `table`.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,8 @@ from pytest_kscen.embedded.apiserver.wire.tables.columns import (
     integer,
     joined,
     named_default,
+    object_cell,
     text,
-    whole,
     wide,
 )
 from pytest_kscen.objects.selectors import field_at
@@ -48,7 +51,7 @@ def _class(obj: Obj) -> str:
 
 
 def _claimed(claim: Obj) -> str:
-    """A claim's size is that of its volume, once it has one."""
+    """Return a claim's size, which is its volume's, or an empty text while unbound."""
     return (
         str(field_at(claim, "status.capacity.storage") or "0")
         if field_at(claim, "spec.volumeName")
@@ -73,9 +76,9 @@ TABLES = {
         Column("Capacity", text("spec.capacity.storage", "0")),
         Column("Access Modes", access_modes("spec.accessModes")),
         Column("Reclaim Policy", text("spec.persistentVolumeReclaimPolicy")),
-        Column("Status", whole(_phase)),
-        Column("Claim", whole(_claim)),
-        Column("StorageClass", whole(_class)),
+        Column("Status", object_cell(_phase)),
+        Column("Claim", object_cell(_claim)),
+        Column("StorageClass", object_cell(_class)),
         Column("VolumeAttributesClass", text("spec.volumeAttributesClassName", UNSET)),
         Column("Reason", text("status.reason")),
         AGE,
@@ -83,11 +86,11 @@ TABLES = {
     ),
     ("", "persistentvolumeclaims"): (
         NAME,
-        Column("Status", whole(_phase)),
+        Column("Status", object_cell(_phase)),
         Column("Volume", text("spec.volumeName")),
-        Column("Capacity", whole(_claimed)),
-        Column("Access Modes", whole(_claimed_modes)),
-        Column("StorageClass", whole(_class)),
+        Column("Capacity", object_cell(_claimed)),
+        Column("Access Modes", object_cell(_claimed_modes)),
+        Column("StorageClass", object_cell(_class)),
         Column("VolumeAttributesClass", text("spec.volumeAttributesClassName", UNSET)),
         AGE,
         wide("VolumeMode", text("spec.volumeMode", UNSET)),
@@ -119,7 +122,7 @@ TABLES = {
         boolean("AttachRequired", flag("spec.attachRequired", default=True)),
         boolean("PodInfoOnMount", flag("spec.podInfoOnMount")),
         boolean("StorageCapacity", flag("spec.storageCapacity")),
-        Column("TokenRequests", whole(_audiences)),
+        Column("TokenRequests", object_cell(_audiences)),
         boolean("RequiresRepublish", flag("spec.requiresRepublish")),
         Column("Modes", joined("spec.volumeLifecycleModes", NONE)),
         AGE,

@@ -1,5 +1,6 @@
-"""A Table: its columns, and a row for each object, which tells as much of the object as the
-client wants.
+"""Tables: column definitions, and a row per object with as much of the object as requested.
+
+Called by `responses`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.apiserver.wire.tables.columns import Column
     from pytest_kscen.objects.resources import Obj, Resource
 
-BUILT_IN: dict[tuple[str, str], tuple[Column, ...]] = {
+BUILTIN_COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("", "pods"): pods.POD_COLUMNS,
     **workloads.WORKLOAD_TABLES,
     **cluster.CLUSTER_TABLES,
@@ -32,19 +33,18 @@ BUILT_IN: dict[tuple[str, str], tuple[Column, ...]] = {
     **policies.TABLES,
     **access.ACCESS_TABLES,
 }
-TEMPLATE_GENERATION = (
-    "deprecated.daemonset.template.generation"  # of no concern to who does not ask for a DaemonSet
-)
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+"""Annotation that kube-apiserver drops from partial metadata."""
 INCLUDED = ("", "Metadata", "Object", "None")
 
 
 def columns_of(resource: Resource) -> tuple[Column, ...]:
-    """A built-in kind's columns; its name and its birth if it has none of its own."""
-    return BUILT_IN.get((resource.group, resource.plural), PLAIN_COLUMNS)
+    """Return a built-in kind's columns; name and creation time if it has none of its own."""
+    return BUILTIN_COLUMNS.get((resource.group, resource.plural), PLAIN_COLUMNS)
 
 
-def partial(obj: Obj, version: str = "v1") -> Obj:
-    """An object's metadata and nothing else."""
+def partial_metadata(obj: Obj, version: str = "v1") -> Obj:
+    """Return an object's metadata as PartialObjectMetadata."""
     metadata = obj.get("metadata") or {}
     if TEMPLATE_GENERATION in (metadata.get("annotations") or {}):
         left = {
@@ -68,7 +68,10 @@ def _version_of(obj: Obj) -> Obj:
 
 @dataclass(frozen=True, slots=True)
 class Printer:
-    """Makes the tables of one answer."""
+    """Prints the tables of one answer at one instant.
+
+    `included` is the query's includeObject. Raises BadRequest for another value than its four.
+    """
 
     columns: tuple[Column, ...]
     now: float
@@ -95,14 +98,14 @@ class Printer:
         )
 
     def of_event(self, type_: str, obj: Obj, *, first: bool) -> Obj:
-        """A table of one row, of which only a watch's first is headed.
+        """Return a table of one row; only a watch's first has column definitions.
 
-        A bookmark's cells say nothing.
+        A bookmark's cells are empty.
         """
         definitions = [column.definition() for column in self.columns] if first else None
         if type_ != "BOOKMARK":
             return self._table(_version_of(obj), [self._row(obj)], definitions)
-        row = {"cells": [""] * len(self.columns), "object": partial(obj, self.version)}
+        row = {"cells": [""] * len(self.columns), "object": partial_metadata(obj, self.version)}
         return self._table(_version_of(obj), [row], definitions)
 
     def _table(self, metadata: Obj, rows: list[Obj], definitions: list[Obj] | None) -> Obj:
@@ -121,5 +124,5 @@ class Printer:
         if self.included == "Object":
             row["object"] = obj
         elif self.included != "None":
-            row["object"] = partial(obj, self.version)
+            row["object"] = partial_metadata(obj, self.version)
         return row

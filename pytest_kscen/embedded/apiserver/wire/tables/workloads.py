@@ -1,4 +1,7 @@
-"""Printer columns of pods and of the controllers that create them."""
+"""Printer columns of pods and of the controllers that create them.
+
+Read by `table`. A pod's status follows kubectl's rules for init containers and restarts.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,10 @@ from pytest_kscen.embedded.apiserver.wire.tables.columns import (
     integer,
     labels,
     number,
+    object_cell,
     selector,
     since,
     text,
-    whole,
     wide,
 )
 from pytest_kscen.objects.selectors import field_at
@@ -50,7 +53,7 @@ def _ready(obj: Obj) -> str:
 
 
 def _job_status(job: Obj) -> str:
-    """The first of its states that holds; the deletion mark stands among the conditions."""
+    """Return the first of a Job's states that holds; its deletion ranks among the conditions."""
     for type_, state in JOB_STATES:
         holds = (
             condition(job, type_).get("status") == "True"
@@ -106,14 +109,14 @@ WORKLOAD_TABLES = {
     ("", "replicationcontrollers"): (*REPLICAS, wide("Selector", labels("spec.selector"))),
     ("apps", "deployments"): (
         NAME,
-        Column("Ready", whole(_ready)),
+        Column("Ready", object_cell(_ready)),
         Column("Up-to-date", number("status.updatedReplicas")),
         Column("Available", number("status.availableReplicas")),
         AGE,
         *containers(),
         wide("Selector", selector(default="")),
     ),
-    ("apps", "statefulsets"): (NAME, Column("Ready", whole(_ready)), AGE, *containers()),
+    ("apps", "statefulsets"): (NAME, Column("Ready", object_cell(_ready)), AGE, *containers()),
     ("apps", "daemonsets"): (
         NAME,
         integer("Desired", number("status.desiredNumberScheduled")),
@@ -128,14 +131,14 @@ WORKLOAD_TABLES = {
     ),
     ("apps", "controllerrevisions"): (
         NAME,
-        Column("Controller", whole(_controller)),
+        Column("Controller", object_cell(_controller)),
         Column("Revision", number("revision")),
         AGE,
     ),
     ("batch", "jobs"): (
         NAME,
-        Column("Status", whole(_job_status)),
-        Column("Completions", whole(_completions)),
+        Column("Status", object_cell(_job_status)),
+        Column("Completions", object_cell(_completions)),
         Column("Duration", _job_duration),
         AGE,
         *containers(),
@@ -145,7 +148,7 @@ WORKLOAD_TABLES = {
         NAME,
         Column("Schedule", text("spec.schedule")),
         Column("Timezone", text("spec.timeZone", NONE)),
-        boolean("Suspend", whole(_suspended)),
+        boolean("Suspend", object_cell(_suspended)),
         integer("Active", count("status.active")),
         Column("Last Schedule", since("status.lastScheduleTime", NONE)),
         AGE,
@@ -160,16 +163,15 @@ WORKLOAD_TABLES = {
 }
 
 
-# A pod in one line: how many of its containers are ready, what it is doing or failing at, how
-# often it was restarted.
-
-
 FINISHED = ("Succeeded", "Failed")
 
 
 @dataclass(slots=True)
-class Summary:
-    """What the containers' states add up to."""
+class PodSummary:
+    """Sum of a pod's container states.
+
+    `reason` is the Status column; sidecars count as containers.
+    """
 
     reason: str
     total: int = 0
@@ -182,22 +184,22 @@ class Summary:
     running: bool = False
 
 
-def summary_of(pod: Obj) -> Summary:
+def summary_of(pod: Obj) -> PodSummary:
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     inits = spec.get("initContainers") or ()
     sidecars = [
         container["name"] for container in inits if container.get("restartPolicy") == "Always"
     ]
-    summary = Summary(
+    summary = PodSummary(
         _first_reason(pod, status), total=len(spec.get("containers") or ()) + len(sidecars)
     )
-    initializing = _look_at_inits(
+    initializing = _add_init_containers(
         summary, status.get("initContainerStatuses") or (), sidecars, len(inits)
     )
     if not initializing or condition(pod, "Initialized").get("status") == "True":
-        _look_at_containers(summary, status.get("containerStatuses") or ())
+        _add_containers(summary, status.get("containerStatuses") or ())
         if summary.reason == "Completed":
-            # One container has completed: what of the others?
+            # One container has completed; the others decide.
             is_ready = condition(pod, "Ready").get("status") == "True"
             if summary.running and is_ready:
                 summary.reason = "Running"
@@ -220,10 +222,10 @@ def _first_reason(pod: Obj, status: Obj) -> str:
     return str(status.get("reason") or status.get("phase") or "")
 
 
-def _look_at_inits(
-    summary: Summary, statuses: Iterable[Obj], sidecars: list[str], count: int
+def _add_init_containers(
+    summary: PodSummary, statuses: Iterable[Obj], sidecars: list[str], count: int
 ) -> bool:
-    """Whether the pod is still initializing, or has failed to."""
+    """Add init containers; return True if the pod is still initializing or failed to."""
     for position, status in enumerate(statuses):
         is_sidecar = status["name"] in sidecars
         _count_restarts(summary, status, is_sidecar=is_sidecar)
@@ -235,7 +237,7 @@ def _look_at_inits(
             summary.ready += bool(status.get("ready"))
             continue
         if ended is not None:
-            summary.reason = f"Init:{_why_ended(ended)}"
+            summary.reason = f"Init:{_end_reason(ended)}"
         elif waiting and waiting != "PodInitializing":
             summary.reason = f"Init:{waiting}"
         else:
@@ -244,7 +246,7 @@ def _look_at_inits(
     return False
 
 
-def _look_at_containers(summary: Summary, statuses: Any) -> None:
+def _add_containers(summary: PodSummary, statuses: Any) -> None:
     summary.restarts, summary.last_restart = summary.sidecar_restarts, summary.sidecar_last_restart
     for status in reversed(statuses):
         _count_restarts(summary, status, is_sidecar=False)
@@ -253,14 +255,14 @@ def _look_at_containers(summary: Summary, statuses: Any) -> None:
         if waiting:
             summary.reason = waiting
         elif ended is not None:
-            summary.reason = _why_ended(ended)
+            summary.reason = _end_reason(ended)
             summary.errors = [summary.reason] if ended.get("exitCode") else summary.errors
         elif status.get("ready") and "running" in state:
             summary.running = True
             summary.ready += 1
 
 
-def _count_restarts(summary: Summary, status: Obj, *, is_sidecar: bool) -> None:
+def _count_restarts(summary: PodSummary, status: Obj, *, is_sidecar: bool) -> None:
     count = status.get("restartCount") or 0
     when = field_at(status, "lastState.terminated.finishedAt") or ""
     summary.restarts += count
@@ -270,7 +272,7 @@ def _count_restarts(summary: Summary, status: Obj, *, is_sidecar: bool) -> None:
         summary.sidecar_last_restart = max(summary.sidecar_last_restart, when)
 
 
-def _why_ended(ended: Obj) -> str:
+def _end_reason(ended: Obj) -> str:
     if ended.get("reason"):
         return str(ended["reason"])
     return (
@@ -310,14 +312,14 @@ def _address(pod: Obj) -> str:
 
 POD_COLUMNS = (
     NAME,
-    Column("Ready", whole(_pod_ready)),
-    Column("Status", whole(lambda pod: summary_of(pod).reason)),
+    Column("Ready", object_cell(_pod_ready)),
+    Column("Status", object_cell(lambda pod: summary_of(pod).reason)),
     Column("Restarts", _restarts),
     AGE,
-    wide("IP", whole(_address)),
+    wide("IP", object_cell(_address)),
     wide("Node", text("spec.nodeName", NONE)),
     wide("Nominated Node", text("status.nominatedNodeName", NONE)),
-    wide("Readiness Gates", whole(_readiness_gates)),
+    wide("Readiness Gates", object_cell(_readiness_gates)),
 )
 
 POD_ROW_CONDITIONS = {
@@ -337,6 +339,6 @@ POD_ROW_CONDITIONS = {
 
 
 def pod_row_conditions(pod: Obj) -> list[Obj]:
-    """What a row says about a pod that is over."""
+    """Return the row condition of a finished pod."""
     phase = field_at(pod, "status.phase")
     return [POD_ROW_CONDITIONS[phase]] if phase in POD_ROW_CONDITIONS else []

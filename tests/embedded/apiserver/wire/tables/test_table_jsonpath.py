@@ -1,6 +1,10 @@
 import pytest
 
-from pytest_kscen.embedded.apiserver.wire.tables.custom import compiled, found, shown
+from pytest_kscen.embedded.apiserver.wire.tables.custom import (
+    compile_jsonpath,
+    find_values,
+    print_value,
+)
 
 OBJ = {
     "spec": {
@@ -42,12 +46,12 @@ OBJ = {
     ],
 )
 def test_what_a_path_leads_to(path, values):
-    assert found(path, OBJ) == values
+    assert find_values(path, OBJ) == values
 
 
 def test_what_is_no_path():
     with pytest.raises(ValueError, match=r"cannot be read from '\[\?\(\]' on"):
-        compiled(".spec[?(]")
+        compile_jsonpath(".spec[?(]")
 
 
 @pytest.mark.parametrize(
@@ -61,4 +65,4 @@ def test_what_is_no_path():
     ],
 )
 def test_how_values_are_shown(value, text):
-    assert shown(value) == text
+    assert print_value(value) == text
