@@ -110,7 +110,7 @@ async def make_way(actor: Actor, resource: Resource, obj: Obj) -> None:
     except NotFound:
         pass
     else:
-        actor.note("in-the-way", resource=resource.qualified, name=metadata["name"])
+        actor.note("name-taken", resource=resource.qualified, name=metadata["name"])
         await remove(actor, resource, metadata["name"], metadata["namespace"])
 
 

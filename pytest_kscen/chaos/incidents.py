@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from pytest_kscen.chaos.clients import INCIDENT, TYPE, ClusterClients, Impossible, make_way
 from pytest_kscen.chaos.observer import Observer
-from pytest_kscen.chaos.troubles import NOWHERE
+from pytest_kscen.chaos.troubles import NOWHERE, Power
 from pytest_kscen.kube.retrying import may_be_done
 from pytest_kscen.objects.errors import ApiError, NotFound
 
@@ -178,9 +178,9 @@ class Incident:
         self.effects.append(what)
         self.note("incident-effect", effect=what, **({"volume": volume} if volume else {}))
 
-    def perhaps(self, what: str, volume: str = "") -> None:
+    def may_have_effect(self, what: str, volume: str = "") -> None:
         """It may have done this: nothing proves it."""
-        self.note("incident-perhaps", effect=what, **({"volume": volume} if volume else {}))
+        self.note("incident-possible-effect", effect=what, **({"volume": volume} if volume else {}))
 
     def was_done(self, what: str) -> None:
         """Somebody else, who had to do it, says so."""
@@ -210,10 +210,10 @@ class Incident:
         """This is what it may do from now on."""
         self.observer.reaches(self, reach)
 
-    def spares(self, nodes: Iterable[str]) -> None:
+    def refused(self, nodes: Iterable[str]) -> None:
         """It was to be done to these as well, and is not."""
-        if spared := sorted(nodes):
-            self.note("incident-spared", nodes=spared)
+        if refused := sorted(nodes):
+            self.note("incident-refused", nodes=refused)
 
     def recovered(self, at: float) -> None:
         """Since then nothing that it shook was in trouble."""
@@ -224,7 +224,18 @@ class Incident:
         await self.observer.watch(self)
         self.started_at = self.journal.now
         targets = {kind: list(names) for kind, names in self.targets.items()}
-        self.note("incident-started", profile=self.profile, variant=self.variant, targets=targets)
+        reach = self.fault.reach
+        self.note(
+            "incident-started",
+            profile=self.profile,
+            variant=self.variant,
+            targets=targets,
+            sides=[
+                list(side)
+                for side in ((reach.nodes, reach.against) if reach.against else (reach.nodes,))
+            ],
+            powers_off=reach.power is Power.TAKES_AWAY and not self.fault.passes,
+        )
         try:
             async with self.hands.nested.doing(
                 f"cause {self.variant}", incident=self.id, **_flat(targets)
@@ -255,7 +266,7 @@ class Incident:
         if self.answers:
             await self._undo()
         if not self.answers:
-            self.spares(self.targets["nodes"])
+            self.refused(self.targets["nodes"])
             self.reaches(NOWHERE)
         self.removed_at = self.journal.now
         self.note("incident-ended", lasted=round(self.removed_at - self.started_at, 6))

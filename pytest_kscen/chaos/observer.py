@@ -57,7 +57,7 @@ class Watched(Suspect):
     """What it had in trouble and is there no more; from before its end only if nothing else was
     left then.
     """
-    mingled: list[str] = field(default_factory=list)
+    overlapping: list[str] = field(default_factory=list)
     """Who left to it what was still in trouble at its end: how long its own took nobody can
     tell.
     """
@@ -136,7 +136,7 @@ class Observer:
         """The incident is undone: see how long its traces stay."""
         watched = self._watched[incident.id]
         watched.until = watched.calm_since = self._context.journal.now
-        watched.mingled = list(dict.fromkeys(watched.left.values()))
+        watched.overlapping = list(dict.fromkeys(watched.left.values()))
         if watched.in_trouble:
             watched.went.clear()
         recovery = asyncio.get_running_loop().create_task(
@@ -325,7 +325,7 @@ class Observer:
             other.maybe[trouble.key] = trouble
             other.changed.set()
             if other.may_be_told(trouble.kind, trouble.volume, "perhaps"):
-                other.incident.perhaps(trouble.words, trouble.volume)
+                other.incident.may_have_effect(trouble.words, trouble.volume)
 
     def _belongs(self, trouble: Aspect, owner: Watched, now: float) -> None:
         owner.shook(trouble, now)
@@ -393,9 +393,9 @@ class Observer:
                 _leave_to(others, watched)
             elif watched.went:
                 volumes = list(dict.fromkeys(one.volume for one in watched.went if one.volume))
-                incident.note("incident-gone", left=_words(watched.went), volumes=volumes)
-            elif watched.mingled:
-                incident.note("incident-mingled", others=watched.mingled)
+                incident.note("incident-target-deleted", left=_words(watched.went), volumes=volumes)
+            elif watched.overlapping:
+                incident.note("incident-overlapping", others=watched.overlapping)
             else:
                 incident.recovered(watched.calm_since)
 

@@ -129,7 +129,7 @@ class Destruction:
         incident.answers.never(staying)
         own = self._of(incident.answers)
         if incident.answers:
-            incident.spares(set(self.targets["nodes"]) - set(own.targets["nodes"]))
+            incident.refused(set(self.targets["nodes"]) - set(own.targets["nodes"]))
         incident.reaches(own.reach)
         return own
 
@@ -140,7 +140,11 @@ class Destruction:
             uid = pod["metadata"]["uid"]
             if uid not in there and uid not in incident.parts_done:
                 incident.parts_done.append(uid)
-                tell = incident.perhaps if uid in incident.answers.lost else incident.has_effect
+                tell = (
+                    incident.may_have_effect
+                    if uid in incident.answers.lost
+                    else incident.has_effect
+                )
                 tell(
                     f"the pod {pod['metadata']['name']} on "
                     f"{pod['spec'].get('nodeName') or 'no node'} is gone"

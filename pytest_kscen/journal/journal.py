@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
+from pytest_kscen.journal import schema
+
 if TYPE_CHECKING:
     import pathlib
     from collections.abc import Callable, Iterator
@@ -141,7 +143,7 @@ class Entry:
     """
 
     at: float
-    who: str
+    actor: str
     what: str
     data: dict[str, Any]
 
@@ -171,21 +173,22 @@ class Journal:
         """Seconds since the run began."""
         return self._clock.now() - self._began
 
-    def witness(self, who: str) -> ActorJournal:
-        return ActorJournal(self, who)
+    def witness(self, actor: str) -> ActorJournal:
+        return ActorJournal(self, actor)
 
-    def write(self, who: str, what: str, data: dict[str, Any]) -> None:
+    def write(self, actor: str, what: str, data: dict[str, Any]) -> None:
         if self._is_lost:
             return
         try:
             with self._pen:
                 at = round(self._clock.now() - self._began, 6)
-                self._put(_line({"at": at, "who": who, "what": what, **data}))
+                line = {"at": at, "actor": actor, "what": what, **data}
+                self._put(_line(line if self.entries else {**schema.stamp(), **line}))
         except OSError as error:
             self._lose(error)
             return
         for follower in self._followers:
-            follower(Entry(at, who, what, data))
+            follower(Entry(at, actor, what, data))
 
     def _lose(self, error: OSError) -> None:
         """Once, and for good."""
@@ -276,11 +279,11 @@ class Journal:
 class ActorJournal:
     """One actor's pen."""
 
-    __slots__ = ("_journal", "who")
+    __slots__ = ("_journal", "actor")
 
-    def __init__(self, journal: Journal | JournalSwitch, who: str) -> None:
+    def __init__(self, journal: Journal | JournalSwitch, actor: str) -> None:
         self._journal = journal
-        self.who = who
+        self.actor = actor
 
     @property
     def now(self) -> float | None:
@@ -289,11 +292,11 @@ class ActorJournal:
         return None if now is None else round(now, 6)
 
     def note(self, what: str, **data: Any) -> None:
-        self._journal.write(self.who, what, data)
+        self._journal.write(self.actor, what, data)
 
     def called(self, name: str) -> ActorJournal:
         """A pen for a part of this actor."""
-        return ActorJournal(self._journal, f"{self.who}/{name}")
+        return ActorJournal(self._journal, f"{self.actor}/{name}")
 
 
 def _opened(path: pathlib.Path) -> BinaryIO:
@@ -366,6 +369,8 @@ def _stored(line: bytes, where: str) -> Entry:
         raise JournalDamaged(
             f"{where}: no JSON: column {error.colno}: {error.msg.removesuffix(' at')}"
         ) from None
+    except schema.SchemaUnknown as error:
+        raise JournalDamaged(f"{where}: {error}") from None
     except (ValueError, RecursionError) as error:
         raise JournalDamaged(f"{where}: no JSON that can be read: {error}") from None
     except KeyError as error:
@@ -374,11 +379,11 @@ def _stored(line: bytes, where: str) -> Entry:
         raise JournalDamaged(f"{where}: no JSON object") from None
     if (
         not isinstance(entry.at, int | float)
-        or not isinstance(entry.who, str)
+        or not isinstance(entry.actor, str)
         or not isinstance(entry.what, str)
     ):
         raise JournalDamaged(
-            f"{where}: 'at' has to be a number, 'who' and 'what' have to be strings"
+            f"{where}: 'at' has to be a number, 'actor' and 'what' have to be strings"
         )
     if entry.what in NAMES and not _are_names(entry.data.get(NAMES[entry.what], [])):
         raise JournalDamaged(f"{where}: {NAMES[entry.what]!r} has to be a list of strings")
@@ -412,7 +417,12 @@ def _parsed(line: bytes) -> dict[str, Any]:
 
 def _entry(line: bytes) -> Entry:
     data = _parsed(line)
-    return Entry(data.pop("at"), data.pop("who"), data.pop("what"), data)
+    if "who" in data:
+        data = schema.upgrade_entry(data)
+    elif "schema" in data:
+        schema.check(data, "the journal")
+        del data["schema"], data["written_by"]
+    return Entry(data.pop("at"), data.pop("actor"), data.pop("what"), data)
 
 
 # For actors that outlive a run: what they write goes into the journal that is open just then;
@@ -429,9 +439,9 @@ class JournalSwitch:
     def now(self) -> float | None:
         return None if self.to is None else self.to.now
 
-    def witness(self, who: str) -> ActorJournal:
-        return ActorJournal(self, who)
+    def witness(self, actor: str) -> ActorJournal:
+        return ActorJournal(self, actor)
 
-    def write(self, who: str, what: str, data: dict[str, Any]) -> None:
+    def write(self, actor: str, what: str, data: dict[str, Any]) -> None:
         if self.to is not None:
-            self.to.write(who, what, data)
+            self.to.write(actor, what, data)

@@ -113,8 +113,12 @@ def _in_time(check: str, undone: Sequence[Undone]) -> Iterator[Finding]:
 
 def _deletions(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
     """One that took long is told even if it is excused."""
-    stuck = {volume.name: volume.stuck[-1] for volume in seen if volume.stuck}
-    blamed = {volume.name: one for volume in seen for one in volume.stuck if not one.excused}
+    stuck = {
+        volume.name: volume.overdue_deletions[-1] for volume in seen if volume.overdue_deletions
+    }
+    blamed = {
+        volume.name: one for volume in seen for one in volume.overdue_deletions if not one.excused
+    }
     if blamed:
         yield Finding("deletion", INVALID, _not_gone(blamed))
     elif stuck:

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_kscen.judge.verdict import UNKNOWN, VALID, Finding, shared
+from pytest_kscen.judge.verdict import UNKNOWN, VALID, Finding, shared, shared_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,17 +37,17 @@ class IncidentRecord:
     """Why nobody knows that it is undone."""
     unrecovered: list[str] = field(default_factory=list)
     """What was still as the incident had left it when nobody waited any longer."""
-    perhaps: list[str] = field(default_factory=list)
+    possible_effects: list[str] = field(default_factory=list)
     """What it may have done as well: nothing proves it."""
     overtaken: list[str] = field(default_factory=list)
     """Those that came over what it had shaken before that was well again: how long it would have
     taken nobody can tell.
     """
-    gone: list[str] = field(default_factory=list)
+    deleted_before_recovery: list[str] = field(default_factory=list)
     """What it had shaken, or perhaps, and went before it was well again: nobody saw it recover."""
-    mingled: list[str] = field(default_factory=list)
+    overlapping: list[str] = field(default_factory=list)
     """Those whose traces it was left with, so that nobody can tell how long its own took."""
-    spared: list[str] = field(default_factory=list)
+    refused_nodes: list[str] = field(default_factory=list)
     """Nodes among its targets to which nothing was done, because it was refused there, or came
     too late.
     """
@@ -57,7 +57,11 @@ class IncidentRecord:
     """
     felt_by: tuple[str, ...] = ()
     """The volumes of which something was its effect."""
-    perhaps_felt_by: tuple[str, ...] = ()
+    possibly_felt_by: tuple[str, ...] = ()
+    sides: tuple[tuple[str, ...], ...] = ()
+    """Nodes on the two sides of a cut; all nodes together, if it cuts nothing."""
+    powers_off: bool = False
+    """Whether its machines are off until it ends."""
 
     @property
     def lasted(self) -> float | None:
@@ -77,7 +81,7 @@ class IncidentRecord:
     @property
     def shaken(self) -> list[str]:
         """The nodes to which something was done."""
-        return [node for node in self.targets.get("nodes", ()) if node not in self.spared]
+        return [node for node in self.targets.get("nodes", ()) if node not in self.refused_nodes]
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -96,11 +100,11 @@ class IncidentRecord:
             "failed": self.failed,
             "not_undone": self.not_undone,
             "unrecovered": self.unrecovered,
-            "perhaps": self.perhaps,
+            "possible_effects": self.possible_effects,
             "overtaken": self.overtaken,
-            "gone": self.gone,
-            "mingled": self.mingled,
-            "spared": self.spared,
+            "deleted_before_recovery": self.deleted_before_recovery,
+            "overlapping": self.overlapping,
+            "refused_nodes": self.refused_nodes,
         }
 
 
@@ -112,6 +116,8 @@ def learn(found: dict[str, IncidentRecord], entry: Entry) -> None:
         found[data["incident"]] = IncidentRecord(
             data["incident"], shared(data["profile"]), shared(data["variant"]), targets, entry.at
         )
+        found[data["incident"]].sides = tuple(shared_names(*side) for side in data.get("sides", ()))
+        found[data["incident"]].powers_off = data.get("powers_off", False)
     elif entry.what in _READ:
         _READ[entry.what](found[entry.data["incident"]], entry)
 
@@ -120,7 +126,7 @@ def _had_effect(incident: IncidentRecord, entry: Entry) -> None:
     """It may have been told as perhaps so, before it was proved."""
     effect = shared(entry.data["effect"])
     incident.effects.append(effect)
-    incident.perhaps = [one for one in incident.perhaps if one != effect]
+    incident.possible_effects = [one for one in incident.possible_effects if one != effect]
     incident.felt_by = _with_volume(incident.felt_by, entry)
 
 
@@ -158,8 +164,8 @@ def _unrecovered(incident: IncidentRecord, entry: Entry) -> None:
 
 
 def _perhaps(incident: IncidentRecord, entry: Entry) -> None:
-    incident.perhaps.append(shared(entry.data["effect"]))
-    incident.perhaps_felt_by = _with_volume(incident.perhaps_felt_by, entry)
+    incident.possible_effects.append(shared(entry.data["effect"]))
+    incident.possibly_felt_by = _with_volume(incident.possibly_felt_by, entry)
 
 
 def _overtaken(incident: IncidentRecord, entry: Entry) -> None:
@@ -167,20 +173,20 @@ def _overtaken(incident: IncidentRecord, entry: Entry) -> None:
 
 
 def _gone(incident: IncidentRecord, entry: Entry) -> None:
-    incident.gone = entry.data["left"]
+    incident.deleted_before_recovery = entry.data["left"]
     incident.settled_at = entry.at
 
 
-def _mingled(incident: IncidentRecord, entry: Entry) -> None:
-    incident.mingled = [*map(shared, entry.data["others"])]
+def _overlapping(incident: IncidentRecord, entry: Entry) -> None:
+    incident.overlapping = [*map(shared, entry.data["others"])]
     incident.settled_at = entry.at
 
 
-def _spared(incident: IncidentRecord, entry: Entry) -> None:
+def _refused(incident: IncidentRecord, entry: Entry) -> None:
     """One that did nothing at all has not perhaps done something either."""
-    incident.spared = entry.data["nodes"]
+    incident.refused_nodes = entry.data["nodes"]
     if not incident.shaken:
-        incident.perhaps.clear()
+        incident.possible_effects.clear()
 
 
 def _lasts(incident: IncidentRecord, _: Entry) -> None:
@@ -194,25 +200,25 @@ _READ: dict[str, Callable[[IncidentRecord, Entry], None]] = {
     "incident-not-undone": _not_undone,
     "incident-recovered": _recovered,
     "incident-unrecovered": _unrecovered,
-    "incident-perhaps": _perhaps,
+    "incident-possible-effect": _perhaps,
     "incident-overtaken": _overtaken,
-    "incident-gone": _gone,
-    "incident-mingled": _mingled,
-    "incident-spared": _spared,
+    "incident-target-deleted": _gone,
+    "incident-overlapping": _overlapping,
+    "incident-refused": _refused,
     "incident-lasting": _lasts,
 }
 
 
-NOTICED_BY_VOLUMES = ("network-block", "network-degrade")
-"""What is done to the network alone shows in what is replicated over it."""
-
-
 def judge(
-    declared: Sequence[str], seen: Sequence[IncidentRecord], *, has_volumes: bool = True
+    declared: Sequence[str],
+    seen: Sequence[IncidentRecord],
+    *,
+    link_profiles: Sequence[str] = (),
+    has_volumes: bool = True,
 ) -> Iterator[Finding]:
-    """A profile that did nothing proves nothing; a fault that may still be on proves too much.
+    """Judge whether each declared profile had an effect, and whether all faults are undone.
 
-    `has_volumes` is whether the run had any.
+    Effects of `link_profiles` show only on volumes; `has_volumes` is whether the run had any.
     """
     for profile in dict.fromkeys(declared):
         own = [incident for incident in seen if incident.profile == profile]
@@ -220,7 +226,11 @@ def judge(
             yield Finding(f"chaos:{profile}", VALID)
         else:
             yield Finding(
-                f"chaos:{profile}", UNKNOWN, _without_effect(profile, own, has_volumes=has_volumes)
+                f"chaos:{profile}",
+                UNKNOWN,
+                _without_effect(
+                    profile, own, lacks_volumes=profile in link_profiles and not has_volumes
+                ),
             )
     if stuck := [
         f"{incident.id}: {incident.not_undone}" for incident in seen if incident.not_undone
@@ -230,12 +240,12 @@ def judge(
         )
 
 
-def _without_effect(profile: str, own: Sequence[IncidentRecord], *, has_volumes: bool) -> str:
+def _without_effect(profile: str, own: Sequence[IncidentRecord], *, lacks_volumes: bool) -> str:
     failed = [incident for incident in own if incident.failed]
     said = f"none of the {len(own)} incidents of {profile} had an effect"
     if failed:
         return f"{said}, and {len(failed)} could not be caused: {failed[0].failed}"
-    if not has_volumes and profile in NOTICED_BY_VOLUMES:
+    if lacks_volumes:
         return (
             f"{said}, since there was no volume to notice one: declare volume_churn, or make "
             "volumes in the test"
@@ -252,10 +262,6 @@ GRACE = 120.0  # seconds after an incident during which what it shook may still 
 # seconds after one that has cut none of its links, or after a replica was replaced, for what waited
 # for it
 CATCHING_UP = 30.0
-BETWEEN = (
-    "network-block",
-    "network-degrade",
-)  # the profiles of what is done to a network between two machines
 
 
 def excused(
@@ -289,7 +295,10 @@ def _unrest(
     yield from ((began, over) for began, over in volume.taken if began <= at and over > since)
     for incident in shaken:
         came_to_be = (
-            incident.effects or incident.perhaps or incident.not_undone or not incident.failed
+            incident.effects
+            or incident.possible_effects
+            or incident.not_undone
+            or not incident.failed
         )
         if incident.lasting or not came_to_be:
             continue
@@ -310,7 +319,7 @@ def _over(incident: IncidentRecord, volume: VolumeRecord, nodes: set[str], since
     if incident.removed_at is None:
         return math.inf
     late, soon = incident.removed_at + GRACE, incident.removed_at + CATCHING_UP
-    if volume.name in incident.perhaps_felt_by:
+    if volume.name in incident.possibly_felt_by:
         return late
     if (
         "pods" in incident.targets
@@ -320,20 +329,8 @@ def _over(incident: IncidentRecord, volume: VolumeRecord, nodes: set[str], since
         return min(late, incident.settled_at)
     if volume.name in incident.felt_by:
         return late
-    cuts_none = "pods" in incident.targets or any(
-        nodes.isdisjoint(side) for side in _sides(incident)
-    )
+    cuts_none = "pods" in incident.targets or any(nodes.isdisjoint(side) for side in incident.sides)
     return soon if cuts_none else late
-
-
-def _sides(incident: IncidentRecord) -> list[list[str]]:
-    """Of a network between machines there are two."""
-    targets = incident.targets
-    if "group_a" in targets:
-        return [targets["group_a"], targets["group_b"]]
-    return (
-        [[node] for node in targets["nodes"]] if incident.profile in BETWEEN else [targets["nodes"]]
-    )
 
 
 # What the replica destroyer takes excuses its volume: until the journal says that it is
@@ -350,7 +347,7 @@ def spans_of(entry: Entry) -> tuple[Span, ...]:
     have been.
     """
     data = entry.data
-    if data["result"].startswith("failed: ") and not data.get("perhaps_done"):
+    if data["result"].startswith("failed: ") and not data.get("possibly_done"):
         return ()
     return ((entry.at - data["took"], entry.at + data.get("patience", CATCHING_UP)),)
 

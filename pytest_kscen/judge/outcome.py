@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import orjson
 
+from pytest_kscen.journal import schema
 from pytest_kscen.judge import guarantees, incidents, start_and_end, volumes
 from pytest_kscen.judge import verdict as tally
 from pytest_kscen.judge.start_and_end import Crash
@@ -138,6 +139,7 @@ class Outcome:
     def as_json(self) -> bytes:
         return orjson.dumps(
             {
+                **schema.stamp(),
                 "verdict": self.judged,
                 "findings": [
                     {"check": one.check, "verdict": one.verdict, "why": one.why}
@@ -184,7 +186,10 @@ def judge(journal: Iterable[Entry], path: pathlib.Path | None = None) -> Outcome
     def of_incidents() -> Iterator[Finding]:
         outcome.incidents = list(seen.values())
         yield from incidents.judge(
-            began.chaos or (), outcome.incidents, has_volumes=stories.has_any
+            began.chaos or (),
+            outcome.incidents,
+            link_profiles=began.link_profiles,
+            has_volumes=stories.has_any,
         )
 
     def of_volumes() -> Iterator[Finding]:

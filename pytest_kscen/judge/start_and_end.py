@@ -116,8 +116,8 @@ def _hurried(ending: Ending, _: Entry) -> None:
 
 
 def _crashed(ending: Ending, entry: Entry) -> None:
-    ending.crashes.append(f"{entry.data['actor']}: {entry.data['error']}")
-    ending.cluster_crashed |= entry.data["actor"] == CLUSTER
+    ending.crashes.append(f"{entry.data['component']}: {entry.data['error']}")
+    ending.cluster_crashed |= entry.data["component"] == CLUSTER
 
 
 def _blinded(ending: Ending, entry: Entry) -> None:
@@ -178,7 +178,7 @@ _READ: dict[str, Callable[[Ending, Entry], None]] = {
     "run-started": _started,
     "frozen": _frozen,
     "stopped-early": _stopped,
-    "hurried": _hurried,
+    "volumes-abandoned": _hurried,
     "crashed": _crashed,
     "observer-crashed": _blinded,
     "not-swept": _unswept,
@@ -188,9 +188,9 @@ _READ: dict[str, Callable[[Ending, Entry], None]] = {
     "wrote": _made,
     "refused": _made,
     "ended": _ended,
-    "whole": _whole,
+    "replicas-restored": _whole,
     "liveness": _healed,
-    "not-looked-into": _hidden,
+    "not-listed": _hidden,
     "leftovers": _left,
 }
 
@@ -283,6 +283,8 @@ class Beginning:
     churn: bool = False
     conditions: tuple[str, ...] = ()
     """What is watched of each volume."""
+    link_profiles: list[str] = field(default_factory=list)
+    """Declared profiles that cut links between nodes, so that only volumes show their effect."""
 
 
 def learn_start(beginning: Beginning, entry: Entry) -> None:
@@ -290,6 +292,7 @@ def learn_start(beginning: Beginning, entry: Entry) -> None:
     if entry.what == "run-started":
         beginning.seed = entry.data["seed"]
         beginning.chaos, beginning.churn = entry.data["chaos"], entry.data["churn"]
+        beginning.link_profiles = entry.data.get("link_profiles", [])
         beginning.conditions = tuple(entry.data["conditions"])
     elif entry.what == "not-replayable":
         beginning.replayable = False

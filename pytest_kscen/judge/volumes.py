@@ -37,7 +37,6 @@ STABLE, RECOVERED, BROKEN, INTERRUPTED = "stable", "recovered", "broken", "inter
 FROZEN, LIVENESS = _ENDS = "frozen", "liveness"
 CRASHED = "crashed"
 ENOUGH = 60.0  # seconds of peace, in all, in which a storage can do what it is asked for
-OFF = "vm-stop"  # the profile of machines that are off until all is judged
 
 
 @dataclass(slots=True)
@@ -96,15 +95,15 @@ class VolumeRecord:
     """Whether in the end all machines that held it were off, so that nobody was there to tell
     how it is.
     """
-    robbed: bool = False
+    lost_only_our_disks: bool = False
     """Whether it was never ready, and nothing but the disks that we took excuses that."""
     lost_at: float | None = None
     """When it went, or began to go, without our doing."""
-    stuck: tuple[Stuck, ...] = ()
+    overdue_deletions: tuple[Stuck, ...] = ()
     """How it could not be deleted."""
     attached: int = 0
     """How often an attachment was there, those that it was made with included."""
-    asked_at: dict[str, float] = field(default_factory=dict)
+    requested_at: dict[str, float] = field(default_factory=dict)
     """The nodes of attachments that it was made with and that have not come, and since when they
     are wanted.
     """
@@ -149,7 +148,7 @@ class VolumeRecord:
     @property
     def unjudged(self) -> str:
         """Why nobody can tell how it was; empty if somebody can."""
-        if self.robbed:
+        if self.lost_only_our_disks:
             return "it was not ready before disks of it were deleted by us"
         return self.unchecked or (
             "all machines that held it were off: what it says of itself is old" if self.off else ""
@@ -175,10 +174,10 @@ class VolumeRecord:
             "lost_at": self.lost_at,
             "crash": self.crash,
             "attached": self.attached,
-            "asked_at": self.asked_at,
+            "requested_at": self.requested_at,
             **{
                 name: [asdict(one) for one in getattr(self, name)]
-                for name in ("unattached", "undetached", "unresized", "stuck")
+                for name in ("unattached", "undetached", "unresized", "overdue_deletions")
             },
             "verdict": self.verdict,
         }
@@ -255,14 +254,14 @@ class Stories:
                 volume.verdict = UNKNOWN
             else:
                 volume.verdict = RECOVERED if any(volume.transitions.values()) else STABLE
-            for stuck in volume.stuck:
+            for stuck in volume.overdue_deletions:
                 stuck.excused = peace(volume, stuck.at - stuck.waited, stuck.at, shaken) < ENOUGH
             for one in (*volume.unattached, *volume.undetached, *volume.unresized):
                 one.excused = not _had_time(volume, one.at - one.waited, one.at, shaken)
             until = volume.stopped_at or 0.0
             volume.unanswered = sum(
                 _had_time(volume, max(since, volume.ready_at or 0.0), until, shaken)
-                for since in volume.asked_at.values()
+                for since in volume.requested_at.values()
             )
         return self._found
 
@@ -308,7 +307,7 @@ def _went(volume: VolumeRecord, entry: Entry) -> None:
 
 
 def _never_gone(volume: VolumeRecord, entry: Entry) -> None:
-    volume.stuck += (Stuck(entry.at, entry.data["waited"], entry.data["why"]),)
+    volume.overdue_deletions += (Stuck(entry.at, entry.data["waited"], entry.data["why"]),)
 
 
 def _crashed(volume: VolumeRecord, entry: Entry) -> None:
@@ -323,7 +322,7 @@ def _deletes(volume: VolumeRecord, entry: Entry) -> None:
 
 def _arrived(volume: VolumeRecord, entry: Entry) -> None:
     volume.attached += 1
-    volume.asked_at.pop(entry.data["node"], None)
+    volume.requested_at.pop(entry.data["node"], None)
 
 
 def _attached(volume: VolumeRecord, entry: Entry) -> None:
@@ -335,13 +334,13 @@ def _attached(volume: VolumeRecord, entry: Entry) -> None:
 
 def _requested(volume: VolumeRecord, entry: Entry) -> None:
     if entry.data["result"] == "done":
-        volume.asked_at[shared(entry.data["node"])] = entry.at
+        volume.requested_at[shared(entry.data["node"])] = entry.at
     else:
         volume.unattached += _undone(entry)
 
 
 def _detaches(volume: VolumeRecord, entry: Entry) -> None:
-    volume.asked_at.pop(entry.data["node"], None)
+    volume.requested_at.pop(entry.data["node"], None)
 
 
 def _detached(volume: VolumeRecord, entry: Entry) -> None:
@@ -380,7 +379,7 @@ def _undone(entry: Entry) -> tuple[Undone, ...]:
     result, _, why = entry.data["result"].partition(": ")
     if result == "done":
         return ()
-    waited = entry.data.get("had", entry.data["took"])
+    waited = entry.data.get("available", entry.data["took"])
     if result == "stopped":
         return (Undone(entry.at, waited, why, refused=bool(why), cut=True),)
     return (Undone(entry.at, waited, why, not why.startswith("TimeoutError")),)
@@ -389,8 +388,8 @@ def _undone(entry: Entry) -> tuple[Undone, ...]:
 _Reading = dict[str, "Callable[[VolumeRecord, Entry], None]"]
 _READ: _Reading = {
     "volume-placed": _placed,
-    "volume-went": _went,
-    "whole": _whole,
+    "volume-disappeared": _went,
+    "replicas-restored": _whole,
     "attached": _arrived,
     "ready": _became_ready,
     "checker-started": _checked,
@@ -439,7 +438,7 @@ def _is_off(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> bool:
     stops = [
         one
         for one in shaken
-        if one.profile == OFF and one.lasting and one.had_effect and one.started_at < end
+        if one.powers_off and one.lasting and one.had_effect and one.started_at < end
     ]
     there = volume.nodes_between(end, end)
     return bool(there) and there.issubset(node for one in stops for node in one.shaken)
@@ -451,7 +450,7 @@ def _verdict_of_unready(
     """One that lacked what we took proves nothing, unless it is ready when all is healed."""
     if _had_time_to_form(volume, until, shaken):
         return BROKEN
-    volume.robbed = not volume.healed and _had_time_to_form(
+    volume.lost_only_our_disks = not volume.healed and _had_time_to_form(
         replace(volume, taken=()), until, shaken
     )
-    return UNKNOWN if volume.robbed else INTERRUPTED
+    return UNKNOWN if volume.lost_only_our_disks else INTERRUPTED

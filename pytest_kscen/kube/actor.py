@@ -169,7 +169,11 @@ class OngoingAction:
     @property
     def had(self) -> dict[str, float]:
         """The seconds that were there to do it, if anybody has said so."""
-        return {} if self.heard_at is None else {"had": round(self.clock.now() - self.heard_at, 6)}
+        return (
+            {}
+            if self.heard_at is None
+            else {"available": round(self.clock.now() - self.heard_at, 6)}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +240,7 @@ class Actor:
             raise
         except BaseException as error:
             result, level = f"failed: {error!r}", logging.WARNING
-            doubt = {"perhaps_done": True} if may_be_done(error) else {}
+            doubt = {"possibly_done": True} if may_be_done(error) else {}
             raise
         finally:
             took = round(self.clock.now() - began, 6)

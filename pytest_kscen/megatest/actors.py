@@ -327,7 +327,7 @@ class Replacements:
         while self._stays():
             await self.actor.clock.sleep(LOOK_AGAIN)
             if self._stays() and self._is_whole():
-                self.actor.note("whole", volume=self.rv.name)
+                self.actor.note("replicas-restored", volume=self.rv.name)
                 break
         self.wanted = 0
         self.taken.clear()

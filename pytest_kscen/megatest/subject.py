@@ -310,7 +310,7 @@ class _Life:
                     self.nodes = nodes
                     self.actor.note("volume-placed", volume=self.rv.name, nodes=nodes)
         if _stays(before) and not _stays(self.volume):
-            self.actor.note("volume-went", volume=self.rv.name)
+            self.actor.note("volume-disappeared", volume=self.rv.name)
 
 
 def _stays(volume: Obj | None) -> bool:

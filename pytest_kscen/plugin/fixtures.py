@@ -224,8 +224,8 @@ def _keep(item: pytest.Item, number: int) -> Callable[[Journal], object]:
         "test": test,
         "seed": item.stash[_SEED],
         "options": _chosen(settings),
-        "again": how_to_run_again(item),
-        "again_in": str(item.config.invocation_params.dir),
+        "command": how_to_run_again(item),
+        "command_folder": str(item.config.invocation_params.dir),
     }
     folder = settings.kscen_archive / folder_name(test, number)
     check_free(folder)

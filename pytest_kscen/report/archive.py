@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from pytest_kscen.journal import JournalTaken, is_being_written
+from pytest_kscen.journal import JournalTaken, is_being_written, schema
 from pytest_kscen.report.story import stories
 from pytest_kscen.report.summary import summary, to_tell
 
@@ -58,7 +58,11 @@ def begin(folder: pathlib.Path, facts: dict[str, Any], journal: Journal) -> None
     except JournalTaken:
         raise _taken(folder) from None
     (folder / FACTS).write_bytes(
-        orjson.dumps(facts, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE, default=str)
+        orjson.dumps(
+            {**schema.stamp(), **facts},
+            option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE,
+            default=str,
+        )
     )
 
 

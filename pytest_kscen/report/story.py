@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.judge.incidents import BETWEEN
 from pytest_kscen.judge.verdict import DELETE
 from pytest_kscen.objects.arguments import in_words
 
@@ -15,7 +14,16 @@ if TYPE_CHECKING:
 
     from pytest_kscen.journal import Entry
 
-HIDDEN = ("volume", "action", "result", "took", "had", "perhaps_done", "patience", "incident")
+HIDDEN = (
+    "volume",
+    "action",
+    "result",
+    "took",
+    "available",
+    "possibly_done",
+    "patience",
+    "incident",
+)
 
 
 def story(journal: Iterable[Entry], volume: str) -> Iterator[str]:
@@ -116,15 +124,9 @@ class _Faults:
 
 
 def _between(fault: dict[str, Any]) -> str:
-    """Both ends of a network between machines, wherever the volume is: it may come to the other
-    one later.
-    """
-    targets = fault["targets"]
-    sides = [targets[side] for side in ("group_a", "group_b") if side in targets]
-    if fault["profile"] in BETWEEN and not sides:
-        sides = [[node] for node in targets.get("nodes", ())]
-    # one, and the other
-    return (f"between {' and '.join(map(', '.join, sides))}") if len(sides) == 2 else ""  # noqa: PLR2004
+    """Return both sides of a cut, wherever the volume is: a replica may come to either later."""
+    sides = fault.get("sides", ())
+    return f"between {' and '.join(map(', '.join, sides))}" if len(sides) > 1 else ""
 
 
 def kind_of_fault(profile: str, variant: str) -> str:
@@ -133,7 +135,7 @@ def kind_of_fault(profile: str, variant: str) -> str:
 
 
 def _line(entry: Entry, said: str) -> str:
-    return f"{in_words(entry.at):>10}  {entry.who.partition('/')[0]:<24}  {said}"
+    return f"{in_words(entry.at):>10}  {entry.actor.partition('/')[0]:<24}  {said}"
 
 
 def _particulars(data: dict[str, Any]) -> str:
@@ -187,8 +189,10 @@ _TOLD: dict[str, Callable[[dict[str, Any]], str]] = {
         f"{data['action']}: {data['result']} after {data['took']:g} s{_particulars(data)}"
     ),
     "volume-placed": lambda data: f"has replicas on {', '.join(data['nodes']) or 'no node'}",
-    "volume-went": lambda _: "goes",
-    "whole": lambda _: "has as many disks again as before one was deleted, and all are up to date",
+    "volume-disappeared": lambda _: "goes",
+    "replicas-restored": lambda _: (
+        "has as many disks again as before one was deleted, and all are up to date"
+    ),
     "attached": lambda data: f"is attached to {data['node']}",
     "not-ready": told_lacks,
     "ready": lambda _: "is ready",
@@ -206,8 +210,8 @@ _TOLD: dict[str, Callable[[dict[str, Any]], str]] = {
 _OF_FAULTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "incident-failed": lambda data: f"could not be caused as it should: {data['error']}",
     "incident-effect": lambda data: f"has an effect: {data['effect']}",
-    "incident-perhaps": lambda data: f"has perhaps an effect: {data['effect']}",
-    "incident-spared": lambda data: f"does nothing to {', '.join(data['nodes'])}",
+    "incident-possible-effect": lambda data: f"has perhaps an effect: {data['effect']}",
+    "incident-refused": lambda data: f"does nothing to {', '.join(data['nodes'])}",
     "incident-lasting": lambda _: "is left on until all is judged",
     "incident-ended": lambda data: f"ends after {data['lasted']:g} s",
     "incident-not-undone": lambda data: f"is perhaps not undone: {data['error']}",
@@ -215,10 +219,10 @@ _OF_FAULTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "incident-overtaken": lambda data: (
         f"is overtaken by {', '.join(data['by'])} before it is recovered from"
     ),
-    "incident-gone": lambda data: (
+    "incident-target-deleted": lambda data: (
         f"is not seen to be recovered from, for it went first: {'; '.join(data['left'])}"
     ),
-    "incident-mingled": lambda data: (
+    "incident-overlapping": lambda data: (
         f"is recovered from with what {', '.join(data['others'])} left: nobody can tell "
         "how long each took"
     ),

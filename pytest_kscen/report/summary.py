@@ -30,7 +30,7 @@ class Recoveries:
     overtaken: int
     unrecovered: int
     gone: int
-    mingled: int
+    overlapping: int
     unseen: int
     """Nobody waited for it, or it was on to the end."""
 
@@ -40,10 +40,10 @@ class Recoveries:
         times = [one.recovery for one in effective if one.recovery is not None]
         overtaken = sum(bool(one.overtaken) for one in effective)
         unrecovered = sum(bool(one.unrecovered) for one in effective)
-        gone = sum(bool(one.gone) for one in effective)
-        mingled = sum(bool(one.mingled) for one in effective)
-        unseen = len(effective) - len(times) - overtaken - unrecovered - gone - mingled
-        return cls(times, overtaken, unrecovered, gone, mingled, unseen)
+        gone = sum(bool(one.deleted_before_recovery) for one in effective)
+        overlapping = sum(bool(one.overlapping) for one in effective)
+        unseen = len(effective) - len(times) - overtaken - unrecovered - gone - overlapping
+        return cls(times, overtaken, unrecovered, gone, overlapping, unseen)
 
     @property
     def longest(self) -> float:
@@ -53,8 +53,8 @@ class Recoveries:
         counts = {
             "overtaken": self.overtaken,
             "not recovered": self.unrecovered,
-            "shook what went before it was well": self.gone,
-            "mingled with what others left": self.mingled,
+            "affected an object that was deleted before it recovered": self.gone,
+            "overlapped with another incident": self.overlapping,
             "not waited for": self.unseen,
         }
         yield from (f"{count} {word}" for word, count in counts.items() if count)
@@ -269,7 +269,7 @@ def properties(outcome: Outcome) -> list[tuple[str, object]]:
         ("kscen.incidents.overtaken", recoveries.overtaken),
         ("kscen.incidents.unrecovered", recoveries.unrecovered),
         ("kscen.incidents.gone", recoveries.gone),
-        ("kscen.incidents.mingled", recoveries.mingled),
+        ("kscen.incidents.overlapping", recoveries.overlapping),
         *([("kscen.recovery.longest", round(recoveries.longest, 3))] if recoveries.times else []),
         ("kscen.leftovers", len(outcome.leftovers)),
     ]

@@ -76,7 +76,7 @@ async def leftovers(context: RunContext, actor: Actor, patience: float) -> list[
         await context.clock.sleep(LOOK_AGAIN)
         look = await _look(context, Look(look.empty))
     for resource, why in (look.forbidden | look.failed).items():
-        actor.note("not-looked-into", resource=resource, why=why)
+        actor.note("not-listed", resource=resource, why=why)
     return list(look.there.values())
 
 

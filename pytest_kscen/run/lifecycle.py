@@ -201,7 +201,7 @@ class Life:
 
     def hurry(self) -> None:
         """Leave volumes behind; chaos is still removed."""
-        self._director.note("hurried")
+        self._director.note("volumes-abandoned")
         self.season.abandoned.give()
 
     @property
@@ -216,6 +216,7 @@ class Life:
             "churn": self._plan.churn is not None,
             "chaos": self._plan.declared,
             "conditions": watched,
+            "link_profiles": [each.name for each in self._plan.profiles if each.cuts_links],
         }
         label = f"{RUN_LABEL}={self.context.run_id}"
         self._director.note(
@@ -288,7 +289,7 @@ class Life:
 
     def _crashed(self, actor: str, error: Exception) -> None:
         self._crash = self._crash or error
-        self._director.note("crashed", actor=actor, error=repr(error))
+        self._director.note("crashed", component=actor, error=repr(error))
         self._director.log(logging.ERROR, "crashed", who=actor, error=repr(error))
 
     async def last(self, seconds: float) -> None:

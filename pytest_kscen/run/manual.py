@@ -274,7 +274,7 @@ class ChaosByHand:
         tells of at its end.
         """
         if entry.data.get("incident") in self._known or (
-            entry.what == "incident-started" and entry.who == BY_HAND
+            entry.what == "incident-started" and entry.actor == BY_HAND
         ):
             learn(self._known, entry)
 

@@ -143,7 +143,9 @@ def status(**conditions):
 
 
 def perhaps(world):
-    return [(data["incident"], data["effect"]) for _, _, data in world.told("incident-perhaps")]
+    return [
+        (data["incident"], data["effect"]) for _, _, data in world.told("incident-possible-effect")
+    ]
 
 
 @contextlib.contextmanager

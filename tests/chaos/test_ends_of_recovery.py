@@ -55,7 +55,7 @@ def test_a_link_that_is_to_be_no_more_is_well_unless_its_volume_goes(volume, is_
         world.runner.advance(6)
 
         assert incident.recovered_at == (incident.removed_at + 20 if is_well else None)
-        assert [data["left"] for _, _, data in world.told("incident-gone")] == (
+        assert [data["left"] for _, _, data in world.told("incident-target-deleted")] == (
             [] if is_well else [[LINK]]
         )
 
@@ -72,7 +72,7 @@ def test_what_goes_before_it_is_well_was_not_seen_to_recover(within):
         world.call(incident.end())
         world.runner.advance(6)
 
-        assert [(at, data["left"]) for at, _, data in world.told("incident-gone")] == [
+        assert [(at, data["left"]) for at, _, data in world.told("incident-target-deleted")] == [
             (incident.removed_at + within + 5, [QUORUM])
         ]
         assert (incident.recovered_at, world.told("incident-recovered")) == (None, [])
@@ -124,11 +124,11 @@ def test_what_one_has_left_is_waited_for_by_whoever_overtakes_it():
         storage.link("v-0", "v-1", "Connected")
         world.runner.advance(20)
         assert [data["by"] for _, _, data in world.told("incident-overtaken")] == [[second.id]]
-        assert (second.effects, perhaps(world), world.told("incident-mingled")) == ([], [], [])
+        assert (second.effects, perhaps(world), world.told("incident-overlapping")) == ([], [], [])
 
         storage.health("v", IOReady="True", Quorum="True")
         world.runner.advance(6)
-        ((at, _, data),) = world.told("incident-mingled")
+        ((at, _, data),) = world.told("incident-overlapping")
         assert (at, data) == (second.removed_at + 45, {"incident": second.id, "others": [first.id]})
         assert world.told("incident-recovered") == []
 
@@ -152,7 +152,9 @@ def test_what_one_has_left_is_waited_for_by_all_that_overtake_it():
             [other.id for other in others],
             [others[1].id],
         ]
-        told = [(data["incident"], data["others"]) for _, _, data in world.told("incident-mingled")]
+        told = [
+            (data["incident"], data["others"]) for _, _, data in world.told("incident-overlapping")
+        ]
         assert told == [(others[1].id, [first.id])]
 
 
@@ -167,7 +169,7 @@ def test_what_was_left_to_one_and_is_well_before_its_end_is_not_mingled_with_its
         world.call(second.end())
         world.runner.advance(6)
 
-        assert world.told("incident-mingled", "incident-gone") == []
+        assert world.told("incident-overlapping", "incident-target-deleted") == []
         assert second.recovered_at == second.removed_at
 
 
@@ -237,7 +239,7 @@ def test_what_it_perhaps_did_and_goes_was_not_seen_to_recover():
         world.delete(REPLICATED_VOLUMES, "v")
         world.runner.advance(6)
 
-        assert [data["left"] for _, _, data in world.told("incident-gone")] == [
+        assert [data["left"] for _, _, data in world.told("incident-target-deleted")] == [
             ["IOReady of the volume v is False (IsFalse)"]
         ]
 
@@ -292,7 +294,7 @@ def test_what_went_counts_no_more_once_anything_is_seen_to_recover_while_it_is_o
         world.call(cut.end())
         world.runner.advance(6)
 
-        assert world.told("incident-gone") == []
+        assert world.told("incident-target-deleted") == []
         assert cut.recovered_at == cut.removed_at
 
 
@@ -310,5 +312,5 @@ def test_of_much_that_went_the_first_is_told_and_how_much_more_there_is():
             world.delete(REPLICATED_VOLUMES, name)
         world.runner.advance(6)
 
-        ((_, _, data),) = world.told("incident-gone")
+        ((_, _, data),) = world.told("incident-target-deleted")
         assert (data["volumes"], len(data["left"]), data["left"][-1]) == (names, 11, "2 more")

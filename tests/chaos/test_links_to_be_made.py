@@ -401,4 +401,4 @@ def test_a_replica_that_comes_beside_a_block_connects_and_nothing_is_told(genera
             run.advance("1m")
         detach(cluster)
         run.advance("10s")
-    assert (incident.effects, incident.perhaps, incident.recovery) == ([], [], 0.0)
+    assert (incident.effects, incident.possible_effects, incident.recovery) == ([], [], 0.0)

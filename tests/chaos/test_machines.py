@@ -104,7 +104,7 @@ def test_a_restart_that_fails_is_over_without_an_effect():
         assert [data["error"] for _, _, data in world.told("incident-failed")] == [
             "the operation Restart of node-1 is Failed: no such luck"
         ]
-        assert [data["nodes"] for _, _, data in world.told("incident-spared")] == [["node-1"]]
+        assert [data["nodes"] for _, _, data in world.told("incident-refused")] == [["node-1"]]
 
 
 def test_a_restart_that_fails_waits_for_no_boot_whatever_others_do_to_its_links():
@@ -141,7 +141,7 @@ def test_a_machine_that_went_before_its_restart_failed_is_brought_back():
         world.runner.advance(90)
 
         assert reboot.effects == ["the machine node-1 is Stopped"]
-        assert world.told("incident-spared") == []
+        assert world.told("incident-refused") == []
         assert [operation["spec"]["type"] for operation in hypervisor.made] == ["Restart", "Start"]
         assert not reboot.is_on
 

@@ -101,7 +101,7 @@ def test_of_two_pods_the_one_that_was_deleted_is_waited_for():
         assert 0 < incident.lasted < 15
         (effect,) = incident.effects
         assert effect == f"the pod {incident.targets['pods'][0]} on {incident.shaken[0]} is gone"
-        assert len(incident.shaken) == len(incident.spared) == 1
+        assert len(incident.shaken) == len(incident.refused_nodes) == 1
 
 
 def test_a_pod_that_others_destroy_is_not_ours():
@@ -113,7 +113,11 @@ def test_a_pod_that_others_destroy_is_not_ours():
         world.runner.advance(60)
 
         assert 300 <= incident.lasted < 320, "as long as it was tried"
-        assert (records(world)[-1].effects, records(world)[-1].perhaps, incident.shaken) == (
+        assert (
+            records(world)[-1].effects,
+            records(world)[-1].possible_effects,
+            incident.shaken,
+        ) == (
             [],
             [],
             [],
@@ -130,7 +134,11 @@ def test_a_pod_whose_deletion_was_accepted_unheard_is_perhaps_gone_by_us(then):
         world.runner.advance(30)
         (incident,) = records(world)
 
-        assert (len(incident.perhaps), len(incident.shaken), incident.effects) == (1, 1, [])
+        assert (len(incident.possible_effects), len(incident.shaken), incident.effects) == (
+            1,
+            1,
+            [],
+        )
         assert 0 < incident.lasted < 15
         assert world.told("already-gone") == []
 
@@ -147,7 +155,7 @@ def test_what_others_do_is_not_of_a_fault_that_was_refused(fault):
         world.runner.advance(60)
 
         assert (incident.lasted, incident.shaken) == (0, [])
-        assert [(each.effects, each.perhaps) for each in records(world)] == [([], [])]
+        assert [(each.effects, each.possible_effects) for each in records(world)] == [([], [])]
         assert [data["action"] for _, _, data in world.told("began")] == [f"cause {fault.variant}"]
 
 
@@ -172,7 +180,7 @@ def test_while_nobody_answers_it_is_perhaps_and_then_it_was_not(fault):
         assert [words for _, words in perhaps(world)] == [
             "the link of v from node-1 to node-2 is Connecting"
         ]
-        assert (incident.effects, incident.perhaps, incident.shaken) == ([], [], [])
+        assert (incident.effects, incident.possible_effects, incident.shaken) == ([], [], [])
 
 
 def stalled():
@@ -194,7 +202,7 @@ def test_a_block_that_was_made_unheard_is_undone_and_may_have_done_something():
         _, incident = refused(world, manual_faults.network_block(*PAIR))
 
         assert world.names(CILIUM_NETWORK_POLICIES, VMS) == []
-        assert (len(incident.perhaps), incident.shaken) == (1, list(PAIR))
+        assert (len(incident.possible_effects), incident.shaken) == (1, list(PAIR))
 
 
 def test_a_machine_that_others_switched_off_is_not_started_by_a_stop_that_was_refused(monkeypatch):

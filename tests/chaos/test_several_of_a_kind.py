@@ -31,8 +31,8 @@ def attempts(*profiles):
             if entry.what in {"incident-started", "incident-skipped"}
         ]
         return {
-            who: [entry.at for entry in told if entry.who == who]
-            for who in dict.fromkeys(entry.who for entry in told)
+            who: [entry.at for entry in told if entry.actor == who]
+            for who in dict.fromkeys(entry.actor for entry in told)
         }
 
 

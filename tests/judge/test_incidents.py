@@ -61,22 +61,23 @@ def test_a_whole_life():
         "failed": "",
         "not_undone": "",
         "unrecovered": [],
-        "perhaps": [],
+        "possible_effects": [],
         "overtaken": [],
-        "gone": [],
-        "mingled": [],
-        "spared": [],
+        "deleted_before_recovery": [],
+        "overlapping": [],
+        "refused_nodes": [],
     }
     assert [finding.verdict for finding in judge(["network-block"], [seen])] == ["valid"]
 
 
 def test_what_is_proved_is_perhaps_so_no_longer():
     maybe = [
-        (8, "incident-perhaps", {"effect": one}) for one in ("a volume is lame", "a node is gone")
+        (8, "incident-possible-effect", {"effect": one})
+        for one in ("a volume is lame", "a node is gone")
     ]
     (seen,) = incidents(told(*maybe, (9, "incident-effect", {"effect": "a volume is lame"})))
 
-    assert (seen.effects, seen.perhaps) == (["a volume is lame"], ["a node is gone"])
+    assert (seen.effects, seen.possible_effects) == (["a volume is lame"], ["a node is gone"])
 
 
 def test_an_incident_that_is_cut_off_has_no_end():
@@ -111,10 +112,10 @@ def test_what_does_not_come_back_is_told():
 
 
 def test_what_went_before_it_was_well_did_not_recover():
-    went = (40, "incident-gone", {"left": ["Quorum of the volume v is False"]})
+    went = (40, "incident-target-deleted", {"left": ["Quorum of the volume v is False"]})
     (seen,) = incidents(told((32, "incident-ended", {"lasted": 30}), went))
 
-    assert (seen.recovery, seen.gone, seen.settled_at) == (
+    assert (seen.recovery, seen.deleted_before_recovery, seen.settled_at) == (
         None,
         ["Quorum of the volume v is False"],
         40,
@@ -123,18 +124,20 @@ def test_what_went_before_it_was_well_did_not_recover():
 
 def test_what_others_left_outlasts_it():
     (seen,) = incidents(
-        told((32, "incident-ended", {"lasted": 30}), (80, "incident-mingled", {"others": ["j"]}))
+        told(
+            (32, "incident-ended", {"lasted": 30}), (80, "incident-overlapping", {"others": ["j"]})
+        )
     )
 
-    assert (seen.recovery, seen.mingled, seen.settled_at) == (None, ["j"], 80)
+    assert (seen.recovery, seen.overlapping, seen.settled_at) == (None, ["j"], 80)
 
 
 def test_what_cannot_be_told_apart_proves_nothing():
-    perhaps = (8, "incident-perhaps", {"effect": "a link is down"})
+    perhaps = (8, "incident-possible-effect", {"effect": "a link is down"})
     overtaken = (40, "incident-overtaken", {"by": ["j"], "left": ["a link is down"]})
     (seen,) = incidents(told(perhaps, (32, "incident-ended", {"lasted": 30}), overtaken))
 
-    assert (seen.had_effect, seen.perhaps, seen.overtaken, seen.recovery) == (
+    assert (seen.had_effect, seen.possible_effects, seen.overtaken, seen.recovery) == (
         False,
         ["a link is down"],
         ["j"],
@@ -149,12 +152,16 @@ def test_what_cannot_be_told_apart_proves_nothing():
 def test_whoever_did_nothing_did_not_perhaps_do_something(nodes, perhaps):
     (seen,) = incidents(
         told(
-            (8, "incident-perhaps", {"effect": "a link is down"}),
-            (9, "incident-spared", {"nodes": nodes}),
+            (8, "incident-possible-effect", {"effect": "a link is down"}),
+            (9, "incident-refused", {"nodes": nodes}),
         )
     )
 
-    assert (seen.perhaps, seen.spared, seen.as_json()["spared"]) == (perhaps, nodes, nodes)
+    assert (seen.possible_effects, seen.refused_nodes, seen.as_json()["refused_nodes"]) == (
+        perhaps,
+        nodes,
+        nodes,
+    )
 
 
 def test_overlapping_incidents_are_kept_apart():
@@ -170,10 +177,14 @@ def test_overlapping_incidents_are_kept_apart():
 def test_what_one_has_perhaps_done_is_told_of_no_other():
     other = Entry(3, "chaos", "incident-started", {"incident": "j", **STARTED})
     first, second = incidents(
-        [*told(), other, *told((8, "incident-perhaps", {"effect": "a link is down"}))[1:]]
+        [*told(), other, *told((8, "incident-possible-effect", {"effect": "a link is down"}))[1:]]
     )
 
-    assert (first.perhaps, second.perhaps, second.overtaken) == (["a link is down"], [], [])
+    assert (first.possible_effects, second.possible_effects, second.overtaken) == (
+        ["a link is down"],
+        [],
+        [],
+    )
 
 
 def test_one_effect_is_enough_for_a_profile():
@@ -234,5 +245,5 @@ def test_what_helps_against_incidents_without_effect(profile, has_volumes, advic
     (seen,) = incidents(
         [Entry(2, "chaos", "incident-started", {"incident": "i", **STARTED, "profile": profile})]
     )
-    (finding,) = judge([profile], [seen], has_volumes=has_volumes)
+    (finding,) = judge([profile], [seen], link_profiles=["network-block"], has_volumes=has_volumes)
     assert finding.why == f"none of the 1 incidents of {profile} had an effect{advice}"

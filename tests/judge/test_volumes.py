@@ -20,7 +20,7 @@ BIRTH = (0, "volume", {"storage_class": "availability"})
 STARTED = (10, "checker-started", {"conditions": ["IOReady", "Quorum"]})
 STOPPED = (300, "checker-stopped", {})
 PLACED = (1, "volume-placed", {"nodes": ["node-1", "node-2"]})
-WENT = (50, "volume-went", {})
+WENT = (50, "volume-disappeared", {})
 DELETED = (50, "began", {"action": "delete the volume"})
 CRASHED = (300, "check-crashed", {"error": "KeyError('x')"})
 NEVER_READY = (600, "never-ready", {})
@@ -53,6 +53,12 @@ def change(at, condition="IOReady"):
     return (at, "condition-changed", {"condition": condition})
 
 
+def sides_of(targets):
+    if "group_a" in targets:
+        return (targets["group_a"], targets["group_b"])
+    return [[node] for node in targets["nodes"]]
+
+
 def incident(started, ended, *nodes, **more):
     where = {"nodes": list(nodes or ("node-1",))}
     return incidents.IncidentRecord("i", "vm-reboot", "vm-reboot", where, started, ended, **more)
@@ -73,7 +79,13 @@ def destruction(started, ended, **more):
 def block(started, ended, *nodes, **groups):
     where = {"nodes": list(nodes), **groups}
     return incidents.IncidentRecord(
-        "i", "network-block", "blocking-everything", where, started, ended
+        "i",
+        "network-block",
+        "blocking-everything",
+        where,
+        started,
+        ended,
+        sides=sides_of(where),
     )
 
 
@@ -187,7 +199,7 @@ LATE = [PLACED, STARTED, change(290), STOPPED]
         ),
         (
             LATE,
-            [incident(280, None, failed="TimeoutError()", perhaps=["a link is down"])],
+            [incident(280, None, failed="TimeoutError()", possible_effects=["a link is down"])],
             "interrupted",
         ),
         (
@@ -197,12 +209,30 @@ LATE = [PLACED, STARTED, change(290), STOPPED]
         ),
         (
             LATE,
-            [incident(280, None, "node-1", "node-3", spared=["node-1"], effects=["a pod is gone"])],
+            [
+                incident(
+                    280,
+                    None,
+                    "node-1",
+                    "node-3",
+                    refused_nodes=["node-1"],
+                    effects=["a pod is gone"],
+                )
+            ],
             "broken",
         ),
         (
             LATE,
-            [incident(280, None, "node-1", "node-3", spared=["node-3"], effects=["a pod is gone"])],
+            [
+                incident(
+                    280,
+                    None,
+                    "node-1",
+                    "node-3",
+                    refused_nodes=["node-3"],
+                    effects=["a pod is gone"],
+                )
+            ],
             "interrupted",
         ),
         (LATE, [incident(280, None, lasting=True)], "broken"),
@@ -248,7 +278,7 @@ FELT = {"felt_by": {"v"}}
         (250, [destruction(249, 271)], "interrupted"),
         (250, [destruction(249, 270)], "broken"),  # others were in their place for half a minute
         (190, [destruction(180, 181, **FELT)], "interrupted"),
-        (190, [destruction(180, 181, perhaps_felt_by=("v",), settled_at=186)], "interrupted"),
+        (190, [destruction(180, 181, possibly_felt_by=("v",), settled_at=186)], "interrupted"),
         (
             190,
             [destruction(180, 181, **FELT, settled_at=186)],
@@ -340,6 +370,7 @@ def off(*nodes, started=20):
         {"nodes": list(nodes)},
         started,
         350,
+        powers_off=True,
         effects=["off"],
         lasting=True,
     )
@@ -409,7 +440,7 @@ def test_a_replica_that_we_deleted_excuses_its_volume_for_a_while(
         "ended",
         {"action": "delete a replica", "replica": "v-0", "result": result, "took": 5.0},
     )
-    ended[2].update({"perhaps_done": True} if "Reset" in result else {})
+    ended[2].update({"possibly_done": True} if "Reset" in result else {})
     story = journal(
         PLACED, STARTED, began, ended, change(changed), (stopped, "checker-stopped", {})
     )
@@ -429,7 +460,7 @@ def took(at, **more):
 
 
 def whole(at):
-    return (at, "whole", {})
+    return (at, "replicas-restored", {})
 
 
 def checked(*lines, until=300):
@@ -481,7 +512,7 @@ def test_a_volume_that_goes_lacks_nothing(took_at, excused):
         (1000, "never-gone", {"waited": 600.0, "why": ""}),
     ]
     (volume,) = read(journal(*lines))
-    assert volume.stuck[0].excused is excused
+    assert volume.overdue_deletions[0].excused is excused
 
 
 @pytest.mark.parametrize(("replaced", "blamed"), [(140, True), (141, False)])
@@ -740,9 +771,9 @@ def test_a_volume_that_goes_need_not_grow(deleted, told):
 @pytest.mark.parametrize(("had", "told"), [(59, None), (60, "unknown")])
 def test_a_storage_has_the_time_since_the_api_has_taken_what_is_asked_of_it(had, told):
     at, what, data = cut(270, 200)
-    finding = judged(read(journal(PLACED, STARTED, (at, what, data | {"had": had}), STOPPED))).get(
-        "attachments"
-    )
+    finding = judged(
+        read(journal(PLACED, STARTED, (at, what, data | {"available": had}), STOPPED))
+    ).get("attachments")
     assert (finding and finding.verdict) == told
 
 
@@ -757,7 +788,12 @@ def test_incidents_are_read_with_their_effect_and_their_end():
         Entry(5, "x", "incident-started", start),
         Entry(6, "x", "incident-effect", {"incident": "i", "effect": "gone"}),
         Entry(7, "x", "incident-effect", {"incident": "i", "effect": "not ready", "volume": "v"}),
-        Entry(8, "x", "incident-perhaps", {"incident": "i", "effect": "not ready", "volume": "w"}),
+        Entry(
+            8,
+            "x",
+            "incident-possible-effect",
+            {"incident": "i", "effect": "not ready", "volume": "w"},
+        ),
         Entry(9, "x", "incident-ended", {"incident": "i"}),
         Entry(16, "x", "incident-recovered", {"incident": "i", "took": 2.0}),
     ]
@@ -771,7 +807,7 @@ def test_incidents_are_read_with_their_effect_and_their_end():
         ["gone", "not ready"],
         True,
     )
-    assert (seen.felt_by, seen.perhaps_felt_by, seen.recovered_at, seen.settled_at) == (
+    assert (seen.felt_by, seen.possibly_felt_by, seen.recovered_at, seen.settled_at) == (
         ("v",),
         ("w",),
         11,
@@ -824,7 +860,7 @@ NEVER_GONE = (1000, "never-gone", {"waited": 600.0, "why": WHY})
 def test_a_volume_that_cannot_be_deleted(shaken, verdict, why):
     seen = read(journal(PLACED, STARTED, STOPPED, NEVER_GONE), shaken)
     assert judged(seen)["deletion"] == Finding("deletion", verdict, why)
-    assert seen[0].as_json()["stuck"] == [
+    assert seen[0].as_json()["overdue_deletions"] == [
         {"at": 1000, "waited": 600.0, "why": WHY, "excused": verdict == "valid"}
     ]
 

@@ -34,7 +34,7 @@ def stage(runner, journal):
 
 
 def told(journal):
-    return [(entry.at, entry.who, entry.what, entry.data) for entry in journal]
+    return [(entry.at, entry.actor, entry.what, entry.data) for entry in journal]
 
 
 def deed(runner, actor, error=None):

@@ -79,7 +79,7 @@ def failed(journal):
 def everybody_lives(alive, journal, minutes):
     """At the end of so many minutes, and in the last five of them each did something."""
     lately = {
-        one.who
+        one.actor
         for one in journal
         if (minutes - 5) * 60 < one.at < minutes * 60 and one.what == "began"
     }

@@ -70,7 +70,7 @@ class Robbed:
 
     def noted(self, until):
         self.world.advance(until - self.world.now)
-        return [(at, data) for at, _, data in self.world.notes("whole")]
+        return [(at, data) for at, _, data in self.world.notes("replicas-restored")]
 
 
 @pytest.mark.parametrize("goes", [True, False])

@@ -39,7 +39,7 @@ def test_a_quiet_life(world):
         (3, "ready"),
         (3, "checker-started"),
         (103, "checker-stopped"),
-        (103, "volume-went"),
+        (103, "volume-disappeared"),
         (107, "volume-placed"),
         (107, "volume-placed"),
         (107, "volume-placed"),

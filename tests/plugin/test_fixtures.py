@@ -11,7 +11,7 @@ import shlex
 import pytest
 
 from pytest_kscen.clock import VirtualRunner
-from pytest_kscen.journal import Journal
+from pytest_kscen.journal import Journal, schema
 
 CALM = """
     import pytest
@@ -185,7 +185,7 @@ def test_a_run_is_archived(pytester):
     run = json.loads((folder / "run.json").read_text())
     assert run["seed"] == "3"
     assert run["options"]["--kscen-seed"] == "3"
-    assert run["again"] == "pytest test_a.py::test_calm --kscen-seed=3"
+    assert run["command"] == "pytest test_a.py::test_calm --kscen-seed=3"
     outcome = json.loads((folder / "outcome.json").read_text())
     assert outcome["verdict"] == "valid"
     first = json.loads((folder / "journal.jsonl").read_text().splitlines()[0])
@@ -195,9 +195,10 @@ def test_a_run_is_archived(pytester):
         "conditions": ["IOReady", "Quorum"],
         "churn": True,
         "chaos": [],
+        "link_profiles": [],
     }
     assert first.pop("label").startswith("kscen.io/run=")
-    assert first == {"at": 0.0, "who": "run", "what": "run-started", **begun}
+    assert first == {**schema.stamp(), "at": 0.0, "actor": "run", "what": "run-started", **begun}
 
 
 def test_a_run_that_is_refused_leaves_the_folder_of_an_earlier_one(pytester):

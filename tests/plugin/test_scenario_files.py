@@ -204,7 +204,7 @@ def test_it_reaches_people_as_a_run_does(pytester):
         "summary.txt",
     }
     assert json.loads((folder / "outcome.json").read_text())["placed"] == {"fits": "node-1"}
-    assert json.loads((folder / "run.json").read_text())["again"].startswith(
+    assert json.loads((folder / "run.json").read_text())["command"].startswith(
         "pytest small.scenario.yaml::waits --kscen-seed="
     )
     (shown,) = [

@@ -64,7 +64,7 @@ def test_a_folder_to_which_a_run_that_is_on_writes_is_not_taken_from_it(tmp_path
         ):
             second.run("1s")
         assert (tmp_path / "journal.jsonl").read_bytes() == before
-        assert json.loads((tmp_path / "run.json").read_bytes()) == {"test": "first"}
+        assert json.loads((tmp_path / "run.json").read_bytes())["test"] == "first"
     assert run.outcome.verdict == "valid"
     first.close()
     assert second.run("1s").verdict == "valid"
@@ -336,7 +336,7 @@ def test_a_journal_without_a_beginning_has_no_seed(tmp_path, capsys):
         (b'{"at":1.0,"who":"run"}', "it has no 'what'"),
         (
             b'{"at":"1","who":"run","what":"frozen"}',
-            "'at' has to be a number, 'who' and 'what' have to be strings",
+            "'at' has to be a number, 'actor' and 'what' have to be strings",
         ),
         (
             b'{"at":1.0,"who":"run","what":"leftovers","objects":true}',

@@ -27,7 +27,7 @@ LINES = [
     (4.0, "volume-main/v1", "ended", {"action": "wait until the volume is ready", "volume": "v1", "result": "done", "took": 3.0}),
     (4.0, "volume-main/v1", "ready", {"volume": "v1"}),
     (4.0, "volume-checker/v1", "checker-started", {"volume": "v1", "conditions": ["IOReady", "Quorum"]}),
-    (60.0, "network-blocker", "incident-started", {"incident": "i1", **BLOCK, "targets": {"nodes": ["node-1", "node-9"]}}),
+    (60.0, "network-blocker", "incident-started", {"incident": "i1", **BLOCK, "targets": {"nodes": ["node-1", "node-9"]}, "sides": [["node-1"], ["node-9"]]}),
     (61.0, "network-blocker", "incident-started", {"incident": "i2", **BLOCK, "targets": {"nodes": ["node-8"]}}),
     (70.0, "volume-checker/v1", "condition-changed", {**MOVED, "reason": "NoIOReadyReplicas", "details": "0 of 2"}),
     (71.0, "network-blocker", "incident-effect", {"incident": "i1", "effect": (
@@ -178,12 +178,18 @@ def incidents_that_ended(*endings):
 def test_a_time_of_recovery_is_that_of_so_many():
     outcome = judge(
         incidents_that_ended(
-            "recovered", "overtaken", "overtaken", "unrecovered", "gone", "mingled", ""
+            "recovered",
+            "overtaken",
+            "overtaken",
+            "unrecovered",
+            "target-deleted",
+            "overlapping",
+            "",
         )
     )
     lacking = (
-        "2 overtaken; 1 not recovered; 1 shook what went before it was well; 1 mingled with "
-        "what others left; 1 not waited for"
+        "2 overtaken; 1 not recovered; 1 affected an object that was deleted before it recovered; "
+        "1 overlapped with another incident; 1 not waited for"
     )
     shaken = "7 incidents, 7 with an effect; 1 recovered in"
     assert (
@@ -192,7 +198,7 @@ def test_a_time_of_recovery_is_that_of_so_many():
     )
     assert f"  network-block: {shaken} 6.0 s at most; {lacking}" in brief(outcome)
     told = dict(properties(outcome))
-    kinds = ("effective", "recovered", "overtaken", "unrecovered", "gone", "mingled")
+    kinds = ("effective", "recovered", "overtaken", "unrecovered", "gone", "overlapping")
     assert [told[f"kscen.incidents.{kind}"] for kind in kinds] == [7, 1, 2, 1, 1, 1]
     assert "kscen.recovery.longest" not in dict(
         properties(judge(incidents_that_ended("overtaken")))
@@ -244,7 +250,12 @@ def test_a_story_has_its_own_volumes_effects_alone():
         Entry(
             1.0, "volume-main/w", "volume-placed", {"volume": "w", "nodes": ["node-2", "node-3"]}
         ),
-        said("incident-started", **BLOCK, targets={"nodes": ["node-2", "node-3"]}),
+        said(
+            "incident-started",
+            **BLOCK,
+            targets={"nodes": ["node-2", "node-3"]},
+            sides=[["node-2"], ["node-3"]],
+        ),
         said("incident-effect", effect="v shakes", volume="v"),
         said("incident-effect", effect="w shakes", volume="w"),
         said("incident-effect", effect="node-3 is not ready"),
@@ -294,25 +305,28 @@ def test_a_fault_is_named_once():
 
 
 def test_a_story_names_both_ends_of_a_network():
-    def told(profile, **targets):
+    def told(profile, *sides, **targets):
         fault = {"incident": "i", "profile": profile, "variant": "it", "targets": targets}
+        fault["sides"] = sides
         journal = [
             Entry(1.0, "m", "volume-placed", {"volume": "v", "nodes": ["node-1"]}),
             Entry(2.0, "by-hand", "incident-started", fault),
         ]
         return [line.split(maxsplit=2)[2] for line in story(journal, "v")][1:]
 
-    assert told("network-block", nodes=["node-2", "node-1"]) == [
+    assert told("network-block", ["node-2"], ["node-1"], nodes=["node-2", "node-1"]) == [
         "network-block it begins between node-2 and node-1"
     ]
-    assert told("network-degrade", nodes=["node-1", "node-3"]) == [
+    assert told("network-degrade", ["node-1"], ["node-3"], nodes=["node-1", "node-3"]) == [
         "network-degrade it begins between node-1 and node-3"
     ]
-    groups = {"group_a": ["node-1", "node-2"], "group_b": ["node-3"]}
+    groups = ["node-1", "node-2"], ["node-3"]
     parted = "network-block it begins between node-1, node-2 and node-3"
-    assert told("network-block", nodes=["node-1", "node-2", "node-3"], **groups) == [parted]
-    assert told("pod-destroy", nodes=["node-1", "node-2"]) == ["pod-destroy it begins on node-1"]
-    assert told("network-block", nodes=["node-2", "node-3"]) == []
+    assert told("network-block", *groups, nodes=["node-1", "node-2", "node-3"]) == [parted]
+    assert told("pod-destroy", ["node-1", "node-2"], nodes=["node-1", "node-2"]) == [
+        "pod-destroy it begins on node-1"
+    ]
+    assert told("network-block", ["node-2"], ["node-3"], nodes=["node-2", "node-3"]) == []
 
 
 def test_a_story_ends_with_its_volume():
@@ -344,7 +358,7 @@ def test_a_story_tells_of_what_we_took():
 
     journal = [
         said("began", action="delete a replica", replica="v-0", type="Diskful", patience=600.0),
-        said("whole"),
+        said("replicas-restored"),
     ]
     assert [line.split(maxsplit=2)[2] for line in story(journal, "v")] == [
         "delete a replica begins (replica v-0, type Diskful)",
@@ -480,19 +494,19 @@ def three_volumes():
     ("what", "data", "whom", "said"),
     [
         (
-            "gone",
+            "target-deleted",
             {"left": ["a", "b"], "volumes": ["gone"]},
             ["gone"],
             "is not seen to be recovered from, for it went first: a; b",
         ),
         (
-            "gone",
+            "target-deleted",
             {"left": ["a"], "volumes": []},
             ["there"],
             "is not seen to be recovered from, for it went first: a",
         ),
         (
-            "mingled",
+            "overlapping",
             {"others": ["j", "k"]},
             ["there"],
             "is recovered from with what j, k left: nobody can tell how long each took",

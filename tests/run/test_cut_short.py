@@ -73,7 +73,7 @@ def test_one_that_cannot_be_undone_keeps_nothing_else_from_being(
         body(run)
     assert objects(cluster, REPLICATED_VOLUMES) == []
     assert objects(cluster, CILIUM_NETWORK_POLICIES, run.context.parent.api_for("test")) == []
-    assert [entry.what for entry in run.journal if entry.who == "run"][-2:] == [
+    assert [entry.what for entry in run.journal if entry.actor == "run"][-2:] == [
         "leftovers",
         "run-ended",
     ]
@@ -190,8 +190,8 @@ def test_what_is_forbidden_at_the_end_keeps_nothing_else_from_being_done(
     with pytest.raises(Forbidden, match="any more"):
         runner.run("3m")
     (run,) = runner.runs
-    told = [entry.what for entry in run.journal if entry.who == "run"]
-    assert told[-4:] == ["crashed", "not-looked-into", "leftovers", "run-ended"]
+    told = [entry.what for entry in run.journal if entry.actor == "run"]
+    assert told[-4:] == ["crashed", "not-listed", "leftovers", "run-ended"]
     assert run.outcome.leftovers == objects(cluster, REPLICATED_VOLUMES) == []
     assert objects(cluster, CILIUM_NETWORK_POLICIES, run.context.parent.api_for("test")) == []
 
@@ -227,10 +227,10 @@ def test_one_api_that_is_out_of_order_keeps_nothing_from_being_looked_for(
     told = [
         (entry.at, entry.what, entry.data)
         for entry in run.journal
-        if entry.what in {"not-looked-into", "leftovers"}
+        if entry.what in {"not-listed", "leftovers"}
     ]
     assert [(what, data.get("resource", data.get("objects"))) for _, what, data in told] == [
-        ("not-looked-into", "ingresses.networking.k8s.io"),
+        ("not-listed", "ingresses.networking.k8s.io"),
         ("leftovers", []),
     ]
 
@@ -372,4 +372,4 @@ def test_ctrl_c_when_all_is_over_does_not_stop_the_telling(cluster, runner_of, e
     assert runner.run("1h").verdict == "valid"
     assert told == [(early, True)]
     assert signal.getsignal(signal.SIGINT) is before
-    assert "hurried" not in {entry.what for entry in runner.runs[0].journal}
+    assert "volumes-abandoned" not in {entry.what for entry in runner.runs[0].journal}

@@ -30,8 +30,8 @@ def incidents(entries):
     """When they began, by who caused them."""
     begun = [entry for entry in entries if entry.what == "incident-started"]
     return {
-        who: [entry.at for entry in begun if entry.who == who]
-        for who in {entry.who for entry in begun}
+        who: [entry.at for entry in begun if entry.actor == who]
+        for who in {entry.actor for entry in begun}
     }
 
 
@@ -47,7 +47,7 @@ def test_each_marker_is_faults_of_its_own():
     assert len(outcome.incidents) == sum(map(len, beside.values()))
     assert all(incident.removed_at is not None for incident in outcome.incidents)
     assert {
-        entry.who for entry in entries if entry.data.get("resource", "").startswith("cilium")
+        entry.actor for entry in entries if entry.data.get("resource", "").startswith("cilium")
     } == {
         "chaos-network-blocker/parent",
         "chaos-network-blocker/2/parent",

@@ -70,7 +70,7 @@ def told(context):
     return [
         (entry.data["resource"], entry.data["why"])
         for entry in context.journal
-        if entry.what == "not-looked-into"
+        if entry.what == "not-listed"
     ]
 
 

@@ -55,7 +55,7 @@ def test_calm_weather_moves_nothing(play):
     assert outcome.volumes.stable == list(outcome.volumes)
     assert outcome.volumes.total_transitions == 0
     assert outcome.incidents == outcome.leftovers == []
-    told = [entry.what for entry in run.journal if entry.who == "run"]
+    told = [entry.what for entry in run.journal if entry.actor == "run"]
     assert told == ["run-started", "frozen", "healed", "liveness", "leftovers", "run-ended"]
 
 
@@ -89,7 +89,7 @@ class Slow(PodDestroy):
 def test_pods_that_churn_destroys_are_replaced_before_anything_is_judged(play, monkeypatch):
     monkeypatch.setattr("pytest_kscen.megatest.churn.POD_DESTROYER", Slow())
     _, run = play(Plan(Churn(max_volumes=1, pod_destroyer=True)), "4m")
-    assert {entry.what: entry.at for entry in run.journal if entry.who == "run"}["healed"] == 270
+    assert {entry.what: entry.at for entry in run.journal if entry.actor == "run"}["healed"] == 270
 
 
 @pytest.mark.parametrize("health", ["effectiveLayout", "ready"])
@@ -182,7 +182,7 @@ def test_a_volume_that_vanishes_is_broken(play, after, by_force):
     )
     assert f"{volume.name} (gone at {volume.lost_at:g} s, and not by us)" in outcome.explain()
     assert outcome.verdict == "invalid"
-    assert "volume-went" in [entry.what for entry in run.journal]
+    assert "volume-disappeared" in [entry.what for entry in run.journal]
 
 
 def test_a_volume_that_vanishes_while_the_run_heals_is_broken(play, monkeypatch):
@@ -283,7 +283,7 @@ def test_what_we_took_is_seen_to_be_replaced(play, generation):
     disks = [
         entry.at for entry in run.journal if entry.what == "ended" and "patience" in entry.data
     ]
-    assert [entry.at for entry in run.journal if entry.what == "whole"] == [
+    assert [entry.at for entry in run.journal if entry.what == "replicas-restored"] == [
         pytest.approx(at + 10) for at in disks
     ]
     assert len(disks) >= 4

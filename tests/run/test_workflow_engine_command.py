@@ -66,6 +66,6 @@ def test_it_says_nothing_of_that_where_they_are(capsys, monkeypatch):
     monkeypatch.setattr(
         workflow_engine, "judge_workflows", lambda *_: os.kill(os.getpid(), signal.SIGINT)
     )
-    with contextlib.closing(EmbeddedCluster("whole", nodes=0)) as cluster:
+    with contextlib.closing(EmbeddedCluster("replicas-restored", nodes=0)) as cluster:
         workflow_engine._drive(cluster, CHOSEN)
     assert capsys.readouterr().err == ""
