@@ -108,7 +108,7 @@ def type_meta_mismatch(body: Obj) -> TypeMismatch | None:
     for field in ("apiVersion", "kind"):
         if not isinstance(body.get(field), str | None):
             misfit = TypeMismatch(body[field], "string")
-            misfit.inside("", field)
+            misfit.add_step("", field)
             return misfit
     return None
 

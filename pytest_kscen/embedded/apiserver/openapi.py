@@ -299,8 +299,8 @@ def _operation_id(kind: Kind, begins: str, verb: str, part: str, *, everywhere: 
 
 def _group_identifier(group: str, *, lower: bool = False) -> str:
     """Return a group's part of an identifier: RbacAuthorization for `rbac.authorization.k8s.io`."""
-    words = (group.removesuffix(".k8s.io") or "core").replace("-", ".").split(".")
-    name = "".join(word[:1].upper() + word[1:] for word in words)
+    message = (group.removesuffix(".k8s.io") or "core").replace("-", ".").split(".")
+    name = "".join(word[:1].upper() + word[1:] for word in message)
     return name[0].lower() + name[1:] if lower else name
 
 

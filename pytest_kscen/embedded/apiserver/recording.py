@@ -99,10 +99,10 @@ def _probe_types_and_zeros(
     for name, row in rows.items():
         group, version, plural = name.split("/")
         if "create" in row["verbs"]:
-            place = Resource(
+            index = Resource(
                 group, version, plural, row["kind"], namespaced=row["namespaced"]
             ).path("default")
-            roots[f"{place}?dryRun=All"] = kinds[f"{group}/{version}/{row['kind']}"]
+            roots[f"{index}?dryRun=All"] = kinds[f"{group}/{version}/{row['kind']}"]
     places = probe_types(server.post, definitions.schemas, roots)
     with echo_webhook(listen) as configuration:
         made = server.post(

@@ -57,12 +57,12 @@ def validate_version_parts(
             else:
                 yield Cause.required(f"{here}.{name}")
         if given := scale.get("labelSelectorPath"):
-            why = "should be a json path under either .spec or .status"
+            detail = "should be a json path under either .spec or .status"
             yield from _validate_rooted_path(
-                f"{here}.labelSelectorPath", given, (".spec.", ".status."), why
+                f"{here}.labelSelectorPath", given, (".spec.", ".status."), detail
             )
-    for place, column in enumerate(own.get("additionalPrinterColumns") or ()):
-        yield from _validate_printer_column(column, f"{path}.additionalPrinterColumns[{place}]")
+    for index, column in enumerate(own.get("additionalPrinterColumns") or ()):
+        yield from _validate_printer_column(column, f"{path}.additionalPrinterColumns[{index}]")
     if own.get("selectableFields"):
         whole = (version.get("schema") or {}).get("openAPIV3Schema") or {}
         yield from _validate_selectable_fields(
@@ -71,23 +71,23 @@ def validate_version_parts(
 
 
 def _validate_rooted_path(
-    field: str, given: str, roots: tuple[str, ...], why: str
+    field: str, given: str, roots: tuple[str, ...], detail: str
 ) -> Iterator[Cause]:
     if not given.startswith("."):
         yield Cause.invalid(field, given, "must be a simple json path starting with .")
     elif not given.startswith(roots):
-        yield Cause.invalid(field, given, why)
+        yield Cause.invalid(field, given, detail)
 
 
 def _validate_printer_column(column: Obj, path: str) -> Iterator[Cause]:
     if not column.get("name"):
         yield Cause.required(f"{path}.name")
-    given, why = column.get("type", ""), f"must be one of {','.join(COLUMN_TYPES)}"
+    given, detail = column.get("type", ""), f"must be one of {','.join(COLUMN_TYPES)}"
     if given not in COLUMN_TYPES:
         yield (
-            Cause.invalid(f"{path}.type", given, why)
+            Cause.invalid(f"{path}.type", given, detail)
             if given
-            else Cause.required(f"{path}.type", why)
+            else Cause.required(f"{path}.type", detail)
         )
     form = column.get("format", "")
     if form and form not in COLUMN_FORMATS:
@@ -101,8 +101,8 @@ def _validate_printer_column(column: Obj, path: str) -> Iterator[Cause]:
 
 def _validate_selectable_fields(fields: list[Obj], schema: Obj, path: str) -> Iterator[Cause]:
     seen: set[str] = set()
-    for place, given in enumerate(fields):
-        where, field = given.get("jsonPath", ""), f"{path}[{place}].jsonPath"
+    for index, given in enumerate(fields):
+        where, field = given.get("jsonPath", ""), f"{path}[{index}].jsonPath"
         if not where:
             yield Cause.required(field)
             continue
@@ -144,9 +144,9 @@ def validate_stored_versions(definition: Obj) -> Iterator[Cause]:
         if version.get("storage") and version["name"] not in stored:
             yield Cause.invalid(path, stored, f"must have the storage version {version['name']}")
     known = {version["name"] for version in versions}
-    for place, name in enumerate(stored):
+    for index, name in enumerate(stored):
         if name not in known:
-            yield Cause.invalid(f"{path}[{place}]", name, STORED_VERSION_MISSING.format(name))
+            yield Cause.invalid(f"{path}[{index}]", name, STORED_VERSION_MISSING.format(name))
 
 
 def validate_approval(definition: Obj, old: Obj | None = None) -> Iterator[Cause]:
@@ -171,11 +171,11 @@ def validate_approval(definition: Obj, old: Obj | None = None) -> Iterator[Cause
             f"{APPROVAL_LINK}",
         )
     elif _approval_state(annotation) == "invalid":
-        why = (
+        detail = (
             f'protected groups must have approval annotation "{APPROVAL_ANNOTATION}" with either '
             'a URL or a reason starting with "unapproved"'
         )
-        yield Cause.invalid(field, annotation, f"{why}, {APPROVAL_LINK}")
+        yield Cause.invalid(field, annotation, f"{detail}, {APPROVAL_LINK}")
 
 
 def _approval_annotation(definition: Obj) -> str:
@@ -200,21 +200,21 @@ def validate_names(names: Obj, path: str) -> Iterator[Cause]:
         yield from _validate_name(f"{path}.{name}", names.get(name, ""))
     for name in ("kind", "listKind"):
         yield from _validate_name(f"{path}.{name}", names.get(name, ""), str.lower, MIXED_CASE)
-    for place, name in enumerate(names.get("shortNames") or ()):
-        yield from _validate_name(f"{path}.shortNames[{place}]", name)
+    for index, name in enumerate(names.get("shortNames") or ()):
+        yield from _validate_name(f"{path}.shortNames[{index}]", name)
     if names.get("kind") and names["kind"] == names.get("listKind"):
         yield Cause.invalid(
             f"{path}.listKind", names["listKind"], "kind and listKind may not be the same"
         )
-    for place, name in enumerate(names.get("categories") or ()):
-        yield from _validate_name(f"{path}.categories[{place}]", name)
+    for index, name in enumerate(names.get("categories") or ()):
+        yield from _validate_name(f"{path}.categories[{index}]", name)
 
 
 def _validate_name(
-    field: str, name: str, form: Callable[[str], str] = str, words: str = ""
+    field: str, name: str, form: Callable[[str], str] = str, message: str = ""
 ) -> Iterator[Cause]:
     if name and (wrong := dns1035_label(form(name))):
-        yield Cause.invalid(field, name, words + ",".join(wrong))
+        yield Cause.invalid(field, name, message + ",".join(wrong))
 
 
 def validate_conversion(conversion: Obj | None) -> Iterator[Cause]:
@@ -234,11 +234,11 @@ def validate_conversion(conversion: Obj | None) -> Iterator[Cause]:
             else Cause.required(field)
         )
     if strategy != "Webhook":
-        why = "should not be set when strategy is not set to Webhook"
+        detail = "should not be set when strategy is not set to Webhook"
         if config is not None:
-            yield Cause.forbidden(f"{path}.webhookClientConfig", why)
+            yield Cause.forbidden(f"{path}.webhookClientConfig", detail)
         if versions:
-            yield Cause.forbidden(f"{path}.conversionReviewVersions", why)
+            yield Cause.forbidden(f"{path}.conversionReviewVersions", detail)
         return
     if config is None:
         yield Cause.required(
@@ -257,13 +257,13 @@ def _validate_review_versions(versions: list[str], path: str) -> Iterator[Cause]
     if not versions:
         yield Cause.required(path)
         return
-    for place, version in enumerate(versions):
-        if version in versions[:place]:
-            yield Cause.invalid(f"{path}[{place}]", version, "duplicate version")
+    for index, version in enumerate(versions):
+        if version in versions[:index]:
+            yield Cause.invalid(f"{path}[{index}]", version, "duplicate version")
         else:
             yield from (
-                Cause.invalid(f"{path}[{place}]", version, words)
-                for words in dns1035_label(version)
+                Cause.invalid(f"{path}[{index}]", version, message)
+                for message in dns1035_label(version)
             )
     if not {"v1", "v1beta1"}.intersection(versions):
         yield Cause.invalid(path, versions, "must include at least one of v1, v1beta1")
@@ -341,12 +341,12 @@ def validate_definition_spec(spec: Obj) -> Iterator[Cause]:
         yield Cause.required("spec.scope")
     elif scope not in {"Cluster", "Namespaced"}:
         yield Cause.unsupported("spec.scope", scope, ("Cluster", "Namespaced"))
-    for place, version in enumerate(versions):
+    for index, version in enumerate(versions):
         if (version.get("schema") or {}).get("openAPIV3Schema") is None:
-            yield Cause.required(f"spec.versions[{place}].schema.openAPIV3Schema")
-    for place, version in enumerate(versions):
+            yield Cause.required(f"spec.versions[{index}].schema.openAPIV3Schema")
+    for index, version in enumerate(versions):
         own = {part: value for part, value in version.items() if not shared.get(part)}
-        yield from _validate_version(own, version, f"spec.versions[{place}]", "schema")
+        yield from _validate_version(own, version, f"spec.versions[{index}]", "schema")
     yield from _validate_versions(versions, shared)
     yield from validate_names(spec.get("names") or {}, "spec.names")
     if versions:
@@ -367,23 +367,23 @@ def _validate_version(own: Obj, version: Obj, path: str, schema_name: str) -> It
 
 
 def _validate_deprecation_warning(version: Obj, path: str) -> Iterator[Cause]:
-    words, field = version.get("deprecationWarning"), f"{path}.deprecationWarning"
-    if words is None:
+    message, field = version.get("deprecationWarning"), f"{path}.deprecationWarning"
+    if message is None:
         return
     if not version.get("deprecated"):
-        yield Cause.invalid(field, words, "can only be set for deprecated versions")
+        yield Cause.invalid(field, message, "can only be set for deprecated versions")
         return
-    if len(words.encode()) > MAX_WARNING_BYTES:
-        yield Cause.invalid(field, words, f"must be <= {MAX_WARNING_BYTES} characters long")
-    if not words:
-        yield Cause.invalid(field, words, "must not be an empty string")
-    for place, letter in enumerate(words):
+    if len(message.encode()) > MAX_WARNING_BYTES:
+        yield Cause.invalid(field, message, f"must be <= {MAX_WARNING_BYTES} characters long")
+    if not message:
+        yield Cause.invalid(field, message, "must not be an empty string")
+    for index, letter in enumerate(message):
         if not letter.isprintable():
-            why = (
+            detail = (
                 "must only contain printable UTF-8 characters; non-printable character found "
-                f"at index {place}"
+                f"at index {index}"
             )
-            yield Cause.invalid(field, words, why)
+            yield Cause.invalid(field, message, detail)
             return
 
 

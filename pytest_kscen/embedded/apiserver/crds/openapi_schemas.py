@@ -41,9 +41,9 @@ LINE_BREAKS_FORBIDDEN = "must not contain line breaks"
 
 def validate_rule_forms(schema: Obj, path: str) -> Iterator[Cause]:
     """Yield the causes for the form of the rules at one place, before any of them is compiled."""
-    for place, said in enumerate(schema.get(RULES) or ()):
-        at = f"{path}.{RULES}[{place}]"
-        rule, message = said.get("rule", "").strip(), said.get("message", "")
+    for index, rule_spec in enumerate(schema.get(RULES) or ()):
+        at = f"{path}.{RULES}[{index}]"
+        rule, message = rule_spec.get("rule", "").strip(), rule_spec.get("message", "")
         if not rule:
             yield Cause.required(f"{at}.rule", "rule is not specified")
         elif message and not message.strip():
@@ -54,13 +54,13 @@ def validate_rule_forms(schema: Obj, path: str) -> Iterator[Cause]:
             yield Cause.required(
                 f"{at}.message", "message must be specified if rule contains line breaks"
             )
-        if said.get("messageExpression") and not said["messageExpression"].strip():
+        if rule_spec.get("messageExpression") and not rule_spec["messageExpression"].strip():
             yield Cause.required(
                 f"{at}.messageExpression", "messageExpression must be non-empty if specified"
             )
-        if "reason" in said and said["reason"] not in RULE_REASONS:
-            yield Cause.unsupported(f"{at}.reason", said["reason"], RULE_REASONS)
-        yield from _validate_field_path(said.get("fieldPath", ""), schema, f"{at}.fieldPath")
+        if "reason" in rule_spec and rule_spec["reason"] not in RULE_REASONS:
+            yield Cause.unsupported(f"{at}.reason", rule_spec["reason"], RULE_REASONS)
+        yield from _validate_field_path(rule_spec.get("fieldPath", ""), schema, f"{at}.fieldPath")
 
 
 def _validate_field_path(path: str, schema: Obj, field: str) -> Iterator[Cause]:
@@ -99,18 +99,18 @@ def validate_expressions(
     type_ = cel_type(schema, is_root=is_root) if schema.get(RULES) else None
     if type_ is None:
         return
-    for place, said in enumerate(schema[RULES]):
-        at = f"{path}.{RULES}[{place}]"
+    for index, rule_spec in enumerate(schema[RULES]):
+        at = f"{path}.{RULES}[{index}]"
         try:
-            rule = compile_rule(said, type_, schema)
+            rule = compile_rule(rule_spec, type_, schema)
         except InvalidRule as mistake:
-            yield Cause.invalid(f"{at}.{mistake.part}", _as_go_rule(said), str(mistake))
+            yield Cause.invalid(f"{at}.{mistake.part}", _as_go_rule(rule_spec), str(mistake))
             continue
-        if rule.uses_old and without_old:
-            yield Cause.invalid(f"{at}.rule", said["rule"], f"{UNCORRELATABLE} {without_old}")
-        elif not rule.uses_old and "optionalOldSelf" in said:
-            why = "may not be set if oldSelf is not used in rule"
-            yield Cause.invalid(f"{at}.optionalOldSelf", said["optionalOldSelf"], why)
+        if rule.uses_old_self and without_old:
+            yield Cause.invalid(f"{at}.rule", rule_spec["rule"], f"{UNCORRELATABLE} {without_old}")
+        elif not rule.uses_old_self and "optionalOldSelf" in rule_spec:
+            detail = "may not be set if oldSelf is not used in rule"
+            yield Cause.invalid(f"{at}.optionalOldSelf", rule_spec["optionalOldSelf"], detail)
 
 
 def _validate_nested_rules(schema: Obj, path: str, without_old: str) -> Iterator[Cause]:
@@ -119,9 +119,9 @@ def _validate_nested_rules(schema: Obj, path: str, without_old: str) -> Iterator
     )
 
 
-def _as_go_rule(said: Obj) -> Obj:
+def _as_go_rule(rule_spec: Obj) -> Obj:
     told = {
-        go: said.get(name, "")
+        go: rule_spec.get(name, "")
         for go, name in (
             ("Rule", "rule"),
             ("Message", "message"),
@@ -129,10 +129,10 @@ def _as_go_rule(said: Obj) -> Obj:
         )
     }
     optional = {
-        "FieldPath": said.get("fieldPath", ""),
-        "OptionalOldSelf": said.get("optionalOldSelf"),
+        "FieldPath": rule_spec.get("fieldPath", ""),
+        "OptionalOldSelf": rule_spec.get("optionalOldSelf"),
     }
-    return {**told, "Reason": said.get("reason"), **optional}
+    return {**told, "Reason": rule_spec.get("reason"), **optional}
 
 
 SCHEMA_TYPES = ("array", "boolean", "integer", "number", "object", "string")
@@ -180,13 +180,13 @@ def validate_openapi_schema(schema: Obj, path: str) -> Iterator[Cause]:
 
 
 def _validate_schema(
-    schema: Obj, path: str, around: SchemaContext, *, is_root: bool = False
+    schema: Obj, path: str, context: SchemaContext, *, is_root: bool = False
 ) -> Iterator[Cause]:
     given = schema.get("type", "")
     if given and given not in SCHEMA_TYPES:
         yield Cause.unsupported(f"{path}.type", given, SCHEMA_TYPES)
-    if "default" in schema and around.no_default:
-        yield Cause.forbidden(f"{path}.default", f"must not be set {around.no_default}")
+    if "default" in schema and context.no_default:
+        yield Cause.forbidden(f"{path}.default", f"must not be set {context.no_default}")
     for name in UNSUPPORTED_KEYWORDS:
         if schema.get(name) not in (None, "", {}):
             yield Cause.forbidden(f"{path}.{name}", f"{name} is not supported")
@@ -196,39 +196,39 @@ def _validate_schema(
         )
     if isinstance(schema.get("items"), list):
         yield Cause.forbidden(f"{path}.items", "items must be a schema object and not an array")
-    if around.in_head and schema.get(EMBEDDED):
+    if context.in_head and schema.get(EMBEDDED):
         yield Cause.forbidden(f"{path}.{EMBEDDED}", "must not be used inside of resource meta")
     if schema.get("uniqueItems"):
         yield Cause.forbidden(f"{path}.uniqueItems", UNIQUE_ITEMS_FORBIDDEN)
-    yield from _validate_nested_schemas(schema, path, around, is_root=is_root)
+    yield from _validate_nested_schemas(schema, path, context, is_root=is_root)
     yield from _validate_list_and_map_types(schema, path)
     yield from validate_rule_forms(schema, path)
 
 
 def _validate_nested_schemas(
-    schema: Obj, path: str, around: SchemaContext, *, is_root: bool
+    schema: Obj, path: str, context: SchemaContext, *, is_root: bool
 ) -> Iterator[Cause]:
     more, properties = schema.get("additionalProperties"), schema.get("properties") or EMPTY
     if more is not None:
         if properties and more is not True:
             yield Cause.forbidden(f"{path}.additionalProperties", PROPERTIES_EXCLUSIVE)
         if isinstance(more, dict):
-            why = "inside additionalProperties applying to object metadata"
-            inside = replace(around, no_default=why) if around.in_head else around
+            detail = "inside additionalProperties applying to object metadata"
+            inside = replace(context, no_default=detail) if context.in_head else context
             yield from _validate_schema(more, f"{path}.additionalProperties", inside)
     for name, inner in properties.items():
-        inside = around
+        inside = context
         if name in HEAD_FIELDS and (is_root or schema.get(EMBEDDED)):
-            no_default = f"in top-level {name}" if is_root else around.no_default
-            inside = replace(around, in_head=True, no_default=no_default)
+            no_default = f"in top-level {name}" if is_root else context.no_default
+            inside = replace(context, in_head=True, no_default=no_default)
         yield from _validate_schema(inner, f"{path}.properties[{name}]", inside)
     if "not" in schema:
-        yield from _validate_schema(schema["not"], f"{path}.not", around)
+        yield from _validate_schema(schema["not"], f"{path}.not", context)
     for name in ("allOf", "oneOf", "anyOf"):
-        for place, inner in enumerate(schema.get(name) or ()):
-            yield from _validate_schema(inner, f"{path}.{name}[{place}]", around)
+        for index, inner in enumerate(schema.get(name) or ()):
+            yield from _validate_schema(inner, f"{path}.{name}[{index}]", context)
     if isinstance(schema.get("items"), dict):
-        yield from _validate_schema(schema["items"], f"{path}.items", around)
+        yield from _validate_schema(schema["items"], f"{path}.items", context)
 
 
 def _validate_list_and_map_types(schema: Obj, path: str) -> Iterator[Cause]:
@@ -251,11 +251,11 @@ def _validate_list_and_map_types(schema: Obj, path: str) -> Iterator[Cause]:
         if kind not in {"atomic", "set", "map"}:
             yield Cause.unsupported(f"{path}.{LIST_TYPE}", kind, ("atomic", "set", "map"))
     if schema.get(MAP_KEYS) and kind != "map":
-        why = "must be map if x-kubernetes-list-map-keys is non-empty"
+        detail = "must be map if x-kubernetes-list-map-keys is non-empty"
         yield (
-            Cause.invalid(f"{path}.{LIST_TYPE}", kind, why)
+            Cause.invalid(f"{path}.{LIST_TYPE}", kind, detail)
             if kind is not None
-            else Cause.required(f"{path}.{LIST_TYPE}", why)
+            else Cause.required(f"{path}.{LIST_TYPE}", detail)
         )
     if kind == "map":
         yield from _validate_list_map(schema, path)
@@ -263,9 +263,9 @@ def _validate_list_and_map_types(schema: Obj, path: str) -> Iterator[Cause]:
         yield from _validate_map_keys(schema, kind, f"{path}.items")
 
 
-def _validate_type(field: str, given: str, wanted: str, why: str) -> Iterator[Cause]:
+def _validate_type(field: str, given: str, wanted: str, detail: str) -> Iterator[Cause]:
     if given != wanted:
-        yield Cause.invalid(field, given, why) if given else Cause.required(field, why)
+        yield Cause.invalid(field, given, detail) if given else Cause.required(field, detail)
 
 
 def _validate_set_items(items: Obj, path: str) -> Iterator[Cause]:
@@ -287,15 +287,15 @@ def _validate_list_map(schema: Obj, path: str) -> Iterator[Cause]:
         yield Cause.invalid(f"{path}.items.type", items.get("type", ""), MAP_ITEM_OBJECT)
     elif isinstance(items, dict):
         properties = items.get("properties") or EMPTY
-        for place, key in enumerate(keys):
+        for index, key in enumerate(keys):
             if key not in properties:
                 yield Cause.invalid(
                     f"{path}.{MAP_KEYS}", keys, "entries must all be names of item properties"
                 )
             elif properties[key].get("type") in {"array", "object"}:
-                why = "must be a scalar type if parent array's x-kubernetes-list-type is map"
-                yield Cause.invalid(f"{path}.items.properties[{key}].type", items["type"], why)
-            if key in keys[:place]:
+                detail = "must be a scalar type if parent array's x-kubernetes-list-type is map"
+                yield Cause.invalid(f"{path}.items.properties[{key}].type", items["type"], detail)
+            if key in keys[:index]:
                 yield Cause.invalid(
                     f"{path}.{MAP_KEYS}", keys, "must not contain duplicate entries"
                 )

@@ -180,15 +180,17 @@ def reconcile_definitions(core: Core) -> None:
     while True in [_advance(core, definition) for definition in _definitions(core)]:
         pass
     # Serve the kinds of established definitions. Unchanged kinds stay the same objects.
-    standing = {
+    established_definitions = {
         each["metadata"]["name"]: each for each in _definitions(core) if is_true(each, ESTABLISHED)
     }
     for name, (definition, kinds) in list(core.served.items()):
-        if name not in standing or not _serves_same_kinds(definition, standing[name]):
+        if name not in established_definitions or not _serves_same_kinds(
+            definition, established_definitions[name]
+        ):
             for kind in kinds:
                 core.kinds.remove(kind.resource)
             del core.served[name]
-    for name, definition in standing.items():
+    for name, definition in established_definitions.items():
         if name not in core.served:
             core.served[name] = definition, kinds_of(definition, reconcile_definitions)
             for kind in core.served[name][1]:
@@ -216,8 +218,8 @@ def _advance(core: Core, definition: Obj) -> bool:
         each for each in _definitions(core) if each["spec"]["group"] == definition["spec"]["group"]
     ]
     status = accept_names(definition, others, core.now())
-    waits = condition_of(definition, ESTABLISHED).get("reason") == "Installing"
-    if status is definition.get("status") and waits and is_true(definition, NAMES_ACCEPTED):
+    is_installing = condition_of(definition, ESTABLISHED).get("reason") == "Installing"
+    if status is definition.get("status") and is_installing and is_true(definition, NAMES_ACCEPTED):
         status = mark_established(status, core.now())
     if status is definition.get("status"):
         return False
@@ -248,11 +250,16 @@ def _finalize(core: Core, definition: Obj) -> bool:
         return False
     reason = condition_of(definition, TERMINATING).get("reason")
     if reason == "InstanceDeletionPending":
-        told = ("InstanceDeletionInProgress", "CustomResource deletion is in progress")
+        reason_and_message = (
+            "InstanceDeletionInProgress",
+            "CustomResource deletion is in progress",
+        )
         _write_status(
             core,
             definition,
-            with_condition(definition["status"], core.now(), TERMINATING, "True", *told),
+            with_condition(
+                definition["status"], core.now(), TERMINATING, "True", *reason_and_message
+            ),
         )
         _delete_instances(core, definition)
         return True
@@ -261,8 +268,10 @@ def _finalize(core: Core, definition: Obj) -> bool:
     left = [each for each in finalizers if each != CLEANUP_FINALIZER]
     if left:
         metadata = {**definition["metadata"], "finalizers": left}
-        told = ("InstanceDeletionCompleted", "removed all instances")
-        status = with_condition(definition["status"], core.now(), TERMINATING, "False", *told)
+        reason_and_message = ("InstanceDeletionCompleted", "removed all instances")
+        status = with_condition(
+            definition["status"], core.now(), TERMINATING, "False", *reason_and_message
+        )
         core.store.commit(
             _key_of(definition), {**definition, "metadata": metadata, "status": status}
         )
@@ -311,8 +320,8 @@ def _decode_stored_objects(core: Core, kind: Kind) -> None:
             metadata = obj["metadata"]
             seen = kind.schema.decode(obj, {"metadata": metadata}, strictness="Ignore", warnings=[])
             if seen != obj:
-                place = metadata.get("namespace", ""), metadata["name"]
-                core.store.replace((resource.group, resource.plural, *place), seen)
+                index = metadata.get("namespace", ""), metadata["name"]
+                core.store.replace((resource.group, resource.plural, *index), seen)
 
 
 def _serves_same_kinds(old: Obj, new: Obj) -> bool:

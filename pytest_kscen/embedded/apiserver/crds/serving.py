@@ -32,13 +32,15 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.apiserver.store import Key
     from pytest_kscen.objects.resources import Obj
 
-    Settle = Callable[[Core], None]
+    Reconcile = Callable[[Core], None]
 
 
 TERMINATING_REFUSAL = "create not allowed while custom resource definition is terminating"
 
 
-def instance_rules(resource: Resource, version: Obj, settle: Settle, *, has_status: bool) -> Rules:
+def instance_rules(
+    resource: Resource, version: Obj, reconcile: Reconcile, *, has_status: bool
+) -> Rules:
     key = (
         CUSTOM_RESOURCE_DEFINITIONS.group,
         CUSTOM_RESOURCE_DEFINITIONS.plural,
@@ -47,22 +49,22 @@ def instance_rules(resource: Resource, version: Obj, settle: Settle, *, has_stat
     )
     paths = [given["jsonPath"].removeprefix(".") for given in version.get("selectableFields") or ()]
 
-    def refuse_the_end(obj: Obj, core: Core) -> None:
+    def refuse_while_terminating(obj: Obj, core: Core) -> None:
         if _is_terminating(core, key):
             raise forbidden(resource, obj["metadata"]["name"], TERMINATING_REFUSAL)
 
-    def end_definition(core: Core) -> None:
+    def finish_definition(core: Core) -> None:
         """Reconcile once the last instance of a definition under deletion is gone."""
         if _is_terminating(core, key):
-            settle(core)
+            reconcile(core)
 
     return Rules(
-        prepare_create=refuse_the_end,
+        prepare_create=refuse_while_terminating,
         parts={"status": SubresourceRules(prepare_custom_status, keeps_metadata=True)},
         fields={path: _selectable_field(path) for path in paths},
         generation=content_changed if has_status else _has_any_field_changed,
         unconditional_update=False,
-        after_delete=end_definition,
+        after_delete=finish_definition,
     )
 
 
@@ -121,9 +123,9 @@ class UnstoredVersion:
         return {**obj, "apiVersion": self.api_version}
 
 
-def kinds_of(definition: Obj, settle: Settle) -> list[Kind]:
+def kinds_of(definition: Obj, reconcile: Reconcile) -> list[Kind]:
     served = [version for version in definition["spec"]["versions"] if version["served"]]
-    return [_kind_of(definition, version, settle) for version in served]
+    return [_kind_of(definition, version, reconcile) for version in served]
 
 
 def _conversion_of(definition: Obj, version: Obj) -> UnstoredVersion | None:
@@ -140,7 +142,7 @@ def _conversion_of(definition: Obj, version: Obj) -> UnstoredVersion | None:
     )
 
 
-def _kind_of(definition: Obj, version: Obj, settle: Settle) -> Kind:
+def _kind_of(definition: Obj, version: Obj, reconcile: Reconcile) -> Kind:
     spec, names = definition["spec"], definition["status"]["acceptedNames"]
     parts = version.get("subresources") or EMPTY
     schema = _schema_of(names["kind"], version)
@@ -159,7 +161,7 @@ def _kind_of(definition: Obj, version: Obj, settle: Settle) -> Kind:
         verbs=VERBS,
         subresources=_subresources(parts),
         schema=schema,
-        rules=instance_rules(resource, version, settle, has_status="status" in parts),
+        rules=instance_rules(resource, version, reconcile, has_status="status" in parts),
         custom=True,
         structure=schema.structure,
         conversion=_conversion_of(definition, version),
@@ -212,13 +214,13 @@ def is_true(definition: Obj, type_: str) -> bool:
     return bool(condition_of(definition, type_).get("status") == "True")
 
 
-def with_condition(status: Obj, now: str, type_: str, *verdict: str) -> Obj:
+def with_condition(status: Obj, now: str, type_: str, *result: str) -> Obj:
     """Return a status with this condition: status, reason and message.
 
     The transition time changes only if the condition's status does.
     """
     conditions = list(status.get("conditions") or ())
-    value, reason, message = verdict
+    value, reason, message = result
     new = {
         "type": type_,
         "status": value,
@@ -226,10 +228,10 @@ def with_condition(status: Obj, now: str, type_: str, *verdict: str) -> Obj:
         "reason": reason,
         "message": message,
     }
-    for place, old in enumerate(conditions):
+    for index, old in enumerate(conditions):
         if old["type"] == type_:
             since = old["lastTransitionTime"] if old["status"] == value else now
-            conditions[place] = {**new, "lastTransitionTime": since}
+            conditions[index] = {**new, "lastTransitionTime": since}
             break
     else:
         conditions.append(new)
@@ -253,24 +255,24 @@ def accept_names(definition: Obj, others: Iterable[Obj], now: str) -> Obj:
         "kinds": {*_names_in(names, ("kind", "listKind"))},
     }
     accepted, conflict = _accept_each_name(wanted, had, taken)
-    verdict = ("False", *conflict) if conflict else ("True", "NoConflicts", "no conflicts found")
+    result = ("False", *conflict) if conflict else ("True", "NoConflicts", "no conflicts found")
     before = condition_of(definition, NAMES_ACCEPTED)
     if (
         _same_names(accepted, had)
-        and (before.get("status"), before.get("reason"), before.get("message")) == verdict
+        and (before.get("status"), before.get("reason"), before.get("message")) == result
     ):
         return status
-    status = with_condition({**status, "acceptedNames": accepted}, now, NAMES_ACCEPTED, *verdict)
+    status = with_condition({**status, "acceptedNames": accepted}, now, NAMES_ACCEPTED, *result)
     if is_true(definition, ESTABLISHED):
         return status
     if conflict:
         old = condition_of(definition, ESTABLISHED)
-        standing = (
+        old_condition = (
             (old["status"], old["reason"], old["message"])
             if old
             else ("False", "NotAccepted", "not all names are accepted")
         )
-        return with_condition(status, now, ESTABLISHED, *standing)
+        return with_condition(status, now, ESTABLISHED, *old_condition)
     return with_condition(
         status, now, ESTABLISHED, "False", "Installing", "the initial names have been accepted"
     )

@@ -117,9 +117,9 @@ def _validate_extensions(schema: Obj, path: str) -> Iterator[Cause]:
 def _validate_type(schema: Obj, level: str, path: str) -> Iterator[Cause]:
     given, field = schema.get("type", ""), f"{path}.type"
     if schema.get(EMBEDDED):
-        why = "must be object if x-kubernetes-embedded-resource is true"
+        detail = "must be object if x-kubernetes-embedded-resource is true"
         if given != "object":
-            yield Cause.invalid(field, given, why) if given else Cause.required(field, why)
+            yield Cause.invalid(field, given, detail) if given else Cause.required(field, detail)
         if "additionalProperties" in schema:
             where = f"{path}.additionalProperties"
             yield Cause.forbidden(
@@ -167,9 +167,9 @@ def _validate_conditions(
     """
     if not skip_any_of:
         yield from _validate_each_nested(schema, "anyOf", path)
-    for place, inner in enumerate(schema.get("allOf") or ()):
+    for index, inner in enumerate(schema.get("allOf") or ()):
         yield from _validate_nested(
-            inner, f"{path}.allOf[{place}]", skip_any_of=skip_first and place == 0
+            inner, f"{path}.allOf[{index}]", skip_any_of=skip_first and index == 0
         )
     yield from _validate_each_nested(schema, "oneOf", path)
     if "not" in schema:
@@ -186,8 +186,8 @@ def _validate_conditions(
 
 
 def _validate_each_nested(schema: Obj, name: str, path: str) -> Iterator[Cause]:
-    for place, inner in enumerate(schema.get(name) or ()):
-        yield from _validate_nested(inner, f"{path}.{name}[{place}]")
+    for index, inner in enumerate(schema.get(name) or ()):
+        yield from _validate_nested(inner, f"{path}.{name}[{index}]")
 
 
 def _validate_nested(schema: Obj, path: str, *, skip_any_of: bool = False) -> Iterator[Cause]:
@@ -201,9 +201,9 @@ def _validate_nested(schema: Obj, path: str, *, skip_any_of: bool = False) -> It
         yield from _validate_nested(inner, f"{path}.properties[{name}]")
     if schema.get("additionalProperties") not in (None, False):
         yield Cause.forbidden(f"{path}.additionalProperties", "must be undefined to be structural")
-    for name, why in FORBIDDEN_IN_CONDITIONS.items():
+    for name, detail in FORBIDDEN_IN_CONDITIONS.items():
         if schema.get(name, False) not in ("", False, []):
-            yield Cause.forbidden(f"{path}.{name}", why)
+            yield Cause.forbidden(f"{path}.{name}", detail)
     if "metadata" in (schema.get("properties") or EMPTY):
         yield Cause.forbidden(
             f"{path}.properties[metadata]", "must not be specified in a nested context"
@@ -211,29 +211,29 @@ def _validate_nested(schema: Obj, path: str, *, skip_any_of: bool = False) -> It
 
 
 def _validate_conditions_complete(
-    condition: Obj, schema: Obj | None, path: str, told_at: str
+    condition: Obj, schema: Obj | None, path: str, condition_path: str
 ) -> Iterator[Cause]:
     """Yield a cause for each field that a condition mentions and the schema does not specify."""
     if schema is None:
-        yield Cause.required(path, f"because it is defined in {told_at}")
+        yield Cause.required(path, f"because it is defined in {condition_path}")
         return
     if "not" in condition:
-        yield from _validate_complete(condition["not"], schema, path, f"{told_at}.not")
+        yield from _validate_complete(condition["not"], schema, path, f"{condition_path}.not")
     for name in ("allOf", "anyOf", "oneOf"):
-        for place, inner in enumerate(condition.get(name) or ()):
-            yield from _validate_complete(inner, schema, path, f"{told_at}.{name}[{place}]")
+        for index, inner in enumerate(condition.get(name) or ()):
+            yield from _validate_complete(inner, schema, path, f"{condition_path}.{name}[{index}]")
 
 
 def _validate_complete(
-    condition: Obj, schema: Obj | None, path: str, told_at: str
+    condition: Obj, schema: Obj | None, path: str, condition_path: str
 ) -> Iterator[Cause]:
     if schema is None:
-        yield Cause.required(path, f"because it is defined in {told_at}")
+        yield Cause.required(path, f"because it is defined in {condition_path}")
         return
-    yield from _validate_conditions_complete(condition, schema, path, told_at)
+    yield from _validate_conditions_complete(condition, schema, path, condition_path)
     if "items" in condition:
         yield from _validate_complete(
-            condition["items"], schema.get("items"), f"{path}.items", f"{told_at}.items"
+            condition["items"], schema.get("items"), f"{path}.items", f"{condition_path}.items"
         )
     properties = schema.get("properties") or EMPTY
     for name, inner in (condition.get("properties") or EMPTY).items():
@@ -241,7 +241,7 @@ def _validate_complete(
             inner,
             properties.get(name),
             f"{path}.properties[{name}]",
-            f"{told_at}.properties[{name}]",
+            f"{condition_path}.properties[{name}]",
         )
 
 
@@ -260,18 +260,20 @@ def _validate_default(schema: Obj, path: str) -> Iterator[Cause]:
         structural_decoder(schema)(default, None)
     except UnknownField:
         yield Cause.invalid(path, default, "must not have unknown fields")
-    except DecodeError as misfit:
-        yield Cause.invalid(path, default, str(misfit))
+    except DecodeError as error:
+        yield Cause.invalid(path, default, str(error))
         return
     embedded = schema_visit(schema, embedded_resource_visit)
     if embedded and (wrong := list(embedded(default, path))):
         yield from wrong
         return
-    verdict = SchemaResult()
-    schema_check(schema)(default, "", NO_OLD_VALUE, verdict)
-    yield from (cause(path) for cause in verdict.faults.values())
-    if not verdict.faults and (ask := rules_evaluator(schema, is_root=bool(schema.get(EMBEDDED)))):
-        yield from ask(default, path, NO_OLD_VALUE, None)
+    result = SchemaResult()
+    schema_check(schema)(default, "", NO_OLD_VALUE, result)
+    yield from (cause(path) for cause in result.faults.values())
+    if not result.faults and (
+        evaluate := rules_evaluator(schema, is_root=bool(schema.get(EMBEDDED)))
+    ):
+        yield from evaluate(default, path, NO_OLD_VALUE, None)
 
 
 UNSTRUCTURABLE = (
@@ -358,20 +360,20 @@ def _validate_schema(schema: Obj, path: str, *, has_status: bool) -> list[Cause]
     causes: list[Cause] = []
     if has_status:
         if schema.get("type") != "object":
-            why = (
+            detail = (
                 'only "object" is allowed as the type at the root of the schema if the '
                 "status subresource is enabled"
             )
-            causes.append(Cause.invalid(f"{path}.type", schema.get("type", ""), why))
+            causes.append(Cause.invalid(f"{path}.type", schema.get("type", ""), detail))
         elif not {*schema} <= ROOT_FIELDS:
-            why = (
+            detail = (
                 f"only {GO_ROOT_FIELDS} fields are allowed at the root of the schema if the status "
                 "subresource is enabled"
             )
-            causes.append(Cause.invalid(path, schema, why))
+            causes.append(Cause.invalid(path, schema, detail))
     if schema.get("nullable"):
         causes.append(Cause.forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
-    said = list(validate_openapi_schema(schema, path))
-    if not any(cause.message.endswith(UNSTRUCTURABLE) for cause in said):
+    openapi_causes = list(validate_openapi_schema(schema, path))
+    if not any(cause.message.endswith(UNSTRUCTURABLE) for cause in openapi_causes):
         causes += validate_structural(schema, path) or validate_defaults(schema, path)
-    return [*causes, *said] or list(validate_expressions(schema, path))
+    return [*causes, *openapi_causes] or list(validate_expressions(schema, path))

@@ -35,14 +35,14 @@ _MIXED_RULE = "rules cannot apply to both regular resources and non-resource URL
 
 
 def _validate_policy_rules(obj: Obj, *, namespaced: bool) -> Causes:
-    for place, rule in enumerate(obj.get("rules") or ()):
-        path, urls = f"rules[{place}]", rule.get("nonResourceURLs")
+    for index, rule in enumerate(obj.get("rules") or ()):
+        path, urls = f"rules[{index}]", rule.get("nonResourceURLs")
         if not rule.get("verbs"):
             yield Cause.required(f"{path}.verbs", "verbs must contain at least one value")
         if urls:
             if namespaced:
-                why = "namespaced rules cannot apply to non-resource URLs"
-                yield Cause.invalid(f"{path}.nonResourceURLs", urls, why)
+                detail = "namespaced rules cannot apply to non-resource URLs"
+                yield Cause.invalid(f"{path}.nonResourceURLs", urls, detail)
             if any(rule.get(field) for field in ("apiGroups", "resources", "resourceNames")):
                 yield Cause.invalid(f"{path}.nonResourceURLs", urls, _MIXED_RULE)
             continue
@@ -72,10 +72,10 @@ def validate_cluster_role(obj: Obj) -> Causes:
             yield Cause.required(
                 path, "at least one clusterRoleSelector required if aggregationRule is non-nil"
             )
-        for place, selector in enumerate(selectors or ()):
-            yield from checks.validate_label_selector(f"{path}[{place}]", selector)
+        for index, selector in enumerate(selectors or ()):
+            yield from checks.validate_label_selector(f"{path}[{index}]", selector)
             if checks.selector_matches(selector, {}) is None:
-                yield Cause.invalid(f"{path}[{place}]", None, "invalid label selector.")
+                yield Cause.invalid(f"{path}[{index}]", None, "invalid label selector.")
 
 
 def default_binding(obj: Obj) -> None:
@@ -93,8 +93,8 @@ def _validate_any_binding(obj: Obj, *, namespaced: bool) -> Causes:
     yield from checks.validate_enum("roleRef.apiGroup", role.get("apiGroup", ""), (RBAC_GROUP,))
     yield from checks.validate_enum("roleRef.kind", role.get("kind", ""), kinds)
     yield from checks.validate_required_name("roleRef.name", role.get("name"), names.path_segment)
-    for place, subject in enumerate(obj.get("subjects") or ()):
-        yield from _validate_subject(f"subjects[{place}]", subject, namespaced=namespaced)
+    for index, subject in enumerate(obj.get("subjects") or ()):
+        yield from _validate_subject(f"subjects[{index}]", subject, namespaced=namespaced)
 
 
 def _validate_subject(path: str, subject: Obj, *, namespaced: bool) -> Causes:
@@ -129,14 +129,14 @@ def _update_validator(
     immutable `roleRef`.
     """
 
-    def judge(new: Obj, old: Obj) -> Causes:
+    def validate_new_and_old(new: Obj, old: Obj) -> Causes:
         yield from validate(new)
         if new.get("roleRef") != old.get("roleRef"):
             yield Cause.invalid(
                 "roleRef", as_go_struct(GO_ROLE_REF, new["roleRef"]), "cannot change roleRef"
             )
 
-    return judge
+    return validate_new_and_old
 
 
 RBAC_RULES = {
@@ -202,13 +202,13 @@ _REQUEST_HEADER, _REQUEST_FOOTER = (
 
 
 def prepare_request_create(obj: Obj, _core: Core) -> None:
-    asked = {
+    requested = {
         name: value
         for name, value in obj["spec"].items()
         if name not in {"username", "uid", "groups", "extra"}
     }
     obj["spec"] = {
-        **asked,
+        **requested,
         "username": "system:admin",
         "groups": ["system:masters", "system:authenticated"],
     }
@@ -291,8 +291,8 @@ def validate_certificate_request(obj: Obj) -> Causes:
     usages, seconds = spec.get("usages") or (), spec.get("expirationSeconds")
     if not usages:
         yield Cause.required("spec.usages")
-    for place, usage in enumerate(usages):
-        yield from checks.validate_enum(f"spec.usages[{place}]", usage, KEY_USAGES)
+    for index, usage in enumerate(usages):
+        yield from checks.validate_enum(f"spec.usages[{index}]", usage, KEY_USAGES)
     yield from checks.validate_unique("spec.usages", usages)
     if spec.get("signerName") == LEGACY_UNKNOWN_SIGNER:
         yield Cause.invalid(
@@ -303,8 +303,8 @@ def validate_certificate_request(obj: Obj) -> Causes:
     else:
         yield from _validate_signer_name("spec.signerName", spec.get("signerName", ""))
     if seconds is not None and seconds < MIN_EXPIRATION_SECONDS:
-        why = "may not specify a duration less than 600 seconds (10 minutes)"
-        yield Cause.invalid("spec.expirationSeconds", seconds, why)
+        detail = "may not specify a duration less than 600 seconds (10 minutes)"
+        yield Cause.invalid("spec.expirationSeconds", seconds, detail)
     yield from _validate_request_conditions(obj)
 
 
@@ -316,14 +316,14 @@ def _validate_signer_name(path: str, name: str) -> Causes:
     if len(rest) != 1:
         yield Cause.invalid(path, name, _BAD_SIGNER_NAME)
         return
-    for section, check, words in (
+    for section, check, message in (
         (domain, names.dns1123_label, domain),
         (rest[0], names.dns1123_subdomain, rest[0]),
     ):
         wrong = next(((label, check(label)) for label in section.split(".") if check(label)), None)
         for complaint in wrong[1] if wrong else ():
             yield Cause.invalid(
-                path, words, f'validating label "{wrong[0] if wrong else ""}": {complaint}'
+                path, message, f'validating label "{wrong[0] if wrong else ""}": {complaint}'
             )
     if "." not in domain:
         yield Cause.invalid(
@@ -333,9 +333,9 @@ def _validate_signer_name(path: str, name: str) -> Causes:
 
 def _validate_request_conditions(obj: Obj) -> Causes:
     seen: list[str] = []
-    for place, one in enumerate(_conditions_of(obj)):
+    for index, one in enumerate(_conditions_of(obj)):
         path, kind, state = (
-            f"status.conditions[{place}]",
+            f"status.conditions[{index}]",
             one.get("type", ""),
             one.get("status", ""),
         )

@@ -61,19 +61,19 @@ def validate_policy(obj: Obj) -> Causes:
     if not given and not notes:
         for field in ("validations", "auditAnnotations"):
             yield Cause.required(f"spec.{field}", VALIDATIONS_NEEDED)
-    for place, check in enumerate(given):
-        yield from _validate_validation(f"spec.validations[{place}]", check)
+    for index, check in enumerate(given):
+        yield from _validate_validation(f"spec.validations[{index}]", check)
     keys = [note.get("key", "") for note in notes]
-    for place, note in enumerate(notes):
-        key = f"{obj['metadata']['name']}/{keys[place]}"
-        yield from checks.validate_name(f"spec.auditAnnotations[{place}].key", key, names.label_key)
+    for index, note in enumerate(notes):
+        key = f"{obj['metadata']['name']}/{keys[index]}"
+        yield from checks.validate_name(f"spec.auditAnnotations[{index}].key", key, names.label_key)
         if not note.get("valueExpression", "").strip():
             yield Cause.required(
-                f"spec.auditAnnotations[{place}].valueExpression",
+                f"spec.auditAnnotations[{index}].valueExpression",
                 "valueExpression is not specified",
             )
-        if keys[place] in keys[:place]:
-            yield Cause.duplicate(f"spec.auditAnnotations[{place}].key", keys[place])
+        if keys[index] in keys[:index]:
+            yield Cause.duplicate(f"spec.auditAnnotations[{index}].key", keys[index])
 
 
 def validate_mutating_policy(obj: Obj) -> Causes:
@@ -81,8 +81,8 @@ def validate_mutating_policy(obj: Obj) -> Causes:
     yield from _validate_policy_spec(spec)
     if not spec.get("mutations"):
         yield Cause.required("spec.mutations", "mutations must contain at least one item")
-    for place, mutation in enumerate(spec.get("mutations") or ()):
-        path = f"spec.mutations[{place}]"
+    for index, mutation in enumerate(spec.get("mutations") or ()):
+        path = f"spec.mutations[{index}]"
         kind = mutation.get("patchType", "")
         fields = {"JSONPatch": "jsonPatch", "ApplyConfiguration": "applyConfiguration"}
         yield from checks.validate_required_enum(
@@ -127,8 +127,8 @@ def _validate_param_kind(path: str, given: Obj) -> Causes:
     if not kind:
         yield Cause.required(f"{path}.kind")
     elif wrong := names.dns1035_label(kind.lower()):
-        why = f"may have mixed case, but should otherwise match: {','.join(wrong)}"
-        yield Cause.invalid(f"{path}.kind", kind, why)
+        detail = f"may have mixed case, but should otherwise match: {','.join(wrong)}"
+        yield Cause.invalid(f"{path}.kind", kind, detail)
 
 
 def _validate_policy_spec(spec: Obj) -> Causes:
@@ -143,8 +143,8 @@ def _validate_policy_spec(spec: Obj) -> Causes:
         if not matching.get("resourceRules"):
             yield Cause.required("spec.matchConstraints.resourceRules")
     yield from validate_match_conditions("spec.matchConditions", spec.get("matchConditions") or ())
-    for place, variable in enumerate(spec.get("variables") or ()):
-        path, name = f"spec.variables[{place}]", variable.get("name", "")
+    for index, variable in enumerate(spec.get("variables") or ()):
+        path, name = f"spec.variables[{index}]", variable.get("name", "")
         if not name.strip():
             yield Cause.required(f"{path}.name", "name is not specified")
         elif not _IDENTIFIER.fullmatch(name):
@@ -158,8 +158,8 @@ def _validate_match_resources(path: str, given: Obj) -> Causes:
     for selector in SELECTORS:
         yield from checks.validate_label_selector(f"{path}.{selector}", given.get(selector))
     for kind in ("resourceRules", "excludeResourceRules"):
-        for place, rule in enumerate(given.get(kind) or ()):
-            here = f"{path}.{kind}[{place}]"
+        for index, rule in enumerate(given.get(kind) or ()):
+            here = f"{path}.{kind}[{index}]"
             for number, name in enumerate(rule.get("resourceNames") or ()):
                 yield from checks.validate_name(
                     f"{here}.resourceNames[{number}]", name, names.path_segment
@@ -191,18 +191,18 @@ def _validate_validation(path: str, given: Obj) -> Causes:
 def validate_policy_binding(obj: Obj) -> Causes:
     yield from _validate_binding_spec(obj["spec"])
     actions = obj["spec"].get("validationActions") or []
-    for place, action in enumerate(actions):
+    for index, action in enumerate(actions):
         yield from checks.validate_enum(
-            f"spec.validationActions[{place}]", action, VALIDATION_ACTIONS
+            f"spec.validationActions[{index}]", action, VALIDATION_ACTIONS
         )
     yield from checks.validate_unique("spec.validationActions", actions)
     if {"Deny", "Warn"} <= set(actions):
-        why = (
+        detail = (
             "(repeating the same validation failure information in the API response and "
             "headers serves no purpose)"
         )
         yield Cause.invalid(
-            "spec.validationActions", actions, f"must not contain both Deny and Warn {why}"
+            "spec.validationActions", actions, f"must not contain both Deny and Warn {detail}"
         )
     if not actions:
         yield Cause.required("spec.validationActions", "at least one validation action is required")

@@ -61,11 +61,11 @@ def default_autoscaler(obj: Obj) -> None:
             set(rules) - set(given.get(way) or {})
             for way, rules in (("scaleUp", up), ("scaleDown", down))
         ):
-            settled = {
+            synchronized = {
                 "scaleUp": {**up, **(given.get("scaleUp") or {})},
                 "scaleDown": {**down, **(given.get("scaleDown") or {})},
             }
-            spec["behavior"] = {**given, **settled}
+            spec["behavior"] = {**given, **synchronized}
 
 
 def _scaling_policy(kind: str, value: int) -> Obj:
@@ -111,31 +111,31 @@ def _validate_spec(spec: Obj, *, lowest: int, known: bool = False) -> Causes:
     reference = spec.get("scaleTargetRef") or {}
     groupless = known or reference.get("kind") == "ReplicationController"
     yield from _validate_object_reference(
-        "spec.scaleTargetRef", reference, groupless=groupless, judged=not known
+        "spec.scaleTargetRef", reference, groupless=groupless, validate_version=not known
     )
     kinds = [metric.get("type") for metric in spec.get("metrics") or ()]
-    for place, metric in enumerate(spec.get("metrics") or ()):
-        yield from _validate_metric(f"spec.metrics[{place}]", metric)
+    for index, metric in enumerate(spec.get("metrics") or ()):
+        yield from _validate_metric(f"spec.metrics[{index}]", metric)
     if least == 0 and not {"Object", "External"} & set(kinds):
-        why = (
+        detail = (
             "must specify at least one Object or External metric to support scaling to zero "
             "replicas"
         )
-        yield Cause.forbidden("spec.metrics", why)
+        yield Cause.forbidden("spec.metrics", detail)
     for way in ("scaleUp", "scaleDown"):
         if way in spec.get("behavior", {}):
             yield from _validate_scaling_rules(f"spec.behavior.{way}", spec["behavior"][way])
 
 
 def _validate_object_reference(
-    path: str, given: Obj, *, groupless: bool, judged: bool = True
+    path: str, given: Obj, *, groupless: bool, validate_version: bool = True
 ) -> Causes:
     for field in ("kind", "name"):
         yield from checks.validate_required_name(
             f"{path}.{field}", given.get(field), names.path_segment
         )
     version = given.get("apiVersion", "")
-    if not judged:
+    if not validate_version:
         return
     if version.count("/") > 1:
         yield Cause.invalid(
@@ -163,8 +163,8 @@ def _validate_scaling_rules(path: str, rules: Obj) -> Causes:
         )
     if not rules.get("policies"):
         yield Cause.required(f"{path}.policies", "must specify at least one Policy")
-    for place, policy in enumerate(rules.get("policies") or ()):
-        here, period = f"{path}.policies[{place}]", policy.get("periodSeconds", 0)
+    for index, policy in enumerate(rules.get("policies") or ()):
+        here, period = f"{path}.policies[{index}]", policy.get("periodSeconds", 0)
         yield from checks.validate_enum(f"{here}.type", policy.get("type", ""), POLICY_TYPES)
         for field in ("value", "periodSeconds"):
             if policy.get(field, 0) <= 0:
@@ -215,8 +215,8 @@ def _validate_external_metric(path: str, source: Obj) -> Causes:
     target = _metric_target(source)
     yield from _validate_metric_and_target(path, source)
     if "value" not in target and "averageValue" not in target:
-        why = "must set either a target value for metric or a per-pod target"
-        yield Cause.required(f"{path}.target.averageValue", why)
+        detail = "must set either a target value for metric or a per-pod target"
+        yield Cause.required(f"{path}.target.averageValue", detail)
     if "value" in target and "averageValue" in target:
         yield Cause.forbidden(
             f"{path}.target.value",
@@ -258,8 +258,8 @@ def _validate_utilization_target(path: str, source: Obj) -> Causes:
     if "averageUtilization" not in target and "averageValue" not in target:
         yield Cause.required(f"{path}.target.averageUtilization", _MISSING_TARGET)
     if "averageUtilization" in target and "averageValue" in target:
-        why = "may not set both a target raw value and a target utilization"
-        yield Cause.forbidden(f"{path}.target.averageValue", why)
+        detail = "may not set both a target raw value and a target utilization"
+        yield Cause.forbidden(f"{path}.target.averageValue", detail)
 
 
 def _metric_target(source: Obj) -> dict[str, Any]:
@@ -325,7 +325,7 @@ def prepare_autoscaler_status(new: Obj, old: Obj, core: Core) -> None:
     _keep_annotations(new, old, SPEC_ANNOTATIONS)
 
 
-def _keep_annotations(new: Obj, old: Obj, ours: Iterable[str]) -> None:
+def _keep_annotations(new: Obj, old: Obj, preserved: Iterable[str]) -> None:
     """Restore the stored values of conversion annotations in a v1 object.
 
     In v1 some annotations belong to the status and others to the spec, so a write to one part must
@@ -336,9 +336,9 @@ def _keep_annotations(new: Obj, old: Obj, ours: Iterable[str]) -> None:
         notes = {
             name: note
             for name, note in (new["metadata"].get("annotations") or {}).items()
-            if name not in ours
+            if name not in preserved
         }
-        notes |= {name: before[name] for name in ours if name in before}
+        notes |= {name: before[name] for name in preserved if name in before}
         rest = {name: value for name, value in new["metadata"].items() if name != "annotations"}
         new["metadata"] = {**rest, **({"annotations": notes} if notes else {})}
 

@@ -32,11 +32,11 @@ PROTOCOLS = ("SCTP", "TCP", "UDP")
 CONDITION_STATUSES = ("False", "True", "Unknown")
 
 
-def invalid_value_omitted(path: str, why: str) -> Cause:
+def invalid_value_omitted(path: str, detail: str) -> Cause:
     """Return the cause "Invalid value" without the value, which is too large or too secret for a
     message.
     """
-    return Cause(path, f"Invalid value: {why}")
+    return Cause(path, f"Invalid value: {detail}")
 
 
 def member_path(path: str, name: str) -> str:
@@ -45,8 +45,8 @@ def member_path(path: str, name: str) -> str:
 
 
 def validate_name(path: str, value: str, check: names.Check) -> Causes:
-    for words in check(value):
-        yield Cause.invalid(path, value, words)
+    for message in check(value):
+        yield Cause.invalid(path, value, message)
 
 
 def validate_required_name(path: str, value: str | None, check: names.Check) -> Causes:
@@ -81,7 +81,7 @@ def validate_nonnegative_fields(path: str, obj: Obj, fields: Iterable[str]) -> C
 
 
 def validate_fields_at_most(
-    path: str, obj: Obj, fields: Iterable[str], whole: str, words: str
+    path: str, obj: Obj, fields: Iterable[str], whole: str, message: str
 ) -> Causes:
     """Yield a cause for each of these fields that exceeds the field `whole` of the same object.
 
@@ -89,7 +89,7 @@ def validate_fields_at_most(
     """
     for field in fields:
         if obj.get(field, 0) > obj.get(whole, 0):
-            yield Cause.invalid(member_path(path, field), obj.get(field, 0), words)
+            yield Cause.invalid(member_path(path, field), obj.get(field, 0), message)
 
 
 def validate_positive(path: str, value: int) -> Causes:
@@ -124,9 +124,9 @@ def validate_unique(path: str, values: Iterable[Any], field: str = "") -> Causes
     values are one field of each item.
     """
     seen = []
-    for place, value in enumerate(values):
+    for index, value in enumerate(values):
         if value in seen:
-            yield Cause.duplicate(f"{path}[{place}]{'.' if field else ''}{field}", value)
+            yield Cause.duplicate(f"{path}[{index}]{'.' if field else ''}{field}", value)
         seen.append(value)
 
 
@@ -165,8 +165,8 @@ def validate_labels(path: str, given: Mapping[str, str] | None) -> Causes:
 def validate_annotations(path: str, given: Mapping[str, str] | None) -> Causes:
     size = 0
     for key, value in (given or {}).items():
-        for words in names.label_key(key.lower()):
-            yield Cause.invalid(path, key, words)
+        for message in names.label_key(key.lower()):
+            yield Cause.invalid(path, key, message)
         size += len(key.encode()) + len(value.encode())
     if size > MAX_ANNOTATIONS_BYTES:
         yield Cause.too_long(path, MAX_ANNOTATIONS_BYTES)
@@ -178,8 +178,8 @@ def validate_label_selector(path: str, given: Obj | None) -> Causes:
     """
     if given:
         yield from validate_labels(f"{path}.matchLabels", given.get("matchLabels"))
-        for place, part in enumerate(given.get("matchExpressions") or ()):
-            here = f"{path}.matchExpressions[{place}]"
+        for index, part in enumerate(given.get("matchExpressions") or ()):
+            here = f"{path}.matchExpressions[{index}]"
             operator, values = part["operator"], part.get("values") or ()
             if operator in {"In", "NotIn"}:
                 if not values:
@@ -258,8 +258,8 @@ def validate_conditions(path: str, given: Sequence[Obj] | None) -> Causes:
     reasons, unknown statuses, missing times.
     """
     yield from validate_unique(path, [one.get("type") for one in given or ()], "type")
-    for place, one in enumerate(given or ()):
-        here = f"{path}[{place}]"
+    for index, one in enumerate(given or ()):
+        here = f"{path}[{index}]"
         yield from validate_name(f"{here}.type", one.get("type", ""), names.label_key)
         yield from validate_enum(f"{here}.status", one.get("status", ""), CONDITION_STATUSES)
         if one.get("observedGeneration", 0) < 0:

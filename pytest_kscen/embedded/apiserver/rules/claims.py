@@ -98,10 +98,10 @@ def _synchronize_data_sources(claim: Obj, old: Obj | None) -> None:
         reference = dict(source)
     elif reference and not source and not reference.get("namespace"):
         source = {field: value for field, value in reference.items() if field != "namespace"}
-    settled = {"dataSource": source, "dataSourceRef": reference}
-    if any(settled[field] != spec.get(field) for field in DATA_SOURCES):
+    synchronized = {"dataSource": source, "dataSourceRef": reference}
+    if any(synchronized[field] != spec.get(field) for field in DATA_SOURCES):
         rest = {field: value for field, value in spec.items() if field not in DATA_SOURCES}
-        claim["spec"] = {**rest, **{field: value for field, value in settled.items() if value}}
+        claim["spec"] = {**rest, **{field: value for field, value in synchronized.items() if value}}
 
 
 def _is_clonable(source: Obj) -> bool:

@@ -101,8 +101,8 @@ def validate_namespace_status(new: Obj, _: Obj) -> Causes:
 
 
 def validate_namespace_finalize(new: Obj, _: Obj) -> Causes:
-    for place, finalizer in enumerate((new.get("spec") or {}).get("finalizers") or ()):
-        yield from _validate_finalizer(f"spec.finalizers[{place}]", finalizer)
+    for index, finalizer in enumerate((new.get("spec") or {}).get("finalizers") or ()):
+        yield from _validate_finalizer(f"spec.finalizers[{index}]", finalizer)
 
 
 def default_node(obj: Obj) -> None:
@@ -135,8 +135,8 @@ def validate_node(obj: Obj) -> Causes:
     if capacity is not None:
         yield from validate_positive("metadata.nodeSwapStatus.capacity", capacity)
     ranges = spec.get("podCIDRs") or ()
-    for place, block in enumerate(ranges):
-        yield from addresses.validate_cidr(f"spec.podCIDRs[{place}]", block)
+    for index, block in enumerate(ranges):
+        yield from addresses.validate_cidr(f"spec.podCIDRs[{index}]", block)
     families = [found.version for found in map(addresses.parse_cidr, ranges) if found]
     if len(ranges) > 1 and (len(set(families)) < 2 or len(ranges) > 2):  # noqa: PLR2004 -- one of each family
         yield Cause.invalid(

@@ -70,7 +70,10 @@ def validate_resource_claim_template(obj: Obj) -> Causes:
 
 
 def _validate_each(
-    path: str, given: Sequence[Any] | None, most: int, judge: Callable[[str, Any], Iterable[Cause]]
+    path: str,
+    given: Sequence[Any] | None,
+    most: int,
+    validator: Callable[[str, Any], Iterable[Cause]],
 ) -> Causes:
     """Validate each item of a list. A list that is too long yields one cause, and its items are not
     validated.
@@ -78,8 +81,8 @@ def _validate_each(
     if given and len(given) > most:
         yield Cause.too_many(path, len(given), most)
         return
-    for place, one in enumerate(given or ()):
-        yield from judge(f"{path}[{place}]", one)
+    for index, one in enumerate(given or ()):
+        yield from validator(f"{path}[{index}]", one)
 
 
 def _validate_device_claim(path: str, claim: Obj) -> Causes:

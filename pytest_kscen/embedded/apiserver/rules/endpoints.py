@@ -41,8 +41,8 @@ def default_endpoints(obj: Obj) -> None:
 
 
 def validate_endpoints(obj: Obj) -> Causes:
-    for place, subset in enumerate(obj.get("subsets") or ()):
-        path, ports = f"subsets[{place}]", subset.get("ports") or ()
+    for index, subset in enumerate(obj.get("subsets") or ()):
+        path, ports = f"subsets[{index}]", subset.get("ports") or ()
         if not subset.get("addresses") and not subset.get("notReadyAddresses"):
             yield Cause.required(path, "must specify `addresses` or `notReadyAddresses`")
         for kind in ("addresses", "notReadyAddresses"):
@@ -107,8 +107,8 @@ def validate_endpoint_slice(obj: Obj) -> Causes:
     if len(given) > LIMITS["ports"]:
         yield Cause.too_many("ports", len(given), LIMITS["ports"])
     seen: set[str] = set()
-    for place, port in enumerate(given):
-        path, name = f"ports[{place}]", port.get("name", "")
+    for index, port in enumerate(given):
+        path, name = f"ports[{index}]", port.get("name", "")
         if name:
             yield from validate_name(f"{path}.name", name, names.dns1123_label)
         if name in seen:
@@ -124,8 +124,8 @@ def _validate_slice_endpoints(given: Sequence[Obj], kind: str) -> Causes:
     if len(given) > LIMITS["endpoints"]:
         yield Cause.too_many("endpoints", len(given), LIMITS["endpoints"])
         return
-    for place, endpoint in enumerate(given):
-        path, listed = f"endpoints[{place}]", endpoint.get("addresses") or ()
+    for index, endpoint in enumerate(given):
+        path, listed = f"endpoints[{index}]", endpoint.get("addresses") or ()
         if not listed:
             yield Cause.required(f"{path}.addresses", "must contain at least 1 address")
         elif len(listed) > LIMITS["addresses"]:
@@ -188,10 +188,10 @@ def _validate_hints(path: str, given: Obj) -> Causes:
         if len(listed) > LIMITS["hints"]:
             yield Cause.too_many(f"{path}.{kind}", len(listed), LIMITS["hints"])
             continue
-        for place, name in enumerate(listed):
-            if name in listed[:place]:
-                yield Cause.duplicate(f"{path}.{kind}[{place}].name", name)
-            yield from validate_name(f"{path}.{kind}[{place}].name", name, check)
+        for index, name in enumerate(listed):
+            if name in listed[:index]:
+                yield Cause.duplicate(f"{path}.{kind}[{index}].name", name)
+            yield from validate_name(f"{path}.{kind}[{index}].name", name, check)
 
 
 def validate_endpoint_slice_update(new: Obj, old: Obj) -> Causes:

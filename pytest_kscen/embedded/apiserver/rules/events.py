@@ -62,14 +62,18 @@ IMMUTABLE_FIELDS = (  # the field of `events.k8s.io`, and its name in causes
 
 def _validate_common(event: Obj, name: Mapping[str, str]) -> Causes:
     namespace, subject = event["metadata"].get("namespace", ""), event.get(name["subject"]) or {}
-    about = subject.get("namespace", "")
+    subject_namespace = subject.get("namespace", "")
     if not event.get("eventTime"):
-        homes = ("", "default") if not about else (about,)
-        if namespace not in homes:
-            yield Cause.invalid("involvedObject.namespace", about, "does not match event.namespace")
+        allowed = ("", "default") if not subject_namespace else (subject_namespace,)
+        if namespace not in allowed:
+            yield Cause.invalid(
+                "involvedObject.namespace", subject_namespace, "does not match event.namespace"
+            )
     else:
-        if not about and namespace not in {"default", "kube-system"}:
-            yield Cause.invalid("involvedObject.namespace", about, "does not match event.namespace")
+        if not subject_namespace and namespace not in {"default", "kube-system"}:
+            yield Cause.invalid(
+                "involvedObject.namespace", subject_namespace, "does not match event.namespace"
+            )
         reporter = event.get(name["reporter"], "")
         if not reporter:
             yield Cause.required(name["reporter"])

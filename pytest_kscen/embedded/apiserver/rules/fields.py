@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     Reader = Callable[[Obj], str]
 
 
-def status_initializer(**zeroes: Any) -> Callable[[Obj, Core], None]:
+def status_initializer(**zeros: Any) -> Callable[[Obj, Core], None]:
     """Return a preparation of creations that replaces the status: clients cannot set it.
 
-    `zeroes` are counters that the kind prints even when they are 0. The result owns its own copy of
+    `zeros` are counters that the kind prints even when they are 0. The result owns its own copy of
     them.
     """
 
     def reset(new: Obj, _core: Core) -> None:
-        new["status"] = dict(zeroes)
+        new["status"] = dict(zeros)
 
     return reset
 

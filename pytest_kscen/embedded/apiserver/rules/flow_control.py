@@ -65,23 +65,23 @@ def validate_flow_schema(obj: Obj) -> Causes:
         yield Cause.required(
             "spec.priorityLevelConfiguration.name", "must reference a priority level"
         )
-    for place, rule in enumerate(spec.get("rules") or ()):
-        yield from _validate_policy_rule(f"spec.rules[{place}]", rule)
+    for index, rule in enumerate(spec.get("rules") or ()):
+        yield from _validate_policy_rule(f"spec.rules[{index}]", rule)
 
 
 def _validate_policy_rule(path: str, rule: Obj) -> Causes:
     if not rule.get("subjects"):
         yield Cause.required(f"{path}.subjects", "subjects must contain at least one value")
-    for place, subject in enumerate(rule.get("subjects") or ()):
-        yield from _validate_subject(f"{path}.subjects[{place}]", subject)
+    for index, subject in enumerate(rule.get("subjects") or ()):
+        yield from _validate_subject(f"{path}.subjects[{index}]", subject)
     if not rule.get("resourceRules") and not rule.get("nonResourceRules"):
         yield Cause.required(
             path, "at least one of resourceRules and nonResourceRules has to be non-empty"
         )
-    for place, part in enumerate(rule.get("resourceRules") or ()):
-        yield from _validate_resource_rule(f"{path}.resourceRules[{place}]", part)
-    for place, part in enumerate(rule.get("nonResourceRules") or ()):
-        yield from _validate_non_resource_rule(f"{path}.nonResourceRules[{place}]", part)
+    for index, part in enumerate(rule.get("resourceRules") or ()):
+        yield from _validate_resource_rule(f"{path}.resourceRules[{index}]", part)
+    for index, part in enumerate(rule.get("nonResourceRules") or ()):
+        yield from _validate_non_resource_rule(f"{path}.nonResourceRules[{index}]", part)
 
 
 def _validate_subject(path: str, subject: Obj) -> Causes:
@@ -148,9 +148,9 @@ def _validate_resource_rule(path: str, rule: Obj) -> Causes:
     elif "*" in namespaces:
         yield from _validate_wildcard(here, namespaces, "namespaces")
     else:
-        for place, name in enumerate(namespaces):
-            for words in names.dns1123_label(name):
-                yield Cause.invalid(f"{here}[{place}]", name, _BAD_NAMESPACE + words)
+        for index, name in enumerate(namespaces):
+            for message in names.dns1123_label(name):
+                yield Cause.invalid(f"{here}[{index}]", name, _BAD_NAMESPACE + message)
 
 
 def _validate_non_resource_rule(path: str, rule: Obj) -> Causes:
@@ -161,7 +161,7 @@ def _validate_non_resource_rule(path: str, rule: Obj) -> Causes:
     elif "*" in urls:
         yield from _validate_wildcard(here, urls, "non-resource URLs")
     else:
-        for place, url in enumerate(urls):
+        for index, url in enumerate(urls):
             faults = {
                 "must not be empty": not url,
                 "must start with slash": not url.startswith("/"),
@@ -169,8 +169,8 @@ def _validate_non_resource_rule(path: str, rule: Obj) -> Causes:
                 "must not contain double slash": "//" in url,
                 "wildcard can only do suffix matching": "*" in url.removesuffix("/*"),
             }
-            if fault := next((words for words, holds in faults.items() if holds), ""):
-                yield Cause.invalid(f"{here}[{place}]", url, fault)
+            if fault := next((message for message, holds in faults.items() if holds), ""):
+                yield Cause.invalid(f"{here}[{index}]", url, fault)
 
 
 def default_priority_level(obj: Obj) -> None:
@@ -227,8 +227,8 @@ def _validate_limited(path: str, given: Obj) -> Causes:
         path, {name: value for name, value in given.items() if name not in shares}
     )
     if given.get("borrowingLimitPercent", 0) < 0:
-        why = "if specified, must be a non-negative integer"
-        yield Cause.invalid(f"{path}.borrowingLimitPercent", given["borrowingLimitPercent"], why)
+        detail = "if specified, must be a non-negative integer"
+        yield Cause.invalid(f"{path}.borrowingLimitPercent", given["borrowingLimitPercent"], detail)
 
 
 def _validate_shares(path: str, given: Obj) -> Causes:
@@ -255,11 +255,11 @@ def _validate_queuing(path: str, given: Obj) -> Causes:
             f"{path}.handSize", hand, f"should not be greater than queues ({queues})"
         )
     elif math.ceil(math.log2(queues) * hand) > MAX_HASH_BITS:
-        why = (
+        detail = (
             f"required entropy bits of deckSize {queues} and handSize {hand} should not be "
             f"greater than {MAX_HASH_BITS}"
         )
-        yield Cause.invalid(f"{path}.handSize", hand, why)
+        yield Cause.invalid(f"{path}.handSize", hand, detail)
 
 
 def validate_status_conditions(new: Obj, _: Obj) -> Causes:
@@ -267,9 +267,9 @@ def validate_status_conditions(new: Obj, _: Obj) -> Causes:
     yield from checks.validate_unique(
         "status.conditions", [one.get("type", "") for one in given], "type"
     )
-    for place, one in enumerate(given):
+    for index, one in enumerate(given):
         if not one.get("type"):
-            yield Cause.required(f"status.conditions[{place}].type")
+            yield Cause.required(f"status.conditions[{index}].type")
 
 
 RULES = {

@@ -41,9 +41,9 @@ def validate_pod_failure_policy(path: str, spec: Obj) -> Causes:
     containers = {
         one.get("name") for kind in ("containers", "initContainers") for one in pod.get(kind) or ()
     }
-    for place, rule in enumerate(rules):
+    for index, rule in enumerate(rules):
         yield from _validate_failure_rule(
-            f"{path}.rules[{place}]", rule, containers, by_index="backoffLimitPerIndex" in spec
+            f"{path}.rules[{index}]", rule, containers, by_index="backoffLimitPerIndex" in spec
         )
 
 
@@ -85,8 +85,8 @@ def _validate_failure_rule(
 def _validate_condition_patterns(path: str, given: Sequence[Obj]) -> Causes:
     if len(given) > MAX_PATTERNS:
         yield Cause.too_many(path, len(given), MAX_PATTERNS)
-    for place, pattern in enumerate(given):
-        here, status = f"{path}[{place}]", pattern.get("status", "")
+    for index, pattern in enumerate(given):
+        here, status = f"{path}[{index}]", pattern.get("status", "")
         yield from validate_name(f"{here}.type", pattern.get("type", ""), names.label_key)
         if not status:
             yield Cause.required(f"{here}.status", _valid_values(CONDITION_STATUSES))
@@ -101,19 +101,19 @@ def _validate_exit_codes(path: str, given: Obj, containers: set[str | None]) -> 
     elif operator not in EXIT_CODE_OPERATORS:
         yield Cause.unsupported(f"{path}.operator", operator, EXIT_CODE_OPERATORS)
     if "containerName" in given and given["containerName"] not in containers:
-        why = "must be one of the container or initContainer names in the pod template"
-        yield Cause.invalid(f"{path}.containerName", given["containerName"], why)
+        detail = "must be one of the container or initContainer names in the pod template"
+        yield Cause.invalid(f"{path}.containerName", given["containerName"], detail)
     if not values:
         yield Cause.invalid(f"{path}.values", values, "at least one value is required")
     elif len(values) > MAX_EXIT_CODES:
         yield Cause.too_many(f"{path}.values", len(values), MAX_EXIT_CODES)
-    for place, value in enumerate(values):
+    for index, value in enumerate(values):
         if operator == "In" and value == 0:
             yield Cause.invalid(
-                f"{path}.values[{place}]", value, "must not be 0 for the In operator"
+                f"{path}.values[{index}]", value, "must not be 0 for the In operator"
             )
-        if value in values[:place]:
-            yield Cause.duplicate(f"{path}.values[{place}]", value)
+        if value in values[:index]:
+            yield Cause.duplicate(f"{path}.values[{index}]", value)
     if any(one > other for one, other in pairwise(values)):
         yield Cause.invalid(f"{path}.values", values, "must be ordered")
 
@@ -127,8 +127,8 @@ def validate_success_policy(path: str, spec: Obj) -> Causes:
         )
     if len(rules) > MAX_RULES:
         yield Cause.too_many(f"{path}.rules", len(rules), MAX_RULES)
-    for place, rule in enumerate(rules):
-        yield from _validate_success_rule(f"{path}.rules[{place}]", rule, completions)
+    for index, rule in enumerate(rules):
+        yield from _validate_success_rule(f"{path}.rules[{index}]", rule, completions)
 
 
 def _validate_success_rule(path: str, rule: Obj, completions: int) -> Causes:
@@ -150,16 +150,16 @@ def _validate_success_rule(path: str, rule: Obj, completions: int) -> Causes:
         here = f"{path}.succeededCount"
         yield from validate_nonnegative(here, count)
         if count > completions:
-            why = (
+            detail = (
                 f"must be less than or equal to {completions} (the number of specified completions)"
             )
-            yield Cause.invalid(here, count, why)
+            yield Cause.invalid(here, count, detail)
         if indexes is not None and count > total:
-            why = (
+            detail = (
                 f"must be less than or equal to {total} (the number of indexes in the "
                 "specified succeededIndexes field)"
             )
-            yield Cause.invalid(here, count, why)
+            yield Cause.invalid(here, count, detail)
 
 
 def count_indexes(text: str, completions: int) -> int:
@@ -192,12 +192,12 @@ def parse_intervals(text: str, completions: int) -> list[tuple[int, int]]:
 
 def _parse_index(text: str, completions: int) -> int:
     try:
-        index = int(text)
+        parsed = int(text)
     except ValueError:
         raise ValueError(f'cannot convert string to integer for index: "{text}"') from None
-    if index >= completions:
+    if parsed >= completions:
         raise ValueError(f'too large index: "{text}"')
-    return index
+    return parsed
 
 
 JOB_COUNTERS = ("active", "succeeded", "failed", "ready", "terminating")
@@ -221,8 +221,8 @@ def validate_job_status(new: Obj, old: Obj) -> Causes:
     given = status.get("uncountedTerminatedPods") or {}
     seen: set[str] = set()
     for kind in ("succeeded", "failed"):
-        for place, uid in enumerate(given.get(kind) or ()):
-            path = f"status.uncountedTerminatedPods.{kind}[{place}]"
+        for index, uid in enumerate(given.get(kind) or ()):
+            path = f"status.uncountedTerminatedPods.{kind}[{index}]"
             if not uid:
                 yield Cause.invalid(path, uid, "must not be empty")
             elif uid in seen:
@@ -247,7 +247,9 @@ def validate_job_status(new: Obj, old: Obj) -> Causes:
             _POLICY_NOT_MET,
         ),
     )
-    yield from (invalid_value_omitted("status.conditions", why) for wrong, why in tests if wrong)
+    yield from (
+        invalid_value_omitted("status.conditions", detail) for wrong, detail in tests if wrong
+    )
     yield from _validate_transitions(new["spec"], status, before)
 
 
@@ -287,14 +289,14 @@ def _validate_conditions(status: Obj, before: Obj) -> Causes:
         ),
     )
     yield from (
-        invalid_value_omitted("status.conditions", why)
-        for wrong, touched, why in tests
+        invalid_value_omitted("status.conditions", detail)
+        for wrong, touched, detail in tests
         if wrong and touched
     )
     if _condition_changed(status, before, "Complete") or times:
         if done and not complete:
-            why = "cannot set completionTime when there is no Complete=True condition"
-            yield Cause.invalid("status.completionTime", done, why)
+            detail = "cannot set completionTime when there is no Complete=True condition"
+            yield Cause.invalid("status.completionTime", done, detail)
         if complete and not done:
             yield Cause.required(
                 "status.completionTime", "completionTime is required for Complete jobs"
@@ -315,8 +317,8 @@ def _validate_conditions(status: Obj, before: Obj) -> Causes:
         ),
     )
     yield from (
-        invalid_value_omitted("status.conditions", why)
-        for wrong, touched, why in tests
+        invalid_value_omitted("status.conditions", detail)
+        for wrong, touched, detail in tests
         if wrong and touched
     )
 
@@ -382,14 +384,14 @@ def _validate_indexes(spec: Obj, status: Obj, before: Obj) -> Causes:
         if completions is not None:
             yield from _validate_index_text("completedIndexes", completed, completions)
         if completed and spec.get("completionMode") != "Indexed":
-            why = "cannot set non-empty completedIndexes when non-indexed completion mode"
-            yield Cause.invalid("status.completedIndexes", completed, why)
+            detail = "cannot set non-empty completedIndexes when non-indexed completion mode"
+            yield Cause.invalid("status.completedIndexes", completed, detail)
     if _field_changed(status, before, "failedIndexes") and failed is not None:
         if completions is not None and per_index:
             yield from _validate_index_text("failedIndexes", failed, completions)
         if not per_index:
-            why = "cannot set non-null failedIndexes when backoffLimitPerIndex is null"
-            yield Cause.invalid("status.failedIndexes", failed, why)
+            detail = "cannot set non-null failedIndexes when backoffLimitPerIndex is null"
+            yield Cause.invalid("status.failedIndexes", failed, detail)
     if (
         _field_changed(status, before, "completedIndexes", "failedIndexes")
         and completions is not None
@@ -409,8 +411,8 @@ def _validate_indexes(spec: Obj, status: Obj, before: Obj) -> Causes:
             if one[0] <= other[1] and other[0] <= one[1]
         ]
         if shared:
-            why = f"failedIndexes and completedIndexes overlap at index: {shared[0]}"
-            yield Cause.invalid("status.failedIndexes", failed, why)
+            detail = f"failedIndexes and completedIndexes overlap at index: {shared[0]}"
+            yield Cause.invalid("status.failedIndexes", failed, detail)
 
 
 def _validate_index_text(field: str, text: str, completions: int) -> Causes:
@@ -447,8 +449,8 @@ def _validate_transitions(spec: Obj, status: Obj, before: Obj) -> Causes:
         and not spec.get("suspend")
         and not resuming
     ):
-        why = "field is immutable for unsuspended job once set"
-        yield Cause.invalid("status.startTime", status.get("startTime"), why)
+        detail = "field is immutable for unsuspended job once set"
+        yield Cause.invalid("status.startTime", status.get("startTime"), detail)
     if is_condition_true(before, "SuccessCriteriaMet") and not is_condition_true(
         status, "SuccessCriteriaMet"
     ):
@@ -460,5 +462,5 @@ def _validate_transitions(spec: Obj, status: Obj, before: Obj) -> Causes:
         and _condition_changed(status, before, "SuccessCriteriaMet")
         and is_condition_true(status, "SuccessCriteriaMet")
     ):
-        why = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"
-        yield invalid_value_omitted("status.conditions", why)
+        detail = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"
+        yield invalid_value_omitted("status.conditions", detail)

@@ -115,8 +115,8 @@ def _generate_selector(job: Obj) -> None:
         **labels,
     }
     spec["template"] = {**given, "metadata": {**metadata, "labels": own}}
-    its_own = job["metadata"].get("labels")
-    if its_own is None or its_own is metadata.get("labels"):
+    own_labels = job["metadata"].get("labels")
+    if own_labels is None or own_labels is metadata.get("labels"):
         job["metadata"]["labels"] = own  # a job without labels shares those of its template
     selector = spec.get("selector") or {}
     spec["selector"] = {
@@ -148,8 +148,8 @@ def validate_job(job: Obj) -> Causes:
     if spec.get("completionMode") == "Indexed" and spec.get("completions", 0) > 0:
         last = f"{name}-{spec['completions'] - 1}"
         if names.dns1123_label(last):
-            why = f"will not able to create pod with invalid DNS label: {last}"
-            yield Cause.invalid("metadata.name", name, why)
+            detail = f"will not able to create pod with invalid DNS label: {last}"
+            yield Cause.invalid("metadata.name", name, detail)
 
 
 def _validate_generated_selector(job: Obj) -> Causes:
@@ -227,8 +227,8 @@ def _validate_indexed(path: str, spec: Obj) -> Causes:
     if completions is None:
         yield Cause.required(f"{path}.completions", "when completion mode is Indexed")
     if (parallelism or 0) > MAX_INDEXES:
-        why = f"must be less than or equal to {MAX_INDEXES} when completion mode is Indexed"
-        yield Cause.invalid(f"{path}.parallelism", parallelism, why)
+        detail = f"must be less than or equal to {MAX_INDEXES} when completion mode is Indexed"
+        yield Cause.invalid(f"{path}.parallelism", parallelism, detail)
     if most is not None and completions is not None and most > completions:
         yield Cause.invalid(
             f"{path}.maxFailedIndexes", most, "must be less than or equal to completions"
@@ -239,8 +239,8 @@ def _validate_indexed(path: str, spec: Obj) -> Causes:
         )
     if (completions or 0) > LARGE_COMPLETIONS and "backoffLimitPerIndex" in spec:
         if most is None:
-            why = f"must be specified when completions is above {LARGE_COMPLETIONS}"
-            yield Cause.required(f"{path}.maxFailedIndexes", why)
+            detail = f"must be specified when completions is above {LARGE_COMPLETIONS}"
+            yield Cause.required(f"{path}.maxFailedIndexes", detail)
         limit = (
             f"must be less than or equal to {MAX_AT_LARGE_COMPLETIONS} when completions are above "
             f"{LARGE_COMPLETIONS}"
@@ -467,11 +467,11 @@ def _validate_schedule(spec: Obj, before: Obj) -> Causes:
     if "TZ" in schedule:
         had_zone = "TZ" in before.get("schedule", "")
         if had_zone and "timeZone" in spec:
-            why = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
-            yield Cause.invalid("spec.schedule", schedule, why)
+            detail = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
+            yield Cause.invalid("spec.schedule", schedule, detail)
         elif not had_zone:
-            why = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
-            yield Cause.invalid("spec.schedule", schedule, why)
+            detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+            yield Cause.invalid("spec.schedule", schedule, detail)
 
 
 CRON_JOB_RULES = {

@@ -55,8 +55,8 @@ def validate_network_policy(obj: Obj) -> Causes:
 def _validate_policy_spec(spec: Obj, known: Sequence[str]) -> Causes:
     yield from checks.validate_label_selector("spec.podSelector", spec.get("podSelector"))
     for direction, peers in PEER_FIELDS.items():
-        for place, rule in enumerate(spec.get(direction) or ()):
-            path = f"spec.{direction}[{place}]"
+        for index, rule in enumerate(spec.get(direction) or ()):
+            path = f"spec.{direction}[{index}]"
             for number, port in enumerate(rule.get("ports") or ()):
                 yield from _validate_policy_port(f"{path}.ports[{number}]", port)
             for number, peer in enumerate(rule.get(peers) or ()):
@@ -65,8 +65,8 @@ def _validate_policy_spec(spec: Obj, known: Sequence[str]) -> Causes:
     if len(types) > len(POLICY_TYPES):
         yield Cause.invalid("spec.policyTypes", types, "may not specify more than two policyTypes")
     else:
-        for place, kind in enumerate(types):
-            yield from checks.validate_enum(f"spec.policyTypes[{place}]", kind, POLICY_TYPES)
+        for index, kind in enumerate(types):
+            yield from checks.validate_enum(f"spec.policyTypes[{index}]", kind, POLICY_TYPES)
 
 
 def _validate_policy_port(path: str, given: Obj) -> Causes:
@@ -115,8 +115,8 @@ def _validate_ip_block(path: str, given: Obj, known: Sequence[str]) -> Causes:
     whole = addresses.parse_cidr(text)
     if whole is None:
         return
-    for place, exception in enumerate(given.get("except") or ()):
-        here, part = f"{path}.except[{place}]", addresses.parse_cidr(exception)
+    for index, exception in enumerate(given.get("except") or ()):
+        here, part = f"{path}.except[{index}]", addresses.parse_cidr(exception)
         yield from addresses.validate_cidr(here, exception, known)
         if part is not None and not (
             part != whole and part.version == whole.version and part.subnet_of(whole)  # type: ignore[arg-type]  # same version
@@ -187,22 +187,22 @@ def validate_service_cidr(obj: Obj) -> Causes:
             "may only hold up to 2 values",
         )
         return
-    for place, block in enumerate(blocks):
-        yield from addresses.validate_canonical_cidr(f"spec.cidrs[{place}]", block)
+    for index, block in enumerate(blocks):
+        yield from addresses.validate_canonical_cidr(f"spec.cidrs[{index}]", block)
     families = [found.version for found in map(addresses.parse_cidr, blocks) if found]
     if len(families) == 2 and len(set(families)) == 1:  # noqa: PLR2004
-        why = (
+        detail = (
             "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and "
             "2001:db8::/64"
         )
-        yield Cause.invalid("spec.cidrs", blocks, why)
+        yield Cause.invalid("spec.cidrs", blocks, detail)
 
 
 def validate_service_cidr_update(new: Obj, old: Obj) -> Causes:
     blocks, before = (obj["spec"].get("cidrs") or [] for obj in (new, old))
     if len(blocks) == len(before) or (len(before) == 1 and len(blocks) == 2):  # noqa: PLR2004
-        for place, block in enumerate(before):
-            yield from checks.validate_immutable(f"spec.cidrs[{place}]", blocks[place], block)
+        for index, block in enumerate(before):
+            yield from checks.validate_immutable(f"spec.cidrs[{index}]", blocks[index], block)
         if len(blocks) > len(before):
             yield from validate_service_cidr(new)
     else:
@@ -265,14 +265,14 @@ def _validate_ingress_spec(spec: Obj) -> Causes:
         yield Cause.invalid("spec", None, "either `defaultBackend` or `rules` must be specified")
     if "defaultBackend" in spec:
         yield from _validate_backend("spec.defaultBackend", spec["defaultBackend"])
-    for place, rule in enumerate(rules):
-        yield from _validate_ingress_rule(f"spec.rules[{place}]", rule)
-    for place, tls in enumerate(spec.get("tls") or ()):
+    for index, rule in enumerate(rules):
+        yield from _validate_ingress_rule(f"spec.rules[{index}]", rule)
+    for index, tls in enumerate(spec.get("tls") or ()):
         for number, host in enumerate(tls.get("hosts") or ()):
-            yield from _validate_host(f"spec.tls[{place}].hosts[{number}]", host)
+            yield from _validate_host(f"spec.tls[{index}].hosts[{number}]", host)
         if tls.get("secretName"):
             yield from checks.validate_name(
-                f"spec.tls[{place}].secretName", tls["secretName"], names.dns1123_subdomain
+                f"spec.tls[{index}].secretName", tls["secretName"], names.dns1123_subdomain
             )
     if "ingressClassName" in spec:
         yield from checks.validate_name(
@@ -295,8 +295,8 @@ def _validate_ingress_rule(path: str, rule: Obj) -> Causes:
         given = rule["http"].get("paths") or ()
         if not given:
             yield Cause.required(f"{path}.http.paths")
-        for place, one in enumerate(given):
-            yield from _validate_http_path(f"{path}.http.paths[{place}]", one)
+        for index, one in enumerate(given):
+            yield from _validate_http_path(f"{path}.http.paths[{index}]", one)
 
 
 def _validate_http_path(path: str, given: Obj) -> Causes:
@@ -369,17 +369,17 @@ def validate_load_balancer_ingress(
     Addresses that `before` holds already are accepted.
     """
     known = [one.get("ip", "") for one in before]
-    for place, one in enumerate(given):
+    for index, one in enumerate(given):
         ip, host = one.get("ip"), one.get("hostname")
         if ip:
-            yield from addresses.validate_address(f"{path}[{place}].ip", ip, known)
+            yield from addresses.validate_address(f"{path}[{index}].ip", ip, known)
         if host:
             yield from checks.validate_name(
-                f"{path}[{place}].hostname", host, names.dns1123_subdomain
+                f"{path}[{index}].hostname", host, names.dns1123_subdomain
             )
             if addresses.parse_address(host) is not None:
                 yield Cause.invalid(
-                    f"{path}[{place}].hostname", host, "must be a DNS name, not an IP address"
+                    f"{path}[{index}].hostname", host, "must be a DNS name, not an IP address"
                 )
 
 

@@ -87,11 +87,11 @@ def validate_priority_class(obj: Obj) -> Causes:
         else:
             fault = f"globalDefault of {name} PriorityClass must be false" if is_default else ""
         if fault:
-            why = (
+            detail = (
                 f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use "
                 f"only. error: {fault}"
             )
-            yield Cause.forbidden("metadata.name", why)
+            yield Cause.forbidden("metadata.name", detail)
     elif value > MAX_USER_PRIORITY:
         yield Cause.forbidden(
             "value", f"maximum allowed value of a user defined priority is {MAX_USER_PRIORITY}"
@@ -127,10 +127,10 @@ def validate_runtime_class(obj: Obj) -> Causes:
     keys = [
         {name: value for name, value in one.items() if name != "tolerationSeconds"} for one in given
     ]
-    for place, key in enumerate(keys):
-        if key in keys[:place]:
+    for index, key in enumerate(keys):
+        if key in keys[:index]:
             yield Cause.duplicate(
-                f"scheduling.tolerations[{place}]", as_go_struct(GO_TOLERATION, given[place])
+                f"scheduling.tolerations[{index}]", as_go_struct(GO_TOLERATION, given[index])
             )
 
 

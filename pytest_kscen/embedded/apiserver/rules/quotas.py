@@ -134,18 +134,18 @@ def _validate_scope_selector(path: str, spec: Obj, hard: Obj) -> Causes:
             yield Cause.invalid(f"{path}.operator", operator, _EXISTS_REQUIRED)
         if operator in {"In", "NotIn"}:
             if not values:
-                why = (
+                detail = (
                     "must be at least one value when `operator` is 'In' or 'NotIn' for scope "
                     "selector"
                 )
-                yield Cause.required(f"{path}.values", why)
+                yield Cause.required(f"{path}.values", detail)
         elif operator in {"Exists", "DoesNotExist"}:
             if values:
-                why = (
+                detail = (
                     "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope "
                     "selector"
                 )
-                yield Cause.invalid(f"{path}.values", values, why)
+                yield Cause.invalid(f"{path}.values", values, detail)
         else:
             yield Cause.invalid(f"{path}.operator", operator, "not a valid selector operator")
     yield from _validate_scope_conflicts(path, seen, spec.get("scopes"))
@@ -189,8 +189,8 @@ def default_limit_range(obj: Obj) -> None:
 
 def validate_limit_range(obj: Obj) -> Causes:
     seen: set[str] = set()
-    for place, limit in enumerate(obj["spec"].get("limits") or ()):
-        path, kind = f"spec.limits[{place}]", limit.get("type", "")
+    for index, limit in enumerate(obj["spec"].get("limits") or ()):
+        path, kind = f"spec.limits[{index}]", limit.get("type", "")
         yield from _validate_limit_type(f"{path}.type", kind)
         if kind in seen:
             yield Cause.duplicate(f"{path}.type", kind)
@@ -211,8 +211,10 @@ def validate_limit_range(obj: Obj) -> Causes:
                     and higher is not None
                     and quantities.compare(lower, higher) > 0
                 ):
-                    why = f"{low_words} value {lower} is greater than {high_words} value {higher}"
-                    yield Cause.invalid(f"{path}.{field}[{name}]", given[shown], why)
+                    detail = (
+                        f"{low_words} value {lower} is greater than {high_words} value {higher}"
+                    )
+                    yield Cause.invalid(f"{path}.{field}[{name}]", given[shown], detail)
             ratio = given["maxLimitRequestRatio"]
             if ratio is not None:
                 yield from _validate_ratio(
@@ -225,11 +227,11 @@ def validate_limit_range(obj: Obj) -> Causes:
                 and not is_overcommit_allowed(name)
                 and quantities.compare(default, request)
             ):
-                why = (
+                detail = (
                     f"default value {default} must equal to defaultRequest value {request} in "
                     f"{name}"
                 )
-                yield Cause.invalid(f"{path}.defaultRequest[{name}]", request, why)
+                yield Cause.invalid(f"{path}.defaultRequest[{name}]", request, detail)
 
 
 def _validate_limit_type(path: str, kind: str) -> Causes:
@@ -255,8 +257,8 @@ def _validate_limit_names(path: str, limit: Obj) -> Causes:
             and kind == "PersistentVolumeClaim"
             and not any("storage" in (limit.get(field) or {}) for field in ("min", "max"))
         ):
-            why = "either minimum or maximum storage value is required, but neither was provided"
-            yield Cause.required(f"{path}.limits", why)
+            detail = "either minimum or maximum storage value is required, but neither was provided"
+            yield Cause.required(f"{path}.limits", detail)
             yield from _validate_resource_names(f"{path}.{field}", limit.get(field), check)
         else:
             yield from _validate_resource_names(f"{path}.{field}", limit.get(field), check)

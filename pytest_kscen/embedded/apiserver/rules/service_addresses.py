@@ -165,10 +165,10 @@ def _validate_family_policy(spec: Obj, before: Obj, policy: str) -> Causes:
                 f"must be 'SingleStack' to release the secondary {one}",
             )
     families = spec.get("ipFamilies") or ()
-    for place, ip in enumerate(spec.get("clusterIPs") or ()):
-        if ip != "None" and place >= len(families) and addresses.is_ipv6(ip):
+    for index, ip in enumerate(spec.get("clusterIPs") or ()):
+        if ip != "None" and index >= len(families) and addresses.is_ipv6(ip):
             yield Cause.invalid(
-                f"spec.clusterIPs[{place}]",
+                f"spec.clusterIPs[{index}]",
                 spec["clusterIPs"],
                 "IPv6 is not configured on this cluster",
             )
@@ -179,10 +179,10 @@ def _validate_families_served(spec: Obj, policy: str) -> Causes:
         yield Cause.invalid(
             "spec.ipFamilyPolicy", policy, "this cluster is not configured for dual-stack services"
         )
-    for place, family in enumerate(spec.get("ipFamilies") or ()):
+    for index, family in enumerate(spec.get("ipFamilies") or ()):
         if family != "IPv4":
             yield Cause.invalid(
-                f"spec.ipFamilies[{place}]", family, "not configured on this cluster"
+                f"spec.ipFamilies[{index}]", family, "not configured on this cluster"
             )
 
 
@@ -202,11 +202,11 @@ def validate_address_fields(spec: Obj, before: Obj) -> Causes:
             "spec.clusterIPs", several, "must be empty when `clusterIP` is not specified"
         )
     families = spec.get("ipFamilies") or []
-    for place, family in enumerate(families):
+    for index, family in enumerate(families):
         if family not in IP_FAMILIES:
-            yield Cause.unsupported(f"spec.ipFamilies[{place}]", family, IP_FAMILIES)
-        if family in families[:place]:
-            yield Cause.duplicate(f"spec.ipFamilies[{place}]", family)
+            yield Cause.unsupported(f"spec.ipFamilies[{index}]", family, IP_FAMILIES)
+        if family in families[:index]:
+            yield Cause.duplicate(f"spec.ipFamilies[{index}]", family)
     if spec.get("ipFamilyPolicy") is not None and spec["ipFamilyPolicy"] not in IP_FAMILY_POLICIES:
         yield Cause.unsupported("spec.ipFamilyPolicy", spec["ipFamilyPolicy"], IP_FAMILY_POLICIES)
     yield from _validate_cluster_ips(several, families, before.get("clusterIPs") or [])
@@ -222,8 +222,8 @@ def _validate_cluster_ips(several: list[str], families: list[str], known: list[s
         several = several[1:]
     wrong += [
         cause
-        for place, ip in enumerate(several)
-        for cause in addresses.validate_address(f"spec.clusterIPs[{place}]", ip, known)
+        for index, ip in enumerate(several)
+        for cause in addresses.validate_address(f"spec.clusterIPs[{index}]", ip, known)
     ]
     yield from wrong
     if len(several) > len(IP_FAMILIES):
@@ -234,14 +234,14 @@ def _validate_cluster_ips(several: list[str], families: list[str], known: list[s
         yield Cause.invalid(
             "spec.clusterIPs", several, "may specify no more than one IP for each IP family"
         )
-    for place, (ip, family) in enumerate(zip(several, families, strict=False)):
+    for index, (ip, family) in enumerate(zip(several, families, strict=False)):
         if addresses.ip_family(ip) != family:
-            why = f"expected an {family} value as indicated by `ipFamilies[{place}]`"
-            yield Cause.invalid(f"spec.clusterIPs[{place}]", ip, why)
+            detail = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
+            yield Cause.invalid(f"spec.clusterIPs[{index}]", ip, detail)
 
 
-def _other_services(core: Core, but: Obj) -> Iterator[Obj]:
-    own = but["metadata"].get("uid")
+def _other_services(core: Core, excluded: Obj) -> Iterator[Obj]:
+    own = excluded["metadata"].get("uid")
     for other in core.store.all("", "services"):
         if other["metadata"].get("uid") != own:
             yield other["spec"]
@@ -264,9 +264,9 @@ def _allocate_cluster_ip(obj: Obj, core: Core) -> None:
         else:
             fault = "provided IP is already allocated" if ip in taken else ""
         if fault:
-            why = f"failed to allocate IP {ip}: {fault}"
+            detail = f"failed to allocate IP {ip}: {fault}"
             _raise_if_invalid(
-                obj, iter([Cause.invalid("spec.clusterIPs", spec["clusterIPs"], why)])
+                obj, iter([Cause.invalid("spec.clusterIPs", spec["clusterIPs"], detail)])
             )
         return
     hosts = [str(host) for host in SERVICE_CIDR.hosts()]
@@ -291,11 +291,11 @@ def _allocate_node_ports(obj: Obj, before: Obj, core: Core) -> None:
         for port in reversed(spec.get("ports") or ())
         if port.get("nodePort")
     }
-    mine: dict[int, int] = {}
-    for place, port in enumerate(spec.get("ports") or ()):
+    assigned: dict[int, int] = {}
+    for index, port in enumerate(spec.get("ports") or ()):
         wanted = (
             port.get("nodePort")
-            or mine.get(port["port"])
+            or assigned.get(port["port"])
             or (given.get(port["port"]) if not before else None)
         )
         if wanted is None and not _needs_node_ports(spec):
@@ -304,14 +304,14 @@ def _allocate_node_ports(obj: Obj, before: Obj, core: Core) -> None:
             wanted = _free_port(core, taken)
         elif (
             wanted not in own
-            and mine.get(port["port"]) != wanted
+            and assigned.get(port["port"]) != wanted
             and (fault := _port_error(wanted, taken))
         ):
             _raise_if_invalid(
-                obj, iter([Cause.invalid(f"spec.ports[{place}].nodePort", wanted, fault)])
+                obj, iter([Cause.invalid(f"spec.ports[{index}].nodePort", wanted, fault)])
             )
         port["nodePort"] = wanted
-        mine.setdefault(port["port"], wanted)
+        assigned.setdefault(port["port"], wanted)
         taken.add(wanted)
     _allocate_health_check_port(obj, before, core, taken)
 

@@ -115,8 +115,8 @@ def _validate_against_old(obj: Obj, old: Obj) -> Causes:
         and TOPOLOGY_HINTS in notes
         and notes[TOPOLOGY_MODE] != notes[TOPOLOGY_HINTS]
     ):
-        why = f"must match annotations[{TOPOLOGY_HINTS}] when both are specified"
-        yield Cause.invalid(f"metadata.annotations[{TOPOLOGY_MODE}]", notes[TOPOLOGY_MODE], why)
+        detail = f"must match annotations[{TOPOLOGY_HINTS}] when both are specified"
+        yield Cause.invalid(f"metadata.annotations[{TOPOLOGY_MODE}]", notes[TOPOLOGY_MODE], detail)
     kind = spec.get("type")
     if not spec.get("ports") and not is_headless(spec) and kind != "ExternalName":
         yield Cause.required("spec.ports")
@@ -134,13 +134,13 @@ def _validate_against_old(obj: Obj, old: Obj) -> Causes:
     yield from checks.validate_labels("spec.selector", spec.get("selector"))
     yield from _validate_session_affinity(spec)
     yield from validate_address_fields(spec, before)
-    for place, ip in enumerate(spec.get("externalIPs") or ()):
+    for index, ip in enumerate(spec.get("externalIPs") or ()):
         wrong = list(
             addresses.validate_address(
-                f"spec.externalIPs[{place}]", ip, before.get("externalIPs") or ()
+                f"spec.externalIPs[{index}]", ip, before.get("externalIPs") or ()
             )
         )
-        yield from wrong or addresses.validate_endpoint_address(f"spec.externalIPs[{place}]", ip)
+        yield from wrong or addresses.validate_endpoint_address(f"spec.externalIPs[{index}]", ip)
     yield from checks.validate_required_enum("spec.type", spec.get("type"), SERVICE_TYPES)
     yield from _validate_node_ports(spec)
     yield from _validate_source_ranges(
@@ -153,8 +153,8 @@ def _validate_against_old(obj: Obj, old: Obj) -> Causes:
 def _validate_ports(spec: Obj) -> Causes:
     ports = spec.get("ports") or ()
     seen: set[str] = set()
-    for place, port in enumerate(ports):
-        path, name = f"spec.ports[{place}]", port.get("name", "")
+    for index, port in enumerate(ports):
+        path, name = f"spec.ports[{index}]", port.get("name", "")
         if name or len(ports) > 1:
             yield from checks.validate_required_name(f"{path}.name", name, names.dns1123_label)
         if name and name in seen:
@@ -177,8 +177,8 @@ def _validate_session_affinity(spec: Obj) -> Causes:
     if affinity == "ClientIP":
         seconds = spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"]
         if not 0 < seconds <= MAX_AFFINITY_SECONDS:
-            why = f"must be greater than 0 and less than {MAX_AFFINITY_SECONDS}"
-            yield Cause.invalid(f"{path}.clientIP.timeoutSeconds", seconds, why)
+            detail = f"must be greater than 0 and less than {MAX_AFFINITY_SECONDS}"
+            yield Cause.invalid(f"{path}.clientIP.timeoutSeconds", seconds, detail)
     elif affinity == "None" and "sessionAffinityConfig" in spec:
         yield Cause.forbidden(path, "must not be set when session affinity is None")
 
@@ -186,17 +186,17 @@ def _validate_session_affinity(spec: Obj) -> Causes:
 def _validate_node_ports(spec: Obj) -> Causes:
     taken: set[tuple[str, int]] = set()
     seen: set[tuple[str, int]] = set()
-    for place, port in enumerate(spec.get("ports") or ()):
+    for index, port in enumerate(spec.get("ports") or ()):
         if spec.get("type") == "ClusterIP" and "nodePort" in port:
             yield Cause.forbidden(
-                f"spec.ports[{place}].nodePort", "may not be used when `type` is 'ClusterIP'"
+                f"spec.ports[{index}].nodePort", "may not be used when `type` is 'ClusterIP'"
             )
-    for place, port in enumerate(spec.get("ports") or ()):
+    for index, port in enumerate(spec.get("ports") or ()):
         key = port.get("protocol", ""), port.get("nodePort", 0)
         if key[1] and key in taken:
-            yield Cause.duplicate(f"spec.ports[{place}].nodePort", key[1])
+            yield Cause.duplicate(f"spec.ports[{index}].nodePort", key[1])
         taken.add(key)
-    for place, port in enumerate(spec.get("ports") or ()):
+    for index, port in enumerate(spec.get("ports") or ()):
         key = port.get("protocol", ""), port.get("port", 0)
         if key in seen:
             bare = {
@@ -207,7 +207,7 @@ def _validate_node_ports(spec: Obj) -> Causes:
                 "TargetPort": 0,
                 "NodePort": 0,
             }
-            yield Cause.duplicate(f"spec.ports[{place}]", bare)
+            yield Cause.duplicate(f"spec.ports[{index}]", bare)
         seen.add(key)
 
 
@@ -218,8 +218,8 @@ def _validate_source_ranges(spec: Obj, notes: Obj, before: Obj, old_notes: Obj) 
         yield Cause.forbidden(path if ranges else annotated, _LOAD_BALANCER_ONLY)
     if ranges:
         known = [text.strip() for text in before.get("loadBalancerSourceRanges") or ()]
-        for place, text in enumerate(ranges):
-            yield from addresses.validate_cidr(f"{path}[{place}]", text.strip(), known)
+        for index, text in enumerate(ranges):
+            yield from addresses.validate_cidr(f"{path}[{index}]", text.strip(), known)
     elif (
         SOURCE_RANGES in notes
         and notes[SOURCE_RANGES] != old_notes.get(SOURCE_RANGES)
@@ -303,17 +303,17 @@ def _validate_addresses_unchanged(spec: Obj, before: Obj) -> Causes:
         return
     if not new and old:
         yield Cause.invalid("spec.clusterIPs[0]", None, "primary clusterIP can not be unset")
-    for place, (one, other) in enumerate(zip(new, old, strict=False)):
-        if one != other and (len(new) == len(old) or place == 0):
-            yield Cause.invalid(f"spec.clusterIPs[{place}]", new, "may not change once set")
+    for index, (one, other) in enumerate(zip(new, old, strict=False)):
+        if one != other and (len(new) == len(old) or index == 0):
+            yield Cause.invalid(f"spec.clusterIPs[{index}]", new, "may not change once set")
 
 
 def _validate_families_unchanged(spec: Obj, before: Obj) -> Causes:
     new, old = spec.get("ipFamilies") or [], before.get("ipFamilies") or []
     if is_headless(spec) or is_headless(before):
         return
-    for place, (one, other) in enumerate(zip(new, old, strict=False)):
-        if one != other and (len(new) == len(old) or place == 0):
+    for index, (one, other) in enumerate(zip(new, old, strict=False)):
+        if one != other and (len(new) == len(old) or index == 0):
             yield Cause.invalid("spec.ipFamilies[0]", new, "may not change once set")
 
 
@@ -326,8 +326,8 @@ def validate_service_status(new: Obj, old: Obj) -> Causes:
         )
         return
     yield from validate_load_balancer_ingress("status.loadBalancer.ingress", given, before)
-    for place, one in enumerate(given):
-        path, mode = f"status.loadBalancer.ingress[{place}].ipMode", one.get("ipMode")
+    for index, one in enumerate(given):
+        path, mode = f"status.loadBalancer.ingress[{index}].ipMode", one.get("ipMode")
         if mode is None and one.get("ip"):
             yield Cause.required(path, "must be specified when `ip` is set")
         elif mode is not None and not one.get("ip"):

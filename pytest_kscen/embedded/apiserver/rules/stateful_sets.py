@@ -103,11 +103,11 @@ def validate_stateful_set(obj: Obj) -> Causes:
     rolling = strategy.get("rollingUpdate")
     if strategy["type"] == "OnDelete":
         if rolling is not None:
-            why = "only allowed for updateStrategy 'RollingUpdate'"
+            detail = "only allowed for updateStrategy 'RollingUpdate'"
             yield Cause.invalid(
                 "spec.updateStrategy.rollingUpdate",
                 as_go_struct(GO_ROLLING_PARTITION, rolling),
-                why,
+                detail,
             )
     elif strategy["type"] != "RollingUpdate":
         yield Cause.invalid(
@@ -123,8 +123,8 @@ def validate_stateful_set(obj: Obj) -> Causes:
         yield from checks.validate_enum(
             f"spec.persistentVolumeClaimRetentionPolicy.{name}", policy, ("Retain", "Delete")
         )
-    for place, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
-        yield from validate_claim_spec(f"spec.volumeClaimTemplates[{place}].spec", claim["spec"])
+    for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
+        yield from validate_claim_spec(f"spec.volumeClaimTemplates[{index}].spec", claim["spec"])
     yield from checks.validate_nonnegative_fields("spec", spec, ("replicas", "minReadySeconds"))
     yield from checks.validate_nonnegative(
         "spec.ordinals.start", spec.get("ordinals", {}).get("start")
@@ -182,10 +182,10 @@ def validate_stateful_set_update(new: Obj, old: Obj) -> Causes:
     spec, before = new["spec"], old["spec"]
     if spec is before:
         return
-    settled = {**spec, "serviceName": ""}  # immutable, so its old value is not validated again
+    synchronized = {**spec, "serviceName": ""}  # immutable, so its old value is not validated again
     yield from (
         cause
-        for cause in validate_stateful_set({**new, "spec": settled})
+        for cause in validate_stateful_set({**new, "spec": synchronized})
         if not cause.field.startswith("spec.volumeClaimTemplates[")
     )
     fixed, was = (
@@ -204,9 +204,9 @@ def validate_stateful_set_status(new: Obj, old: Obj) -> Causes:
     yield from checks.validate_fields_at_most(
         "status", status, REPLICA_COUNTERS, "replicas", "cannot be greater than status.replicas"
     )
-    why = "cannot be greater than status.readyReplicas"
+    detail = "cannot be greater than status.readyReplicas"
     yield from checks.validate_fields_at_most(
-        "status", status, ("availableReplicas",), "readyReplicas", why
+        "status", status, ("availableReplicas",), "readyReplicas", detail
     )
     yield from validate_collision_count(new, old)
 

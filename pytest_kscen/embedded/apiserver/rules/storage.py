@@ -49,8 +49,8 @@ def _validate_provisioner(path: str, name: str) -> Causes:
     if not name:
         yield Cause.required(path)
     else:
-        for words in names.label_key(name.lower()):
-            yield Cause.invalid(path, name.lower(), words)
+        for message in names.label_key(name.lower()):
+            yield Cause.invalid(path, name.lower(), message)
 
 
 def _validate_parameters(given: Obj, *, needed: bool) -> Causes:
@@ -69,9 +69,9 @@ def _validate_parameters(given: Obj, *, needed: bool) -> Causes:
 
 def _validate_topologies(path: str, given: list[Obj]) -> Causes:
     seen: list[Any] = []
-    for place, term in enumerate(given):
+    for index, term in enumerate(given):
         here, parts = (
-            f"{path}[{place}].matchLabelExpressions",
+            f"{path}[{index}].matchLabelExpressions",
             term.get("matchLabelExpressions") or [],
         )
         for number, part in enumerate(parts):
@@ -205,8 +205,8 @@ def validate_attachment_status(new: Obj, _: Obj) -> Causes:
         if len(error.get("message", "").encode()) > MAX_ERROR_BYTES:
             yield Cause.too_long(f"status.{field}.message", MAX_METADATA_BYTES)
         if error.get("errorCode", 0) < 0:
-            why = names.within(0, checks.MAX_INT32)
-            yield Cause.invalid(f"status.{field}.errorCode", error["errorCode"], why)
+            detail = names.within(0, checks.MAX_INT32)
+            yield Cause.invalid(f"status.{field}.errorCode", error["errorCode"], detail)
 
 
 def validate_attachment_update(new: Obj, old: Obj) -> Causes:
@@ -248,29 +248,29 @@ def validate_csi_driver(obj: Obj) -> Causes:
         )
     period = spec.get("nodeAllocatableUpdatePeriodSeconds")
     if period is not None and period < 10:  # noqa: PLR2004
-        why = "must be greater than or equal to 10 seconds"
-        yield Cause.invalid("spec.nodeAllocatableUpdatePeriodSeconds", period, why)
+        detail = "must be greater than or equal to 10 seconds"
+        yield Cause.invalid("spec.nodeAllocatableUpdatePeriodSeconds", period, detail)
     if "serviceAccountTokenInSecrets" in spec and not spec.get("tokenRequests"):
-        why = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+        detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
         yield Cause.invalid(
-            "spec.serviceAccountTokenInSecrets", spec["serviceAccountTokenInSecrets"], why
+            "spec.serviceAccountTokenInSecrets", spec["serviceAccountTokenInSecrets"], detail
         )
 
 
 def _validate_token_requests(path: str, given: list[Obj] | tuple[()]) -> Causes:
     seen: set[str] = set()
-    for place, request in enumerate(given):
+    for index, request in enumerate(given):
         audience, seconds = request.get("audience", ""), request.get("expirationSeconds")
         if audience in seen:
-            yield Cause.duplicate(f"{path}[{place}].audience", audience)
+            yield Cause.duplicate(f"{path}[{index}].audience", audience)
             continue
         seen.add(audience)
         if seconds is not None and seconds < 600:  # noqa: PLR2004
-            why = "may not specify a duration less than 10 minutes"
-            yield Cause.invalid(f"{path}[{place}].expirationSeconds", seconds, why)
+            detail = "may not specify a duration less than 10 minutes"
+            yield Cause.invalid(f"{path}[{index}].expirationSeconds", seconds, detail)
         if seconds is not None and seconds > 1 << 32:
-            why = "may not specify a duration larger than 2^32 seconds"
-            yield Cause.invalid(f"{path}[{place}].expirationSeconds", seconds, why)
+            detail = "may not specify a duration larger than 2^32 seconds"
+            yield Cause.invalid(f"{path}[{index}].expirationSeconds", seconds, detail)
 
 
 def validate_csi_driver_update(new: Obj, old: Obj) -> Causes:
@@ -286,9 +286,9 @@ def validate_csi_driver_update(new: Obj, old: Obj) -> Causes:
 
 def validate_csi_node(obj: Obj) -> Causes:
     seen: set[str] = set()
-    for place, driver in enumerate(obj["spec"].get("drivers") or ()):
+    for index, driver in enumerate(obj["spec"].get("drivers") or ()):
         path, name, node = (
-            f"spec.drivers[{place}]",
+            f"spec.drivers[{index}]",
             driver.get("name", ""),
             driver.get("nodeID", ""),
         )

@@ -54,8 +54,8 @@ class VolumeSource(NamedTuple):
     """
 
     check: Callable[[str, Obj], Iterable[Cause]]
-    inside: str = ""  # its name in the paths of its own fields
-    second: str = ""  # its name when it is a second source
+    own_name: str = ""  # its name in the paths of its own fields
+    duplicate_name: str = ""  # its name when it is a second source
 
 
 def validate_single_source(path: str, obj: Obj, sources: Mapping[str, VolumeSource]) -> Causes:
@@ -67,14 +67,15 @@ def validate_single_source(path: str, obj: Obj, sources: Mapping[str, VolumeSour
     found = [field for field in obj if field in sources]
     if len(found) > 1:
         found = [field for field in sources if field in obj]
-    for place, field in enumerate(found):
+    for index, field in enumerate(found):
         source = sources[field]
-        if place:
+        if index:
             yield Cause.forbidden(
-                f"{path}.{source.second or field}", "may not specify more than 1 volume type"
+                f"{path}.{source.duplicate_name or field}",
+                "may not specify more than 1 volume type",
             )
         else:
-            yield from source.check(f"{path}.{source.inside or field}", obj[field])
+            yield from source.check(f"{path}.{source.own_name or field}", obj[field])
     if not found:
         yield Cause.required(path, "must specify a volume type")
 
@@ -298,5 +299,5 @@ def validate_driver_name(path: str, name: str) -> Causes:
         yield Cause.required(path)
     if len(name.encode()) > MAX_DRIVER_NAME_BYTES:
         yield Cause.too_long(path, MAX_DRIVER_NAME_BYTES)
-    for words in names.dns1123_subdomain(name.lower()):
-        yield Cause.invalid(path, name, words)
+    for message in names.dns1123_subdomain(name.lower()):
+        yield Cause.invalid(path, name, message)

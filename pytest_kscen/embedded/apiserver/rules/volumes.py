@@ -115,8 +115,8 @@ def validate_volume(obj: Obj) -> Causes:
         MOUNT_OPTIONS in (obj["metadata"].get("annotations") or ())
         and not MOUNT_OPTION_SOURCES & obj["spec"].keys()
     ):
-        why = "may not specify mount options for this volume type"
-        yield Cause.forbidden(f"metadata.annotations.{MOUNT_OPTIONS}", why)
+        detail = "may not specify mount options for this volume type"
+        yield Cause.forbidden(f"metadata.annotations.{MOUNT_OPTIONS}", detail)
 
 
 def validate_volume_spec(path: str, spec: Obj, name: str, *, inline: bool = False) -> Causes:
@@ -191,8 +191,8 @@ def _validate_class_and_mode(path: str, spec: Obj, *, inline: bool) -> Causes:
         spec.get("hostPath", {}).get("path", ""),
     )
     if host and policy == "Recycle" and posixpath.normpath(host).lstrip("/") == "":
-        why = "may not be 'recycle' for a hostPath mount of '/'"
-        yield Cause.forbidden(f"{path}.persistentVolumeReclaimPolicy", why)
+        detail = "may not be 'recycle' for a hostPath mount of '/'"
+        yield Cause.forbidden(f"{path}.persistentVolumeReclaimPolicy", detail)
     if spec.get("storageClassName") and inline:
         yield Cause.forbidden(f"{path}.storageClassName", _NOT_INLINE)
     elif spec.get("storageClassName"):
@@ -200,8 +200,8 @@ def _validate_class_and_mode(path: str, spec: Obj, *, inline: bool) -> Causes:
             f"{path}.storageClassName", spec["storageClassName"], names.dns1123_subdomain
         )
     if inline and spec.get("volumeMode", "Filesystem") != "Filesystem":
-        why = "may not specify volumeMode other than Filesystem in the context of inline volumes"
-        yield Cause.forbidden(f"{path}.volumeMode", why)
+        detail = "may not specify volumeMode other than Filesystem in the context of inline volumes"
+        yield Cause.forbidden(f"{path}.volumeMode", detail)
     elif "volumeMode" in spec and not inline:
         yield from validate_enum(f"{path}.volumeMode", spec["volumeMode"], VOLUME_MODES)
     if "volumeAttributesClassName" in spec and not inline:
@@ -239,8 +239,8 @@ def validate_volume_update(new: Obj, old: Obj) -> Causes:
     if "nodeAffinity" in before and not _same_affinity(
         spec.get("nodeAffinity"), before["nodeAffinity"]
     ):
-        why = f"{IMMUTABLE}, except for updating from beta label to GA"
-        yield Cause.invalid("nodeAffinity", spec.get("nodeAffinity"), why)
+        detail = f"{IMMUTABLE}, except for updating from beta label to GA"
+        yield Cause.invalid("nodeAffinity", spec.get("nodeAffinity"), detail)
     if "volumeAttributesClassName" in before and "volumeAttributesClassName" not in spec:
         yield Cause.forbidden(
             "spec.volumeAttributesClassName", "update from non-nil value to nil is forbidden"
@@ -308,8 +308,8 @@ def _validate_glusterfs(path: str, given: Obj) -> Causes:
     yield from require_fields("endpoints", "path")(path, given)
     namespace = given.get("endpointsNamespace")
     if namespace == "":
-        why = "if the endpointnamespace is set, it must be a valid namespace name"
-        yield Cause.invalid(f"{path}.endpointsNamespace", "", why)
+        detail = "if the endpointnamespace is set, it must be a valid namespace name"
+        yield Cause.invalid(f"{path}.endpointsNamespace", "", detail)
     elif namespace:
         yield from validate_name(f"{path}.endpointsNamespace", namespace, names.dns1123_label)
 
@@ -342,7 +342,7 @@ VOLUME_SOURCES = {
     "nfs": VolumeSource(sources.validate_nfs),
     "rbd": VolumeSource(require_fields("monitors", "image")),
     "quobyte": VolumeSource(sources.validate_quobyte),
-    "cephfs": VolumeSource(require_fields("monitors"), second="cephFS"),
+    "cephfs": VolumeSource(require_fields("monitors"), duplicate_name="cephFS"),
     "iscsi": VolumeSource(_validate_iscsi),
     "cinder": VolumeSource(_validate_cinder),
     "fc": VolumeSource(sources.validate_fibre_channel),

@@ -89,9 +89,9 @@ def _warn_of_daemon_set(new: Obj, old: Obj | None) -> Iterator[str]:
 def _warn_of_stateful_set(new: Obj, old: Obj | None) -> Iterator[str]:
     if _generation_changed(new, old):
         yield from pods.warn_of_template("spec.template", new["spec"]["template"])
-    for place, claim in enumerate(new["spec"].get("volumeClaimTemplates") or ()):
+    for index, claim in enumerate(new["spec"].get("volumeClaimTemplates") or ()):
         yield from pods.warn_of_claim(
-            f"spec.volumeClaimTemplates[{place}]{'' if old is None else '.Spec'}", claim["spec"]
+            f"spec.volumeClaimTemplates[{index}]{'' if old is None else '.Spec'}", claim["spec"]
         )
     if new["spec"].get("revisionHistoryLimit", 0) < 0:
         yield _NEGATIVE_REVISION_LIMIT
@@ -169,11 +169,11 @@ def _warn_of_volume(new: Obj, _: Obj | None) -> Iterator[str]:
     )
     if spec.get("persistentVolumeReclaimPolicy") == "Recycle":
         yield f"spec.persistentVolumeReclaimPolicy: {_RECYCLE_DEPRECATED}"
-    for place, term in enumerate(
+    for index, term in enumerate(
         spec.get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms") or ()
     ):
         yield from pods.warn_of_old_node_term(
-            f"spec.nodeAffinity.required.nodeSelectorTerms[{place}]", term, judged=False
+            f"spec.nodeAffinity.required.nodeSelectorTerms[{index}]", term, judged=False
         )
     for kind in (
         "cephfs",
@@ -196,9 +196,9 @@ def _warn_of_claim(new: Obj, _: Obj | None) -> Iterator[str]:
 
 
 def _warn_of_storage_class(new: Obj, _: Obj | None) -> Iterator[str]:
-    for place, term in enumerate(new.get("allowedTopologies") or ()):
+    for index, term in enumerate(new.get("allowedTopologies") or ()):
         for number, part in enumerate(term.get("matchLabelExpressions") or ()):
-            here = f"allowedTopologies[{place}].matchLabelExpressions[{number}].key"
+            here = f"allowedTopologies[{index}].matchLabelExpressions[{number}].key"
             yield from pods.warn_of_old_label(here, part.get("key", ""), named=False)
 
 
@@ -239,10 +239,10 @@ def _warn_of_service_account(new: Obj, old: Obj | None) -> Iterator[str]:
     if _has_annotation(new, ENFORCE_MOUNTABLE_SECRETS) and not (
         old and _has_annotation(old, ENFORCE_MOUNTABLE_SECRETS)
     ):
-        why = (
+        detail = (
             "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"
         )
-        yield f"metadata.annotations[{ENFORCE_MOUNTABLE_SECRETS}]: {why}"
+        yield f"metadata.annotations[{ENFORCE_MOUNTABLE_SECRETS}]: {detail}"
 
 
 def _warn_of_endpoint_slice(new: Obj, old: Obj | None) -> Iterator[str]:

@@ -76,8 +76,8 @@ def _validate_configuration(obj: Obj, old: Obj | None) -> Causes:
     before = (old or {}).get("webhooks") or ()
     strict_effects = all(hook.get("sideEffects") in SIDE_EFFECTS for hook in before)
     seen: set[str] = set()
-    for place, hook in enumerate(obj.get("webhooks") or ()):
-        path, name = f"webhooks[{place}]", hook.get("name", "")
+    for index, hook in enumerate(obj.get("webhooks") or ()):
+        path, name = f"webhooks[{index}]", hook.get("name", "")
         effects = SIDE_EFFECTS if strict_effects else ALL_SIDE_EFFECTS
         yield from _validate_webhook_name(f"{path}.name", hook.get("name", ""))
         for number, rule in enumerate(hook.get("rules") or ()):
@@ -93,8 +93,8 @@ def _validate_configuration(obj: Obj, old: Obj | None) -> Causes:
         else:
             yield Cause.required(f"{path}.sideEffects", f"must specify one of {', '.join(effects)}")
         if not 1 <= hook["timeoutSeconds"] <= MAX_TIMEOUT_SECONDS:
-            why = "the timeout value must be between 1 and 30 seconds"
-            yield Cause.invalid(f"{path}.timeoutSeconds", hook["timeoutSeconds"], why)
+            detail = "the timeout value must be between 1 and 30 seconds"
+            yield Cause.invalid(f"{path}.timeoutSeconds", hook["timeoutSeconds"], detail)
         for selector in SELECTORS:
             yield from checks.validate_label_selector(f"{path}.{selector}", hook.get(selector))
         if "reinvocationPolicy" in hook:
@@ -132,19 +132,19 @@ def validate_rule(path: str, rule: Obj) -> Causes:
         yield Cause.invalid(
             f"{path}.operations", operations, "if '*' is present, must not specify other operations"
         )
-    for place, operation in enumerate(operations):
-        yield from checks.validate_enum(f"{path}.operations[{place}]", operation, OPERATIONS)
-    for field, words in (("apiGroups", "API groups"), ("apiVersions", "API versions")):
+    for index, operation in enumerate(operations):
+        yield from checks.validate_enum(f"{path}.operations[{index}]", operation, OPERATIONS)
+    for field, message in (("apiGroups", "API groups"), ("apiVersions", "API versions")):
         given = rule.get(field) or []
         if not given:
             yield Cause.required(f"{path}.{field}")
         if len(given) > 1 and "*" in given:
             yield Cause.invalid(
-                f"{path}.{field}", given, f"if '*' is present, must not specify other {words}"
+                f"{path}.{field}", given, f"if '*' is present, must not specify other {message}"
             )
-    for place, version in enumerate(rule.get("apiVersions") or ()):
+    for index, version in enumerate(rule.get("apiVersions") or ()):
         if not version:
-            yield Cause.required(f"{path}.apiVersions[{place}]")
+            yield Cause.required(f"{path}.apiVersions[{index}]")
     yield from _validate_resources(f"{path}.resources", rule.get("resources") or [])
     if "scope" in rule:
         yield from checks.validate_enum(f"{path}.scope", rule["scope"], RULE_SCOPES)
@@ -153,33 +153,33 @@ def validate_rule(path: str, rule: Obj) -> Causes:
 def _validate_resources(path: str, given: list[str]) -> Causes:
     if not given:
         yield Cause.required(path)
-    every_part: set[str] = set()
-    of_every: set[str] = set()
+    resources_with_all_parts: set[str] = set()
+    parts_of_all_resources: set[str] = set()
     plain = False
-    for place, text in enumerate(given):
+    for index, text in enumerate(given):
         resource, slash, part = text.partition("/")
         if not text:
-            yield Cause.required(f"{path}[{place}]")
+            yield Cause.required(f"{path}[{index}]")
         elif not slash:
             plain = text != "*"
         else:
-            if resource in every_part:
+            if resource in resources_with_all_parts:
                 yield Cause.invalid(
-                    f"{path}[{place}]",
+                    f"{path}[{index}]",
                     text,
                     f"if '{resource}/*' is present, must not specify {text}",
                 )
-            if part in of_every:
+            if part in parts_of_all_resources:
                 yield Cause.invalid(
-                    f"{path}[{place}]", text, f"if '*/{part}' is present, must not specify {text}"
+                    f"{path}[{index}]", text, f"if '*/{part}' is present, must not specify {text}"
                 )
-            every_part |= {resource} if part == "*" else set()
-            of_every |= {part} if resource == "*" else set()
+            resources_with_all_parts |= {resource} if part == "*" else set()
+            parts_of_all_resources |= {part} if resource == "*" else set()
     if len(given) > 1 and "*/*" in given:
         yield Cause.invalid(path, given, "if '*/*' is present, must not specify other resources")
     if "*" in given and plain:
-        why = "if '*' is present, must not specify other resources without subresources"
-        yield Cause.invalid(path, given, why)
+        detail = "if '*' is present, must not specify other resources without subresources"
+        yield Cause.invalid(path, given, detail)
 
 
 def validate_client_config(path: str, given: Obj) -> Causes:
@@ -211,12 +211,12 @@ def validate_client_config(path: str, given: Obj) -> Causes:
 
 
 def _validate_service_reference(path: str, given: Obj) -> Causes:
-    for told, field in (
+    for named_field, field in (
         ("name", "namespace"),
         ("namespace", "name"),
     ):  # Kubernetes itself confuses the two fields
         if not given.get(field):
-            yield Cause.required(f"{path}.{told}")
+            yield Cause.required(f"{path}.{named_field}")
     port, route = given.get("port", 0), given.get("path", "")
     if not 1 <= port <= checks.MAX_PORT:
         yield Cause.invalid(
@@ -229,22 +229,22 @@ def _validate_service_reference(path: str, given: Obj) -> Causes:
         return
     if not route.startswith("/"):
         yield Cause.invalid(f"{path}.path", route, "must start with a '/'")
-    for place, step in enumerate(route[1:].removesuffix("/").split("/")):
+    for index, step in enumerate(route[1:].removesuffix("/").split("/")):
         if not step:
-            yield Cause.invalid(f"{path}.path", route, f"segment[{place}] may not be empty")
-        for words in names.dns1123_subdomain(step) if step else ():
-            yield Cause.invalid(f"{path}.path", route, f"segment[{place}]: {words}")
+            yield Cause.invalid(f"{path}.path", route, f"segment[{index}] may not be empty")
+        for message in names.dns1123_subdomain(step) if step else ():
+            yield Cause.invalid(f"{path}.path", route, f"segment[{index}]: {message}")
 
 
 def _validate_review_versions(path: str, given: list[str]) -> Causes:
     if not given:
         yield Cause.required(path, f"must specify one of {', '.join(REVIEW_VERSIONS)}")
         return
-    for place, version in enumerate(given):
-        if version in given[:place]:
-            yield Cause.invalid(f"{path}[{place}]", version, "duplicate version")
+    for index, version in enumerate(given):
+        if version in given[:index]:
+            yield Cause.invalid(f"{path}[{index}]", version, "duplicate version")
         else:
-            yield from checks.validate_name(f"{path}[{place}]", version, names.dns1035_label)
+            yield from checks.validate_name(f"{path}[{index}]", version, names.dns1035_label)
     if not set(given) & set(REVIEW_VERSIONS):
         yield Cause.invalid(
             path, given, f"must include at least one of {', '.join(REVIEW_VERSIONS)}"
@@ -255,8 +255,8 @@ def validate_match_conditions(path: str, given: Sequence[Obj]) -> Causes:
     if len(given) > MAX_CONDITIONS:
         yield Cause.too_many(path, len(given), MAX_CONDITIONS)
     seen: set[str] = set()
-    for place, condition in enumerate(given):
-        here, name = f"{path}[{place}]", condition.get("name", "")
+    for index, condition in enumerate(given):
+        here, name = f"{path}[{index}]", condition.get("name", "")
         if not condition.get("expression", "").strip():
             yield Cause.required(f"{here}.expression")
         yield from checks.validate_required_name(f"{here}.name", name, names.label_key)

@@ -115,11 +115,11 @@ def default_replication_controller(obj: Obj) -> None:
         set_defaults(obj["metadata"], {"labels": own})
 
 
-def workload_initializer(**zeroes: Any) -> Callable[[Obj, Core], None]:
+def workload_initializer(**zeros: Any) -> Callable[[Obj, Core], None]:
     """Return a preparation of creations that resets the status to these counters and removes
     disabled fields of the pod template.
     """
-    reset = status_initializer(**zeroes)
+    reset = status_initializer(**zeros)
 
     def create(obj: Obj, core: Core) -> None:
         reset(obj, core)
@@ -136,10 +136,10 @@ def prepare_workload_update(new: Obj, old: Obj, core: Core) -> None:
 def _drop_disabled_fields(obj: Obj) -> None:
     given = obj["spec"].get("template")
     if given:
-        slim = dict(given)
-        drop_disabled_fields(slim)
-        if slim["spec"] is not given["spec"]:
-            obj["spec"] = {**obj["spec"], "template": slim}
+        reduced = dict(given)
+        drop_disabled_fields(reduced)
+        if reduced["spec"] is not given["spec"]:
+            obj["spec"] = {**obj["spec"], "template": reduced}
 
 
 def prepare_daemon_set_create(obj: Obj, core: Core) -> None:
@@ -230,8 +230,8 @@ def _validate_selected_template(spec: Obj, malformed: str, empty: str) -> Causes
 def _validate_deployment_strategy(path: str, given: Obj) -> Causes:
     if given.get("type") == "Recreate":
         if "rollingUpdate" in given:
-            why = "may not be specified when strategy `type` is 'Recreate'"
-            yield Cause.forbidden(f"{path}.rollingUpdate", why)
+            detail = "may not be specified when strategy `type` is 'Recreate'"
+            yield Cause.forbidden(f"{path}.rollingUpdate", detail)
     elif given.get("type") == "RollingUpdate":
         unavailable, surge = (given["rollingUpdate"].get(field, 0) for field in ROLLING_DEFAULTS)
         yield from checks.validate_int_or_percent(
@@ -239,8 +239,8 @@ def _validate_deployment_strategy(path: str, given: Obj) -> Causes:
         )
         yield from checks.validate_int_or_percent(f"{path}.rollingUpdate.maxSurge", surge)
         if checks.int_or_percent_value(unavailable) == checks.int_or_percent_value(surge) == 0:
-            why = "may not be 0 when `maxSurge` is 0"
-            yield Cause.invalid(f"{path}.rollingUpdate.maxUnavailable", unavailable, why)
+            detail = "may not be 0 when `maxSurge` is 0"
+            yield Cause.invalid(f"{path}.rollingUpdate.maxUnavailable", unavailable, detail)
         yield from checks.validate_at_most_100_percent(
             f"{path}.rollingUpdate.maxUnavailable", unavailable
         )

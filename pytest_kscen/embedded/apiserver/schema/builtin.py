@@ -20,7 +20,7 @@ from pytest_kscen.embedded.apiserver.schema.decode_errors import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_kscen.embedded.apiserver.schema.scalars import Walk
+    from pytest_kscen.embedded.apiserver.schema.scalars import Decoder
     from pytest_kscen.objects.errors import Cause
     from pytest_kscen.objects.resources import Obj, Resource
 
@@ -32,7 +32,7 @@ FIELD_ORDER_OVERRIDES = {  # structs whose order of fields differs from protobuf
 }
 
 
-def reported_error(walk: Walk, body: Any, first: DecodeError) -> DecodeError:
+def reported_error(decode_value: Decoder, body: Any, first: DecodeError) -> DecodeError:
     """Return the error that Go's JSON decoder reports for a body with several faults.
 
     The decoder continues after a wrong type or malformed base64. It reports the first of these only
@@ -40,20 +40,20 @@ def reported_error(walk: Walk, body: Any, first: DecodeError) -> DecodeError:
     """
     fault: DecodeError | None = first
     while isinstance(fault, TypeMismatch | InvalidBase64) and not fault.is_final:
-        body, was_there = _without_value(body, fault.value)
-        fault = _first_error(walk, body) if was_there else None
+        body, found = _without_value(body, fault.value)
+        fault = _first_error(decode_value, body) if found else None
     return fault or first
 
 
-def converter_error(walk: Walk, body: Any, name: str) -> str:
+def converter_error(decode_value: Decoder, body: Any, name: str) -> str:
     """Return the message of Go's converter; empty if the body converts.
 
     The converter stops at the first fault in the order of the struct's fields. Applied
     configurations and strategic merge patches pass through it.
     """
-    fault = _first_error(walk, _in_struct_order(body, {"$ref": name}))
+    fault = _first_error(decode_value, _in_struct_order(body, {"$ref": name}))
     if isinstance(fault, TypeMismatch):
-        return fault.converted()
+        return fault.converter_message()
     if isinstance(fault, InvalidBase64):
         return f"error decoding from json: {fault}"
     return str(fault or "")
@@ -68,9 +68,9 @@ def sort_members(value: Any) -> Any:
     return [sort_members(part) for part in value] if isinstance(value, list) else value
 
 
-def _first_error(walk: Walk, body: Any) -> DecodeError | None:
+def _first_error(decode_value: Decoder, body: Any) -> DecodeError | None:
     try:
-        walk(body, None)
+        decode_value(body, None)
     except DecodeError as fault:
         return fault
     except UnknownField:
@@ -78,19 +78,19 @@ def _first_error(walk: Walk, body: Any) -> DecodeError | None:
     return None
 
 
-def _without_value(value: Any, culprit: Any) -> tuple[Any, bool]:
-    """Return the value with null in place of `culprit`, and whether it was found. Copies only the
+def _without_value(value: Any, target: Any) -> tuple[Any, bool]:
+    """Return the value with null in place of `target`, and whether it was found. Copies only the
     containers on the way.
     """
-    if value is culprit:
+    if value is target:
         return None, True
     if not isinstance(value, dict | list):
         return value, False
     whole: Any = dict(value) if isinstance(value, dict) else list(value)
-    for place, part in whole.items() if isinstance(whole, dict) else enumerate(whole):
-        left, was_there = _without_value(part, culprit)
-        if was_there:
-            whole[place] = left
+    for index, part in whole.items() if isinstance(whole, dict) else enumerate(whole):
+        left, found = _without_value(part, target)
+        if found:
+            whole[index] = left
             return whole, True
     return value, False
 
@@ -116,7 +116,7 @@ def _field_positions(name: str) -> dict[str, int]:
     structs take one position.
     """
     if name in FIELD_ORDER_OVERRIDES:
-        return {field: place for place, field in enumerate(FIELD_ORDER_OVERRIDES[name], 1)}
+        return {field: index for index, field in enumerate(FIELD_ORDER_OVERRIDES[name], 1)}
     places: dict[str, int] = {}
     for number, field in protobuf_fields(name).items():
         inner = (
@@ -138,45 +138,45 @@ class BuiltinSchema:
         self._definition = definition_of(group, version, kind)
 
     def decode(self, obj: Obj, old: Obj | None, *, strictness: str, warnings: list[str]) -> Obj:
-        strangers: list[str] = []
+        unknown: list[str] = []
         new: Obj
-        walk = decoder_of(self._definition)
+        decode_value = decoder_of(self._definition)
         try:
             try:
-                new = walk(obj, old)
+                new = decode_value(obj, old)
             except UnknownField:
-                obj = prune_unknown_fields(obj, self._definition, strangers)
-                new = walk(obj, old)
-        except DecodeError as misfit:
+                obj = prune_unknown_fields(obj, self._definition, unknown)
+                new = decode_value(obj, old)
+        except DecodeError as error:
             raise Undecodable(
-                self._kind, self._version, str(reported_error(walk, obj, misfit))
+                self._kind, self._version, str(reported_error(decode_value, obj, error))
             ) from None
-        told = [f'unknown field "{path}"' for path in strangers]
-        if told and strictness == "Strict":
+        messages = [f'unknown field "{path}"' for path in unknown]
+        if messages and strictness == "Strict":
             raise Undecodable(
-                self._kind, self._version, f"strict decoding error: {', '.join(told)}"
+                self._kind, self._version, f"strict decoding error: {', '.join(messages)}"
             )
         if strictness == "Warn":
-            warnings += told
+            warnings += messages
         return new
 
-    def why_unfit(self, patched: Obj, *, is_json: bool) -> str:
+    def patch_error(self, patched: Obj, *, is_json: bool) -> str:
         """Return the message for a patched object that does not decode; empty if it does.
 
         `is_json` selects the decoder for JSON patches, otherwise the converter's message is
         returned.
         """
-        walk, known = (
+        decode_value, known = (
             decoder_of(self._definition),
             prune_unknown_fields(patched, self._definition, []),
         )
         if not is_json:
-            return converter_error(walk, known, self._definition)
+            return converter_error(decode_value, known, self._definition)
         written = sort_members(known)
         try:
-            walk(written, None)
-        except DecodeError as misfit:
-            return str(reported_error(walk, written, misfit))
+            decode_value(written, None)
+        except DecodeError as error:
+            return str(reported_error(decode_value, written, error))
         return ""
 
     def validate(self, new: Obj, old: Obj | None, subresource: str = "") -> Iterable[Cause]:  # noqa: ARG002 - the rules judge

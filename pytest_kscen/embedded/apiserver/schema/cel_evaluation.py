@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
     Pair: TypeAlias = tuple[Any, Any]
-    Question: TypeAlias = str | tuple[Any, ...]
-    Ask = Callable[[Any, str, Any, Pair | None], Sequence[Cause]]
+    CacheKey: TypeAlias = str | tuple[Any, ...]
+    Evaluate = Callable[[Any, str, Any, Pair | None], Sequence[Cause]]
 
 MAX_CACHED = 1_000
 MAX_KEY_BYTES = 1024  # bytes of a cache key
@@ -45,40 +45,41 @@ MAX_TEXT_LENGTH = 128  # characters of a text within a tuple key
 NO_CAUSES: Sequence[Cause] = ()
 
 
-def rules_evaluator(schema: Obj, *, is_root: bool = False) -> Ask | None:
+def rules_evaluator(schema: Obj, *, is_root: bool = False) -> Evaluate | None:
     """Return the function that evaluates all rules of a schema; None if it has no rules.
 
-    Its arguments are `(value, path, old, around)`. `around` is the nearest enclosing value that has
-    a known old value, as a pair with it; None if there is none.
+    Its arguments are `(value, path, old, enclosing)`. The last one is the nearest enclosing value
+    that has a known old value, as a pair with it; None if there is none.
     """
     own = _own_rules_evaluator(schema, is_root=is_root) if schema.get(RULES) else None
-    below: dict[type, Ask] = {
-        kind: asker
-        for kind, asker in ((list, _list_evaluator(schema)), (dict, _object_evaluator(schema)))
-        if asker
+    below: dict[type, Evaluate] = {
+        kind: evaluator
+        for kind, evaluator in ((list, _list_evaluator(schema)), (dict, _object_evaluator(schema)))
+        if evaluator
     }
     if not (own or below):
         return None
     compares = _uses_old_self(schema)
-    stayed: dict[int, Any] = {}  # values that passed against themselves as old value
+    passed_unchanged: dict[int, Any] = {}  # values that passed against themselves as old value
 
-    def ask(value: Any, path: str, old: Any, around: Pair | None) -> Sequence[Cause]:
+    def evaluate(value: Any, path: str, old: Any, enclosing: Pair | None) -> Sequence[Cause]:
         if value is None or (
-            value is old and (not compares or stayed.get(id(value), NO_OLD_VALUE) is value)
+            value is old
+            and (not compares or passed_unchanged.get(id(value), NO_OLD_VALUE) is value)
         ):
             return NO_CAUSES  # no value, or a value that passed before
         if old is not NO_OLD_VALUE:
-            around = value, old
-        found = own(value, path, old, around) if own else NO_CAUSES
-        if (parts := below.get(type(value))) and (more := parts(value, path, old, around)):
+            enclosing = value, old
+        found = own(value, path, old, enclosing) if own else NO_CAUSES
+        if (parts := below.get(type(value))) and (more := parts(value, path, old, enclosing)):
             found = [*found, *more]
         if value is old and not found:
-            if len(stayed) == MAX_CACHED:
-                stayed.clear()
-            stayed[id(value)] = value
+            if len(passed_unchanged) == MAX_CACHED:
+                passed_unchanged.clear()
+            passed_unchanged[id(value)] = value
         return found
 
-    return ask
+    return evaluate
 
 
 def _uses_old_self(schema: Any) -> bool:
@@ -92,29 +93,29 @@ def _uses_old_self(schema: Any) -> bool:
         schema.get("additionalProperties"),
         *(schema.get("properties") or EMPTY).values(),
     ]
-    return any("oldSelf" in said["rule"] for said in schema.get(RULES) or ()) or any(
+    return any("oldSelf" in definition["rule"] for definition in schema.get(RULES) or ()) or any(
         map(_uses_old_self, below)
     )
 
 
-def _list_evaluator(schema: Obj) -> Ask | None:
+def _list_evaluator(schema: Obj) -> Evaluate | None:
     inner = _nested_evaluator(schema.get("items"))
     if not inner:
         return None
 
-    def ask(value: list[Any], path: str, old: Any, around: Pair | None) -> Sequence[Cause]:
+    def evaluate(value: list[Any], path: str, old: Any, enclosing: Pair | None) -> Sequence[Cause]:
         found: Sequence[Cause] = NO_CAUSES
-        for place, (part, before) in enumerate(
+        for index, (part, before) in enumerate(
             zip(value, correlate_elements(schema, value, old), strict=True)
         ):
-            if below := inner(part, f"{path}[{place}]", before, around):
+            if below := inner(part, f"{path}[{index}]", before, enclosing):
                 found = [*found, *below]
         return found
 
-    return ask
+    return evaluate
 
 
-def _object_evaluator(schema: Obj) -> Ask | None:
+def _object_evaluator(schema: Obj) -> Evaluate | None:
     properties = schema.get("properties") or EMPTY
     fields = {
         name: found for name, inner in properties.items() if (found := _nested_evaluator(inner))
@@ -123,26 +124,29 @@ def _object_evaluator(schema: Obj) -> Ask | None:
     if not fields and not others:
         return None
 
-    def ask(value: Obj, path: str, old: Any, around: Pair | None) -> Sequence[Cause]:
+    def evaluate(value: Obj, path: str, old: Any, enclosing: Pair | None) -> Sequence[Cause]:
         olds = old if isinstance(old, dict) else EMPTY
         found: Sequence[Cause] = NO_CAUSES
         for name, part in value.items():
             if name in fields:
                 below = fields[name](
-                    part, f"{path}.{name}" if path else name, olds.get(name, NO_OLD_VALUE), around
+                    part,
+                    f"{path}.{name}" if path else name,
+                    olds.get(name, NO_OLD_VALUE),
+                    enclosing,
                 )
             elif others and name not in properties:
-                below = others(part, f"{path}[{name}]", olds.get(name, NO_OLD_VALUE), around)
+                below = others(part, f"{path}[{name}]", olds.get(name, NO_OLD_VALUE), enclosing)
             else:
                 continue
             if below:
                 found = [*found, *below]
         return found
 
-    return ask
+    return evaluate
 
 
-def _nested_evaluator(schema: Any) -> Ask | None:
+def _nested_evaluator(schema: Any) -> Evaluate | None:
     return (
         rules_evaluator(schema, is_root=bool(schema.get(EMBEDDED)))
         if isinstance(schema, dict)
@@ -150,7 +154,7 @@ def _nested_evaluator(schema: Any) -> Ask | None:
     )
 
 
-def _own_rules_evaluator(schema: Obj, *, is_root: bool) -> Ask:
+def _own_rules_evaluator(schema: Obj, *, is_root: bool) -> Evaluate:
     """Return the evaluator of the rules at one place of a schema.
 
     Rules are compiled on first use. What the rules read of values that passed is cached.
@@ -160,43 +164,43 @@ def _own_rules_evaluator(schema: Obj, *, is_root: bool) -> Ask:
     compiled: list[SchemaRule] = []
     paths: list[Path] = []
     old_paths: list[Path] = []
-    looked_at: frozenset[str] | None = None
-    agreed: set[Question] = set()
+    fields_read: frozenset[str] | None = None
+    passed: set[CacheKey] = set()
 
-    def ask(value: Any, path: str, old: Any, around: Pair | None) -> Sequence[Cause]:
-        nonlocal looked_at
+    def evaluate(value: Any, path: str, old: Any, enclosing: Pair | None) -> Sequence[Cause]:
+        nonlocal fields_read
         if not compiled:
             compiled.extend(_compile_rules(schema, is_root=is_root))
             paths.extend(_read_paths(compiled, "self"))
             old_paths.extend(_read_paths(compiled, "oldSelf"))
             both = [*paths, *old_paths]
-            looked_at = None if () in both else frozenset(each[0] for each in both)
+            fields_read = None if () in both else frozenset(each[0] for each in both)
         has_old = old is not NO_OLD_VALUE and old is not None
-        question = _cache_key(value, paths, old, old_paths if has_old else ())
-        if question not in agreed:
-            was_lenient = False
+        key = _cache_key(value, paths, old, old_paths if has_old else ())
+        if key not in passed:
+            ignored_as_unchanged = False
 
             def unchanged() -> bool:
-                nonlocal was_lenient
-                was_lenient = around is not None and same_json(*around)
-                return was_lenient
+                nonlocal ignored_as_unchanged
+                ignored_as_unchanged = enclosing is not None and same_json(*enclosing)
+                return ignored_as_unchanged
 
-            as_cel = convert(_keep_fields(value, looked_at)) if convert else value
-            old_as_cel = (
-                (convert(_keep_fields(old, looked_at)) if convert else old) if has_old else None
+            cel_value = convert(_keep_fields(value, fields_read)) if convert else value
+            old_cel_value = (
+                (convert(_keep_fields(old, fields_read)) if convert else old) if has_old else None
             )
-            situation = RuleInput(value, as_cel, old_as_cel, has_old, unchanged)
+            situation = RuleInput(value, cel_value, old_cel_value, has_old, unchanged)
             faults = [
                 fault for rule in compiled for fault in evaluate_rule(rule, situation, path, kind)
             ]
-            if faults or was_lenient or not question:
+            if faults or ignored_as_unchanged or not key:
                 return faults
-            if len(agreed) == MAX_CACHED:
-                agreed.clear()
-            agreed.add(question)
+            if len(passed) == MAX_CACHED:
+                passed.clear()
+            passed.add(key)
         return NO_CAUSES
 
-    return ask
+    return evaluate
 
 
 def _read_paths(rules: list[SchemaRule], variable: str) -> set[Path]:
@@ -215,16 +219,16 @@ class _MissingValue:
     A class, because the hash of an enum's members takes a call.
     """
 
-    def __init__(self, *, spelt: bool | None) -> None:
-        self.spelt = spelt
+    def __init__(self, *, cached_form: bool | None) -> None:
+        self.cached_form = cached_form
 
 
-NO_FIELD, NO_OBJECT = _MissingValue(spelt=None), _MissingValue(spelt=False)
+NO_FIELD, NO_OBJECT = _MissingValue(cached_form=None), _MissingValue(cached_form=False)
 COMPARABLE_TYPES = frozenset([str, bool, type(None), _MissingValue])
 """Types whose values are never equal to a value of another of these types."""
 
 
-def _cache_key(value: Any, paths: Sequence[Path], old: Any, old_paths: Sequence[Path]) -> Question:
+def _cache_key(value: Any, paths: Sequence[Path], old: Any, old_paths: Sequence[Path]) -> CacheKey:
     """Return all that the rules can read of a value and of the old one.
 
     An empty text means that it is too large to cache.
@@ -238,12 +242,12 @@ def _cache_key(value: Any, paths: Sequence[Path], old: Any, old_paths: Sequence[
         ):
             # Text, because orjson's bytes occupy 4 KiB each, however short.
             try:
-                asked = orjson.dumps(
-                    [each.spelt if type(each) is _MissingValue else [each] for each in seen]
+                requested = orjson.dumps(
+                    [each.cached_form if type(each) is _MissingValue else [each] for each in seen]
                 )
             except TypeError:  # not plain JSON
                 return ""
-            return asked.decode() if len(asked) <= MAX_KEY_BYTES else ""
+            return requested.decode() if len(requested) <= MAX_KEY_BYTES else ""
     return tuple(seen)
 
 
@@ -272,9 +276,9 @@ def _keep_fields(value: Any, fields: frozenset[str] | None) -> Any:
 
 def _compile_rules(schema: Obj, *, is_root: bool) -> Iterator[SchemaRule]:
     type_ = cel_type(schema, is_root=is_root)
-    for said in schema[RULES]:
+    for definition in schema[RULES]:
         try:
-            if type_ and said["rule"].strip():
-                yield compile_rule(said, type_, schema)
+            if type_ and definition["rule"].strip():
+                yield compile_rule(definition, type_, schema)
         except InvalidRule:  # stored before the rule became invalid; it must not block writes
             continue

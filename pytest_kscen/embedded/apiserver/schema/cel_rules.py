@@ -66,45 +66,45 @@ class InvalidRule(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SchemaRule:
-    """One compiled rule at one place of a schema. `said` is the member of x-kubernetes-validations
-    that it comes from.
+    """Compiled rule at one place of a schema. `definition` is its entry in
+    x-kubernetes-validations.
     """
 
-    said: Obj
+    definition: Obj
     program: Program
     message: Program | None
     path: str
 
     @property
-    def uses_old(self) -> bool:
+    def uses_old_self(self) -> bool:
         return "oldSelf" in self.program.uses
 
     @property
-    def takes_none(self) -> bool:
-        return bool(self.said.get("optionalOldSelf"))
+    def old_self_is_optional(self) -> bool:
+        return bool(self.definition.get("optionalOldSelf"))
 
     @property
     def title(self) -> str:
-        return str(self.said.get("message") or self.said["rule"]).strip()
+        return str(self.definition.get("message") or self.definition["rule"]).strip()
 
 
-def compile_rule(said: Obj, type_: Type, schema: Obj) -> SchemaRule:
-    old = optional_of(type_) if said.get("optionalOldSelf") else type_
+def compile_rule(definition: Obj, type_: Type, schema: Obj) -> SchemaRule:
+    old = optional_of(type_) if definition.get("optionalOldSelf") else type_
     variables = {"self": type_, "oldSelf": old}
-    program = _compile(said["rule"], variables, "compilation failed: ")
+    program = _compile(definition["rule"], variables, "compilation failed: ")
     if program.type != BOOL:
         raise InvalidRule("cel expression must evaluate to a bool")
     message = None
-    if said.get("messageExpression"):
+    if definition.get("messageExpression"):
         message = _compile(
-            said["messageExpression"],
+            definition["messageExpression"],
             variables,
             "messageExpression compilation failed: ",
             "messageExpression",
         )
         if message.type != STRING:
             raise InvalidRule("messageExpression must evaluate to a string", "messageExpression")
-    return SchemaRule(said, program, message, _field_path(said, schema))
+    return SchemaRule(definition, program, message, _field_path(definition, schema))
 
 
 def _compile(source: str, variables: dict[str, Type], prefix: str, part: str = "rule") -> Program:
@@ -116,11 +116,11 @@ def _compile(source: str, variables: dict[str, Type], prefix: str, part: str = "
         raise InvalidRule(f"program instantiation failed: {mistake}", part) from None
 
 
-def _field_path(said: Obj, schema: Obj) -> str:
-    if not said.get("fieldPath"):
+def _field_path(definition: Obj, schema: Obj) -> str:
+    if not definition.get("fieldPath"):
         return ""
     try:
-        return resolve_field_path(said["fieldPath"], schema)[0]
+        return resolve_field_path(definition["fieldPath"], schema)[0]
     except InvalidFieldPath:
         return ""
 
@@ -134,20 +134,20 @@ class RuleInput:
     """
 
     value: Any
-    as_cel: Any
-    old_as_cel: Any
+    cel_value: Any
+    old_cel_value: Any
     has_old: bool
     unchanged: Callable[[], bool]
 
 
-def evaluate_rule(rule: SchemaRule, at: RuleInput, path: str, kind: str) -> Iterator[Cause]:
+def evaluate_rule(rule: SchemaRule, situation: RuleInput, path: str, kind: str) -> Iterator[Cause]:
     """Yield the cause if the value violates the rule or the evaluation fails.
 
     `kind` is the schema's type. Objects and arrays are omitted from messages.
     """
-    if rule.uses_old and not at.has_old and not rule.takes_none:
+    if rule.uses_old_self and not situation.has_old and not rule.old_self_is_optional:
         return
-    variables = {"self": at.as_cel, "oldSelf": _old_self(rule, at)}
+    variables = {"self": situation.cel_value, "oldSelf": _old_self(rule, situation)}
     try:
         holds = rule.program.value(variables)
     except EvaluationError as mistake:
@@ -156,12 +156,12 @@ def evaluate_rule(rule: SchemaRule, at: RuleInput, path: str, kind: str) -> Iter
             words = f"'{mistake}': {NO_OVERLOAD}: {rule.title}"
         yield Cause.invalid(path or NO_PATH, kind, words)
         return
-    if holds is True or (not rule.uses_old and at.unchanged()):
+    if holds is True or (not rule.uses_old_self and situation.unchanged()):
         return
     where = f"{path}.{rule.path}" if path and rule.path else path or rule.path or NO_PATH
-    value = OMITTED_VALUE if kind in {"object", "array"} else at.value
+    value = OMITTED_VALUE if kind in {"object", "array"} else situation.value
     yield _failure_cause(
-        rule.said.get("reason", ""), where, value, _failure_message(rule, variables)
+        rule.definition.get("reason", ""), where, value, _failure_message(rule, variables)
     )
 
 
@@ -187,10 +187,10 @@ def _failure_cause(reason: str, path: str, value: Any, words: str) -> Cause:
     )
 
 
-def _old_self(rule: SchemaRule, at: RuleInput) -> Any:
-    if not rule.takes_none:
-        return at.old_as_cel
-    return Optional(at.old_as_cel, present=True) if at.has_old else NONE
+def _old_self(rule: SchemaRule, situation: RuleInput) -> Any:
+    if not rule.old_self_is_optional:
+        return situation.old_cel_value
+    return Optional(situation.old_cel_value, present=True) if situation.has_old else NONE
 
 
 def _failure_message(rule: SchemaRule, variables: dict[str, Any]) -> str:
@@ -201,7 +201,7 @@ def _failure_message(rule: SchemaRule, variables: dict[str, Any]) -> str:
             words = ""
         if words and "\n" not in words and len(words.encode()) <= MAX_MESSAGE_BYTES:
             return words
-    return rule.title if rule.said.get("message") else f"failed rule: {rule.title}"
+    return rule.title if rule.definition.get("message") else f"failed rule: {rule.title}"
 
 
 FORMAT_TYPES = {"byte": BYTES, "duration": DURATION, "date": TIMESTAMP, "date-time": TIMESTAMP}

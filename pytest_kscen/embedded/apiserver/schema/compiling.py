@@ -30,7 +30,7 @@ from pytest_kscen.embedded.apiserver.schema.scalars import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kscen.embedded.apiserver.schema.scalars import Walk
+    from pytest_kscen.embedded.apiserver.schema.scalars import Decoder
 
     Filling = tuple[str, Callable[[], Any]]
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 SCHEMA = f"{APIEXTENSIONS_V1}.JSONSchemaProps"
 
 
-def union_decoders(walk_of: Callable[[str], Walk]) -> dict[str, Walk]:
+def union_decoders(decoder_of_type: Callable[[str], Decoder]) -> dict[str, Decoder]:
     """Return the decoders of JSONSchemaProps unions by definition: a schema or a boolean, list or
     names.
     """
@@ -48,9 +48,9 @@ def union_decoders(walk_of: Callable[[str], Walk]) -> dict[str, Walk]:
         server does.
         """
         try:
-            return walk_of(SCHEMA)(value, old)
+            return decoder_of_type(SCHEMA)(value, old)
         except UnknownField:
-            return walk_of(SCHEMA)(prune_unknown_fields(value, SCHEMA, []), old)
+            return decoder_of_type(SCHEMA)(prune_unknown_fields(value, SCHEMA, []), old)
 
     def or_bool(value: Any, old: Any) -> Any:
         if value is old or type(value) in {bool, type(None)}:
@@ -69,12 +69,12 @@ def union_decoders(walk_of: Callable[[str], Walk]) -> dict[str, Walk]:
             return schema(value, old)
         return list(value) if type(value) is list and value else None
 
-    walks = {
+    decoders = {
         "JSONSchemaPropsOrBool": or_bool,
         "JSONSchemaPropsOrArray": or_list,
         "JSONSchemaPropsOrStringArray": or_names,
     }
-    return {f"{APIEXTENSIONS_V1}.{name}": walk for name, walk in walks.items()}
+    return {f"{APIEXTENSIONS_V1}.{name}": decode for name, decode in decoders.items()}
 
 
 GO_MAP, GO_SLICE = "map[", "[]"
@@ -91,20 +91,20 @@ class StructMembers:
     in Go's error paths, where they differ.
     """
 
-    fields: dict[str, Walk] = field(default_factory=dict)
+    fields: dict[str, Decoder] = field(default_factory=dict)
     fillings: list[Filling] = field(default_factory=list)
     labels: dict[str, str] = field(default_factory=dict)
 
 
-def struct_decoder(name: str, go_type: str, load: Callable[[StructMembers], None]) -> Walk:
+def struct_decoder(name: str, go_type: str, load: Callable[[StructMembers], None]) -> Decoder:
     """Return the decoder of a struct. `load` fills in the members when the first value arrives,
     since types may be recursive.
     """
     members = StructMembers()
     fields, fillings = members.fields, members.fillings
-    walk_of = fields.get
+    decoder_of_type = fields.get
 
-    def walk(value: Any, old: Any) -> Any:
+    def decode(value: Any, old: Any) -> Any:
         if value is old or value is None:
             return value
         if type(value) is not dict and not isinstance(value, dict):
@@ -115,20 +115,20 @@ def struct_decoder(name: str, go_type: str, load: Callable[[StructMembers], None
             load(members)
         old_part = (old if type(old) is dict else EMPTY).get
         new = {}
-        place = ""
+        index = ""
         try:
-            for place, part in value.items():
-                was = old_part(place)
-                if part is was and type(part) in TRUTH_IS_CHEAP and part and place in fields:
-                    new[place] = part  # decoded before, as part of the old object
-                elif (found := walk_of(place, reject_unknown_field)(part, was)) is not None:
-                    new[place] = found
-        except DecodeError as misfit:
-            misfit.inside(name, members.labels.get(place, place))
+            for index, part in value.items():
+                was = old_part(index)
+                if part is was and type(part) in TRUTH_IS_CHEAP and part and index in fields:
+                    new[index] = part  # decoded before, as part of the old object
+                elif (found := decoder_of_type(index, reject_unknown_field)(part, was)) is not None:
+                    new[index] = found
+        except DecodeError as error:
+            error.add_step(name, members.labels.get(index, index))
             raise
         return _with_fillings(new, fillings) if fillings else new
 
-    return walk
+    return decode
 
 
 def _with_fillings(new: dict[str, Any], fillings: list[Filling]) -> dict[str, Any]:
@@ -144,15 +144,15 @@ def reject_unknown_field(_value: Any, _old: Any) -> Any:
 
 
 def list_decoder(
-    go_type: str, element: Walk, zero: Callable[[], Any], *, keep: bool = False
-) -> Walk:
+    go_type: str, element: Decoder, zero: Callable[[], Any], *, keep: bool = False
+) -> Decoder:
     """Return the decoder of a slice.
 
     An empty list decodes to None unless `keep` is set. Null among the elements becomes the zero
     value.
     """
 
-    def walk(value: Any, old: Any) -> Any:
+    def decode(value: Any, old: Any) -> Any:
         if value is old or value is None:
             return value
         if type(value) is not list:
@@ -169,16 +169,16 @@ def list_decoder(
             new = [zero() if part is None else part for part in new]
         return new if new or keep else None
 
-    return walk
+    return decode
 
 
-def map_decoder(go_type: str, element: Walk, zero: Callable[[], Any]) -> Walk:
+def map_decoder(go_type: str, element: Decoder, zero: Callable[[], Any]) -> Decoder:
     """Return the decoder of a map with text keys.
 
     An empty map decodes to None. Null among the values becomes the zero value.
     """
 
-    def walk(value: Any, old: Any) -> Any:
+    def decode(value: Any, old: Any) -> Any:
         if value is old or value is None:
             return value
         if type(value) is not dict and not isinstance(value, dict):
@@ -193,16 +193,16 @@ def map_decoder(go_type: str, element: Walk, zero: Callable[[], Any]) -> Walk:
             new[name] = zero() if found is None else found
         return new or None
 
-    return walk
+    return decode
 
 
-def string_list_decoder(slow: Walk) -> Walk:
+def string_list_decoder(slow: Decoder) -> Decoder:
     """Return a fast decoder of lists of plain strings.
 
     Anything else goes to the decoder `slow`.
     """
 
-    def walk(value: Any, old: Any) -> Any:
+    def decode(value: Any, old: Any) -> Any:
         if value is old or type(value) is not list:
             return slow(value, old)
         for part in value:
@@ -210,16 +210,16 @@ def string_list_decoder(slow: Walk) -> Walk:
                 return slow(value, old)
         return old if value and value == old and type(old) is list else value.copy() or None
 
-    return walk
+    return decode
 
 
-def string_map_decoder(slow: Walk) -> Walk:
+def string_map_decoder(slow: Decoder) -> Decoder:
     """Return a fast decoder of maps of strings to strings, the most frequent maps.
 
     Anything else goes to the decoder `slow`.
     """
 
-    def walk(value: Any, old: Any) -> Any:
+    def decode(value: Any, old: Any) -> Any:
         if value is old or type(value) is not dict:
             return slow(value, old)
         for part in value.values():
@@ -227,13 +227,13 @@ def string_map_decoder(slow: Walk) -> Walk:
                 return slow(value, old)
         return old if value and value == old and type(old) is dict else value.copy() or None
 
-    return walk
+    return decode
 
 
 MANAGED_FIELDS_ENTRY = (
     f"{META_V1}.ManagedFieldsEntry"  # an empty list requests that managed fields be cleared
 )
-SCALAR_DECODERS: dict[tuple[str, str], tuple[str, Callable[..., Walk], Any]] = {
+SCALAR_DECODERS: dict[tuple[str, str], tuple[str, Callable[..., Decoder], Any]] = {
     ("string", ""): ("string", scalars.string_decoder, ""),
     ("string", "byte"): ("[]uint8", scalars.bytes_decoder, ""),
     ("integer", "int32"): (
@@ -252,7 +252,7 @@ SCALAR_DECODERS: dict[tuple[str, str], tuple[str, Callable[..., Walk], Any]] = {
 
 
 @cache
-def decoder_of(name: str) -> Walk:
+def decoder_of(name: str) -> Decoder:
     """Return the decoder of a definition. It is compiled once per process, when a value first
     reaches it.
     """
@@ -262,14 +262,14 @@ def decoder_of(name: str) -> Walk:
         return UNION_DECODERS[name]
 
     def load(members: StructMembers) -> None:
-        for name_of_field, schema in definition(name).get("properties", {}).items():
-            members.fields[name_of_field] = _decoder_for(
+        for field_name, schema in definition(name).get("properties", {}).items():
+            members.fields[field_name] = _decoder_for(
                 schema, keep=schema.get("x-go-pointer", False)
             )
             if "x-go-path" in schema:
-                members.labels[name_of_field] = schema["x-go-path"]
+                members.labels[field_name] = schema["x-go-path"]
             if ("default" in schema and "x-go-omitted" not in schema) or "x-go-zero" in schema:
-                members.fillings.append((name_of_field, _filling_of(schema)))
+                members.fillings.append((field_name, _filling_of(schema)))
 
     return struct_decoder(name.rpartition(".")[2], go_type({"$ref": name}), load)
 
@@ -277,18 +277,18 @@ def decoder_of(name: str) -> Walk:
 UNION_DECODERS = union_decoders(decoder_of)
 
 
-def _decoder_for(schema: dict[str, Any], *, keep: bool) -> Walk:
+def _decoder_for(schema: dict[str, Any], *, keep: bool) -> Decoder:
     if "$ref" in schema:
         return decoder_of(schema["$ref"])
     if schema["type"] == "array":
         inner = schema["items"]
-        walk = list_decoder(
+        decode = list_decoder(
             go_type(schema),
             _decoder_for(inner, keep=True),
             zero_value_of(inner),
             keep=inner.get("$ref") == MANAGED_FIELDS_ENTRY,
         )
-        return string_list_decoder(walk) if _is_text(inner) else walk
+        return string_list_decoder(decode) if _is_text(inner) else decode
     if schema["type"] == "object":
         inner = schema["additionalProperties"]
         slow = map_decoder(go_type(schema), _decoder_for(inner, keep=True), zero_value_of(inner))
@@ -304,8 +304,8 @@ def _is_text(schema: dict[str, Any]) -> bool:
 def zero_value_of(schema: dict[str, Any]) -> Callable[[], Any]:
     """Return the factory of the value that null stands for in a list or map of this schema."""
     if "$ref" in schema:
-        walk = decoder_of(schema["$ref"])
-        return SPECIAL_ZERO_VALUES.get(schema["$ref"], lambda: walk({}, None))
+        decode = decoder_of(schema["$ref"])
+        return SPECIAL_ZERO_VALUES.get(schema["$ref"], lambda: decode({}, None))
     if schema["type"] in {"array", "object"}:
         return lambda: None
     zero = SCALAR_DECODERS[schema["type"], schema.get("format", "")][2]
@@ -318,8 +318,8 @@ def _filling_of(schema: dict[str, Any]) -> Callable[[], Any]:
     """
     default = schema.get("x-go-zero", schema.get("default"))
     if isinstance(default, dict):
-        walk = _decoder_for(schema, keep=True)
-        return lambda: walk(default, None)
+        decode = _decoder_for(schema, keep=True)
+        return lambda: decode(default, None)
     return lambda: default
 
 
@@ -341,22 +341,22 @@ UNSTRUCTURED_TYPES = {*SPECIAL_DECODERS, *UNION_DECODERS}  # types that are not 
 MAX_UNKNOWN_FIELDS = 100  # Go's decoder reports no more
 
 
-def prune_unknown_fields(obj: Any, name: str, told: list[str]) -> Any:
+def prune_unknown_fields(obj: Any, name: str, unknown: list[str]) -> Any:
     """Return the object without the fields that its definition does not have.
 
-    Their paths are appended to `told` in document order, at most 100. The same object is returned
-    if there are none.
+    Their paths are appended to `unknown` in document order, at most 100. The same object is
+    returned if there are none.
     """
-    return _prune(obj, {"$ref": name}, "", told)
+    return _prune(obj, {"$ref": name}, "", unknown)
 
 
-def _prune(value: Any, schema: dict[str, Any], path: str, told: list[str]) -> Any:
+def _prune(value: Any, schema: dict[str, Any], path: str, unknown: list[str]) -> Any:
     if isinstance(value, list) and "items" in schema:
         return original_if_unchanged(
             value,
             [
-                _prune(part, schema["items"], f"{path}[{place}]", told)
-                for place, part in enumerate(value)
+                _prune(part, schema["items"], f"{path}[{index}]", unknown)
+                for index, part in enumerate(value)
             ],
         )
     if not isinstance(value, dict) or schema.get("$ref") in UNSTRUCTURED_TYPES:
@@ -365,16 +365,16 @@ def _prune(value: Any, schema: dict[str, Any], path: str, told: list[str]) -> An
         inner = schema["additionalProperties"]
         return original_if_unchanged(
             value,
-            {name: _prune(part, inner, f"{path}.{name}", told) for name, part in value.items()},
+            {name: _prune(part, inner, f"{path}.{name}", unknown) for name, part in value.items()},
         )
     if "$ref" not in schema:
         return value
     properties, kept = definition(schema["$ref"]).get("properties", {}), {}
     for name, part in value.items():
         if name in properties:
-            kept[name] = _prune(part, properties[name], f"{path}.{name}" if path else name, told)
-        elif len(told) < MAX_UNKNOWN_FIELDS:
-            told.append(f"{path}.{name}" if path else name)
+            kept[name] = _prune(part, properties[name], f"{path}.{name}" if path else name, unknown)
+        elif len(unknown) < MAX_UNKNOWN_FIELDS:
+            unknown.append(f"{path}.{name}" if path else name)
     return original_if_unchanged(value, kept)
 
 

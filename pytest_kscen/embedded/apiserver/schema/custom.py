@@ -40,10 +40,10 @@ from pytest_kscen.objects.names import dns1035_label, path_segment
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pytest_kscen.embedded.apiserver.schema.cel_evaluation import Ask
+    from pytest_kscen.embedded.apiserver.schema.cel_evaluation import Evaluate
     from pytest_kscen.embedded.apiserver.schema.fast_path import Fits
     from pytest_kscen.embedded.apiserver.schema.keywords import Check
-    from pytest_kscen.embedded.apiserver.schema.scalars import Walk
+    from pytest_kscen.embedded.apiserver.schema.scalars import Decoder
     from pytest_kscen.embedded.apiserver.schema.validation import Visit
     from pytest_kscen.objects.resources import Obj
 
@@ -66,15 +66,15 @@ def validate_scale(
         yield from _validate_replicas(scale["specReplicasPath"], obj)
     yield from _validate_replicas(scale["statusReplicasPath"], obj)
     if path := scale.get("labelSelectorPath"):
-        _, why = _value_at(path, obj, str)
-        if why:
-            yield Cause.invalid(path, "", why)
+        _, detail = _value_at(path, obj, str)
+        if detail:
+            yield Cause.invalid(path, "", detail)
 
 
 def _validate_replicas(path: str, obj: Obj) -> Iterator[Cause]:
-    replicas, why = _value_at(path, obj, int)
-    if why:
-        yield Cause.invalid(path, 0, why)
+    replicas, detail = _value_at(path, obj, int)
+    if detail:
+        yield Cause.invalid(path, 0, detail)
     elif replicas is not None and replicas < 0:
         yield Cause.invalid(path, replicas, "should be a non-negative integer")
     elif replicas is not None and replicas > MAX_REPLICAS:
@@ -149,8 +149,8 @@ def _validate_kind(value: Any, path: str) -> Iterator[Cause]:
 
 def _validate_metadata(value: Any, path: str) -> Iterator[Cause]:
     if name := value.get("name"):
-        for words in path_segment(name):
-            yield Cause.invalid(f"{path}.name", name, words)
+        for message in path_segment(name):
+            yield Cause.invalid(f"{path}.name", name, message)
     yield from label_errors(f"{path}.labels", value.get("labels") or {})
     yield from annotation_errors(f"{path}.annotations", value.get("annotations") or {})
 
@@ -189,22 +189,22 @@ class CustomSchema:
     def __init__(self, kind: str, version: str, structure: Obj, scale: Obj = EMPTY) -> None:
         self._kind, self._version, self._scale = kind, version, scale
         self.structure = structure
-        self._seen: tuple[Obj, Obj | None] = EMPTY, None
+        self._last_decoded: tuple[Obj, Obj | None] = EMPTY, None
 
     @cached_property
-    def _take(self) -> Walk | None:
+    def _fast_decode(self) -> Decoder | None:
         return fast_decoder(self.structure)
 
     @cached_property
-    def _walk(self) -> Walk:
+    def _decode(self) -> Decoder:
         return root_decoder(self.structure)
 
     @cached_property
-    def _judge(self) -> Check:
+    def _check(self) -> Check:
         return schema_check(self.structure)
 
     @cached_property
-    def _judge_status(self) -> Check:
+    def _check_status(self) -> Check:
         return schema_check((self.structure.get("properties") or EMPTY).get("status") or EMPTY)
 
     @cached_property
@@ -216,57 +216,57 @@ class CustomSchema:
         return fits_schema((self.structure.get("properties") or EMPTY).get("status") or EMPTY)
 
     @cached_property
-    def _repetitions(self) -> Visit | None:
+    def _find_duplicates(self) -> Visit | None:
         return schema_visit(self.structure, duplicate_visit)
 
     @cached_property
-    def _embedded(self) -> Visit | None:
+    def _validate_embedded_resources(self) -> Visit | None:
         return schema_visit(self.structure, embedded_resource_visit)
 
     @cached_property
-    def _rules(self) -> Ask | None:
+    def _evaluate_rules(self) -> Evaluate | None:
         return rules_evaluator(self.structure, is_root=True)
 
     def decode(self, obj: Obj, old: Obj | None, *, strictness: str, warnings: list[str]) -> Obj:
         new: Obj
-        if self._take is not None:  # decodes and validates in one pass
+        if self._fast_decode is not None:  # decodes and validates in one pass
             try:
-                new = self._take(obj, old)
+                new = self._fast_decode(obj, old)
             except (SlowPathNeeded, UnknownField, DecodeError):
                 pass
             else:
-                self._seen = new, old
+                self._last_decoded = new, old
                 return new
-        strangers: list[str] = []
+        unknown: list[str] = []
         try:
             try:
-                new = self._walk(obj, old)
+                new = self._decode(obj, old)
             except UnknownField:
-                new = self._walk(prune_custom_fields(obj, self.structure, strangers), old)
-        except DecodeError as misfit:
-            raise Undecodable(self._kind, self._version, str(misfit)) from None
-        told = [f'unknown field "{path}"' for path in strangers]
-        if told and strictness == "Strict":
+                new = self._decode(prune_custom_fields(obj, self.structure, unknown), old)
+        except DecodeError as error:
+            raise Undecodable(self._kind, self._version, str(error)) from None
+        messages = [f'unknown field "{path}"' for path in unknown]
+        if messages and strictness == "Strict":
             raise Undecodable(
-                self._kind, self._version, f"strict decoding error: {', '.join(told)}"
+                self._kind, self._version, f"strict decoding error: {', '.join(messages)}"
             )
         if strictness == "Warn":
-            warnings += told
+            warnings += messages
         return new
 
-    def _status_beside(self, old: Obj | None) -> Any:
+    def _last_valid_status(self, old: Obj | None) -> Any:
         """Return the status that the new one need only be compared with: the last valid one, or the
         old one.
         """
-        seen = self._seen_beside(old)
+        seen = self._last_valid(old)
         return (
             seen["status"]
             if seen and "status" in seen
             else (old or EMPTY).get("status", NO_OLD_VALUE)
         )
 
-    def _seen_beside(self, old: Obj | None) -> Obj | None:
-        seen, beside = self._seen
+    def _last_valid(self, old: Obj | None) -> Obj | None:
+        seen, beside = self._last_decoded
         return seen if beside is None or beside is old else None
 
     def validate(self, new: Obj, old: Obj | None, subresource: str = "") -> list[Cause]:
@@ -277,11 +277,13 @@ class CustomSchema:
         status = subresource == "status"
         known: Any = NO_OLD_VALUE if old is None else old
         if status:
-            is_fine = self._status_fits(new.get("status", NO_OLD_VALUE), self._status_beside(old))
+            is_valid = self._status_fits(
+                new.get("status", NO_OLD_VALUE), self._last_valid_status(old)
+            )
         else:
             # The new object is compared with the old one, overlaid by what the fast path found
             # valid.
-            seen = self._seen_beside(old)
+            seen = self._last_valid(old)
             if seen is None:
                 beside: Obj | None = old
             else:
@@ -289,29 +291,37 @@ class CustomSchema:
                     **(old or EMPTY),
                     **{name: part for name, part in seen.items() if name not in HEAD_FIELDS},
                 }
-            is_fine = self._fits(new, NO_OLD_VALUE if beside is None else beside)
-        causes = [] if is_fine else list(self._shape_faults(new, old, status=status))
+            is_valid = self._fits(new, NO_OLD_VALUE if beside is None else beside)
+        causes = [] if is_valid else list(self._schema_causes(new, old, status=status))
         if self._scale:
             causes += validate_scale(self._scale, new, status_alone=status)
-        if self._embedded and not status:
-            causes += self._embedded(new, "")
-        if not is_fine and self._repetitions and (found := list(self._repetitions(new, ""))):
-            causes += found if old is None or not any(self._repetitions(old, "")) else ()
-        if self._rules:
+        if self._validate_embedded_resources and not status:
+            causes += self._validate_embedded_resources(new, "")
+        if (
+            not is_valid
+            and self._find_duplicates
+            and (found := list(self._find_duplicates(new, "")))
+        ):
+            causes += found if old is None or not any(self._find_duplicates(old, "")) else ()
+        if self._evaluate_rules:
             is_nameless = not new["metadata"].get("name")  # reported by the metadata's validation
             is_blocked = is_nameless or (
                 causes and any(cause.reason in BLOCKING_REASONS for cause in causes)
             )
-            causes += [RULES_UNCHECKED_CAUSE] if is_blocked else self._rules(new, "", known, None)
+            causes += (
+                [RULES_UNCHECKED_CAUSE]
+                if is_blocked
+                else self._evaluate_rules(new, "", known, None)
+            )
         return causes
 
-    def _shape_faults(self, new: Obj, old: Obj | None, *, status: bool) -> Iterator[Cause]:
-        verdict = SchemaResult()
+    def _schema_causes(self, new: Obj, old: Obj | None, *, status: bool) -> Iterator[Cause]:
+        result = SchemaResult()
         if not status:
-            self._judge(new, "", NO_OLD_VALUE if old is None else old, verdict)
+            self._check(new, "", NO_OLD_VALUE if old is None else old, result)
         elif "status" in new:
-            self._judge_status(
-                new["status"], "", (old or EMPTY).get("status", NO_OLD_VALUE), verdict
+            self._check_status(
+                new["status"], "", (old or EMPTY).get("status", NO_OLD_VALUE), result
             )
-        for cause in verdict.faults.values():
+        for cause in result.faults.values():
             yield cause("status" if status else "")

@@ -32,7 +32,7 @@ GO_TYPE_NAMES = {
 class DecodeError(Exception):
     """Value that does not fit its type; the text is the whole message."""
 
-    def inside(self, struct: str, field: str) -> None:
+    def add_step(self, struct: str, field: str) -> None:
         """Record that the value is in this field of this struct. Called by each struct around it,
         from inside to outside.
         """
@@ -62,7 +62,7 @@ class TypeMismatch(DecodeError):
         self._struct = ""
         self._path: list[str] = []
 
-    def converted(self) -> str:
+    def converter_message(self) -> str:
         """Return the message of Go's converter, which leaves types with their own JSON form to the
         JSON decoder.
         """
@@ -77,7 +77,7 @@ class TypeMismatch(DecodeError):
             return f"cannot convert {found} to {self._wanted}"
         return f"unrecognized type: {wanted}"
 
-    def inside(self, struct: str, field: str) -> None:
+    def add_step(self, struct: str, field: str) -> None:
         self._struct = self._struct or struct
         self._path.append(field)
 
@@ -97,8 +97,8 @@ class InvalidBase64(DecodeError):
 
     is_final = False
 
-    def __init__(self, value: str, place: int) -> None:
-        super().__init__(f"illegal base64 data at input byte {place}")
+    def __init__(self, value: str, index: int) -> None:
+        super().__init__(f"illegal base64 data at input byte {index}")
         self.value = value
 
 
@@ -112,7 +112,7 @@ class EmbeddedResourceError(DecodeError):
         self._worded = f"Invalid value: {shown(value)}: {why}"
         self._path = ""
 
-    def below(self, step: str) -> None:
+    def prepend(self, step: str) -> None:
         self._path = step + self._path
 
     def __str__(self) -> str:

@@ -35,7 +35,7 @@ from pytest_kscen.embedded.apiserver.schema.validation import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_kscen.embedded.apiserver.schema.scalars import Walk
+    from pytest_kscen.embedded.apiserver.schema.scalars import Decoder
     from pytest_kscen.objects.resources import Obj
 
     Known = Mapping[type, dict[Any, Any]]
@@ -54,7 +54,7 @@ def fits_schema(schema: Obj) -> Fits:
 
     True is certain: validation would find neither faults nor new duplicates. False means unknown.
     """
-    judge = schema_check(schema)
+    check = schema_check(schema)
     known: dict[type, set[Any]] = {scalar: set() for scalar in SCALAR_TYPES}
     containers: dict[type, Fits] = {}
 
@@ -62,8 +62,8 @@ def fits_schema(schema: Obj) -> Fits:
         if value is old:
             return True
         kind = type(value)
-        right = known.get(kind)
-        if right is None:
+        cached_values = known.get(kind)
+        if cached_values is None:
             if not containers:
                 containers.update(
                     {
@@ -72,16 +72,16 @@ def fits_schema(schema: Obj) -> Fits:
                     }
                 )
             return containers[kind](value, old)
-        if value in right:
+        if value in cached_values:
             return True
-        verdict = SchemaResult()
-        judge(value, "", NO_OLD_VALUE, verdict)
-        if verdict.faults:
+        result = SchemaResult()
+        check(value, "", NO_OLD_VALUE, result)
+        if result.faults:
             return False
         if kind is not str or len(value) <= MAX_TEXT_LENGTH:
-            if len(right) == MAX_CACHED_SCALARS:
-                right.clear()
-            right.add(value)
+            if len(cached_values) == MAX_CACHED_SCALARS:
+                cached_values.clear()
+            cached_values.add(value)
         return True
 
     return fits
@@ -93,12 +93,12 @@ def _fits_container(schema: Obj, kind: str) -> Fits:
         return _fits_never
     if any(schema.get(word) for word in SLOW_KEYWORDS):
         # Full validation, for keywords that have no fast predicate.
-        judge, repeated = schema_check(schema), schema_visit(schema, duplicate_visit)
+        check, repeated = schema_check(schema), schema_visit(schema, duplicate_visit)
 
         def fits(value: Any, old: Any) -> bool:
-            verdict = SchemaResult()
-            judge(value, "", old, verdict)
-            return not verdict.faults and not (repeated and any(repeated(value, "")))
+            result = SchemaResult()
+            check(value, "", old, result)
+            return not result.faults and not (repeated and any(repeated(value, "")))
 
         return fits
     return _fits_object(schema) if kind == "object" else _fits_list(schema)
@@ -141,7 +141,7 @@ def _fits_list(schema: Obj) -> Fits:
     )
     keys: list[str] = schema.get("x-kubernetes-list-map-keys") or []
 
-    right: dict[int, Any] = {}  # valid elements by id; the value keeps the id in use
+    cached_values: dict[int, Any] = {}  # valid elements by id; the value keeps the id in use
 
     def fits(value: list[Any], _old: Any) -> bool:
         if not is_within_limits(least, len(value), most) or (
@@ -151,13 +151,13 @@ def _fits_list(schema: Obj) -> Fits:
         if element is None:
             return True
         for part in value:
-            if right.get(id(part), NO_OLD_VALUE) is not part:
+            if cached_values.get(id(part), NO_OLD_VALUE) is not part:
                 if not element(part, NO_OLD_VALUE):
                     return False
                 if type(part) is dict:
-                    if len(right) == MAX_CACHED_SCALARS:
-                        right.clear()
-                    right[id(part)] = part
+                    if len(cached_values) == MAX_CACHED_SCALARS:
+                        cached_values.clear()
+                    cached_values[id(part)] = part
         return True
 
     return fits
@@ -196,7 +196,7 @@ class SlowPathNeeded(Exception):
     """Value that the fast path cannot decide about."""
 
 
-def fast_decoder(schema: Obj) -> Walk | None:
+def fast_decoder(schema: Obj) -> Decoder | None:
     """Return the decoder of whole objects; None if the schema needs the slow path.
 
     Metadata is decoded but not validated.
@@ -208,19 +208,19 @@ def _needs_slow_path(schema: Obj) -> bool:
     return any(schema.get(word) for word in (PRESERVE, EMBEDDED, *SLOW_KEYWORDS))
 
 
-def _cached_decoder(schema: Obj) -> tuple[Known, Walk]:
+def _cached_decoder(schema: Obj) -> tuple[Known, Decoder]:
     """Return the cached scalars of a schema by type, and its decoder.
 
     The cache maps each valid scalar to its decoded form; the decoder fills it.
     """
     fits = fits_schema(schema)
     known: Known = {scalar: {} for scalar in SCALAR_TYPES}
-    containers: dict[type, Walk] = {}
+    containers: dict[type, Decoder] = {}
 
-    def take(value: Any, old: Any) -> Any:
+    def decode_value(value: Any, old: Any) -> Any:
         kind = type(value)
-        right = known.get(kind)
-        if right is None:
+        cached_values = known.get(kind)
+        if cached_values is None:
             if kind is type(old) and value == old and is_identical_json(value, old):
                 return old
             if not containers:
@@ -235,29 +235,29 @@ def _cached_decoder(schema: Obj) -> tuple[Known, Walk]:
         if not fits(found, NO_OLD_VALUE):
             raise SlowPathNeeded
         if kind is not str or len(value) <= MAX_TEXT_LENGTH:
-            if len(right) == MAX_CACHED_SCALARS:
-                right.clear()
-            right[value] = found
+            if len(cached_values) == MAX_CACHED_SCALARS:
+                cached_values.clear()
+            cached_values[value] = found
         return found
 
-    return known, take
+    return known, decode_value
 
 
-def _container_decoder(schema: Obj, kind: str) -> Walk:
+def _container_decoder(schema: Obj, kind: str) -> Decoder:
     wanted = schema_types(schema)
     if wanted and kind not in wanted:
         return _refuse
     if _needs_slow_path(schema):
         # Decode, then validate: some keywords have no fast decoder.
-        walk, fits = structural_decoder(schema), fits_schema(schema)
+        slow_decode, fits = structural_decoder(schema), fits_schema(schema)
 
-        def take(value: Any, old: Any) -> Any:
-            new = walk(value, old)
+        def decode_value(value: Any, old: Any) -> Any:
+            new = slow_decode(value, old)
             if not fits(new, NO_OLD_VALUE if old is None else old):
                 raise SlowPathNeeded
             return new
 
-        return take
+        return decode_value
     return _object_decoder(schema) if kind == "object" else _list_decoder(schema)
 
 
@@ -265,11 +265,11 @@ def _refuse(_value: Any, _old: Any) -> Any:
     raise SlowPathNeeded
 
 
-class _FastMembers(dict[str, "tuple[Known, Walk]"]):
+class _FastMembers(dict[str, "tuple[Known, Decoder]"]):
     """Scalar caches and decoders of an object's fields, each compiled on first use."""
 
-    def __init__(self, schema: Obj, head: Mapping[str, Walk]) -> None:
-        super().__init__({name: (NO_CACHED, walk) for name, walk in head.items()})
+    def __init__(self, schema: Obj, head: Mapping[str, Decoder]) -> None:
+        super().__init__({name: (NO_CACHED, slow_decode) for name, slow_decode in head.items()})
         self._properties: Obj = schema.get("properties", EMPTY)
         more = schema.get("additionalProperties")
         self._others = (
@@ -278,14 +278,14 @@ class _FastMembers(dict[str, "tuple[Known, Walk]"]):
             else (NO_CACHED, _refuse)
         )
 
-    def __missing__(self, name: str) -> tuple[Known, Walk]:
+    def __missing__(self, name: str) -> tuple[Known, Decoder]:
         if name not in self._properties:
             return self._others
         member = self[name] = _cached_decoder(self._properties[name])
         return member
 
 
-def _object_decoder(schema: Obj, head: Mapping[str, Walk] = EMPTY) -> Walk:
+def _object_decoder(schema: Obj, head: Mapping[str, Decoder] = EMPTY) -> Decoder:
     members = _FastMembers(schema, head)
     defaults = default_factories(schema)
     wanted, least, most = (
@@ -295,7 +295,7 @@ def _object_decoder(schema: Obj, head: Mapping[str, Walk] = EMPTY) -> Walk:
     )
     is_limited = least is not None or most is not None
 
-    def take(value: Any, old: Any) -> Any:
+    def decode_value(value: Any, old: Any) -> Any:
         before = old if type(old) is dict else EMPTY
         new = value.copy()
         for name, part in value.items():
@@ -305,11 +305,11 @@ def _object_decoder(schema: Obj, head: Mapping[str, Walk] = EMPTY) -> Walk:
                     raise SlowPathNeeded
                 del new[name]
             elif part is not was or name not in members:
-                known, walk = members[name]
-                if (right := known.get(type(part))) is None or (
-                    found := right.get(part, NO_OLD_VALUE)
+                known, slow_decode = members[name]
+                if (cached_values := known.get(type(part))) is None or (
+                    found := cached_values.get(part, NO_OLD_VALUE)
                 ) is NO_OLD_VALUE:
-                    found = walk(part, was)
+                    found = slow_decode(part, was)
                 new[name] = found
         for name, default in defaults.items():
             if name not in new:
@@ -320,10 +320,10 @@ def _object_decoder(schema: Obj, head: Mapping[str, Walk] = EMPTY) -> Walk:
             raise SlowPathNeeded
         return new if len(new) == len(value) else old_if_same(new, old)
 
-    return take
+    return decode_value
 
 
-def _list_decoder(schema: Obj) -> Walk:
+def _list_decoder(schema: Obj) -> Decoder:
     scalars, element = _cached_decoder(schema.get("items", NO_SCHEMA))
     least, most, form = (
         schema.get("minItems"),
@@ -333,14 +333,17 @@ def _list_decoder(schema: Obj) -> Walk:
     keys: list[str] = schema.get("x-kubernetes-list-map-keys") or []
     is_limited, has_keys = least is not None or most is not None, form in {"set", "map"}
     known: dict[str, Any] = {}  # decoded elements by content
-    right: dict[int, Any] = {}  # decoded elements by id; the value keeps the id in use
+    cached_values: dict[int, Any] = {}  # decoded elements by id; the value keeps the id in use
     longest = 0
 
-    def take(value: Any, _old: Any) -> Any:
+    def decode_value(value: Any, _old: Any) -> Any:
         nonlocal longest
         if len(value) > longest:  # noqa: PLR1730  # without a call for each list
             longest = len(value)
-        new = [part if right.get(id(part), NO_OLD_VALUE) is part else one(part) for part in value]
+        new = [
+            part if cached_values.get(id(part), NO_OLD_VALUE) is part else one(part)
+            for part in value
+        ]
         if (is_limited and not is_within_limits(least, len(new), most)) or (
             has_keys and not have_distinct_keys(new, keys)
         ):
@@ -349,8 +352,10 @@ def _list_decoder(schema: Obj) -> Walk:
 
     def one(part: Any) -> Any:
         if type(part) is not dict:
-            heard = scalars.get(type(part))
-            return heard[part] if heard and part in heard else element(part, None)
+            cached_forms = scalars.get(type(part))
+            return (
+                cached_forms[part] if cached_forms and part in cached_forms else element(part, None)
+            )
         try:
             content = orjson.dumps(
                 part
@@ -363,8 +368,8 @@ def _list_decoder(schema: Obj) -> Walk:
             if len(content) <= MAX_ELEMENT_BYTES:
                 if len(known) >= longest + MAX_CACHED_ELEMENTS:
                     known.clear()
-                    right.clear()
-                known[content] = right[id(found)] = found
+                    cached_values.clear()
+                known[content] = cached_values[id(found)] = found
         return found
 
-    return take
+    return decode_value

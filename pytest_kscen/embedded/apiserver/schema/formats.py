@@ -92,9 +92,9 @@ def _is_uri(text: str) -> bool:
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """Parse an IP address; leading zeros are ignored, as Kubernetes does."""
-    sloppy = re.sub(r"(?<![0-9A-Fa-f:])0+(?=\d)", "", text) if ":" not in text else text
+    without_zeros = re.sub(r"(?<![0-9A-Fa-f:])0+(?=\d)", "", text) if ":" not in text else text
     try:
-        return ipaddress.ip_address(sloppy)
+        return ipaddress.ip_address(without_zeros)
     except ValueError:
         return None
 
@@ -141,7 +141,7 @@ def _is_credit_card(text: str) -> bool:
         r"4\d{12}(\d{3})?|5[1-5]\d{14}|6(011|5\d\d)\d{12}|3[47]\d{13}"
         r"|3(0[0-5]|[68]\d)\d{11}|(2131|1800|35\d{3})\d{11}"
     )
-    doubled = [int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits))]
+    doubled = [int(digit) * (1 + index % 2) for index, digit in enumerate(reversed(digits))]
     return (
         re.fullmatch(kinds, digits) is not None
         and sum(part // 10 + part % 10 for part in doubled) % 10 == 0
@@ -153,7 +153,7 @@ def _is_isbn10(text: str) -> bool:
     if not re.fullmatch(r"\d{9}[\dX]", digits, re.ASCII):
         return False
     return (
-        sum(place * (10 if digit == "X" else int(digit)) for place, digit in enumerate(digits, 1))
+        sum(index * (10 if digit == "X" else int(digit)) for index, digit in enumerate(digits, 1))
         % 11
         == 0
     )

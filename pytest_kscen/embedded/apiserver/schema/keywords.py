@@ -43,13 +43,13 @@ class SchemaResult:
     faults: dict[str, Callable[[str], Cause]] = field(default_factory=dict)
     matches: int = 0
 
-    def add(self, words: str, cause: Callable[[str], Cause]) -> None:
+    def add(self, message: str, cause: Callable[[str], Cause]) -> None:
         """Add a fault unless its message is known.
 
         `cause` makes the cause from the path of the value that was validated as a whole, "" for the
         object itself.
         """
-        self.faults.setdefault(words, cause)
+        self.faults.setdefault(message, cause)
 
     def forget(self, known: int) -> None:
         """Drop the faults that were added last, until `known` are left."""
@@ -57,8 +57,8 @@ class SchemaResult:
             self.faults.popitem()
 
     def merge(self, other: SchemaResult) -> None:
-        for words, cause in other.faults.items():
-            self.faults.setdefault(words, cause)
+        for message, cause in other.faults.items():
+            self.faults.setdefault(message, cause)
         self.matches += other.matches
 
 
@@ -70,46 +70,46 @@ def full_path(root: str, path: str) -> str:
     return ".".join(part for part in (root, steps) if part) or NO_PATH
 
 
-def add_invalid(verdict: SchemaResult, path: str, value: Any, why: str) -> None:
-    add_invalid_message(verdict, path, value, f"{path} in body {why}")
+def add_invalid(result: SchemaResult, path: str, value: Any, detail: str) -> None:
+    add_invalid_message(result, path, value, f"{path} in body {detail}")
 
 
-def add_invalid_message(verdict: SchemaResult, path: str, value: Any, words: str) -> None:
-    verdict.add(words, lambda root: Cause.invalid(full_path(root, path), value, words))
+def add_invalid_message(result: SchemaResult, path: str, value: Any, message: str) -> None:
+    result.add(message, lambda root: Cause.invalid(full_path(root, path), value, message))
 
 
-def add_format_error(verdict: SchemaResult, path: str, form: str, value: str) -> None:
-    words = f"{path} in body must be of type {form}: {quoted(value)}"
-    verdict.add(words, lambda root: Cause.mistyped(full_path(root, path), value, words))
+def add_format_error(result: SchemaResult, path: str, form: str, value: str) -> None:
+    message = f"{path} in body must be of type {form}: {quoted(value)}"
+    result.add(message, lambda root: Cause.mistyped(full_path(root, path), value, message))
 
 
-def add_type_error(verdict: SchemaResult, path: str, wanted: str, found: str) -> None:
-    words = f'{path} in body must be of type {wanted}: "{found}"'
-    verdict.add(words, lambda root: Cause.mistyped(full_path(root, path), found, words))
+def add_type_error(result: SchemaResult, path: str, wanted: str, found: str) -> None:
+    message = f'{path} in body must be of type {wanted}: "{found}"'
+    result.add(message, lambda root: Cause.mistyped(full_path(root, path), found, message))
 
 
-def add_required(verdict: SchemaResult, path: str) -> None:
-    verdict.add(f"{path} in body is required", lambda root: Cause.required(full_path(root, path)))
+def add_required(result: SchemaResult, path: str) -> None:
+    result.add(f"{path} in body is required", lambda root: Cause.required(full_path(root, path)))
 
 
-def add_unsupported(verdict: SchemaResult, path: str, value: Any, supported: list[str]) -> None:
-    words = f"{path} in body should be one of {supported}"
-    verdict.add(words, lambda root: Cause.unsupported(full_path(root, path), value, supported))
+def add_unsupported(result: SchemaResult, path: str, value: Any, supported: list[str]) -> None:
+    message = f"{path} in body should be one of {supported}"
+    result.add(message, lambda root: Cause.unsupported(full_path(root, path), value, supported))
 
 
-def add_too_long(verdict: SchemaResult, path: str, most: int) -> None:
-    words = f"{path} in body should be at most {most} chars long"
-    verdict.add(words, lambda root: Cause.too_long(full_path(root, path), most))
+def add_too_long(result: SchemaResult, path: str, most: int) -> None:
+    message = f"{path} in body should be at most {most} chars long"
+    result.add(message, lambda root: Cause.too_long(full_path(root, path), most))
 
 
-def add_too_many(verdict: SchemaResult, path: str, count: int, most: int, what: str) -> None:
-    words = f"{path} in body should have at most {most} {what}"
-    verdict.add(words, lambda root: Cause.too_many(full_path(root, path), count, most))
+def add_too_many(result: SchemaResult, path: str, count: int, most: int, what: str) -> None:
+    message = f"{path} in body should have at most {most} {what}"
+    result.add(message, lambda root: Cause.too_many(full_path(root, path), count, most))
 
 
-def add_message(verdict: SchemaResult, words: str) -> None:
+def add_message(result: SchemaResult, message: str) -> None:
     """Add a fault that the real server reports without field and value."""
-    verdict.add(words, lambda root: Cause.invalid(full_path(root, ""), "", words))
+    result.add(message, lambda root: Cause.invalid(full_path(root, ""), "", message))
 
 
 OPENAPI_TYPES: dict[type, tuple[str, str]] = {
@@ -143,7 +143,7 @@ def type_check(schema: Obj) -> Check | None:
     named, nullable = ",".join(wanted), bool(schema.get("nullable"))
     numeric = bool({"integer", "number"}.intersection(wanted))
 
-    def check(value: Any, path: str, _old: Any, verdict: SchemaResult) -> None:
+    def check(value: Any, path: str, _old: Any, result: SchemaResult) -> None:
         found, found_form = OPENAPI_TYPES[type(value)]
         if value is None:
             fits = nullable or not wanted
@@ -152,12 +152,12 @@ def type_check(schema: Obj) -> Check | None:
         else:
             fits = found in wanted or _is_compatible_number(value, found, wanted)
             if form and not fits and found_form != form:
-                add_type_error(verdict, path, form, found_form)
+                add_type_error(result, path, form, found_form)
                 return
         if fits:
-            verdict.matches += 1
+            result.matches += 1
         else:
-            add_type_error(verdict, path, named, found)
+            add_type_error(result, path, named, found)
 
     return check
 
@@ -179,14 +179,14 @@ def enum_check(schema: Obj) -> Check | None:
     others = [option for option in enum if not isinstance(option, str)]
     supported = [option if isinstance(option, str) else compact_json(option) for option in enum]
 
-    def check(value: Any, path: str, _old: Any, verdict: SchemaResult) -> None:
+    def check(value: Any, path: str, _old: Any, result: SchemaResult) -> None:
         if (
             (value in texts)
             if type(value) is str
             else (value is not None and any(_equals_enum_value(value, option) for option in others))
         ):
             return
-        add_unsupported(verdict, path, value, supported)
+        add_unsupported(result, path, value, supported)
 
     return check
 
@@ -210,12 +210,12 @@ def string_checks(schema: Obj) -> Iterator[Check]:
     """
     checks, form = [*_length_checks(schema), *_pattern_checks(schema)], schema_format(schema)
 
-    def first_fault(value: Any, path: str, _old: Any, verdict: SchemaResult) -> None:
-        any(check(value, path, verdict) for check in checks)
+    def first_fault(value: Any, path: str, _old: Any, result: SchemaResult) -> None:
+        any(check(value, path, result) for check in checks)
 
-    def formatted(value: Any, path: str, _old: Any, verdict: SchemaResult) -> None:
+    def formatted(value: Any, path: str, _old: Any, result: SchemaResult) -> None:
         if not fits_format(form, value):
-            add_format_error(verdict, path, form, value)
+            add_format_error(result, path, form, value)
 
     if checks:
         yield first_fault
@@ -226,15 +226,15 @@ def string_checks(schema: Obj) -> Iterator[Check]:
 def _length_checks(schema: Obj) -> Iterator[Callable[[str, str, SchemaResult], bool]]:
     most, least = schema.get("maxLength"), schema.get("minLength")
 
-    def too_long(value: str, path: str, verdict: SchemaResult) -> bool:
+    def too_long(value: str, path: str, result: SchemaResult) -> bool:
         if len(value) > most:  # type: ignore[operator]  # it is checked only where there is a limit
-            add_too_long(verdict, path, most)  # type: ignore[arg-type]
+            add_too_long(result, path, most)  # type: ignore[arg-type]
             return True
         return False
 
-    def too_short(value: str, path: str, verdict: SchemaResult) -> bool:
+    def too_short(value: str, path: str, result: SchemaResult) -> bool:
         if len(value) < least:  # type: ignore[operator]
-            add_invalid(verdict, path, value, f"should be at least {least} chars long")
+            add_invalid(result, path, value, f"should be at least {least} chars long")
             return True
         return False
 
@@ -249,9 +249,9 @@ def _pattern_checks(schema: Obj) -> Iterator[Callable[[str, str, SchemaResult], 
     if not pattern:
         return
 
-    def mismatch(value: str, path: str, verdict: SchemaResult) -> bool:
+    def mismatch(value: str, path: str, result: SchemaResult) -> bool:
         if compile_pattern(pattern).search(value) is None:
-            add_invalid(verdict, path, value, f"should match '{pattern}'")
+            add_invalid(result, path, value, f"should match '{pattern}'")
             return True
         return False
 
@@ -266,42 +266,42 @@ def number_check(schema: Obj) -> Check:
     held_by = (wanted[0] if len(wanted) == 1 and wanted[0] in {"integer", "number"} else ""), form
     factor, least, most = schema.get("multipleOf"), schema.get("minimum"), schema.get("maximum")
 
-    def check(value: Any, path: str, _old: Any, verdict: SchemaResult) -> None:
-        _check_representable(value, held_by, "Checked", path, verdict)
+    def check(value: Any, path: str, _old: Any, result: SchemaResult) -> None:
+        _check_representable(value, held_by, "Checked", path, result)
         if factor is not None:
-            _check_representable(float(factor), held_by, "MultipleOf", path, verdict)
+            _check_representable(float(factor), held_by, "MultipleOf", path, result)
             divisor = int(factor) if type(value) is int else factor
             if divisor <= 0:
                 add_invalid_message(
-                    verdict,
+                    result,
                     path,
                     _go_number(divisor),
                     f"factor MultipleOf declared for {path} must be positive: {divisor}",
                 )
             elif type(value) is int:
                 if value % divisor:
-                    add_invalid(verdict, path, value, f"should be a multiple of {divisor}")
+                    add_invalid(result, path, value, f"should be a multiple of {divisor}")
             elif not _is_whole(1 / divisor * value if divisor < 1 else value / divisor):
-                add_invalid(verdict, path, value, f"should be a multiple of {_go_number(divisor)}")
+                add_invalid(result, path, value, f"should be a multiple of {_go_number(divisor)}")
         if least is not None:
-            _check_representable(float(least), held_by, "Minimum boundary", path, verdict)
+            _check_representable(float(least), held_by, "Minimum boundary", path, result)
             _check_bound(
                 value,
                 least,
                 path,
-                verdict,
+                result,
                 (LOWER_OPEN if schema.get("exclusiveMinimum") else LOWER),
             )
         if most is not None:
-            _check_representable(float(most), held_by, "Maximum boundary", path, verdict)
+            _check_representable(float(most), held_by, "Maximum boundary", path, result)
             _check_bound(
                 value,
                 most,
                 path,
-                verdict,
+                result,
                 (UPPER_OPEN if schema.get("exclusiveMaximum") else UPPER),
             )
-        verdict.matches += 1
+        result.matches += 1
 
     return check
 
@@ -316,13 +316,13 @@ def _check_bound(
     value: Any,
     bound: Any,
     path: str,
-    verdict: SchemaResult,
+    result: SchemaResult,
     rule: tuple[Callable[[Any, Any], bool], str],
 ) -> None:
-    holds, words = rule
+    holds, message = rule
     limit = int(bound) if type(value) is int else bound
     if not holds(value, limit):
-        add_invalid(verdict, path, value, f"{words} {_go_number(limit)}")
+        add_invalid(result, path, value, f"{message} {_go_number(limit)}")
 
 
 def _is_whole(value: float) -> bool:
@@ -342,7 +342,7 @@ def _go_number(value: Any) -> Any:
 
 
 def _check_representable(
-    value: Any, held_by: tuple[str, str], what: str, path: str, verdict: SchemaResult
+    value: Any, held_by: tuple[str, str], what: str, path: str, result: SchemaResult
 ) -> None:
     """Add a fault if the type and format cannot represent the number at all."""
     kind, form = held_by
@@ -355,7 +355,7 @@ def _check_representable(
         fits = form != "float" or _is_float32(value)
     if not fits:
         named = f"with format {form}" if form else "(default format)"
-        add_message(verdict, f"{what} value must be of type {kind} {named} in {path}")
+        add_message(result, f"{what} value must be of type {kind} {named} in {path}")
 
 
 def _is_float32(value: float) -> bool:

@@ -26,7 +26,7 @@ from pytest_kscen.objects.quantities import canonical
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Walk = Callable[[Any, Any], Any]
+    Decoder = Callable[[Any, Any], Any]
 
 
 EMPTY: dict[str, Any] = {}
@@ -60,12 +60,12 @@ def is_identical_json(value: Any, old: Any) -> bool:
         return False
 
 
-def string_decoder(go_type: str, *, keep: bool) -> Walk:
+def string_decoder(go_type: str, *, keep: bool) -> Decoder:
     """Return the decoder of a string. An empty one decodes to None unless `keep` is set, because Go
     has a pointer to it.
     """
 
-    def walk(value: Any, _: Any) -> Any:
+    def decode_value(value: Any, _: Any) -> Any:
         if type(value) is str:
             return value if value or keep else None
         if value is None:
@@ -74,24 +74,24 @@ def string_decoder(go_type: str, *, keep: bool) -> Walk:
             return str.__str__(value) or (value if keep else None)
         raise TypeMismatch(value, go_type, basic="string")
 
-    return walk
+    return decode_value
 
 
-def integer_decoder(go_type: str, bits: int, *, keep: bool) -> Walk:
+def integer_decoder(go_type: str, bits: int, *, keep: bool) -> Decoder:
     low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
 
-    def walk(value: Any, _: Any) -> Any:
+    def decode_value(value: Any, _: Any) -> Any:
         if type(value) is int and low <= value <= high:
             return value if value or keep else None
         if value is None:
             return None
         raise TypeMismatch(value, go_type, literal=type(value) in {int, float}, basic=f"int{bits}")
 
-    return walk
+    return decode_value
 
 
-def boolean_decoder(go_type: str, *, keep: bool) -> Walk:
-    def walk(value: Any, _: Any) -> Any:
+def boolean_decoder(go_type: str, *, keep: bool) -> Decoder:
+    def decode_value(value: Any, _: Any) -> Any:
         if value is True:
             return True
         if value is False:
@@ -100,11 +100,11 @@ def boolean_decoder(go_type: str, *, keep: bool) -> Walk:
             return None
         raise TypeMismatch(value, go_type)
 
-    return walk
+    return decode_value
 
 
-def number_decoder(go_type: str, *, keep: bool) -> Walk:
-    def walk(value: Any, _: Any) -> Any:
+def number_decoder(go_type: str, *, keep: bool) -> Decoder:
+    def decode_value(value: Any, _: Any) -> Any:
         if type(value) in {int, float}:
             whole = int(value) if value == int(value) else value
             return whole if whole or keep else None
@@ -112,13 +112,13 @@ def number_decoder(go_type: str, *, keep: bool) -> Walk:
             return None
         raise TypeMismatch(value, go_type)
 
-    return walk
+    return decode_value
 
 
-def bytes_decoder(go_type: str, *, keep: bool) -> Walk:
+def bytes_decoder(go_type: str, *, keep: bool) -> Decoder:
     """Return the decoder of base64 text. Go accepts a list of numbers as well."""
 
-    def walk(value: Any, _: Any) -> Any:
+    def decode_value(value: Any, _: Any) -> Any:
         if isinstance(value, str):
             return _canonical_base64(value) if value or keep else None
         if value is None:
@@ -127,7 +127,7 @@ def bytes_decoder(go_type: str, *, keep: bool) -> Walk:
             return base64.b64encode(bytes(map(_decode_byte, value))).decode()
         raise TypeMismatch(value, go_type)
 
-    return walk
+    return decode_value
 
 
 def _decode_byte(value: Any) -> int:
@@ -153,28 +153,28 @@ def _first_bad_byte(value: str) -> int:
     This is the first foreign character, or the start of an unfinished group of four.
     """
     digits = 0
-    for place, letter in enumerate(value):
+    for index, letter in enumerate(value):
         if letter in "\r\n":
             continue
         if letter == "=" and digits % 4 >= 2:  # noqa: PLR2004 - padding needs two digits before it
-            rest = value[place + 1 :].replace("\n", "").replace("\r", "")
+            rest = value[index + 1 :].replace("\n", "").replace("\r", "")
             wanted = 3 - digits % 4
             if len(rest) < wanted:
                 return len(value)
-            return place if wanted and rest[0] != "=" else place + 1 + wanted
+            return index if wanted and rest[0] != "=" else index + 1 + wanted
         if letter not in BASE64:
-            return place
+            return index
         digits += 1
     return len(value) - digits % 4
 
 
-def time_decoder(digits: int) -> Walk:
+def time_decoder(digits: int) -> Decoder:
     """Return the decoder of a timestamp, which is converted to UTC. `digits` is the number of
     digits in the fraction of a second.
     """
     length = len("2006-01-02T15:04:05.Z") + digits if digits else len("2006-01-02T15:04:05Z")
 
-    def walk(value: Any, _: Any) -> Any:
+    def decode_value(value: Any, _: Any) -> Any:
         if type(value) is str:
             return (
                 value
@@ -185,7 +185,7 @@ def time_decoder(digits: int) -> Walk:
             return None
         raise TypeMismatch(value, "string", final=True)
 
-    return walk
+    return decode_value
 
 
 @lru_cache(maxsize=512)
@@ -274,7 +274,7 @@ def decode_quantity(value: Any, _: Any) -> Any:
 QUANTITY_FORMAT_ERROR = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
-SPECIAL_DECODERS: dict[str, Walk] = {
+SPECIAL_DECODERS: dict[str, Decoder] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": decode_quantity,
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": decode_int_or_string,
     "io.k8s.apimachinery.pkg.runtime.RawExtension": decode_raw,

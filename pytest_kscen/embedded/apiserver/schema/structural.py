@@ -27,66 +27,74 @@ from pytest_kscen.embedded.apiserver.schema.scalars import EMPTY, is_identical_j
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_kscen.embedded.apiserver.schema.scalars import Walk
+    from pytest_kscen.embedded.apiserver.schema.scalars import Decoder
 
     Schema = dict[str, Any]
     from pytest_kscen.objects.resources import Obj
 
 
-def prune_custom_fields(obj: Any, schema: dict[str, Any], told: list[str]) -> Any:
+def prune_custom_fields(obj: Any, schema: dict[str, Any], unknown: list[str]) -> Any:
     """Return a custom object without unknown fields.
 
-    Paths are appended to `told`: those in the metadata first, then sorted those of the schema, then
-    those in embedded resources.
+    Paths are appended to `unknown`: those in the metadata, sorted those of the schema, then those
+    in embedded resources.
     """
-    metadata = prune_unknown_fields(obj.get("metadata"), OBJECT_META, told)
-    told[:] = [f"metadata.{path}" for path in told]
+    metadata = prune_unknown_fields(obj.get("metadata"), OBJECT_META, unknown)
+    unknown[:] = [f"metadata.{path}" for path in unknown]
     found: list[str] = []
     in_embedded: list[str] = []
     rest = {name: part for name, part in obj.items() if name not in HEAD_FIELDS}
-    known = _prune_custom(rest, schema, "", found, in_embedded, kept=False)
-    told += [*sorted(found), *sorted(in_embedded)]
+    known = _prune_custom(rest, schema, "", found, in_embedded, preserved=False)
+    unknown += [*sorted(found), *sorted(in_embedded)]
     head = {name: obj[name] for name in HEAD_FIELDS if name in obj}
     return {**head, **({"metadata": metadata} if "metadata" in obj else {}), **known}
 
 
 def _prune_custom(
-    value: Any, schema: Schema, path: str, told: list[str], in_embedded: list[str], *, kept: bool
+    value: Any,
+    schema: Schema,
+    path: str,
+    unknown: list[str],
+    in_embedded: list[str],
+    *,
+    preserved: bool,
 ) -> Any:
-    kept = kept or bool(schema.get(PRESERVE))
+    preserved = preserved or bool(schema.get(PRESERVE))
     if isinstance(value, list):
         items = schema.get("items", NO_SCHEMA)
         parts = enumerate(value)
         return original_if_unchanged(
             value,
             [
-                _prune_custom(part, items, f"{path}[{place}]", told, in_embedded, kept=kept)
-                for place, part in parts
+                _prune_custom(
+                    part, items, f"{path}[{index}]", unknown, in_embedded, preserved=preserved
+                )
+                for index, part in parts
             ],
         )
     if not isinstance(value, dict):
         return value
     left: dict[str, Any] = {}
     for name, part in value.items():
-        below = f"{path}.{name}" if path else name
+        prepend = f"{path}.{name}" if path else name
         inner = member_schema(schema, name)
         if schema.get(EMBEDDED) and name in HEAD_FIELDS:
-            left[name] = _prune_embedded_head(name, part, below, in_embedded)
+            left[name] = _prune_embedded_head(name, part, prepend, in_embedded)
         elif inner is not None:
-            left[name] = _prune_custom(part, inner, below, told, in_embedded, kept=False)
-        elif kept:
+            left[name] = _prune_custom(part, inner, prepend, unknown, in_embedded, preserved=False)
+        elif preserved:
             left[name] = part
         else:
-            told.append(below)
+            unknown.append(prepend)
     return original_if_unchanged(value, left)
 
 
-def _prune_embedded_head(name: str, part: Any, path: str, told: list[str]) -> Any:
+def _prune_embedded_head(name: str, part: Any, path: str, unknown: list[str]) -> Any:
     if name != "metadata":
         return part
     found: list[str] = []
     metadata = prune_unknown_fields(part, OBJECT_META, found)
-    told += [f"{path}.{stranger}" for stranger in found]
+    unknown += [f"{path}.{unknown_path}" for unknown_path in found]
     return metadata
 
 
@@ -115,8 +123,8 @@ def decode_untyped(value: Any, old: Any) -> Any:
         was = old if type(old) is list else ()
         return old_list_if_same(
             [
-                decode_untyped(part, was[place] if place < len(was) else None)
-                for place, part in enumerate(value)
+                decode_untyped(part, was[index] if index < len(was) else None)
+                for index, part in enumerate(value)
             ],
             old,
         )
@@ -153,17 +161,23 @@ def normalize_number(value: Any) -> Any:
     return value
 
 
-def structural_decoder(schema: Obj, *, kept: bool = False) -> Walk:
-    """Return the decoder of a schema. `kept` means that a schema above preserves unknown fields."""
-    kept = kept or bool(schema.get(PRESERVE))
-    if kept and not any(
+def structural_decoder(schema: Obj, *, preserved: bool = False) -> Decoder:
+    """Return the decoder of a schema.
+
+    `preserved` means that a schema above it preserves unknown fields.
+    """
+    preserved = preserved or bool(schema.get(PRESERVE))
+    if preserved and not any(
         key in schema for key in ("properties", "items", "additionalProperties", EMBEDDED)
     ):
         return decode_untyped
     head = EMBEDDED_HEAD_DECODERS if schema.get(EMBEDDED) else EMPTY
-    objects, lists = _object_decoder(schema, kept=kept, head=head), _list_decoder(schema, kept=kept)
+    objects, lists = (
+        _object_decoder(schema, preserved=preserved, head=head),
+        _list_decoder(schema, preserved=preserved),
+    )
 
-    def walk(value: Any, old: Any) -> Any:
+    def decode(value: Any, old: Any) -> Any:
         if value is old:
             return value
         if type(value) is dict:
@@ -176,31 +190,31 @@ def structural_decoder(schema: Obj, *, kept: bool = False) -> Walk:
             return old if type(old) is list and is_identical_json(value, old) else lists(value, old)
         return old if type(value) is str and value == old else normalize_number(value)
 
-    return walk
+    return decode
 
 
-def root_decoder(schema: Obj) -> Walk:
+def root_decoder(schema: Obj) -> Decoder:
     """Return the decoder of whole objects. Faults in their metadata are reported without a path, as
     in the real server.
     """
-    return _object_decoder(schema, kept=bool(schema.get(PRESERVE)), head=ROOT_HEAD_DECODERS)
+    return _object_decoder(schema, preserved=bool(schema.get(PRESERVE)), head=ROOT_HEAD_DECODERS)
 
 
-class _MemberDecoders(dict[str, "Walk"]):
+class _MemberDecoders(dict[str, "Decoder"]):
     """Decoders of an object's fields, each compiled on first use. Raises UnknownField for a field
     without a schema.
     """
 
-    def __init__(self, schema: Obj, *, kept: bool) -> None:
+    def __init__(self, schema: Obj, *, preserved: bool) -> None:
         super().__init__()
-        self._schema, self._kept = schema, kept
+        self._schema, self._kept = schema, preserved
 
-    def __missing__(self, name: str) -> Walk:
+    def __missing__(self, name: str) -> Decoder:
         schema = member_schema(self._schema, name)
         if schema is None and not self._kept:
             raise UnknownField
-        walk = self[name] = decode_untyped if schema is None else structural_decoder(schema)
-        return walk
+        decode = self[name] = decode_untyped if schema is None else structural_decoder(schema)
+        return decode
 
 
 def member_schema(schema: Obj, name: str) -> Obj | None:
@@ -215,16 +229,18 @@ def member_schema(schema: Obj, name: str) -> Obj | None:
     return more if isinstance(more, dict) else NO_SCHEMA if more else None
 
 
-def _object_decoder(schema: Obj, *, kept: bool, head: Mapping[str, Walk] = EMPTY) -> Walk:
+def _object_decoder(
+    schema: Obj, *, preserved: bool, head: Mapping[str, Decoder] = EMPTY
+) -> Decoder:
     """Return the decoder of an object. `head` holds decoders of fields that the schema does not
     decide about.
     """
-    members = _MemberDecoders(schema, kept=kept)
+    members = _MemberDecoders(schema, preserved=preserved)
     members.update(head)
     is_plain = not head  # decoders of the head may refuse a text
     defaults: dict[str, Callable[[], Any]] | None = None
 
-    def walk(value: Any, old: Any) -> Any:
+    def decode(value: Any, old: Any) -> Any:
         nonlocal defaults
         if defaults is None:
             defaults = default_factories(schema)
@@ -241,16 +257,16 @@ def _object_decoder(schema: Obj, *, kept: bool, head: Mapping[str, Walk] = EMPTY
                     new[name] = was if part == was and type(was) is str else part
                 else:
                     new[name] = member(part, was)
-        except EmbeddedResourceError as misfit:
+        except EmbeddedResourceError as error:
             named = name in head or name in schema.get("properties", EMPTY)
-            misfit.below(f".{name}" if named else f"[{name}]")
+            error.prepend(f".{name}" if named else f"[{name}]")
             raise
         for name, default in defaults.items():
             if name not in new:
                 new[name] = default()
         return new
 
-    return walk
+    return decode
 
 
 def drops_null(schema: Obj, name: str) -> bool:
@@ -278,28 +294,28 @@ def _default_factory(schema: Obj) -> Callable[[], Any]:
     return lambda: decode_untyped(default, None)
 
 
-def _list_decoder(schema: Obj, *, kept: bool) -> Walk:
+def _list_decoder(schema: Obj, *, preserved: bool) -> Decoder:
     items = schema.get("items", NO_SCHEMA)
-    element: Walk | None = None
+    element: Decoder | None = None
     default = None if items.get("nullable") else items.get("default")
 
-    def walk(value: Any, old: Any) -> Any:
+    def decode(value: Any, old: Any) -> Any:
         nonlocal element
         if element is None:
-            element = structural_decoder(items, kept=kept)
+            element = structural_decoder(items, preserved=preserved)
         before = old if type(old) is list else []
-        place = 0
+        index = 0
         new = []
         try:
-            for place, part in enumerate(value):
+            for index, part in enumerate(value):
                 given = default if part is None else part
-                new.append(element(given, before[place] if place < len(before) else None))
-        except EmbeddedResourceError as misfit:
-            misfit.below(f"[{place}]")
+                new.append(element(given, before[index] if index < len(before) else None))
+        except EmbeddedResourceError as error:
+            error.prepend(f"[{index}]")
             raise
         return old_list_if_same(new, old)
 
-    return walk
+    return decode
 
 
 def _decode_head_string(value: Any, _: Any) -> Any:
@@ -316,15 +332,15 @@ def _decode_root_metadata(value: Any, old: Any) -> Any:
 def _decode_embedded_metadata(value: Any, old: Any) -> Any:
     try:
         return _decode_root_metadata(value, old)
-    except DecodeError as misfit:
-        raise EmbeddedResourceError(value, str(misfit)) from None
+    except DecodeError as error:
+        raise EmbeddedResourceError(value, str(error)) from None
 
 
-EMBEDDED_HEAD_DECODERS: Mapping[str, Walk] = {
+EMBEDDED_HEAD_DECODERS: Mapping[str, Decoder] = {
     **dict.fromkeys(TYPE_META, _decode_head_string),
     "metadata": _decode_embedded_metadata,
 }
-ROOT_HEAD_DECODERS: Mapping[str, Walk] = {
+ROOT_HEAD_DECODERS: Mapping[str, Decoder] = {
     **dict.fromkeys(TYPE_META, decode_untyped),
     "metadata": _decode_root_metadata,
 }

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.apiserver.schema.keywords import Check
     from pytest_kscen.objects.resources import Obj
 
-    Plan = tuple[tuple[Check, ...], int]
+    TypedChecks = tuple[tuple[Check, ...], int]
     Visit = Callable[[Any, str], Iterator[Cause]]
 
 
@@ -39,20 +39,20 @@ NO_OLD_VALUE: Any = object()
 
 def schema_check(schema: Obj) -> Check:
     """Return the check of a whole schema. Faults of a value that equals the old one are dropped."""
-    plans: dict[type, Plan] = {}
+    typed_checks: dict[type, TypedChecks] = {}
 
-    def judge(value: Any, path: str, old: Any, verdict: SchemaResult) -> None:
+    def judge(value: Any, path: str, old: Any, result: SchemaResult) -> None:
         if value is old:
             return
-        if not plans:
-            plans.update(_checks_by_type(schema))
-        checks, counted = plans[type(value)]
-        before = len(verdict.faults)
+        if not typed_checks:
+            typed_checks.update(_checks_by_type(schema))
+        checks, counted = typed_checks[type(value)]
+        before = len(result.faults)
         for check in checks:
-            check(value, path, old, verdict)
-        verdict.matches += counted
-        if len(verdict.faults) > before and old is not NO_OLD_VALUE and same_json(value, old):
-            verdict.forget(before)
+            check(value, path, old, result)
+        result.matches += counted
+        if len(result.faults) > before and old is not NO_OLD_VALUE and same_json(value, old):
+            result.forget(before)
 
     return judge
 
@@ -62,20 +62,20 @@ def _alternative_check(schema: Obj) -> Check:
 
     Its own faults are kept even if the value is unchanged; nested ones may be dropped.
     """
-    plans: dict[type, Plan] = {}
+    typed_checks: dict[type, TypedChecks] = {}
 
-    def judge(value: Any, path: str, old: Any, verdict: SchemaResult) -> None:
-        if not plans:
-            plans.update(_checks_by_type(schema))
-        checks, counted = plans[type(value)]
+    def judge(value: Any, path: str, old: Any, result: SchemaResult) -> None:
+        if not typed_checks:
+            typed_checks.update(_checks_by_type(schema))
+        checks, counted = typed_checks[type(value)]
         for check in checks:
-            check(value, path, old, verdict)
-        verdict.matches += counted
+            check(value, path, old, result)
+        result.matches += counted
 
     return judge
 
 
-def _checks_by_type(schema: Obj) -> dict[type, Plan]:
+def _checks_by_type(schema: Obj) -> dict[type, TypedChecks]:
     """Return the checks for each type of value, with the number of keywords that count as matched.
 
     The real server counts each validator it runs: type, combinations (twice), enum, the type's own,
@@ -85,7 +85,7 @@ def _checks_by_type(schema: Obj) -> dict[type, Plan]:
     head = (*types, *_combination_checks(schema))
     counted = len(types) + 4
     texts = tuple(string_checks(schema))
-    numbers: Plan = (*head, number_check(schema), *enums), counted + 1
+    numbers: TypedChecks = (*head, number_check(schema), *enums), counted + 1
     return {
         str: ((*head, *texts, *enums), counted + 1 + has_text_format(schema)),
         int: numbers,
@@ -111,25 +111,25 @@ def _object_check(schema: Obj) -> Check:
     least, most = schema.get("minProperties"), schema.get("maxProperties")
     wanted: list[str] = schema.get("required") or []
 
-    def check(value: Obj, path: str, old: Any, verdict: SchemaResult) -> None:
+    def check(value: Obj, path: str, old: Any, result: SchemaResult) -> None:
         before = old if type(old) is dict else EMPTY
         if least is not None and len(value) < least:
             keywords.add_invalid(
-                verdict, path, len(value), f"should have at least {least} properties"
+                result, path, len(value), f"should have at least {least} properties"
             )
         if most is not None and len(value) > most:
-            keywords.add_too_many(verdict, path, len(value), most, "properties")
+            keywords.add_too_many(result, path, len(value), most, "properties")
         for name, part in value.items():
             judge, was = properties.get(name, others), before.get(name, NO_OLD_VALUE)
             if judge:
                 if part is not was:
-                    judge(part, f"{path}.{name}" if path else name, was, verdict)
+                    judge(part, f"{path}.{name}" if path else name, was, result)
             elif forbids_others and name not in properties:
-                words = f"{path}.{name} in body is a forbidden property"
-                keywords.add_invalid_message(verdict, path, name, words)
+                message = f"{path}.{name} in body is a forbidden property"
+                keywords.add_invalid_message(result, path, name, message)
         for name in wanted:
             if name not in value:
-                keywords.add_required(verdict, f"{path}.{name}")
+                keywords.add_required(result, f"{path}.{name}")
 
     return check
 
@@ -139,16 +139,16 @@ def _list_check(schema: Obj) -> Check:
     judge = schema_check(items) if isinstance(items, dict) else None
     least, most = schema.get("minItems"), schema.get("maxItems")
 
-    def check(value: list[Any], path: str, old: Any, verdict: SchemaResult) -> None:
+    def check(value: list[Any], path: str, old: Any, result: SchemaResult) -> None:
         if judge:
             before = correlate_elements(schema, value, old)
-            for place, part in enumerate(value):
-                judge(part, f"{path}[{place}]", before[place], verdict)
+            for index, part in enumerate(value):
+                judge(part, f"{path}[{index}]", before[index], result)
         if least is not None and len(value) < least:
-            keywords.add_invalid(verdict, path, len(value), f"should have at least {least} items")
+            keywords.add_invalid(result, path, len(value), f"should have at least {least} items")
         if most is not None and len(value) > most:
-            keywords.add_too_many(verdict, path, len(value), most, "items")
-        verdict.matches += 1
+            keywords.add_too_many(result, path, len(value), most, "items")
+        result.matches += 1
 
     return check
 
@@ -186,64 +186,64 @@ def _combination_checks(schema: Obj) -> Iterator[Check]:
 
 
 def _try_alternatives(
-    judges: list[Check], value: Any, path: str, old: Any
+    branch_checks: list[Check], value: Any, path: str, old: Any
 ) -> Iterator[SchemaResult]:
-    for judge in judges:
-        verdict = SchemaResult()
-        judge(value, path, old, verdict)
-        yield verdict
+    for judge in branch_checks:
+        result = SchemaResult()
+        judge(value, path, old, result)
+        yield result
 
 
 def _best_failure(failures: list[SchemaResult]) -> SchemaResult:
-    return max(failures, key=lambda verdict: verdict.matches)
+    return max(failures, key=lambda result: result.matches)
 
 
 def _any_of_check(alternatives: list[Obj]) -> Check:
-    judges = [_alternative_check(alternative) for alternative in alternatives]
+    branch_checks = [_alternative_check(alternative) for alternative in alternatives]
 
-    def check(value: Any, path: str, old: Any, verdict: SchemaResult) -> None:
+    def check(value: Any, path: str, old: Any, result: SchemaResult) -> None:
         failures = []
-        for tried in _try_alternatives(judges, value, path, old):
+        for tried in _try_alternatives(branch_checks, value, path, old):
             if not tried.faults:
-                verdict.merge(tried)
+                result.merge(tried)
                 return
             failures.append(tried)
-        keywords.add_message(verdict, f'"{path}" must validate at least one schema (anyOf)')
-        verdict.merge(_best_failure(failures))
+        keywords.add_message(result, f'"{path}" must validate at least one schema (anyOf)')
+        result.merge(_best_failure(failures))
 
     return check
 
 
 def _one_of_check(alternatives: list[Obj]) -> Check:
-    judges = [_alternative_check(alternative) for alternative in alternatives]
+    branch_checks = [_alternative_check(alternative) for alternative in alternatives]
 
-    def check(value: Any, path: str, old: Any, verdict: SchemaResult) -> None:
-        all_tried = list(_try_alternatives(judges, value, path, old))
+    def check(value: Any, path: str, old: Any, result: SchemaResult) -> None:
+        all_tried = list(_try_alternatives(branch_checks, value, path, old))
         valid = [tried for tried in all_tried if not tried.faults]
         if len(valid) == 1:
-            verdict.merge(valid[0])
+            result.merge(valid[0])
             return
         found = f"Found {len(valid)} valid alternatives" if valid else "Found none valid"
         keywords.add_message(
-            verdict, f'"{path}" must validate one and only one schema (oneOf). {found}'
+            result, f'"{path}" must validate one and only one schema (oneOf). {found}'
         )
         if not valid:
-            verdict.merge(_best_failure(all_tried))
+            result.merge(_best_failure(all_tried))
 
     return check
 
 
 def _all_of_check(parts: list[Obj]) -> Check:
-    judges = [_alternative_check(part) for part in parts]
+    branch_checks = [_alternative_check(part) for part in parts]
 
-    def check(value: Any, path: str, old: Any, verdict: SchemaResult) -> None:
+    def check(value: Any, path: str, old: Any, result: SchemaResult) -> None:
         valid = 0
-        for tried in _try_alternatives(judges, value, path, old):
+        for tried in _try_alternatives(branch_checks, value, path, old):
             valid += not tried.faults
-            verdict.merge(tried)
-        if valid < len(judges):
+            result.merge(tried)
+        if valid < len(branch_checks):
             keywords.add_message(
-                verdict,
+                result,
                 (
                     f'"{path}" must validate all the schemas '
                     f"(allOf){'' if valid else '. None validated'}"
@@ -256,11 +256,11 @@ def _all_of_check(parts: list[Obj]) -> Check:
 def _not_check(schema: Obj) -> Check:
     judge = _alternative_check(schema)
 
-    def check(value: Any, path: str, old: Any, verdict: SchemaResult) -> None:
+    def check(value: Any, path: str, old: Any, result: SchemaResult) -> None:
         tried = SchemaResult()
         judge(value, path, old, tried)
         if not tried.faults:
-            keywords.add_message(verdict, f'"{path}" must not validate the schema (not)')
+            keywords.add_message(result, f'"{path}" must not validate the schema (not)')
 
     return check
 
@@ -285,8 +285,8 @@ def schema_visit(schema: Obj, own: Callable[[Obj], Visit | None]) -> Visit | Non
         if here:
             yield from here(value, path)
         if isinstance(value, list) and items:
-            for place, part in enumerate(value):
-                yield from items(part, f"{path}[{place}]")
+            for index, part in enumerate(value):
+                yield from items(part, f"{path}[{index}]")
         elif isinstance(value, dict):
             for name, part in value.items():
                 if inner := fields.get(name):
@@ -318,23 +318,23 @@ def duplicate_visit(schema: Obj) -> Visit | None:
 
 
 def _duplicates_in_set(elements: list[Any], path: str) -> Iterator[Cause]:
-    for place in _duplicate_positions(elements):
-        yield Cause.duplicate(f"{path}[{place}]", _with_sorted_keys(elements[place]))
+    for index in _duplicate_positions(elements):
+        yield Cause.duplicate(f"{path}[{index}]", _with_sorted_keys(elements[index]))
 
 
 def _duplicates_in_map(wanted: list[str], elements: list[Any], path: str) -> Iterator[Cause]:
-    for place, element in enumerate(elements):
+    for index, element in enumerate(elements):
         if element is not None and not isinstance(element, dict):
             yield Cause.invalid(
-                f"{path}[{place}]", element, "must be an object for an array of list-type map"
+                f"{path}[{index}]", element, "must be an object for an array of list-type map"
             )
             return
     keys = [
         {name: element[name] for name in wanted if name in element} if element else {}
         for element in elements
     ]
-    for place in _duplicate_positions(keys):
-        yield Cause.duplicate(f"{path}[{place}]", _with_sorted_keys(keys[place]))
+    for index in _duplicate_positions(keys):
+        yield Cause.duplicate(f"{path}[{index}]", _with_sorted_keys(keys[index]))
 
 
 def _duplicate_positions(elements: list[Any]) -> Iterator[int]:
@@ -342,11 +342,11 @@ def _duplicate_positions(elements: list[Any]) -> Iterator[int]:
     if _are_distinct_texts(elements):
         return
     seen: dict[str, int] = {}
-    for place, element in enumerate(elements):
+    for index, element in enumerate(elements):
         text = compact_json(element)
         seen[text] = seen.get(text, 0) + 1
         if seen[text] == 2:  # noqa: PLR2004 - the second time
-            yield place
+            yield index
 
 
 def _are_distinct_texts(elements: list[Any]) -> bool:

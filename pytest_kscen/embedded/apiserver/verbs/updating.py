@@ -101,9 +101,9 @@ def patched_object(core: Core, kind: Kind, request: Request, old: Obj | None) ->
             raise
         is_json = request.patch_type in {MERGE_PATCH, JSON_PATCH}
         if nameless := type_meta_mismatch(body):
-            why = why if is_json else nameless.converted()
+            why = why if is_json else nameless.converter_message()
         elif isinstance(kind.schema, BuiltinSchema):
-            why = kind.schema.why_unfit(body, is_json=is_json) or why
+            why = kind.schema.patch_error(body, is_json=is_json) or why
         raise patch_refusal(request, body, why) from None
     if old is None and (uid := new["metadata"].get("uid")):
         why = (

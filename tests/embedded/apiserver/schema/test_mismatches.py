@@ -20,8 +20,8 @@ from pytest_kscen.embedded.apiserver.schema.decode_errors import TypeMismatch
     ],
 )
 def test_the_converter_has_words_of_its_own(mismatch, words):
-    mismatch.inside("ObjectMeta", "somewhere")
-    assert mismatch.converted() == words
+    mismatch.add_step("ObjectMeta", "somewhere")
+    assert mismatch.converter_message() == words
 
 
 LEASE, SECRET = (
@@ -72,7 +72,7 @@ LEASE, SECRET = (
     ],
 )
 def test_of_several_faults_one_is_told(schema, body, is_json, why):
-    assert schema.why_unfit(body, is_json=is_json) == why
+    assert schema.patch_error(body, is_json=is_json) == why
 
 
 def test_octets_may_be_numbers():

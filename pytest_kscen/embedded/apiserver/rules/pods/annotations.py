@@ -46,8 +46,8 @@ def validate_pod_annotations(path: str, given: Mapping[str, str] | None, spec: O
     if not given:
         return
     if MIRROR_ANNOTATION in given and not spec.get("nodeName"):
-        why = "must set spec.nodeName if mirror pod annotation is set"
-        yield Cause.invalid(f"{path}[{MIRROR_ANNOTATION}]", given[MIRROR_ANNOTATION], why)
+        detail = "must set spec.nodeName if mirror pod annotation is set"
+        yield Cause.invalid(f"{path}[{MIRROR_ANNOTATION}]", given[MIRROR_ANNOTATION], detail)
     if given.get(TOLERATIONS):
         yield from _validate_tolerations_annotation(path, given[TOLERATIONS])
     if DELETION_COST in given and not _is_deletion_cost(given[DELETION_COST]):
@@ -101,11 +101,11 @@ def set_app_armor_fields(pod: Obj) -> None:
     Skipped on Windows, and for containers whose field is set already or equals the pod's own
     profile.
     """
-    spec, noted = (
+    spec, annotated = (
         pod["spec"],
         [name for name in pod["metadata"]["annotations"] if name.startswith(APP_ARMOR)],
     )
-    if noted and spec.get("os", {}).get("name") != "windows":
+    if annotated and spec.get("os", {}).get("name") != "windows":
         whole = (spec.get("securityContext") or {}).get("appArmorProfile")
         for _, container in visit_containers(spec):
             own = container.get("securityContext", {})

@@ -87,8 +87,8 @@ def validate_handler(path: str, given: Obj, grace: int | None) -> Causes:
     required.
     """
     found = [kind for kind in HANDLERS if kind in given]
-    for place, kind in enumerate(found):
-        if place:
+    for index, kind in enumerate(found):
+        if index:
             yield Cause.forbidden(f"{path}.{kind}", "may not specify more than 1 handler type")
         else:
             yield from HANDLERS[kind](f"{path}.{kind}", given[kind], grace)
@@ -117,8 +117,8 @@ def _validate_port_handler(path: str, given: Obj, _: int | None) -> Causes:
 def _validate_sleep(path: str, given: Obj, grace: int | None) -> Causes:
     seconds = given.get("seconds", 0)
     if grace is not None and not 0 <= seconds <= grace:
-        why = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
-        yield Cause.invalid(path, seconds, why)
+        detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
+        yield Cause.invalid(path, seconds, detail)
 
 
 HANDLERS = {
@@ -176,14 +176,14 @@ class ContainerContext:
     host_users: bool = True
 
 
-def validate_containers(path: str, given: Sequence[Obj], around: ContainerContext) -> Causes:
+def validate_containers(path: str, given: Sequence[Obj], context: ContainerContext) -> Causes:
     if not given:
         yield Cause.required(path)
         return
     seen: set[str] = set()
-    for place, container in enumerate(given):
-        here = f"{path}[{place}]"
-        yield from _validate_container(here, container, around)
+    for index, container in enumerate(given):
+        here = f"{path}[{index}]"
+        yield from _validate_container(here, container, context)
         if container.get("name", "") in seen:
             yield Cause.duplicate(f"{here}.name", container.get("name", ""))
         seen.add(container.get("name", ""))
@@ -191,21 +191,21 @@ def validate_containers(path: str, given: Sequence[Obj], around: ContainerContex
             # Fields of containers that keep running.
             if "lifecycle" in container:
                 yield from validate_lifecycle(
-                    f"{here}.lifecycle", container["lifecycle"], around.grace
+                    f"{here}.lifecycle", container["lifecycle"], context.grace
                 )
-            yield from validate_probes(here, container, around.grace)
+            yield from validate_probes(here, container, context.grace)
             if "restartPolicy" in container or "restartPolicyRules" in container:
                 yield from _validate_restart_policy(here, container)
     yield from validate_host_ports(path, given)
 
 
 def validate_init_containers(
-    path: str, given: Sequence[Obj], ordinary: Sequence[Obj], around: ContainerContext
+    path: str, given: Sequence[Obj], ordinary: Sequence[Obj], context: ContainerContext
 ) -> Causes:
     seen = {container.get("name", "") for container in ordinary}
-    for place, container in enumerate(given):
-        here, name = f"{path}[{place}]", container.get("name", "")
-        yield from _validate_container(here, container, around)
+    for index, container in enumerate(given):
+        here, name = f"{path}[{index}]", container.get("name", "")
+        yield from _validate_container(here, container, context)
         # Restart rules are validated only beside a restart policy.
         if "restartPolicy" in container:
             yield from _validate_restart_policy(here, container)
@@ -221,9 +221,9 @@ def validate_init_containers(
         if container.get("restartPolicy") == "Always":
             if "lifecycle" in container:
                 yield from validate_lifecycle(
-                    f"{here}.lifecycle", container["lifecycle"], around.grace
+                    f"{here}.lifecycle", container["lifecycle"], context.grace
                 )
-            yield from validate_probes(here, container, around.grace)
+            yield from validate_probes(here, container, context.grace)
         else:
             yield from _validate_nonsidecar(here, container)
 
@@ -235,24 +235,24 @@ def _validate_nonsidecar(path: str, container: Obj) -> Causes:
     for name in FORBIDDEN_IN_INIT:
         if name in container:
             yield Cause.forbidden(f"{path}.{name}", _SIDECARS_ONLY)
-    for place, policy in enumerate(container.get("resizePolicy") or ()):
+    for index, policy in enumerate(container.get("resizePolicy") or ()):
         if policy.get("restartPolicy") == "RestartContainer":
-            why = "must not be set to 'RestartContainer' for non-sidecar initContainers"
+            detail = "must not be set to 'RestartContainer' for non-sidecar initContainers"
             yield Cause.invalid(
-                f"{path}.resizePolicy[{place}].restartPolicy", "RestartContainer", why
+                f"{path}.resizePolicy[{index}].restartPolicy", "RestartContainer", detail
             )
 
 
-def validate_ephemeral_containers(path: str, spec: Obj, around: ContainerContext) -> Causes:
+def validate_ephemeral_containers(path: str, spec: Obj, context: ContainerContext) -> Causes:
     others = {
         container.get("name", "")
         for kind in ("containers", "initContainers")
         for container in spec.get(kind) or ()
     }
     seen = set(others)
-    for place, container in enumerate(spec["ephemeralContainers"]):
-        here, name = f"{path}[{place}]", container.get("name", "")
-        yield from _validate_container(here, container, around)
+    for index, container in enumerate(spec["ephemeralContainers"]):
+        here, name = f"{path}[{index}]", container.get("name", "")
+        yield from _validate_container(here, container, context)
         yield from validate_trimmed_image(here, container)
         if name in seen:
             yield Cause.duplicate(f"{here}.name", name)
@@ -270,9 +270,9 @@ def validate_ephemeral_containers(path: str, spec: Obj, around: ContainerContext
 
 
 def validate_trimmed_images(path: str, given: Sequence[Obj]) -> Causes:
-    for place, container in enumerate(given):
+    for index, container in enumerate(given):
         if (image := container.get("image", "")) != image.strip():
-            yield from validate_trimmed_image(f"{path}[{place}]", container)
+            yield from validate_trimmed_image(f"{path}[{index}]", container)
 
 
 def validate_trimmed_image(path: str, container: Obj) -> Causes:
@@ -281,7 +281,7 @@ def validate_trimmed_image(path: str, container: Obj) -> Causes:
         yield Cause.invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
 
 
-def _validate_container(path: str, container: Obj, around: ContainerContext) -> Causes:
+def _validate_container(path: str, container: Obj, context: ContainerContext) -> Causes:
     if names.dns1123_label(container.get("name", "")):
         yield from validate_required_name(
             f"{path}.name", container.get("name"), names.dns1123_label
@@ -297,35 +297,37 @@ def _validate_container(path: str, container: Obj, around: ContainerContext) -> 
         not container.keys() <= SIMPLE_FIELDS
         or container.get("imagePullPolicy") not in PULL_POLICIES
     ):
-        yield from _validate_optional_fields(path, container, around)
+        yield from _validate_optional_fields(path, container, context)
 
 
-def _validate_optional_fields(path: str, container: Obj, around: ContainerContext) -> Causes:
-    for listed, judge in LIST_VALIDATORS.items():
+def _validate_optional_fields(path: str, container: Obj, context: ContainerContext) -> Causes:
+    for listed, validate in LIST_VALIDATORS.items():
         if listed in container:
-            yield from judge(f"{path}.{listed}", container[listed])
+            yield from validate(f"{path}.{listed}", container[listed])
     if "volumeMounts" in container or "volumeDevices" in container:
-        yield from validate_mounts(path, container, around.volumes)
+        yield from validate_mounts(path, container, context.volumes)
     if container.get("imagePullPolicy") not in PULL_POLICIES:
         yield from validate_required_enum(
             f"{path}.imagePullPolicy", container.get("imagePullPolicy"), PULL_POLICIES
         )
     if container.get("resources"):
-        yield from validate_requirements(f"{path}.resources", container["resources"], around.claims)
+        yield from validate_requirements(
+            f"{path}.resources", container["resources"], context.claims
+        )
     if "resizePolicy" in container:
         yield from _validate_resize_policy(
-            f"{path}.resizePolicy", container["resizePolicy"], around.restart_policy
+            f"{path}.resizePolicy", container["resizePolicy"], context.restart_policy
         )
     if "securityContext" in container:
         yield from validate_container_security_context(
-            f"{path}.securityContext", container["securityContext"], host_users=around.host_users
+            f"{path}.securityContext", container["securityContext"], host_users=context.host_users
         )
 
 
 def _validate_ports(path: str, given: Sequence[Obj]) -> Causes:
     seen: set[str] = set()
-    for place, entry in enumerate(given):
-        here, name = f"{path}[{place}]", entry.get("name", "")
+    for index, entry in enumerate(given):
+        here, name = f"{path}[{index}]", entry.get("name", "")
         if name and names.port_name(name):
             yield from validate_name(f"{here}.name", name, names.port_name)
         elif name in seen:
@@ -353,21 +355,21 @@ def validate_host_ports(path: str, given: Sequence[Obj]) -> Causes:
     and address.
     """
     taken: set[str] = set()
-    for place, container in enumerate(given):
+    for index, container in enumerate(given):
         for number, entry in enumerate(container.get("ports") or ()):
             if "hostPort" in entry:
                 key = f"{entry.get('protocol', '')}/{entry.get('hostIP', '')}/{entry['hostPort']}"
                 if key in taken:
-                    yield Cause.duplicate(f"{path}[{place}].ports[{number}].hostPort", key)
+                    yield Cause.duplicate(f"{path}[{index}].ports[{number}].hostPort", key)
                 taken.add(key)
 
 
 def _validate_resize_policy(path: str, given: Sequence[Obj], restart_policy: str) -> Causes:
     seen: set[str] = set()
-    for place, policy in enumerate(given):
+    for index, policy in enumerate(given):
         resource, restart = policy.get("resourceName", ""), policy.get("restartPolicy", "")
         if resource in seen:
-            yield Cause.duplicate(f"{path}[{place}]", resource)
+            yield Cause.duplicate(f"{path}[{index}]", resource)
         seen.add(resource)
         yield from validate_required_enum(path, resource, COMPUTE_RESOURCES)
         yield from validate_required_enum(path, restart, RESIZE_POLICIES)
@@ -390,8 +392,8 @@ def _validate_restart_policy(path: str, container: Obj) -> Causes:
         )
     if len(rules) > MAX_RESTART_RULES:
         yield Cause.too_many(f"{path}.restartPolicyRules", len(rules), MAX_RESTART_RULES)
-    for place, rule in enumerate(rules):
-        here = f"{path}.restartPolicyRules[{place}]"
+    for index, rule in enumerate(rules):
+        here = f"{path}.restartPolicyRules[{index}]"
         yield from validate_enum(f"{here}.action", rule.get("action", ""), RESTART_ACTIONS)
         if "exitCodes" in rule:
             codes = rule["exitCodes"]

@@ -62,8 +62,8 @@ _ONE_SOURCE = (
 
 
 def validate_variables(path: str, given: Sequence[Obj]) -> Causes:
-    for place, variable in enumerate(given):
-        here, name = f"{path}[{place}]", variable.get("name", "")
+    for index, variable in enumerate(given):
+        here, name = f"{path}[{index}]", variable.get("name", "")
         yield from validate_required_name(f"{here}.name", name, names.env_var)
         if "valueFrom" in variable:
             inner_path = f"{here}.valueFrom"
@@ -88,8 +88,8 @@ def validate_env_from(path: str, given: Sequence[Obj]) -> Causes:
     """Yield the causes for `envFrom`, which imports all keys of ConfigMaps or Secrets, one source
     per entry.
     """
-    for place, source in enumerate(given):
-        here = f"{path}[{place}]"
+    for index, source in enumerate(given):
+        here = f"{path}[{index}]"
         if source.get("prefix"):
             yield from validate_name(f"{here}.prefix", source["prefix"], names.env_var)
         found = [kind for kind in ("configMapRef", "secretRef") if kind in source]
@@ -163,10 +163,10 @@ def validate_resource_reference(path: str, given: Obj, *, in_volume: bool = Fals
     divisor = canonical(given.get("divisor", "0"))
     kind = "hugepages" if huge else resource.partition(".")[2]
     if divisor != "0" and kind in DIVISORS and divisor not in DIVISORS[kind][0]:
-        allowed, words = DIVISORS[kind]
+        allowed, message = DIVISORS[kind]
         listed = " and ".join(allowed) if kind == "cpu" else ", ".join(allowed)
-        why = f"only divisor's values {listed} are supported with the {words} resource"
-        yield Cause.invalid(f"{path}.divisor", resource, why)
+        detail = f"only divisor's values {listed} are supported with the {message} resource"
+        yield Cause.invalid(f"{path}.divisor", resource, detail)
 
 
 def _container_resource(path: str, given: Obj) -> Causes:

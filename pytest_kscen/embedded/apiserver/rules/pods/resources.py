@@ -133,9 +133,9 @@ def validate_requirements(
                     f"must be less than or equal to {name} limit of {limit}",
                 )
         yield from _validate_huge_page(f"{path}.requests[{name}]", name, quantity)
-    asked = {**limits, **requests}
-    if any(name.startswith(HUGE_PAGES) for name in asked) and not any(
-        name in asked for name in COMPUTE_RESOURCES
+    requested = {**limits, **requests}
+    if any(name.startswith(HUGE_PAGES) for name in requested) and not any(
+        name in requested for name in COMPUTE_RESOURCES
     ):
         yield Cause.forbidden(path, "HugePages require cpu or memory")
     if given.get("claims"):
@@ -170,8 +170,8 @@ def _validate_huge_page(path: str, name: str, quantity: Any) -> Causes:
 
 def _validate_claims(path: str, given: list[Obj], known: frozenset[str]) -> Causes:
     seen: list[str] = []
-    for place, claim in enumerate(given):
-        here, name, request = f"{path}[{place}]", claim.get("name", ""), claim.get("request", "")
+    for index, claim in enumerate(given):
+        here, name, request = f"{path}[{index}]", claim.get("name", ""), claim.get("request", "")
         if not name:
             yield Cause.required(here)
             continue
@@ -186,8 +186,10 @@ def _validate_claims(path: str, given: list[Obj], known: frozenset[str]) -> Caus
             seen.append(key)
         if name not in known:
             listed = f": {', '.join(sorted(known))}" if known else " which is empty"
-            why = f"must be one of the names in pod.spec.resourceClaims{listed}"
-            yield Cause(here, f"{Cause.not_found(here, name).message}: {why}", "FieldValueNotFound")
+            detail = f"must be one of the names in pod.spec.resourceClaims{listed}"
+            yield Cause(
+                here, f"{Cause.not_found(here, name).message}: {detail}", "FieldValueNotFound"
+            )
 
 
 def validate_pod_resources(path: str, spec: Obj, claims: frozenset[str]) -> Causes:
@@ -206,21 +208,21 @@ def validate_pod_resources(path: str, spec: Obj, claims: frozenset[str]) -> Caus
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     for name, total in aggregate_resources(spec, "requests").items():
         if name in requests and quantities.compare(total, requests[name]) > 0:
-            why = f"must be greater than or equal to aggregate container requests of {total}"
-            yield Cause.invalid(f"{here}.requests[{name}]", requests[name], why)
+            detail = f"must be greater than or equal to aggregate container requests of {total}"
+            yield Cause.invalid(f"{here}.requests[{name}]", requests[name], detail)
     for name, total in aggregate_resources(spec, "limits").items():
         if (
             name.startswith(HUGE_PAGES)
             and name in limits
             and quantities.compare(total, limits[name]) > 0
         ):
-            why = f"must be greater than or equal to aggregate container limits of {total}"
-            yield Cause.invalid(f"{here}.limits[{name}]", limits[name], why)
-    for place, container in enumerate(spec.get("containers") or ()):
+            detail = f"must be greater than or equal to aggregate container limits of {total}"
+            yield Cause.invalid(f"{here}.limits[{name}]", limits[name], detail)
+    for index, container in enumerate(spec.get("containers") or ()):
         for name, limit in (container.get("resources", {}).get("limits") or {}).items():
             if name in limits and quantities.compare(limit, limits[name]) > 0:
-                why = f"must be less than or equal to pod limits of {limits[name]}"
-                yield Cause.invalid(f"{here}.containers[{place}][{name}].limits", limit, why)
+                detail = f"must be less than or equal to pod limits of {limits[name]}"
+                yield Cause.invalid(f"{here}.containers[{index}][{name}].limits", limit, detail)
 
 
 def aggregate_resources(spec: Obj, kind: str) -> dict[str, str]:

@@ -277,10 +277,10 @@ def _validate_metadata_and_spec(metadata: Obj, spec: Obj) -> Causes:
         )
     yield from validate_pod_spec("spec", spec, metadata)
     if "volumes" in spec and not spec.get("serviceAccountName"):
-        for place, volume in enumerate(spec["volumes"]):
+        for index, volume in enumerate(spec["volumes"]):
             for number, source in enumerate(volume.get("projected", {}).get("sources") or ()):
                 if "serviceAccountToken" in source:
-                    path = f"spec.volumes[{place}].projected.sources[{number}].serviceAccountToken"
+                    path = f"spec.volumes[{index}].projected.sources[{number}].serviceAccountToken"
                     yield Cause.forbidden(
                         path, "must not be specified when serviceAccountName is not set"
                     )
@@ -304,12 +304,12 @@ def validate_ephemeral_update(new: Obj, old: Obj) -> Causes:
     given = {one.get("name"): one for one in new["spec"].get("ephemeralContainers") or ()}
     for before in old["spec"].get("ephemeralContainers") or ():
         after = given.get(before.get("name"))
-        words = f'existing ephemeral containers "{before.get("name", "")}" may not be'
+        message = f'existing ephemeral containers "{before.get("name", "")}" may not be'
         if after is None:
-            yield Cause.forbidden("spec.ephemeralContainers", f"{words} removed\n")
+            yield Cause.forbidden("spec.ephemeralContainers", f"{message} removed\n")
         elif after != before:
             yield Cause.forbidden(
-                "spec.ephemeralContainers", f"{words} changed\n{unified_diff(before, after)}"
+                "spec.ephemeralContainers", f"{message} changed\n{unified_diff(before, after)}"
             )
 
 
@@ -318,7 +318,7 @@ def validate_resize(new: Obj, old: Obj) -> Causes:
     yield from updates.validate_resize_changes(new, old)
 
 
-def grace_period(pod: Obj, asked: int | None) -> int:
+def grace_period(pod: Obj, requested: int | None) -> int:
     """Return the seconds that a pod gets to terminate.
 
     0 unless it runs on a node, otherwise the requested period or the pod's own.
@@ -326,7 +326,9 @@ def grace_period(pod: Obj, asked: int | None) -> int:
     ended = (pod.get("status") or {}).get("phase") in {"Failed", "Succeeded"}
     if ended or not pod["spec"].get("nodeName"):
         return 0
-    seconds = int(pod["spec"].get("terminationGracePeriodSeconds", 0)) if asked is None else asked
+    seconds = (
+        int(pod["spec"].get("terminationGracePeriodSeconds", 0)) if requested is None else requested
+    )
     return 1 if seconds < 0 else seconds
 
 

@@ -84,8 +84,8 @@ def _validate_field_requirement(path: str, part: Obj) -> Causes:
     if operator not in {"In", "NotIn"}:
         yield Cause.invalid(f"{path}.operator", operator, _BAD_OPERATOR)
     elif len(values) != 1:
-        why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-        yield Cause.required(f"{path}.values", why)
+        detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+        yield Cause.required(f"{path}.values", detail)
     if part.get("key") != "metadata.name":
         yield Cause.invalid(f"{path}.key", part.get("key", ""), "not a valid field selector key")
     else:
@@ -141,9 +141,9 @@ def _validate_match_label_keys(path: str, term: Obj) -> Causes:
     """Yield the causes for `matchLabelKeys` and `mismatchLabelKeys`, by which labels of the pod
     itself join the selector.
     """
-    chosen, given = term.get("matchLabelKeys") or (), term.get("labelSelector")
-    shunned = term.get("mismatchLabelKeys") or ()
-    for field, keys in (("matchLabelKeys", chosen), ("mismatchLabelKeys", shunned)):
+    matched, given = term.get("matchLabelKeys") or (), term.get("labelSelector")
+    mismatched = term.get("mismatchLabelKeys") or ()
+    for field, keys in (("matchLabelKeys", matched), ("mismatchLabelKeys", mismatched)):
         if keys and given is None:
             yield Cause.forbidden(
                 f"{path}.{field}", "must not be specified when labelSelector is not set"
@@ -151,17 +151,19 @@ def _validate_match_label_keys(path: str, term: Obj) -> Causes:
         elif keys:
             for place, key in enumerate(keys):
                 yield from validate_name(f"{path}.{field}[{place}]", key, names.label_key)
-    if given is not None and chosen:
+    if given is not None and matched:
         seen = set(given.get("matchLabels") or ())
         for part in given.get("matchExpressions") or ():
-            if part["key"] in chosen and part["key"] in seen:
-                why = "exists in both matchLabelKeys and labelSelector"
-                yield Cause.invalid(f"{path}[{list(chosen).index(part['key'])}]", part["key"], why)
+            if part["key"] in matched and part["key"] in seen:
+                detail = "exists in both matchLabelKeys and labelSelector"
+                yield Cause.invalid(
+                    f"{path}[{list(matched).index(part['key'])}]", part["key"], detail
+                )
             seen.add(part["key"])
-    for place, key in enumerate(chosen):
-        if key in shunned:
-            why = "exists in both matchLabelKeys and mismatchLabelKeys"
-            yield Cause.invalid(f"{path}.matchLabelKeys[{place}]", key, why)
+    for place, key in enumerate(matched):
+        if key in mismatched:
+            detail = "exists in both matchLabelKeys and mismatchLabelKeys"
+            yield Cause.invalid(f"{path}.matchLabelKeys[{place}]", key, detail)
 
 
 def validate_spread_constraints(path: str, given: Sequence[Obj]) -> Causes:
@@ -185,8 +187,8 @@ def validate_spread_constraints(path: str, given: Sequence[Obj]) -> Causes:
         if "minDomains" in one:
             yield from validate_positive(f"{here}.minDomains", one["minDomains"])
             if action != "DoNotSchedule":
-                why = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
-                yield Cause.invalid(f"{here}.minDomains", one["minDomains"], why)
+                detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+                yield Cause.invalid(f"{here}.minDomains", one["minDomains"], detail)
         for policy in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
             if policy in one:
                 yield from validate_enum(f"{here}.{policy}", one[policy], ("Honor", "Ignore"))
@@ -210,8 +212,8 @@ def validate_tolerations(path: str, given: Sequence[Obj]) -> Causes:
         elif operator != "Exists":
             yield Cause.invalid(f"{here}.operator", operator, _EMPTY_KEY)
         if "tolerationSeconds" in one and effect != "NoExecute":
-            why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-            yield Cause.invalid(f"{here}.effect", effect, why)
+            detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+            yield Cause.invalid(f"{here}.effect", effect, detail)
         yield from _validate_tolerated_value(f"{here}.operator", operator, one.get("value", ""))
         if effect:
             yield from validate_enum(f"{here}.effect", effect, TAINT_EFFECTS)

@@ -76,11 +76,11 @@ def validate_pod_security_context(path: str, spec: Obj) -> Causes:
     if given:
         for field in ("fsGroup", "runAsUser", "runAsGroup"):
             yield from validate_range(f"{here}.{field}", given.get(field), 0, MAX_INT32)
-        for place, group in enumerate(given.get("supplementalGroups") or ()):
-            yield from validate_range(f"{here}.supplementalGroups[{place}]", group, 0, MAX_INT32)
+        for index, group in enumerate(given.get("supplementalGroups") or ()):
+            yield from validate_range(f"{here}.supplementalGroups[{index}]", group, 0, MAX_INT32)
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
-        why = "ShareProcessNamespace and HostPID cannot both be enabled"
-        yield Cause.invalid(f"{here}.shareProcessNamespace", True, why)
+        detail = "ShareProcessNamespace and HostPID cannot both be enabled"
+        yield Cause.invalid(f"{here}.shareProcessNamespace", True, detail)
     if given:
         yield from _validate_sysctls(f"{here}.sysctls", given.get("sysctls") or (), spec)
         if "fsGroupChangePolicy" in given:
@@ -104,8 +104,8 @@ def validate_pod_security_context(path: str, spec: Obj) -> Causes:
 
 def _validate_sysctls(path: str, given: Sequence[Obj], spec: Obj) -> Causes:
     seen: set[str] = set()
-    for place, one in enumerate(given):
-        here, name = f"{path}[{place}].name", one.get("name", "")
+    for index, one in enumerate(given):
+        here, name = f"{path}[{index}].name", one.get("name", "")
         if not name:
             yield Cause.required(here)
         elif len(name) > MAX_SYSCTL_LENGTH or not _IS_SYSCTL(name):
@@ -150,11 +150,11 @@ def _validate_profiles(path: str, given: Obj) -> Causes:
                     "gmsaCredentialSpec size must be under 64 KiB",
                 )
         if "runAsUserName" in windows_options:
-            for words in _windows_user_errors(windows_options["runAsUserName"]):
+            for message in _windows_user_errors(windows_options["runAsUserName"]):
                 yield Cause.invalid(
                     f"{inner_path}.runAsUserName",
                     windows_options["runAsUserName"],
-                    f"runAsUserName{words}",
+                    f"runAsUserName{message}",
                 )
     if "appArmorProfile" in given:
         yield from validate_app_armor_profile(f"{path}.appArmorProfile", given["appArmorProfile"])
@@ -173,14 +173,14 @@ def validate_container_security_context(path: str, given: Obj, *, host_users: bo
         yield from _validate_seccomp_profile(f"{path}.seccompProfile", given["seccompProfile"])
     if given.get("allowPrivilegeEscalation") is False:
         if given.get("privileged"):
-            why = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
-            yield Cause.invalid(path, given, why)
+            detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
+            yield Cause.invalid(path, given, detail)
         if "CAP_SYS_ADMIN" in (given.get("capabilities", {}).get("add") or ()):
-            why = (
+            detail = (
                 "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` "
                 "CAP_SYS_ADMIN"
             )
-            yield Cause.invalid(path, given, why)
+            yield Cause.invalid(path, given, detail)
     yield from _validate_profiles(
         path, {name: value for name, value in given.items() if name != "seccompProfile"}
     )
@@ -194,8 +194,8 @@ def _validate_seccomp_profile(path: str, given: Obj) -> Causes:
         yield from validate_enum(f"{path}.type", kind, PROFILE_TYPES)
     if kind != "Localhost":
         if "localhostProfile" in given:
-            why = "can only be set when seccomp type is Localhost"
-            yield Cause.invalid(f"{path}.localhostProfile", as_go_struct(GO_PROFILE, given), why)
+            detail = "can only be set when seccomp type is Localhost"
+            yield Cause.invalid(f"{path}.localhostProfile", as_go_struct(GO_PROFILE, given), detail)
     elif "localhostProfile" in given:
         yield from validate_relative_path(f"{path}.localhostProfile", given["localhostProfile"])
     else:
@@ -250,7 +250,7 @@ def _windows_user_errors(name: str) -> Iterator[str]:
                 "'s User cannot contain the following characters: \"/\\:;|=,+*?<>@[]",
             ),
         )
-        yield from (words for wrong, words in tests if wrong)
+        yield from (message for wrong, message in tests if wrong)
 
 
 _BAD_DOMAIN = "'s Domain doesn't match the NetBios nor the DNS format"
@@ -261,8 +261,8 @@ def visit_containers(spec: Obj) -> Iterator[tuple[str, Obj]]:
     them.
     """
     for kind in ("initContainers", "containers", "ephemeralContainers"):
-        for place, container in enumerate(spec.get(kind) or ()):
-            yield f"{kind}[{place}]", container
+        for index, container in enumerate(spec.get(kind) or ()):
+            yield f"{kind}[{index}]", container
 
 
 def validate_host_users(path: str, spec: Obj) -> Causes:
@@ -294,23 +294,23 @@ def validate_host_process(path: str, spec: Obj) -> Causes:
     ]
     for (where, _), one in zip(visited, own, strict=True):
         if None not in {whole, one} and whole != one:
-            why = (
+            detail = (
                 "pod hostProcess value must be identical if both are specified, was "
                 f"{str(whole).lower()}"
             )
             yield Cause.invalid(
-                f"{path}.{where}.securityContext.windowsOptions.hostProcess", one, why
+                f"{path}.{where}.securityContext.windowsOptions.hostProcess", one, detail
             )
     count = sum(bool(whole if one is None else one) for one in own)
     if count and count != len(own):
-        why = (
+        detail = (
             "If pod contains any hostProcess containers then all containers must be "
             "HostProcess containers"
         )
-        yield Cause.invalid(path, "", why)
+        yield Cause.invalid(path, "", detail)
     if count and not spec.get("hostNetwork"):
-        why = "hostNetwork must be true if pod contains any hostProcess containers"
-        yield Cause.invalid(f"{path}.hostNetwork", False, why)
+        detail = "hostNetwork must be true if pod contains any hostProcess containers"
+        yield Cause.invalid(f"{path}.hostNetwork", False, detail)
 
 
 def validate_operating_system(path: str, spec: Obj) -> Causes:

@@ -72,15 +72,15 @@ def validate_pod_spec(path: str, spec: Obj, pod: Obj | None = None) -> Causes:
 
 
 def _validate_optional_fields(path: str, spec: Obj) -> Causes:
-    told = {
+    fields = {
         name for kind in CONTAINER_LISTS for container in spec.get(kind) or () for name in container
     }
-    if "securityContext" in told:
+    if "securityContext" in fields:
         yield from security.validate_host_process(path, spec)
-    for field, judge in OPTIONAL_FIELDS.items():
+    for field, validate in OPTIONAL_FIELDS.items():
         if field in spec:
-            yield from judge(path, spec)
-    if "env" in told:
+            yield from validate(path, spec)
+    if "env" in fields:
         yield from _validate_file_references(path, spec)
 
 
@@ -91,11 +91,11 @@ def _validate_volumes_and_containers(path: str, spec: Obj, pod: Obj | None) -> C
     """
     if "terminationGracePeriodSeconds" not in spec:
         yield Cause.required(f"{path}.terminationGracePeriodSeconds")
-    sound: dict[str, Obj] = {}  # valid volumes by name
+    valid_volumes: dict[str, Obj] = {}  # valid volumes by name
     if "volumes" in spec:
         name = pod.get("name", "") if pod else ""
         yield from validate_volumes(
-            f"{path}.volumes", spec["volumes"], name, sound, is_pod=pod is not None
+            f"{path}.volumes", spec["volumes"], name, valid_volumes, is_pod=pod is not None
         )
     if "resourceClaims" in spec:
         yield from _validate_resource_claims(f"{path}.resourceClaims", spec["resourceClaims"], pod)
@@ -106,17 +106,19 @@ def _validate_volumes_and_containers(path: str, spec: Obj, pod: Obj | None) -> C
         spec.get("terminationGracePeriodSeconds"),
         spec.get("hostUsers") is not False,
     )
-    around = ContainerContext(sound, claims, grace, spec.get("restartPolicy", ""), host_users)
+    context = ContainerContext(
+        valid_volumes, claims, grace, spec.get("restartPolicy", ""), host_users
+    )
     ordinary = spec.get("containers") or ()
-    yield from validate_containers(f"{path}.containers", ordinary, around)
+    yield from validate_containers(f"{path}.containers", ordinary, context)
     if "initContainers" in spec:
         yield from validate_init_containers(
-            f"{path}.initContainers", spec["initContainers"], ordinary, around
+            f"{path}.initContainers", spec["initContainers"], ordinary, context
         )
     if "ephemeralContainers" in spec:
-        yield from validate_ephemeral_containers(f"{path}.ephemeralContainers", spec, around)
+        yield from validate_ephemeral_containers(f"{path}.ephemeralContainers", spec, context)
     if "resources" in spec:
-        yield from validate_pod_resources(path, spec, around.claims)
+        yield from validate_pod_resources(path, spec, context.claims)
 
 
 def _validate_resource_claims(path: str, given: Sequence[Obj], pod: Obj | None) -> Causes:
@@ -126,8 +128,8 @@ def _validate_resource_claims(path: str, given: Sequence[Obj], pod: Obj | None) 
         )
         return
     seen: set[str] = set()
-    for place, claim in enumerate(given):
-        here, name = f"{path}[{place}]", claim.get("name", "")
+    for index, claim in enumerate(given):
+        here, name = f"{path}[{index}]", claim.get("name", "")
         if not name:
             yield Cause.required(f"{here}.name")
         elif name in seen:
@@ -139,24 +141,24 @@ def _validate_resource_claims(path: str, given: Sequence[Obj], pod: Obj | None) 
             field for field in ("resourceClaimName", "resourceClaimTemplateName") if field in claim
         ]
         if len(sources) > 1:
-            why = (
+            detail = (
                 "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
             )
-            yield Cause.invalid(here, as_go_struct(GO_POD_RESOURCE_CLAIM, claim), why)
+            yield Cause.invalid(here, as_go_struct(GO_POD_RESOURCE_CLAIM, claim), detail)
         if not sources:
-            why = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            yield Cause.invalid(here, as_go_struct(GO_POD_RESOURCE_CLAIM, claim), why)
+            detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            yield Cause.invalid(here, as_go_struct(GO_POD_RESOURCE_CLAIM, claim), detail)
         for field in sources:
             yield from validate_name(f"{here}.{field}", claim[field], names.dns1123_subdomain)
 
 
 def _validate_host_network(path: str, spec: Obj, *, is_pod: bool) -> Causes:
-    for place, container in enumerate(spec.get("containers") or ()):
+    for index, container in enumerate(spec.get("containers") or ()):
         for number, port in enumerate(container.get("ports") or ()):
             own = port.get("hostPort", 0)
             if (is_pod or own) and own != port.get("containerPort", 0):
-                why = "must match `containerPort` when `hostNetwork` is true"
-                yield Cause.invalid(f"{path}[{place}].ports[{number}].hostPort", own, why)
+                detail = "must match `containerPort` when `hostNetwork` is true"
+                yield Cause.invalid(f"{path}[{index}].ports[{number}].hostPort", own, detail)
 
 
 def _validate_dns(path: str, given: Obj | None, policy: str | None) -> Causes:
@@ -177,41 +179,41 @@ def _validate_dns(path: str, given: Obj | None, policy: str | None) -> Causes:
         for number, server in enumerate(servers):
             yield from validate_address(f"{here}[{number}]", server)
         yield from _validate_searches(f"{path}.searches", given.get("searches") or ())
-        for place, option in enumerate(given.get("options") or ()):
+        for index, option in enumerate(given.get("options") or ()):
             if not option.get("name"):
-                yield Cause.required(f"{path}.options[{place}]", "must not be empty")
+                yield Cause.required(f"{path}.options[{index}]", "must not be empty")
 
 
 def _validate_searches(path: str, searches: Sequence[str]) -> Causes:
     if len(searches) > MAX_SEARCHES:
         yield Cause.invalid(path, searches, f"must not have more than {MAX_SEARCHES} search paths")
     if len(" ".join(searches)) > MAX_SEARCHES_LENGTH:
-        why = (
+        detail = (
             f"must not have more than {MAX_SEARCHES_LENGTH} characters (including spaces) in the "
             "search list"
         )
-        yield Cause.invalid(path, searches, why)
-    for place, search in enumerate(searches):
+        yield Cause.invalid(path, searches, detail)
+    for index, search in enumerate(searches):
         if search != ".":
             yield from validate_name(
-                f"{path}[{place}]", search.removesuffix("."), names.search_domain
+                f"{path}[{index}]", search.removesuffix("."), names.search_domain
             )
 
 
 def _validate_readiness_gates(path: str, given: Sequence[Obj]) -> Causes:
-    for place, gate in enumerate(given):
+    for index, gate in enumerate(given):
         yield from validate_name(
-            f"{path}[{place}].conditionType", gate.get("conditionType", ""), names.label_key
+            f"{path}[{index}].conditionType", gate.get("conditionType", ""), names.label_key
         )
 
 
 def _validate_scheduling_gates(path: str, given: Sequence[Obj]) -> Causes:
     seen: set[str] = set()
-    for place, gate in enumerate(given):
+    for index, gate in enumerate(given):
         name = gate.get("name", "")
-        yield from validate_name(f"{path}[{place}]", name, names.label_key)
+        yield from validate_name(f"{path}[{index}]", name, names.label_key)
         if name in seen:
-            yield Cause.duplicate(f"{path}[{place}]", name)
+            yield Cause.duplicate(f"{path}[{index}]", name)
         seen.add(name)
 
 
@@ -226,11 +228,11 @@ def _validate_hostname_override(path: str, spec: Obj) -> Causes:
 
 
 def _validate_host_aliases(path: str, given: Sequence[Obj]) -> Causes:
-    for place, alias in enumerate(given):
-        yield from validate_address(f"{path}[{place}].ip", alias.get("ip", ""))
+    for index, alias in enumerate(given):
+        yield from validate_address(f"{path}[{index}].ip", alias.get("ip", ""))
         for number, hostname in enumerate(alias.get("hostnames") or ()):
             yield from validate_name(
-                f"{path}[{place}].hostnames[{number}]", hostname, names.dns1123_subdomain
+                f"{path}[{index}].hostnames[{number}]", hostname, names.dns1123_subdomain
             )
 
 
@@ -240,11 +242,11 @@ def _validate_file_references(path: str, spec: Obj) -> Causes:
     The file must lie in an emptyDir volume of the pod.
     """
     for where, container in security.visit_containers(spec):
-        for place, variable in enumerate(container.get("env") or ()):
+        for index, variable in enumerate(container.get("env") or ()):
             reference = variable.get("valueFrom", {}).get("fileKeyRef")
             if reference is not None:
                 here, name = (
-                    f"{path}.{where}.env[{place}].valueFrom.fileKeyRef.volumeName",
+                    f"{path}.{where}.env[{index}].valueFrom.fileKeyRef.volumeName",
                     reference.get("volumeName", ""),
                 )
                 volume = next(
@@ -261,9 +263,9 @@ def _validate_file_references(path: str, spec: Obj) -> Causes:
                     yield Cause.invalid(here, name, "referenced volume must be of type emptyDir")
 
 
-def _field_validator(field: str, judge: Validator) -> Validator:
+def _field_validator(field: str, validate: Validator) -> Validator:
     def check(path: str, spec: Obj) -> Iterable[Cause]:
-        return judge(f"{path}.{field}", spec[field])
+        return validate(f"{path}.{field}", spec[field])
 
     return check
 

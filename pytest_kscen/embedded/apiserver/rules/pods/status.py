@@ -43,29 +43,29 @@ def validate_pod_status(new: Obj, old: Obj) -> Causes:
     """
     status, before, spec = new.get("status") or {}, old.get("status") or {}, new["spec"]
     yield from validate_metadata_changes(new, old)
-    for field, judge in FIELD_VALIDATORS.items():
+    for field, validate in FIELD_VALIDATORS.items():
         if status.get(field) != before.get(field):
-            yield from judge(status, before, spec)
+            yield from validate(status, before, spec)
     for name, kind in CONTAINER_STATUSES.items():
         if status.get(name) is not before.get(name):
-            for place, one in enumerate(status.get(name) or ()):
+            for index, one in enumerate(status.get(name) or ()):
                 if "user" in one or "allocatedResourcesStatus" in one:
                     yield from _validate_container_status(
-                        f"status.{name}[{place}]", one, spec, kind
+                        f"status.{name}[{index}]", one, spec, kind
                     )
 
 
 def _validate_conditions(status: Obj, _before: Obj, _spec: Obj) -> Causes:
-    for place, one in enumerate(status.get("conditions") or ()):
+    for index, one in enumerate(status.get("conditions") or ()):
         if one.get("observedGeneration", 0) < 0:
             yield Cause.invalid(
-                f"status.conditions[{place}].observedGeneration",
+                f"status.conditions[{index}].observedGeneration",
                 one["observedGeneration"],
                 NOT_NEGATIVE,
             )
         if one.get("type") not in POD_CONDITIONS:
             yield from validate_name(
-                f"status.conditions[{place}].Type", one.get("type", ""), names.label_key
+                f"status.conditions[{index}].Type", one.get("type", ""), names.label_key
             )
 
 
@@ -112,13 +112,13 @@ def _validate_restarts(name: str, status: Obj, before: Obj, spec: Obj) -> Causes
     ):
         return
     containers = {one.get("name"): one for one in spec.get(STATUS_LISTS[name]) or ()}
-    for place, (ended, one) in enumerate(zip(old, before[name], strict=True)):
+    for index, (ended, one) in enumerate(zip(old, before[name], strict=True)):
         if (
             ended
             and _is_running_again(status.get(name) or (), one)
             and not _may_restart(containers.get(one.get("name")), spec, ended)
         ):
-            yield Cause.forbidden(f"status.{name}[{place}].state", MUST_STAY_TERMINATED)
+            yield Cause.forbidden(f"status.{name}[{index}].state", MUST_STAY_TERMINATED)
 
 
 def _restarts_all(container: Obj) -> bool:
@@ -146,15 +146,15 @@ def _may_restart(container: Obj | None, spec: Obj, ended: Obj) -> bool:
 
 
 def _validate_ended_containers(path: str, new: Sequence[Obj], old: Sequence[Obj]) -> Causes:
-    for place, one in enumerate(old):
+    for index, one in enumerate(old):
         if "terminated" in one.get("state", {}) and _is_running_again(new, one):
-            yield Cause.forbidden(f"{path}[{place}].state", MUST_STAY_TERMINATED)
+            yield Cause.forbidden(f"{path}[{index}].state", MUST_STAY_TERMINATED)
 
 
 def _validate_claims(status: Obj, _before: Obj, spec: Obj) -> Causes:
     known, seen = {claim.get("name") for claim in spec.get("resourceClaims") or ()}, set()
-    for place, one in enumerate(status.get("resourceClaimStatuses") or ()):
-        here, name = f"status.resourceClaimStatuses[{place}]", one.get("name", "")
+    for index, one in enumerate(status.get("resourceClaimStatuses") or ()):
+        here, name = f"status.resourceClaimStatuses[{index}]", one.get("name", "")
         if name not in known:
             yield Cause.invalid(
                 f"{here}.name", name, "must match the name of an entry in `spec.resourceClaims`"
@@ -170,17 +170,17 @@ def _validate_claims(status: Obj, _before: Obj, spec: Obj) -> Causes:
 
 def _validate_ips(path: str, given: Sequence[Obj], before: Sequence[Obj]) -> Causes:
     listed, known = [one.get("ip", "") for one in given], [one.get("ip", "") for one in before]
-    for place, ip in enumerate(listed):
-        yield from addresses.validate_address(f"{path}[{place}]", ip, known)
+    for index, ip in enumerate(listed):
+        yield from addresses.validate_address(f"{path}[{index}]", ip, known)
     families = [addresses.ip_family(ip) for ip in listed]
-    unreadable = [place for place, ip in enumerate(listed) if addresses.parse_address(ip) is None]
+    unreadable = [index for index, ip in enumerate(listed) if addresses.parse_address(ip) is None]
     if len(listed) > 1 and unreadable:
-        place = unreadable[0]
-        why = (
-            f"Internal error: failed to check for dual stack with error:invalid IP[{place}]: "
-            f"{listed[place]}"
+        index = unreadable[0]
+        detail = (
+            f"Internal error: failed to check for dual stack with error:invalid IP[{index}]: "
+            f"{listed[index]}"
         )
-        yield Cause(path, why, "InternalError")
+        yield Cause(path, detail, "InternalError")
     if len(families) > 1 and sorted(families) != ["IPv4", "IPv6"]:
         yield Cause.invalid(
             path,
@@ -234,9 +234,9 @@ def _validate_container_status(path: str, given: Obj, spec: Obj, kind: str | Non
             yield from validate_range(
                 f"{path}.user.linux.{field}", user.get(field, 0), 0, MAX_INT32
             )
-        for place, group in enumerate(user.get("supplementalGroups") or ()):
+        for index, group in enumerate(user.get("supplementalGroups") or ()):
             yield from validate_range(
-                f"{path}.user.linux.supplementalGroups[{place}]", group, 0, MAX_INT32
+                f"{path}.user.linux.supplementalGroups[{index}]", group, 0, MAX_INT32
             )
     allocated = given.get("allocatedResourcesStatus") or ()
     if allocated and kind is None:
@@ -247,36 +247,36 @@ def _validate_container_status(path: str, given: Obj, spec: Obj, kind: str | Non
         own = next(
             (one for one in spec.get(str(kind)) or () if one.get("name") == given.get("name")), None
         )
-        for place, one in enumerate(allocated):
+        for index, one in enumerate(allocated):
             yield from _validate_allocated_resource(
-                f"{path}.allocatedResourcesStatus[{place}]", one, own
+                f"{path}.allocatedResourcesStatus[{index}]", one, own
             )
 
 
 def _validate_allocated_resource(path: str, given: Obj, container: Obj | None) -> Causes:
     name = given.get("name", "")
     if container is not None:
-        asked = container.get("resources") or {}
+        requested = container.get("resources") or {}
         claims = [
             "claim:" + "/".join(filter(None, (c.get("name"), c.get("request"))))
-            for c in asked.get("claims") or ()
+            for c in requested.get("claims") or ()
         ]
         if name.startswith("claim:") and name not in claims:
-            why = "must match one of the container's resource claims in a format"
+            detail = "must match one of the container's resource claims in a format"
             form = "'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty"
-            yield Cause.invalid(f"{path}.name", name, f"{why} {form}")
-        elif not name.startswith("claim:") and name not in (asked.get("requests") or ()):
+            yield Cause.invalid(f"{path}.name", name, f"{detail} {form}")
+        elif not name.startswith("claim:") and name not in (requested.get("requests") or ()):
             yield Cause.invalid(
                 f"{path}.name", name, "must match one of the container's resource requests"
             )
     seen: list[Any] = []
-    for place, one in enumerate(given.get("resources") or ()):
+    for index, one in enumerate(given.get("resources") or ()):
         if one.get("health", "") not in HEALTH_STATES:
             yield Cause.unsupported(
-                f"{path}.resources[{place}].health", one.get("health", ""), HEALTH_STATES
+                f"{path}.resources[{index}].health", one.get("health", ""), HEALTH_STATES
             )
         if one.get("resourceID", "") in seen:
             yield Cause.duplicate(
-                f"{path}.resources[{place}].resourceID", one.get("resourceID", "")
+                f"{path}.resources[{index}].resourceID", one.get("resourceID", "")
             )
         seen.append(one.get("resourceID", ""))

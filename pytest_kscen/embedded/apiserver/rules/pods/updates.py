@@ -52,9 +52,9 @@ def validate_spec_changes(new: Obj, old: Obj) -> Causes:
         if len(given) != len(before.get(name) or ()):
             yield Cause.forbidden(f"spec.{name}", "pod updates may not add or remove containers")
             return
-        for place, container in enumerate(given):
+        for index, container in enumerate(given):
             if not container.get("image"):
-                yield Cause.required(f"spec.{name}[{place}].image")
+                yield Cause.required(f"spec.{name}[{index}].image")
         yield from validate_trimmed_images(f"spec.{name}", given)
     yield from _validate_deadline(
         spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
@@ -86,8 +86,8 @@ def validate_spec_changes(new: Obj, old: Obj) -> Causes:
             placed["affinity"] = affinity
         allowed = placed
     if allowed != before:
-        words = f"pod updates may not change fields other than {','.join(MUTABLE_FIELDS)}\n"
-        yield Cause.forbidden("spec", words + unified_diff(before, allowed))
+        message = f"pod updates may not change fields other than {','.join(MUTABLE_FIELDS)}\n"
+        yield Cause.forbidden("spec", message + unified_diff(before, allowed))
 
 
 def _validate_deadline(new: int | None, old: int | None) -> Causes:
@@ -118,12 +118,12 @@ def _without_seconds(toleration: Obj) -> Obj:
 
 def _validate_gates_kept(new: Sequence[Obj], old: Sequence[Obj]) -> Causes:
     before = [gate.get("name") for gate in old]
-    for place, gate in enumerate(new):
+    for index, gate in enumerate(new):
         if gate.get("name") not in before:
-            why = (
+            detail = (
                 f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'"
             )
-            yield Cause.forbidden(f"spec.schedulingGates[{place}].name", why)
+            yield Cause.forbidden(f"spec.schedulingGates[{index}].name", detail)
 
 
 def _with_mutable_fields_of(spec: Obj, before: Obj) -> Obj:
@@ -156,9 +156,9 @@ def _validate_gated_placement(spec: Obj, before: Obj) -> Causes:
     if earlier and len(terms) != len(earlier):
         yield Cause.invalid(path, terms, _SAME_TERMS)
         return
-    for place, (term, other) in enumerate(zip(terms, earlier, strict=False)):
+    for index, (term, other) in enumerate(zip(terms, earlier, strict=False)):
         if not _only_adds_requirements(term, other):
-            yield Cause.invalid(f"{path}[{place}]", term, _MORE_TERM)
+            yield Cause.invalid(f"{path}[{index}]", term, _MORE_TERM)
 
 
 def _required_terms(spec: Obj) -> list[Obj]:
@@ -201,11 +201,11 @@ def validate_resize_changes(new: Obj, old: Obj) -> Causes:
     yield from moved
     if not moved:
         for kind in ("initContainers", "containers"):
-            for place, (one, other) in enumerate(
+            for index, (one, other) in enumerate(
                 zip(spec.get(kind) or (), before.get(kind) or (), strict=True)
             ):
                 yield from _validate_resources_kept(
-                    f"spec.{kind}[{place}].resources", one.get("resources"), other.get("resources")
+                    f"spec.{kind}[{index}].resources", one.get("resources"), other.get("resources")
                 )
         yield from _validate_nothing_else_changed(spec, before)
 
@@ -214,10 +214,10 @@ def _validate_pod_level_resize(new: Obj | None, old: Obj | None) -> Causes:
     if old is not None and new is None:
         yield Cause.forbidden("spec.resources", "pod-level resources cannot be removed")
     elif old is not None and new is not None:
-        for kind, words in (("requests", "requests"), ("limits", "limits")):
+        for kind, message in (("requests", "requests"), ("limits", "limits")):
             if not (old.get(kind) or {}).keys() <= (new.get(kind) or {}).keys():
                 yield Cause.forbidden(
-                    f"spec.resources.{kind}", f"pod-level resource {words} cannot be removed"
+                    f"spec.resources.{kind}", f"pod-level resource {message} cannot be removed"
                 )
     if _noncompute_resources(new) != _noncompute_resources(old):
         yield Cause.forbidden("spec", "only cpu and memory resources are mutable at pod-level")
@@ -229,10 +229,10 @@ def _validate_same_containers(spec: Obj, before: Obj) -> Causes:
         if len(given) != len(earlier):
             yield Cause.forbidden(f"spec.{kind}", f"{kind} may not be added or removed on resize")
             continue
-        for place, (one, other) in enumerate(zip(given, earlier, strict=True)):
+        for index, (one, other) in enumerate(zip(given, earlier, strict=True)):
             if one.get("name") != other.get("name"):
                 yield Cause.forbidden(
-                    f"spec.{kind}[{place}].name",
+                    f"spec.{kind}[{index}].name",
                     f"{kind} may not be renamed or reordered on resize",
                 )
 
@@ -249,21 +249,21 @@ def _validate_nothing_else_changed(spec: Obj, before: Obj) -> Causes:
     ):
         if _without_compute(one) != _without_compute(other):
             yield Cause.forbidden("spec", ONLY_COMPUTE)
-    for place, (one, other) in enumerate(
+    for index, (one, other) in enumerate(
         zip(spec.get("initContainers") or (), before.get("initContainers") or (), strict=True)
     ):
-        path = f"spec.initContainers[{place}]"
+        path = f"spec.initContainers[{index}]"
         if _without_compute(one) != _without_compute(other):
             yield Cause.forbidden(
                 path, "only cpu and memory resources for init or sidecar containers are mutable"
             )
         policies = [policy.get("restartPolicy") for policy in one.get("resizePolicy") or ()]
         if one != other and one.get("restartPolicy") != "Always" and "RestartContainer" in policies:
-            why = (
+            detail = (
                 "non-sidecar init containers with a resize policy of RestartContainer cannot "
                 "be resized"
             )
-            yield Cause.forbidden(path, why)
+            yield Cause.forbidden(path, detail)
 
 
 def _without_compute(container: Obj) -> Obj:

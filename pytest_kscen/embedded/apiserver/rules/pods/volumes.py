@@ -42,28 +42,28 @@ MIN_TOKEN_SECONDS = 600
 
 
 def validate_volumes(
-    path: str, given: list[Obj], pod: str, sound: dict[str, Obj], *, is_pod: bool
+    path: str, given: list[Obj], pod: str, valid_volumes: dict[str, Obj], *, is_pod: bool
 ) -> Causes:
     """Yield the causes for the volumes of the pod of this name.
 
-    Volumes without fault are added to `sound` by name; containers may mount only those.
+    Volumes without fault are added to `valid_volumes` by name; containers may mount only those.
     """
     made = {f"{pod}-{volume.get('name', '')}" for volume in given if pod and "ephemeral" in volume}
-    for place, volume in enumerate(given):
-        here, name = f"{path}[{place}]", volume.get("name", "")
+    for index, volume in enumerate(given):
+        here, name = f"{path}[{index}]", volume.get("name", "")
         wrong = [
             *_validate_source(here, volume, pod, is_pod=is_pod),
             *validate_required_name(f"{here}.name", name, names.dns1123_label),
         ]
-        if name in sound:
+        if name in valid_volumes:
             wrong.append(Cause.duplicate(f"{here}.name", name))
         yield from wrong
         if not wrong:
-            sound[name] = volume
+            valid_volumes[name] = volume
         claim = volume.get("persistentVolumeClaim", {}).get("claimName", "")
         if claim in made:
-            why = "must not reference a PVC that gets created for an ephemeral volume"
-            yield Cause.invalid(f"{here}.persistentVolumeClaim.claimName", claim, why)
+            detail = "must not reference a PVC that gets created for an ephemeral volume"
+            yield Cause.invalid(f"{here}.persistentVolumeClaim.claimName", claim, detail)
 
 
 def _validate_source(path: str, volume: Obj, pod: str, *, is_pod: bool) -> Causes:
@@ -72,8 +72,8 @@ def _validate_source(path: str, volume: Obj, pod: str, *, is_pod: bool) -> Cause
     if "iscsi" in volume:
         yield from sources.validate_iscsi_name_length(f"{path}.name", name, name, volume["iscsi"])
     if "ephemeral" in volume and pod and name:
-        for words in names.dns1123_subdomain(f"{pod}-{name}"):
-            yield Cause.invalid(f"{path}.name", name, f'PVC name "{pod}-{name}": {words}')
+        for message in names.dns1123_subdomain(f"{pod}-{name}"):
+            yield Cause.invalid(f"{path}.name", name, f'PVC name "{pod}-{name}": {message}')
     if "image" in volume and is_pod and not volume["image"].get("reference"):
         yield Cause.required(f"{path}.image.reference")
 
@@ -109,8 +109,8 @@ def _key_files_validator(field: str) -> Callable[[str, Obj], Causes]:
 
 
 def _validate_items(path: str, given: Obj) -> Causes:
-    for place, item in enumerate(given.get("items") or ()):
-        here = f"{path}.items[{place}]"
+    for index, item in enumerate(given.get("items") or ()):
+        here = f"{path}.items[{index}]"
         yield from require_fields("key", "path")(here, item)
         yield from sources.validate_nonreserved_path(f"{here}.path", item.get("path", ""))
         yield from sources.validate_file_mode(f"{here}.mode", item.get("mode"))
@@ -145,8 +145,8 @@ def _validate_downward_file(path: str, file: Obj) -> Causes:
 def _validate_projected(path: str, given: Obj) -> Causes:
     yield from sources.validate_file_mode(f"{path}.defaultMode", given.get("defaultMode"))
     taken: set[str] = set()
-    for place, source in enumerate(given.get("sources") or ()):
-        here = f"{path}.sources[{place}]"
+    for index, source in enumerate(given.get("sources") or ()):
+        here = f"{path}.sources[{index}]"
         for kind, check in PROJECTIONS.items():
             if kind in source:
                 yield from check(path, f"{here}.{kind}", source[kind], taken)
@@ -237,9 +237,9 @@ POD_VOLUME_SOURCES = {
     "persistentVolumeClaim": VolumeSource(require_fields("claimName")),
     "rbd": VolumeSource(require_fields("monitors", "image")),
     "cinder": VolumeSource(sources.validate_cinder),
-    "cephfs": VolumeSource(require_fields("monitors"), second="cephFS"),
+    "cephfs": VolumeSource(require_fields("monitors"), duplicate_name="cephFS"),
     "quobyte": VolumeSource(sources.validate_quobyte),
-    "downwardAPI": VolumeSource(_validate_downward_api, second="downwarAPI"),
+    "downwardAPI": VolumeSource(_validate_downward_api, duplicate_name="downwarAPI"),
     "fc": VolumeSource(sources.validate_fibre_channel),
     "flexVolume": VolumeSource(sources.validate_flex_volume),
     "configMap": VolumeSource(_key_files_validator("name")),
@@ -271,9 +271,9 @@ def validate_mounts(path: str, container: Obj, volumes: dict[str, Obj]) -> Cause
             mount.get("name", ""): mount.get("mountPath", "")
             for mount in container.get("volumeMounts") or ()
         }
-        for place, device in enumerate(container["volumeDevices"]):
+        for index, device in enumerate(container["volumeDevices"]):
             here, name, where = (
-                f"{path}.volumeDevices[{place}]",
+                f"{path}.volumeDevices[{index}]",
                 device.get("name", ""),
                 device.get("devicePath", ""),
             )
@@ -303,8 +303,8 @@ def _validate_volume_mounts(path: str, container: Obj, volumes: dict[str, Obj]) 
         device.get("name", ""): device.get("devicePath", "")
         for device in container.get("volumeDevices") or ()
     }
-    for place, mount in enumerate(container["volumeMounts"]):
-        here, name, where = f"{base}[{place}]", mount.get("name", ""), mount.get("mountPath", "")
+    for index, mount in enumerate(container["volumeMounts"]):
+        here, name, where = f"{base}[{index}]", mount.get("name", ""), mount.get("mountPath", "")
         if not name:
             yield Cause.required(f"{here}.name")
         if name not in volumes:
@@ -340,8 +340,8 @@ def _validate_mount_options(base: str, here: str, mount: Obj, container: Obj) ->
         if propagation == "Bidirectional" and not container.get("securityContext", {}).get(
             "privileged"
         ):
-            why = "Bidirectional mount propagation is available only to privileged containers"
-            yield Cause.forbidden(f"{base}.mountPropagation", why)
+            detail = "Bidirectional mount propagation is available only to privileged containers"
+            yield Cause.forbidden(f"{base}.mountPropagation", detail)
     if "recursiveReadOnly" in mount:
         path = f"{base}.recursiveReadOnly"
         yield from validate_enum(path, mount["recursiveReadOnly"], RECURSIVE_READ_ONLY)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.objects.resources import Obj
 
-    Words: TypeAlias = Iterator[str]
+    Warnings: TypeAlias = Iterator[str]
 
 
 VolumeFile: TypeAlias = tuple[str, str]  # path, and source if the volume has several
@@ -74,14 +74,14 @@ def _projected_files(source: Obj) -> Iterator[VolumeFile]:
 
 def _overlapping_pairs(files: Sequence[VolumeFile]) -> Iterator[str]:
     plain = [(path.rstrip("/"), source) for path, source in files]
-    for place, (path, source) in enumerate(plain):
-        for other, its_source in plain[:place]:
+    for index, (path, source) in enumerate(plain):
+        for other, other_source in plain[:index]:
             if (
                 path
                 and other
                 and (f"{other}/".startswith(f"{path}/") or f"{path}/".startswith(f"{other}/"))
             ):
-                yield f"{_described_path(path, source)} with {_described_path(other, its_source)}"
+                yield f"{_described_path(path, source)} with {_described_path(other, other_source)}"
 
 
 def _described_path(path: str, source: str) -> str:
@@ -154,7 +154,7 @@ _BAD_HOSTNAME = (
 _NULL_SELECTOR = "a null labelSelector results in matching no pod"
 
 
-def warn_of_pod(pod: Obj, old: Obj | None) -> Words:
+def warn_of_pod(pod: Obj, old: Obj | None) -> Warnings:
     """Yield the warnings about a new pod. Updates yield none, since controllers rather than people
     write them.
     """
@@ -164,11 +164,11 @@ def warn_of_pod(pod: Obj, old: Obj | None) -> Words:
         yield from _warn_of_pod_spec("", pod["metadata"], pod["spec"])
 
 
-def warn_of_template(path: str, template: Obj) -> Words:
+def warn_of_template(path: str, template: Obj) -> Warnings:
     yield from _warn_of_pod_spec(f"{path}.", template.get("metadata") or {}, template["spec"])
 
 
-def warn_of_fractional_bytes(path: str, listed: Obj | None, among: Sequence[str]) -> Words:
+def warn_of_fractional_bytes(path: str, listed: Obj | None, among: Sequence[str]) -> Warnings:
     for name in among:
         if listed and name in listed and quantities.parse(listed[name]).milli % 1000:
             yield (
@@ -177,24 +177,24 @@ def warn_of_fractional_bytes(path: str, listed: Obj | None, among: Sequence[str]
             )
 
 
-def warn_of_old_label(path: str, key: str, *, named: bool = True) -> Words:
+def warn_of_old_label(path: str, key: str, *, named: bool = True) -> Warnings:
     if key in OLD_LABELS:
         yield f"{path}: {key} is {OLD_LABELS[key]}" if named else f"{path}: {OLD_LABELS[key]}"
 
 
-def warn_of_old_node_term(path: str, term: Obj, *, judged: bool) -> Words:
+def warn_of_old_node_term(path: str, term: Obj, *, judged: bool) -> Warnings:
     """Yield the warnings about a node selector term: deprecated labels and, if `judged`, malformed
     values.
     """
-    for place, part in enumerate(term.get("matchExpressions") or ()):
-        here = f"{path}.matchExpressions[{place}]"
+    for index, part in enumerate(term.get("matchExpressions") or ()):
+        here = f"{path}.matchExpressions[{index}]"
         yield from warn_of_old_label(f"{here}.key", part.get("key", ""))
         for number, value in enumerate(part.get("values") or () if judged else ()):
             for words in names.label_value(value):
                 yield f"{here}.values[{number}]: {value} is invalid, {words}"
 
 
-def _warn_of_pod_spec(path: str, metadata: Obj, spec: Obj) -> Words:
+def _warn_of_pod_spec(path: str, metadata: Obj, spec: Obj) -> Warnings:
     if (
         spec.keys() <= SIMPLE_FIELDS
         and "annotations" not in metadata
@@ -228,7 +228,7 @@ def _warn_of_pod_spec(path: str, metadata: Obj, spec: Obj) -> Words:
         if SECCOMP_CONTAINER + name in notes and "seccompProfile" not in own:
             yield f"{here}[{SECCOMP_CONTAINER}{name}]: {seccomp}"
         if APP_ARMOR + name in notes and _profile_needs_warning(
-            app_armor_profile(notes[APP_ARMOR + name]), whole, own, followed=not path
+            app_armor_profile(notes[APP_ARMOR + name]), whole, own, synchronized=not path
         ):
             yield (
                 f"{here}[{APP_ARMOR}{name}]: deprecated since v1.30; use the "
@@ -243,70 +243,72 @@ def _warn_of_pod_spec(path: str, metadata: Obj, spec: Obj) -> Words:
     yield from _warn_of_null_selectors(f"{path}spec.affinity", spec.get("affinity") or {})
 
 
-def _warn_of_placement(path: str, spec: Obj) -> Words:
+def _warn_of_placement(path: str, spec: Obj) -> Warnings:
     for key in spec.get("nodeSelector") or ():
         yield from warn_of_old_label(f"{path}.nodeSelector[{key}]", key, named=False)
     affinity, here = (
         spec.get("affinity", {}).get("nodeAffinity", {}),
         f"{path}.affinity.nodeAffinity",
     )
-    for place, term in enumerate(affinity.get(REQUIRED, {}).get("nodeSelectorTerms") or ()):
+    for index, term in enumerate(affinity.get(REQUIRED, {}).get("nodeSelectorTerms") or ()):
         yield from warn_of_old_node_term(
-            f"{here}.{REQUIRED}.nodeSelectorTerms[{place}]", term, judged=False
+            f"{here}.{REQUIRED}.nodeSelectorTerms[{index}]", term, judged=False
         )
-    for place, weighted in enumerate(affinity.get(PREFERRED) or ()):
+    for index, weighted in enumerate(affinity.get(PREFERRED) or ()):
         yield from warn_of_old_node_term(
-            f"{here}.{PREFERRED}[{place}].preference", weighted.get("preference", {}), judged=True
+            f"{here}.{PREFERRED}[{index}].preference", weighted.get("preference", {}), judged=True
         )
-    for place, one in enumerate(spec.get("topologySpreadConstraints") or ()):
-        here = f"{path}.topologySpreadConstraints[{place}]"
+    for index, one in enumerate(spec.get("topologySpreadConstraints") or ()):
+        here = f"{path}.topologySpreadConstraints[{index}]"
         yield from warn_of_old_label(f"{here}.topologyKey", one.get("topologyKey", ""))
         if "labelSelector" not in one:
             yield f"{here}.labelSelector: {_NULL_SELECTOR}"
 
 
-def _warn_of_volumes(path: str, volumes: Sequence[Obj]) -> Words:
-    for place, volume in enumerate(volumes):
+def _warn_of_volumes(path: str, volumes: Sequence[Obj]) -> Warnings:
+    for index, volume in enumerate(volumes):
         for kind, words in OLD_VOLUMES.items():
             if kind in volume:
-                yield f"{path}[{place}].{GO_FIELD_NAMES.get(kind, kind)}: {words}"
+                yield f"{path}[{index}].{GO_FIELD_NAMES.get(kind, kind)}: {words}"
         claim = volume.get("ephemeral", {}).get("volumeClaimTemplate", {}).get("spec")
         if claim:
-            yield from warn_of_claim(f"{path}[{place}].ephemeral.volumeClaimTemplate.spec", claim)
+            yield from warn_of_claim(f"{path}[{index}].ephemeral.volumeClaimTemplate.spec", claim)
     yield from warn_of_overlapping_files(volumes)
 
 
-def warn_of_claim(path: str, spec: Obj) -> Words:
+def warn_of_claim(path: str, spec: Obj) -> Warnings:
     for kind in ("requests", "limits"):
         yield from warn_of_fractional_bytes(
             f"{path}.resources.{kind}", spec.get("resources", {}).get(kind), ("storage",)
         )
 
 
-def _warn_of_duplicates(path: str, spec: Obj) -> Words:
+def _warn_of_duplicates(path: str, spec: Obj) -> Warnings:
     for field, part in (("hostAliases", "ip"), ("imagePullSecrets", "name")):
         values = [one.get(part, "") for one in spec.get(field) or ()]
-        for place, value in enumerate(values):
-            if value in values[:place]:
-                yield f"{path}.{field}[{place}].{part}: duplicate {part} {quoted(value)}"
-    for place, one in enumerate(spec.get("imagePullSecrets") or ()):
+        for index, value in enumerate(values):
+            if value in values[:index]:
+                yield f"{path}.{field}[{index}].{part}: duplicate {part} {quoted(value)}"
+    for index, one in enumerate(spec.get("imagePullSecrets") or ()):
         if not one.get("name"):
-            yield f'{path}.imagePullSecrets[{place}].name: invalid empty name ""'
+            yield f'{path}.imagePullSecrets[{index}].name: invalid empty name ""'
 
 
-def _profile_needs_warning(noted: Obj | None, whole: Obj, own: Obj, *, followed: bool) -> bool:
+def _profile_needs_warning(
+    annotated: Obj | None, whole: Obj, own: Obj, *, synchronized: bool
+) -> bool:
     """Report whether an AppArmor annotation deserves a deprecation warning.
 
-    In a pod (`followed`) the field has been set from the annotation already; a template is stored
-    as it came.
+    In a pod (`synchronized`) the field has been set from the annotation already; a template is
+    stored as it came.
     """
-    if followed and noted is None:
+    if synchronized and annotated is None:
         return "appArmorProfile" not in own
-    expected = noted if followed else None
-    return own.get("appArmorProfile") == expected and noted != whole.get("appArmorProfile")
+    expected = annotated if synchronized else None
+    return own.get("appArmorProfile") == expected and annotated != whole.get("appArmorProfile")
 
 
-def _warn_of_containers(path: str, spec: Obj) -> Words:
+def _warn_of_containers(path: str, spec: Obj) -> Warnings:
     ports: list[tuple[str, Obj]] = []
     for where, container in visit_containers(spec):
         here = f"{path}.{where}"
@@ -316,34 +318,34 @@ def _warn_of_containers(path: str, spec: Obj) -> Words:
                 yield from warn_of_fractional_bytes(f"{here}.resources.{kind}", given, (name,))
         yield from _warn_of_hidden_variables(f"{here}.env", container.get("env") or ())
         ports += [
-            (f"{here}.ports[{place}]", port)
-            for place, port in enumerate(container.get("ports") or ())
+            (f"{here}.ports[{index}]", port)
+            for index, port in enumerate(container.get("ports") or ())
         ]
     if len(ports) > 1:
         yield from _warn_of_ports(ports)
 
 
-def _warn_of_hidden_variables(path: str, variables: Sequence[Obj]) -> Words:
+def _warn_of_hidden_variables(path: str, variables: Sequence[Obj]) -> Warnings:
     """Yield a warning for each variable that replaces an earlier one of its name without extending
     its value.
     """
     seen: set[str] = set()
-    for place, variable in enumerate(variables):
+    for index, variable in enumerate(variables):
         name, value = variable.get("name", ""), variable.get("value", "")
         reference = f"$({name})"
         if name in seen and (
             "valueFrom" in variable or value == reference or reference not in value
         ):
             yield (
-                f"{path}[{place}]: hides previous definition of {quoted(name)}, which may be "
+                f"{path}[{index}]: hides previous definition of {quoted(name)}, which may be "
                 "dropped when using apply"
             )
         seen.add(name)
 
 
-def _warn_of_ports(ports: Sequence[tuple[str, Obj]]) -> Words:
-    for place, (path, port) in enumerate(ports):
-        for other, one in ports[:place]:
+def _warn_of_ports(ports: Sequence[tuple[str, Obj]]) -> Warnings:
+    for index, (path, port) in enumerate(ports):
+        for other, one in ports[:index]:
             if all(
                 port.get(field) == one.get(field) for field in ("containerPort", "protocol")
             ) and (words := _port_conflict(port, one)):
@@ -357,25 +359,25 @@ def _warn_of_ports(ports: Sequence[tuple[str, Obj]]) -> Words:
 
 
 def _port_conflict(port: Obj, other: Obj) -> str:
-    number, its_number = port.get("hostPort", 0), other.get("hostPort", 0)
-    address, its_address = port.get("hostIP", ""), other.get("hostIP", "")
-    if (number, address) == (its_number, its_address):
+    number, other_number = port.get("hostPort", 0), other.get("hostPort", 0)
+    address, other_address = port.get("hostIP", ""), other.get("hostIP", "")
+    if (number, address) == (other_number, other_address):
         return "duplicate"
-    if not number or not its_number:
+    if not number or not other_number:
         return "overlapping"
     return (
         "dangerously ambiguous"
-        if number == its_number and bool(address) != bool(its_address)
+        if number == other_number and bool(address) != bool(other_address)
         else ""
     )
 
 
-def _warn_of_null_selectors(path: str, affinity: Obj) -> Words:
+def _warn_of_null_selectors(path: str, affinity: Obj) -> Warnings:
     for kind in ("podAffinity", "podAntiAffinity"):
-        for place, term in enumerate(affinity.get(kind, {}).get(REQUIRED) or ()):
+        for index, term in enumerate(affinity.get(kind, {}).get(REQUIRED) or ()):
             if "labelSelector" not in term:
-                yield f"{path}.{kind}.{REQUIRED}[{place}].labelSelector: {_NULL_SELECTOR}"
-        for place, weighted in enumerate(affinity.get(kind, {}).get(PREFERRED) or ()):
+                yield f"{path}.{kind}.{REQUIRED}[{index}].labelSelector: {_NULL_SELECTOR}"
+        for index, weighted in enumerate(affinity.get(kind, {}).get(PREFERRED) or ()):
             if "labelSelector" not in weighted.get("podAffinityTerm", {}):
-                here = f"{path}.{kind}.{PREFERRED}[{place}].podAffinityTerm"
+                here = f"{path}.{kind}.{PREFERRED}[{index}].podAffinityTerm"
                 yield f"{here}.labelSelector: {_NULL_SELECTOR}"
