@@ -242,12 +242,12 @@ def _cache_key(value: Any, paths: Sequence[Path], old: Any, old_paths: Sequence[
         ):
             # Text, because orjson's bytes occupy 4 KiB each, however short.
             try:
-                requested = orjson.dumps(
+                as_json = orjson.dumps(
                     [each.cached_form if type(each) is _MissingValue else [each] for each in seen]
                 )
             except TypeError:  # not plain JSON
                 return ""
-            return requested.decode() if len(requested) <= MAX_KEY_BYTES else ""
+            return as_json.decode() if len(as_json) <= MAX_KEY_BYTES else ""
     return tuple(seen)
 
 

@@ -187,7 +187,7 @@ def have_distinct_keys(elements: list[Any], keys: list[str]) -> bool:
 
 # cached elements of a list, beyond the length of the longest list seen
 MAX_CACHED_ELEMENTS = 1_000
-MAX_ELEMENT_BYTES = 2048  # bytes
+MAX_ELEMENT_BYTES = 2048
 
 NO_CACHED: Known = {}
 
@@ -269,7 +269,7 @@ class _FastMembers(dict[str, "tuple[Known, Decoder]"]):
     """Scalar caches and decoders of an object's fields, each compiled on first use."""
 
     def __init__(self, schema: Obj, head: Mapping[str, Decoder]) -> None:
-        super().__init__({name: (NO_CACHED, slow_decode) for name, slow_decode in head.items()})
+        super().__init__({name: (NO_CACHED, decoder) for name, decoder in head.items()})
         self._properties: Obj = schema.get("properties", EMPTY)
         more = schema.get("additionalProperties")
         self._others = (
@@ -305,11 +305,11 @@ def _object_decoder(schema: Obj, head: Mapping[str, Decoder] = EMPTY) -> Decoder
                     raise SlowPathNeeded
                 del new[name]
             elif part is not was or name not in members:
-                known, slow_decode = members[name]
+                known, decode_field = members[name]
                 if (cached_values := known.get(type(part))) is None or (
                     found := cached_values.get(part, NO_OLD_VALUE)
                 ) is NO_OLD_VALUE:
-                    found = slow_decode(part, was)
+                    found = decode_field(part, was)
                 new[name] = found
         for name, default in defaults.items():
             if name not in new:
@@ -332,8 +332,8 @@ def _list_decoder(schema: Obj) -> Decoder:
     )
     keys: list[str] = schema.get("x-kubernetes-list-map-keys") or []
     is_limited, has_keys = least is not None or most is not None, form in {"set", "map"}
-    known: dict[str, Any] = {}  # decoded elements by content
-    cached_values: dict[int, Any] = {}  # decoded elements by id; the value keeps the id in use
+    by_content: dict[str, Any] = {}  # decoded elements by content
+    by_id: dict[int, Any] = {}  # decoded elements by id; the value keeps the id in use
     longest = 0
 
     def decode_value(value: Any, _old: Any) -> Any:
@@ -341,7 +341,7 @@ def _list_decoder(schema: Obj) -> Decoder:
         if len(value) > longest:  # noqa: PLR1730  # without a call for each list
             longest = len(value)
         new = [
-            part if cached_values.get(id(part), NO_OLD_VALUE) is part else one(part)
+            part if by_id.get(id(part), NO_OLD_VALUE) is part else decode_element(part)
             for part in value
         ]
         if (is_limited and not is_within_limits(least, len(new), most)) or (
@@ -350,26 +350,25 @@ def _list_decoder(schema: Obj) -> Decoder:
             raise SlowPathNeeded
         return new
 
-    def one(part: Any) -> Any:
+    def decode_element(part: Any) -> Any:
         if type(part) is not dict:
             cached_forms = scalars.get(type(part))
             return (
                 cached_forms[part] if cached_forms and part in cached_forms else element(part, None)
             )
         try:
-            content = orjson.dumps(
-                part
-            ).decode()  # text, because orjson's bytes occupy 4 KiB each, however short
+            # Text, because orjson's bytes occupy 4 KiB each, however short.
+            content = orjson.dumps(part).decode()
         except TypeError:  # not plain JSON
             raise SlowPathNeeded from None
-        found = known.get(content)
+        found = by_content.get(content)
         if found is None:
             found = element(part, None)
             if len(content) <= MAX_ELEMENT_BYTES:
-                if len(known) >= longest + MAX_CACHED_ELEMENTS:
-                    known.clear()
-                    cached_values.clear()
-                known[content] = cached_values[id(found)] = found
+                if len(by_content) >= longest + MAX_CACHED_ELEMENTS:
+                    by_content.clear()
+                    by_id.clear()
+                by_content[content] = by_id[id(found)] = found
         return found
 
     return decode_value

@@ -59,8 +59,8 @@ def is_integer_resource(name: str) -> bool:
 
 def validate_resource_name(path: str, name: str) -> Causes:
     wrong = names.label_key(name)
-    for words in wrong:
-        yield Cause.invalid(path, name, words)
+    for message in wrong:
+        yield Cause.invalid(path, name, message)
     if (
         not wrong
         and "/" not in name

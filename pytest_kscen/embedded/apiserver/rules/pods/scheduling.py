@@ -45,13 +45,13 @@ def validate_node_selector(path: str, given: Obj) -> Causes:
         yield Cause.required(
             f"{path}.nodeSelectorTerms", "must have at least one node selector term"
         )
-    for place, term in enumerate(terms or ()):
-        yield from validate_node_term(f"{path}.nodeSelectorTerms[{place}]", term)
+    for index, term in enumerate(terms or ()):
+        yield from validate_node_term(f"{path}.nodeSelectorTerms[{index}]", term)
 
 
 def validate_node_term(path: str, term: Obj, *, values: bool = True) -> Causes:
-    for place, part in enumerate(term.get("matchExpressions") or ()):
-        here = f"{path}.matchExpressions[{place}]"
+    for index, part in enumerate(term.get("matchExpressions") or ()):
+        here = f"{path}.matchExpressions[{index}]"
         operator, given = part.get("operator", ""), part.get("values") or ()
         if operator in {"In", "NotIn"}:
             if not given:
@@ -75,8 +75,8 @@ def validate_node_term(path: str, term: Obj, *, values: bool = True) -> Causes:
         yield from validate_name(f"{here}.key", part.get("key", ""), names.label_key)
         for number, value in enumerate(given if values else ()):
             yield from validate_name(f"{here}.values[{number}]", value, names.label_value)
-    for place, part in enumerate(term.get("matchFields") or ()):
-        yield from _validate_field_requirement(f"{path}.matchFields[{place}]", part)
+    for index, part in enumerate(term.get("matchFields") or ()):
+        yield from _validate_field_requirement(f"{path}.matchFields[{index}]", part)
 
 
 def _validate_field_requirement(path: str, part: Obj) -> Causes:
@@ -89,8 +89,8 @@ def _validate_field_requirement(path: str, part: Obj) -> Causes:
     if part.get("key") != "metadata.name":
         yield Cause.invalid(f"{path}.key", part.get("key", ""), "not a valid field selector key")
     else:
-        for place, value in enumerate(values):
-            yield from validate_name(f"{path}.values[{place}]", value, names.dns1123_subdomain)
+        for index, value in enumerate(values):
+            yield from validate_name(f"{path}.values[{index}]", value, names.dns1123_subdomain)
 
 
 def validate_affinity(path: str, given: Obj) -> Causes:
@@ -99,8 +99,8 @@ def validate_affinity(path: str, given: Obj) -> Causes:
         node_affinity = given["nodeAffinity"]
         if REQUIRED in node_affinity:
             yield from validate_node_selector(f"{inner_path}.{REQUIRED}", node_affinity[REQUIRED])
-        for place, term in enumerate(node_affinity.get(PREFERRED) or ()):
-            here = f"{inner_path}.{PREFERRED}[{place}]"
+        for index, term in enumerate(node_affinity.get(PREFERRED) or ()):
+            here = f"{inner_path}.{PREFERRED}[{index}]"
             yield from _validate_weight(here, term)
             yield from validate_node_term(
                 f"{here}.preference", term.get("preference") or {}, values=False
@@ -111,10 +111,10 @@ def validate_affinity(path: str, given: Obj) -> Causes:
 
 
 def _validate_pod_affinity(path: str, given: Obj) -> Causes:
-    for place, term in enumerate(given.get(REQUIRED) or ()):
-        yield from _validate_pod_affinity_term(f"{path}.{REQUIRED}[{place}]", term)
-    for place, term in enumerate(given.get(PREFERRED) or ()):
-        here = f"{path}.{PREFERRED}[{place}]"
+    for index, term in enumerate(given.get(REQUIRED) or ()):
+        yield from _validate_pod_affinity_term(f"{path}.{REQUIRED}[{index}]", term)
+    for index, term in enumerate(given.get(PREFERRED) or ()):
+        here = f"{path}.{PREFERRED}[{index}]"
         yield from _validate_weight(here, term)
         yield from _validate_pod_affinity_term(
             f"{here}.podAffinityTerm", term.get("podAffinityTerm") or {}
@@ -149,8 +149,8 @@ def _validate_match_label_keys(path: str, term: Obj) -> Causes:
                 f"{path}.{field}", "must not be specified when labelSelector is not set"
             )
         elif keys:
-            for place, key in enumerate(keys):
-                yield from validate_name(f"{path}.{field}[{place}]", key, names.label_key)
+            for index, key in enumerate(keys):
+                yield from validate_name(f"{path}.{field}[{index}]", key, names.label_key)
     if given is not None and matched:
         seen = set(given.get("matchLabels") or ())
         for part in given.get("matchExpressions") or ():
@@ -160,16 +160,16 @@ def _validate_match_label_keys(path: str, term: Obj) -> Causes:
                     f"{path}[{list(matched).index(part['key'])}]", part["key"], detail
                 )
             seen.add(part["key"])
-    for place, key in enumerate(matched):
+    for index, key in enumerate(matched):
         if key in mismatched:
             detail = "exists in both matchLabelKeys and mismatchLabelKeys"
-            yield Cause.invalid(f"{path}.matchLabelKeys[{place}]", key, detail)
+            yield Cause.invalid(f"{path}.matchLabelKeys[{index}]", key, detail)
 
 
 def validate_spread_constraints(path: str, given: Sequence[Obj]) -> Causes:
-    for place, one in enumerate(given):
+    for index, one in enumerate(given):
         here, key, action = (
-            f"{path}[{place}]",
+            f"{path}[{index}]",
             one.get("topologyKey", ""),
             one.get("whenUnsatisfiable", ""),
         )
@@ -179,7 +179,7 @@ def validate_spread_constraints(path: str, given: Sequence[Obj]) -> Causes:
         yield from validate_enum(f"{here}.whenUnsatisfiable", action, SPREAD_ACTIONS)
         if any(
             key == other.get("topologyKey", "") and action == other.get("whenUnsatisfiable", "")
-            for other in given[place + 1 :]
+            for other in given[index + 1 :]
         ):
             yield Cause.duplicate(
                 f"{here}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}"
@@ -197,7 +197,7 @@ def validate_spread_constraints(path: str, given: Sequence[Obj]) -> Causes:
 
 
 def validate_tolerations(path: str, given: Sequence[Obj]) -> Causes:
-    for place, one in enumerate(given):
+    for index, one in enumerate(given):
         key, operator, effect = one.get("key", ""), one.get("operator", ""), one.get("effect", "")
         if (
             operator == "Exists"
@@ -206,7 +206,7 @@ def validate_tolerations(path: str, given: Sequence[Obj]) -> Causes:
             and "value" not in one
         ):
             continue  # the two tolerations that admission adds to every pod
-        here = f"{path}[{place}]"
+        here = f"{path}[{index}]"
         if key:
             yield from validate_name(f"{here}.key", key, names.label_key)
         elif operator != "Exists":
@@ -236,8 +236,8 @@ def validate_taints(path: str, given: Sequence[Obj]) -> Causes:
     pairs of key and effect.
     """
     seen: set[tuple[str, str]] = set()
-    for place, taint in enumerate(given):
-        here, key, effect = f"{path}[{place}]", taint.get("key", ""), taint.get("effect", "")
+    for index, taint in enumerate(given):
+        here, key, effect = f"{path}[{index}]", taint.get("key", ""), taint.get("effect", "")
         yield from validate_name(f"{here}.key", key, names.label_key)
         if wrong := names.label_value(taint.get("value", "")):
             yield Cause.invalid(f"{here}.value", taint.get("value", ""), ";".join(wrong))
