@@ -22,13 +22,12 @@ from measuring import Row, Stopwatch, report
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner, WallRunner
 from pytest_kscen.clusters.controlplane import programs, starting
-from pytest_kscen.clusters.controlplane import starting as layout
 from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
 from pytest_kscen.embedded.apiserver.kinds import Kinds
 from pytest_kscen.embedded.apiserver.server import ApiServer
 from pytest_kscen.embedded.controller import ControllerContext
 from pytest_kscen.embedded.scheduler import Scheduler
-from pytest_kscen.embedded.scheduler.result_annotations import Annotating
+from pytest_kscen.embedded.scheduler.result_annotations import ResultAnnotator
 from pytest_kscen.kube.in_process import InProcessApi
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.kube.remote import Connection, RemoteApi, access_of, configuration_of
@@ -147,7 +146,7 @@ def ours(load, *, annotated=False):
     informers = Informers(api, runner.clock, chance)
     bench = ControllerContext.of("default-scheduler", api, runner.clock, informers)
     scheduler = Scheduler(
-        bench, chance.stream("scheduler"), sink=Annotating(bench) if annotated else None
+        bench, chance.stream("scheduler"), sink=ResultAnnotator(bench) if annotated else None
     )
     with Stopwatch(collecting=True) as watch:
         runner.start(informers.run(), "informers")
@@ -165,9 +164,9 @@ def theirs(load):
     """Seconds until all are bound, of the real kube-scheduler, which stands still until
     everything is there.
     """
-    layout.QPS, layout.BURST = 100_000, 200_000
+    starting.QPS, starting.BURST = 100_000, 200_000
     runner = WallRunner()
-    processes, files = starting.start(runner)
+    processes, files = starting.start_control_plane(runner)
     connection = Connection(access_of(configuration_of(files.kubeconfig)), runner.clock)
     try:
         os.kill(
@@ -212,7 +211,7 @@ def main():
         "--small", action="store_true", help="leave out the cluster of 5,000 nodes"
     )
     chosen = options.parse_args()
-    programs.find()
+    programs.find_programs()
     rows, figures = [], {}
     plain, mixed, large = Load(1000, 2000), Load(1000, 2000, mixed=True), Load(5000, 10000)
     for load, goal in ((plain, 1.0), (mixed, 0.5)):

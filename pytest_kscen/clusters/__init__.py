@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pathlib
 
     from pytest_kscen.clusters.cluster import Cluster
-    from pytest_kscen.clusters.kind import KindWish
+    from pytest_kscen.clusters.kind import KindOptions
 
 __all__ = ["ClusterRefused", "open_cluster"]
 
@@ -27,7 +27,7 @@ def open_cluster(
     nodes: int | None = None,
     kubeconfig: pathlib.Path | None = None,
     context: str | None = None,
-    kind: KindWish | None = None,
+    kind: KindOptions | None = None,
     parent_kubeconfig: pathlib.Path | None = None,
     vm_namespace: str = "",
 ) -> Cluster:
@@ -45,7 +45,7 @@ def _open(  # noqa: PLR0917  # as its only caller has them
     nodes: int | None,
     kubeconfig: pathlib.Path | None,
     context: str | None,
-    kind: KindWish | None,
+    kind: KindOptions | None,
 ) -> Cluster:
     """Each backend is imported when it is first wanted."""
     if backend == "embedded":

@@ -26,9 +26,6 @@ class ClusterRefused(Exception):
     """
 
 
-# What a test holds, whichever backend is behind it.
-
-
 class Cluster(Protocol):
     """A running cluster."""
 
@@ -145,14 +142,14 @@ class TimedCluster(Generic[R]):
     def until(
         self, condition: Callable[[], object], timeout: str | float | timedelta = "5m"
     ) -> None:
-        _check(condition)
+        _check_condition(condition)
         if not self.runner.until(condition, seconds_of(timeout)):
             raise TimeoutError(
-                f"within {timeout} of cluster time this did not come true: {_words_of(condition)}"
+                f"not true within {timeout} of cluster time: {_describe_condition(condition)}"
             )
 
 
-def _check(condition: object) -> None:
+def _check_condition(condition: object) -> None:
     # which is the question
     if not callable(asked := inspect.unwrap(condition)):  # type: ignore[arg-type]
         raise TypeError(
@@ -161,7 +158,7 @@ def _check(condition: object) -> None:
         )
 
 
-def _words_of(condition: Callable[[], object]) -> str:
+def _describe_condition(condition: Callable[[], object]) -> str:
     """What whoever is asked says of it, or the condition as its author wrote it, or at least its
     name.
     """

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Obj
 
-BORN_WITH = ("default", "kube-node-lease", "kube-public", "kube-system")
+INITIAL_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 API_SERVICE = {
     "apiVersion": "v1",
     "kind": "Service",
@@ -58,7 +58,7 @@ API_SERVICE = {
         "ports": [{"name": "https", "port": 443, "targetPort": 6443}],
     },
 }
-BOOT = 60.0  # seconds of cluster time within which every node must be ready
+BOOT_TIMEOUT = 60.0  # seconds of cluster time within which every node must be ready
 
 
 class EmbeddedCluster(TimedCluster[VirtualRunner]):
@@ -95,7 +95,7 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
 
     async def _boot(self) -> None:
         api, clock = self.api("kube-apiserver"), self.runner.clock
-        for name in BORN_WITH:
+        for name in INITIAL_NAMESPACES:
             await api.create(
                 NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             )
@@ -107,7 +107,7 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
         for name, life in actors("embedded", self.api, clock, self.chance, site=self.site):
             self.runner.start(life, name)
         for machine in self.site.machines:
-            await wait_for(api, clock, NODES, machine.name, condition=_ready, timeout=BOOT)
+            await wait_for(api, clock, NODES, machine.name, condition=_ready, timeout=BOOT_TIMEOUT)
 
     def _open_parent(self, _: pathlib.Path | None, namespace: str) -> ParentCluster:
         """A second API server in the same time, with nodes of its own; this cluster's machines
@@ -120,7 +120,7 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
             self._host.chance,
             host=self._host.site,
             nested=self.site,
-            namespace=namespace or parents.NAMESPACE,
+            namespace=namespace or parents.DEFAULT_NAMESPACE,
         )
 
     def api(self, agent: str = "") -> Api:
@@ -187,8 +187,8 @@ class EmbeddedParent(EmbeddedCluster):
 
     def __init__(self, nested: EmbeddedCluster) -> None:
         self.runner = nested.runner
-        self.chance = parents.chance_of(nested.chance.seed)
-        self.site = parents.site_of(self.runner.clock, self.chance, nested.site)
+        self.chance = parents.parent_chance(nested.chance.seed)
+        self.site = parents.make_parent_site(self.runner.clock, self.chance, nested.site)
         self._bring_up()
 
     def close(self) -> None:

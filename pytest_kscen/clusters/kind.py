@@ -30,16 +30,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-# What is asked of a kind cluster: pytest-kind's own options, and the name of the test run that
-# shares it.
-
-
-PREFIX = "kscen-kind-"
-UNNAMED = "pytest-kind"  # pytest-kind's default for --cluster-name
+SHARE_FOLDER_PREFIX = "kscen-kind-"
+PYTEST_KIND_DEFAULT_NAME = "pytest-kind"  # pytest-kind's default for --cluster-name
 
 
 @dataclass(frozen=True, slots=True)
-class KindWish:
+class KindOptions:
     """A request; the first one of a run decides."""
 
     run: str = ""
@@ -53,14 +49,14 @@ class KindWish:
     keep: bool = False
 
     @classmethod
-    def of(cls, option: Callable[[str, Any], Any], run: str = "") -> KindWish:
+    def of(cls, option: Callable[[str, Any], Any], run: str = "") -> KindOptions:
         """As the command line has it; `option` is pytest's getoption, which may not know pytest-
         kind.
         """
         name = option("cluster_name", None)
         return cls(
             run,
-            "" if name in (None, UNNAMED) else name,
+            "" if name in (None, PYTEST_KIND_DEFAULT_NAME) else name,
             option("kind_image", None),
             option("kind_bin", None),
             option("kind_kubectl_bin", None),
@@ -74,30 +70,24 @@ class KindWish:
     @property
     def folder(self) -> pathlib.Path:
         """Where the processes of the run meet."""
-        return pathlib.Path(tempfile.gettempdir()) / f"{PREFIX}{self._key}"
+        return pathlib.Path(tempfile.gettempdir()) / f"{SHARE_FOLDER_PREFIX}{self._key}"
 
     @property
     def _key(self) -> str:
         return self.run[:12] or str(os.getpid())
 
 
-# A thing that the processes of one test run share: the first to come makes it, the last to go
-# removes it. A folder holds its state and a file for each user; a lock keeps them apart. Users
-# that died without a word do not count, and what was half made when its maker died is removed
-# before it is made again.
-
-
-MAKING, MADE = "making", "made"
+CREATING, CREATED = "making", "made"
 _numbers = itertools.count()
 
 
-class Share:
+class SharedResource:
     """One process's part in it."""
 
     def __init__(self, folder: pathlib.Path, remove: Callable[[dict[str, Any]], object]) -> None:
         self.folder = folder
         self._remove = remove
-        self._user = f"user-{os.getpid()}-{_birth_of(os.getpid())}-{next(_numbers)}"
+        self._user = f"user-{os.getpid()}-{_process_start_time(os.getpid())}-{next(_numbers)}"
 
     def hold(self) -> None:
         """Count as a user without a need for the thing yet: it outlives those who come and go
@@ -114,15 +104,15 @@ class Share:
         """
         with self._locked():
             state = self._state()
-            if state.get("state") == MAKING:
+            if state.get("state") == CREATING:
                 self._remove(state)
-            if state.get("state") != MADE:
+            if state.get("state") != CREATED:
                 state = self._make(look(), make)
             self._path(self._user).touch()
             return state
 
     def _make(self, facts: dict[str, Any], make: Callable[[], object]) -> dict[str, Any]:
-        self._note(making := {**facts, "state": MAKING})
+        self._note(making := {**facts, "state": CREATING})
         try:
             make()
         except BaseException:
@@ -130,7 +120,7 @@ class Share:
             self._path("state").unlink()
             self._end_if_last()
             raise
-        self._note(made := {**facts, "state": MADE})
+        self._note(made := {**facts, "state": CREATED})
         return made
 
     def leave(self) -> None:
@@ -193,10 +183,10 @@ class Share:
 
 def _is_alive(user: str) -> bool:
     _, pid, birth, _ = user.split("-")
-    return _birth_of(int(pid)) == birth
+    return _process_start_time(int(pid)) == birth
 
 
-def _birth_of(pid: int) -> str:
+def _process_start_time(pid: int) -> str:
     """When a process began, in the kernel's ticks: pids come again, this does not.
 
     Nothing for the dead.
@@ -208,44 +198,41 @@ def _birth_of(pid: int) -> str:
     return "" if state == "Z" else fields[18]
 
 
-# A cluster in containers, made by kind through pytest-kind's KindCluster and shared by the
-# whole test run. One that was there before under the name we were given is used, but it is not
-# ours, and stays.
+READY_TIMEOUT = 180.0  # seconds for the nodes to become ready once kind has made them
+INSTALL_COMMAND = "pip install 'pytest-kscen[kind]'"
 
 
-PATIENCE = 180.0  # seconds for the nodes to become ready once kind has made them
-INSTALL = "pip install 'pytest-kscen[kind]'"
-
-
-class KindShare:
+class SharedKindCluster:
     """The run's cluster: made by who enters first, removed when the last has left."""
 
-    def __init__(self, wish: KindWish, nodes: int | None = None) -> None:
+    def __init__(self, wish: KindOptions, nodes: int | None = None) -> None:
         self._wish = wish
         self._nodes = nodes
-        self._share = Share(wish.folder, _remove)
+        self._share = SharedResource(wish.folder, _delete_cluster)
         self.kubeconfig = wish.folder / "kubeconfig"
         try:
             from pytest_kind import KindCluster
         except ImportError as error:
             raise ClusterRefused(
-                f"the kind backend works through pytest-kind, which is not installed: {INSTALL}"
+                "the kind backend needs pytest-kind, which is not installed: run "
+                f"`{INSTALL_COMMAND}`"
             ) from error
         self.kind = KindCluster(
             wish.called,
             self.kubeconfig,
             image=wish.image,
-            kind_path=_program("--kind-bin", wish.program) or _on_path("kind"),
-            kubectl_path=_program("--kind-kubectl-bin", wish.kubectl) or _on_path("kubectl"),
+            kind_path=_named_program("--kind-bin", wish.program) or _program_on_path("kind"),
+            kubectl_path=_named_program("--kind-kubectl-bin", wish.kubectl)
+            or _program_on_path("kubectl"),
         )
 
     def enter(self) -> dict[str, Any]:
         # Remove the clusters of test runs that were killed.
         own = self._wish.folder
-        for left in sorted(own.parent.glob(f"{PREFIX}*")):
+        for left in sorted(own.parent.glob(f"{SHARE_FOLDER_PREFIX}*")):
             if left != own:
                 with contextlib.suppress(OSError):
-                    Share(left, _remove).sweep()
+                    SharedResource(left, _delete_cluster).sweep()
         facts = self._share.enter(self._look, self._make)
         try:
             if self._nodes not in (None, facts["nodes"]):
@@ -326,9 +313,9 @@ class KindBackedCluster(LiveCluster):
     """A `Cluster`. `kind` is pytest-kind's object, for loading images and forwarding ports."""
 
     def __init__(
-        self, wish: KindWish | None = None, *, nodes: int | None = None, seed: int | str = 0
+        self, wish: KindOptions | None = None, *, nodes: int | None = None, seed: int | str = 0
     ) -> None:
-        self._share = KindShare(wish or KindWish(), nodes)
+        self._share = SharedKindCluster(wish or KindOptions(), nodes)
         self.kind = self._share.kind
         self.kubeconfig = self._share.kubeconfig
         with contextlib.ExitStack() as undo:
@@ -339,10 +326,10 @@ class KindBackedCluster(LiveCluster):
             read = functools.partial(configuration_of, self.kubeconfig)
             super().__init__("kind", runner, read, seed=seed, owned=facts["ours"])
             undo.callback(super().close)
-            if not runner.until(lambda: runner.call(self._is_ready()), PATIENCE):
+            if not runner.until(lambda: runner.call(self._is_ready()), READY_TIMEOUT):
                 raise ClusterRefused(
                     f"the kind cluster {self.kind.name!r} has nodes that are not ready "
-                    f"after {PATIENCE:.0f} s"
+                    f"after {READY_TIMEOUT:.0f} s"
                 )
             undo.pop_all()
 
@@ -358,16 +345,16 @@ class KindBackedCluster(LiveCluster):
         self._share.leave()
 
 
-def hold(wish: KindWish) -> Callable[[], None]:
+def hold_cluster(wish: KindOptions) -> Callable[[], None]:
     """Keep the run's cluster, whenever it is made, until what this returns is called."""
-    share = Share(wish.folder, _remove)
+    share = SharedResource(wish.folder, _delete_cluster)
     share.hold()
     return share.leave
 
 
-def _remove(facts: dict[str, Any]) -> None:
+def _delete_cluster(facts: dict[str, Any]) -> None:
     """Delete what we made, unless it is whole and shall be kept."""
-    if facts["ours"] and not (facts["keep"] and facts["state"] == MADE):
+    if facts["ours"] and not (facts["keep"] and facts["state"] == CREATED):
         _run(facts["program"], "delete", "cluster", f"--name={facts['name']}")
 
 
@@ -375,7 +362,7 @@ def _run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def _program(flag: str, text: str | None) -> pathlib.Path | None:
+def _named_program(flag: str, text: str | None) -> pathlib.Path | None:
     if text is None:
         return None
     path = pathlib.Path(text).expanduser().absolute()
@@ -384,6 +371,6 @@ def _program(flag: str, text: str | None) -> pathlib.Path | None:
     return path
 
 
-def _on_path(name: str) -> pathlib.Path | None:
+def _program_on_path(name: str) -> pathlib.Path | None:
     found = shutil.which(name)
     return pathlib.Path(found).absolute() if found else None

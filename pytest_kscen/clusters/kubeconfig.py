@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.api import Api
 
 
-NAMED = ("clusters", "users", "contexts")
-FILES = {
+NAMED_LISTS = ("clusters", "users", "contexts")
+FILE_FIELDS = {
     "clusters": ("certificate-authority",),
     "users": ("client-certificate", "client-key", "tokenFile"),
     "contexts": (),
@@ -42,7 +42,7 @@ FILES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Flags:
+class ClusterFlags:
     """By which options somebody names a cluster."""
 
     file: str
@@ -65,9 +65,9 @@ class Flags:
         )
 
 
-TESTED_FLAGS = Flags("--kubeconfig", "--kscen-context")
-COMMAND_FLAGS = Flags("--kubeconfig", "--context")
-PARENT_FLAGS = Flags("--parent-kubeconfig")
+TESTED_FLAGS = ClusterFlags("--kubeconfig", "--kscen-context")
+COMMAND_FLAGS = ClusterFlags("--kubeconfig", "--context")
+PARENT_FLAGS = ClusterFlags("--parent-kubeconfig")
 
 
 def default_path() -> str:
@@ -75,7 +75,7 @@ def default_path() -> str:
     return os.environ.get("KUBECONFIG") or "~/.kube/config"
 
 
-def merged_kubeconfig(path: str, flags: Flags = TESTED_FLAGS) -> dict[str, Any]:
+def merged_kubeconfig(path: str, flags: ClusterFlags = TESTED_FLAGS) -> dict[str, Any]:
     """The files of a path, separated as in PATH; who comes first wins.
 
     File names in it become absolute.
@@ -93,17 +93,21 @@ def merged_kubeconfig(path: str, flags: Flags = TESTED_FLAGS) -> dict[str, Any]:
             raise ClusterRefused(f"{file} is no kubeconfig ({error}): {fix}") from error
         except OSError as error:
             raise ClusterRefused(f"{file} cannot be read ({error}): {fix}") from error
-        lists = [content.get(kind) or [] for kind in NAMED] if isinstance(content, dict) else [None]
+        lists = (
+            [content.get(kind) or [] for kind in NAMED_LISTS]
+            if isinstance(content, dict)
+            else [None]
+        )
         if not all(
             isinstance(entries, list)
             and all(isinstance(one, dict) and "name" in one for one in entries)
             for entries in lists
         ):
             raise ClusterRefused(
-                f"{file} is no kubeconfig: {', '.join(NAMED)} should be lists of things "
+                f"{file} is no kubeconfig: {', '.join(NAMED_LISTS)} should be lists of things "
                 f"with names; {fix}"
             )
-        for kind in NAMED:
+        for kind in NAMED_LISTS:
             known = whole.setdefault(kind, [])
             names = [entry["name"] for entry in known]
             known += [
@@ -117,7 +121,7 @@ def merged_kubeconfig(path: str, flags: Flags = TESTED_FLAGS) -> dict[str, Any]:
 
 
 def chosen_context(
-    config: dict[str, Any], context: str, path: str, flags: Flags = TESTED_FLAGS
+    config: dict[str, Any], context: str, path: str, flags: ClusterFlags = TESTED_FLAGS
 ) -> str:
     """The context that is meant, or a refusal that names those there are."""
     names = [entry["name"] for entry in config["contexts"]]
@@ -154,15 +158,14 @@ def _absolute(kind: str, entry: dict[str, Any], folder: pathlib.Path) -> dict[st
     inner_name = kind[:-1]
     inner = entry.get(inner_name) or {}
     paths = {
-        name: str((folder / inner[name]).absolute()) for name in FILES[kind] if inner.get(name)
+        name: str((folder / inner[name]).absolute())
+        for name in FILE_FIELDS[kind]
+        if inner.get(name)
     }
     return {**entry, inner_name: {**inner, **paths}}
 
 
-# A cluster behind a kubeconfig, on the wall clock: what the three real backends have in common.
-
-
-CREDENTIALS = (
+COPIED_FIELDS = (
     "host",
     "api_key",
     "api_key_prefix",
@@ -205,7 +208,7 @@ class LiveCluster(TimedCluster[WallRunner]):
             users=users,
         )
         self._api = RemoteApi(self._connection)
-        self._given_parent: GivenParent | None = None
+        self._given_parent: KubeconfigParent | None = None
 
     def api(self, agent: str = "") -> Api:
         return self._api.named(agent) if agent else self._api
@@ -222,14 +225,14 @@ class LiveCluster(TimedCluster[WallRunner]):
         from kubernetes.aio.client import ApiClient, Configuration
 
         configuration = Configuration()
-        for name in CREDENTIALS:
+        for name in COPIED_FIELDS:
             setattr(configuration, name, getattr(self._configuration, name))
         configuration.client_session_kwargs = {"trust_env": False}
         return ApiClient(configuration)
 
     def _open_parent(self, kubeconfig: pathlib.Path | None, namespace: str) -> ParentCluster:
 
-        self._given_parent = GivenParent(self, kubeconfig, namespace)
+        self._given_parent = KubeconfigParent(self, kubeconfig, namespace)
         return self._given_parent.as_parent
 
     def close(self) -> None:
@@ -254,11 +257,7 @@ class LiveCluster(TimedCluster[WallRunner]):
         await self._connection.close()
 
 
-# The kubeconfig backend: somebody's cluster. It is asked first whether it is there, and nothing
-# in it is ours.
-
-
-REACH = 5.0  # seconds that a cluster has to say its version
+VERSION_TIMEOUT = 5.0  # seconds that a cluster has to say its version
 
 
 class KubeconfigCluster(LiveCluster):
@@ -273,7 +272,7 @@ class KubeconfigCluster(LiveCluster):
         context: str | None = None,
         *,
         seed: int | str = 0,
-        flags: Flags = TESTED_FLAGS,
+        flags: ClusterFlags = TESTED_FLAGS,
         runner: WallRunner | None = None,
     ) -> None:
         self._path, self._flags = str(path or default_path()), flags
@@ -302,11 +301,11 @@ class KubeconfigCluster(LiveCluster):
         except (ConfigException, OSError, ValueError) as error:
             raise self._refusal(f"cannot be used: {error}") from error
         try:
-            runner.call(_ask_version(self._connection))
+            runner.call(_check_reachable(self._connection))
         except BaseException as error:
             runner.call(self._connection.close())
             if isinstance(error, ApiError | OSError):
-                raise self._refusal(_why(error)) from error
+                raise self._refusal(_failure_reason(error)) from error
             raise
 
     def impersonate(self, users: str) -> None:
@@ -345,29 +344,25 @@ class KubeconfigCluster(LiveCluster):
         )
 
 
-async def _ask_version(connection: Connection) -> None:
-    async with asyncio.timeout(REACH):
+async def _check_reachable(connection: Connection) -> None:
+    async with asyncio.timeout(VERSION_TIMEOUT):
         try:
             await connection.request("GET", "/version", agent="pytest-kscen", attempts=1)
         except Forbidden:
             """It is there and knows us; what we may do is for the test to find out."""
 
 
-def _why(error: Exception) -> str:
+def _failure_reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return f"has not answered within {REACH:.0f} s"
+        return f"has not answered within {VERSION_TIMEOUT:.0f} s"
     if isinstance(error, ApiError):
         return f"refuses us: {error.status.get('code')} {error.message.rstrip('.')}"
     return f"is not reachable: {error}"
 
 
-# The parent of a real cluster: named by a kubeconfig and a namespace, and looked at before
-# anything is done in it.
-
-
 AGENT = "pytest-kscen"
-SHOWN = 5  # names in a message
-OPTIONS = {
+MAX_NAMES_SHOWN = 5  # names in a message
+PARENT_OPTIONS = {
     "--parent-kubeconfig FILE": "that of the cluster that runs its nodes as virtual machines",
     "--vm-namespace NAME": "where in it those are",
 }
@@ -375,7 +370,7 @@ OPTIONS = {
 logger = logging.getLogger(__name__)
 
 
-class GivenParent(KubeconfigCluster):
+class KubeconfigParent(KubeconfigCluster):
     """A connection to it, in the loop of the cluster that it is the parent of.
 
     Nothing in it is ours.
@@ -383,10 +378,10 @@ class GivenParent(KubeconfigCluster):
 
     def __init__(self, nested: LiveCluster, path: pathlib.Path | None, namespace: str) -> None:
         missing = [
-            name for name, given in zip(OPTIONS, (path, namespace), strict=True) if not given
+            name for name, given in zip(PARENT_OPTIONS, (path, namespace), strict=True) if not given
         ]
         if missing:
-            what = " and ".join(f"{name} ({OPTIONS[name]})" for name in missing)
+            what = " and ".join(f"{name} ({PARENT_OPTIONS[name]})" for name in missing)
             raise ClusterRefused(
                 f"the parent of the {nested.backend} cluster is not known: give {what}"
             )
@@ -419,7 +414,7 @@ class GivenParent(KubeconfigCluster):
         if not machines:
             raise self._refusal(
                 "has no virtual machines in the namespace "
-                f"{namespace!r}{await _where_else(api)}: see --vm-namespace"
+                f"{namespace!r}{await _other_namespaces(api)}: see --vm-namespace"
             )
         try:
             nodes = [node["metadata"]["name"] for node in (await nested.list(NODES)).items]
@@ -432,13 +427,14 @@ class GivenParent(KubeconfigCluster):
             raise self._refusal(
                 f"has no virtual machine in the namespace {namespace!r} that is a node of "
                 "the tested cluster (there are "
-                f"{_some(machines)}; its nodes are {_some(nodes)}): see --vm-namespace"
+                f"{_shorten_names(machines)}; its nodes are {_shorten_names(nodes)}): "
+                "see --vm-namespace"
             )
         if strangers := [name for name in machines if name not in ours]:
             logger.info(
                 "virtual machines in %s that are no nodes of the tested cluster are left alone: %s",
                 namespace,
-                _some(strangers),
+                _shorten_names(strangers),
             )
         return frozenset(ours)
 
@@ -451,16 +447,20 @@ class GivenParent(KubeconfigCluster):
         self._remove_copy()
 
 
-async def _where_else(api: Api) -> str:
+async def _other_namespaces(api: Api) -> str:
     """The namespaces that have some, if we may know."""
     with contextlib.suppress(ApiError):
         if found := sorted(
             {vm["metadata"]["namespace"] for vm in (await api.list(VIRTUAL_MACHINES)).items}
         ):
-            return f" (there are some in {_some(found)})"
+            return f" (there are some in {_shorten_names(found)})"
     return ""
 
 
-def _some(names: list[str]) -> str:
-    shown = ", ".join(names[:SHOWN])
-    return f"{shown} and {len(names) - SHOWN} more" if len(names) > SHOWN else shown
+def _shorten_names(names: list[str]) -> str:
+    shown = ", ".join(names[:MAX_NAMES_SHOWN])
+    return (
+        f"{shown} and {len(names) - MAX_NAMES_SHOWN} more"
+        if len(names) > MAX_NAMES_SHOWN
+        else shown
+    )

@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Obj
 
-NAMES = ("parent-1", "parent-2", "parent-3")
-NAMESPACE = "vms"
-BOOT = 60.0  # seconds within which the parent's nodes must be ready
+HOST_NAMES = ("parent-1", "parent-2", "parent-3")
+DEFAULT_NAMESPACE = "vms"
+NODES_READY_TIMEOUT = 60.0  # seconds within which the parent's nodes must be ready
 
 
-def chance_of(seed: str) -> Chance:
+def parent_chance(seed: str) -> Chance:
     """The parent's own, so that no draw of the nested cluster depends on whether it has one."""
     return Chance(f"{seed}/parent")
 
 
-def site_of(clock: Clock, chance: Chance, nested: Site) -> Site:
+def make_parent_site(clock: Clock, chance: Chance, nested: Site) -> Site:
     """What stands behind a parent with an API server of its own."""
     site = Site.of(clock, chance, hosts=FIRST_PARENT_HOST)
-    _add_machines(site, len(_guests_in(nested)))
+    _add_machines(site, len(_guest_names(nested)))
     return site
 
 
@@ -50,30 +50,32 @@ def _add_machines(site: Site, guests: int) -> None:
         "memory": f"{64 + 8 * guests}Gi",
         "pods": f"{110 + guests}",
     }
-    for name in NAMES:
+    for name in HOST_NAMES:
         site.machines.add(name, labels={ROLE_LABEL: PARENT_ROLE}, capacity=capacity)
 
 
-def _guests_in(nested: Site) -> list[str]:
+def _guest_names(nested: Site) -> list[str]:
     return [
         machine.name for machine in nested.machines if machine.labels.get(ROLE_LABEL) != PARENT_ROLE
     ]
 
 
-async def add_nodes(api: Api, clock: Clock, site: Site) -> None:
+async def add_parent_nodes(api: Api, clock: Clock, site: Site) -> None:
     """The same among the nested cluster's own nodes, where nothing of that cluster goes."""
-    _add_machines(site, len(_guests_in(site)))
-    for name in NAMES:
+    _add_machines(site, len(_guest_names(site)))
+    for name in HOST_NAMES:
         metadata = {"name": name, "labels": {ROLE_LABEL: PARENT_ROLE}}
         await api.create(
             NODES,
             {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"taints": [TAINT]}},
         )
-    for name in NAMES:
-        await wait_for(api, clock, NODES, name, condition=_takes_machines, timeout=BOOT)
+    for name in HOST_NAMES:
+        await wait_for(
+            api, clock, NODES, name, condition=_is_ready_for_machines, timeout=NODES_READY_TIMEOUT
+        )
 
 
-def _takes_machines(node: Obj | None) -> bool:
+def _is_ready_for_machines(node: Obj | None) -> bool:
     return is_true(node, "Ready") and (node or {})["spec"].get("taints") == [TAINT]
 
 
@@ -94,5 +96,5 @@ def virtualize(
     runner.call(install_definitions(api, clock))
     for name, life in actors(api_for, clock, chance, host=host, nested=nested, namespace=namespace):
         runner.start(life, name)
-    runner.call(make_machines(api, clock, namespace, _guests_in(nested)))
+    runner.call(make_machines(api, clock, namespace, _guest_names(nested)))
     return ParentCluster(api_for, namespace, owned=True)

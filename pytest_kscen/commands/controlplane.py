@@ -7,8 +7,6 @@ import sys
 
 from pytest_kscen.clusters.cluster import ClusterRefused
 from pytest_kscen.clusters.controlplane import programs
-from pytest_kscen.clusters.controlplane import programs as building
-from pytest_kscen.clusters.controlplane import programs as module
 
 
 def main(arguments: list[str]) -> int:
@@ -29,28 +27,28 @@ def main(arguments: list[str]) -> int:
 
 
 def _build() -> int:
-    folder = building.build(lambda line: print(line, flush=True))
+    folder = programs.build_programs(lambda line: print(line, flush=True))
     print(f"ready in {folder}")
     return 0
 
 
 def _status() -> int:
     print(
-        f"pinned: Kubernetes {module.kubernetes_version()}, by "
-        f"{module.go_module_folder() / 'go.mod'}"
+        f"pinned: Kubernetes {programs.kubernetes_version()}, by "
+        f"{programs.go_module_folder() / 'go.mod'}"
     )
-    absent = programs.missing(tuple(module.go_tools()))
-    for name, path in programs.find(
-        tuple(name for name in module.go_tools() if name not in absent)
+    absent = programs.missing_programs(tuple(programs.go_tools()))
+    for name, path in programs.find_programs(
+        tuple(name for name in programs.go_tools() if name not in absent)
     ).items():
         print(f"{name}: {path}")
     for name in absent:
-        print(f"{name}: missing; build it with: {programs.BUILD}")
+        print(f"{name}: missing; build it with: {programs.BUILD_COMMAND}")
     return 1 if absent else 0
 
 
 def _clean() -> int:
-    for folder in building.clean():
+    for folder in programs.remove_builds():
         print(f"removed {folder}")
     return 0
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_kscen.clusters.cluster import Cluster
-    from pytest_kscen.clusters.kind import KindWish
+    from pytest_kscen.clusters.kind import KindOptions
     from pytest_kscen.journal import Journal
     from pytest_kscen.kube.actor import ParentCluster
     from pytest_kscen.objects.options import Option
@@ -410,18 +410,18 @@ def _open(
     pytest.fail(why, pytrace=False)
 
 
-def keep_kind_cluster(config: pytest.Config, run: str = "") -> KindWish:
+def keep_kind_cluster(config: pytest.Config, run: str = "") -> KindOptions:
     """What the command line wants of kind; the cluster, once made, lasts as long as this process
     or its controller.
     """
-    from pytest_kscen.clusters.kind import KindWish, hold
+    from pytest_kscen.clusters.kind import KindOptions, hold_cluster
 
-    wish = KindWish.of(
+    wish = KindOptions.of(
         config.getoption, run or getattr(config, "workerinput", {}).get("testrunuid", "")
     )
     if not config.stash.get(_KIND_KEPT, False):
         config.stash[_KIND_KEPT] = True
-        config.add_cleanup(hold(wish))
+        config.add_cleanup(hold_cluster(wish))
     return wish
 
 

@@ -15,8 +15,8 @@ import yaml
 from pytest_kscen.clusters.cluster import ClusterRefused
 from pytest_kscen.embedded.apiserver.verbs.creating import NAME_STREAM
 from pytest_kscen.embedded.apiserver.wire.requests import ADMIN
-from pytest_kscen.embedded.scheduler.configuration_source import WHERE, text_of
-from pytest_kscen.embedded.scheduler.result_annotations import told
+from pytest_kscen.embedded.scheduler.configuration_source import CONFIG_MAP, configuration_text
+from pytest_kscen.embedded.scheduler.result_annotations import result_annotations
 from pytest_kscen.kube.retrying import RetryingApi
 from pytest_kscen.objects.errors import ApiError, Forbidden, NotFound
 from pytest_kscen.objects.resources import CONFIG_MAPS, NODES, PODS
@@ -91,12 +91,12 @@ def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
         cluster.site.gates.follow(cluster.api(NAME), cluster.runner.clock), "gates"
     )
     if scheduler := cluster.site.scheduler:
-        scheduler.tell(Telling(controller, scheduler.annotating()))
+        scheduler.set_sink(Telling(controller, scheduler.make_annotator()))
         scheduler.queue.one_by_one = lambda: controller.simulates(SCHEDULER)
         controller.register.tells_attempts = True
         controller.register.scheduling = scheduler
         controller.register.forgetting += (
-            scheduler.begin_anew,
+            scheduler.reset,
             cluster.chance.stream(NAME_STREAM).restart,
         )
         doing = functools.partial(_doing, scheduler)
@@ -121,23 +121,25 @@ class Telling:
     """
 
     controller: ScenarioController
-    annotating: Sink
+    make_annotator: Sink
 
     async def record(self, attempt: Attempt) -> None:
         metadata = attempt.pod["metadata"]
         pod = PodRef(metadata["name"], metadata["namespace"], metadata["uid"])
-        results = latest({key.removeprefix(RESULTS): value for key, value in told(attempt).items()})
+        results = latest(
+            {key.removeprefix(RESULTS): value for key, value in result_annotations(attempt).items()}
+        )
         message = attempt.message or None
         self.controller.attempted(
             PodAttempted(pod, attempt.number, attempt.selected or None, message, results)
         )
-        await self.annotating.record(attempt)
+        await self.make_annotator.record(attempt)
 
 
 def _doing(scheduler: Scheduler, pod: Obj) -> str:
-    if plugins := scheduler.permission_of(pod):
+    if plugins := scheduler.permit_plugins_of(pod):
         return f"waits for the permission of {', '.join(plugins)}"
-    return "" if scheduler.holds_back(pod) else UNSEEN
+    return "" if scheduler.is_gated(pod) else UNSEEN
 
 
 def _write_of(review: Review, scheduler: Scheduler | None) -> Write:
@@ -208,8 +210,10 @@ class RealScheduling:
         """The scenario's, or the cluster's ConfigMap's, or none."""
         if not written:
             try:
-                written = text_of(
-                    await self.cluster.api(NAME).get(CONFIG_MAPS, WHERE.name, WHERE.namespace)
+                written = configuration_text(
+                    await self.cluster.api(NAME).get(
+                        CONFIG_MAPS, CONFIG_MAP.name, CONFIG_MAP.namespace
+                    )
                 )
             except NotFound:
                 return {}

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_kscen.clusters.controlplane import programs
 
-CACHE = programs.cache()
+CACHE = programs.cache_folder()
 STANDIN = pathlib.Path(__file__).with_name("standin_kind.py")
 
 

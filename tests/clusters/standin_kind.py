@@ -70,13 +70,13 @@ def create(folder, kubeconfig):
 
 def hold(folder):
     from pytest_kscen.clock import WallRunner
-    from pytest_kscen.clusters.controlplane.starting import start
+    from pytest_kscen.clusters.controlplane.starting import start_control_plane
 
     asked_to_end = []
     signal.signal(signal.SIGTERM, lambda *_: asked_to_end.append(True))
     (folder / "holder.pid").write_text(str(os.getpid()))
     runner = WallRunner()
-    processes, layout = start(runner)
+    processes, layout = start_control_plane(runner)
     (folder / "kubeconfig").write_text(layout.kubeconfig.read_text())
     print("up", flush=True)
     while not asked_to_end:

@@ -39,7 +39,7 @@ def fakes(tmp_path, monkeypatch):
         (tmp_path / name).write_text(f"#!/bin/sh\n{words}\n")
         (tmp_path / name).chmod(0o755)
 
-    for name in programs.SERVERS:
+    for name in programs.SERVER_PROGRAMS:
         put(name, "exec sleep 1000")
     return put
 
@@ -65,7 +65,7 @@ def test_one_that_dies_is_named_with_the_end_of_its_log(fakes, tmp_path):
 
 
 def test_one_that_never_answers_is_given_up(fakes, tmp_path, monkeypatch):
-    monkeypatch.setattr(starting, "PATIENCE", 0.3)
+    monkeypatch.setattr(starting, "START_TIMEOUT", 0.3)
     fakes("kube-apiserver", "echo thinking; exec sleep 1000")
     with pytest.raises(
         ClusterRefused,
@@ -173,14 +173,14 @@ def test_what_does_not_come_true_is_said(cluster):
     cluster.advance("0.1s")
     assert 0.1 <= cluster.now - before < 10
     with pytest.raises(
-        TimeoutError, match=r"within 0.2s of cluster time this did not come true: .*lambda: False"
+        TimeoutError, match=r"not true within 0.2s of cluster time: .*lambda: False"
     ):
         cluster.until(lambda: False, timeout="0.2s")
 
 
 @pytest.mark.controlplane
 def test_kubectl_speaks_to_it(cluster):
-    kubectl = programs.find(("kubectl",))["kubectl"]
+    kubectl = programs.find_programs(("kubectl",))["kubectl"]
     command = [
         kubectl,
         "--kubeconfig",
@@ -221,7 +221,7 @@ def test_another_beside_it_is_another(cluster):
 @pytest.mark.controlplane
 def test_a_killed_test_run_leaves_nothing():
     run = subprocess.Popen(
-        [sys.executable, "-c", DOOMED, *programs.SERVERS], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", DOOMED, *programs.SERVER_PROGRAMS], stdout=subprocess.PIPE, text=True
     )
     folder, *pids = run.stdout.readline().split()
     assert len(pids) == 4

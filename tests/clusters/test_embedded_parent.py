@@ -141,7 +141,7 @@ def test_the_doors_of_both_are_shut(cluster):
 
 
 def test_a_parent_that_does_not_come_up_hands_everything_back(cluster, monkeypatch):
-    monkeypatch.setattr(assembly, "PATIENCE", 0.5)
+    monkeypatch.setattr(assembly, "READY_TIMEOUT", 0.5)
     with pytest.raises(
         TimeoutError,
         match=r"virtualmachines\.virtualization\.deckhouse\.io vms/node-1 was not as awaited",

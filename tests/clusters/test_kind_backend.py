@@ -7,16 +7,16 @@ import sys
 import pytest
 
 from pytest_kscen.clusters.cluster import ClusterRefused
-from pytest_kscen.clusters.kind import KindBackedCluster, KindShare, KindWish
+from pytest_kscen.clusters.kind import KindBackedCluster, KindOptions, SharedKindCluster
 
 WORKERS = """
     import os
     import pytest
-    from pytest_kscen.clusters.kind import KindShare, KindWish
+    from pytest_kscen.clusters.kind import KindOptions, SharedKindCluster
 
     @pytest.fixture(scope="session")
     def kind(testrun_uid):
-        share = KindShare(KindWish(run=testrun_uid, program={program!r}))
+        share = SharedKindCluster(KindOptions(run=testrun_uid, program={program!r}))
         facts = share.enter()
         yield facts["name"]
         share.leave()
@@ -29,7 +29,7 @@ WORKERS = """
 
 
 def wish(docker, **more):
-    return KindWish(run="run", program=str(docker.program), **more)
+    return KindOptions(run="run", program=str(docker.program), **more)
 
 
 def test_the_command_line_says_what_is_wanted():
@@ -40,15 +40,19 @@ def test_the_command_line_says_what_is_wanted():
         "kind_kubectl_bin": "/c",
         "keep_cluster": True,
     }
-    assert KindWish.of(words.get, "run") == KindWish("run", "mine", "i", "/k", "/c", keep=True)
-    unnamed = KindWish.of(lambda _, default: default)
-    assert unnamed == KindWish()
+    assert KindOptions.of(words.get, "run") == KindOptions(
+        "run", "mine", "i", "/k", "/c", keep=True
+    )
+    unnamed = KindOptions.of(lambda _, default: default)
+    assert unnamed == KindOptions()
     assert unnamed.called == f"kscen-{os.getpid()}"
-    assert KindWish.of({"cluster_name": "pytest-kind"}.get, "r" * 32).called == f"kscen-{'r' * 12}"
+    assert (
+        KindOptions.of({"cluster_name": "pytest-kind"}.get, "r" * 32).called == f"kscen-{'r' * 12}"
+    )
 
 
 def test_one_cluster_for_all_who_ask(docker):
-    first, second = KindShare(wish(docker)), KindShare(wish(docker))
+    first, second = SharedKindCluster(wish(docker)), SharedKindCluster(wish(docker))
     assert first.enter()["name"] == second.enter()["name"] == "kscen-run"
     assert "hollow" in first.kubeconfig.read_text()
     first.leave()
@@ -61,12 +65,12 @@ def test_one_cluster_for_all_who_ask(docker):
 
 
 def test_a_cluster_that_was_there_is_used_and_stays(docker):
-    earlier = KindShare(wish(docker, name="mine", keep=True))
+    earlier = SharedKindCluster(wish(docker, name="mine", keep=True))
     assert earlier.enter()["ours"] is True
     earlier.leave()
     assert docker.clusters() == ["mine"]
 
-    share = KindShare(wish(docker, name="mine"))
+    share = SharedKindCluster(wish(docker, name="mine"))
     assert share.enter()["ours"] is False
     assert "hollow" in share.kubeconfig.read_text()
     share.leave()
@@ -75,7 +79,7 @@ def test_a_cluster_that_was_there_is_used_and_stays(docker):
 
 def test_a_failed_creation_leaves_no_cluster(docker, monkeypatch):
     monkeypatch.setenv("KSCEN_STANDIN_MODE", "failing")
-    share = KindShare(wish(docker, keep=True))
+    share = SharedKindCluster(wish(docker, keep=True))
     with pytest.raises(
         ClusterRefused,
         match=r"kind made no cluster 'kscen-run': .* ended with 1; .* Is Docker running",
@@ -86,7 +90,7 @@ def test_a_failed_creation_leaves_no_cluster(docker, monkeypatch):
 
 
 def test_image_and_nodes_reach_kind(docker):
-    share = KindShare(wish(docker, image="kindest/node:v1.36.4"), nodes=3)
+    share = SharedKindCluster(wish(docker, image="kindest/node:v1.36.4"), nodes=3)
     share.enter()
     (created,) = [
         line
@@ -99,24 +103,24 @@ def test_image_and_nodes_reach_kind(docker):
         ClusterRefused,
         match="a test run has one kind cluster, and 'kscen-run' was made with 3 nodes, not with 5",
     ):
-        KindShare(wish(docker), nodes=5).enter()
-    KindShare(wish(docker)).enter()
+        SharedKindCluster(wish(docker), nodes=5).enter()
+    SharedKindCluster(wish(docker)).enter()
     assert docker.clusters() == ["kscen-run"]
 
 
 def test_a_program_that_is_not_there_is_refused(docker):
     with pytest.raises(ClusterRefused, match=r"^--kind-bin: there is no program 'nowhere/kind'$"):
-        KindShare(KindWish(program="nowhere/kind"))
+        SharedKindCluster(KindOptions(program="nowhere/kind"))
 
 
 def test_the_clusters_of_killed_runs_are_swept(docker, tmp_path):
     killed = os.fork()
     if not killed:
-        KindShare(KindWish(run="killed", program=str(docker.program))).enter()
+        SharedKindCluster(KindOptions(run="killed", program=str(docker.program))).enter()
         os._exit(0)
     os.waitpid(killed, 0)
     assert docker.clusters() == ["kscen-killed"]
-    share = KindShare(wish(docker))
+    share = SharedKindCluster(wish(docker))
     share.enter()
     assert docker.clusters() == ["kscen-run"]
     share.leave()
@@ -124,8 +128,10 @@ def test_the_clusters_of_killed_runs_are_swept(docker, tmp_path):
 
 def test_without_pytest_kind_the_message_says_what_to_install(docker, monkeypatch):
     monkeypatch.setitem(sys.modules, "pytest_kind", None)
-    with pytest.raises(ClusterRefused, match=r"not installed: pip install 'pytest-kscen\[kind\]'"):
-        KindShare(wish(docker))
+    with pytest.raises(
+        ClusterRefused, match=r"not installed: run `pip install 'pytest-kscen\[kind\]'"
+    ):
+        SharedKindCluster(wish(docker))
 
 
 @pytest.mark.parametrize("crash", ["", "n or os._exit(1)"])

@@ -162,7 +162,7 @@ def test_one_that_is_not_there_is_refused_with_all_that_helps(tmp_path):
 
 
 def test_one_that_is_silent_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(kubeconfig, "REACH", 0.2)
+    monkeypatch.setattr(kubeconfig, "VERSION_TIMEOUT", 0.2)
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as silent:
         path = write(tmp_path / "k", f"http://127.0.0.1:{silent.getsockname()[1]}", "a")
         assert "has not answered within 0 s" in refusal(path)

@@ -8,8 +8,6 @@ import pytest
 from pytest_kscen import __main__ as commands
 from pytest_kscen.clusters.cluster import ClusterRefused
 from pytest_kscen.clusters.controlplane import programs
-from pytest_kscen.clusters.controlplane import programs as building
-from pytest_kscen.clusters.controlplane import programs as module
 
 GO = """#!/bin/sh
 echo "$@" >> {log}
@@ -50,30 +48,30 @@ def a_go(places, version: str = "1.26.3") -> pathlib.Path:
 
 
 def test_the_module_pins_every_program():
-    assert list(module.go_tools()) == [*programs.SERVERS, "kubectl"]
-    assert re.fullmatch(r"v1\.\d+\.\d+", module.kubernetes_version())
-    assert module.linker_flags().endswith(f"gitVersion={module.kubernetes_version()}")
-    assert module.fingerprint().startswith(module.kubernetes_version())
+    assert list(programs.go_tools()) == [*programs.SERVER_PROGRAMS, "kubectl"]
+    assert re.fullmatch(r"v1\.\d+\.\d+", programs.kubernetes_version())
+    assert programs.linker_flags().endswith(f"gitVersion={programs.kubernetes_version()}")
+    assert programs.build_fingerprint().startswith(programs.kubernetes_version())
 
 
 def test_assets_come_before_the_cache_and_the_cache_before_path(places):
-    put(places["path"], *programs.SERVERS)
-    put(programs.built(), "etcd", "kube-apiserver")
+    put(places["path"], *programs.SERVER_PROGRAMS)
+    put(programs.current_build_folder(), "etcd", "kube-apiserver")
     put(places["assets"], "etcd")
-    found = programs.find()
+    found = programs.find_programs()
     assert found["etcd"].parent == places["assets"]
-    assert found["kube-apiserver"].parent == programs.built()
+    assert found["kube-apiserver"].parent == programs.current_build_folder()
     assert found["kube-scheduler"].parent == places["path"]
-    assert programs.missing() == []
+    assert programs.missing_programs() == []
 
 
 def test_what_is_nowhere_is_named_with_the_line_that_builds_it(places):
     put(places["assets"], "etcd", "kube-apiserver")
     with pytest.raises(ClusterRefused) as refusal:
-        programs.find()
+        programs.find_programs()
     assert str(refusal.value) == (
         "the real control plane needs kube-controller-manager, kube-scheduler: not found "
-        f"in KUBEBUILDER_ASSETS ({places['assets']}), in {programs.built()} or on PATH. "
+        f"in KUBEBUILDER_ASSETS ({places['assets']}), in {programs.current_build_folder()} or on PATH. "
         "Build it with: python -m pytest_kscen controlplane build"
     )
 
@@ -81,19 +79,21 @@ def test_what_is_nowhere_is_named_with_the_line_that_builds_it(places):
 def test_the_cache_is_where_such_things_are_kept(monkeypatch):
     monkeypatch.delenv("KSCEN_CACHE", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert programs.cache() == pathlib.Path.home() / ".cache" / "pytest-kscen"
+    assert programs.cache_folder() == pathlib.Path.home() / ".cache" / "pytest-kscen"
     monkeypatch.setenv("XDG_CACHE_HOME", "/elsewhere")
-    assert programs.cache() == pathlib.Path("/elsewhere/pytest-kscen")
+    assert programs.cache_folder() == pathlib.Path("/elsewhere/pytest-kscen")
 
 
 def test_build_shows_its_progress_and_builds_nothing_twice(places, capsys):
     log = a_go(places)
     assert commands.main(["controlplane", "build"]) == 0
     said = capsys.readouterr().out
-    for number, name in enumerate(module.go_tools(), 1):
+    for number, name in enumerate(programs.go_tools(), 1):
         assert re.search(rf"^\[{number}/5\] {name} built in \d+ s \(0 MiB\)$", said, re.MULTILINE)
-    assert f"gitVersion={module.kubernetes_version()}" in log.read_text()
-    assert sorted(path.name for path in programs.built().iterdir()) == sorted(module.go_tools())
+    assert f"gitVersion={programs.kubernetes_version()}" in log.read_text()
+    assert sorted(path.name for path in programs.current_build_folder().iterdir()) == sorted(
+        programs.go_tools()
+    )
 
     log.unlink()
     assert commands.main(["controlplane", "build"]) == 0
@@ -103,10 +103,10 @@ def test_build_shows_its_progress_and_builds_nothing_twice(places, capsys):
 
 def test_only_what_is_missing_is_built(places):
     log = a_go(places)
-    put(programs.built(), *programs.SERVERS)
-    building.build(lambda _: None)
+    put(programs.current_build_folder(), *programs.SERVER_PROGRAMS)
+    programs.build_programs(lambda _: None)
     assert log.read_text().count("build -mod=readonly") == 1
-    assert (programs.built() / "kubectl").exists()
+    assert (programs.current_build_folder() / "kubectl").exists()
 
 
 def test_a_failed_build_shows_the_compilers_words_and_leaves_no_half_program(
@@ -118,7 +118,7 @@ def test_a_failed_build_shows_the_compilers_words_and_leaves_no_half_program(
     said = capsys.readouterr().err
     assert said.startswith("building etcd failed: ")
     assert "undefined: everything" in said
-    assert list(programs.built().iterdir()) == []
+    assert list(programs.current_build_folder().iterdir()) == []
 
 
 def test_without_go_the_message_says_what_to_install(places):
@@ -126,7 +126,7 @@ def test_without_go_the_message_says_what_to_install(places):
         ClusterRefused,
         match=r"there is no `go` on PATH: install Go 1\.26\.0 or newer \(https://go\.dev/dl\)",
     ):
-        building.build(lambda _: None)
+        programs.build_programs(lambda _: None)
 
 
 def test_a_go_that_is_too_old_is_refused(places):
@@ -135,11 +135,11 @@ def test_a_go_that_is_too_old_is_refused(places):
         ClusterRefused,
         match=r"is Go 1\.25\.9, too old for the control plane: install Go 1\.26\.0 or newer",
     ):
-        building.build(lambda _: None)
+        programs.build_programs(lambda _: None)
 
 
 def test_status_says_where_they_are(places, capsys):
-    put(places["assets"], *programs.SERVERS)
+    put(places["assets"], *programs.SERVER_PROGRAMS)
     assert commands.main(["controlplane", "status"]) == 1
     said = capsys.readouterr().out
     assert f"etcd: {places['assets'] / 'etcd'}" in said
@@ -149,8 +149,8 @@ def test_status_says_where_they_are(places, capsys):
 
 
 def test_clean_removes_every_build(places, capsys):
-    put(programs.built(), "etcd")
-    put(programs.shelf() / "v1.0.0-older", "etcd")
+    put(programs.current_build_folder(), "etcd")
+    put(programs.builds_folder() / "v1.0.0-older", "etcd")
     assert commands.main(["controlplane", "clean"]) == 0
     assert capsys.readouterr().out.count("removed") == 2
-    assert not programs.shelf().exists()
+    assert not programs.builds_folder().exists()

@@ -304,7 +304,7 @@ def test_the_official_client(alone):
 
 
 def test_over_the_port(alone):
-    from pytest_kscen.clusters.conformance import OverHttps
+    from pytest_kscen.clusters.conformance import HttpsTransport
 
     pod(
         alone,
@@ -322,7 +322,7 @@ def test_over_the_port(alone):
     alone.site.images.serve(serve, pod="asked")
     pod(alone, "asked", "asked")
     ready(alone, "asked")
-    road = OverHttps(alone.kubeconfig)
+    road = HttpsTransport(alone.kubeconfig)
     raw = road.call(
         "GET", "/api/v1/namespaces/default/pods/told:8080/proxy/x", {}, {"Accept": "text/html"}, b""
     )

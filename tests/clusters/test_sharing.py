@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kscen.clusters.kind import Share
+from pytest_kscen.clusters.kind import SharedResource
 
 if TYPE_CHECKING:
     import pathlib
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 USER = """
 import pathlib, sys, time
-from pytest_kscen.clusters.kind import Share
+from pytest_kscen.clusters.kind import SharedResource
 
 folder, log, slow = sys.argv[1:]
 
@@ -29,7 +29,7 @@ def make():
         print("making", flush=True)
         time.sleep(60)
 
-share = Share(pathlib.Path(folder), lambda facts: say("remove " + facts["state"]))
+share = SharedResource(pathlib.Path(folder), lambda facts: say("remove " + facts["state"]))
 share.enter(dict, make)
 print("in", flush=True)
 sys.stdin.readline()
@@ -55,8 +55,8 @@ class Users:
     def done(self) -> list[str]:
         return self.log.read_text().splitlines() if self.log.exists() else []
 
-    def share(self) -> Share:
-        return Share(self.folder, lambda facts: self.say(f"remove {facts['state']}"))
+    def share(self) -> SharedResource:
+        return SharedResource(self.folder, lambda facts: self.say(f"remove {facts['state']}"))
 
     def say(self, word: str) -> None:
         with self.log.open("a") as file:

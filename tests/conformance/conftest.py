@@ -4,7 +4,7 @@ import pytest
 from intime import in_time
 
 from pytest_kscen.clusters import open_cluster
-from pytest_kscen.clusters.conformance import InProcess
+from pytest_kscen.clusters.conformance import InProcessTransport
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 
 LONGEST = (
@@ -30,7 +30,7 @@ def embedded():
 
 @pytest.fixture(scope="module")
 def road(embedded):
-    return InProcess(embedded)
+    return InProcessTransport(embedded)
 
 
 @pytest.fixture(scope="session")

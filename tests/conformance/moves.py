@@ -11,7 +11,15 @@ import itertools
 from hypothesis import strategies as st
 from twinworld import ABOUT, kinds, laid, twisted
 
-from pytest_kscen.clusters.conformance.twins import EDIT, NAMESPACE, NOW, THEN, TOKEN, UID, Move
+from pytest_kscen.clusters.conformance.differential import (
+    CONTINUE_TOKEN,
+    CURRENT_VERSION,
+    EDIT,
+    FIRST_VERSION,
+    NAMESPACE,
+    OBJECT_UID,
+    TwinStep,
+)
 
 MERGE, JSON, STRATEGIC, APPLY = (
     "application/merge-patch+json",
@@ -70,17 +78,17 @@ FIELDS = (
 PAGES = [
     {"limit": "1"},
     {"limit": "2"},
-    {"limit": "1", "continue": TOKEN},
-    {"limit": "2", "continue": TOKEN},
-    {"continue": TOKEN},
+    {"limit": "1", "continue": CONTINUE_TOKEN},
+    {"limit": "2", "continue": CONTINUE_TOKEN},
+    {"continue": CONTINUE_TOKEN},
 ]
 # a list that is content with what is not older than a version may come from a cache that has not
 # heard yet
 PAST = [
-    {"resourceVersion": THEN, "resourceVersionMatch": "Exact"},
+    {"resourceVersion": FIRST_VERSION, "resourceVersionMatch": "Exact"},
     {"resourceVersionMatch": "Exact"},
     {"resourceVersion": "x"},
-    {"resourceVersion": NOW, "limit": "1"},
+    {"resourceVersion": CURRENT_VERSION, "limit": "1"},
 ]
 FORMS = st.sampled_from(
     ["application/json"]
@@ -91,8 +99,11 @@ FORMS = st.sampled_from(
 )
 DELETIONS = st.sampled_from(
     [None] * 6
-    + [{"preconditions": {"uid": UID}}, {"preconditions": {"uid": "other"}}]
-    + [{"preconditions": {"resourceVersion": NOW}}, {"preconditions": {"resourceVersion": THEN}}]
+    + [{"preconditions": {"uid": OBJECT_UID}}, {"preconditions": {"uid": "other"}}]
+    + [
+        {"preconditions": {"resourceVersion": CURRENT_VERSION}},
+        {"preconditions": {"resourceVersion": FIRST_VERSION}},
+    ]
     + [
         {"propagationPolicy": policy}
         for policy in ("Foreground", "Orphan", "Background", "Sideways")
@@ -144,7 +155,9 @@ class Requests:
     def _writes(self):
         bodies = st.builds(self._body, NAMES, self.about, self.pieces, TWISTS)
         yield st.builds(
-            lambda body, query: Move("POST", self.kind.plural, body, query=query), bodies, WRITES
+            lambda body, query: TwinStep("POST", self.kind.plural, body, query=query),
+            bodies,
+            WRITES,
         )
         yield st.builds(self._to("PUT"), NAMES, bodies, WRITES)
         yield st.builds(self._to(EDIT), NAMES, self.changes, WRITES)
@@ -161,23 +174,23 @@ class Requests:
 
     def _deletions(self):
         yield st.builds(
-            lambda name, options: Move("DELETE", f"{self.kind.plural}/{name}", options),
+            lambda name, options: TwinStep("DELETE", f"{self.kind.plural}/{name}", options),
             NAMES,
             DELETIONS,
         )
         if self.kind.has_collections:
             yield st.builds(
-                lambda query: Move("DELETE", self.kind.plural, query=query), self._lists()
+                lambda query: TwinStep("DELETE", self.kind.plural, query=query), self._lists()
             )
 
     def _readings(self):
         plural, lists = self.kind.plural, self._lists()
         yield st.builds(
-            lambda name, accept: Move("GET", f"{plural}/{name}", accept=accept), NAMES, FORMS
+            lambda name, accept: TwinStep("GET", f"{plural}/{name}", accept=accept), NAMES, FORMS
         )
-        yield st.builds(lambda query: Move("GET", plural, query=query), lists)
+        yield st.builds(lambda query: TwinStep("GET", plural, query=query), lists)
         yield st.builds(
-            lambda query, accept: Move("GET", plural, query=query, accept=accept), lists, FORMS
+            lambda query, accept: TwinStep("GET", plural, query=query, accept=accept), lists, FORMS
         )
 
     def _status(self):
@@ -196,7 +209,7 @@ class Requests:
         if self.kind.posts:
             posts = st.sampled_from(self.kind.posts)
             yield st.builds(
-                lambda name, post, query: Move(
+                lambda name, post, query: TwinStep(
                     "POST", f"{plural}/{name}/{post[0]}", post[1], query=query
                 ),
                 NAMES,
@@ -204,7 +217,7 @@ class Requests:
                 WRITES,
             )
         if self.kind.has_scale:
-            yield NAMES.map(lambda name: Move("GET", f"{plural}/{name}/scale"))
+            yield NAMES.map(lambda name: TwinStep("GET", f"{plural}/{name}/scale"))
             yield st.builds(self._to("PATCH", "/scale", MERGE), NAMES, SCALES, WRITES)
             yield st.builds(self._to(EDIT, "/scale"), NAMES, SCALES, WRITES)
 
@@ -216,7 +229,7 @@ class Requests:
         return of([{}, *LABELS, *fields, *PAGES, *PAST, *mixed])
 
     def _to(self, method, part="", type="application/json"):
-        return lambda name, body, query: Move(
+        return lambda name, body, query: TwinStep(
             method, f"{self.kind.plural}/{name}{part}", body, type, query
         )
 
@@ -253,7 +266,7 @@ def _operation(op, part, twist):
 
 def sequence(kind):
     """A stage, a few requests to it, and what a second watch asks for."""
-    first = Move(
+    first = TwinStep(
         "POST",
         kind.plural,
         laid(kind.stage.least, _named("a", [])),

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pytest_kscen.clusters.conformance import OverHttps, load
+from pytest_kscen.clusters.conformance import HttpsTransport, load
 
 CASES = load()
 AT_ONCE = 8
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.controlplane
 @pytest.fixture(scope="module")
 def runs(real, request):
     """What came of each case that was chosen."""
-    road = OverHttps(real.kubeconfig)
+    road = HttpsTransport(real.kubeconfig)
     chosen = [
         item.callspec.params["case"]
         for item in request.session.items

@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 from moves import BY_KIND
 from twinworld import GADGETS, kinds
 
-from pytest_kscen.clusters.conformance.case import Visitor
-from pytest_kscen.clusters.conformance.twins import Memory, clear, furnish, heard, make, sweep
+from pytest_kscen.clusters.conformance.case import CaseClient
+from pytest_kscen.clusters.conformance.differential import (
+    ClientState,
+    collect_watch_events,
+    delete_leftovers,
+    delete_object,
+    prepare_namespaces,
+    send_step,
+)
 
 STAGES = [kind.stage for kind in kinds()]
 REFUSED = 400
@@ -21,11 +28,11 @@ REFUSED = 400
 
 @pytest.fixture(scope="module")
 def furnished(road):
-    furnish(road, STAGES)
-    visitor = Visitor(road, "default")
+    prepare_namespaces(road, STAGES)
+    visitor = CaseClient(road, "default")
     visitor.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", GADGETS).ok(201)
     visitor.until(lambda: visitor.get("/apis/kit.example.com/v1/gadgets").status == 200)
-    sweep(road, STAGES)
+    delete_leftovers(road, STAGES)
     return road
 
 
@@ -40,25 +47,27 @@ def furnished(road):
 @given(st.data())
 def test_lists_watches_and_refusals_agree(furnished, plural, data):
     stage, moves, watching = data.draw(BY_KIND[plural])
-    visitor = Visitor(furnished, stage.namespace, also=stage.also)
+    visitor = CaseClient(furnished, stage.namespace, also=stage.also)
     version, before = _listed(visitor, stage)
     matching = _listed(visitor, stage, watching)[1]
     try:
         _make_all(visitor, stage, moves, version)
-        told = heard(visitor, stage, version, watching)
+        told = collect_watch_events(visitor, stage, version, watching)
         assert _folded(before, told[0]) == _listed(visitor, stage)[1]
         assert _folded(matching, told[1]) == _listed(visitor, stage, watching)[1]
         assert all(_grow(version, events) for events in told)
     finally:
         for name in _listed(visitor, stage)[1].keys() - before.keys():
-            clear(visitor, f"{stage.plural}/{name}", visitor.get(f"{stage.plural}/{name}").ok())
+            delete_object(
+                visitor, f"{stage.plural}/{name}", visitor.get(f"{stage.plural}/{name}").ok()
+            )
 
 
 def _make_all(visitor, stage, moves, version):
-    memory = Memory(visitor, version)
+    memory = ClientState(visitor, version)
     for move in moves:
         before = _listed(visitor, stage)
-        status, *_ = make(visitor, stage, move, memory)
+        status, *_ = send_step(visitor, stage, move, memory)
         if status >= REFUSED or dict(move.query).get("dryRun") or move.method == "GET":
             assert _listed(visitor, stage) == before
 

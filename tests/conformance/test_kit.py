@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from pytest_kscen.clusters.conformance import OverHttps, load
+from pytest_kscen.clusters.conformance import HttpsTransport, load
 
 CASES = load()
 numbers = itertools.count(1)
@@ -14,7 +14,7 @@ numbers = itertools.count(1)
 
 @pytest.fixture(scope="module")
 def https(embedded):
-    return OverHttps(embedded.kubeconfig, embedded.advance)
+    return HttpsTransport(embedded.kubeconfig, embedded.advance)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -7,8 +7,8 @@ import itertools
 import orjson
 import pytest
 
-from pytest_kscen.clusters.conformance import InProcess, load
-from pytest_kscen.clusters.conformance.case import Raw
+from pytest_kscen.clusters.conformance import InProcessTransport, load
+from pytest_kscen.clusters.conformance.case import RawResponse
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 
 CASES = load()
@@ -35,7 +35,7 @@ class Faulty:
         if not raw.body.startswith(b"{"):
             return raw
         status, changed = self._answered(raw.status, orjson.loads(raw.body))
-        return Raw(status, raw.headers, orjson.dumps(changed))
+        return RawResponse(status, raw.headers, orjson.dumps(changed))
 
     def stream(self, path, query):
         return _Told(self._road.stream(path, query), self._told)
@@ -105,7 +105,7 @@ FAULTS = {
 def right():
     """A server of one's own: a case that fails half-way leaves things behind."""
     cluster = EmbeddedCluster("faulty", nodes=0)
-    yield InProcess(cluster)
+    yield InProcessTransport(cluster)
     cluster.close()
 
 

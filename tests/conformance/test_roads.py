@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import gc
 
-from pytest_kscen.clusters.conformance.case import _HttpLines
+from pytest_kscen.clusters.conformance.case import _HttpsWatch
 
 
 class Answer:
@@ -24,7 +24,7 @@ class Answer:
 
 
 def test_lines_are_whole_whatever_the_chunks():
-    lines = _HttpLines(Answer())
+    lines = _HttpsWatch(Answer())
     assert [next(lines), next(lines)] == [{"number": 1}, {"number": 2}]
 
 
@@ -32,7 +32,7 @@ def test_a_closed_stream_leaves_its_connection_to_no_garbage_collector():
     answer = Answer()
     gc.disable()
     try:
-        lines = _HttpLines(answer)
+        lines = _HttpsWatch(answer)
         next(lines)
         lines.close()
         assert answer.said == ["released", "closed"]

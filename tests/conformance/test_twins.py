@@ -19,10 +19,15 @@ from twinworld import GADGETS, kinds
 
 from pytest_kscen.clock import WallRunner
 from pytest_kscen.clock.wall import elapsed
-from pytest_kscen.clusters.conformance import OverHttps
-from pytest_kscen.clusters.conformance.case import Visitor
-from pytest_kscen.clusters.conformance.twins import difference, furnish, play, sweep
-from pytest_kscen.clusters.controlplane.starting import start
+from pytest_kscen.clusters.conformance import HttpsTransport
+from pytest_kscen.clusters.conformance.case import CaseClient
+from pytest_kscen.clusters.conformance.differential import (
+    delete_leftovers,
+    first_difference,
+    prepare_namespaces,
+    run_steps,
+)
+from pytest_kscen.clusters.controlplane.starting import start_control_plane
 
 EXPLORED = int(os.environ.get("KSCEN_TWINS", "0"))
 AT_LEAST = EXPLORED or 2500
@@ -66,7 +71,9 @@ class Judge:
     def _played(self, roads, stage, moves, watching):
         self.played.append(stage.plural)
         try:
-            return difference(moves, *(play(road, stage, moves, watching) for road in roads))
+            return first_difference(
+                moves, *(run_steps(road, stage, moves, watching) for road in roads)
+            )
         except Exception:  # noqa: BLE001  # a server that does not answer is a difference too
             return traceback.format_exc()
 
@@ -95,10 +102,10 @@ def quiet():
     would have a part in the stories.
     """
     runner = WallRunner()
-    processes, layout = start(runner)
+    processes, layout = start_control_plane(runner)
     try:
-        road = OverHttps(layout.kubeconfig)
-        furnish(road, STAGES)
+        road = HttpsTransport(layout.kubeconfig)
+        prepare_namespaces(road, STAGES)
         for name in ("kube-controller-manager", "kube-scheduler"):
             os.kill(processes.pid(name), signal.SIGKILL)
         yield road
@@ -110,16 +117,16 @@ def quiet():
 @pytest.fixture(scope="module")
 def roads(road, quiet):
     """Both servers, with the same on their stages."""
-    furnish(road, STAGES)
+    prepare_namespaces(road, STAGES)
     for one in (road, quiet):
-        visitor = Visitor(one, "default")
+        visitor = CaseClient(one, "default")
         visitor.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", GADGETS).ok(
             201
         )
         visitor.until(
             lambda visitor=visitor: visitor.get("/apis/kit.example.com/v1/gadgets").status == 200
         )
-        sweep(one, STAGES)
+        delete_leftovers(one, STAGES)
     return road, quiet
 
 

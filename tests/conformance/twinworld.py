@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import yaml
 
-from pytest_kscen.clusters.conformance.twins import Stage, overlaid
+from pytest_kscen.clusters.conformance.differential import TwinTarget, overlay
 
 HERE = pathlib.Path(__file__).parent
 WORLD = yaml.safe_load((HERE / "world.yaml").read_text())
@@ -29,7 +29,7 @@ class Kind:
     `parts` are what its patches speak of: places and values that may stand there.
     """
 
-    stage: Stage
+    stage: TwinTarget
     pieces: list
     status: list
     fields: list
@@ -67,7 +67,7 @@ def _kind(
     scale=False,
     collections=True,
 ):
-    stage = Stage(
+    stage = TwinTarget(
         plural,
         {"apiVersion": api, "kind": kind, **(base or {})},
         f"twins-{plural}",
@@ -92,7 +92,7 @@ def _under(path, piece):
 
 
 def laid(*layers):
-    return functools.reduce(overlaid, layers, {})
+    return functools.reduce(overlay, layers, {})
 
 
 def places(value, path=""):

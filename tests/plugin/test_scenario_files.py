@@ -160,7 +160,7 @@ def test_a_scenario_that_fails_says_why(pytester):
         ([WAITS, f"{HEAD}events: {{podSheduled: 1}}\n"], "(did you mean 'podScheduled'?)"),
         (
             [WAITS, f"{HEAD}message: 3\n"],
-            "message: 3 is no text: write what the message has to contain",
+            "message: 3 is not a string: write what the message has to contain",
         ),
     ],
 )
@@ -329,7 +329,7 @@ def test_a_plugin_stands_beside_the_file_that_names_it(pytester):
         "profiles": [{"plugins": enabled}],
     }
     (folder / "plugins_beside.py").write_text(
-        "from pytest_kscen.embedded.scheduler.framework import Plugin, unschedulable\n"
+        "from pytest_kscen.scheduler import Plugin, unschedulable\n"
         "class Never(Plugin):\n"
         "    def filter(self, state, pod, node):\n"
         "        return unschedulable('never')\n"

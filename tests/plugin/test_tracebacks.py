@@ -17,7 +17,7 @@ BODIES = {
         "TypeError: until(False): give the condition itself*"
     ),
     "inside(runner, lambda run: run.until(lambda: False, '5s'))": (
-        "TimeoutError: within 5s of cluster time this did not come true*"
+        "TimeoutError: not true within 5s of cluster time*"
     ),
     "inside(runner, lambda run: run.chaos.vm_stop('node-9'))": (
         "*Impossible: there is no virtual machine 'node-9' in the*"

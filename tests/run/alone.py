@@ -35,7 +35,7 @@ class Alone:
         own = {
             "HOME": str(home),
             "TMPDIR": str(temporary),
-            "KSCEN_CACHE": str(programs.cache()),
+            "KSCEN_CACHE": str(programs.cache_folder()),
             MARK: str(self.folder),
         }
         self._environment = os.environ | own

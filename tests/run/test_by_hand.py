@@ -42,7 +42,7 @@ def test_who_waits_in_vain_for_a_volume_is_told_what_it_lacks():
                 run.until(volume.healthy, timeout="1m")
         runner.close()
     assert str(late.value).startswith(
-        "within 1m of cluster time this did not come true: the volume v is ready: "
+        "not true within 1m of cluster time: the volume v is ready: "
         "IOReady is False: InsufficientIOReadyReplicas: "
     )
     assert "; replicas' conditions that are False: v-" in str(late.value)

@@ -91,7 +91,7 @@ def test_who_waits_in_vain_is_told_where_it_stands(scenario_runner):
             run.until(put_on.finished, timeout="1m")
         name = put_on.node("ask").name
     assert str(late.value) == (
-        "within 1m of cluster time this did not come true: the end of the workflow "
+        "not true within 1m of cluster time: the end of the workflow "
         "default/w: it is Running, and stands at "
         f"{name} (Task, WaitingForChild): {NOT_SIMULATED}"
     )

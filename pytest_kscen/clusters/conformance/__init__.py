@@ -6,13 +6,22 @@ No server's inside may enter here: a case sees requests and answers, nothing els
 
 from pytest_kscen.clusters.conformance.case import (
     CASES,
-    Answer,
     Case,
-    InProcess,
-    OverHttps,
-    Transport,
-    Visitor,
+    CaseClient,
+    CaseResponse,
+    CaseTransport,
+    HttpsTransport,
+    InProcessTransport,
 )
 from pytest_kscen.clusters.conformance.chapters import load
 
-__all__ = ["CASES", "Answer", "Case", "InProcess", "OverHttps", "Transport", "Visitor", "load"]
+__all__ = [
+    "CASES",
+    "Case",
+    "CaseClient",
+    "CaseResponse",
+    "CaseTransport",
+    "HttpsTransport",
+    "InProcessTransport",
+    "load",
+]

@@ -20,14 +20,10 @@ if TYPE_CHECKING:
     from pytest_kscen.clusters.embedded import EmbeddedCluster
 
 
-# Who visits a server in a case: requests by short paths in a namespace of its own, and answers
-# that can be asserted on.
+USER_AGENT = "conformance"
+MAX_POLLS, POLL_INTERVAL = 600, 0.1  # looks, and seconds of cluster time between them
 
-
-AGENT = "conformance"
-PATIENCE, PAUSE = 600, 0.1  # looks, and seconds of cluster time between them
-
-GROUPS = {
+NAMESPACED_GROUPS = {
     "apps/v1": ("controllerrevisions", "daemonsets", "deployments", "replicasets", "statefulsets"),
     "autoscaling/v2": ("horizontalpodautoscalers",),
     "batch/v1": ("cronjobs", "jobs"),
@@ -37,7 +33,7 @@ GROUPS = {
     "policy/v1": ("poddisruptionbudgets",),
     "rbac.authorization.k8s.io/v1": ("rolebindings", "roles"),
 }
-CLUSTER_WIDE = {
+CLUSTER_SCOPED_GROUPS = {
     "admissionregistration.k8s.io/v1": (
         "mutatingwebhookconfigurations",
         "validatingwebhookconfigurations",
@@ -48,14 +44,16 @@ CLUSTER_WIDE = {
     "scheduling.k8s.io/v1": ("priorityclasses",),
     "storage.k8s.io/v1": ("csidrivers", "storageclasses", "volumeattachments"),
 }
-_GROUP_OF = {plural: group for group, plurals in GROUPS.items() for plural in plurals}
+_GROUP_OF = {plural: group for group, plurals in NAMESPACED_GROUPS.items() for plural in plurals}
 _ROOTS = {
-    plural: f"/apis/{group}" for group, plurals in CLUSTER_WIDE.items() for plural in plurals
+    plural: f"/apis/{group}"
+    for group, plurals in CLUSTER_SCOPED_GROUPS.items()
+    for plural in plurals
 } | dict.fromkeys(("namespaces", "nodes", "persistentvolumes"), "/api/v1")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CaseResponse:
     """What the server said."""
 
     status: int
@@ -67,7 +65,7 @@ class Answer:
         assert self.status == status, f"expected {status}, got {self.status}: {self.body}"
         return self.body
 
-    def refused(self, status: int, reason: str, message: str = "") -> Answer:
+    def refused(self, status: int, reason: str, message: str = "") -> CaseResponse:
         """A Status with this code and reason whose message contains these words."""
         assert (self.status, self.body.get("kind")) == (status, "Status"), (
             f"expected {status}, got {self.status}: {self.body}"
@@ -87,19 +85,17 @@ class Answer:
         ]
 
 
-class Visitor:
+class CaseClient:
     """One case's client."""
 
     def __init__(
-        self, road: Transport, namespace: str, also: Mapping[str, str] | None = None
+        self, road: CaseTransport, namespace: str, also: Mapping[str, str] | None = None
     ) -> None:
         """`also` gives the group and version of namespaced plurals that are not Kubernetes' own."""
         self.road = road
         self.namespace = namespace
         self._groups = {**_GROUP_OF, **(also or {})}
         self._left_behind: list[str] = []
-
-    # --- requests ---
 
     def path(self, short: str) -> str:
         """`configmaps/c` in the visitor's namespace, `nodes/n`, or a path from the root."""
@@ -124,7 +120,7 @@ class Visitor:
         type: str = "application/json",
         headers: Mapping[str, str] | None = None,
         **query: Any,
-    ) -> Answer:
+    ) -> CaseResponse:
         return self.send(method, short, body, type, query, headers or {})
 
     def send(  # noqa: PLR0917  # a request's parts, in the order in which HTTP has them
@@ -135,20 +131,20 @@ class Visitor:
         type: str,
         query: Mapping[str, Any],
         headers: Mapping[str, str] = {},
-    ) -> Answer:
+    ) -> CaseResponse:
         payload = body if isinstance(body, bytes) else b"" if body is None else orjson.dumps(body)
         sent = {
             "Accept": "application/json",
-            "User-Agent": AGENT,
+            "User-Agent": USER_AGENT,
             **({"Content-Type": type} if payload else {}),
             **headers,
         }
         return _understood(self.road.call(method, self.path(short), query, sent, payload))
 
-    def get(self, short: str, **query: Any) -> Answer:
+    def get(self, short: str, **query: Any) -> CaseResponse:
         return self.call("GET", short, **query)
 
-    def post(self, short: str, body: Any, **query: Any) -> Answer:
+    def post(self, short: str, body: Any, **query: Any) -> CaseResponse:
         """Create; what lies outside of the namespace is taken away when the case ends."""
         answer = self.call("POST", short, body, **query)
         name = (
@@ -158,13 +154,13 @@ class Visitor:
             self._left_behind.append(f"{short}/{name}")
         return answer
 
-    def put(self, short: str, body: Any, **query: Any) -> Answer:
+    def put(self, short: str, body: Any, **query: Any) -> CaseResponse:
         return self.call("PUT", short, body, **query)
 
-    def delete(self, short: str, body: Any = None, **query: Any) -> Answer:
+    def delete(self, short: str, body: Any = None, **query: Any) -> CaseResponse:
         return self.call("DELETE", short, body, **query)
 
-    def patch(self, short: str, body: Any, kind: str = "merge", **query: Any) -> Answer:
+    def patch(self, short: str, body: Any, kind: str = "merge", **query: Any) -> CaseResponse:
         """kind: json, merge, strategic or apply."""
         suffix = {
             "json": "json-patch+json",
@@ -179,25 +175,23 @@ class Visitor:
             **query,
         )
 
-    def apply(self, short: str, body: Any, manager: str, **query: Any) -> Answer:
+    def apply(self, short: str, body: Any, manager: str, **query: Any) -> CaseResponse:
         return self.patch(short, body, "apply", fieldManager=manager, **query)
 
     @contextlib.contextmanager
-    def watch(self, short: str, **query: Any) -> Iterator[Stream]:
+    def watch(self, short: str, **query: Any) -> Iterator[WatchedEvents]:
         stream = self.road.stream(self.path(short), {"watch": "1", **query})
         try:
             yield stream
         finally:
             stream.close()
 
-    # --- waiting and leaving ---
-
     def until(self, holds: Callable[[], Any]) -> Any:
         """Wait for what controllers do in their own time."""
-        for _ in range(PATIENCE):
+        for _ in range(MAX_POLLS):
             if held := holds():
                 return held
-            self.road.wait(PAUSE)
+            self.road.wait(POLL_INTERVAL)
         raise AssertionError(f"never came true: {holds}")
 
     def settle(self) -> None:
@@ -215,19 +209,19 @@ class Visitor:
             self.delete(path)
 
 
-def _understood(raw: Raw) -> Answer:
+def _understood(raw: RawResponse) -> CaseResponse:
     headers = {name.lower(): value for name, value in raw.headers.items()}
     is_json = raw.body.startswith((b"{", b"[")) and "yaml" not in headers.get("content-type", "")
     body = orjson.loads(raw.body) if is_json else raw.body.decode(errors="replace")
-    return Answer(raw.status, headers, body)
+    return CaseResponse(raw.status, headers, body)
 
 
-def events(stream: Stream, count: int) -> list[dict[str, Any]]:
+def next_events(stream: WatchedEvents, count: int) -> list[dict[str, Any]]:
     """The next events of a watch."""
     return [next(stream) for _ in range(count)]
 
 
-def rest(stream: Stream) -> list[dict[str, Any]]:
+def remaining_events(stream: WatchedEvents) -> list[dict[str, Any]]:
     """All that a watch still says until the server ends it."""
     found = []
     with contextlib.suppress(StopIteration):
@@ -247,9 +241,9 @@ class Case:
     body: Callable[..., None]
     row: tuple[Any, ...] = ()
 
-    def run(self, road: Transport, number: int) -> None:
+    def run(self, road: CaseTransport, number: int) -> None:
         """In a namespace of its own, which is left to the server to clear away."""
-        visitor = Visitor(road, f"{NAMESPACE_PREFIX}{number}")
+        visitor = CaseClient(road, f"{NAMESPACE_PREFIX}{number}")
         visitor.call("POST", "/api/v1/namespaces", {"metadata": {"name": visitor.namespace}}).ok(
             201
         )
@@ -263,37 +257,34 @@ class Case:
 CASES: list[Case] = []
 
 
-def case(body: Callable[[Visitor], None]) -> Callable[[Visitor], None]:
+def case(body: Callable[[CaseClient], None]) -> Callable[[CaseClient], None]:
     """Put a case into the register."""
-    CASES.append(Case(_name(body), body))
+    CASES.append(Case(_case_name(body), body))
     return body
 
 
-def case_of(
+def parametrized_case(
     rows: Iterable[tuple[Any, ...]],
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """One case for each row; a row begins with the words that tell it from the others."""
 
     def register(body: Callable[..., None]) -> Callable[..., None]:
-        CASES.extend(Case(f"{_name(body)}[{row[0]}]", body, row[1:]) for row in rows)
+        CASES.extend(Case(f"{_case_name(body)}[{row[0]}]", body, row[1:]) for row in rows)
         return body
 
     return register
 
 
-def _name(body: Callable[..., None]) -> str:
+def _case_name(body: Callable[..., None]) -> str:
     return f"{body.__module__.rpartition('.')[2]}.{body.__name__}"
 
 
-# The two roads to a server: in this process, or over HTTPS as any stranger would come.
-
-
 SOCKET_TIMEOUT = 30.0  # seconds of silence; the slowest answer, a contested eviction, takes ten
-THREADS = 16  # that may use one road over HTTPS
+MAX_CONNECTIONS = 16  # that may use one road over HTTPS
 
 
 @dataclass(frozen=True, slots=True)
-class Raw:
+class RawResponse:
     """An answer as it came."""
 
     status: int
@@ -301,7 +292,7 @@ class Raw:
     body: bytes
 
 
-class Stream(Protocol):
+class WatchedEvents(Protocol):
     """A watch's lines. `next` on a stream that has ended raises StopIteration."""
 
     def __next__(self) -> dict[str, Any]: ...
@@ -309,7 +300,7 @@ class Stream(Protocol):
     def close(self) -> None: ...
 
 
-class Transport(Protocol):
+class CaseTransport(Protocol):
     """A road."""
 
     def call(
@@ -319,16 +310,16 @@ class Transport(Protocol):
         query: Mapping[str, Any],
         headers: Mapping[str, str],
         body: bytes,
-    ) -> Raw: ...
+    ) -> RawResponse: ...
 
-    def stream(self, path: str, query: Mapping[str, Any]) -> Stream:
+    def stream(self, path: str, query: Mapping[str, Any]) -> WatchedEvents:
         """Open a watch; a refusal is an AssertionError that shows the answer."""
 
     def wait(self, seconds: float) -> None:
         """Let cluster time pass."""
 
 
-class InProcess:
+class InProcessTransport:
     """The embedded cluster's wire, without a socket."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
@@ -342,17 +333,19 @@ class InProcess:
         query: Mapping[str, Any],
         headers: Mapping[str, str],
         body: bytes,
-    ) -> Raw:
+    ) -> RawResponse:
         lowered = {name.lower(): value for name, value in headers.items()}
         answer = self._runner.ask(self._wire.call(method, path, urlencode(query), lowered, body))
         if answer.stream is None:
-            return Raw(answer.status, answer.headers, answer.body)
-        return Raw(answer.status, answer.headers, self._runner.call(_drained(answer.stream)))
+            return RawResponse(answer.status, answer.headers, answer.body)
+        return RawResponse(
+            answer.status, answer.headers, self._runner.call(_drained(answer.stream))
+        )
 
-    def stream(self, path: str, query: Mapping[str, Any]) -> Stream:
+    def stream(self, path: str, query: Mapping[str, Any]) -> WatchedEvents:
         answer = self._runner.ask(self._wire.call("GET", path, urlencode(query), {}, b""))
         assert answer.stream, answer.body
-        return _Lines(self._runner, answer.stream)
+        return _InProcessWatch(self._runner, answer.stream)
 
     def wait(self, seconds: float) -> None:
         self._runner.advance(seconds)
@@ -362,7 +355,7 @@ async def _drained(stream: Any) -> bytes:
     return b"".join([chunk async for chunk in stream])
 
 
-class _Lines:
+class _InProcessWatch:
     def __init__(self, runner: Runner, stream: Any) -> None:
         self._runner = runner
         self._stream = stream
@@ -381,7 +374,7 @@ class _Lines:
         self._stream.close()
 
 
-class OverHttps:
+class HttpsTransport:
     """Any server, by a kubeconfig; `wait` is how its time passes, if not by itself."""
 
     def __init__(
@@ -395,7 +388,7 @@ class OverHttps:
         self._url = access.server
         self._headers = {"Authorization": access.authorization}
         self._pool = urllib3.PoolManager(
-            ssl_context=access.tls, retries=False, timeout=SOCKET_TIMEOUT, maxsize=THREADS
+            ssl_context=access.tls, retries=False, timeout=SOCKET_TIMEOUT, maxsize=MAX_CONNECTIONS
         )
         self.wait = wait or _wait
 
@@ -406,25 +399,25 @@ class OverHttps:
         query: Mapping[str, Any],
         headers: Mapping[str, str],
         body: bytes,
-    ) -> Raw:
+    ) -> RawResponse:
         url = f"{self._url}{path}{'?' if query else ''}{urlencode(query)}"
         answer = self._pool.request(
             method, url, headers={**self._headers, **headers}, body=body or None
         )
-        return Raw(answer.status, dict(answer.headers), answer.data)
+        return RawResponse(answer.status, dict(answer.headers), answer.data)
 
-    def stream(self, path: str, query: Mapping[str, Any]) -> Stream:
+    def stream(self, path: str, query: Mapping[str, Any]) -> WatchedEvents:
         url = f"{self._url}{path}?{urlencode(query)}"
         answer = self._pool.request("GET", url, headers=self._headers, preload_content=False)
         assert answer.status == 200, answer.data  # noqa: PLR2004
-        return _HttpLines(answer)
+        return _HttpsWatch(answer)
 
 
 def _wait(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
-class _HttpLines:
+class _HttpsWatch:
     def __init__(self, answer: Any) -> None:
         self._answer = answer
         self._lines = _lines_of(answer)

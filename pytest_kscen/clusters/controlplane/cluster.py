@@ -18,7 +18,7 @@ from pytest_kscen.clock import WallRunner
 from pytest_kscen.clusters import simulated_parent as parents
 from pytest_kscen.clusters.cluster import ClusterRefused
 from pytest_kscen.clusters.controlplane import programs
-from pytest_kscen.clusters.controlplane.starting import free_port, start
+from pytest_kscen.clusters.controlplane.starting import free_port, start_control_plane
 from pytest_kscen.clusters.controlplane.tunnel import Tunnel
 from pytest_kscen.clusters.kubeconfig import LiveCluster
 from pytest_kscen.embedded.actors import actors
@@ -40,28 +40,24 @@ if TYPE_CHECKING:
     from typing import Never
 
     from pytest_kscen.clock import Clock
-    from pytest_kscen.clusters.controlplane.starting import Layout, Processes
+    from pytest_kscen.clusters.controlplane.starting import ControlPlaneFiles, Processes
     from pytest_kscen.kube.actor import ParentCluster
     from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Obj
 
 
-# The real kube-scheduler as scenarios need it: with a configuration of theirs, and asked
-# whether it has anything left to do.
-
-
-PROGRAM = "kube-scheduler"
-REPEATABLE = {"parallelism": 1, "percentageOfNodesToScore": 100}
+SCHEDULER_PROGRAM = "kube-scheduler"
+REPEATABLE_SETTINGS = {"parallelism": 1, "percentageOfNodesToScore": 100}
 """The same pods and nodes then give the same answer, wherever no scores are equal."""
 
 SCHEDULER_TIMEOUT = 30.0
-LOOK_AGAIN = 0.05
-BETWEEN_LOOKS = 0.03
+POLL_INTERVAL = 0.05
+IDLE_INTERVAL = 0.03
 PENDING = re.compile(r'^scheduler_pending_pods\{queue="(active|backoff)"\} (\S+)', re.MULTILINE)
 ATTEMPTS = re.compile(r"^scheduler_schedule_attempts_total\{[^}]*\} (\S+)", re.MULTILINE)
 CACHED_NODES = re.compile(r'^scheduler_cache_size\{type="nodes"\} (\S+)', re.MULTILINE)
 CACHED_PODS = re.compile(r'^scheduler_cache_size\{type="pods"\} (\S+)', re.MULTILINE)
-PARKED = re.compile(r'^scheduler_pending_pods\{queue="unschedulable"\} (\S+)', re.MULTILINE)
+UNSCHEDULABLE = re.compile(r'^scheduler_pending_pods\{queue="unschedulable"\} (\S+)', re.MULTILINE)
 GATED = re.compile(r'^scheduler_pending_pods\{queue="gated"\} (\S+)', re.MULTILINE)
 BINDING = re.compile(r'^scheduler_goroutines\{operation="binding"[^}]*\} (\S+)', re.MULTILINE)
 
@@ -70,7 +66,12 @@ class RealScheduler:
     """One control plane's."""
 
     def __init__(
-        self, processes: Processes, layout: Layout, program: pathlib.Path, port: int, clock: Clock
+        self,
+        processes: Processes,
+        layout: ControlPlaneFiles,
+        program: pathlib.Path,
+        port: int,
+        clock: Clock,
     ) -> None:
         self._processes = processes
         self._layout = layout
@@ -88,7 +89,11 @@ class RealScheduler:
         path = self._layout.folder / "scheduler-of-scenarios.yaml"
         path.write_text(
             json.dumps(
-                {**self._layout.scheduler_configuration(), **REPEATABLE, **(configuration or {})}
+                {
+                    **self._layout.scheduler_configuration(),
+                    **REPEATABLE_SETTINGS,
+                    **(configuration or {}),
+                }
             )
         )
         flags = {
@@ -98,27 +103,30 @@ class RealScheduler:
             "authorization-always-allow-paths": "/metrics,/healthz",
         }
         self._processes.start(
-            PROGRAM, [str(self._program), *(f"--{name}={value}" for name, value in flags.items())]
+            SCHEDULER_PROGRAM,
+            [str(self._program), *(f"--{name}={value}" for name, value in flags.items())],
         )
         end = self._clock.now() + SCHEDULER_TIMEOUT
         while not await self._answers():
-            if (self._layout.folder / f"{PROGRAM}.exit").exists() or self._clock.now() > end:
-                words = self._processes.log_tail(PROGRAM)
+            if (
+                self._layout.folder / f"{SCHEDULER_PROGRAM}.exit"
+            ).exists() or self._clock.now() > end:
+                words = self._processes.log_tail(SCHEDULER_PROGRAM)
                 raise ClusterRefused(
-                    f"the real {PROGRAM} did not start with this configuration. The end "
+                    f"the real {SCHEDULER_PROGRAM} did not start with this configuration. The end "
                     f"of its log:\n{words}"
                 )
-            await self._clock.sleep(LOOK_AGAIN)
+            await self._clock.sleep(POLL_INTERVAL)
 
     async def _end(self) -> None:
-        exit_code = self._layout.folder / f"{PROGRAM}.exit"
+        exit_code = self._layout.folder / f"{SCHEDULER_PROGRAM}.exit"
         if not exit_code.exists():
             os.kill(
-                self._processes.pid(PROGRAM), signal.SIGKILL
+                self._processes.pid(SCHEDULER_PROGRAM), signal.SIGKILL
             )  # it holds nothing that another could not take up
         end = self._clock.now() + SCHEDULER_TIMEOUT
         while not exit_code.exists() and self._clock.now() < end:
-            await self._clock.sleep(LOOK_AGAIN)
+            await self._clock.sleep(POLL_INTERVAL)
         exit_code.unlink(missing_ok=True)
 
     async def _answers(self) -> bool:
@@ -136,7 +144,7 @@ class RealScheduler:
         and that is no work. What it knows of nodes and placed pods it tells once a second."""
         try:
             before = await self._metrics()
-            await self._clock.sleep(BETWEEN_LOOKS)
+            await self._clock.sleep(IDLE_INTERVAL)
             after = await self._metrics()
         except (aiohttp.ClientError, OSError, TimeoutError):
             return False
@@ -150,7 +158,7 @@ class RealScheduler:
             gated,
         ):
             return False
-        if nodes and _sum(PARKED, after) < parked:
+        if nodes and _sum(UNSCHEDULABLE, after) < parked:
             return False
         return not any(waiting) and _sum(ATTEMPTS, before) == _sum(ATTEMPTS, after)
 
@@ -184,15 +192,10 @@ def _sum(pattern: re.Pattern[str], metrics: str) -> float:
     return sum(float(value) for value in pattern.findall(metrics))
 
 
-# Programs of the control plane that stand still while a Scenario wants them to: they are
-# stopped, and go on, as they are. What stops in the middle of its work goes on in the middle of
-# it; only a scheduling gate holds a pod at a loop's end.
+PAUSABLE_PROGRAMS = ("kube-scheduler", "kube-controller-manager")
 
 
-PROGRAMS = ("kube-scheduler", "kube-controller-manager")
-
-
-class Holding:
+class ProgramPauser:
     """One control plane's programs, each by the name that Scenarios know it by."""
 
     def __init__(self, processes: Processes, clock: Clock) -> None:
@@ -234,7 +237,7 @@ class Holding:
             self._turn
         ):  # what one has read must not be done after what another has read later
             scenarios = await self._live(api)
-            for program in PROGRAMS:
+            for program in PAUSABLE_PROGRAMS:
                 if may_work(scenarios, program):
                     self._go_on(program)
                 elif program not in self._stopped:
@@ -262,7 +265,7 @@ class Holding:
 
 
 NODES_READY_TIMEOUT = 60.0
-USERS = "kscen:"
+USER_PREFIX = "kscen:"
 
 
 class ControlPlaneCluster(LiveCluster):
@@ -272,7 +275,7 @@ class ControlPlaneCluster(LiveCluster):
         with contextlib.ExitStack() as undo:
             runner = WallRunner()
             undo.callback(runner.close)
-            self.processes, layout = start(runner)
+            self.processes, layout = start_control_plane(runner)
             undo.callback(self.processes.close)
             self.kubeconfig = layout.kubeconfig
             super().__init__(
@@ -281,10 +284,10 @@ class ControlPlaneCluster(LiveCluster):
                 functools.partial(configuration_of, self.kubeconfig),
                 seed=seed,
                 owned=True,
-                users=USERS,
+                users=USER_PREFIX,
             )
-            self.holding = Holding(self.processes, runner.clock)
-            program = programs.find()["kube-scheduler"]
+            self.holding = ProgramPauser(self.processes, runner.clock)
+            program = programs.find_programs()["kube-scheduler"]
             self.scheduler = RealScheduler(
                 self.processes, layout, program, free_port(), runner.clock
             )
@@ -325,15 +328,17 @@ class ControlPlaneCluster(LiveCluster):
         namespace of these.
         """
         self.runner.call(
-            parents.add_nodes(self.api("virtualization-installer"), self.runner.clock, self.site)
+            parents.add_parent_nodes(
+                self.api("virtualization-installer"), self.runner.clock, self.site
+            )
         )
         return parents.virtualize(
             self.runner,
             self.api,
-            parents.chance_of(self.chance.seed),
+            parents.parent_chance(self.chance.seed),
             host=self.site,
             nested=self.site,
-            namespace=namespace or parents.NAMESPACE,
+            namespace=namespace or parents.DEFAULT_NAMESPACE,
         )
 
     def until(

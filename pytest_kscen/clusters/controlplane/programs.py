@@ -21,23 +21,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-# The Go module that pins the real control plane: where it lies, and what it asks for.
-
-
-_HERE = pathlib.Path(__file__).parent
-_PLACES = (
-    _HERE / "gomodule",
-    _HERE.parents[2] / "controlplane",
+_PACKAGE_FOLDER = pathlib.Path(__file__).parent
+_MODULE_FOLDERS = (
+    _PACKAGE_FOLDER / "gomodule",
+    _PACKAGE_FOLDER.parents[2] / "controlplane",
 )  # in an installed wheel; in a checkout
 
 
 @functools.cache
 def go_module_folder() -> pathlib.Path:
-    for place in _PLACES:
+    for place in _MODULE_FOLDERS:
         if (place / "go.mod").is_file():
             return place
     raise FileNotFoundError(
-        f"this installation lacks the Go module of the control plane; it should be in {_PLACES[0]}"
+        "this installation lacks the control plane's Go module: expected it in "
+        f"{_MODULE_FOLDERS[0]}"
     )
 
 
@@ -48,16 +46,16 @@ def go_module_text() -> str:
 
 def go_version() -> str:
     """The oldest Go that builds it."""
-    return _first(r"^go (\S+)$")
+    return _match_go_mod(r"^go (\S+)$")
 
 
 def kubernetes_version() -> str:
-    return _first(r"^\s*k8s\.io/kubernetes (v\S+)")
+    return _match_go_mod(r"^\s*k8s\.io/kubernetes (v\S+)")
 
 
 def go_tools() -> dict[str, str]:
     """Each program's name, and its package."""
-    packages = re.findall(r"^\t(\S+)$", _first(r"^tool \(\n(.*?)^\)"), re.MULTILINE)
+    packages = re.findall(r"^\t(\S+)$", _match_go_mod(r"^tool \(\n(.*?)^\)"), re.MULTILINE)
     return {
         "etcd" if "etcd.io" in package else package.rpartition("/")[2]: package
         for package in packages
@@ -72,7 +70,7 @@ def linker_flags() -> str:
 
 
 @functools.cache
-def fingerprint() -> str:
+def build_fingerprint() -> str:
     """A name that changes with anything that would make another build."""
     digest = hashlib.sha256(
         (go_module_folder() / "go.sum").read_bytes() + (go_module_text() + linker_flags()).encode()
@@ -80,18 +78,18 @@ def fingerprint() -> str:
     return f"{kubernetes_version()}-{digest.hexdigest()[:12]}"
 
 
-def _first(pattern: str) -> str:
+def _match_go_mod(pattern: str) -> str:
     found = re.search(pattern, go_module_text(), re.MULTILINE | re.DOTALL)
     if not found:
         raise ValueError(f"{go_module_folder() / 'go.mod'} has no line like {pattern}")
     return found[1]
 
 
-SERVERS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
-BUILD = "python -m pytest_kscen controlplane build"
+SERVER_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+BUILD_COMMAND = "python -m pytest_kscen controlplane build"
 
 
-def cache() -> pathlib.Path:
+def cache_folder() -> pathlib.Path:
     """The project's folder for what is dear to make and belongs to no run."""
     if chosen := os.environ.get("KSCEN_CACHE"):
         return pathlib.Path(chosen).expanduser()
@@ -99,58 +97,56 @@ def cache() -> pathlib.Path:
     return pathlib.Path(base).expanduser() / "pytest-kscen"
 
 
-def shelf() -> pathlib.Path:
+def builds_folder() -> pathlib.Path:
     """Where the builds are, a folder for each state of the pinned module."""
-    return cache() / "controlplane"
+    return cache_folder() / "controlplane"
 
 
-def built() -> pathlib.Path:
+def current_build_folder() -> pathlib.Path:
     """The folder of the programs as they are pinned now, whether they have been built or not."""
-    return shelf() / fingerprint()
+    return builds_folder() / build_fingerprint()
 
 
-def find(names: tuple[str, ...] = SERVERS) -> dict[str, pathlib.Path]:
+def find_programs(names: tuple[str, ...] = SERVER_PROGRAMS) -> dict[str, pathlib.Path]:
     """Where each of these programs is; a refusal names those that are nowhere."""
-    if absent := missing(names):
+    if absent := missing_programs(names):
         assets = os.environ.get("KUBEBUILDER_ASSETS")
-        looked = f"in KUBEBUILDER_ASSETS ({assets or 'not set'}), in {built()} or on PATH"
+        looked = (
+            f"in KUBEBUILDER_ASSETS ({assets or 'not set'}), in {current_build_folder()} or on PATH"
+        )
         raise ClusterRefused(
             f"the real control plane needs {', '.join(absent)}: not found {looked}. Build "
-            f"it with: {BUILD}"
+            f"it with: {BUILD_COMMAND}"
         )
-    return {name: path for name in names if (path := _find(name))}
+    return {name: path for name in names if (path := _find_program(name))}
 
 
-def missing(names: tuple[str, ...] = SERVERS) -> list[str]:
-    return [name for name in names if _find(name) is None]
+def missing_programs(names: tuple[str, ...] = SERVER_PROGRAMS) -> list[str]:
+    return [name for name in names if _find_program(name) is None]
 
 
-def _find(name: str) -> pathlib.Path | None:
+def _find_program(name: str) -> pathlib.Path | None:
     assets = os.environ.get("KUBEBUILDER_ASSETS")
-    for folder in (assets, built()):
+    for folder in (assets, current_build_folder()):
         if folder and (path := shutil.which(name, path=str(folder))):
             return pathlib.Path(path).absolute()
     on_path = shutil.which(name)
     return pathlib.Path(on_path).absolute() if on_path else None
 
 
-# Building the control plane from its pinned Go module into the cache: each program once for
-# each state of the module.
+ERROR_TAIL_LINES = 20  # lines of the compiler's words that a failure shows
 
 
-TAIL = 20  # lines of the compiler's words that a failure shows
-
-
-def build(say: Callable[[str], None]) -> pathlib.Path:
+def build_programs(say: Callable[[str], None]) -> pathlib.Path:
     """Build what is not there yet, telling of each program; returns the folder."""
-    folder = built()
+    folder = current_build_folder()
     tools = go_tools()
     wanted = {name: package for name, package in tools.items() if not (folder / name).is_file()}
     for name in tools:
         if name not in wanted:
             say(f"{name}: up to date")
     if wanted:
-        go = _go()
+        go = _go_program()
         folder.mkdir(parents=True, exist_ok=True)
         say(
             f"building Kubernetes {kubernetes_version()} into {folder}; minutes from a "
@@ -174,9 +170,9 @@ def build(say: Callable[[str], None]) -> pathlib.Path:
                     str(made),
                     package,
                 ]
-                done = _run(command)
+                done = _run_in_module(command)
                 if done.returncode:
-                    tail = "\n".join(done.stderr.splitlines()[-TAIL:])
+                    tail = "\n".join(done.stderr.splitlines()[-ERROR_TAIL_LINES:])
                     raise ClusterRefused(
                         f"building {target.name} failed: {' '.join(command)} (in "
                         f"{go_module_folder()})\n{tail}"
@@ -190,14 +186,14 @@ def build(say: Callable[[str], None]) -> pathlib.Path:
     return folder
 
 
-def clean() -> list[pathlib.Path]:
+def remove_builds() -> list[pathlib.Path]:
     """Remove every build; returns what was removed."""
-    folders = sorted(shelf().glob("*"))
-    shutil.rmtree(shelf(), ignore_errors=True)
+    folders = sorted(builds_folder().glob("*"))
+    shutil.rmtree(builds_folder(), ignore_errors=True)
     return folders
 
 
-def _go() -> str:
+def _go_program() -> str:
     """The Go to build with.
 
     A Go from 1.21 on fetches a newer one by itself if it may, so it is asked inside the module.
@@ -212,20 +208,20 @@ def _go() -> str:
         raise ClusterRefused(
             f"building the control plane needs Go, and there is no `go` on PATH: {advice}"
         )
-    asked = _run([go, "env", "GOVERSION"])
+    asked = _run_in_module([go, "env", "GOVERSION"])
     found = asked.stdout.strip().removeprefix("go")
     if asked.returncode or not found:
         raise ClusterRefused(f"{go} cannot serve this module ({asked.stderr.strip()}): {advice}")
-    if _order(found) < _order(wanted):
+    if _version_tuple(found) < _version_tuple(wanted):
         raise ClusterRefused(f"{go} is Go {found}, too old for the control plane: {advice}")
     return go
 
 
-def _order(version: str) -> tuple[int, ...]:
+def _version_tuple(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+def _run_in_module(command: list[str]) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
     return subprocess.run(
         command,

@@ -35,13 +35,9 @@ if TYPE_CHECKING:
     from pytest_kscen.clock import WallRunner
 
 
-# The test run's end of the supervisor: start a process, see whether it has ended and why, end
-# them all.
-
-
 STOP_TIMEOUT = 5.0  # seconds that each process gets to end by itself
-CLOSING = 60.0  # seconds, more than the supervisor takes at worst
-TAIL = 15
+SUPERVISOR_TIMEOUT = 60.0  # seconds, more than the supervisor takes at worst
+LOG_TAIL_LINES = 15
 
 
 class Processes:
@@ -76,21 +72,17 @@ class Processes:
     def log_tail(self, name: str) -> str:
         path = self.folder / f"{name}.log"
         lines = path.read_text(errors="replace").splitlines() if path.exists() else []
-        return "\n".join(lines[-TAIL:])
+        return "\n".join(lines[-LOG_TAIL_LINES:])
 
     def close(self) -> None:
         """End them all; the folder is gone when this returns."""
         cast("IO[bytes]", self._supervisor.stdin).close()
         try:
-            self._supervisor.wait(CLOSING)
+            self._supervisor.wait(SUPERVISOR_TIMEOUT)
         except subprocess.TimeoutExpired:
             self._supervisor.kill()
             self._supervisor.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-# What else a control plane needs of the system's entropy: a token for each who comes, and the
-# key that signs service accounts.
 
 
 def random_token() -> str:
@@ -106,19 +98,16 @@ def signing_key() -> bytes:
     )
 
 
-# What the control plane reads when it starts: files in its folder, and four command lines.
-
-
 ADMIN = "kscen-admin"
-MASTERS = "system:masters"
-CONTROLLERS, SCHEDULER = "system:kube-controller-manager", "system:kube-scheduler"
-ETCD = "unix://etcd:1"  # a socket in the folder, which keeps others out and takes no port
-SERVICES = "10.0.0.0/24"
+MASTERS_GROUP = "system:masters"
+CONTROLLERS_USER, SCHEDULER_USER = "system:kube-controller-manager", "system:kube-scheduler"
+ETCD_URL = "unix://etcd:1"  # a socket in the folder, which keeps others out and takes no port
+SERVICE_CIDR = "10.0.0.0/24"
 QPS, BURST = 1000, 2000  # the defaults would be what a busy test measures
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ControlPlaneFiles:
     """One control plane's folder and port."""
 
     folder: pathlib.Path
@@ -143,14 +132,14 @@ class Layout:
         self._write("server.crt", server.certificate)
         self._write("server.key", server.key)
         self._write("service-accounts.key", signing_key())
-        people = {ADMIN: MASTERS, CONTROLLERS: "", SCHEDULER: ""}
+        people = {ADMIN: MASTERS_GROUP, CONTROLLERS_USER: "", SCHEDULER_USER: ""}
         tokens = {name: random_token() for name in people}
         rows = [f'{tokens[name]},{name},{name},"{group}"' for name, group in people.items()]
         self._write("tokens.csv", "\n".join(rows).encode())
         for name, path in (
             (ADMIN, self.kubeconfig),
-            (CONTROLLERS, "controllers"),
-            (SCHEDULER, "scheduler"),
+            (CONTROLLERS_USER, "controllers"),
+            (SCHEDULER_USER, "scheduler"),
         ):
             self._write(
                 str(path), json.dumps(self._kubeconfig(name, tokens[name]), indent=2).encode()
@@ -175,18 +164,18 @@ class Layout:
         peer = "http://127.0.0.1:0"
         flags = {
             "data-dir": "etcd-data",
-            "listen-client-urls": ETCD,
-            "advertise-client-urls": ETCD,
+            "listen-client-urls": ETCD_URL,
+            "advertise-client-urls": ETCD_URL,
             "listen-peer-urls": peer,
             "initial-advertise-peer-urls": peer,
             "initial-cluster": f"default={peer}",
             "unsafe-no-fsync": "true",
         }
-        return _command(program, flags)
+        return _command_line(program, flags)
 
     def api_server(self, program: pathlib.Path) -> list[str]:
         flags = {
-            "etcd-servers": ETCD,
+            "etcd-servers": ETCD_URL,
             "bind-address": "127.0.0.1",
             "secure-port": self.port,
             "tls-cert-file": "server.crt",
@@ -197,13 +186,13 @@ class Layout:
             "service-account-issuer": "https://kubernetes.default.svc",
             "service-account-key-file": "service-accounts.key",
             "service-account-signing-key-file": "service-accounts.key",
-            "service-cluster-ip-range": SERVICES,
+            "service-cluster-ip-range": SERVICE_CIDR,
             "allow-privileged": "true",
             "egress-selector-config-file": "egress.yaml",
             "max-requests-inflight": 4000,
             "max-mutating-requests-inflight": 2000,
         }
-        return _command(program, flags)
+        return _command_line(program, flags)
 
     def controller_manager(self, program: pathlib.Path) -> list[str]:
         flags = {
@@ -217,10 +206,10 @@ class Layout:
             "kube-api-qps": QPS,
             "kube-api-burst": BURST,
         }
-        return _command(program, flags)
+        return _command_line(program, flags)
 
     def scheduler(self, program: pathlib.Path) -> list[str]:
-        return _command(program, {"config": "scheduler.yaml", "secure-port": 0})
+        return _command_line(program, {"config": "scheduler.yaml", "secure-port": 0})
 
     def scheduler_configuration(self) -> dict[str, object]:
         return {
@@ -255,28 +244,30 @@ class Layout:
             file.write(content)
 
 
-def _command(program: pathlib.Path, flags: Mapping[str, object]) -> list[str]:
+def _command_line(program: pathlib.Path, flags: Mapping[str, object]) -> list[str]:
     return [str(program), *(f"--{name}={value}" for name, value in flags.items())]
 
 
 AGENT = "pytest-kscen"
-PORTS_TRIED = 5
-PATIENCE = 90.0  # seconds for each step, for the slowest machine; it is a matter of two or three
+MAX_PORTS_TRIED = 5
+START_TIMEOUT = (
+    90.0  # seconds for each step, for the slowest machine; it is a matter of two or three
+)
 
 
 class _PortTakenError(Exception):
     pass
 
 
-def start(runner: WallRunner) -> tuple[Processes, Layout]:
+def start_control_plane(runner: WallRunner) -> tuple[Processes, ControlPlaneFiles]:
     """A control plane that is ready for pods."""
-    found = programs.find()
-    for _ in range(PORTS_TRIED):
+    found = programs.find_programs()
+    for _ in range(MAX_PORTS_TRIED):
         processes = Processes()
         try:
-            layout = Layout(processes.folder, free_port())
+            layout = ControlPlaneFiles(processes.folder, free_port())
             layout.write()
-            _Start(runner, processes, layout).run(found)
+            _StartAttempt(runner, processes, layout).run(found)
         except _PortTakenError:
             processes.close()
         except BaseException:
@@ -285,15 +276,15 @@ def start(runner: WallRunner) -> tuple[Processes, Layout]:
         else:
             return processes, layout
     raise ClusterRefused(
-        f"no port for a kube-apiserver: {PORTS_TRIED} that were free were taken before it "
+        f"no port for a kube-apiserver: {MAX_PORTS_TRIED} that were free were taken before it "
         "came up; try again"
     )
 
 
-class _Start:
+class _StartAttempt:
     """One attempt."""
 
-    def __init__(self, runner: WallRunner, processes: Processes, layout: Layout) -> None:
+    def __init__(self, runner: WallRunner, processes: Processes, layout: ControlPlaneFiles) -> None:
         self._runner = runner
         self._processes = processes
         self._layout = layout
@@ -333,8 +324,8 @@ class _Start:
                 return False
             return True
 
-        if not self._runner.until(answered, PATIENCE):
-            raise self._failure(program, f"was of no use after {PATIENCE:.0f} s")
+        if not self._runner.until(answered, START_TIMEOUT):
+            raise self._failure(program, f"was of no use after {START_TIMEOUT:.0f} s")
 
     def _failure(self, program: str, what: str) -> Exception:
         words = self._processes.log_tail(program)

@@ -27,15 +27,10 @@ if TYPE_CHECKING:
     ReadLog = Callable[[str, str, str, Mapping[str, str]], Awaitable[str]]
 
 
-# A connection of the real API server to a simulated pod: HTTP, request after request, answered
-# by the simulation. It is made when somebody listens; a pod that cannot be reached, or does not
-# listen, is told in the words of Go's dialler.
+HOP_HEADERS = {"connection", "content-length", "transfer-encoding"}  # headers of one hop
 
 
-ENDS = {"connection", "content-length", "transfer-encoding"}  # headers of one hop
-
-
-async def answer_for(
+async def serve_simulated_pod(
     web: PodHttpClient,
     address: str,
     port: int,
@@ -49,12 +44,14 @@ async def answer_for(
         await writer.drain()
         return
     writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
-    while call := await _next_call(reader):
-        writer.write(_written(await web.ask(address, port, call), is_head=call.method == "HEAD"))
+    while call := await _read_request(reader):
+        writer.write(
+            _encode_response(await web.ask(address, port, call), is_head=call.method == "HEAD")
+        )
         await writer.drain()
 
 
-async def _next_call(reader: asyncio.StreamReader) -> HttpCall | None:
+async def _read_request(reader: asyncio.StreamReader) -> HttpCall | None:
     """None when no more comes."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -69,7 +66,7 @@ async def _next_call(reader: asyncio.StreamReader) -> HttpCall | None:
     ]
     found = {name.lower(): value for name, value in headers}
     if "chunked" in found.get("transfer-encoding", ""):
-        return HttpCall(method, target, tuple(headers), await _chunks(reader))
+        return HttpCall(method, target, tuple(headers), await _read_chunks(reader))
     return HttpCall(
         method,
         target,
@@ -78,7 +75,7 @@ async def _next_call(reader: asyncio.StreamReader) -> HttpCall | None:
     )
 
 
-async def _chunks(reader: asyncio.StreamReader) -> bytes:
+async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
     body = b""
     while size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
         body += (await reader.readexactly(size + 2))[:size]
@@ -87,10 +84,12 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
     return body
 
 
-def _written(answer: HttpAnswer, *, is_head: bool) -> bytes:
+def _encode_response(answer: HttpAnswer, *, is_head: bool) -> bytes:
     words = http.client.responses.get(answer.status, "-")
     lines = [f"HTTP/1.1 {answer.status} {words}"]
-    lines += [f"{name}: {value}" for name, value in answer.headers if name.lower() not in ENDS]
+    lines += [
+        f"{name}: {value}" for name, value in answer.headers if name.lower() not in HOP_HEADERS
+    ]
     lines += [f"Content-Length: {len(answer.body)}", "", ""]
     return "\r\n".join(lines).encode() + (b"" if is_head else answer.body)
 
@@ -141,18 +140,18 @@ class Tunnel:
             writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        _, target, _ = await _request_line(reader)
+        _, target, _ = await _read_request_line(reader)
         host, _, text = target.rpartition(":")
         address, port = host.strip("[]"), int(text)
         if port != KUBELET_PORT:
             if self._web.knows(address):
-                await answer_for(self._web, address, port, reader, writer)
+                await serve_simulated_pod(self._web, address, port, reader, writer)
             else:
-                await _pass_on(address, port, reader, writer)
+                await _forward(address, port, reader, writer)
             return
         writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
         await writer.start_tls(self._tls)
-        _, path, _ = await _request_line(reader)
+        _, path, _ = await _read_request_line(reader)
         code, text = await self._answer(path)
         body = text.encode()
         writer.write(
@@ -177,7 +176,7 @@ class Tunnel:
         return 404, f"simulated kubelets do not serve {url.path}"
 
 
-async def _request_line(reader: asyncio.StreamReader) -> list[str]:
+async def _read_request_line(reader: asyncio.StreamReader) -> list[str]:
     """Method, target and version; the headers say nothing that matters here."""
     head = await reader.readuntil(b"\r\n\r\n")
     words = head.split(b"\r\n", 1)[0].decode().split(" ")
@@ -186,7 +185,7 @@ async def _request_line(reader: asyncio.StreamReader) -> list[str]:
     return words
 
 
-async def _pass_on(
+async def _forward(
     host: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
     try:
@@ -197,12 +196,12 @@ async def _pass_on(
         return
     writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
     try:
-        await asyncio.gather(_pour(reader, far_writer), _pour(far_reader, writer))
+        await asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer))
     finally:
         far_writer.transport.abort()
 
 
-async def _pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     while chunk := await reader.read(2**16):
         writer.write(chunk)
         await writer.drain()

@@ -1,8 +1,9 @@
-"""Pods that back off: those whose time is up first, and among these whoever would be first in the
-queue.
+"""Pods that back off after an attempt, and pods that are unschedulable until an event helps them.
 
-Who was turned down may be taken before its time when there is nobody else, but not for ever at one
-instant: pods that wake each other would not let time pass. Who met an error may not."""
+Used by `queue` alone. Back-offs end in windows of one second, as in kube-scheduler. A refused pod
+may be retried early while the active queue is empty, at most ten times at one instant: pods that
+wake each other would otherwise stop virtual time. A pod with an error always backs off.
+"""
 
 from __future__ import annotations
 
@@ -17,109 +18,118 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.cache import Ref
 
 
-EARLY = 10  # times that one pod is taken early at one instant
-WINDOW = 1.0  # seconds: back-offs end together at its borders
+MAX_EARLY_ATTEMPTS = 10  # times that one pod is taken early at one instant
+BACKOFF_WINDOW = 1.0  # seconds: back-offs end together at its borders
 
 
-class Backoffs:
-    """`ended` takes each pod whose time is up."""
+class BackoffQueue:
+    """Pods that back off, with one timer for the earliest end. `on_expiry` is called with each pod
+    whose back-off has ended; the pod is then no longer in `pods`.
+    """
 
-    def __init__(self, now: Callable[[], float], ended: Callable[[QueuedPod], None]) -> None:
-        self.initial, self.longest = 1.0, 10.0
+    def __init__(self, now: Callable[[], float], on_expiry: Callable[[QueuedPod], None]) -> None:
+        self.initial, self.maximum = 1.0, 10.0
         self.key: Callable[[QueuedPod], Any] = lambda queued: queued.since
         self._now = now
-        self._ended = ended
+        self._on_expiry = on_expiry
         self.pods: dict[Ref, QueuedPod] = {}
-        self._turned_down: list[tuple[float, Any, int, QueuedPod]] = []
+        self._rejected: list[tuple[float, Any, int, QueuedPod]] = []
         self._timer: asyncio.TimerHandle | None = None
 
-    def goes_on(self, queued: QueuedPod) -> bool:
-        """Whether the pod has to wait still."""
+    def is_backing_off(self, queued: QueuedPod) -> bool:
+        """Return True if the pod's back-off has not ended yet. The end is computed once per attempt
+        from its number of failed attempts.
+        """
         expiry = self._expiry(queued)
-        return expiry > 0 and expiry >= _window(self._now())
+        return expiry > 0 and expiry >= _floor_to_window(self._now())
 
     def _expiry(self, queued: QueuedPod) -> float:
         if queued.expires is None:
             count = queued.errors or queued.unschedulable
-            queued.expires = _window(queued.since + self._seconds(count)) if count else -1.0
+            queued.expires = (
+                _floor_to_window(queued.since + self._backoff_seconds(count)) if count else -1.0
+            )
         return queued.expires
 
-    def _seconds(self, count: int) -> float:
-        """Twice as long each time, up to the longest."""
+    def _backoff_seconds(self, count: int) -> float:
+        """Return the back-off after `count` failures: doubled each time, up to the maximum."""
         seconds = self.initial
-        while count > 1 and seconds < self.longest:
+        while count > 1 and seconds < self.maximum:
             count, seconds = count - 1, seconds * 2
-        return min(seconds, self.longest)
+        return min(seconds, self.maximum)
 
     def add(self, queued: QueuedPod) -> None:
         self.pods[queued.pod.ref] = queued
         if queued.rejectors or queued.pending:
             heapq.heappush(
-                self._turned_down, (self._expiry(queued), self.key(queued), queued.turn, queued)
+                self._rejected, (self._expiry(queued), self.key(queued), queued.sequence, queued)
             )
-        self._wait_for(self._expiry(queued))
+        self._schedule_release(self._expiry(queued))
 
     def early(self) -> QueuedPod | None:
-        """Who may be taken before its time."""
-        while self._turned_down:
-            _, _, turn, queued = self._turned_down[0]
+        """Return the refused pod that may be retried before its back-off ends: the one with the
+        earliest end, then by queue order. None if there is none.
+        """
+        while self._rejected:
+            _, _, turn, queued = self._rejected[0]
             if (
                 self.pods.get(queued.pod.ref) is queued
-                and queued.turn == turn
-                and self._may_be_early(queued)
+                and queued.sequence == turn
+                and self._may_run_early(queued)
             ):
                 return queued
-            heapq.heappop(self._turned_down)
+            heapq.heappop(self._rejected)
         return None
 
-    def turned_down(self) -> list[QueuedPod]:
-        """All who may be taken before their time, in their order."""
+    def rejected(self) -> list[QueuedPod]:
+        """Return all pods that may be retried early, in the order in which `early` would return
+        them.
+        """
         found = [
             each
             for each in self.pods.values()
-            if (each.rejectors or each.pending) and self._may_be_early(each)
+            if (each.rejectors or each.pending) and self._may_run_early(each)
         ]
         return sorted(
-            found, key=lambda queued: (self._expiry(queued), self.key(queued), queued.turn)
+            found, key=lambda queued: (self._expiry(queued), self.key(queued), queued.sequence)
         )
 
-    def _may_be_early(self, queued: QueuedPod) -> bool:
-        return queued.early < (self._now(), EARLY)
+    def _may_run_early(self, queued: QueuedPod) -> bool:
+        return queued.early < (self._now(), MAX_EARLY_ATTEMPTS)
 
-    def note_early(self, queued: QueuedPod) -> None:
-        """It is taken before its time."""
+    def count_early_attempt(self, queued: QueuedPod) -> None:
+        """Count an early retry of the pod at this instant."""
         instant, times = queued.early
         queued.early = self._now(), times + 1 if instant == self._now() else 1
 
-    def _wait_for(self, expiry: float) -> None:
-        """Look through them when this time is up, if not before."""
+    def _schedule_release(self, expiry: float) -> None:
+        """Set the timer for this expiry, unless it is set for an earlier one."""
         loop = asyncio.get_running_loop()
-        delay = max(expiry + WINDOW - self._now(), 0)
+        delay = max(expiry + BACKOFF_WINDOW - self._now(), 0)
         if self._timer is not None:
             if self._timer.when() <= loop.time() + delay:
                 return
             self._timer.cancel()
-        self._timer = loop.call_later(delay, self._look_through)
+        self._timer = loop.call_later(delay, self._release_expired)
 
-    def _look_through(self) -> None:
+    def _release_expired(self) -> None:
         self._timer = None
         for ref, queued in list(self.pods.items()):
-            if not self.goes_on(queued):
+            if not self.is_backing_off(queued):
                 del self.pods[ref]
-                self._ended(queued)
+                self._on_expiry(queued)
         if self.pods:
-            self._wait_for(min(map(self._expiry, self.pods.values())))
+            self._schedule_release(min(map(self._expiry, self.pods.values())))
 
 
-def _window(instant: float) -> float:
-    return instant // WINDOW * WINDOW
+def _floor_to_window(instant: float) -> float:
+    return instant // BACKOFF_WINDOW * BACKOFF_WINDOW
 
 
-# Pods for which there was no node, found again by the plugins that turned them down.
-
-
-class Parked:
-    """A shelf. While a pod is on it, nobody changes who turned it down."""
+class UnschedulablePods:
+    """Pods without a node, found again by the plugins that refused them. A pod's rejectors must not
+    change while it is in here, since the index is built from them.
+    """
 
     def __init__(self) -> None:
         self._pods: dict[Ref, QueuedPod] = {}
@@ -141,14 +151,16 @@ class Parked:
     def get(self, ref: Ref) -> QueuedPod | None:
         return self._pods.get(ref)
 
-    def turned_down_by(self, plugins: Iterable[str]) -> list[QueuedPod]:
-        """By any of these, in the order in which they came back."""
+    def rejected_by(self, plugins: Iterable[str]) -> list[QueuedPod]:
+        """Return the pods that any of these plugins refused, in the order in which they were put
+        back.
+        """
         found = {
             ref: queued
             for plugin in plugins
             for ref, queued in self._by_plugin.get(plugin, {}).items()
         }
-        return sorted(found.values(), key=lambda queued: queued.turn)
+        return sorted(found.values(), key=lambda queued: queued.sequence)
 
     def __contains__(self, ref: Ref) -> bool:
         return ref in self._pods

@@ -1,8 +1,8 @@
-"""A KubeSchedulerConfiguration as people write it (YAML or JSON) becomes a Configuration; or all
-that is wrong with it is said.
+"""Loading of a KubeSchedulerConfiguration (YAML or JSON), with a list of all its mistakes.
 
-What only concerns a real scheduler's process (leader election, its client, profiling) is let
-through and means nothing here."""
+Fields that only concern a scheduler's process (leader election, client, profiling) are accepted and
+ignored. Called by the configuration source.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.embedded.scheduler.configuration_validation import (
     anything,
+    boolean,
     duration,
-    fields,
-    filled,
-    judge_arguments,
+    integer,
+    list_of,
+    nonempty_text,
+    object_with,
     one_of,
-    several,
     text,
-    truth,
-    whole,
+    validate_arguments,
 )
 from pytest_kscen.embedded.scheduler.framework.configuration import (
     ALL,
+    DEFAULT_SCHEDULER_NAME,
     MULTI_POINT,
-    NAME,
-    Configuration,
-    Enabled,
+    EnabledPlugin,
     ExtenderConfiguration,
     PluginSet,
     ProfileConfiguration,
+    SchedulerConfiguration,
 )
 from pytest_kscen.embedded.scheduler.framework.plugin import POINTS
-from pytest_kscen.embedded.scheduler.registry import DEFAULT
+from pytest_kscen.embedded.scheduler.registry import DEFAULT_PLUGIN_NAMES
 from pytest_kscen.objects.arguments import nearest, seconds_of_text
 
 if TYPE_CHECKING:
@@ -41,80 +41,99 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 API_VERSION, KIND = "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration"
-OF_GROUPS = {
+POD_GROUP_POINTS = {
     "placementGenerate": "TopologyPlacementGenerator",
     "placementScore": "PodGroupPodsCount",
 }
-"""Points at which groups of pods are placed, and who stands there."""
-_PLUGINS = fields(
+"""Extension points that place groups of pods, and the one plugin that implements each."""
+_PLUGIN_SET = object_with(
     {
-        "enabled": several(fields({"name": filled, "weight": whole(0)}, needed=("name",))),
-        "disabled": several(fields({"name": filled, "weight": anything}, needed=("name",))),
+        "enabled": list_of(
+            object_with({"name": nonempty_text, "weight": integer(0)}, needed=("name",))
+        ),
+        "disabled": list_of(
+            object_with({"name": nonempty_text, "weight": anything}, needed=("name",))
+        ),
     }
 )
-_PROFILE = fields(
+_PROFILE = object_with(
     {
-        "schedulerName": filled,
-        "percentageOfNodesToScore": whole(0, 100),
-        "plugins": fields(dict.fromkeys((MULTI_POINT, *POINTS, *OF_GROUPS), _PLUGINS)),
-        "pluginConfig": several(fields({"name": filled, "args": anything}, needed=("name",))),
+        "schedulerName": nonempty_text,
+        "percentageOfNodesToScore": integer(0, 100),
+        "plugins": object_with(
+            dict.fromkeys((MULTI_POINT, *POINTS, *POD_GROUP_POINTS), _PLUGIN_SET)
+        ),
+        "pluginConfig": list_of(
+            object_with({"name": nonempty_text, "args": anything}, needed=("name",))
+        ),
     }
 )
-_TLS = ("insecure", "serverName", "certFile", "keyFile", "caFile", "certData", "keyData", "caData")
-_EXTENDER = fields(
+_TLS_FIELDS = (
+    "insecure",
+    "serverName",
+    "certFile",
+    "keyFile",
+    "caFile",
+    "certData",
+    "keyData",
+    "caData",
+)
+_EXTENDER = object_with(
     {
-        "urlPrefix": filled,
+        "urlPrefix": nonempty_text,
         "filterVerb": text,
         "preemptVerb": text,
         "prioritizeVerb": text,
-        "weight": whole(1),
+        "weight": integer(1),
         "bindVerb": text,
-        "enableHTTPS": truth,
-        "tlsConfig": fields(dict.fromkeys(_TLS, anything)),
+        "enableHTTPS": boolean,
+        "tlsConfig": object_with(dict.fromkeys(_TLS_FIELDS, anything)),
         "httpTimeout": duration,
-        "nodeCacheCapable": truth,
-        "managedResources": several(
-            fields({"name": filled, "ignoredByScheduler": truth}, needed=("name",))
+        "nodeCacheCapable": boolean,
+        "managedResources": list_of(
+            object_with({"name": nonempty_text, "ignoredByScheduler": boolean}, needed=("name",))
         ),
-        "ignorable": truth,
+        "ignorable": boolean,
     },
     needed=("urlPrefix",),
 )
-_PROCESS = (
+_IGNORED_FIELDS = (
     "leaderElection", "clientConnection", "enableProfiling", "enableContentionProfiling",
     "delayCacheUntilActive",
     "healthzBindAddress", "metricsBindAddress", "metadata",
 )  # fmt: skip
-_CONFIGURATION = fields(
+_CONFIGURATION = object_with(
     {
         "apiVersion": one_of(API_VERSION),
         "kind": one_of(KIND),
-        "parallelism": whole(1),
-        "percentageOfNodesToScore": whole(0, 100),
-        "podInitialBackoffSeconds": whole(1),
-        "podMaxBackoffSeconds": whole(1),
-        "profiles": several(_PROFILE),
-        "extenders": several(_EXTENDER),
-        **dict.fromkeys(_PROCESS, anything),
+        "parallelism": integer(1),
+        "percentageOfNodesToScore": integer(0, 100),
+        "podInitialBackoffSeconds": integer(1),
+        "podMaxBackoffSeconds": integer(1),
+        "profiles": list_of(_PROFILE),
+        "extenders": list_of(_EXTENDER),
+        **dict.fromkeys(_IGNORED_FIELDS, anything),
     },
     needed=("apiVersion", "kind"),
 )
 
 
 class ConfigurationError(ValueError):
-    """What is wrong with a configuration: one line for each mistake."""
+    """Mistakes of a configuration, one per line, each starting with the field's path."""
 
 
-def read(written: str | Obj, registry: Registry) -> Configuration:
-    """The configuration that this says."""
-    obj: Any = _parsed(written) if isinstance(written, str) else written
+def load_configuration(written: str | Obj, registry: Registry) -> SchedulerConfiguration:
+    """Return the configuration of a YAML or JSON text, or of a parsed object. ConfigurationError
+    lists all mistakes; plugins are resolved, but not made.
+    """
+    obj: Any = _parse_yaml(written) if isinstance(written, str) else written
     wrong = list(_CONFIGURATION(obj, ""))
     if not wrong:
-        wrong = list(_mistakes(obj, registry)) or list(_point_mistakes(obj, registry))
+        wrong = list(_configuration_errors(obj, registry)) or list(_point_errors(obj, registry))
     if wrong:
         raise ConfigurationError("\n".join(wrong))
     profiles: list[Obj] = obj.get("profiles") or [{}]
-    return Configuration(
+    return SchedulerConfiguration(
         profiles=tuple(map(_profile, profiles)),
         extenders=tuple(_extender(one) for one in obj.get("extenders") or ()),
         percentage=obj.get("percentageOfNodesToScore") or 0,
@@ -124,24 +143,22 @@ def read(written: str | Obj, registry: Registry) -> Configuration:
     )
 
 
-def _parsed(text: str) -> Any:
+def _parse_yaml(text: str) -> Any:
     import yaml
 
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ConfigurationError(f"this is no YAML: {error}") from None
+        raise ConfigurationError(f"not valid YAML: {error}") from None
 
 
-# --- what no field can know by itself ---
-
-
-def _mistakes(obj: Obj, registry: Registry) -> Iterator[str]:
+def _configuration_errors(obj: Obj, registry: Registry) -> Iterator[str]:
     if (obj.get("podMaxBackoffSeconds") or 10) < (obj.get("podInitialBackoffSeconds") or 1):
         yield "podMaxBackoffSeconds: it is less than podInitialBackoffSeconds"
     profiles = obj.get("profiles") or []
     names = [
-        profile.get("schedulerName") or (NAME if len(profiles) == 1 else "") for profile in profiles
+        profile.get("schedulerName") or (DEFAULT_SCHEDULER_NAME if len(profiles) == 1 else "")
+        for profile in profiles
     ]
     for number, name in enumerate(names):
         if not name:
@@ -151,68 +168,68 @@ def _mistakes(obj: Obj, registry: Registry) -> Iterator[str]:
             )
         elif name in names[:number]:
             yield f"profiles[{number}].schedulerName: {name!r} is the name of another profile"
-        yield from _profile_mistakes(profiles[number], f"profiles[{number}]", registry)
-    yield from _extender_mistakes(obj.get("extenders") or [])
+        yield from _profile_errors(profiles[number], f"profiles[{number}]", registry)
+    yield from _extender_errors(obj.get("extenders") or [])
 
 
-def _point_mistakes(obj: Obj, registry: Registry) -> Iterator[str]:
-    """Of profiles whose plugins are all known."""
+def _point_errors(obj: Obj, registry: Registry) -> Iterator[str]:
+    """Yield mistakes of points that need certain plugins; called only if all plugins are known."""
     sorts = []
     for number, profile in enumerate(obj.get("profiles") or ()):
         found = _profile(profile)
         sorts.append(
-            found.at("queueSort", lambda name, point: registry.resolve(name).stands_at(point))
+            found.at("queueSort", lambda name, point: registry.resolve(name).implements(point))
         )
         if len(sorts[-1]) != 1:
             yield (
                 f"profiles[{number}]: exactly one queueSort plugin is needed, not {len(sorts[-1])}"
             )
-        if not found.at("bind", lambda name, point: registry.resolve(name).stands_at(point)):
+        if not found.at("bind", lambda name, point: registry.resolve(name).implements(point)):
             yield f"profiles[{number}]: at least one bind plugin is needed"
     if any(one != sorts[0] for one in sorts):
-        yield "profiles: all need the same queueSort plugin"
+        yield "profiles: all must enable the same queueSort plugin"
 
 
-def _profile_mistakes(profile: Obj, place: str, registry: Registry) -> Iterator[str]:
+def _profile_errors(profile: Obj, place: str, registry: Registry) -> Iterator[str]:
     for point, plugins in (profile.get("plugins") or {}).items():
         for what in ("enabled", "disabled"):
             for number, plugin in enumerate((plugins or {}).get(what) or ()):
                 if what == "disabled" and plugin["name"] == ALL:
                     continue
-                yield from _plugin_mistakes(
+                yield from _plugin_errors(
                     plugin["name"], f"{place}.plugins.{point}.{what}[{number}]", registry, point
                 )
     seen: set[str] = set()
     for number, one in enumerate(profile.get("pluginConfig") or ()):
         where, name = f"{place}.pluginConfig[{number}]", one["name"]
         if name in seen:
-            yield f"{where}: {name!r} has been configured already"
+            yield f"{where}: {name!r} is configured twice"
         seen.add(name)
-        yield from _plugin_mistakes(name, where, registry, MULTI_POINT)
-        yield from judge_arguments(
-            name, one.get("args") or {}, f"{where}.args", own=name not in DEFAULT
+        yield from _plugin_errors(name, where, registry, MULTI_POINT)
+        yield from validate_arguments(
+            name, one.get("args") or {}, f"{where}.args", own=name not in DEFAULT_PLUGIN_NAMES
         )
 
 
-def _plugin_mistakes(name: str, place: str, registry: Registry, point: str) -> Iterator[str]:
+def _plugin_errors(name: str, place: str, registry: Registry, point: str) -> Iterator[str]:
     try:
         plugin = registry.resolve(name)
     except ValueError as error:
         yield f"{place}: {error}"
         return
-    points = [other for other in POINTS if plugin.stands_at(other)] + [
-        other for other, who in OF_GROUPS.items() if who == name
+    points = [other for other in POINTS if plugin.implements(other)] + [
+        other for other, who in POD_GROUP_POINTS.items() if who == name
     ]
     if ".enabled" in place and point not in (MULTI_POINT, *points):
         yield (
-            f"{place}: {name} does not stand at {point}, but at "
-            f"{', '.join(points) or 'no point at all'}"
+            f"{place}: {name} does not implement {point}, but "
+            f"{', '.join(points) or 'no extension point'}"
         )
 
 
-def _extender_mistakes(extenders: list[Obj]) -> Iterator[str]:
+def _extender_errors(extenders: list[Obj]) -> Iterator[str]:
     if sum(bool(one.get("bindVerb")) for one in extenders) > 1:
-        yield "extenders: only one of them can have a bindVerb"
+        yield "extenders: only one of them may have a bindVerb"
     seen: set[str] = set()
     for number, one in enumerate(extenders):
         if one.get("prioritizeVerb") and not one.get("weight"):
@@ -221,26 +238,26 @@ def _extender_mistakes(extenders: list[Obj]) -> Iterator[str]:
             name = resource["name"]
             where = f"extenders[{number}].managedResources[{place}].name"
             if "/" not in name or name.startswith(("kubernetes.io/", "requests.")):
-                yield f"{where}: {name!r} is no extended resource{nearest(name, ())}"
+                yield f"{where}: {name!r} is not an extended resource{nearest(name, ())}"
             if name in seen:
-                yield f"{where}: {name!r} is managed already"
+                yield f"{where}: {name!r} is listed twice"
             seen.add(name)
 
 
-# --- what is well formed ---
-
-
 def _profile(obj: Obj) -> ProfileConfiguration:
-    plugins = {point: _set(one) for point, one in (obj.get("plugins") or {}).items() if one}
+    plugins = {point: _plugin_set(one) for point, one in (obj.get("plugins") or {}).items() if one}
     arguments = {one["name"]: one.get("args") or {} for one in obj.get("pluginConfig") or ()}
     return ProfileConfiguration(
-        obj.get("schedulerName") or NAME, plugins, arguments, obj.get("percentageOfNodesToScore")
+        obj.get("schedulerName") or DEFAULT_SCHEDULER_NAME,
+        plugins,
+        arguments,
+        obj.get("percentageOfNodesToScore"),
     )
 
 
-def _set(obj: Obj) -> PluginSet:
+def _plugin_set(obj: Obj) -> PluginSet:
     enabled = tuple(
-        Enabled(one["name"], one.get("weight") or 0) for one in obj.get("enabled") or ()
+        EnabledPlugin(one["name"], one.get("weight") or 0) for one in obj.get("enabled") or ()
     )
     return PluginSet(enabled, tuple(one["name"] for one in obj.get("disabled") or ()))
 

@@ -1,8 +1,8 @@
-"""Where a scheduler's configuration comes from while it runs: the ConfigMap `kube-scheduler` in
-`kube-system`.
+"""Source of a running scheduler's configuration: ConfigMap `kube-scheduler` in `kube-system`.
 
-None means the default configuration. One that is wrong is refused, with a warning; the last good
-one stays."""
+Without the ConfigMap the default configuration holds. An invalid one is refused with a warning
+event, and the last valid one stays in use.
+"""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kscen.embedded.controller import ControllerContext
-    from pytest_kscen.embedded.scheduler.framework.configuration import Configuration
+    from pytest_kscen.embedded.scheduler.framework.configuration import SchedulerConfiguration
     from pytest_kscen.embedded.scheduler.registry import Registry
     from pytest_kscen.objects.resources import Obj
 
-WHERE = Ref("kube-system", "kube-scheduler")
+CONFIG_MAP = Ref("kube-system", "kube-scheduler")
 KEY = "config.yaml"
 logger = logging.getLogger(__name__)
 
 
-class Source:
-    """Reads the ConfigMap whenever it changes, and hands on what it says; `default` is what
-    holds without one.
+class ConfigurationSource:
+    """Reader of the ConfigMap: calls `apply` with each valid configuration, and with `default` when
+    the ConfigMap is deleted.
     """
 
     def __init__(
         self,
         context: ControllerContext,
         registry: Registry,
-        default: Configuration,
-        apply: Callable[[Configuration], None],
+        default: SchedulerConfiguration,
+        apply: Callable[[SchedulerConfiguration], None],
     ) -> None:
         self.good = default
-        """The last one that was not refused."""
+        """Last valid configuration."""
         self._wrong = ""
         self._context = context
         self._registry = registry
@@ -52,14 +52,16 @@ class Source:
     async def synced(self) -> None:
         await self._maps.synced()
 
-    async def latest(self) -> Configuration:
-        """As the ConfigMap has it at this moment; a ValueError says what is wrong with it."""
+    async def latest(self) -> SchedulerConfiguration:
+        """Return the ConfigMap's configuration as of now, waiting until the informer has caught up
+        with it. ValueError with its mistakes if it is invalid.
+        """
         try:
-            live = await self._context.api.get(CONFIG_MAPS, WHERE.name, WHERE.namespace)
+            live = await self._context.api.get(CONFIG_MAPS, CONFIG_MAP.name, CONFIG_MAP.namespace)
             await self._maps.reached(live["metadata"]["resourceVersion"])
         except NotFound:
-            if shown := self._maps.objects.get(WHERE):
-                await self._maps.lost(WHERE, shown["metadata"]["uid"])
+            if shown := self._maps.objects.get(CONFIG_MAP):
+                await self._maps.lost(CONFIG_MAP, shown["metadata"]["uid"])
         if self._wrong:
             raise ValueError(self._wrong)
         return self.good
@@ -68,31 +70,35 @@ class Source:
         one = new or old
         if (
             one is None
-            or Ref.of(one) != WHERE
+            or Ref.of(one) != CONFIG_MAP
             or (new and old and new.get("data") == old.get("data"))
         ):
             return
         try:
-            self.good, self._wrong = self.read(text_of(new)) if new else self._default, ""
+            self.good, self._wrong = (
+                self.read(configuration_text(new)) if new else self._default,
+                "",
+            )
             self._apply(self.good)
         except ValueError as error:
             self._wrong = str(error)
-            words = f"the configuration is refused, the last good one stays: {error}"
+            words = f"configuration refused, keeping the last valid one: {error}"
             self._context.recorder.warning(one, "InvalidConfiguration", words)
-            logger.warning("%s/%s: %s", WHERE.namespace, WHERE.name, words)
+            logger.warning("%s/%s: %s", CONFIG_MAP.namespace, CONFIG_MAP.name, words)
 
-    def read(self, written: str) -> Configuration:
-        """A KubeSchedulerConfiguration; a ValueError says what is wrong with it."""
-        from pytest_kscen.embedded.scheduler.configuration_loading import read
+    def read(self, written: str) -> SchedulerConfiguration:
+        """Parse a KubeSchedulerConfiguration; a ValueError lists its mistakes."""
+        from pytest_kscen.embedded.scheduler.configuration_loading import load_configuration
 
-        return read(written, self._registry)
+        return load_configuration(written, self._registry)
 
 
-def text_of(config_map: Obj) -> str:
-    """The KubeSchedulerConfiguration in it."""
+def configuration_text(config_map: Obj) -> str:
+    """Return the KubeSchedulerConfiguration in a ConfigMap; ValueError if its key is missing."""
     data = config_map.get("data") or {}
     if KEY not in data:
         raise ValueError(
-            f"the ConfigMap {WHERE.name} in {WHERE.namespace} has no {KEY}{nearest(KEY, data)}"
+            f"the ConfigMap {CONFIG_MAP.name} in {CONFIG_MAP.namespace} has no {KEY}"
+            f"{nearest(KEY, data)}"
         )
     return str(data[KEY])

@@ -1,6 +1,7 @@
-"""What a part of a configuration may look like: small judges, put together into larger ones.
+"""Validators of configuration fields, combined into validators of whole objects.
 
-A judge looks at a value and its place and yields what is wrong, in words for people.
+A validator gets a value and its path and yields the mistakes as messages for users. Here is also
+what the default plugins accept in pluginConfig.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pytest_kscen.objects.arguments import nearest, seconds_of_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    Judge: TypeAlias = Callable[[Any, str], Iterable[str]]
+    Validator: TypeAlias = Callable[[Any, str], Iterable[str]]
 
 
 def anything(_: Any, __: str) -> Iterator[str]:
@@ -21,33 +22,33 @@ def anything(_: Any, __: str) -> Iterator[str]:
 
 def text(value: Any, place: str) -> Iterator[str]:
     if not isinstance(value, str):
-        yield f"{place}: {value!r} is no text"
+        yield f"{place}: {value!r} is not a string"
 
 
-def filled(value: Any, place: str) -> Iterator[str]:
-    """A text that is not empty."""
+def nonempty_text(value: Any, place: str) -> Iterator[str]:
+    """Yield a mistake unless the value is a string with at least one character."""
     if not isinstance(value, str) or not value:
-        yield f"{place}: {value!r} is no name"
+        yield f"{place}: {value!r} is not a non-empty string"
 
 
-def truth(value: Any, place: str) -> Iterator[str]:
+def boolean(value: Any, place: str) -> Iterator[str]:
     if not isinstance(value, bool):
-        yield f"{place}: {value!r} is neither true nor false"
+        yield f"{place}: {value!r} is not true or false"
 
 
 def duration(value: Any, place: str) -> Iterator[str]:
     try:
         seconds_of_text(value)
     except (ValueError, TypeError):
-        yield f"{place}: {value!r} is no duration: write a number and a unit, as in '5s'"
+        yield f"{place}: {value!r} is not a duration: write a number and a unit, as in '5s'"
 
 
-def whole(low: int, high: int | None = None) -> Judge:
-    """A whole number within bounds, both included."""
+def integer(low: int, high: int | None = None) -> Validator:
+    """Return a validator of whole numbers within bounds, both included; booleans are refused."""
 
     def judge(value: Any, place: str) -> Iterator[str]:
         if not isinstance(value, int) or isinstance(value, bool):
-            yield f"{place}: {value!r} is no whole number"
+            yield f"{place}: {value!r} is not a whole number"
         elif value < low or (high is not None and value > high):
             yield f"{place}: {value} is not from {low} " + (
                 f"to {high}" if high is not None else "upwards"
@@ -56,20 +57,20 @@ def whole(low: int, high: int | None = None) -> Judge:
     return judge
 
 
-def one_of(*words: str) -> Judge:
+def one_of(*words: str) -> Validator:
     def judge(value: Any, place: str) -> Iterator[str]:
         if value not in words:
-            yield f"{place}: {value!r} is none of {', '.join(words)}{nearest(str(value), words)}"
+            yield f"{place}: {value!r} is not one of {', '.join(words)}{nearest(str(value), words)}"
 
     return judge
 
 
-def several(judge: Judge) -> Judge:
-    """A list."""
+def list_of(judge: Validator) -> Validator:
+    """Return a validator of lists that applies `judge` to each item."""
 
     def judge_all(value: Any, place: str) -> Iterator[str]:
         if not isinstance(value, list):
-            yield f"{place}: {value!r} is no list"
+            yield f"{place}: {value!r} is not a list"
             return
         for number, item in enumerate(value):
             yield from judge(item, f"{place}[{number}]")
@@ -77,13 +78,15 @@ def several(judge: Judge) -> Judge:
     return judge_all
 
 
-def fields(known: Mapping[str, Judge], *, needed: Iterable[str] = ()) -> Judge:
-    """An object with these fields. One that is null is one that is not there."""
+def object_with(known: Mapping[str, Validator], *, needed: Iterable[str] = ()) -> Validator:
+    """Return a validator of objects with these fields. A null field counts as absent; unknown
+    fields are mistakes, with a suggestion.
+    """
     needed = tuple(needed)
 
     def judge(value: Any, place: str) -> Iterator[str]:
         if not isinstance(value, dict):
-            yield f"{place or 'the configuration'}: {value!r} is no object with fields"
+            yield f"{place or 'the configuration'}: {value!r} is not an object"
             return
         for name, part in value.items():
             where = f"{place}.{name}" if place else name
@@ -98,37 +101,32 @@ def fields(known: Mapping[str, Judge], *, needed: Iterable[str] = ()) -> Judge:
     return judge
 
 
-# What the default plugins can be told in pluginConfig. A plugin of somebody's own may be told
-# anything.
-
-
-TYPE = {"apiVersion": text, "kind": text}
+TYPE_META = {"apiVersion": text, "kind": text}
 STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 
 
-def _shape(value: Any, place: str) -> Iterator[str]:
-    """The points of a line."""
-    point = fields(
-        {"utilization": whole(0, 100), "score": whole(0, 10)}, needed=("utilization", "score")
+def _validate_shape(value: Any, place: str) -> Iterator[str]:
+    point = object_with(
+        {"utilization": integer(0, 100), "score": integer(0, 10)}, needed=("utilization", "score")
     )
-    wrong = list(several(point)(value, place))
+    wrong = list(list_of(point)(value, place))
     yield from wrong
     if not wrong and not value:
         yield f"{place}: at least one point is needed"
     for number in range(1, len(value) if not wrong else 0):
         if value[number - 1]["utilization"] >= value[number]["utilization"]:
-            yield f"{place}[{number}].utilization: the points have to be in increasing order"
+            yield f"{place}[{number}].utilization: points must be in increasing order"
 
 
-def _strategy(value: Any, place: str) -> Iterator[str]:
-    resource = fields({"name": filled, "weight": whole(0, 100)}, needed=("name",))
-    ratio = fields({"shape": _shape}, needed=("shape",))
+def _validate_strategy(value: Any, place: str) -> Iterator[str]:
+    resource = object_with({"name": nonempty_text, "weight": integer(0, 100)}, needed=("name",))
+    ratio = object_with({"shape": _validate_shape}, needed=("shape",))
     known = {
         "type": one_of(*STRATEGIES),
-        "resources": several(resource),
+        "resources": list_of(resource),
         "requestedToCapacityRatio": ratio,
     }
-    wrong = list(fields(known)(value, place))
+    wrong = list(object_with(known)(value, place))
     yield from wrong
     if not wrong:
         wants = value.get("type") == "RequestedToCapacityRatio"
@@ -141,37 +139,39 @@ def _strategy(value: Any, place: str) -> Iterator[str]:
             yield f"{place}.requestedToCapacityRatio: only the type RequestedToCapacityRatio has it"
 
 
-def _balanced(value: Any, place: str) -> Iterator[str]:
-    resource = fields({"name": filled, "weight": whole(0, 1)}, needed=("name",))
-    yield from fields({**TYPE, "resources": several(resource)})(value, place)
+def _validate_balanced(value: Any, place: str) -> Iterator[str]:
+    resource = object_with({"name": nonempty_text, "weight": integer(0, 1)}, needed=("name",))
+    yield from object_with({**TYPE_META, "resources": list_of(resource)})(value, place)
 
 
-def _preemption(value: Any, place: str) -> Iterator[str]:
+def _validate_preemption(value: Any, place: str) -> Iterator[str]:
     percentage, absolute = "minCandidateNodesPercentage", "minCandidateNodesAbsolute"
-    yield from fields({**TYPE, percentage: whole(0, 100), absolute: whole(0)})(value, place)
+    yield from object_with({**TYPE_META, percentage: integer(0, 100), absolute: integer(0)})(
+        value, place
+    )
     if isinstance(value, dict) and value.get(percentage) == 0 and value.get(absolute) == 0:
         yield f"{place}: {percentage} and {absolute} cannot both be 0"
 
 
-def _spread(value: Any, place: str) -> Iterator[str]:
-    constraint = fields(
+def _validate_spread(value: Any, place: str) -> Iterator[str]:
+    constraint = object_with(
         {
-            "maxSkew": whole(1),
-            "topologyKey": filled,
+            "maxSkew": integer(1),
+            "topologyKey": nonempty_text,
             "whenUnsatisfiable": one_of("DoNotSchedule", "ScheduleAnyway"),
-            "minDomains": whole(1),
+            "minDomains": integer(1),
             "nodeAffinityPolicy": one_of("Honor", "Ignore"),
             "nodeTaintsPolicy": one_of("Honor", "Ignore"),
-            "matchLabelKeys": several(text),
+            "matchLabelKeys": list_of(text),
         },
         needed=("maxSkew", "topologyKey", "whenUnsatisfiable"),
     )
     known = {
-        **TYPE,
-        "defaultConstraints": several(constraint),
+        **TYPE_META,
+        "defaultConstraints": list_of(constraint),
         "defaultingType": one_of("System", "List"),
     }
-    wrong = list(fields(known)(value, place))
+    wrong = list(object_with(known)(value, place))
     yield from wrong
     if (
         not wrong
@@ -181,54 +181,62 @@ def _spread(value: Any, place: str) -> Iterator[str]:
         yield f"{place}.defaultingType: defaultConstraints need defaultingType: List"
 
 
-def _affinity(value: Any, place: str) -> Iterator[str]:
-    requirement = fields(
+def _validate_affinity(value: Any, place: str) -> Iterator[str]:
+    requirement = object_with(
         {
-            "key": filled,
+            "key": nonempty_text,
             "operator": one_of("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"),
-            "values": several(text),
+            "values": list_of(text),
         },
         needed=("key", "operator"),
     )
-    term = fields({"matchExpressions": several(requirement), "matchFields": several(requirement)})
-    required = fields({"nodeSelectorTerms": several(term)}, needed=("nodeSelectorTerms",))
-    preferred = several(
-        fields({"weight": whole(1, 100), "preference": term}, needed=("weight", "preference"))
+    term = object_with(
+        {"matchExpressions": list_of(requirement), "matchFields": list_of(requirement)}
+    )
+    required = object_with({"nodeSelectorTerms": list_of(term)}, needed=("nodeSelectorTerms",))
+    preferred = list_of(
+        object_with(
+            {"weight": integer(1, 100), "preference": term}, needed=("weight", "preference")
+        )
     )
     known = {
         "requiredDuringSchedulingIgnoredDuringExecution": required,
         "preferredDuringSchedulingIgnoredDuringExecution": preferred,
     }
-    yield from fields(known)(value, place)
+    yield from object_with(known)(value, place)
 
 
-ARGUMENTS: dict[str, Judge] = {
-    "DefaultPreemption": _preemption,
-    "InterPodAffinity": fields(
+ARGUMENT_VALIDATORS: dict[str, Validator] = {
+    "DefaultPreemption": _validate_preemption,
+    "InterPodAffinity": object_with(
         {
-            **TYPE,
-            "hardPodAffinityWeight": whole(0, 100),
-            "ignorePreferredTermsOfExistingPods": truth,
+            **TYPE_META,
+            "hardPodAffinityWeight": integer(0, 100),
+            "ignorePreferredTermsOfExistingPods": boolean,
         },
     ),
-    "NodeAffinity": fields({**TYPE, "addedAffinity": _affinity}),
-    "NodeResourcesBalancedAllocation": _balanced,
-    "NodeResourcesFit": fields(
+    "NodeAffinity": object_with({**TYPE_META, "addedAffinity": _validate_affinity}),
+    "NodeResourcesBalancedAllocation": _validate_balanced,
+    "NodeResourcesFit": object_with(
         {
-            **TYPE,
-            "ignoredResources": several(filled),
-            "ignoredResourceGroups": several(filled),
-            "scoringStrategy": _strategy,
+            **TYPE_META,
+            "ignoredResources": list_of(nonempty_text),
+            "ignoredResourceGroups": list_of(nonempty_text),
+            "scoringStrategy": _validate_strategy,
         }
     ),
-    "PodTopologySpread": _spread,
-    "VolumeBinding": fields({**TYPE, "bindTimeoutSeconds": whole(0)}),
-    "DynamicResources": fields({**TYPE, "filterTimeout": duration, "bindingTimeout": duration}),
+    "PodTopologySpread": _validate_spread,
+    "VolumeBinding": object_with({**TYPE_META, "bindTimeoutSeconds": integer(0)}),
+    "DynamicResources": object_with(
+        {**TYPE_META, "filterTimeout": duration, "bindingTimeout": duration}
+    ),
 }
-WITHOUT = fields(TYPE)
+NO_ARGUMENTS = object_with(TYPE_META)
 
 
-def judge_arguments(name: str, value: Any, place: str, *, own: bool) -> Iterator[str]:
-    """The arguments of one plugin; `own` if it is none of the default ones."""
-    judge = anything if own else ARGUMENTS.get(name, WITHOUT)
+def validate_arguments(name: str, value: Any, place: str, *, own: bool) -> Iterator[str]:
+    """Yield the mistakes in a plugin's args. With `own`, the plugin is a user's and may have
+    any.
+    """
+    judge = anything if own else ARGUMENT_VALIDATORS.get(name, NO_ARGUMENTS)
     yield from judge(value, place)

@@ -1,4 +1,7 @@
-"""The cluster's changes on their way into the scheduler's snapshot and its queue."""
+"""Event handlers: pass changes of the cluster on to the scheduler's snapshot and queue.
+
+They run inside the informers' callbacks and must not wait.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pytest_kscen.embedded.scheduler.framework.events import (
     ASSIGNED_POD,
     EVERYTHING,
     NODE,
-    OTHERS,
+    OTHER_RESOURCES,
     UNSCHEDULED_POD,
     Action,
     ClusterEvent,
@@ -29,14 +32,18 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-# What has changed between two states of an object, as far as placing pods goes.
-
-
-KEPT_BY_SERVER = ("resourceVersion", "managedFields")
+SERVER_MANAGED_FIELDS = ("resourceVersion", "managedFields")
 
 
 def node_changes(new: Obj, old: Obj) -> list[ClusterEvent]:
-    found = [ClusterEvent(NODE, action) for action, read in _NODE.items() if read(new) != read(old)]
+    """Return the changes of a node that matter to scheduling, one event for each changed part. A
+    node that was uncordoned counts as a changed taint first.
+    """
+    found = [
+        ClusterEvent(NODE, action)
+        for action, read in _NODE_FIELDS.items()
+        if read(new) != read(old)
+    ]
     opened = (old.get("spec") or {}).get("unschedulable") and not (new.get("spec") or {}).get(
         "unschedulable"
     )
@@ -49,7 +56,7 @@ def _conditions(node: Obj) -> dict[str, str]:
     }
 
 
-_NODE: dict[Action, Callable[[Obj], object]] = {
+_NODE_FIELDS: dict[Action, Callable[[Obj], object]] = {
     Action.NODE_ALLOCATABLE: lambda node: (node.get("status") or {}).get("allocatable"),
     Action.NODE_LABEL: lambda node: node["metadata"].get("labels") or {},
     Action.NODE_TAINT: lambda node: (node.get("spec") or {}).get("taints") or [],
@@ -60,22 +67,26 @@ _NODE: dict[Action, Callable[[Obj], object]] = {
 
 
 def pod_changes(new: Obj, old: Obj) -> list[ClusterEvent]:
-    """At least one: that there was a change at all; but none if it is what the scheduler has
-    said itself.
+    """Return the changes between two versions of a pod as events. At least OTHER, unless only
+    fields differ that the scheduler itself writes.
     """
-    if _without_ours(new) == _without_ours(old):
+    if _without_scheduler_fields(new) == _without_scheduler_fields(old):
         return []
     resource = ASSIGNED_POD if new["spec"].get("nodeName") else UNSCHEDULED_POD
     found = [
-        ClusterEvent(resource, action) for action, changed in _POD.items() if changed(new, old)
+        ClusterEvent(resource, action)
+        for action, changed in _POD_CHANGES.items()
+        if changed(new, old)
     ]
     return found or [ClusterEvent(resource, Action.OTHER)]
 
 
-def _without_ours(pod: Obj) -> list[object]:
-    """What it is but for what is said of attempts to place it."""
+def _without_scheduler_fields(pod: Obj) -> list[object]:
+    """Return the pod's content without results, conditions and nominations of scheduling
+    attempts.
+    """
     metadata, status = pod["metadata"], pod.get("status") or {}
-    kept = {key: value for key, value in metadata.items() if key not in KEPT_BY_SERVER}
+    kept = {key: value for key, value in metadata.items() if key not in SERVER_MANAGED_FIELDS}
     annotations = {
         key: value
         for key, value in (kept.pop("annotations", None) or {}).items()
@@ -93,7 +104,7 @@ def _scaled_down(new: Obj, old: Obj) -> bool:
     return any(now.get(name, 0) < amount for name, amount in before.items())
 
 
-_POD: dict[Action, Callable[[Obj, Obj], bool]] = {
+_POD_CHANGES: dict[Action, Callable[[Obj, Obj], bool]] = {
     Action.POD_LABEL: lambda new, old: (
         (new["metadata"].get("labels") or {}) != (old["metadata"].get("labels") or {})
     ),
@@ -107,11 +118,13 @@ _POD: dict[Action, Callable[[Obj, Obj], bool]] = {
 }
 
 
-FINISHED = ("Succeeded", "Failed")
+FINAL_PHASES = ("Succeeded", "Failed")
 
 
-class Following:
-    """Listens to the pictures."""
+class EventHandlers:
+    """Handlers of node, pod and other events for one scheduler. Pods and nodes are always watched;
+    other kinds once a plugin is interested in them.
+    """
 
     def __init__(self, handle: Handle, profiles: Container[str]) -> None:
         self._snapshot = handle.snapshot
@@ -120,43 +133,43 @@ class Following:
         self._nominated = handle.nominated
         self.profiles = profiles
         self._informers = handle.context.informers
-        self._followed = {one: self._informers.of(one) for one in (PODS, NODES)}
+        self._watched = {one: self._informers.of(one) for one in (PODS, NODES)}
         self._read: dict[Resource, Informer] = {}
-        self._followed[NODES].on_change(self._node_changed)
-        self._followed[PODS].on_change(self._pod_changed)
+        self._watched[NODES].on_change(self._node_changed)
+        self._watched[PODS].on_change(self._pod_changed)
 
-    def follow(self, kinds: Container[str], read: Iterable[Resource] = ()) -> None:
-        """These kinds are of interest too; and what is only read, is there before the first pod."""
+    def watch_kinds(self, kinds: Container[str], read: Iterable[Resource] = ()) -> None:
+        """Watch these kinds too, by the plugins' interests. Resources in `read` are only synced
+        before the first pod is scheduled.
+        """
         self._read |= {resource: self._informers.of(resource) for resource in read}
-        for resource in OTHERS:
-            if (resource.kind in kinds or EVERYTHING in kinds) and resource not in self._followed:
-                informer = self._followed[resource] = self._informers.of(resource)
-                informer.on_change(self._teller(resource))
+        for resource in OTHER_RESOURCES:
+            if (resource.kind in kinds or EVERYTHING in kinds) and resource not in self._watched:
+                informer = self._watched[resource] = self._informers.of(resource)
+                informer.on_change(self._make_handler(resource))
 
     async def synced(self) -> None:
-        for informer in [*self._followed.values(), *self._read.values()]:
+        for informer in [*self._watched.values(), *self._read.values()]:
             await informer.synced()
 
     @property
     def pods(self) -> Informer:
-        return self._followed[PODS]
+        return self._watched[PODS]
 
-    def _teller(self, resource: Resource) -> Callable[[Obj | None, Obj | None], None]:
+    def _make_handler(self, resource: Resource) -> Callable[[Obj | None, Obj | None], None]:
         events = {
             action: ClusterEvent(resource.kind, action)
             for action in (Action.ADD, Action.OTHER, Action.DELETE)
         }
 
         def tell(new: Obj | None, old: Obj | None) -> None:
-            self._queue.happened(
+            self._queue.handle_event(
                 events[Action.OTHER if new and old else Action.ADD if new else Action.DELETE],
                 old,
                 new,
             )
 
         return tell
-
-    # --- nodes ---
 
     def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
         node = new or old
@@ -166,24 +179,22 @@ class Following:
         if new and old:
             events = node_changes(new, old)
             info = self._snapshot.get(name)
-            if info and not events and _alike(new, old):
+            if info and not events and _has_equal_resources(new, old):
                 info.obj = new
                 return
         else:
             events = [ClusterEvent(NODE, Action.ADD if new else Action.DELETE)]
-        self._snapshot.see_node(name, new)
+        self._snapshot.update_node(name, new)
         for event in events:
-            self._queue.happened(event, old, new)
+            self._queue.handle_event(event, old, new)
 
-    # --- pods ---
-
-    def look_for_ours(self) -> None:
-        """The profiles have changed: pods that nobody was responsible for may be ours now."""
+    def enqueue_unassigned(self) -> None:
+        """Queue pods that belong to a profile only now, after the profiles have changed."""
         for pod in self.pods:
-            if self.is_ours(pod) and not self._snapshot.pod(pod["metadata"]["uid"]):
-                self._queue.add_missing(PodInfo(pod))
+            if self.is_responsible_for(pod) and not self._snapshot.pod(pod["metadata"]["uid"]):
+                self._queue.add_if_missing(PodInfo(pod))
 
-    def is_ours(self, pod: Obj) -> bool:
+    def is_responsible_for(self, pod: Obj) -> bool:
         spec = pod["spec"]
         return (
             not spec.get("nodeName")
@@ -196,10 +207,10 @@ class Following:
         if pod is None:
             return
         if new is None or _is_finished(new):
-            self._gone(pod)
+            self._pod_removed(pod)
         elif new["spec"].get("nodeName"):
-            self._assigned(new, old)
-        elif self.is_ours(new):
+            self._pod_assigned(new, old)
+        elif self.is_responsible_for(new):
             if self._snapshot.pod(new["metadata"]["uid"]):
                 return  # it is on its way already
             if old is None:
@@ -208,49 +219,51 @@ class Following:
                 self._queue.update(PodInfo(new), old, pod_changes(new, old))
                 before = (old.get("status") or {}).get("nominatedNodeName")
                 if before and before != (new.get("status") or {}).get("nominatedNodeName"):
-                    self._place_is_free(old)
+                    self._nomination_released(old)
 
-    def _gone(self, pod: Obj) -> None:
+    def _pod_removed(self, pod: Obj) -> None:
         uid = pod["metadata"]["uid"]
         self._queue.remove(Ref.of(pod), uid)
         if waiting := self._waiting.get(uid):
             waiting.reject("", "pod is deleted")
-        if self._snapshot.take(uid):
-            self._queue.happened(ASSIGNED_DELETE, pod, None)
+        if self._snapshot.unassign_pod(uid):
+            self._queue.handle_event(ASSIGNED_DELETE, pod, None)
         elif (pod.get("status") or {}).get("nominatedNodeName"):
-            self._place_is_free(pod)
+            self._nomination_released(pod)
         self._nominated.expected.discard(uid)
 
-    def _assigned(self, new: Obj, old: Obj | None) -> None:
+    def _pod_assigned(self, new: Obj, old: Obj | None) -> None:
         uid, node = new["metadata"]["uid"], new["spec"]["nodeName"]
         self._nominated.expected.discard(uid)
         known = self._snapshot.pod(uid)
         if known and self._snapshot.node_of(uid) == node:
             fresh = old is None or not old["spec"].get("nodeName")
-            if known.same_for_nodes(new) or fresh:
+            if known.equals_for_node(new) or fresh:
                 known.obj = new
             else:
-                self._snapshot.put(PodInfo(new), node)
+                self._snapshot.assign_pod(PodInfo(new), node)
             if old is not None and not fresh:
-                if self._queue.is_curious:
+                if self._queue.needs_events:
                     for event in pod_changes(new, old):
-                        self._queue.happened(event, old, new)
+                        self._queue.handle_event(event, old, new)
                 return
         else:
-            self._snapshot.put(PodInfo(new), node)
+            self._snapshot.assign_pod(PodInfo(new), node)
         info = self._snapshot.pod(uid)
         if info:
             self._queue.remove(info.ref, uid)
-        self._queue.happened(ASSIGNED_ADD, None, new)
+        self._queue.handle_event(ASSIGNED_ADD, None, new)
 
-    def _place_is_free(self, pod: Obj) -> None:
-        """Nobody comes to where this one was nominated: that may help whoever had to count with it.
+    def _nomination_released(self, pod: Obj) -> None:
+        """Wake pods after a nominated pod has released its node: those that counted it as present,
+        up to its priority.
 
-        It may itself be helped too, whose place was taken from it; but not if it was there, and its
-        time was up."""
+        The pod itself is woken too, if its nomination was taken from it; not if its binding timed
+        out.
+        """
         was_there = pod["metadata"]["uid"] in self._nominated.expected
         self._nominated.expected.discard(pod["metadata"]["uid"])
-        self._queue.happened(
+        self._queue.handle_event(
             ASSIGNED_DELETE,
             pod,
             None,
@@ -260,11 +273,11 @@ class Following:
 
 
 def _is_finished(pod: Obj) -> bool:
-    return (pod.get("status") or {}).get("phase") in FINISHED
+    return (pod.get("status") or {}).get("phase") in FINAL_PHASES
 
 
-def _alike(new: Obj, old: Obj) -> bool:
-    """Whether nothing is different that a node's row is made of."""
+def _has_equal_resources(new: Obj, old: Obj) -> bool:
+    """Return True if both versions of a node give the same row: equal spec, capacity and images."""
     return bool(
         (new.get("spec") is old.get("spec") or new.get("spec") == old.get("spec"))
         and (new.get("status") or {}).get("capacity") == (old.get("status") or {}).get("capacity")

@@ -1,5 +1,8 @@
-"""An extender as a configuration describes it: which questions it is asked, and what its answers
-mean.
+"""HTTP extenders: connection, JSON of k8s.io/kube-scheduler/extender/v1, and interpretation.
+
+Requests run in a thread with a deadline on the wall clock; simulated time stands still meanwhile.
+Failures are worded as Go words them. Field names are Go's own and, as in Go, matched regardless of
+case.
 """
 
 from __future__ import annotations
@@ -16,7 +19,11 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from pytest_kscen.embedded.scheduler.framework.extender import ExtenderError, Filtered, Victims
+from pytest_kscen.embedded.scheduler.framework.extender import (
+    ExtenderError,
+    ExtenderFilterResult,
+    Victims,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,22 +35,26 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# One request to an extender: HTTP or HTTPS, in a thread, with a deadline on the wall clock.
-# What goes wrong is told in Go's words. Simulated time stands still until the answer is there.
-
-
-BOTH_WAYS = 2
+SHUT_BOTH = 2
 HEADERS = {
     "Content-Type": "application/json",
     "Accept-Encoding": "identity",
     "User-Agent": "Go-http-client/1.1",
 }
-TOO_LATE = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
-UNTRUSTED = {18, 19, 20, 21, 27}  # OpenSSL's numbers for chains that lead to nobody we trust
+TIMED_OUT = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+UNTRUSTED_CHAIN_ERRORS = {
+    18,
+    19,
+    20,
+    21,
+    27,
+}  # OpenSSL's numbers for chains that lead to nobody we trust
 
 
-class Door:
-    """Where an extender is, and how to get in."""
+class ExtenderConnection:
+    """Address and TLS settings of an extender; each request opens a connection of its own.
+    ValueError if the TLS settings are unusable.
+    """
 
     def __init__(self, configuration: ExtenderConfiguration) -> None:
         self._url = configuration.url.rstrip("/")
@@ -51,18 +62,20 @@ class Door:
         self._timeout = configuration.timeout
         self._server_name: str = configuration.tls.get("serverName") or self._parts.hostname or ""
         try:
-            self._context = _context(configuration) if self._parts.scheme == "https" else None
+            self._context = _ssl_context(configuration) if self._parts.scheme == "https" else None
         except (OSError, ValueError) as error:
             raise ValueError(f"extenders: {self._url}: tlsConfig: {error}") from None
 
     async def post(self, verb: str, question: Any) -> Any:
-        """The decoded answer; ExtenderError if there is none."""
+        """Send a request to a verb's path and return the decoded response; ExtenderError if there
+        is none.
+        """
         body = orjson.dumps(question)
-        return await asyncio.get_running_loop().run_in_executor(None, self._posted, verb, body)
+        return await asyncio.get_running_loop().run_in_executor(None, self._post, verb, body)
 
-    def _posted(self, verb: str, body: bytes) -> Any:
+    def _post(self, verb: str, body: bytes) -> Any:
         url = f"{self._url}/{verb}"
-        call = _Call(
+        call = _TimedRequest(
             self._parts.hostname or "",
             self._parts.port,
             self._timeout,
@@ -70,12 +83,12 @@ class Door:
             self._server_name,
         )
         try:
-            status, answer = call.answered(f"{self._parts.path}/{verb}", body)
+            status, answer = call.send(f"{self._parts.path}/{verb}", body)
         except (OSError, http.client.HTTPException) as error:
             why = (
-                TOO_LATE
+                TIMED_OUT
                 if call.overdue or isinstance(error, TimeoutError)
-                else _why(error, call.where)
+                else _go_error(error, call.where)
             )
             raise ExtenderError(f'Post "{url}": {why}') from None
         if status != http.client.OK:
@@ -84,12 +97,14 @@ class Door:
             return orjson.loads(answer)
         except orjson.JSONDecodeError as error:
             raise ExtenderError(
-                f"the answer of the extender at {url} is no JSON: {error}"
+                f"the response of the extender at {url} is not JSON: {error}"
             ) from None
 
 
-class _Call:
-    """A connection for one request, which is hung up when its time is over."""
+class _TimedRequest:
+    """Connection for one request, aborted from a timer thread when its time is over: socket
+    timeouts alone would not bound the whole exchange.
+    """
 
     def __init__(
         self,
@@ -108,8 +123,8 @@ class _Call:
         self._server_name = server_name
         self.overdue = False
 
-    def answered(self, path: str, body: bytes) -> tuple[int, bytes]:
-        deadline = threading.Timer(self._timeout, self._hang_up)
+    def send(self, path: str, body: bytes) -> tuple[int, bytes]:
+        deadline = threading.Timer(self._timeout, self._abort)
         deadline.daemon = True
         deadline.start()
         try:
@@ -125,20 +140,19 @@ class _Call:
             deadline.cancel()
             self._connection.close()
 
-    def _hang_up(self) -> None:
+    def _abort(self) -> None:
         self.overdue = True
         with contextlib.suppress(OSError):
             if self._connection.sock is not None:
-                self._connection.sock.shutdown(BOTH_WAYS)
+                self._connection.sock.shutdown(SHUT_BOTH)
 
 
-# --- whom to trust ---
-
-
-def _context(configuration: ExtenderConfiguration) -> ssl.SSLContext:
-    """As the configuration says; with enableHTTPS alone, everybody is trusted."""
+def _ssl_context(configuration: ExtenderConfiguration) -> ssl.SSLContext:
+    """Return the TLS context of a configuration. As in kube-scheduler, enableHTTPS without a CA
+    trusts any certificate.
+    """
     tls = configuration.tls
-    authority = _file_or_data(tls, "ca")
+    authority = _read_file_or_data(tls, "ca")
     if tls.get("insecure") and authority:
         raise ValueError(
             "specifying a root certificates file with the insecure flag is not allowed"
@@ -146,7 +160,7 @@ def _context(configuration: ExtenderConfiguration) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=authority.decode() if authority else None)
     if tls.get("insecure") or (configuration.https and not authority):
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    certificate, key = _file_or_data(tls, "cert"), _file_or_data(tls, "key")
+    certificate, key = _read_file_or_data(tls, "cert"), _read_file_or_data(tls, "key")
     if certificate and key:
         with tempfile.NamedTemporaryFile(suffix=".pem") as both:
             both.write(certificate + b"\n" + key)
@@ -155,7 +169,7 @@ def _context(configuration: ExtenderConfiguration) -> ssl.SSLContext:
     return context
 
 
-def _file_or_data(tls: Mapping[str, Any], what: str) -> bytes:
+def _read_file_or_data(tls: Mapping[str, Any], what: str) -> bytes:
     if data := tls.get(f"{what}Data"):
         return base64.b64decode(data)
     if path := tls.get(f"{what}File"):
@@ -164,11 +178,11 @@ def _file_or_data(tls: Mapping[str, Any], what: str) -> bytes:
     return b""
 
 
-def _why(error: Exception, where: str) -> str:
+def _go_error(error: Exception, where: str) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         words = (
             "certificate signed by unknown authority"
-            if error.verify_code in UNTRUSTED
+            if error.verify_code in UNTRUSTED_CHAIN_ERRORS
             else error.verify_message
         )
         return f"tls: failed to verify certificate: x509: {words}"
@@ -183,12 +197,8 @@ def _why(error: Exception, where: str) -> str:
     return str(error)
 
 
-# What is said to extenders and what they say: the JSON of k8s.io/kube-scheduler/extender/v1,
-# whose names are Go's own. Names are read as Go reads them, whatever the case of their letters.
-
-
-def field(answer: Any, name: str) -> Any:
-    """A field of an answer; None if it is not there."""
+def read_field(answer: Any, name: str) -> Any:
+    """Return a field of a decoded response, matched regardless of case; None if it is absent."""
     if not isinstance(answer, dict):
         return None
     if name in answer:
@@ -196,8 +206,8 @@ def field(answer: Any, name: str) -> Any:
     return next((value for key, value in answer.items() if key.lower() == name.lower()), None)
 
 
-def told(obj: Obj) -> Obj:
-    """An object as the scheduler knows it: who manages which field is left out."""
+def without_managed_fields(obj: Obj) -> Obj:
+    """Return the object without managedFields, as the scheduler's informers keep it."""
     return {
         **obj,
         "metadata": {
@@ -206,59 +216,69 @@ def told(obj: Obj) -> Obj:
     }
 
 
-def about_nodes(pod: Obj, nodes: Sequence[NodeInfo], *, by_name: bool) -> Obj:
-    """ExtenderArgs."""
+def extender_args(pod: Obj, nodes: Sequence[NodeInfo], *, by_name: bool) -> Obj:
+    """Return ExtenderArgs: the pod, and the nodes as names or as objects."""
     if by_name:
-        return {"Pod": told(pod), "Nodes": None, "NodeNames": [node.name for node in nodes]}
+        return {
+            "Pod": without_managed_fields(pod),
+            "Nodes": None,
+            "NodeNames": [node.name for node in nodes],
+        }
     return {
-        "Pod": told(pod),
-        "Nodes": {"metadata": {}, "items": [told(node.node) for node in nodes]},
+        "Pod": without_managed_fields(pod),
+        "Nodes": {"metadata": {}, "items": [without_managed_fields(node.node) for node in nodes]},
         "NodeNames": None,
     }
 
 
-def nodes_in(answer: Any, *, by_name: bool) -> list[str]:
-    """The names in an ExtenderFilterResult."""
-    names = field(answer, "NodeNames")
+def read_filter_result(answer: Any, *, by_name: bool) -> list[str]:
+    """Return the node names of an ExtenderFilterResult."""
+    names = read_field(answer, "NodeNames")
     if by_name and names is not None:
         return list(names)
-    return [node["metadata"]["name"] for node in field(field(answer, "Nodes"), "items") or ()]
+    return [
+        node["metadata"]["name"] for node in read_field(read_field(answer, "Nodes"), "items") or ()
+    ]
 
 
-def scores_in(answer: Any) -> dict[str, int]:
-    """A HostPriorityList; what is said of a host twice is added up."""
+def read_host_priorities(answer: Any) -> dict[str, int]:
+    """Return the scores of a HostPriorityList by host; several scores of one host are added."""
     scores: dict[str, int] = {}
     for one in answer or ():
-        host = field(one, "Host")
-        scores[host] = scores.get(host, 0) + int(field(one, "Score") or 0)
+        host = read_field(one, "Host")
+        scores[host] = scores.get(host, 0) + int(read_field(one, "Score") or 0)
     return scores
 
 
-def about_victims(pod: Obj, candidates: Mapping[str, Victims], *, by_name: bool) -> Obj:
-    """ExtenderPreemptionArgs."""
+def extender_preemption_args(pod: Obj, candidates: Mapping[str, Victims], *, by_name: bool) -> Obj:
+    """Return ExtenderPreemptionArgs with the candidates' victims, by uid or as objects."""
     named = {
         node: {
-            "Pods": [{"UID": one.uid} if by_name else told(one.obj) for one in victims.pods],
+            "Pods": [
+                {"UID": one.uid} if by_name else without_managed_fields(one.obj)
+                for one in victims.pods
+            ],
             "NumPDBViolations": victims.violations,
         }
         for node, victims in candidates.items()
     }
     return {
-        "Pod": told(pod),
+        "Pod": without_managed_fields(pod),
         "NodeNameToVictims": None if by_name else named,
         "NodeNameToMetaVictims": named if by_name else None,
     }
 
 
-def victims_in(answer: Any) -> Iterable[tuple[str, list[str], int]]:
-    """Nodes, the uids of their victims and violated budgets, in an ExtenderPreemptionResult."""
-    for node, victims in (field(answer, "NodeNameToMetaVictims") or {}).items():
-        uids = [field(pod, "UID") for pod in field(victims, "Pods") or ()]
-        yield node, uids, int(field(victims, "NumPDBViolations") or 0)
+def read_preemption_result(answer: Any) -> Iterable[tuple[str, list[str], int]]:
+    """Yield node name, uids of the victims, and number of violated budgets for each node of an
+    ExtenderPreemptionResult.
+    """
+    for node, victims in (read_field(answer, "NodeNameToMetaVictims") or {}).items():
+        uids = [read_field(pod, "UID") for pod in read_field(victims, "Pods") or ()]
+        yield node, uids, int(read_field(victims, "NumPDBViolations") or 0)
 
 
-def about_binding(pod: Obj, node: str) -> Obj:
-    """ExtenderBindingArgs."""
+def extender_binding_args(pod: Obj, node: str) -> Obj:
     metadata = pod["metadata"]
     return {
         "PodName": metadata["name"],
@@ -269,7 +289,9 @@ def about_binding(pod: Obj, node: str) -> Obj:
 
 
 class HttpExtender:
-    """A `framework.extending.Extender`. Its raw answers are recorded with the attempt."""
+    """Extender as a configuration describes it; implements `framework.extender.Extender`. Decoded
+    responses are added to the attempt's record.
+    """
 
     def __init__(self, configuration: ExtenderConfiguration, snapshot: Snapshot) -> None:
         self.name = configuration.url
@@ -283,25 +305,31 @@ class HttpExtender:
         self._by_name = configuration.node_cache_capable
         self._managed = frozenset(configuration.managed)
         self._snapshot = snapshot
-        self._door = Door(configuration)
+        self._endpoint = ExtenderConnection(configuration)
 
-    def interested(self, pod: PodInfo) -> bool:
-        """Whether the pod asks for something that this extender looks after."""
+    def is_interested(self, pod: PodInfo) -> bool:
+        """Return True if the pod requests a resource that the extender manages, or if it manages
+        all pods.
+        """
         if not self._managed:
             return True
         containers = [*(pod.spec.get("containers") or ()), *(pod.spec.get("initContainers") or ())]
-        return any(not self._managed.isdisjoint(_resources(container)) for container in containers)
+        return any(
+            not self._managed.isdisjoint(_resource_names(container)) for container in containers
+        )
 
-    async def filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Filtered:
-        question = about_nodes(pod.obj, nodes, by_name=self._by_name)
-        answer = await self._ask(state, "filter", self._configuration.filter, question)
+    async def filter(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> ExtenderFilterResult:
+        question = extender_args(pod.obj, nodes, by_name=self._by_name)
+        answer = await self._call(state, "filter", self._configuration.filter, question)
         by_name = {node.name: node for node in nodes}
-        with self._reading():
-            found = nodes_in(answer, by_name=self._by_name)
-            never = dict(field(answer, "FailedAndUnresolvableNodes") or {})
+        with self._reading_result():
+            found = read_filter_result(answer, by_name=self._by_name)
+            never = dict(read_field(answer, "FailedAndUnresolvableNodes") or {})
             failed = {
                 node: why
-                for node, why in (field(answer, "FailedNodes") or {}).items()
+                for node, why in (read_field(answer, "FailedNodes") or {}).items()
                 if node not in never
             }
         for name in found:
@@ -311,25 +339,25 @@ class HttpExtender:
                     "found in the input node list"
                 )
                 raise ExtenderError(words)
-        return Filtered([by_name[name] for name in found], failed, never)
+        return ExtenderFilterResult([by_name[name] for name in found], failed, never)
 
     async def prioritize(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
     ) -> dict[str, int]:
-        question = about_nodes(pod.obj, nodes, by_name=self._by_name)
-        answer = await self._ask(state, "prioritize", self._configuration.prioritize, question)
-        with self._reading():
-            return scores_in(answer)
+        question = extender_args(pod.obj, nodes, by_name=self._by_name)
+        answer = await self._call(state, "prioritize", self._configuration.prioritize, question)
+        with self._reading_result():
+            return read_host_priorities(answer)
 
     async def preempt(
         self, state: CycleState, pod: PodInfo, victims: dict[str, Victims]
     ) -> dict[str, Victims]:
-        question = about_victims(pod.obj, victims, by_name=self._by_name)
-        answer = await self._ask(state, "preempt", self._configuration.preempt, question)
-        with self._reading():
+        question = extender_preemption_args(pod.obj, victims, by_name=self._by_name)
+        answer = await self._call(state, "preempt", self._configuration.preempt, question)
+        with self._reading_result():
             return {
                 node: Victims(self._pods(node, uids), violations)
-                for node, uids, violations in victims_in(answer)
+                for node, uids, violations in read_preemption_result(answer)
             }
 
     def _pods(self, name: str, uids: list[str]) -> list[PodInfo]:
@@ -346,26 +374,28 @@ class HttpExtender:
         return [node.pods[uid] for uid in uids]
 
     async def bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        await self._ask(state, "bind", self._configuration.bind, about_binding(pod.obj, node))
+        await self._call(
+            state, "bind", self._configuration.bind, extender_binding_args(pod.obj, node)
+        )
 
-    async def _ask(self, state: CycleState, what: str, verb: str, question: Obj) -> Any:
-        answer = await self._door.post(verb, question)
+    async def _call(self, state: CycleState, what: str, verb: str, question: Obj) -> Any:
+        answer = await self._endpoint.post(verb, question)
         if state.attempt is not None:
             state.attempt.extenders.setdefault(what, {})[self.name] = answer
-        if error := field(answer, "Error"):
+        if error := read_field(answer, "Error"):
             raise ExtenderError(error)
         return answer
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[None]:
+    def _reading_result(self) -> Iterator[None]:
         try:
             yield
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ExtenderError(
-                f"the answer of the extender {self.name} is not what was asked for: {error!r}"
+                f"unexpected response of the extender {self.name}: {error!r}"
             ) from None
 
 
-def _resources(container: Obj) -> set[str]:
+def _resource_names(container: Obj) -> set[str]:
     resources = container.get("resources") or {}
     return {*(resources.get("requests") or ()), *(resources.get("limits") or ())}

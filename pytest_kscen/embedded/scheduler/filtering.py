@@ -1,7 +1,8 @@
-"""Looking for nodes that will do: enough of them, beginning where the last search ended.
+"""Search for feasible nodes: enough of them, starting where the last search ended.
 
-In a small cluster one node after the other is asked; in a large one many at once, plugin by plugin.
-What comes of it is the same, to the order."""
+Small clusters are filtered node by node, large ones in bulk, plugin by plugin; both give the same
+nodes in the same order. Called by the scheduling cycle.
+"""
 
 from __future__ import annotations
 
@@ -9,53 +10,59 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_kscen.embedded.scheduler.framework.attempt import PASSED
-from pytest_kscen.embedded.scheduler.framework.profile import judged
+from pytest_kscen.embedded.scheduler.framework.profile import check_filter_status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_kscen.embedded.scheduler.framework.attempt import CycleState
-    from pytest_kscen.embedded.scheduler.framework.node_table import Rows, Table
+    from pytest_kscen.embedded.scheduler.framework.node_table import NodeTable, Rows
     from pytest_kscen.embedded.scheduler.framework.plugin import Plugin
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import (
         NodeInfo,
         PodInfo,
         QueuedPod,
     )
-    from pytest_kscen.embedded.scheduler.framework.profile import Profile
+    from pytest_kscen.embedded.scheduler.framework.profile import SchedulerProfile
     from pytest_kscen.embedded.scheduler.framework.status import Status
 
 
-FEW = 100  # nodes that are looked for at least
-LEAST_PERCENT = 5
+MIN_FEASIBLE_NODES = 100  # nodes that are looked for at least
+MIN_PERCENTAGE = 5
 
 
-def enough(nodes: int, percentage: int) -> int:
-    """How many nodes that will do are looked for among so many."""
-    if nodes < FEW:
+def feasible_nodes_to_find(nodes: int, percentage: int) -> int:
+    """Return how many feasible nodes end the search, as kube-scheduler's numFeasibleNodesToFind:
+    all of a small cluster, otherwise a share of at least 5 % and 100 nodes.
+    """
+    if nodes < MIN_FEASIBLE_NODES:
         return nodes
-    percentage = percentage or max(50 - nodes // 125, LEAST_PERCENT)
-    return max(nodes * percentage // 100, FEW)
+    percentage = percentage or max(50 - nodes // 125, MIN_PERCENTAGE)
+    return max(nodes * percentage // 100, MIN_FEASIBLE_NODES)
 
 
 @dataclass(slots=True)
-class Found:
-    """What a search has brought."""
+class FilterResult:
+    """Nodes that passed the filters of one search, and the refusals of others."""
 
     nodes: list[NodeInfo] = field(default_factory=list)
     statuses: dict[str, Status] = field(default_factory=dict)
-    """Why the others will not do, by node; of a search that found nodes, only if results are
-    recorded.
+    """Refusals by node name. If nodes were found in bulk, only set when results are recorded or an
+    extender needs them.
     """
-    looked_at: int = 0
+    examined: int = 0
     rejectors: set[str] = field(default_factory=set)
-    broken: Status | None = None
-    """What a filter could not say, which ends the attempt."""
+    error: Status | None = None
+    """Error of a filter, which ends the attempt."""
 
 
-def search(this: Try, nodes: Sequence[NodeInfo], start: int, wanted: int) -> Found:
-    """Look at these nodes, from this one on."""
-    profile, state = this.profile, this.state
+def find_feasible_nodes(
+    current: SchedulingAttempt, nodes: Sequence[NodeInfo], start: int, wanted: int
+) -> FilterResult:
+    """Filter these nodes in a circle from `start` until `wanted` have passed. Results go into the
+    attempt's record, if there is one.
+    """
+    profile, state = current.profile, current.state
     table = profile.handle.snapshot.table
     filters = profile.filters(state)
     if (
@@ -63,17 +70,19 @@ def search(this: Try, nodes: Sequence[NodeInfo], start: int, wanted: int) -> Fou
         and len(nodes) >= profile.handle.snapshot.large
         and any(plugin in profile.many for plugin in filters)
     ):
-        found = _Sieve(this, table, filters).search(nodes, start, wanted)
+        found = _BulkFilter(current, table, filters).search(nodes, start, wanted)
     else:
-        found = _one_by_one(this, nodes, start, wanted)
+        found = _filter_one_by_one(current, nodes, start, wanted)
     if state.attempt is not None:
-        _note(profile, state, filters, found)
+        _record_results(profile, state, filters, found)
     return found
 
 
-def _one_by_one(this: Try, nodes: Sequence[NodeInfo], start: int, wanted: int) -> Found:
-    profile, _, pod, state = this
-    found = Found()
+def _filter_one_by_one(
+    current: SchedulingAttempt, nodes: Sequence[NodeInfo], start: int, wanted: int
+) -> FilterResult:
+    profile, _, pod, state = current
+    found = FilterResult()
     filters = [(plugin.filter, profile.name_of(plugin)) for plugin in profile.filters(state)]
     crowded = set(profile.handle.nominated.nodes())
     count = len(nodes)
@@ -83,14 +92,14 @@ def _one_by_one(this: Try, nodes: Sequence[NodeInfo], start: int, wanted: int) -
         if node.name in crowded:
             status = profile.filter_with_nominated(state, pod, node)
         else:
-            for judge, name in filters:
-                status = judge(state, pod, node)
+            for filter_node, name in filters:
+                status = filter_node(state, pod, node)
                 if status is not None:
-                    status = judged(status, name)
+                    status = check_filter_status(status, name)
                     break
-        found.looked_at += 1
+        found.examined += 1
         if status is not None and not status.rejects:
-            found.broken = status
+            found.error = status
             break
         if status is not None:
             found.statuses[node.name] = status
@@ -102,21 +111,20 @@ def _one_by_one(this: Try, nodes: Sequence[NodeInfo], start: int, wanted: int) -
     return found
 
 
-class _Sieve:
-    """Plugin after plugin, each takes out nodes.
-
-    The words for a refusal are asked for only where somebody wants them.
+class _BulkFilter:
+    """Filter that applies plugin after plugin to chunks of rows. Reasons of refusals are computed
+    afterwards, and only if they are needed.
     """
 
-    def __init__(self, this: Try, table: Table, filters: list[Plugin]) -> None:
-        self._profile, _, self._pod, self._state = this
+    def __init__(self, current: SchedulingAttempt, table: NodeTable, filters: list[Plugin]) -> None:
+        self._profile, _, self._pod, self._state = current
         self._table = table
         self._filters = filters
         self._refused: list[tuple[Plugin | None, Rows]] = []
-        self._broken: dict[int, Status] = {}
-        """By row, what a filter could not say."""
+        self._errors: dict[int, Status] = {}
+        """Errors of filters by row."""
 
-    def search(self, nodes: Sequence[NodeInfo], start: int, wanted: int) -> Found:
+    def search(self, nodes: Sequence[NodeInfo], start: int, wanted: int) -> FilterResult:
         import numpy as np
 
         if nodes is self._profile.handle.snapshot.nodes:
@@ -127,59 +135,62 @@ class _Sieve:
             rows = np.fromiter(
                 (nodes[(start + number) % count].row for number in range(count)), np.intp, count
             )
-        found, position = Found(), 0
+        found, position = FilterResult(), 0
         kept: list[int] = []
         while position < len(rows) and len(kept) < wanted:
-            chunk = rows[position : position + max(wanted - len(kept), FEW)]
-            passed = self._pass(chunk)
+            chunk = rows[position : position + max(wanted - len(kept), MIN_FEASIBLE_NODES)]
+            passed = self._filter_chunk(chunk)
             missing = wanted - len(kept)
             if len(passed) >= missing:
                 passed = passed[:missing]
-                chunk = self._cut(chunk, passed[-1])
+                chunk = self._truncate(chunk, passed[-1])
             kept += passed.tolist()
             position += len(chunk)
             if (
-                self._broken
-                and (broken := next((row for row in chunk.tolist() if row in self._broken), None))
+                self._errors
+                and (error := next((row for row in chunk.tolist() if row in self._errors), None))
                 is not None
             ):
-                return Found(looked_at=position, broken=self._broken[broken])
-        found.looked_at = position
+                return FilterResult(examined=position, error=self._errors[error])
+        found.examined = position
         by_row: Any = self._table.nodes
         found.nodes = [by_row[row] for row in kept]
         found.rejectors = {
             self._profile.name_of(plugin)
-            for plugin, gone in self._refused
-            if plugin is not None and len(gone)
+            for plugin, rows in self._refused
+            if plugin is not None and len(rows)
         }
         if not kept or self._state.attempt is not None or self._profile.handle.extenders:
             found.statuses = self._statuses()
             found.rejectors |= {status.plugin for status in found.statuses.values()}
         return found
 
-    def _pass(self, rows: Rows) -> Rows:
+    def _filter_chunk(self, rows: Rows) -> Rows:
         import numpy as np
 
         for plugin in self._filters:
             if not len(rows):
                 break
             if plugin in self._profile.many:
-                wrong = plugin.filter_many(self._state, self._pod, self._table, rows)
-                if wrong is None:
+                rejected = plugin.filter_many(self._state, self._pod, self._table, rows)
+                if rejected is None:
                     continue
             else:
-                judge: Any = plugin.filter
+                filter_node: Any = plugin.filter
                 by_row: Any = self._table.nodes
                 state, pod = self._state, self._pod
-                answers = [judge(state, pod, by_row[row]) for row in rows.tolist()]
-                wrong = np.fromiter((status is not None for status in answers), np.bool_, len(rows))
-                for place in wrong.nonzero()[0].tolist():
-                    self._look_at(
-                        int(rows[place]), judged(answers[place], self._profile.name_of(plugin))
+                answers = [filter_node(state, pod, by_row[row]) for row in rows.tolist()]
+                rejected = np.fromiter(
+                    (status is not None for status in answers), np.bool_, len(rows)
+                )
+                for place in rejected.nonzero()[0].tolist():
+                    self._note_error(
+                        int(rows[place]),
+                        check_filter_status(answers[place], self._profile.name_of(plugin)),
                     )
-            if wrong.any():
-                self._refused.append((plugin, rows[wrong]))
-                rows = rows[~wrong]
+            if rejected.any():
+                self._refused.append((plugin, rows[rejected]))
+                rows = rows[~rejected]
         # Nodes where room is being made for others.
         nominated, snapshot = self._profile.handle.nominated, self._profile.handle.snapshot
         for name in nominated.nodes():
@@ -191,18 +202,20 @@ class _Sieve:
             ):
                 continue
             if status := self._profile.filter_with_nominated(self._state, self._pod, node):
-                self._look_at(node.row, status)
+                self._note_error(node.row, status)
                 here = rows == node.row
                 self._refused.append((None, rows[here]))
                 rows = rows[~here]
         return rows
 
-    def _look_at(self, row: int, status: Status) -> None:
+    def _note_error(self, row: int, status: Status) -> None:
         if not status.rejects:
-            self._broken[row] = status
+            self._errors[row] = status
 
-    def _cut(self, chunk: Rows, last: int) -> Rows:
-        """The chunk up to the last node that was needed; nobody has looked at the rest."""
+    def _truncate(self, chunk: Rows, last: int) -> Rows:
+        """Return the chunk up to the last node that was needed, and forget refusals of later ones:
+        node by node they would not have been examined.
+        """
         seen = chunk[: int((chunk == last).nonzero()[0][0]) + 1]
         unseen = set(chunk[len(seen) :].tolist())
         for place, (plugin, rows) in enumerate(self._refused):
@@ -231,8 +244,10 @@ class _Sieve:
         return found
 
 
-def _note(profile: Profile, state: CycleState, filters: list[Plugin], found: Found) -> None:
-    """Who passed a node on to whom, and who turned it down."""
+def _record_results(
+    profile: SchedulerProfile, state: CycleState, filters: list[Plugin], found: FilterResult
+) -> None:
+    """Record for each node which filters passed it, and which one refused it."""
     assert state.attempt is not None
     names = [profile.name_of(plugin) for plugin in filters]
     passed = dict.fromkeys(names, PASSED)
@@ -246,13 +261,10 @@ def _note(profile: Profile, state: CycleState, filters: list[Plugin], found: Fou
         }
 
 
-# What belongs to one attempt to place one pod.
+class SchedulingAttempt(NamedTuple):
+    """Pod with its profile and cycle state; over when the pod is bound or back in the queue."""
 
-
-class Try(NamedTuple):
-    """It is over when the pod is bound or back in the queue."""
-
-    profile: Profile
+    profile: SchedulerProfile
     queued: QueuedPod
     pod: PodInfo
     state: CycleState

@@ -1,11 +1,11 @@
-"""Pods that need a node: those to be looked at, those that back off, and those for which there was
-none.
+"""Scheduling queue: active pods, pods that back off, and unschedulable pods.
 
-A new pod is active. One for which there was no node is parked until something happens of which a
-plugin that turned it down says that it may help; then it is active again, or backs off first if its
-last attempt is not long ago. Nobody backs off while there is nothing else to do, except after an
-error. Whoever is parked for five minutes is looked at again. Where pods are to be seen one by one,
-a new one waits besides until nobody backs off and no room is being made for anybody."""
+A new pod is active. A pod without a node is unschedulable until an event arrives that may help it
+by a hint of a plugin that refused it; it then becomes active, or backs off first if its last
+attempt is recent. Refused pods do not back off while the queue is otherwise idle; pods with an
+error do. A pod that is unschedulable for five minutes is retried. With `one_by_one`, a new pod also
+waits until no pod backs off and no preemption is under way.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import heapq
 import math
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.embedded.scheduler.backoff_queue import Backoffs, Parked
+from pytest_kscen.embedded.scheduler.backoff_queue import BackoffQueue, UnschedulablePods
 from pytest_kscen.embedded.scheduler.framework.events import (
     EVERYTHING,
     TIMEOUT,
@@ -27,21 +27,19 @@ from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import QueuedPod
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pytest_kscen.embedded.scheduler.framework.events import Hint
-    from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import Nominated, PodInfo
-    from pytest_kscen.embedded.scheduler.framework.profile import Profile
+    from pytest_kscen.embedded.scheduler.framework.events import QueueingHint
+    from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NominatedPods, PodInfo
+    from pytest_kscen.embedded.scheduler.framework.profile import SchedulerProfile
     from pytest_kscen.kube.cache import Ref
     from pytest_kscen.objects.resources import Obj
 
 
-# Who wants to hear of what: the plugins that turned a pod down say whether something that
-# happened may help it.
+class QueueingHints:
+    """Interests of all profiles' plugins in events. The plugins interested in an event are computed
+    once per profile and event, then looked up.
+    """
 
-
-class Interests:
-    """Of all profiles."""
-
-    def __init__(self, profiles: Mapping[str, Profile]) -> None:
+    def __init__(self, profiles: Mapping[str, SchedulerProfile]) -> None:
         self._all = {
             name: [
                 (profile.name_of(plugin), interest)
@@ -51,18 +49,17 @@ class Interests:
             + [(EXTENDER, Interest(EVERYTHING))]
             for name, profile in profiles.items()
         }
-        self._listeners: dict[tuple[str, ClusterEvent], list[tuple[str, Hint | None]]] = {}
+        self._listeners: dict[tuple[str, ClusterEvent], list[tuple[str, QueueingHint | None]]] = {}
 
-    def helps(
+    def may_help(
         self, queued: QueuedPod, event: ClusterEvent, old: Obj | None, new: Obj | None
     ) -> bool:
-        """May this pod find a node now?
-
-        One that is only waited for need not back off any longer.
+        """Return True if the event may make the pod schedulable. An event for a plugin that refused
+        it as pending also ends the pod's back-off.
         """
         if event is TIMEOUT:
             return True
-        for plugin, hint in self._listening(queued.pod.spec.get("schedulerName", ""), event):
+        for plugin, hint in self._hints_for(queued.pod.spec.get("schedulerName", ""), event):
             waited_for = plugin in queued.pending
             if (waited_for or plugin in queued.rejectors) and (
                 hint is None or hint(queued.pod, old, new)
@@ -72,13 +69,15 @@ class Interests:
                 return True
         return False
 
-    def listeners(self, event: ClusterEvent) -> dict[str, None]:
-        """The plugins, of any profile, that want to hear of this."""
+    def interested_plugins(self, event: ClusterEvent) -> dict[str, None]:
+        """Return the plugins of any profile with an interest in the event; the keys are ordered."""
         return {
-            plugin: None for profile in self._all for plugin, _ in self._listening(profile, event)
+            plugin: None for profile in self._all for plugin, _ in self._hints_for(profile, event)
         }
 
-    def _listening(self, profile: str, event: ClusterEvent) -> list[tuple[str, Hint | None]]:
+    def _hints_for(
+        self, profile: str, event: ClusterEvent
+    ) -> list[tuple[str, QueueingHint | None]]:
         key = profile, event
         found = self._listeners.get(key)
         if found is None:
@@ -89,75 +88,79 @@ class Interests:
         return found
 
 
-LEFTOVER, LEFTOVER_ROUND = 300.0, 30.0
+MAX_UNSCHEDULABLE_SECONDS, FLUSH_INTERVAL = 300.0, 30.0
 
 
-class Queue:
-    """A pod is in it once: active, backing off or parked."""
+class SchedulingQueue:
+    """Queue of pods without a node. Each pod is in one place: active, backing off, unschedulable,
+    or in flight between `pop` and `done` or `put_back`.
+    """
 
-    def __init__(self, now: Callable[[], float], nominated: Nominated) -> None:
+    def __init__(self, now: Callable[[], float], nominated: NominatedPods) -> None:
         self._now = now
         self._nominated = nominated
-        self._profiles: dict[str, Profile] = {}
-        self._interests = Interests({})
+        self._profiles: dict[str, SchedulerProfile] = {}
+        self._interests = QueueingHints({})
         self._key: Callable[[QueuedPod], Any] = lambda queued: queued.since
         self._active: dict[Ref, QueuedPod] = {}
-        self._backoffs = Backoffs(now, self._to_active)
-        self._parked = Parked()
+        self._backoffs = BackoffQueue(now, self._to_active)
+        self._unschedulable = UnschedulablePods()
         self._heap: list[tuple[bool, Any, int, QueuedPod]] = []
-        """By whether it waits for the others to come to rest, then by the profile's order."""
-        self._flying: dict[str, list[tuple[ClusterEvent, Obj | None, Obj | None]]] = {}
-        self._turns = 0
+        """Active pods by (waits for the others to settle, key of the queueSort plugin, sequence).
+        """
+        self._in_flight: dict[str, list[tuple[ClusterEvent, Obj | None, Obj | None]]] = {}
+        self._sequence = 0
         self.one_by_one: Callable[[], bool] = lambda: False
-        """Whether a new pod is to wait until the others have come to rest."""
+        """Function that returns True if new pods must wait until the others have settled."""
         self.judge: Callable[[Sequence[QueuedPod]], QueuedPod] | None = None
-        """Of pods that were turned down before and wait, in the order in which they are taken,
-        whoever is to be taken now.
-
-        Whose back-off ends first is a matter of the clock; one who follows another scheduler says
-        what it was there. """
-        self.in_vain: Callable[[], bool] = lambda: False
-        """Whether nobody can be placed, so that whoever backs off will only be told so again."""
+        """Function that picks the next pod among refused pods that wait, in their order; None for
+        no judge. Real back-offs depend on the wall clock, so comparisons with kube-scheduler set it
+        to repeat the order that was seen there.
+        """
+        self.has_no_nodes: Callable[[], bool] = lambda: False
+        """Function that returns True if the cluster has no node, so that retries cannot succeed."""
         self._wake = asyncio.Event()
-        self._parking = asyncio.Event()
+        self._flush_needed = asyncio.Event()
 
     def configure(
-        self, profiles: dict[str, Profile], initial_backoff: float, longest_backoff: float
+        self, profiles: dict[str, SchedulerProfile], initial_backoff: float, longest_backoff: float
     ) -> None:
-        """Follow these profiles from now on; everybody is looked at again."""
+        """Use these profiles from now on. All pods are queued anew; pods whose profile is gone are
+        dropped. Back-offs are in seconds.
+        """
         self._profiles = profiles
         self._key = next(iter(profiles.values())).points["queueSort"][0].sort_key
-        self._interests = Interests(profiles)
-        self._backoffs.initial, self._backoffs.longest, self._backoffs.key = (
+        self._interests = QueueingHints(profiles)
+        self._backoffs.initial, self._backoffs.maximum, self._backoffs.key = (
             initial_backoff,
             longest_backoff,
             self._key,
         )
         self._heap.clear()
-        for queued in [*self._active.values(), *self._backoffs.pods.values(), *self._parked]:
-            self._take_out(queued.pod.ref)
+        for queued in [*self._active.values(), *self._backoffs.pods.values(), *self._unschedulable]:
+            self._remove_everywhere(queued.pod.ref)
             if queued.pod.spec.get("schedulerName") in profiles:
                 self._activate(queued)
 
-    # --- pods ---
-
     def add(self, pod: PodInfo) -> None:
-        """A pod that needs a node."""
+        """Queue a new pod and record its nomination."""
         self._nominated.add(pod)
-        self._activate(QueuedPod(pod, self._now(), self._turn()))
+        self._activate(QueuedPod(pod, self._now(), self._next_sequence()))
 
-    def add_missing(self, pod: PodInfo) -> None:
-        """Perhaps it is here already."""
-        shelves = (self._active, self._backoffs.pods, self._parked)
-        if pod.uid not in self._flying and not any(pod.ref in shelf for shelf in shelves):
+    def add_if_missing(self, pod: PodInfo) -> None:
+        """Queue a pod unless it is queued or in flight."""
+        queues = (self._active, self._backoffs.pods, self._unschedulable)
+        if pod.uid not in self._in_flight and not any(pod.ref in queue for queue in queues):
             self.add(pod)
 
     def update(self, pod: PodInfo, old: Obj, events: list[ClusterEvent]) -> None:
-        """The pod has changed in these ways."""
-        if pod.uid in self._flying:
-            self._flying[pod.uid] += [(event, old, pod.obj) for event in events]
+        """Replace a pod after a change; `events` are the changes as cluster events. A pod in flight
+        gets them when it is put back.
+        """
+        if pod.uid in self._in_flight:
+            self._in_flight[pod.uid] += [(event, old, pod.obj) for event in events]
             return
-        queued = self._parked.get(pod.ref)
+        queued = self._unschedulable.get(pod.ref)
         if queued is None:
             queued = self._active.get(pod.ref) or self._backoffs.pods.get(pod.ref)
             if queued is None:
@@ -169,114 +172,120 @@ class Queue:
         else:
             queued.pod = pod
             for event in events:
-                if self._interests.helps(queued, event, old, pod.obj):
+                if self._interests.may_help(queued, event, old, pod.obj):
                     self._requeue(queued)
                     break
         if self._nominated.node_of(pod.uid) or pod.nominated:
             self._nominated.add(pod, pod.nominated)
 
     def remove(self, ref: Ref, uid: str) -> None:
-        """The pod needs no node any more."""
+        """Drop a pod that was deleted or bound, and its nomination."""
         self._nominated.remove(uid)
-        self._take_out(ref)
+        self._remove_everywhere(ref)
 
-    def _take_out(self, ref: Ref) -> None:
+    def _remove_everywhere(self, ref: Ref) -> None:
         self._active.pop(ref, None)
         self._backoffs.pods.pop(ref, None)
-        self._parked.pop(ref)
-        self.look_again()
+        self._unschedulable.pop(ref)
+        self.wake()
 
     def activate(self, pod: PodInfo) -> None:
-        """Look at this pod at once, whatever it waits for."""
-        queued = self._parked.pop(pod.ref) or self._backoffs.pods.pop(pod.ref, None)
+        """Retry a pod immediately, whatever it waits for. A pod in flight is retried if its attempt
+        fails.
+        """
+        queued = self._unschedulable.pop(pod.ref) or self._backoffs.pods.pop(pod.ref, None)
         if queued:
             self._activate(queued)
-        elif pod.uid in self._flying:
-            self._flying[pod.uid].append((TIMEOUT, None, None))
+        elif pod.uid in self._in_flight:
+            self._in_flight[pod.uid].append((TIMEOUT, None, None))
 
     @property
     def is_at_work(self) -> bool:
-        """Whether anybody is more than parked, or backs off in vain."""
-        return bool(self._active or self._flying or self._backs_off)
+        """True if a pod is active or in flight, or backs off with a chance of success."""
+        return bool(self._active or self._in_flight or self._has_backoffs)
 
-    def is_held(self, ref: Ref) -> bool:
-        """Whether a plugin does not let the pod be looked at."""
-        queued = self._parked.get(ref)
+    def is_gated(self, ref: Ref) -> bool:
+        """Return True if a plugin keeps the pod out of the active queue."""
+        queued = self._unschedulable.get(ref)
         return queued is not None and bool(queued.gate)
 
     @property
-    def _backs_off(self) -> bool:
-        return bool(self._backoffs.pods) and not self.in_vain()
+    def _has_backoffs(self) -> bool:
+        return bool(self._backoffs.pods) and not self.has_no_nodes()
 
-    # --- the next one ---
-
-    async def ready(self) -> None:
-        """Wait until there is somebody to look at."""
+    async def wait_until_ready(self) -> None:
+        """Wait until a pod can be popped."""
         while not self._first_active() and not self._backoffs.early():
             self._wake.clear()
             await self._wake.wait()
 
-    def look_again(self) -> None:
-        """Somebody may be waiting for what has just come to its end."""
+    def wake(self) -> None:
+        """Let `wait_until_ready` check again; called when something has ended that a pod may wait
+        for.
+        """
         self._wake.set()
 
     def pop(self) -> QueuedPod | None:
-        """The next pod, which is in flight from now on."""
-        queued = self._judged() or self._first_active() or self._backoffs.early()
+        """Return the next pod, which is in flight from now on; None if there is none. Events that
+        arrive meanwhile are kept for it.
+        """
+        queued = self._choose_by_judge() or self._first_active() or self._backoffs.early()
         if queued is None:
             return None
         if queued.pod.ref in self._backoffs.pods:
-            self._backoffs.note_early(queued)
-        self._take_out(queued.pod.ref)
+            self._backoffs.count_early_attempt(queued)
+        self._remove_everywhere(queued.pod.ref)
         queued.attempts += 1
-        self._flying[queued.pod.uid] = []
+        self._in_flight[queued.pod.uid] = []
         return queued
 
-    def _judged(self) -> QueuedPod | None:
-        """Whom the judge wants, if there is one and any choice."""
+    def _choose_by_judge(self) -> QueuedPod | None:
+        """Return the pod that the judge picks, if there is a judge and more than one candidate."""
         if self.judge is None:
             return None
         again = sorted(
             (queued for queued in self._active.values() if queued.attempts), key=self._key
         )
-        again += self._backoffs.turned_down()
+        again += self._backoffs.rejected()
         return self.judge(again) if len(again) > 1 else None
 
     def _first_active(self) -> QueuedPod | None:
         while self._heap:
             waits, _, turn, queued = self._heap[0]
-            if self._active.get(queued.pod.ref) is queued and queued.turn == turn:
-                return None if waits and (self._backs_off or self._nominated.preemptors) else queued
+            if self._active.get(queued.pod.ref) is queued and queued.sequence == turn:
+                return (
+                    None if waits and (self._has_backoffs or self._nominated.preemptors) else queued
+                )
             heapq.heappop(self._heap)
         return None
 
     def done(self, uid: str) -> None:
-        """The pod is in flight no longer."""
-        self._flying.pop(uid, None)
+        """End the flight of a pod that was bound or needs no further attempt."""
+        self._in_flight.pop(uid, None)
 
-    def give_back(self, queued: QueuedPod) -> None:
-        """There was no node for it, or something has failed."""
+    def put_back(self, queued: QueuedPod) -> None:
+        """Queue a pod again whose attempt failed. It is retried at once, after any back-off, if an
+        event during the attempt may have helped it, or if the attempt ended with an error.
+        """
         if queued.rejectors or queued.pending:
             queued.unschedulable += 1
             queued.errors = 0
         else:
             queued.errors += 1
-        queued.since, queued.turn, queued.expires = self._now(), self._turn(), None
-        events = self._flying.pop(queued.pod.uid, [])
+        queued.since, queued.sequence, queued.expires = self._now(), self._next_sequence(), None
+        events = self._in_flight.pop(queued.pod.uid, [])
         failed = not (queued.rejectors or queued.pending)
-        if failed or any(self._interests.helps(queued, *event) for event in events):
+        if failed or any(self._interests.may_help(queued, *event) for event in events):
             self._requeue(queued)
         else:
-            self._park(queued)
-
-    # --- what happens ---
+            self._mark_unschedulable(queued)
 
     @property
-    def is_curious(self) -> bool:
-        """Whether it matters to anybody in it what happens."""
-        return bool(self._flying or self._parked)
+    def needs_events(self) -> bool:
+        """True if any pod could profit from events; callers may skip computing them otherwise."""
+        return bool(self._in_flight or self._unschedulable)
 
-    def happened(
+    def handle_event(
         self,
         event: ClusterEvent,
         old: Obj | None,
@@ -285,44 +294,44 @@ class Queue:
         unless: Ref | None = None,
         up_to: float = math.inf,
     ) -> None:
-        """Look again at those up to this priority whom this may help; those in flight learn of
-        it when they come back.
+        """Requeue unschedulable pods that the event may help, but for `unless` and for pods of a
+        priority above `up_to`. Pods in flight keep the event for later.
         """
-        for flying in self._flying.values():
-            flying.append((event, old, new))
-        if not self._parked:
+        for events in self._in_flight.values():
+            events.append((event, old, new))
+        if not self._unschedulable:
             return
-        for queued in self._parked.turned_down_by(self._interests.listeners(event)):
+        for queued in self._unschedulable.rejected_by(self._interests.interested_plugins(event)):
             if (
                 queued.pod.ref != unless
                 and queued.pod.priority <= up_to
-                and self._interests.helps(queued, event, old, new)
+                and self._interests.may_help(queued, event, old, new)
             ):
                 self._requeue(queued)
 
-    async def look_through(self, sleep: Callable[..., Any]) -> None:
-        """For ever: whoever has been parked for long is looked at again."""
+    async def flush_unschedulable(self, sleep: Callable[..., Any]) -> None:
+        """Run forever: retry pods that have been unschedulable for five minutes. Gated pods are
+        left alone.
+        """
         while True:
-            await self._parking.wait()
-            self._parking.clear()
-            while self._parked:
-                await sleep(LEFTOVER_ROUND, background=True)
-                for queued in self._parked:
-                    if not queued.gate and self._now() - queued.since > LEFTOVER:
+            await self._flush_needed.wait()
+            self._flush_needed.clear()
+            while self._unschedulable:
+                await sleep(FLUSH_INTERVAL, background=True)
+                for queued in self._unschedulable:
+                    if not queued.gate and self._now() - queued.since > MAX_UNSCHEDULABLE_SECONDS:
                         self._requeue(queued)
 
-    # --- moving ---
-
     def _requeue(self, queued: QueuedPod) -> None:
-        self._parked.pop(queued.pod.ref)
-        if not self._backoffs.goes_on(queued):
+        self._unschedulable.pop(queued.pod.ref)
+        if not self._backoffs.is_backing_off(queued):
             self._activate(queued)
-        elif not self._comes_to_be_held(queued):
+        elif not self._gate(queued):
             self._backoffs.add(queued)
             self._wake.set()
 
     def _activate(self, queued: QueuedPod) -> None:
-        if not self._comes_to_be_held(queued):
+        if not self._gate(queued):
             self._to_active(queued)
 
     def _to_active(self, queued: QueuedPod) -> None:
@@ -330,26 +339,26 @@ class Queue:
         self._push(queued)
         self._wake.set()
 
-    def _comes_to_be_held(self, queued: QueuedPod) -> bool:
-        """Whether a plugin does not let the pod be looked at; then it is parked."""
+    def _gate(self, queued: QueuedPod) -> bool:
+        """Call pre_enqueue; if a plugin refuses, mark the pod unschedulable and return True."""
         profile = self._profiles.get(queued.pod.spec.get("schedulerName", ""))
         status = profile.pre_enqueue(queued.pod) if profile else None
         queued.gate = status.plugin if status else ""
         if status:
             queued.rejectors.add(status.plugin)
-            self._park(queued)
+            self._mark_unschedulable(queued)
         return status is not None
 
-    def _park(self, queued: QueuedPod) -> None:
-        self._parked.add(queued)
+    def _mark_unschedulable(self, queued: QueuedPod) -> None:
+        self._unschedulable.add(queued)
         if not queued.gate:
-            self._parking.set()
+            self._flush_needed.set()
 
     def _push(self, queued: QueuedPod) -> None:
-        queued.turn = queued.turn or self._turn()
+        queued.sequence = queued.sequence or self._next_sequence()
         waits = not queued.attempts and self.one_by_one()
-        heapq.heappush(self._heap, (waits, self._key(queued), queued.turn, queued))
+        heapq.heappush(self._heap, (waits, self._key(queued), queued.sequence, queued))
 
-    def _turn(self) -> int:
-        self._turns += 1
-        return self._turns
+    def _next_sequence(self) -> int:
+        self._sequence += 1
+        return self._sequence

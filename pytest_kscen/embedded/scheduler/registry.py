@@ -1,5 +1,7 @@
-"""Which classes the names in a configuration stand for: the default plugins, those that users
-register, dotted paths.
+"""Registry of plugin classes by the names that a configuration uses.
+
+Names are those of kube-scheduler's plugins, of classes that users register, or dotted paths as
+`package.module:Class`.
 """
 
 from __future__ import annotations
@@ -8,13 +10,13 @@ import importlib
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.embedded.scheduler.framework.plugin_checks import refuse_what_is_none
+from pytest_kscen.embedded.scheduler.framework.plugin_checks import check_plugin_class
 from pytest_kscen.objects.arguments import nearest
 
 if TYPE_CHECKING:
     from pytest_kscen.embedded.scheduler.framework.plugin import Plugin
 
-DEFAULT = (
+DEFAULT_PLUGIN_NAMES = (
     "SchedulingGates",
     "PrioritySort",
     "NodeUnschedulable",
@@ -39,12 +41,14 @@ DEFAULT = (
     "TopologyPlacementGenerator",
     "PodGroupPodsCount",
 )
-"""The plugins of kube-scheduler in its order, those too that are off by default."""
+"""Plugins of kube-scheduler in its own order, including those that are off by default."""
 
 
 @cache
 def default_plugins() -> dict[str, type[Plugin]]:
-    """Import the plugins of kube-scheduler, when a profile first needs one."""
+    """Import the plugins of kube-scheduler and return them by name. Called when a profile first
+    needs one, so that a cluster without a scheduler does not pay for the import.
+    """
     from pytest_kscen.embedded.scheduler.plugins.default_preemption import DefaultPreemption
     from pytest_kscen.embedded.scheduler.plugins.image_locality import ImageLocality
     from pytest_kscen.embedded.scheduler.plugins.inter_pod_affinity import InterPodAffinity
@@ -104,29 +108,35 @@ def default_plugins() -> dict[str, type[Plugin]]:
         TopologyPlacementGenerator,
         PodGroupPodsCount,
     )
-    return dict(zip(DEFAULT, plugins, strict=True))
+    return dict(zip(DEFAULT_PLUGIN_NAMES, plugins, strict=True))
 
 
 class Registry:
-    """`registry.register(MyPlugin)`, and a configuration may name it `MyPlugin`."""
+    """Plugin classes that a scheduler's configuration may name. After `registry.register(MyPlugin)`
+    the name `MyPlugin` can be used; dotted paths need no registration.
+    """
 
     def __init__(self) -> None:
         self._own: dict[str, type[Plugin]] = {}
 
     def register(self, plugin: type[Plugin], name: str = "") -> type[Plugin]:
-        """Under its own name, or another; a ValueError if it is none. Usable as a decorator."""
-        refuse_what_is_none(plugin)
+        """Register a plugin class under its own name or another, and return it, so that this can be
+        used as a decorator. ValueError if the class cannot be a plugin.
+        """
+        check_plugin_class(plugin)
         self._own[name or plugin.name] = plugin
         return plugin
 
     def names(self) -> list[str]:
-        return [*DEFAULT, *self._own]
+        return [*DEFAULT_PLUGIN_NAMES, *self._own]
 
     def resolve(self, name: str) -> type[Plugin]:
-        """The class; a ValueError that a person understands if there is none."""
+        """Return the class for a name in a configuration. A ValueError for an unknown name suggests
+        a similar one; a dotted path is imported.
+        """
         if name in self._own:
             return self._own[name]
-        if name in DEFAULT:
+        if name in DEFAULT_PLUGIN_NAMES:
             return default_plugins()[name]
         if ":" in name:
             module, _, attribute = name.partition(":")
@@ -134,11 +144,11 @@ class Registry:
                 found: Any = getattr(importlib.import_module(module), attribute)
             except (ImportError, AttributeError) as error:
                 raise ValueError(f"there is no plugin {name!r}: {error}") from None
-            refuse_what_is_none(found, name)
+            check_plugin_class(found, name)
             imported: type[Plugin] = found
             return imported
         hint = (
             nearest(name, self.names())
-            or "; a plugin of your own is named by its path, as in 'package.module:Class'"
+            or "; name your own plugin by its path, as in 'package.module:Class'"
         )
         raise ValueError(f"there is no plugin {name!r}{hint}")

@@ -1,8 +1,8 @@
-"""The results of each attempt as annotations of its pod, as users of kube-scheduler-simulator know
-them.
+"""Attempt results as annotations of the pod, in the format of kube-scheduler-simulator.
 
-Written when the attempt is over; what is there of earlier attempts is the history. What would not
-fit into a pod's annotations is left out, the largest and the oldest first, and a note says so."""
+Written when an attempt is over; earlier attempts are kept as history. Results that exceed the size
+limit of annotations are dropped, the oldest and the largest first, and a note names them.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.embedded.scheduler.framework.attempt import Attempt
 
-HISTORY, NOTE = f"{RESULTS}result-history", f"{RESULTS}result-cut"
-LARGEST = 256 * 1024  # bytes of keys and values that a pod's annotations may have
-EXTENDERS = ("filter", "prioritize", "preempt", "bind")
+HISTORY, CUT = f"{RESULTS}result-history", f"{RESULTS}result-cut"
+MAX_ANNOTATION_BYTES = 256 * 1024  # bytes of keys and values that a pod's annotations may have
+EXTENDER_VERBS = ("filter", "prioritize", "preempt", "bind")
 
 
-def told(attempt: Attempt) -> dict[str, str]:
-    """One attempt."""
+def result_annotations(attempt: Attempt) -> dict[str, str]:
+    """Return one attempt's results as annotations, JSON by key."""
     words: dict[str, Any] = {
         "prefilter-result-status": attempt.pre_filter_status,
         "prefilter-result": attempt.pre_filter,
         "filter-result": attempt.filter,
         "postfilter-result": attempt.post_filter,
         "prescore-result": attempt.pre_score,
-        "score-result": _as_text(attempt.score),
-        "finalscore-result": _as_text(attempt.final_score),
+        "score-result": _scores_as_text(attempt.score),
+        "finalscore-result": _scores_as_text(attempt.final_score),
         "reserve-result": attempt.reserve,
         "permit-result": attempt.permit,
         "permit-result-timeout": {
@@ -44,7 +44,7 @@ def told(attempt: Attempt) -> dict[str, str]:
     }
     words |= {
         f"extender-{what}-result": attempt.extenders[what]
-        for what in EXTENDERS
+        for what in EXTENDER_VERBS
         if what in attempt.extenders
     }
     found = {f"{RESULTS}{name}": _json(value) for name, value in words.items()}
@@ -52,8 +52,8 @@ def told(attempt: Attempt) -> dict[str, str]:
 
 
 def with_history(new: dict[str, str], old: dict[str, str]) -> dict[str, str]:
-    """These annotations, and the history with them at its end, of a pod that has had these
-    others.
+    """Return these annotations plus the history with them as its last entry. `old` are the pod's
+    annotations so far; those of others count towards the size limit.
     """
     try:
         history = orjson.loads(old.get(HISTORY, "[]"))
@@ -64,20 +64,22 @@ def with_history(new: dict[str, str], old: dict[str, str]) -> dict[str, str]:
         for key, value in old.items()
         if not key.startswith(RESULTS)
     )
-    return _fitting(new, [*history, new] if isinstance(history, list) else [new], LARGEST - foreign)
+    return _fit(
+        new, [*history, new] if isinstance(history, list) else [new], MAX_ANNOTATION_BYTES - foreign
+    )
 
 
-def _fitting(new: dict[str, str], history: list[Any], room: int) -> dict[str, str]:
-    """As much of it as there is room for: old attempts go first, then the largest results of
-    this one.
+def _fit(new: dict[str, str], history: list[Any], room: int) -> dict[str, str]:
+    """Return what fits into `room` bytes: attempts of the history are dropped first, the oldest
+    first, then this attempt's results, the largest first.
     """
     cut = 0
     dropped: list[str] = []
     new = dict(new)
     while True:
-        note = _note(cut, dropped)
+        note = _cut_note(cut, dropped)
         whole = {**new, HISTORY: _json(history), **note}
-        if _size(whole) <= room or not (history or new):
+        if _size_in_bytes(whole) <= room or not (history or new):
             return whole
         if history:
             history = history[1:]
@@ -88,21 +90,21 @@ def _fitting(new: dict[str, str], history: list[Any], room: int) -> dict[str, st
             del new[largest]
 
 
-def _note(cut: int, dropped: list[str]) -> dict[str, str]:
+def _cut_note(cut: int, dropped: list[str]) -> dict[str, str]:
     parts = [f"{cut} attempts of the history"] if cut else []
     parts += dropped
     return (
-        {NOTE: f"left out, as annotations may have {LARGEST} bytes: {', '.join(parts)}"}
+        {CUT: f"dropped to stay within {MAX_ANNOTATION_BYTES} bytes: {', '.join(parts)}"}
         if parts
         else {}
     )
 
 
-def _size(found: dict[str, str]) -> int:
+def _size_in_bytes(found: dict[str, str]) -> int:
     return sum(len(key.encode()) + len(value.encode()) for key, value in found.items())
 
 
-def _as_text(scores: dict[str, dict[str, int]]) -> dict[str, dict[str, str]]:
+def _scores_as_text(scores: dict[str, dict[str, int]]) -> dict[str, dict[str, str]]:
     return {node: dict(zip(by, map(str, by.values()), strict=True)) for node, by in scores.items()}
 
 
@@ -110,8 +112,10 @@ def _json(value: Any) -> str:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
 
-class Annotating:
-    """A sink that writes."""
+class ResultAnnotator:
+    """Sink that writes each attempt into its pod's annotations. A pod that is gone or was replaced
+    is skipped; a failed write becomes a warning event.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -124,7 +128,7 @@ class Annotating:
         if live is None or live["metadata"]["uid"] != metadata["uid"]:
             return
         old = live["metadata"].get("annotations") or {}
-        new = with_history(told(attempt), old)
+        new = with_history(result_annotations(attempt), old)
         gone = {key: None for key in old if key.startswith(RESULTS) and key not in new}
         try:
             await self._context.api.patch(
@@ -136,7 +140,7 @@ class Annotating:
             self._context.recorder.warning(
                 live,
                 "ResultNotWritten",
-                f"the results of the attempt are not in annotations: {error}",
+                f"could not write the attempt's results into annotations: {error}",
             )
 
     async def _live(self, name: str, namespace: str) -> Any:

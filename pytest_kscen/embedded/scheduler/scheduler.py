@@ -1,7 +1,9 @@
-"""One pod after the other: its node is found, taken in thought, then bound.
+"""Actor that schedules pods one after another, as kube-scheduler does.
 
-A pod for which there is no node says why, and is parked until something happens that may help it.
-What takes time before a pod can be bound does not hold up the others."""
+Each cycle finds a node for a pod, assumes the pod on it and binds it. A pod without a node gets a
+message and waits in the queue until an event may help it. Bindings that take time run beside the
+cycle.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +11,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.child_tasks import ChildTasks
-from pytest_kscen.embedded.scheduler.configuration_source import Source
-from pytest_kscen.embedded.scheduler.event_handlers import Following
+from pytest_kscen.embedded.scheduler.configuration_source import ConfigurationSource
+from pytest_kscen.embedded.scheduler.event_handlers import EventHandlers
 from pytest_kscen.embedded.scheduler.framework.configuration import (
-    NAME,
-    Configuration,
+    DEFAULT_SCHEDULER_NAME,
     ProfileConfiguration,
+    SchedulerConfiguration,
 )
-from pytest_kscen.embedded.scheduler.framework.handle import Handle, Ties, WaitingPods
-from pytest_kscen.embedded.scheduler.framework.plugin_checks import blaming
-from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import Nominated
-from pytest_kscen.embedded.scheduler.framework.profile import Profile
+from pytest_kscen.embedded.scheduler.framework.handle import Handle, TieBreaker, WaitingPods
+from pytest_kscen.embedded.scheduler.framework.plugin_checks import attribute_plugin_errors
+from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NominatedPods
+from pytest_kscen.embedded.scheduler.framework.profile import SchedulerProfile
 from pytest_kscen.embedded.scheduler.framework.snapshot import Snapshot
-from pytest_kscen.embedded.scheduler.queue import Queue
+from pytest_kscen.embedded.scheduler.queue import SchedulingQueue
 from pytest_kscen.embedded.scheduler.registry import Registry
-from pytest_kscen.embedded.scheduler.result_annotations import Annotating
-from pytest_kscen.embedded.scheduler.scheduling_cycle import Attempting
+from pytest_kscen.embedded.scheduler.result_annotations import ResultAnnotator
+from pytest_kscen.embedded.scheduler.scheduling_cycle import SchedulingCycle
 from pytest_kscen.kube.cache import Ref
 from pytest_kscen.objects.errors import ApiError
 
@@ -38,152 +40,164 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.scheduler.framework.extender import Extender
     from pytest_kscen.objects.resources import Obj
 
-FIT = "NodeResourcesFit"
+RESOURCES_FIT = "NodeResourcesFit"
 
 
-async def _open() -> None:
-    """The gate of a scheduler that nobody holds back."""
+async def _no_gate() -> None:
+    """Return at once: the default gate never holds the scheduler back."""
 
 
 class Scheduler:
-    """The actor.
+    """Scheduler of an embedded cluster, started with `run`.
 
-    `gate` is awaited before each pod is taken from the queue; `sink`, if there is one, is told of
-    every attempt."""
+    `gate` is awaited before each pod is taken from the queue; scenarios use it to hold the
+    scheduler. `sink`, if given, receives every finished attempt. Ties between nodes are drawn from
+    `chance`.
+    """
 
     def __init__(
         self,
         context: ControllerContext,
         chance: Stream,
         *,
-        gate: Callable[[], Awaitable[None]] = _open,
+        gate: Callable[[], Awaitable[None]] = _no_gate,
         sink: Sink | None = None,
         registry: Registry | None = None,
-        configuration: Configuration | None = None,
+        configuration: SchedulerConfiguration | None = None,
     ) -> None:
         self.gate = gate
         self.registry = registry or Registry()
         self._context = context
-        self._profiles: dict[str, Profile] = {}
-        nominated = Nominated()
+        self._profiles: dict[str, SchedulerProfile] = {}
+        nominated = NominatedPods()
         self._handle = Handle(
             context=context,
             chance=chance,
-            ties=Ties(chance),
+            ties=TieBreaker(chance),
             snapshot=Snapshot(),
             nominated=nominated,
             waiting=WaitingPods(),
-            queue=Queue(context.now, nominated),
-            brood=ChildTasks(),
+            queue=SchedulingQueue(context.now, nominated),
+            child_tasks=ChildTasks(),
         )
         self.queue = self._handle.queue
-        self.queue.in_vain = lambda: self._handle.snapshot.is_empty
+        self.queue.has_no_nodes = lambda: self._handle.snapshot.is_empty
         self.ties = self._handle.ties
-        self._following = Following(self._handle, self._profiles)
-        self._attempting = Attempting(self._handle)
-        self._attempting.sink = sink
-        self._pending: tuple[Configuration, dict[str, Profile]] | None = None
-        self._busy = False
-        default = configuration or Configuration()
+        self._handlers = EventHandlers(self._handle, self._profiles)
+        self._cycle = SchedulingCycle(self._handle)
+        self._cycle.sink = sink
+        self._pending: tuple[SchedulerConfiguration, dict[str, SchedulerProfile]] | None = None
+        self._in_cycle = False
+        default = configuration or SchedulerConfiguration()
         self.configure(default)
-        self._source = Source(context, self.registry, default, self.configure)
+        self._source = ConfigurationSource(context, self.registry, default, self.configure)
 
-    def configure(self, configuration: Configuration) -> None:
-        """Work by this configuration from the next attempt on; a ValueError says what is wrong
-        with it.
+    def configure(self, configuration: SchedulerConfiguration) -> None:
+        """Use this configuration from the next attempt on. ValueError, before anything changes, if
+        a plugin is unknown or cannot be made.
         """
-        handle = replace(self._handle, extenders=_extenders(configuration, self._handle.snapshot))
-        made = {
-            one.name: Profile(_leaving(configuration, one), self.registry, replace(handle))
+        handle = replace(
+            self._handle, extenders=_make_extenders(configuration, self._handle.snapshot)
+        )
+        profiles = {
+            one.name: SchedulerProfile(
+                _with_ignored_resources(configuration, one), self.registry, replace(handle)
+            )
             for one in configuration.profiles
         }
-        self._pending = configuration, made
-        if not self._busy:
-            self._take_over()
+        self._pending = configuration, profiles
+        if not self._in_cycle:
+            self._apply_pending()
 
-    def _take_over(self) -> None:
-        """Between two attempts: the new configuration holds."""
+    def _apply_pending(self) -> None:
+        """Switch to the pending configuration; called between two attempts only."""
         if self._pending is None:
             return
-        configuration, made = self._pending
+        configuration, profiles = self._pending
         self._pending = None
         for profile in self._profiles.values():
             profile.close()
         self._profiles.clear()
-        self._profiles.update(made)
-        self._attempting.percentage = configuration.percentage
-        self.queue.configure(made, configuration.initial_backoff, configuration.longest_backoff)
-        kinds = {interest.resource for profile in made.values() for interest in profile.events()}
-        self._following.follow(
-            kinds, [resource for profile in made.values() for resource in profile.reads()]
+        self._profiles.update(profiles)
+        self._cycle.percentage = configuration.percentage
+        self.queue.configure(profiles, configuration.initial_backoff, configuration.longest_backoff)
+        kinds = {
+            interest.resource for profile in profiles.values() for interest in profile.events()
+        }
+        self._handlers.watch_kinds(
+            kinds, [resource for profile in profiles.values() for resource in profile.reads()]
         )
-        self._following.look_for_ours()
+        self._handlers.enqueue_unassigned()
 
     async def adopt(self, written: str) -> None:
-        """Work by this KubeSchedulerConfiguration; by the cluster's, as it is at this moment, if
-        it is empty.
+        """Use this KubeSchedulerConfiguration (YAML or JSON); if it is empty, the ConfigMap's as it
+        is now. Returns when the resources that its plugins read are synced.
         """
         self.configure(self._source.read(written) if written else await self._source.latest())
-        await self._following.synced()
+        await self._handlers.synced()
 
     async def revert(self) -> None:
-        """The cluster's configuration holds again."""
+        """Return to the last valid configuration of the ConfigMap, or to the default."""
         self.configure(self._source.good)
 
-    def begin_anew(self) -> None:
-        """Place what comes as if nothing had ever been."""
-        self._handle.chance.restart()
-        self._attempting.begin_anew()
-
-    def tell(self, sink: Sink | None) -> None:
-        """Tell this one of every attempt from now on."""
-        self._attempting.sink = sink
-
-    def annotating(self) -> Annotating:
-        """A sink that writes each attempt's results into its pod's annotations, in the
-        scheduler's name.
+    def reset(self) -> None:
+        """Forget earlier placements: restart the stream of chance, and search from the first node
+        again. Called between scenarios so that each gives the same placements.
         """
-        return Annotating(self._context)
+        self._handle.chance.restart()
+        self._cycle.reset()
+
+    def set_sink(self, sink: Sink | None) -> None:
+        """Send every attempt to this sink from now on; None records none."""
+        self._cycle.sink = sink
+
+    def make_annotator(self) -> ResultAnnotator:
+        """Return a sink that writes each attempt's results into annotations of its pod, as the
+        scheduler's user.
+        """
+        return ResultAnnotator(self._context)
 
     async def run(self) -> Never:
-        await self._following.synced()
+        await self._handlers.synced()
         await self._source.synced()
-        self._handle.brood.start(self._work(), NAME, background=True)
-        self._handle.brood.start(
-            self.queue.look_through(self._context.clock.sleep),
-            f"{NAME}'s leftovers",
+        self._handle.child_tasks.start(self._run_cycles(), DEFAULT_SCHEDULER_NAME, background=True)
+        self._handle.child_tasks.start(
+            self.queue.flush_unschedulable(self._context.clock.sleep),
+            f"{DEFAULT_SCHEDULER_NAME}'s leftovers",
             background=True,
         )
-        await self._handle.brood.watch()
+        await self._handle.child_tasks.watch()
 
     @property
     def profiles(self) -> Collection[str]:
-        """The schedulerNames of its pods, as of now."""
+        """Names of the current profiles: the schedulerNames of the pods it schedules."""
         return self._profiles.keys()
 
     def preemptor_of(self, uid: str) -> str:
-        """For whom this pod is just being sent away, as namespace/name; empty if it is not."""
+        """Return namespace/name of the pod that preempts this victim, while the deletion is under
+        way; otherwise an empty string.
+        """
         preemptor = self._handle.nominated.preemptors.get(uid)
         return "/".join(preemptor.ref) if preemptor else ""
 
-    def holds_back(self, pod: Obj) -> bool:
-        """Whether a plugin does not let this pod be looked at."""
-        return self.queue.is_held(Ref.of(pod))
+    def is_gated(self, pod: Obj) -> bool:
+        """Return True if a plugin keeps the pod out of the active queue at pre_enqueue."""
+        return self.queue.is_gated(Ref.of(pod))
 
-    def permission_of(self, pod: Obj) -> list[str]:
-        """The plugins without whose permission this pod is not bound to the node that was found."""
+    def permit_plugins_of(self, pod: Obj) -> list[str]:
+        """Return the permit plugins that hold the pod, which has a node but is not bound yet."""
         waiting = self._handle.waiting.get(pod["metadata"]["uid"])
         return waiting.plugins if waiting else []
 
     async def is_idle(self) -> bool:
-        """Whether it does nothing until something happens: none waits for its turn, backs off,
-        is bound or makes room.
+        """Return True if nothing happens until the next event: no pod is active, backs off, is
+        being bound or preempts others.
         """
-        return not (self.queue.is_at_work or self._handle.brood.has_foreground_tasks)
+        return not (self.queue.is_at_work or self._handle.child_tasks.has_foreground_tasks)
 
-    async def _work(self) -> Never:
+    async def _run_cycles(self) -> Never:
         while True:
-            await self.queue.ready()
+            await self.queue.wait_until_ready()
             await self.gate()
             queued = self.queue.pop()
             if queued is None:
@@ -192,27 +206,31 @@ class Scheduler:
             if profile is None:
                 self.queue.done(queued.pod.uid)
                 continue
-            self._busy = True
+            self._in_cycle = True
             try:
-                with blaming(queued.pod):
-                    await self._attempting.attempt(profile, queued)
+                with attribute_plugin_errors(queued.pod):
+                    await self._cycle.attempt(profile, queued)
             except (ApiError, OSError):
-                self.queue.give_back(queued)
-            self._busy = False
-            self._take_over()
+                self.queue.put_back(queued)
+            self._in_cycle = False
+            self._apply_pending()
 
 
-def _leaving(configuration: Configuration, profile: ProfileConfiguration) -> ProfileConfiguration:
-    """The profile, with those resources ignored that extenders look after alone."""
+def _with_ignored_resources(
+    configuration: SchedulerConfiguration, profile: ProfileConfiguration
+) -> ProfileConfiguration:
+    """Return the profile with NodeResourcesFit ignoring the resources that only extenders
+    manage.
+    """
     ignored = [name for one in configuration.extenders for name in one.ignored_by_scheduler]
     if not ignored:
         return profile
-    args = profile.arguments.get(FIT, {})
+    args = profile.arguments.get(RESOURCES_FIT, {})
     args = {**args, "ignoredResources": [*(args.get("ignoredResources") or ()), *ignored]}
-    return replace(profile, arguments={**profile.arguments, FIT: args})
+    return replace(profile, arguments={**profile.arguments, RESOURCES_FIT: args})
 
 
-def _extenders(configuration: Configuration, snapshot: Snapshot) -> list[Extender]:
+def _make_extenders(configuration: SchedulerConfiguration, snapshot: Snapshot) -> list[Extender]:
     if not configuration.extenders:
         return []
     from pytest_kscen.embedded.scheduler.extenders import HttpExtender  # which few schedulers need

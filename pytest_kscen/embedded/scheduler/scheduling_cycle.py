@@ -1,23 +1,36 @@
-"""One attempt: a node is found for a pod and the pod is bound to it, or it is said why not.
+"""Scheduling cycle: find a node for one pod and bind the pod, or report why not.
 
-search → (nothing: post_filter) → choose → assume → reserve → permit → [wait → pre_bind →] bind →
-post_bind. What fails after the pod was assumed on a node takes it off again."""
+search → (none: post_filter) → score → assume → reserve → permit → [wait → pre_bind →] bind →
+post_bind. A failure after the pod was assumed on a node reverts it. Called by `Scheduler` for each
+popped pod.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.scheduler.filtering import Found, Try, enough, search
+from pytest_kscen.embedded.scheduler.filtering import (
+    FilterResult,
+    SchedulingAttempt,
+    feasible_nodes_to_find,
+    find_feasible_nodes,
+)
 from pytest_kscen.embedded.scheduler.framework import diagnosis
 from pytest_kscen.embedded.scheduler.framework.attempt import Attempt, CycleState
-from pytest_kscen.embedded.scheduler.framework.diagnosis import noted
+from pytest_kscen.embedded.scheduler.framework.diagnosis import shorten_note
 from pytest_kscen.embedded.scheduler.framework.events import ASSIGNED_DELETE
 from pytest_kscen.embedded.scheduler.framework.extender import EXTENDER, ExtenderError
-from pytest_kscen.embedded.scheduler.framework.plugin_checks import blaming
+from pytest_kscen.embedded.scheduler.framework.plugin_checks import attribute_plugin_errors
 from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import Nomination, PodInfo
 from pytest_kscen.embedded.scheduler.framework.status import Code, Status, failure
-from pytest_kscen.embedded.scheduler.scoring import BEST, EXTENDERS_BEST, best, totals, with_scores
+from pytest_kscen.embedded.scheduler.scoring import (
+    MAX_EXTENDER_SCORE,
+    MAX_SCORE,
+    add_extender_scores,
+    best_positions,
+    total_scores,
+)
 from pytest_kscen.objects.conditions import condition, set_condition
 from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.resources import PODS
@@ -28,19 +41,17 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.scheduler.framework.attempt import Sink
     from pytest_kscen.embedded.scheduler.framework.handle import Handle
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NodeInfo, QueuedPod
-    from pytest_kscen.embedded.scheduler.framework.profile import Narrowed, Profile
+    from pytest_kscen.embedded.scheduler.framework.profile import PreFilterResult, SchedulerProfile
     from pytest_kscen.objects.resources import Obj
 
 
-# An attempt that came to nothing: the pod goes back into the queue, and says why in its status
-# and in an event.
+COMPARED_FIELDS = ("status", "reason", "message")
 
 
-SAME = ("status", "reason", "message")
-
-
-class Failing:
-    """Tells."""
+class FailureHandler:
+    """Reporter of failed attempts: puts the pod back into the queue, emits an event, and writes the
+    pod's PodScheduled condition.
+    """
 
     def __init__(self, handle: Handle) -> None:
         self._context = handle.context
@@ -48,11 +59,11 @@ class Failing:
         self._nominated = handle.nominated
         self._pods = handle.context.informers.of(PODS)
 
-    async def tell(
+    async def report(
         self, queued: QueuedPod, words: str, nomination: Nomination | None, *, unschedulable: bool
     ) -> None:
-        """With a nomination that is empty, the pod loses the one that it has; with none, it
-        keeps it.
+        """Report a failed attempt with this message. An empty nomination clears the pod's nominated
+        node, None keeps it. A pod that was bound or replaced meanwhile is only dropped.
         """
         pod = queued.pod
         live = self._pods.objects.get(pod.ref)
@@ -61,14 +72,14 @@ class Failing:
             return
         if live is not pod.obj:
             queued.pod = PodInfo(live)
-        self._queue.give_back(queued)
+        self._queue.put_back(queued)
         node = queued.pod.nominated if nomination is None else nomination.node
         if node:
             self._nominated.add(queued.pod, node)
         else:
             self._nominated.remove(pod.uid)
         self._context.recorder.did(
-            live, "FailedScheduling", noted(words), action="Scheduling", kind="Warning"
+            live, "FailedScheduling", shorten_note(words), action="Scheduling", kind="Warning"
         )
         reason = "Unschedulable" if unschedulable else "SchedulerError"
         try:
@@ -78,8 +89,10 @@ class Failing:
         except (ApiError, OSError):
             return  # it is said again with the next attempt
 
-    async def expect(self, pod: PodInfo, node: str) -> None:
-        """The pod is going to be bound to this node, but not at once: its status says so."""
+    async def announce_node(self, pod: PodInfo, node: str) -> None:
+        """Write the chosen node into the pod's status before a binding that takes time, as
+        kube-scheduler does for other components. Failures are ignored.
+        """
         live = self._pods.objects.get(pod.ref)
         if (
             live is None
@@ -103,7 +116,7 @@ class Failing:
         }
         old, status = condition(pod, "PodScheduled") or {}, pod.get("status") or {}
         if (
-            all(old.get(name) == new[name] for name in SAME)
+            all(old.get(name) == new[name] for name in COMPARED_FIELDS)
             and (status.get("nominatedNodeName") or "") == node
         ):
             return
@@ -117,12 +130,12 @@ class Failing:
         await self._context.write_status(PODS, pod, status)
 
 
-CLEAR = Nomination("")
-NOBODY = Status(Code.SKIP)
+NO_NOMINATION = Nomination("")
+NOT_BOUND = Status(Code.SKIP)
 
 
-class Attempting:
-    """The cycle."""
+class SchedulingCycle:
+    """Executor of attempts for all profiles; keeps the position where the next search starts."""
 
     def __init__(self, handle: Handle) -> None:
         self.sink: Sink | None = None
@@ -133,15 +146,15 @@ class Attempting:
         self._queue = handle.queue
         self._nominated = handle.nominated
         self._waiting = handle.waiting
-        self._brood = handle.brood
+        self._child_tasks = handle.child_tasks
         self._next = 0
-        self._failing = Failing(handle)
+        self._failures = FailureHandler(handle)
 
-    def begin_anew(self) -> None:
-        """Begin at the first node again."""
+    def reset(self) -> None:
+        """Start the next search at the first node."""
         self._next = 0
 
-    async def attempt(self, profile: Profile, queued: QueuedPod) -> None:
+    async def attempt(self, profile: SchedulerProfile, queued: QueuedPod) -> None:
         pod = queued.pod
         if pod.obj["metadata"].get("deletionTimestamp"):
             words = f"skip schedule deleting pod: {pod.namespace}/{pod.name}"
@@ -155,63 +168,65 @@ class Attempting:
             if self.sink
             else None
         )
-        this = Try(profile, queued, pod, CycleState(attempt))
+        current = SchedulingAttempt(profile, queued, pod, CycleState(attempt))
         self._snapshot.refresh()
         queued.rejectors.clear()
         queued.pending.clear()
         if not self._snapshot.nodes:
-            await self._fail(this, diagnosis.NO_NODES, nomination=CLEAR, unschedulable=True)
+            await self._fail(
+                current, diagnosis.NO_NODES, nomination=NO_NOMINATION, unschedulable=True
+            )
             return
-        found = await self._find(this)
+        found = await self._select_node(current)
         if isinstance(found, Status):
-            await self._fail(this, found.message, nomination=CLEAR)
+            await self._fail(current, found.message, nomination=NO_NOMINATION)
         elif found is not None:
-            await self._take(this, found)
+            await self._reserve_and_bind(current, found)
 
-    # --- finding a node ---
-
-    async def _find(self, this: Try) -> NodeInfo | Status | None:
-        """The node; or what is broken; or nothing, if it has been said already that there is
-        none.
+    async def _select_node(self, current: SchedulingAttempt) -> NodeInfo | Status | None:
+        """Return the chosen node or an error status; None if the pod was already reported as
+        unschedulable.
         """
-        profile, _, pod, state = this
+        profile, _, pod, state = current
         wanted = profile.pre_filter(state, pod, self._snapshot.nodes)
         if isinstance(wanted, Status):
             if wanted.rejects:
-                await self._give_up(this, Found(), problem=wanted)
+                await self._handle_no_fit(current, FilterResult(), problem=wanted)
             return None if wanted.rejects else wanted
         nominated = self._snapshot.get(pod.nominated) if pod.nominated else None
-        found = search(this, [nominated], 0, 1) if nominated else Found()
-        broken = await self._ask_extenders(this, found)
+        found = find_feasible_nodes(current, [nominated], 0, 1) if nominated else FilterResult()
+        broken = await self._filter_by_extenders(current, found)
         if not found.nodes and broken is None:
-            found = self._search(this, wanted)
-            broken = found.broken or await self._ask_extenders(this, found)
+            found = self._search_nodes(current, wanted)
+            broken = found.error or await self._filter_by_extenders(current, found)
         if broken is None and not found.nodes:
-            await self._give_up(this, found, narrowed=wanted)
+            await self._handle_no_fit(current, found, narrowed=wanted)
             return None
-        return broken or await self._choose(this, found.nodes)
+        return broken or await self._choose(current, found.nodes)
 
-    async def _ask_extenders(self, this: Try, found: Found) -> Status | None:
-        """Which of the nodes will do for those outside as well; a status if one fails that must
-        not.
+    async def _filter_by_extenders(
+        self, current: SchedulingAttempt, found: FilterResult
+    ) -> Status | None:
+        """Reduce the found nodes to those that all interested extenders accept. Return a status if
+        an extender fails that must not be ignored.
         """
-        for extender in this.profile.handle.extenders:
-            if not (extender.filters and found.nodes and extender.interested(this.pod)):
+        for extender in current.profile.handle.extenders:
+            if not (extender.filters and found.nodes and extender.is_interested(current.pod)):
                 continue
             try:
-                filtered = await extender.filter(this.state, this.pod, found.nodes)
+                filtered = await extender.filter(current.state, current.pod, found.nodes)
             except ExtenderError as error:
                 if extender.ignorable:
                     continue
                 return failure(str(error))
             if len(filtered.nodes) != len(found.nodes):
                 found.rejectors.add(EXTENDER)
-            if this.state.attempt is not None:
+            if current.state.attempt is not None:
                 kept, why = (
                     {node.name for node in filtered.nodes},
                     {**filtered.failed, **filtered.unresolvable},
                 )
-                this.state.attempt.was_filtered(
+                current.state.attempt.record_filter(
                     extender.name, [node.name for node in found.nodes], kept, why
                 )
             found.statuses |= {
@@ -225,8 +240,10 @@ class Attempting:
             found.nodes = filtered.nodes
         return None
 
-    def _search(self, this: Try, narrowed: Narrowed | None) -> Found:
-        profile = this.profile
+    def _search_nodes(
+        self, current: SchedulingAttempt, narrowed: PreFilterResult | None
+    ) -> FilterResult:
+        profile = current.profile
         nodes: Sequence[NodeInfo] = self._snapshot.nodes
         if narrowed is not None:
             nodes = [node for name in sorted(narrowed.nodes) if (node := self._snapshot.get(name))]
@@ -234,40 +251,42 @@ class Attempting:
         more = bool(profile.points["score"]) or any(
             one.filters or one.prioritizes for one in profile.handle.extenders
         )
-        wanted = enough(len(nodes), percentage) if more else 1
-        found = search(this, nodes, self._next % len(nodes) if nodes else 0, wanted)
-        self._next = (self._next + found.looked_at) % len(self._snapshot.nodes)
+        wanted = feasible_nodes_to_find(len(nodes), percentage) if more else 1
+        found = find_feasible_nodes(current, nodes, self._next % len(nodes) if nodes else 0, wanted)
+        self._next = (self._next + found.examined) % len(self._snapshot.nodes)
         return found
 
-    async def _choose(self, this: Try, nodes: Sequence[NodeInfo]) -> NodeInfo | Status:
-        profile, _, pod, state = this
+    async def _choose(
+        self, current: SchedulingAttempt, nodes: Sequence[NodeInfo]
+    ) -> NodeInfo | Status:
+        profile, _, pod, state = current
         if len(nodes) == 1:
             return nodes[0]
         if status := profile.pre_score(state, pod, nodes):
             return status
-        sums = totals(this, nodes)
+        sums = total_scores(current, nodes)
         if isinstance(sums, Status):
             return sums
         for extender in profile.handle.extenders:
-            if extender.prioritizes and extender.interested(pod):
+            if extender.prioritizes and extender.is_interested(pod):
                 with contextlib.suppress(ExtenderError):  # whose opinion is done without
                     scores = await extender.prioritize(state, pod, nodes)
-                    weight = extender.weight * (BEST // EXTENDERS_BEST)
+                    weight = extender.weight * (MAX_SCORE // MAX_EXTENDER_SCORE)
                     if state.attempt is not None:
-                        state.attempt.was_scored(extender.name, scores, weight)
-                    sums = with_scores(sums, nodes, scores, weight)
-        return nodes[self._ties.decide(pod, best(sums), lambda place: nodes[place].name)]
+                        state.attempt.record_scores(extender.name, scores, weight)
+                    sums = add_extender_scores(sums, nodes, scores, weight)
+        return nodes[self._ties.decide(pod, best_positions(sums), lambda place: nodes[place].name)]
 
-    async def _give_up(
+    async def _handle_no_fit(
         self,
-        this: Try,
-        found: Found,
+        current: SchedulingAttempt,
+        found: FilterResult,
         *,
         problem: Status | None = None,
-        narrowed: Narrowed | None = None,
+        narrowed: PreFilterResult | None = None,
     ) -> None:
-        """No node will do: perhaps something can be done about it."""
-        profile, queued, pod, state = this
+        """Call post_filter to make room, then report the pod as unschedulable."""
+        profile, queued, pod, state = current
         nodes = self._snapshot.nodes
         others = problem
         if narrowed is not None:
@@ -289,53 +308,51 @@ class Attempting:
         nomination, rescue = (
             await profile.post_filter(state, pod, statuses)
             if profile.points["postFilter"]
-            else (CLEAR, None)
+            else (NO_NOMINATION, None)
         )
         said = rescue.message if rescue else ""
         if problem is not None:
-            words = diagnosis.of_problem(len(nodes), problem.message, said)
+            words = diagnosis.pre_filter_message(len(nodes), problem.message, said)
         else:
-            words = diagnosis.of_refusals(len(nodes), statuses.values(), said)
-        await self._fail(this, words, nomination=nomination, unschedulable=True)
+            words = diagnosis.fit_error_message(len(nodes), statuses.values(), said)
+        await self._fail(current, words, nomination=nomination, unschedulable=True)
 
-    # --- taking it ---
-
-    async def _take(self, this: Try, node: NodeInfo) -> None:
-        profile, _, pod, state = this
+    async def _reserve_and_bind(self, current: SchedulingAttempt, node: NodeInfo) -> None:
+        profile, _, pod, state = current
         if state.attempt is not None:
             state.attempt.selected = node.name
-        self._snapshot.put(pod, node.name)
+        self._snapshot.assign_pod(pod, node.name)
         self._nominated.remove(pod.uid)
         if status := profile.reserve(state, pod, node.name):
-            await self._undo(this, node.name, status)
+            await self._revert(current, node.name, status)
             return
         waits = profile.permit(state, pod, node.name)
         if isinstance(waits, Status):
-            await self._undo(this, node.name, waits)
+            await self._revert(current, node.name, waits)
         elif waits or profile.pre_bind_waits(state, pod, node.name):
             if waits:
                 self._waiting.add(pod, node.name, waits, profile.plugins)
             else:
                 self._queue.done(pod.uid)
-            self._brood.start(
-                self._bind_slowly(this, node.name), f"binding of {pod.namespace}/{pod.name}"
+            self._child_tasks.start(
+                self._bind_slowly(current, node.name), f"binding of {pod.namespace}/{pod.name}"
             )
         else:
             self._queue.done(pod.uid)
-            await self._bind(this, node.name)
+            await self._bind(current, node.name)
 
-    async def _bind_slowly(self, this: Try, node: str) -> None:
-        with blaming(this.pod):
-            await self._bind_when_ready(this, node)
+    async def _bind_slowly(self, current: SchedulingAttempt, node: str) -> None:
+        with attribute_plugin_errors(current.pod):
+            await self._bind_when_ready(current, node)
 
-    async def _bind_when_ready(self, this: Try, node: str) -> None:
-        profile, _, pod, state = this
-        await self._failing.expect(pod, node)
+    async def _bind_when_ready(self, current: SchedulingAttempt, node: str) -> None:
+        profile, _, pod, state = current
+        await self._failures.announce_node(pod, node)
         if waiting := self._waiting.get(pod.uid):
             status = await waiting.decided()
             self._waiting.remove(pod.uid)
             if status is not None:
-                await self._unbind(this, node, status)
+                await self._revert_and_wake(current, node, status)
                 return
             self._queue.done(pod.uid)
         try:
@@ -343,19 +360,19 @@ class Attempting:
         except (ApiError, OSError) as error:
             status = failure(str(error))
         if status is not None:
-            await self._unbind(this, node, status)
+            await self._revert_and_wake(current, node, status)
             return
-        await self._bind(this, node)
+        await self._bind(current, node)
 
-    async def _bind(self, this: Try, node: str) -> None:
-        profile, _, pod, state = this
+    async def _bind(self, current: SchedulingAttempt, node: str) -> None:
+        profile, _, pod, state = current
         try:
-            status = await self._bind_by_extender(this, node)
-            status = await profile.bind(state, pod, node) if status is NOBODY else status
+            status = await self._bind_by_extender(current, node)
+            status = await profile.bind(state, pod, node) if status is NOT_BOUND else status
         except (ApiError, OSError, ExtenderError) as error:
             status = failure(str(error))
         if status is not None:
-            await self._unbind(this, node, status)
+            await self._revert_and_wake(current, node, status)
             return
         words = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
         self._context.recorder.did(pod.obj, "Scheduled", words, action="Binding")
@@ -364,45 +381,45 @@ class Attempting:
             state.attempt.bound = True
             await self.sink.record(state.attempt)
 
-    async def _bind_by_extender(self, this: Try, node: str) -> Status | None:
-        """Bound, unless NOBODY outside does that."""
-        for extender in this.profile.handle.extenders:
-            if extender.binds and extender.interested(this.pod):
-                await extender.bind(this.state, this.pod, node)
+    async def _bind_by_extender(self, current: SchedulingAttempt, node: str) -> Status | None:
+        """Bind through the first interested extender that binds; NOT_BOUND if there is none."""
+        for extender in current.profile.handle.extenders:
+            if extender.binds and extender.is_interested(current.pod):
+                await extender.bind(current.state, current.pod, node)
                 return None
-        return NOBODY
+        return NOT_BOUND
 
-    async def _undo(self, this: Try, node: str, status: Status) -> None:
-        """The pod will not be there after all."""
-        profile, queued, pod, state = this
+    async def _revert(self, current: SchedulingAttempt, node: str, status: Status) -> None:
+        """Take the pod off its assumed node and report the failure."""
+        profile, queued, pod, state = current
         profile.unreserve(state, pod, node)
-        self._snapshot.take(pod.uid)
+        self._snapshot.unassign_pod(pod.uid)
         words = status.message
         if status.rejects:
             (queued.pending if status.code is Code.PENDING else queued.rejectors).add(status.plugin)
-            words = diagnosis.of_refusals(1, [status])
-        await self._fail(this, words, nomination=CLEAR, unschedulable=status.rejects)
+            words = diagnosis.fit_error_message(1, [status])
+        await self._fail(current, words, nomination=NO_NOMINATION, unschedulable=status.rejects)
 
-    async def _unbind(self, this: Try, node: str, status: Status) -> None:
-        """The same for one whose room others have missed meanwhile."""
-        await self._undo(this, node, status)
-        pod = this.pod
+    async def _revert_and_wake(self, current: SchedulingAttempt, node: str, status: Status) -> None:
+        """Revert, and retry pods that may have been refused because of the assumed pod."""
+        await self._revert(current, node, status)
+        pod = current.pod
         gone = {**pod.obj, "spec": {**pod.spec, "nodeName": node}}
-        self._queue.happened(
+        self._queue.handle_event(
             ASSIGNED_DELETE, gone, None, unless=pod.ref if status.rejects else None
         )
 
     async def _fail(
         self,
-        this: Try,
+        current: SchedulingAttempt,
         words: str,
         *,
         nomination: Nomination | None = None,
         unschedulable: bool = False,
     ) -> None:
-        attempt = this.state.attempt
+        attempt = current.state.attempt
         if attempt is not None:
             attempt.message = words
-        await self._failing.tell(this.queued, words, nomination, unschedulable=unschedulable)
+        await self._failures.report(current.queued, words, nomination, unschedulable=unschedulable)
         if attempt is not None and self.sink is not None:
             await self.sink.record(attempt)

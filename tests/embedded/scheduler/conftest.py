@@ -21,6 +21,8 @@ def hall(api, runner):
 def rig(api, runner, request, monkeypatch):
     """In a small cluster; in a large one with few pods that matter; with many."""
     monkeypatch.setattr(
-        topology_counts, "FEW", -1 if request.param == "columns" else topology_counts.FEW
+        topology_counts,
+        "MAX_NODES_ONE_BY_ONE",
+        -1 if request.param == "columns" else topology_counts.MAX_NODES_ONE_BY_ONE,
     )
     return Rig(api, runner, large=64 if request.param == "one by one" else 1)

@@ -7,9 +7,9 @@ import numpy as np
 from pytest_kscen.chance import Chance
 from pytest_kscen.embedded.child_tasks import ChildTasks
 from pytest_kscen.embedded.scheduler.framework import CycleState, Handle, PodInfo, Snapshot
-from pytest_kscen.embedded.scheduler.framework.handle import Ties, WaitingPods
+from pytest_kscen.embedded.scheduler.framework.handle import TieBreaker, WaitingPods
 from pytest_kscen.embedded.scheduler.framework.plugin import overrides
-from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import Nominated
+from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NominatedPods
 
 GI, MI = 1024**3, 1024**2
 
@@ -41,22 +41,22 @@ class Stage:
     def __init__(self, plugin, *nodes, args=None):
         self.snapshot = Snapshot(large=1)
         for one in nodes:
-            self.snapshot.see_node(one["metadata"]["name"], one)
+            self.snapshot.update_node(one["metadata"]["name"], one)
         self.handle = Handle(
             context=None,
             chance=(chance := Chance(1).stream("stage")),
-            ties=Ties(chance),
+            ties=TieBreaker(chance),
             snapshot=self.snapshot,
-            nominated=Nominated(),
+            nominated=NominatedPods(),
             waiting=WaitingPods(),
             queue=None,
-            brood=ChildTasks(),
+            child_tasks=ChildTasks(),
         )
         self.plugin = plugin(args or {}, self.handle)
 
     def put(self, on, *pods):
         for one in pods:
-            self.snapshot.put(one, on)
+            self.snapshot.assign_pod(one, on)
         return self
 
     def verdicts(self, one):

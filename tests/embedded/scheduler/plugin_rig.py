@@ -6,12 +6,12 @@ from pytest_kscen.chance import Chance
 from pytest_kscen.embedded.child_tasks import ChildTasks
 from pytest_kscen.embedded.controller import ControllerContext
 from pytest_kscen.embedded.scheduler.framework.attempt import CycleState
-from pytest_kscen.embedded.scheduler.framework.handle import Handle, Ties, WaitingPods
+from pytest_kscen.embedded.scheduler.framework.handle import Handle, TieBreaker, WaitingPods
 from pytest_kscen.embedded.scheduler.framework.node_table import rows_of
-from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import Nominated, PodInfo
+from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NominatedPods, PodInfo
 from pytest_kscen.embedded.scheduler.framework.snapshot import Snapshot
 from pytest_kscen.embedded.scheduler.framework.status import Code
-from pytest_kscen.embedded.scheduler.queue import Queue
+from pytest_kscen.embedded.scheduler.queue import SchedulingQueue
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.objects.resources import NAMESPACES
 
@@ -25,18 +25,18 @@ class Rig:
         runner.start(self.informers.run(), "informers")
         context, nominated = (
             ControllerContext.of("scheduler", api, runner.clock, self.informers),
-            Nominated(),
+            NominatedPods(),
         )
         self.snapshot = Snapshot(large=large)
         self.handle = Handle(
             context=context,
             chance=(chance := Chance("rig").stream("scheduler")),
-            ties=Ties(chance),
+            ties=TieBreaker(chance),
             snapshot=self.snapshot,
             nominated=nominated,
             waiting=WaitingPods(),
-            queue=Queue(context.now, nominated),
-            brood=ChildTasks(),
+            queue=SchedulingQueue(context.now, nominated),
+            child_tasks=ChildTasks(),
         )
 
     def make(self, plugin, **args):
@@ -61,7 +61,7 @@ class Rig:
         amounts = {"cpu": "4", "memory": "8Gi", "pods": "110"}
         metadata = {"name": name, "labels": {"host": name, **labels}}
         status = {"capacity": amounts, "allocatable": amounts}
-        self.snapshot.see_node(
+        self.snapshot.update_node(
             name, {"metadata": metadata, "spec": {"taints": list(taints)}, "status": status}
         )
 
@@ -85,7 +85,7 @@ class Rig:
             metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         pod = PodInfo({"metadata": metadata, "spec": {"containers": [{"name": "c"}], **spec}})
         if on:
-            self.snapshot.put(pod, on)
+            self.snapshot.assign_pod(pod, on)
         return pod
 
     def filtered(self, plugin, pod):

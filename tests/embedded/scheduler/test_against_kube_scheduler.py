@@ -13,15 +13,15 @@ from test_small_and_large import HOST, some_node, some_pod
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import WallRunner
 from pytest_kscen.clusters.controlplane import starting
-from pytest_kscen.clusters.controlplane.starting import Layout
+from pytest_kscen.clusters.controlplane.starting import ControlPlaneFiles
 from pytest_kscen.embedded.controller import ControllerContext
 from pytest_kscen.embedded.scheduler import Scheduler
-from pytest_kscen.embedded.scheduler.configuration_loading import read
-from pytest_kscen.embedded.scheduler.filtering import Try, search
+from pytest_kscen.embedded.scheduler.configuration_loading import load_configuration
+from pytest_kscen.embedded.scheduler.filtering import SchedulingAttempt, find_feasible_nodes
 from pytest_kscen.embedded.scheduler.framework import CycleState, PodInfo, Status, diagnosis
 from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import QueuedPod
 from pytest_kscen.embedded.scheduler.registry import Registry
-from pytest_kscen.embedded.scheduler.scoring import totals
+from pytest_kscen.embedded.scheduler.scoring import total_scores
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.kube.remote import Connection, RemoteApi, access_of, configuration_of
 from pytest_kscen.objects.conditions import condition
@@ -129,7 +129,7 @@ class Rival:
 
     def __init__(self):
         self.runner = WallRunner()
-        self.processes, layout = starting.start(self.runner)
+        self.processes, layout = starting.start_control_plane(self.runner)
         os.kill(
             self.processes.pid("kube-controller-manager"), signal.SIGSTOP
         )  # which would miss the nodes' heartbeats
@@ -209,10 +209,12 @@ def has_seen_all(rival):
 
 @pytest.fixture(scope="module")
 def rival():
-    written = Layout.scheduler_configuration
+    written = ControlPlaneFiles.scheduler_configuration
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            Layout, "scheduler_configuration", lambda self: {**written(self), "profiles": PROFILES}
+            ControlPlaneFiles,
+            "scheduler_configuration",
+            lambda self: {**written(self), "profiles": PROFILES},
         )
         rival = Rival()
     yield rival
@@ -227,9 +229,9 @@ class Ours:
         clock = rival.runner.clock
         chance = Chance(1)
         self.informers = Informers(rival.api, clock, chance)
-        context = ControllerContext.of("default-scheduler", rival.api, clock, self.informers)
-        configuration = read({**HEAD, "profiles": PROFILES}, Registry())
-        self.scheduler = Scheduler(context, chance.stream("scheduler"), configuration=configuration)
+        bench = ControllerContext.of("default-scheduler", rival.api, clock, self.informers)
+        configuration = load_configuration({**HEAD, "profiles": PROFILES}, Registry())
+        self.scheduler = Scheduler(bench, chance.stream("scheduler"), configuration=configuration)
         self.task = rival.runner.loop.create_task(self.informers.run())
         rival.ask(self.scheduler._following.synced())
 
@@ -255,18 +257,20 @@ async def opinion(scheduler, obj):
     snapshot = profile.handle.snapshot
     pod = PodInfo(obj)
     state = CycleState()
-    this = Try(profile, QueuedPod(pod, 0, 0), pod, state)
+    this = SchedulingAttempt(profile, QueuedPod(pod, 0, 0), pod, state)
     snapshot.refresh()
     narrowed = profile.pre_filter(state, pod, snapshot.nodes)
     assert not isinstance(narrowed, Status), narrowed
-    found = search(this, snapshot.nodes, 0, len(snapshot.nodes))
+    found = find_feasible_nodes(this, snapshot.nodes, 0, len(snapshot.nodes))
     if not found.nodes:
         _, rescue = await profile.post_filter(state, pod, found.statuses)
-        return diagnosis.of_refusals(len(snapshot.nodes), found.statuses.values(), rescue.message)
+        return diagnosis.fit_error_message(
+            len(snapshot.nodes), found.statuses.values(), rescue.message
+        )
     if len(found.nodes) == 1:
         return {found.nodes[0].name}
     assert profile.pre_score(state, pod, found.nodes) is None
-    sums = list(totals(this, found.nodes))
+    sums = list(total_scores(this, found.nodes))
     return {node.name for node, total in zip(found.nodes, sums, strict=True) if total == max(sums)}
 
 

@@ -6,9 +6,13 @@ from hypothesis import strategies as st
 from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import PodInfo
 from pytest_kscen.embedded.scheduler.framework.snapshot import Snapshot
 from pytest_kscen.embedded.scheduler.plugins import topology_counts
-from pytest_kscen.embedded.scheduler.plugins.affinity_terms import Standing, terms_of
-from pytest_kscen.embedded.scheduler.plugins.pod_counts import Choice, Crowd, labels_of
-from pytest_kscen.embedded.scheduler.plugins.topology_counts import by_domain
+from pytest_kscen.embedded.scheduler.plugins.affinity_terms import AffinityTermCounts, terms_of
+from pytest_kscen.embedded.scheduler.plugins.pod_counts import (
+    MatchingPodCounts,
+    PodSelector,
+    selector_requirements,
+)
+from pytest_kscen.embedded.scheduler.plugins.topology_counts import sum_by_domain
 
 HARD, SOFT = (
     "requiredDuringSchedulingIgnoredDuringExecution",
@@ -39,10 +43,12 @@ selectors = st.one_of(
         st.lists(parts, max_size=2),
     ),
 )
-spaces = st.one_of(st.none(), st.frozensets(st.sampled_from(SPACES)))
+namespace_selector = st.one_of(st.none(), st.frozensets(st.sampled_from(SPACES)))
 choices = st.builds(
-    lambda names, selector, living: Choice(names, labels_of(selector), living),
-    spaces,
+    lambda names, selector, excludes_terminating: PodSelector(
+        names, selector_requirements(selector), excludes_terminating
+    ),
+    namespace_selector,
     selectors,
     st.booleans(),
 )
@@ -50,11 +56,11 @@ choices = st.builds(
 
 def affinity_of(terms):
     kinds = {"podAffinity": {HARD: [], SOFT: []}, "podAntiAffinity": {HARD: [], SOFT: []}}
-    for kind, weight, key, selector, space in terms:
+    for kind, weight, key, selector, namespace_labels in terms:
         term = {
             "topologyKey": key,
             "labelSelector": selector,
-            **({"namespaceSelector": space} if space is not None else {}),
+            **({"namespaceSelector": namespace_labels} if namespace_labels is not None else {}),
         }
         kinds[kind][SOFT if weight else HARD].append(
             {"weight": weight, "podAffinityTerm": term} if weight else term
@@ -70,12 +76,12 @@ term = st.tuples(
     st.sampled_from([None, {}, {"matchLabels": {"tier": "1"}}]),
 )
 pods = st.builds(
-    lambda uid, own, space, going, terms: PodInfo(
+    lambda uid, own, namespace_labels, going, terms: PodInfo(
         {
             "metadata": {
                 "name": uid,
                 "uid": uid,
-                "namespace": space,
+                "namespace": namespace_labels,
                 "labels": own,
                 **({"deletionTimestamp": "now"} if going else {}),
             },
@@ -103,16 +109,16 @@ steps = st.one_of(
 def take(snapshot, step):
     match step:
         case "put", pod, node:
-            snapshot.put(pod, node)
+            snapshot.assign_pod(pod, node)
         case "take", uid:
-            snapshot.take(uid)
+            snapshot.unassign_pod(uid)
         case "node", name, zone, rack:
             own = {key: value for key, value in (("zone", zone), ("rack", rack)) if value}
-            snapshot.see_node(
+            snapshot.update_node(
                 name, {"metadata": {"name": name, "labels": own}, "spec": {}, "status": {}}
             )
         case "no node", name:
-            snapshot.see_node(name, None)
+            snapshot.update_node(name, None)
         case ("refresh",):
             snapshot.refresh()
 
@@ -121,21 +127,21 @@ def placed(snapshot):
     return [(pod, node) for pod, node in snapshot._placed.values()]
 
 
-def anew(snapshot, key, means):
+def anew(snapshot, key, matches):
     found = {}
     for pod, node in placed(snapshot):
-        if means(pod) and node.obj is not None and key in node.labels:
+        if matches(pod) and node.obj is not None and key in node.labels:
             found[node.labels[key]] = found.get(node.labels[key], 0) + 1
     return found
 
 
 def kept(snapshot, key, tally):
-    few, found = topology_counts.FEW, []
-    for topology_counts.FEW in (few, -1):
-        sums = by_domain(key, [(tally, 1)], snapshot.table)
+    few, found = topology_counts.MAX_NODES_ONE_BY_ONE, []
+    for topology_counts.MAX_NODES_ONE_BY_ONE in (few, -1):
+        sums = sum_by_domain(key, [(tally, 1)], snapshot.table)
         found.append({zone: count for zone in ZONES if zone and (count := sums.get(zone))})
         assert sums.total == sum(found[-1].values())
-    topology_counts.FEW = few
+    topology_counts.MAX_NODES_ONE_BY_ONE = few
     assert found[0] == found[1]
     return found[0]
 
@@ -148,8 +154,8 @@ def kept(snapshot, key, tally):
 )
 def test_pods_by_choice(history, last, large):
     snapshot = Snapshot(large)
-    crowd = snapshot.shared(Crowd)
-    crowd._most = 2
+    crowd = snapshot.shared(MatchingPodCounts)
+    crowd._max_counts = 2
     for step in history:
         take(snapshot, step)
         if step[0] == "ask":
@@ -158,11 +164,13 @@ def test_pods_by_choice(history, last, large):
     for asked in [last, *(step[1] for step in history if step[0] == "ask")]:
         for key in ("zone", "rack"):
 
-            def means(pod, asked=asked):
+            def matches(pod, asked=asked):
                 going = "deletionTimestamp" in pod.obj["metadata"]
-                return all(choice.means(pod.namespace, pod.labels, going=going) for choice in asked)
+                return all(
+                    choice.matches(pod.namespace, pod.labels, terminating=going) for choice in asked
+                )
 
-            assert kept(snapshot, key, crowd.tally(*asked)) == anew(snapshot, key, means)
+            assert kept(snapshot, key, crowd.tally(*asked)) == anew(snapshot, key, matches)
     assert len(crowd._tallies) <= 2
 
 
@@ -173,18 +181,21 @@ def test_pods_by_choice(history, last, large):
     st.sampled_from([{}, {"tier": "1"}]),
     st.sampled_from([1, 64]),
 )
-def test_wishes_about_a_pod(history, pod, space, large):
+def test_wishes_about_a_pod(history, pod, namespace_labels, large):
     snapshot = Snapshot(large)
-    standing = snapshot.shared(Standing)
+    standing = snapshot.shared(AffinityTermCounts)
     for step in history:
         take(snapshot, step)
     snapshot.refresh()
-    found = {term: kept(snapshot, term.key, tally) for term, tally in standing.about(pod, space)}
+    found = {
+        term: kept(snapshot, term.key, tally)
+        for term, tally in standing.candidates(pod, namespace_labels)
+    }
     expected = {}
     for other, node in placed(snapshot):
         for terms in terms_of(other):
             for one in terms:
-                if one.means(pod.namespace, pod.labels, space):
+                if one.matches(pod.namespace, pod.labels, namespace_labels):
                     counts = expected.setdefault(one, {})
                     if node.obj is not None and one.key in node.labels:
                         value = node.labels[one.key]
@@ -194,15 +205,15 @@ def test_wishes_about_a_pod(history, pod, space, large):
 
 def test_nothing_is_left_of_those_that_are_gone():
     snapshot = Snapshot()
-    crowd, standing = snapshot.shared(Crowd), snapshot.shared(Standing)
+    crowd, standing = snapshot.shared(MatchingPodCounts), snapshot.shared(AffinityTermCounts)
     spec = {
         "containers": [],
         "affinity": affinity_of([("podAffinity", 0, "zone", {"matchLabels": {"app": "db"}}, None)]),
     }
     pod = PodInfo({"metadata": {"name": "p", "uid": "p", "labels": {"app": "db"}}, "spec": spec})
-    snapshot.put(pod, "n1")
-    crowd.tally(Choice(None, labels_of({"matchLabels": {"app": "db"}})))
-    snapshot.take("p")
+    snapshot.assign_pod(pod, "n1")
+    crowd.tally(PodSelector(None, selector_requirements({"matchLabels": {"app": "db"}})))
+    snapshot.unassign_pod("p")
     assert not crowd._groups
     assert not crowd._by_labels
     assert not standing._tallies

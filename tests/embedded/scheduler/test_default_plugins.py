@@ -354,7 +354,7 @@ class TestImageLocality:
         ]
 
     def test_a_node_that_loses_its_image(self):
-        context = Stage(ImageLocality, node("n1", images=[("app:latest", 500 * MI)]), node("n2"))
-        context.scores(pod())
-        context.snapshot.see_node("n1", node("n1"))
-        assert context.scores(pod()) == [0, 0]
+        stage = Stage(ImageLocality, node("n1", images=[("app:latest", 500 * MI)]), node("n2"))
+        stage.scores(pod())
+        stage.snapshot.update_node("n1", node("n1"))
+        assert stage.scores(pod()) == [0, 0]

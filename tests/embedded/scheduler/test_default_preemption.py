@@ -5,7 +5,7 @@ from pytest_kscen.chance import Chance
 from pytest_kscen.embedded.scheduler.framework import Plugin, wait
 from pytest_kscen.embedded.scheduler.framework.extender import ExtenderError, Victims
 from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import PodInfo
-from pytest_kscen.embedded.scheduler.plugins.preemption import Budgets, least_harm
+from pytest_kscen.embedded.scheduler.plugins.preemption import PreemptionBudgets, best_candidates
 from pytest_kscen.embedded.scheduler.registry import Registry
 from pytest_kscen.objects.conditions import condition
 from pytest_kscen.objects.resources import EVENTS, POD_DISRUPTION_BUDGETS, PODS
@@ -205,17 +205,19 @@ class TestFromWhere:
             return Victims(made, violations)
 
         cheap, dear = victims((5, "1")), victims((9, "1"))
-        assert least_harm({"a": cheap._replace(violations=1), "b": dear}, NOW) == ["b"]
-        assert least_harm({"a": victims((5, "1"), (4, "1")), "b": victims((6, "1"))}, NOW) == ["a"]
-        assert least_harm(
+        assert best_candidates({"a": cheap._replace(violations=1), "b": dear}, NOW) == ["b"]
+        assert best_candidates({"a": victims((5, "1"), (4, "1")), "b": victims((6, "1"))}, NOW) == [
+            "a"
+        ]
+        assert best_candidates(
             {"a": victims((5, "1"), (4, "1")), "b": victims((5, "1"), (3, "1"))}, NOW
         ) == ["b"]
-        assert least_harm({"a": victims((5, "1"), (-(2**31), "1")), "b": cheap}, NOW) == ["b"]
+        assert best_candidates({"a": victims((5, "1"), (-(2**31), "1")), "b": cheap}, NOW) == ["b"]
         oldest = {"a": victims((5, "2"), (5, "4")), "b": victims((5, "3"), (5, "3"))}
-        assert least_harm(oldest, NOW) == ["b"]
+        assert best_candidates(oldest, NOW) == ["b"]
         low_ones_do_not_count = {"a": victims((5, "3"), (4, "1")), "b": victims((5, "2"), (4, "2"))}
-        assert least_harm(low_ones_do_not_count, NOW) == ["a"]
-        assert least_harm({"a": cheap, "b": victims((5, "1"))}, NOW) == ["a", "b"]
+        assert best_candidates(low_ones_do_not_count, NOW) == ["a"]
+        assert best_candidates({"a": cheap, "b": victims((5, "1"))}, NOW) == ["a", "b"]
 
 
 class TestBudgets:
@@ -271,7 +273,7 @@ class TestBudgets:
         by_app = {"matchLabels": {"app": "db"}}
 
         def violating(*budgets):
-            return "".join(one.name for one in Budgets(budgets).split(pods)[0])
+            return "".join(one.name for one in PreemptionBudgets(budgets).split(pods)[0])
 
         assert violating(pdb(1, by_app)) == "bc"
         assert violating(pdb(1, by_app, disrupted=["a"])) == "c"
@@ -441,14 +443,14 @@ class Hesitant(Plugin):
 
 def configured(*plugins):
     from pytest_kscen.embedded.scheduler.framework.configuration import (
-        Configuration,
-        Enabled,
+        EnabledPlugin,
         PluginSet,
         ProfileConfiguration,
+        SchedulerConfiguration,
     )
 
-    more = PluginSet(tuple(Enabled(plugin.name) for plugin in plugins))
-    return Configuration(profiles=(ProfileConfiguration(plugins={"multiPoint": more}),))
+    more = PluginSet(tuple(EnabledPlugin(plugin.name) for plugin in plugins))
+    return SchedulerConfiguration(profiles=(ProfileConfiguration(plugins={"multiPoint": more}),))
 
 
 def heavy(name):
@@ -476,18 +478,20 @@ class TestHowManyAreTried:
     def test_candidates(self, rig, args, nodes, wanted):
         from pytest_kscen.embedded.scheduler.plugins.default_preemption import DefaultPreemption
 
-        assert rig.make(DefaultPreemption, **args)._wanted(nodes) == wanted
+        assert rig.make(DefaultPreemption, **args)._candidates_wanted(nodes) == wanted
 
     def test_enough_are_enough(self, api, runner):
         """With one candidate wanted, it is taken, though another would be cheaper."""
         from pytest_kscen.embedded.scheduler.framework.configuration import (
-            Configuration,
             ProfileConfiguration,
+            SchedulerConfiguration,
         )
 
         args = {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 1}
         profile = ProfileConfiguration(arguments={"DefaultPreemption": args})
-        hall = Hall(api, runner, Chance("y"), {"configuration": Configuration(profiles=(profile,))})
+        hall = Hall(
+            api, runner, Chance("y"), {"configuration": SchedulerConfiguration(profiles=(profile,))}
+        )
         for number in range(20):
             hall.node(f"n{number}", cpu="2")
             put(hall, f"v{number}", f"n{number}", "2", priority=BELOW if number == 0 else LOW)
@@ -502,7 +506,7 @@ class Sayso:
     def __init__(self, answer, *, ignorable=False):
         self.answer, self.ignorable = answer, ignorable
 
-    def interested(self, pod):
+    def is_interested(self, pod):
         return True
 
     async def preempt(self, state, pod, victims):

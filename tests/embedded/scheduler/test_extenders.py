@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hall import Hall
 
 from pytest_kscen.chance import Chance
-from pytest_kscen.embedded.scheduler.configuration_loading import read
+from pytest_kscen.embedded.scheduler.configuration_loading import load_configuration
 from pytest_kscen.embedded.scheduler.registry import Registry
-from pytest_kscen.embedded.scheduler.result_annotations import told
+from pytest_kscen.embedded.scheduler.result_annotations import result_annotations
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.scenarios import RESULTS, parsed
 from pytest_kscen.scenario.analysis.pods import Attempt as Analysed
@@ -163,9 +163,12 @@ def halls(api, runner):
             "extenders": [extender],
         }
         hall = Patient(
-            api, runner, Chance("hall"), {"configuration": read(obj, Registry()), "sink": Kept()}
+            api,
+            runner,
+            Chance("hall"),
+            {"configuration": load_configuration(obj, Registry()), "sink": Kept()},
         )
-        hall.attempts = hall.scheduler._attempting.sink.attempts
+        hall.attempts = hall.scheduler._cycle.sink.attempts
         return hall
 
     return make
@@ -173,7 +176,10 @@ def halls(api, runner):
 
 def analysed(attempt):
     """As whoever reads a scenario's results sees it."""
-    results = {key.removeprefix(RESULTS): parsed(value) for key, value in told(attempt).items()}
+    results = {
+        key.removeprefix(RESULTS): parsed(value)
+        for key, value in result_annotations(attempt).items()
+    }
     return Analysed("default", "p", attempt.number, results=results)
 
 
@@ -221,10 +227,10 @@ class TestFilter:
         outside.filter_by(lambda _: "")
         assert hall.pod("plain") == "n1"
         assert outside.asked == []
-        needs = {
+        required = {
             "resources": {"requests": {"example.com/x": "1"}, "limits": {"example.com/x": "1"}}
         }
-        assert hall.pod("needy", container=needs) == "n1"
+        assert hall.pod("needy", container=required) == "n1"
         assert outside.verbs() == ["filter"]
 
     def test_a_node_that_is_not_in_question(self, halls, outside):
@@ -247,10 +253,13 @@ class TestWhatGoesWrong:
         [
             (lambda _: {"Error": "I am out of order"}, "I am out of order"),
             (lambda _: (500, b""), "failed filter with extender at URL {url}/filter, code 500"),
-            (lambda _: (200, b"<html>"), "the answer of the extender at {url}/filter is no JSON: "),
+            (
+                lambda _: (200, b"<html>"),
+                "the response of the extender at {url}/filter is not JSON: ",
+            ),
             (
                 lambda _: {"Nodes": {"items": [7]}},
-                "the answer of the extender {url} is not what was asked for: ",
+                "unexpected response of the extender {url}: ",
             ),
             (lambda _: time.sleep(1) or {}, 'Post "{url}/filter": context deadline exceeded'),
         ],

@@ -4,7 +4,7 @@ import pytest
 from test_against_kube_scheduler import PATIENCE, Rival
 from test_extenders import Outside, halls, opened  # noqa: F401
 
-from pytest_kscen.clusters.controlplane.starting import Layout
+from pytest_kscen.clusters.controlplane.starting import ControlPlaneFiles
 from pytest_kscen.objects.resources import PODS
 
 pytestmark = pytest.mark.controlplane
@@ -83,12 +83,12 @@ def test_the_same_questions(halls, opened, monkeypatch, by_name):  # noqa: F811
 
 
 def theirs(outside, extender, monkeypatch):
-    plain = Layout.scheduler_configuration
+    plain = ControlPlaneFiles.scheduler_configuration
     with_extender = lambda layout: {  # noqa: E731
         **plain(layout),
         "extenders": [{"urlPrefix": outside.url, **extender}],
     }
-    monkeypatch.setattr(Layout, "scheduler_configuration", with_extender)
+    monkeypatch.setattr(ControlPlaneFiles, "scheduler_configuration", with_extender)
     rival = Rival()
     try:
         for name in NODES:

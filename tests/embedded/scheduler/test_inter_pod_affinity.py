@@ -25,7 +25,7 @@ def far(*terms):
     return {"affinity": {"podAntiAffinity": {HARD: list(terms)}}}
 
 
-def likes(*weighted):
+def preferred(*weighted):
     return {
         "affinity": {
             "podAffinity": {
@@ -145,7 +145,7 @@ class TestWhatIsForbidden:
 
 class TestNamespaces:
     @pytest.fixture(autouse=True)
-    def spaces(self, rig, affinity):
+    def namespace_selector(self, rig, affinity):
         rig.namespace("prod", tier="gold")
         rig.namespace("test", tier="tin")
         rig.pod("db", "a1", labels={"app": "db"}, namespace="prod")
@@ -190,13 +190,14 @@ class TestWhatIsLiked:
         rig.pod("db", "a1", labels={"app": "db"})
         assert rig.scored(affinity, rig.pod()) == "skipped"
         assert (
-            rig.scored(affinity, rig.pod(**likes((5, term(labels={"app": "none"}))))) == "skipped"
+            rig.scored(affinity, rig.pod(**preferred((5, term(labels={"app": "none"})))))
+            == "skipped"
         )
 
     def test_the_weights_of_its_own_terms(self, rig, affinity):
         for number, node in enumerate(("a1", "a1", "b1")):
             rig.pod(f"db{number}", node, labels={"app": "db"})
-        scored = rig.scored(affinity, rig.pod(**likes((10, term()), (3, term("host")))))
+        scored = rig.scored(affinity, rig.pod(**preferred((10, term()), (3, term("host")))))
         assert scored == {
             "a1": (26, 100),
             "a2": (20, 76),
@@ -217,7 +218,7 @@ class TestWhatIsLiked:
         }
 
     def test_those_that_are_there_have_a_say(self, rig, affinity):
-        rig.pod("fan", "a1", **likes((7, term())))
+        rig.pod("fan", "a1", **preferred((7, term())))
         rig.pod("foe", "b1", **shuns((2, term("host"))))
         rig.pod("needy", "b2", **near(term("host")))
         scored = rig.scored(affinity, rig.pod(labels={"app": "db"}))
@@ -232,7 +233,7 @@ class TestWhatIsLiked:
     def test_how_much_a_need_weighs(self, rig):
         rig.zones(a=1, b=1)
         rig.pod("needy", "a1", **near(term("host")))
-        rig.pod("fan", "b1", **likes((10, term("host"))))
+        rig.pod("fan", "b1", **preferred((10, term("host"))))
         pod = rig.pod(labels={"app": "db"})
         assert rig.scored(rig.make(InterPodAffinity, hardPodAffinityWeight=40), pod) == {
             "a1": (40, 100),
@@ -245,16 +246,16 @@ class TestWhatIsLiked:
 
     def test_the_opinions_of_others_may_be_ignored_by_those_that_have_none(self, rig):
         rig.zones(a=1, b=1)
-        rig.pod("fan", "a1", **likes((7, term())))
+        rig.pod("fan", "a1", **preferred((7, term())))
         deaf = rig.make(InterPodAffinity, ignorePreferredTermsOfExistingPods=True)
         assert rig.scored(deaf, rig.pod(labels={"app": "db"})) == "skipped"
-        own = rig.pod(labels={"app": "db"}, **likes((1, term("host", {"app": "none"}))))
+        own = rig.pod(labels={"app": "db"}, **preferred((1, term("host", {"app": "none"}))))
         assert rig.scored(deaf, own) == {"a1": (7, 100), "b1": (0, 0)}
 
     def test_where_all_are_alike(self, rig, affinity):
         for node in ("a1", "b1"):
             rig.pod(f"db-{node}", node, labels={"app": "db"})
-        assert rig.scored(affinity, rig.pod(**likes((10, term()))), "a1 b1") == {
+        assert rig.scored(affinity, rig.pod(**preferred((10, term()))), "a1 b1") == {
             "a1": (10, 0),
             "b1": (10, 0),
         }

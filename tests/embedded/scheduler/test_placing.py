@@ -4,8 +4,8 @@ import pytest
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.embedded.controllers.provisioner import storage_class
-from pytest_kscen.embedded.scheduler.framework.handle import Ties
-from pytest_kscen.embedded.scheduler.scoring import best
+from pytest_kscen.embedded.scheduler.framework.handle import TieBreaker
+from pytest_kscen.embedded.scheduler.scoring import best_positions
 from pytest_kscen.objects.resources import PODS, STORAGE_CLASSES
 
 HELPLESS = (
@@ -49,8 +49,8 @@ class TestBinding:
 
     def test_equals_are_drawn_by_the_seed(self):
         def drawn(seed):
-            ties = Ties(Chance(seed).stream("scheduler"))
-            return [ties.decide(None, best([1, 7, 7, 7, 7, 2])) for _ in range(20)]
+            ties = TieBreaker(Chance(seed).stream("scheduler"))
+            return [ties.decide(None, best_positions([1, 7, 7, 7, 7, 2])) for _ in range(20)]
 
         assert drawn(1) == drawn(1)
         assert drawn(1) != drawn(2)
@@ -63,7 +63,7 @@ class TestBinding:
 
     def test_where_there_are_no_equals_nothing_is_drawn(self):
         chance = Chance(1).stream("scheduler")
-        assert Ties(chance).decide(None, best([1, 2])) == 1
+        assert TieBreaker(chance).decide(None, best_positions([1, 2])) == 1
         assert chance.below(1000) == Chance(1).stream("scheduler").below(1000)
 
     def test_the_one_with_the_higher_priority_first(self, hall):

@@ -140,7 +140,7 @@ class TestWhichNodesCount:
     @pytest.mark.parametrize(("policy", "nodes"), [("Honor", "a1 b1 c1 d1"), ("Ignore", "d1")])
     def test_taints(self, rig, spreading, policy, nodes):
         """All have one but d, where the pod may not be: if it counts, it must be the next."""
-        rig.snapshot.take("default/d1-1")
+        rig.snapshot.unassign_pod("default/d1-1")
         webs(rig, "b1", "c1")
         assert (
             rig.passed(spreading, rig.pod(**spread(constraint(nodeTaintsPolicy=policy)))) == nodes

@@ -7,10 +7,10 @@ from test_against_kube_scheduler import PATIENCE, has_seen_all, ours, rival  # n
 from test_small_and_large import HOST, ZONE
 
 from pytest_kscen.chance import Chance
-from pytest_kscen.embedded.scheduler.filtering import Try, search
+from pytest_kscen.embedded.scheduler.filtering import SchedulingAttempt, find_feasible_nodes
 from pytest_kscen.embedded.scheduler.framework import CycleState, PodInfo
 from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import QueuedPod
-from pytest_kscen.embedded.scheduler.plugins.preemption import least_harm
+from pytest_kscen.embedded.scheduler.plugins.preemption import best_candidates
 from pytest_kscen.objects.conditions import condition
 from pytest_kscen.objects.resources import POD_DISRUPTION_BUDGETS, PODS
 
@@ -110,8 +110,8 @@ async def opinion(scheduler, obj):
     handle, state, pod = profile.handle, CycleState(), PodInfo(obj)
     handle.snapshot.refresh()
     assert profile.pre_filter(state, pod, handle.snapshot.nodes) is None
-    found = search(
-        Try(profile, QueuedPod(pod, 0, 0), pod, state),
+    found = find_feasible_nodes(
+        SchedulingAttempt(profile, QueuedPod(pod, 0, 0), pod, state),
         handle.snapshot.nodes,
         0,
         len(handle.snapshot.nodes),
@@ -125,7 +125,7 @@ async def opinion(scheduler, obj):
         if found.statuses[one.name].code.name == "UNSCHEDULABLE"
     ]
     candidates, refusals = plugin._try_out(state, pod, helped)
-    best = least_harm(candidates, "2026-12-31T00:00:00Z") if candidates else []
+    best = best_candidates(candidates, "2026-12-31T00:00:00Z") if candidates else []
     return best, candidates, plugin._none_helps(refusals)
 
 

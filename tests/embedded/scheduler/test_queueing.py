@@ -1,6 +1,6 @@
 import pytest
 
-from pytest_kscen.embedded.scheduler.backoff_queue import Backoffs
+from pytest_kscen.embedded.scheduler.backoff_queue import BackoffQueue
 from pytest_kscen.embedded.scheduler.framework import (
     NODE,
     POD,
@@ -11,10 +11,10 @@ from pytest_kscen.embedded.scheduler.framework import (
     unschedulable,
 )
 from pytest_kscen.embedded.scheduler.framework.configuration import (
-    Configuration,
-    Enabled,
+    EnabledPlugin,
     PluginSet,
     ProfileConfiguration,
+    SchedulerConfiguration,
 )
 from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import PodInfo, QueuedPod
 from pytest_kscen.embedded.scheduler.registry import Registry
@@ -46,8 +46,8 @@ def tally():
 def with_plugin(halls, tally, plugin, **options):
     registry = Registry()
     registry.register(plugin)
-    sets = {"multiPoint": PluginSet((Enabled(plugin.name),))}
-    configuration = Configuration((ProfileConfiguration(plugins=sets),), **options)
+    sets = {"multiPoint": PluginSet((EnabledPlugin(plugin.name),))}
+    configuration = SchedulerConfiguration((ProfileConfiguration(plugins=sets),), **options)
     return halls(registry=registry, sink=tally, configuration=configuration)
 
 
@@ -94,7 +94,9 @@ class TestBackoff:
         assert tally.times("p")[:7] == [0, 2, 5, 10, 19, 30, 41]
 
     def test_as_configured(self, halls, tally):
-        hall = halls(sink=tally, configuration=Configuration(initial_backoff=3, longest_backoff=5))
+        hall = halls(
+            sink=tally, configuration=SchedulerConfiguration(initial_backoff=3, longest_backoff=5)
+        )
         hall.pod()
         hall.advance(20)
         assert tally.times("p") == [0, 4, 10, 16]
@@ -125,10 +127,13 @@ class TestBackoff:
 
     def test_it_is_never_longer_however_often_a_pod_is_turned_down(self):
         queued = QueuedPod(
-            PodInfo({"metadata": {"name": "p"}, "spec": {}}), since=0.0, turn=1, unschedulable=5000
+            PodInfo({"metadata": {"name": "p"}, "spec": {}}),
+            since=0.0,
+            sequence=1,
+            unschedulable=5000,
         )
-        backoffs = Backoffs(lambda: 9.0, lambda _: None)
-        assert backoffs.goes_on(queued)
+        backoffs = BackoffQueue(lambda: 9.0, lambda _: None)
+        assert backoffs.is_backing_off(queued)
         assert queued.expires == 10.0
 
     def test_pods_that_wake_each_other_let_time_pass(self, halls, tally):

@@ -2,7 +2,11 @@ import json
 
 import pytest
 
-from pytest_kscen.embedded.scheduler.result_annotations import LARGEST, Annotating, with_history
+from pytest_kscen.embedded.scheduler.result_annotations import (
+    MAX_ANNOTATION_BYTES,
+    ResultAnnotator,
+    with_history,
+)
 from pytest_kscen.objects.scenarios import RESULTS
 
 
@@ -92,7 +96,7 @@ class TestAttempts:
 class TestAnnotations:
     @pytest.fixture
     def hall(self, halls):
-        return halls(sink_of=Annotating)
+        return halls(sink_of=ResultAnnotator)
 
     def test_their_shape(self, hall):
         hall.nodes(2)
@@ -133,10 +137,13 @@ class TestAnnotations:
             for name in ("filter-result", "selected-node", "result-history", "result-cut")
         }
         assert found[f"{RESULTS}result-cut"] == (
-            f"left out, as annotations may have {LARGEST} bytes: 2 attempts of the "
+            f"dropped to stay within {MAX_ANNOTATION_BYTES} bytes: 2 attempts of the "
             "history, score-result"
         )
-        assert sum(len(key) + len(value) for key, value in {**old, **found}.items()) <= LARGEST
+        assert (
+            sum(len(key) + len(value) for key, value in {**old, **found}.items())
+            <= MAX_ANNOTATION_BYTES
+        )
 
     def test_the_oldest_attempts_go_first(self):
         new = {f"{RESULTS}filter-result": "f" * 50_000}

@@ -1,11 +1,14 @@
 import pytest
 
-from pytest_kscen.embedded.scheduler.configuration_loading import ConfigurationError, read
+from pytest_kscen.embedded.scheduler.configuration_loading import (
+    ConfigurationError,
+    load_configuration,
+)
 from pytest_kscen.embedded.scheduler.framework import Plugin
 from pytest_kscen.embedded.scheduler.framework.configuration import (
     DEFAULT_PLUGINS,
-    Configuration,
     ProfileConfiguration,
+    SchedulerConfiguration,
 )
 from pytest_kscen.embedded.scheduler.registry import Registry
 from pytest_kscen.objects.resources import CONFIG_MAPS, EVENTS
@@ -14,15 +17,15 @@ HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerCo
 
 
 def configured(**fields):
-    return read({**HEAD, **fields}, Registry())
+    return load_configuration({**HEAD, **fields}, Registry())
 
 
 def profiled(plugins=None, **fields):
     return configured(profiles=[{"plugins": plugins or {}, **fields}]).profiles[0]
 
 
-def stands_at(name, point):
-    return Registry().resolve(name).stands_at(point)
+def implements(name, point):
+    return Registry().resolve(name).implements(point)
 
 
 IN_TREE = (
@@ -63,19 +66,19 @@ IN_TREE = (
 
 class TestDefaults:
     def test_nothing_said_is_the_default(self):
-        assert configured() == Configuration()
+        assert configured() == SchedulerConfiguration()
         assert configured().profiles == (ProfileConfiguration("default-scheduler"),)
 
     def test_who_stands_where(self):
         profile = ProfileConfiguration()
-        assert profile.at("queueSort", stands_at) == ["PrioritySort"]
-        assert profile.at("filter", stands_at)[:4] == [
+        assert profile.at("queueSort", implements) == ["PrioritySort"]
+        assert profile.at("filter", implements)[:4] == [
             "NodeUnschedulable",
             "NodeName",
             "TaintToleration",
             "NodeAffinity",
         ]
-        scores = profile.at("score", stands_at)
+        scores = profile.at("score", implements)
         assert {
             name: profile.weight(name)
             for name in scores
@@ -93,7 +96,7 @@ class TestDefaults:
 class TestMerging:
     def test_one_is_switched_off_at_one_point(self):
         profile = profiled({"score": {"disabled": [{"name": "ImageLocality"}]}})
-        assert "ImageLocality" not in profile.at("score", stands_at)
+        assert "ImageLocality" not in profile.at("score", implements)
         assert "ImageLocality" in profile.names()
 
     def test_all_are_switched_off_at_one_point(self):
@@ -105,9 +108,9 @@ class TestMerging:
                 }
             }
         )
-        assert profile.at("score", stands_at) == ["NodeResourcesFit"]
+        assert profile.at("score", implements) == ["NodeResourcesFit"]
         assert profile.weight("NodeResourcesFit") == 7
-        assert "TaintToleration" in profile.at("filter", stands_at)
+        assert "TaintToleration" in profile.at("filter", implements)
 
     def test_one_is_switched_off_everywhere(self):
         profile = profiled({"multiPoint": {"disabled": [{"name": "TaintToleration"}]}})
@@ -126,7 +129,7 @@ class TestMerging:
 
     def test_what_a_point_says_itself_goes_first(self):
         profile = profiled({"score": {"enabled": [{"name": "ImageLocality", "weight": 4}]}})
-        assert profile.at("score", stands_at)[0] == "ImageLocality"
+        assert profile.at("score", implements)[0] == "ImageLocality"
         assert profile.weight("ImageLocality") == 4
 
 
@@ -141,7 +144,7 @@ class TestReading:
         assert profiled(generating).names() == [plugin.name for plugin in DEFAULT_PLUGINS.enabled]
 
     def test_the_whole(self):
-        found = read(
+        found = load_configuration(
             """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -218,8 +221,8 @@ extenders:
             (
                 {"profiles": [{"plugins": {"score": {"enabled": [{"name": "NodeName"}]}}}]},
                 (
-                    "profiles[0].plugins.score.enabled[0]: NodeName does not stand at score, "
-                    "but at filter"
+                    "profiles[0].plugins.score.enabled[0]: NodeName does not implement score, "
+                    "but filter"
                 ),
             ),
             (
@@ -229,8 +232,8 @@ extenders:
                     ]
                 },
                 (
-                    "profiles[0].plugins.placementScore.enabled[0]: NodeName does not stand "
-                    "at placementScore, but at filter"
+                    "profiles[0].plugins.placementScore.enabled[0]: NodeName does not "
+                    "implement placementScore, but filter"
                 ),
             ),
             (
@@ -259,7 +262,7 @@ extenders:
                     ]
                 },
                 (
-                    "profiles[0].pluginConfig[0].args.defaultingType: 'Lists' is none of "
+                    "profiles[0].pluginConfig[0].args.defaultingType: 'Lists' is not one of "
                     "System, List (did you mean 'List'?)"
                 ),
             ),
@@ -292,16 +295,14 @@ extenders:
         assert str(refusal.value) == words
 
     def test_no_yaml_and_no_object(self):
-        with pytest.raises(ConfigurationError, match="this is no YAML"):
-            read("a: [", Registry())
-        with pytest.raises(
-            ConfigurationError, match="the configuration: 'hello' is no object with fields"
-        ):
-            read("hello", Registry())
+        with pytest.raises(ConfigurationError, match="not valid YAML"):
+            load_configuration("a: [", Registry())
+        with pytest.raises(ConfigurationError, match="the configuration: 'hello' is not an object"):
+            load_configuration("hello", Registry())
 
     def test_another_version(self):
-        with pytest.raises(ConfigurationError, match="apiVersion: 'v2' is none of "):
-            read({**HEAD, "apiVersion": "v2"}, Registry())
+        with pytest.raises(ConfigurationError, match="apiVersion: 'v2' is not one of "):
+            load_configuration({**HEAD, "apiVersion": "v2"}, Registry())
 
     def test_a_plugin_of_ones_own_takes_any_arguments(self):
         registry = Registry()
@@ -310,9 +311,9 @@ extenders:
             "plugins": {"filter": {"enabled": [{"name": "Mine"}]}},
             "pluginConfig": [{"name": "Mine", "args": {"x": [1]}}],
         }
-        assert read({**HEAD, "profiles": [profile]}, registry).profiles[0].arguments == {
-            "Mine": {"x": [1]}
-        }
+        assert load_configuration({**HEAD, "profiles": [profile]}, registry).profiles[
+            0
+        ].arguments == {"Mine": {"x": [1]}}
 
     @pytest.mark.parametrize(
         ("path", "words"),
@@ -322,7 +323,7 @@ extenders:
                 "there is no plugin 'nowhere.at.all:Mine': No module named 'nowhere'",
             ),
             ("json:Mine", "there is no plugin 'json:Mine': module 'json' has no attribute 'Mine'"),
-            ("json:JSONDecoder", "'json:JSONDecoder' is no plugin: derive it from"),
+            ("json:JSONDecoder", "'json:JSONDecoder' is not a plugin class: derive it from"),
         ],
     )
     def test_a_path_that_leads_nowhere(self, path, words):
@@ -386,6 +387,6 @@ profiles:
             if one["reason"] == "InvalidConfiguration"
         )
         assert event["message"] == (
-            "the configuration is refused, the last good one stays: profles: there is no "
+            "configuration refused, keeping the last valid one: profles: there is no "
             "such field (did you mean 'profiles'?)"
         )

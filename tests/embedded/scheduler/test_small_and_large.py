@@ -13,8 +13,8 @@ from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
 from pytest_kscen.embedded.apiserver.kinds import Kinds
 from pytest_kscen.embedded.apiserver.server import ApiServer
-from pytest_kscen.embedded.scheduler.filtering import enough
-from pytest_kscen.embedded.scheduler.framework.configuration import Configuration
+from pytest_kscen.embedded.scheduler.filtering import feasible_nodes_to_find
+from pytest_kscen.embedded.scheduler.framework.configuration import SchedulerConfiguration
 from pytest_kscen.kube.in_process import InProcessApi
 from pytest_kscen.objects.conditions import condition
 from pytest_kscen.objects.resources import NAMESPACES, NODES, PODS, PRIORITY_CLASSES
@@ -129,7 +129,9 @@ def played(seed, large, nodes=NODE_COUNT, percentage=0):
     draws = Chance(seed).stream("objects")
     for number in range(nodes):
         runner.call(api.create(NODES, some_node(draws, number)))
-    hall = Hall(api, runner, chance, {"configuration": Configuration(percentage=percentage)})
+    hall = Hall(
+        api, runner, chance, {"configuration": SchedulerConfiguration(percentage=percentage)}
+    )
     hall.scheduler._handle.snapshot.large = large
     hall.advance()
     for number in range(POD_COUNT):
@@ -175,7 +177,7 @@ def test_the_same_where_not_all_nodes_are_looked_at(nodes, percentage):
     ],
 )
 def test_how_many_nodes_are_enough(nodes, percentage, wanted):
-    assert enough(nodes, percentage) == wanted
+    assert feasible_nodes_to_find(nodes, percentage) == wanted
 
 
 SMALL = """

@@ -31,7 +31,9 @@ def some_term(chance):
     }
     if chance.below(4) == 0:
         selector = {"matchLabels": {"size": chance.choice("ab")}}
-    spaces = chance.choice([{}, {}, {"namespaces": ["default"]}, {"namespaceSelector": {}}])
+    namespace_selector = chance.choice(
+        [{}, {}, {"namespaces": ["default"]}, {"namespaceSelector": {}}]
+    )
     keys = (
         {"matchLabelKeys": ["size"]}
         if chance.below(5) == 0 and "matchLabels" not in selector
@@ -40,7 +42,7 @@ def some_term(chance):
     return {
         "topologyKey": chance.choice([HOST, ZONE, "disk"]),
         "labelSelector": selector,
-        **spaces,
+        **namespace_selector,
         **keys,
     }
 

@@ -4,54 +4,54 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.clusters.conformance.case import case, case_of
+from pytest_kscen.clusters.conformance.case import case, parametrized_case
 
 if TYPE_CHECKING:
-    from pytest_kscen.clusters.conformance.case import Answer, Visitor
+    from pytest_kscen.clusters.conformance.case import CaseClient, CaseResponse
 
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
-def asked(visitor: Visitor, path: str, accept: str) -> Answer:
+def asked(visitor: CaseClient, path: str, accept: str) -> CaseResponse:
     return visitor.call("GET", path, headers={"Accept": accept})
 
 
 @case
-def yaml_is_read(visitor: Visitor) -> None:
+def yaml_is_read(visitor: CaseClient) -> None:
     body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: '1'}\n"
     made = visitor.call("POST", "configmaps", body, type="application/yaml").ok(201)
     assert made["data"] == {"a": "1"}
 
 
 @case
-def yaml_is_written(visitor: Visitor) -> None:
+def yaml_is_written(visitor: CaseClient) -> None:
     visitor.post("configmaps", {"metadata": {"name": "c"}, "data": {"a": "1"}}).ok(201)
     answer = asked(visitor, "configmaps/c", "application/yaml")
     assert answer.headers["content-type"].startswith("application/yaml")
     assert 'data:\n  a: "1"\n' in answer.body
 
 
-@case_of([("tabs", b"a:\n\t- b"), ("open quote", b"a: 'b")])
-def yaml_that_is_none_is_a_bad_request(visitor: Visitor, body: bytes) -> None:
+@parametrized_case([("tabs", b"a:\n\t- b"), ("open quote", b"a: 'b")])
+def yaml_that_is_none_is_a_bad_request(visitor: CaseClient, body: bytes) -> None:
     assert visitor.call("POST", "configmaps", body, type="application/yaml").status == 400  # noqa: PLR2004
 
 
 @case
-def what_cannot_be_read_is_an_unsupported_media_type(visitor: Visitor) -> None:
+def what_cannot_be_read_is_an_unsupported_media_type(visitor: CaseClient) -> None:
     answer = visitor.call("POST", "configmaps", b"<a/>", type="text/xml")
     answer.refused(415, "UnsupportedMediaType", "the body of the request was in an unknown format")
 
 
 @case
-def what_cannot_be_written_is_not_acceptable(visitor: Visitor) -> None:
+def what_cannot_be_written_is_not_acceptable(visitor: CaseClient) -> None:
     answer = asked(visitor, "configmaps", "text/xml")
     assert answer.status == 406  # noqa: PLR2004
     assert "application/json, application/yaml" in str(answer.body)
 
 
-@case_of(
+@parametrized_case(
     [
         ("first of two", "text/xml, application/json"),
         ("anything", "*/*"),
@@ -59,14 +59,14 @@ def what_cannot_be_written_is_not_acceptable(visitor: Visitor) -> None:
         ("quality", "application/json;q=0.9, */*;q=0.1"),
     ]
 )
-def json_is_found_among_what_is_accepted(visitor: Visitor, accept: str) -> None:
+def json_is_found_among_what_is_accepted(visitor: CaseClient, accept: str) -> None:
     assert (
         asked(visitor, "configmaps", accept).headers["content-type"].startswith("application/json")
     )
 
 
 @case
-def a_table_has_columns_and_rows(visitor: Visitor) -> None:
+def a_table_has_columns_and_rows(visitor: CaseClient) -> None:
     visitor.post(
         "configmaps",
         {"metadata": {"name": "c", "labels": {"only": "this"}}, "data": {"a": "1", "b": "2"}},
@@ -81,7 +81,7 @@ def a_table_has_columns_and_rows(visitor: Visitor) -> None:
     assert "data" not in row["object"]
 
 
-@case_of(
+@parametrized_case(
     [
         ("pods", "pods", "Name Ready Status Restarts Age IP Node Nominated_Node Readiness_Gates"),
         (
@@ -154,7 +154,9 @@ def a_table_has_columns_and_rows(visitor: Visitor) -> None:
         ("definitions", "customresourcedefinitions", "Name Created_At"),
     ]
 )
-def tables_have_the_columns_that_people_know(visitor: Visitor, plural: str, columns: str) -> None:
+def tables_have_the_columns_that_people_know(
+    visitor: CaseClient, plural: str, columns: str
+) -> None:
     table = asked(visitor, plural, TABLE).ok()
     assert (
         " ".join(column["name"].replace(" ", "_") for column in table["columnDefinitions"])
@@ -163,7 +165,7 @@ def tables_have_the_columns_that_people_know(visitor: Visitor, plural: str, colu
 
 
 @case
-def metadata_can_be_had_alone(visitor: Visitor) -> None:
+def metadata_can_be_had_alone(visitor: CaseClient) -> None:
     visitor.post("configmaps", {"metadata": {"name": "c"}, "data": {"a": "1"}}).ok(201)
     one = asked(visitor, "configmaps/c", PARTIAL).ok()
     assert (one["kind"], one["apiVersion"], one["metadata"]["name"]) == (
@@ -178,15 +180,15 @@ def metadata_can_be_had_alone(visitor: Visitor) -> None:
 
 
 @case
-def a_body_too_large_is_refused(visitor: Visitor) -> None:
+def a_body_too_large_is_refused(visitor: CaseClient) -> None:
     answer = visitor.call(
         "POST", "configmaps", b'{"metadata":{"name":"c"},"data":{"a":"' + b"x" * 3_200_000 + b'"}}'
     )
     answer.refused(413, "RequestEntityTooLarge", "limit is 3145728")
 
 
-@case_of([("twice", b'{"metadata":{"name":"c"},"data":{"a":"1","a":"2"}}')])
-def a_field_that_stands_twice_is_told(visitor: Visitor, body: bytes) -> None:
+@parametrized_case([("twice", b'{"metadata":{"name":"c"},"data":{"a":"1","a":"2"}}')])
+def a_field_that_stands_twice_is_told(visitor: CaseClient, body: bytes) -> None:
     visitor.call("POST", "configmaps", body, fieldValidation="Strict").refused(
         400, "BadRequest", 'duplicate field "data.a"'
     )
@@ -195,7 +197,7 @@ def a_field_that_stands_twice_is_told(visitor: Visitor, body: bytes) -> None:
     assert "duplicate field" in answer.headers["warning"]
 
 
-@case_of(
+@parametrized_case(
     [
         ("unknown group", "/apis/nowhere.example/v1/things", 404),
         ("unknown kind", "/api/v1/things", 404),
@@ -204,16 +206,16 @@ def a_field_that_stands_twice_is_told(visitor: Visitor, body: bytes) -> None:
         ("method", "/api/v1/namespaces/default/configmaps", 405),
     ]
 )
-def what_is_not_served_is_said(visitor: Visitor, path: str, status: int) -> None:
+def what_is_not_served_is_said(visitor: CaseClient, path: str, status: int) -> None:
     answer = visitor.call("PUT", path, {}) if status == 405 else visitor.get(path)  # noqa: PLR2004
     assert answer.status == status, answer.body
 
 
-def groups(visitor: Visitor, path: str) -> list[Any]:
+def groups(visitor: CaseClient, path: str) -> list[Any]:
     return [group["name"] for group in visitor.get(path).ok()["groups"]]
 
 
-@case_of(
+@parametrized_case(
     [
         (group, group)
         for group in (
@@ -227,14 +229,14 @@ def groups(visitor: Visitor, path: str) -> list[Any]:
         )
     ]
 )
-def groups_are_discovered(visitor: Visitor, group: str) -> None:
+def groups_are_discovered(visitor: CaseClient, group: str) -> None:
     assert group in groups(visitor, "/apis")
     found = visitor.get(f"/apis/{group}").ok()
     assert (found["kind"], found["name"]) == ("APIGroup", group)
     assert found["preferredVersion"]["version"] == "v1"
 
 
-@case_of(
+@parametrized_case(
     [
         ("pods", "/api/v1", "pods", ("Pod", True, "po")),
         ("nodes", "/api/v1", "nodes", ("Node", False, "no")),
@@ -243,7 +245,7 @@ def groups_are_discovered(visitor: Visitor, group: str) -> None:
     ]
 )
 def resources_are_discovered(
-    visitor: Visitor, path: str, plural: str, expected: tuple[str, bool, str]
+    visitor: CaseClient, path: str, plural: str, expected: tuple[str, bool, str]
 ) -> None:
     listed = visitor.get(path).ok()
     assert listed["kind"] == "APIResourceList"
@@ -263,20 +265,20 @@ def resources_are_discovered(
 
 
 @case
-def the_version_says_what_it_is(visitor: Visitor) -> None:
+def the_version_says_what_it_is(visitor: CaseClient) -> None:
     version = visitor.get("/version").ok()
     assert (version["major"], version["minor"]) == ("1", "36")
     assert version["gitVersion"].startswith("v1.36.")
 
 
-@case_of([("health", "/healthz"), ("life", "/livez"), ("readiness", "/readyz")])
-def it_says_that_it_is_well(visitor: Visitor, path: str) -> None:
+@parametrized_case([("health", "/healthz"), ("life", "/livez"), ("readiness", "/readyz")])
+def it_says_that_it_is_well(visitor: CaseClient, path: str) -> None:
     visitor.until(lambda: visitor.get(path).status == 200)  # noqa: PLR2004
     assert visitor.get(path).body == "ok"
 
 
 @case
-def everything_is_discovered_at_once(visitor: Visitor) -> None:
+def everything_is_discovered_at_once(visitor: CaseClient) -> None:
     accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
     listed = asked(visitor, "/apis", accept).ok()
     assert listed["kind"] == "APIGroupDiscoveryList"
@@ -289,7 +291,7 @@ def everything_is_discovered_at_once(visitor: Visitor) -> None:
 
 
 @case
-def schemas_are_published(visitor: Visitor) -> None:
+def schemas_are_published(visitor: CaseClient) -> None:
     paths = visitor.get("/openapi/v3").ok()["paths"]
     document = visitor.get(paths["apis/apps/v1"]["serverRelativeURL"].partition("?")[0]).ok()
     deployment = document["components"]["schemas"]["io.k8s.api.apps.v1.Deployment"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.clusters.conformance.case import case, case_of
+from pytest_kscen.clusters.conformance.case import case, parametrized_case
 from pytest_kscen.clusters.conformance.chapters.definitions import Widgets
 
 if TYPE_CHECKING:
-    from pytest_kscen.clusters.conformance.case import Visitor
+    from pytest_kscen.clusters.conformance.case import CaseClient
 
 LEASE = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "x"}}
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
@@ -21,7 +21,7 @@ COUNTED = "deprecated.daemonset.template.generation"
 PATHS = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
 
 
-@case_of(
+@parametrized_case(
     [
         ("no fraction", {"renewTime": "2026-01-01T00:00:00Z"}, 'cannot parse "Z" as ".000000"'),
         ("one digit", {"renewTime": "2026-01-01T00:00:00.5Z"}, 'cannot parse ".5Z" as ".000000"'),
@@ -43,13 +43,13 @@ PATHS = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.re
     ]
 )
 def what_cannot_be_decoded_is_told_by_its_worst_fault(
-    visitor: Visitor, spec: Any, words: str
+    visitor: CaseClient, spec: Any, words: str
 ) -> None:
     visitor.post("leases", {**LEASE, "spec": spec}).refused(400, "BadRequest", words)
 
 
 @case
-def a_converter_goes_by_the_order_of_the_struct(visitor: Visitor) -> None:
+def a_converter_goes_by_the_order_of_the_struct(visitor: CaseClient) -> None:
     visitor.post("leases", LEASE).ok(201)
     patch = {"spec": {"renewTime": "soon", "acquireTime": "later"}}
     visitor.patch("leases/x", patch, "strategic").refused(
@@ -58,7 +58,7 @@ def a_converter_goes_by_the_order_of_the_struct(visitor: Visitor) -> None:
 
 
 @case
-def a_converter_knows_the_names_of_types(visitor: Visitor) -> None:
+def a_converter_knows_the_names_of_types(visitor: CaseClient) -> None:
     visitor.post("configmaps", CONFIG).ok(201)
     patch = {"metadata": {"uid": 1}}
     visitor.patch("configmaps/x", patch, "strategic").refused(
@@ -70,7 +70,7 @@ def a_converter_knows_the_names_of_types(visitor: Visitor) -> None:
     )
 
 
-@case_of(
+@parametrized_case(
     [
         ("kind of no text", {**CONFIG, "kind": ["x"]}, 400, "invalid object type: /v1, Kind="),
         (
@@ -135,13 +135,15 @@ def a_converter_knows_the_names_of_types(visitor: Visitor) -> None:
         ),
     ]
 )
-def an_odd_configuration_is_refused(visitor: Visitor, body: Any, status: int, words: str) -> None:
+def an_odd_configuration_is_refused(
+    visitor: CaseClient, body: Any, status: int, words: str
+) -> None:
     answer = visitor.apply("configmaps/x", body, "me")
     assert (answer.status, words in answer.body["message"]) == (status, True), answer.body
 
 
 @case
-def an_object_whose_fields_nobody_owns_has_no_list_of_owners(visitor: Visitor) -> None:
+def an_object_whose_fields_nobody_owns_has_no_list_of_owners(visitor: CaseClient) -> None:
     visitor.post("leases", LEASE).ok(201)
     for place in ("0", "-"):
         operation = {"op": "add", "path": f"/metadata/managedFields/{place}", "value": {}}
@@ -150,7 +152,7 @@ def an_object_whose_fields_nobody_owns_has_no_list_of_owners(visitor: Visitor) -
         )
 
 
-@case_of(
+@parametrized_case(
     [
         (
             "unvalidated",
@@ -167,7 +169,7 @@ def an_object_whose_fields_nobody_owns_has_no_list_of_owners(visitor: Visitor) -
     ]
 )
 def operations_are_looked_at_if_somebody_wants_it(
-    visitor: Visitor, validation: str, status: int, words: str
+    visitor: CaseClient, validation: str, status: int, words: str
 ) -> None:
     visitor.post("configmaps", CONFIG).ok(201)
     answer = visitor.patch(
@@ -176,11 +178,11 @@ def operations_are_looked_at_if_somebody_wants_it(
     assert (answer.status, words in answer.body["message"]) == (status, True), answer.body
 
 
-@case_of(
+@parametrized_case(
     [("uid", {"uid": "other"}, "UID"), ("version", {"resourceVersion": "1"}, "ResourceVersion")]
 )
 def preconditions_may_stand_in_the_query(
-    visitor: Visitor, query: dict[str, str], words: str
+    visitor: CaseClient, query: dict[str, str], words: str
 ) -> None:
     visitor.post("configmaps", CONFIG).ok(201)
     visitor.delete("configmaps/x", **query).refused(
@@ -188,9 +190,11 @@ def preconditions_may_stand_in_the_query(
     )
 
 
-@case_of([("nothing said", {}, True), ("Background", {"propagationPolicy": "Background"}, False)])
+@parametrized_case(
+    [("nothing said", {}, True), ("Background", {"propagationPolicy": "Background"}, False)]
+)
 def who_deletes_a_job_is_told_of_its_pods(
-    visitor: Visitor,
+    visitor: CaseClient,
     query: dict[str, str],
     told: bool,  # noqa: FBT001
 ) -> None:
@@ -199,7 +203,7 @@ def who_deletes_a_job_is_told_of_its_pods(
 
 
 @case
-def a_doubtful_pair_of_keys_is_warned_of(visitor: Visitor) -> None:
+def a_doubtful_pair_of_keys_is_warned_of(visitor: CaseClient) -> None:
     pair = {
         "metadata": {"name": "x"},
         "type": "kubernetes.io/tls",
@@ -211,7 +215,7 @@ def a_doubtful_pair_of_keys_is_warned_of(visitor: Visitor) -> None:
 
 
 @case
-def who_writes_an_empty_list_owns_it(visitor: Visitor) -> None:
+def who_writes_an_empty_list_owns_it(visitor: CaseClient) -> None:
     made = visitor.post("roles", {"metadata": {"name": "x"}, "rules": []}, fieldManager="me").ok(
         201
     )
@@ -220,7 +224,7 @@ def who_writes_an_empty_list_owns_it(visitor: Visitor) -> None:
 
 
 @case
-def a_daemon_sets_creator_owns_the_count_of_its_templates(visitor: Visitor) -> None:
+def a_daemon_sets_creator_owns_the_count_of_its_templates(visitor: CaseClient) -> None:
     made = visitor.post("daemonsets", {"metadata": {"name": "x"}, "spec": SELECTED}).ok(201)
     assert made["metadata"]["annotations"] == {COUNTED: "1"}
     owned = made["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"]
@@ -228,7 +232,7 @@ def a_daemon_sets_creator_owns_the_count_of_its_templates(visitor: Visitor) -> N
 
 
 @case
-def that_count_is_a_number(visitor: Visitor) -> None:
+def that_count_is_a_number(visitor: CaseClient) -> None:
     body = {"metadata": {"name": "x", "annotations": {COUNTED: "x"}}, "spec": SELECTED}
     visitor.post("daemonsets", body).refused(
         400, "BadRequest", 'strconv.ParseInt: parsing "x": invalid syntax'
@@ -236,7 +240,7 @@ def that_count_is_a_number(visitor: Visitor) -> None:
 
 
 @case
-def of_a_daemon_set_that_does_not_roll_zeros_are_kept(visitor: Visitor) -> None:
+def of_a_daemon_set_that_does_not_roll_zeros_are_kept(visitor: CaseClient) -> None:
     spec = {**SELECTED, "updateStrategy": {"type": "OnDelete", "rollingUpdate": {}}}
     made = visitor.post("daemonsets", {"metadata": {"name": "x"}, "spec": spec}, dryRun="All").ok(
         201
@@ -245,7 +249,7 @@ def of_a_daemon_set_that_does_not_roll_zeros_are_kept(visitor: Visitor) -> None:
 
 
 @case
-def a_controllers_scale_has_its_selector(visitor: Visitor) -> None:
+def a_controllers_scale_has_its_selector(visitor: CaseClient) -> None:
     visitor.post(
         "replicationcontrollers",
         {"metadata": {"name": "x"}, "spec": {"replicas": 0, "template": TEMPLATE}},
@@ -254,7 +258,7 @@ def a_controllers_scale_has_its_selector(visitor: Visitor) -> None:
 
 
 @case
-def a_scale_that_nobody_owns_tells_of_no_owners(visitor: Visitor) -> None:
+def a_scale_that_nobody_owns_tells_of_no_owners(visitor: CaseClient) -> None:
     visitor.post(
         "replicationcontrollers",
         {"metadata": {"name": "x"}, "spec": {"replicas": 0, "template": TEMPLATE}},
@@ -267,7 +271,7 @@ def a_scale_that_nobody_owns_tells_of_no_owners(visitor: Visitor) -> None:
 
 
 @case
-def a_status_cannot_bring_another_uid(visitor: Visitor) -> None:
+def a_status_cannot_bring_another_uid(visitor: CaseClient) -> None:
     spec = {"attacher": "a.example.com", "nodeName": "n", "source": {"persistentVolumeName": "v"}}
     visitor.post("volumeattachments", {"metadata": {"name": visitor.namespace}, "spec": spec}).ok(
         201
@@ -280,7 +284,7 @@ def a_status_cannot_bring_another_uid(visitor: Visitor) -> None:
 
 
 @case
-def a_budgets_metadata_is_judged_last(visitor: Visitor) -> None:
+def a_budgets_metadata_is_judged_last(visitor: CaseClient) -> None:
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": ""}
     body = {"metadata": {"name": "x", "ownerReferences": [owner]}, "spec": {"minAvailable": -1}}
     assert {
@@ -290,7 +294,7 @@ def a_budgets_metadata_is_judged_last(visitor: Visitor) -> None:
 
 
 @case
-def a_cron_jobs_status_may_have_any_finalizers(visitor: Visitor) -> None:
+def a_cron_jobs_status_may_have_any_finalizers(visitor: CaseClient) -> None:
     template = {
         "spec": {
             "template": {
@@ -308,7 +312,7 @@ def a_cron_jobs_status_may_have_any_finalizers(visitor: Visitor) -> None:
 
 
 @case
-def a_second_volume_is_not_asked_where_it_lies(visitor: Visitor) -> None:
+def a_second_volume_is_not_asked_where_it_lies(visitor: CaseClient) -> None:
     spec = {
         "accessModes": ["ReadWriteOnce"],
         "capacity": {"storage": "1Gi"},
@@ -321,9 +325,9 @@ def a_second_volume_is_not_asked_where_it_lies(visitor: Visitor) -> None:
     ]
 
 
-@case_of([("spec", "services/x", True), ("status", "services/x/status", False)])
+@parametrized_case([("spec", "services/x", True), ("status", "services/x/status", False)])
 def who_writes_a_status_is_not_warned_of_the_spec(
-    visitor: Visitor,
+    visitor: CaseClient,
     path: str,
     warned: bool,  # noqa: FBT001
 ) -> None:
@@ -335,13 +339,13 @@ def who_writes_a_status_is_not_warned_of_the_spec(
 
 
 @case
-def metadata_of_nobody_is_null(visitor: Visitor) -> None:
+def metadata_of_nobody_is_null(visitor: CaseClient) -> None:
     accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
     assert visitor.call("GET", "leases", headers={"Accept": accept}).ok()["items"] is None
 
 
 @case
-def a_custom_scale_that_says_nothing_is_none(visitor: Visitor) -> None:
+def a_custom_scale_that_says_nothing_is_none(visitor: CaseClient) -> None:
     widgets = Widgets(visitor, subresources={"scale": PATHS})
     widgets.make({}).ok(201)
     visitor.get(f"{widgets.path}/w/scale").refused(
@@ -355,7 +359,7 @@ def a_custom_scale_that_says_nothing_is_none(visitor: Visitor) -> None:
 
 
 @case
-def a_custom_object_says_what_it_is(visitor: Visitor) -> None:
+def a_custom_object_says_what_it_is(visitor: CaseClient) -> None:
     widgets = Widgets(visitor)
     visitor.post(widgets.path, {"metadata": {"name": "w"}}).refused(
         400, "BadRequest", "Object 'Kind' is missing in"
@@ -367,7 +371,7 @@ def a_custom_object_says_what_it_is(visitor: Visitor) -> None:
 
 
 @case
-def an_empty_list_of_owners_leaves_a_custom_object_its_own(visitor: Visitor) -> None:
+def an_empty_list_of_owners_leaves_a_custom_object_its_own(visitor: CaseClient) -> None:
     widgets = Widgets(visitor)
     made = widgets.make({}).ok(201)
     patched = visitor.patch(f"{widgets.path}/w", {"metadata": {"managedFields": []}}).ok()

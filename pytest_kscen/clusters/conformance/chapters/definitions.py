@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.clusters.conformance.case import case, case_of
+from pytest_kscen.clusters.conformance.case import case, parametrized_case
 
 if TYPE_CHECKING:
-    from pytest_kscen.clusters.conformance.case import Answer, Visitor
+    from pytest_kscen.clusters.conformance.case import CaseClient, CaseResponse
 
 GROUP = "conformance.example.com"
 OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -53,7 +53,7 @@ SPEC: dict[str, Any] = {
 }
 
 
-def definition(visitor: Visitor, **version: Any) -> dict[str, Any]:
+def definition(visitor: CaseClient, **version: Any) -> dict[str, Any]:
     """The visitor's own kind: one for each case, since definitions belong to the whole cluster."""
     plural = f"w{visitor.namespace.rpartition('-')[2]}"
     served = {
@@ -79,7 +79,7 @@ def definition(visitor: Visitor, **version: Any) -> dict[str, Any]:
 class Widgets:
     """A defined kind, ready to be used."""
 
-    def __init__(self, visitor: Visitor, **version: Any) -> None:
+    def __init__(self, visitor: CaseClient, **version: Any) -> None:
         self.visitor = visitor
         body = definition(visitor, **version)
         self.name = body["metadata"]["name"]
@@ -102,12 +102,12 @@ class Widgets:
         head = {"apiVersion": f"{GROUP}/v1", "kind": self.kind, "metadata": {"name": "w"}}
         return {**head, **({} if spec is None else {"spec": spec}), **more}
 
-    def make(self, spec: Any = None, **query: Any) -> Answer:
+    def make(self, spec: Any = None, **query: Any) -> CaseResponse:
         return self.visitor.post(self.path, self.body(spec), **query)
 
 
 @case
-def a_definition_is_accepted_and_established(visitor: Visitor) -> None:
+def a_definition_is_accepted_and_established(visitor: CaseClient) -> None:
     widgets = Widgets(visitor)
     found = visitor.get(f"customresourcedefinitions/{widgets.name}").ok()
     assert {one["type"]: one["status"] for one in found["status"]["conditions"]} == {
@@ -122,7 +122,7 @@ def a_definition_is_accepted_and_established(visitor: Visitor) -> None:
 
 
 @case
-def its_kind_is_discovered(visitor: Visitor) -> None:
+def its_kind_is_discovered(visitor: CaseClient) -> None:
     widgets = Widgets(visitor)
 
     def found() -> Any:
@@ -137,7 +137,7 @@ def its_kind_is_discovered(visitor: Visitor) -> None:
 
 
 @case
-def an_object_of_it_has_all_that_objects_have(visitor: Visitor) -> None:
+def an_object_of_it_has_all_that_objects_have(visitor: CaseClient) -> None:
     widgets = Widgets(visitor)
     made = widgets.make({"colour": "red"}).ok(201)
     assert made["metadata"]["generation"] == 1
@@ -149,7 +149,7 @@ def an_object_of_it_has_all_that_objects_have(visitor: Visitor) -> None:
     visitor.get(f"{widgets.path}/w").refused(404, "NotFound", f'{widgets.name} "w" not found')
 
 
-@case_of(
+@parametrized_case(
     [
         ("default", {}, {"size": 3}),
         ("no default for null", {"size": None}, {"size": 3}),
@@ -171,11 +171,11 @@ def an_object_of_it_has_all_that_objects_have(visitor: Visitor) -> None:
         ("map", {"map": {"a": 1}}, {"size": 3, "map": {"a": 1}}),
     ]
 )
-def it_is_kept_as_its_schema_says(visitor: Visitor, spec: Any, expected: Any) -> None:
+def it_is_kept_as_its_schema_says(visitor: CaseClient, spec: Any, expected: Any) -> None:
     assert Widgets(visitor).make(spec).ok(201)["spec"] == expected
 
 
-@case_of(
+@parametrized_case(
     [
         (
             "type",
@@ -255,14 +255,14 @@ def it_is_kept_as_its_schema_says(visitor: Visitor, spec: Any, expected: Any) ->
     ]
 )
 def what_breaks_its_schema_is_invalid(
-    visitor: Visitor, spec: Any, field: str, reason: str, words: str
+    visitor: CaseClient, spec: Any, field: str, reason: str, words: str
 ) -> None:
     refusal = Widgets(visitor).make(spec).refused(422, "Invalid", words)
     assert (field, reason) in refusal.causes, refusal.causes
 
 
 @case
-def an_unknown_field_is_told_when_asked(visitor: Visitor) -> None:
+def an_unknown_field_is_told_when_asked(visitor: CaseClient) -> None:
     widgets = Widgets(visitor)
     widgets.make({"shade": 1}, fieldValidation="Strict").refused(
         400, "BadRequest", 'strict decoding error: unknown field "spec.shade"'
@@ -271,7 +271,7 @@ def an_unknown_field_is_told_when_asked(visitor: Visitor) -> None:
 
 
 @case
-def it_is_patched_but_not_strategically(visitor: Visitor) -> None:
+def it_is_patched_but_not_strategically(visitor: CaseClient) -> None:
     widgets = Widgets(visitor)
     widgets.make({"size": 1}).ok(201)
     assert visitor.patch(f"{widgets.path}/w", {"spec": {"size": 2}}).ok()["spec"] == {"size": 2}
@@ -283,7 +283,7 @@ def it_is_patched_but_not_strategically(visitor: Visitor) -> None:
 
 
 @case
-def it_is_applied_by_its_lists_keys(visitor: Visitor) -> None:
+def it_is_applied_by_its_lists_keys(visitor: CaseClient) -> None:
     widgets = Widgets(visitor)
     visitor.apply(
         f"{widgets.path}/w", widgets.body({"parts": [{"id": "a", "weight": 1}]}), "me"
@@ -298,7 +298,7 @@ def it_is_applied_by_its_lists_keys(visitor: Visitor) -> None:
 
 
 @case
-def its_generation_counts_its_spec(visitor: Visitor) -> None:
+def its_generation_counts_its_spec(visitor: CaseClient) -> None:
     widgets = Widgets(visitor)
     widgets.make({"size": 1}).ok(201)
     assert (
@@ -314,7 +314,7 @@ def its_generation_counts_its_spec(visitor: Visitor) -> None:
 
 
 @case
-def with_a_status_of_its_own_each_keeps_to_its_part(visitor: Visitor) -> None:
+def with_a_status_of_its_own_each_keeps_to_its_part(visitor: CaseClient) -> None:
     widgets = Widgets(visitor, subresources={"status": {}})
     made = visitor.post(widgets.path, widgets.body({"size": 1}, status={"done": True})).ok(201)
     assert "status" not in made
@@ -329,14 +329,14 @@ def with_a_status_of_its_own_each_keeps_to_its_part(visitor: Visitor) -> None:
 
 
 @case
-def without_one_there_is_no_such_door(visitor: Visitor) -> None:
+def without_one_there_is_no_such_door(visitor: CaseClient) -> None:
     widgets = Widgets(visitor)
     widgets.make({}).ok(201)
     visitor.patch(f"{widgets.path}/w/status", {"status": {}}).refused(404, "NotFound", "not found")
 
 
 @case
-def it_is_scaled_where_its_definition_says(visitor: Visitor) -> None:
+def it_is_scaled_where_its_definition_says(visitor: CaseClient) -> None:
     paths = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
     widgets = Widgets(visitor, subresources={"status": {}, "scale": paths})
     widgets.make({"size": 9, "replicas": 2}).ok(201)
@@ -351,7 +351,7 @@ def it_is_scaled_where_its_definition_says(visitor: Visitor) -> None:
 
 
 @case
-def its_columns_are_printed(visitor: Visitor) -> None:
+def its_columns_are_printed(visitor: CaseClient) -> None:
     columns = [
         {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
         {"name": "Colour", "type": "string", "jsonPath": ".spec.colour"},
@@ -366,7 +366,7 @@ def its_columns_are_printed(visitor: Visitor) -> None:
 
 
 @case
-def fields_that_it_names_select(visitor: Visitor) -> None:
+def fields_that_it_names_select(visitor: CaseClient) -> None:
     widgets = Widgets(visitor, selectableFields=[{"jsonPath": ".spec.colour"}])
     widgets.make({"colour": "red"}).ok(201)
     assert len(visitor.get(widgets.path, fieldSelector="spec.colour=red").ok()["items"]) == 1
@@ -377,7 +377,7 @@ def fields_that_it_names_select(visitor: Visitor) -> None:
 
 
 @case
-def a_rule_can_compare_with_what_was(visitor: Visitor) -> None:
+def a_rule_can_compare_with_what_was(visitor: CaseClient) -> None:
     grow = {"rule": "self.size >= oldSelf.size", "message": "it only grows"}
     schema = {
         "type": "object",
@@ -392,7 +392,7 @@ def a_rule_can_compare_with_what_was(visitor: Visitor) -> None:
 
 
 @case
-def several_versions_show_the_same_object(visitor: Visitor) -> None:
+def several_versions_show_the_same_object(visitor: CaseClient) -> None:
     body = definition(visitor)
     body["spec"]["versions"].append({**body["spec"]["versions"][0], "name": "v2", "storage": False})
     visitor.post("customresourcedefinitions", body).ok(201)
@@ -411,7 +411,7 @@ def several_versions_show_the_same_object(visitor: Visitor) -> None:
     assert (found["apiVersion"], found["spec"]) == (f"{GROUP}/v2", {"size": 5})
 
 
-@case_of(
+@parametrized_case(
     [
         ("name", {"metadata": {"name": "wrong"}}, "must be spec.names.plural+"),
         ("scope", {"spec": {"scope": "Galaxy"}}, "spec.scope"),
@@ -424,7 +424,7 @@ def several_versions_show_the_same_object(visitor: Visitor) -> None:
     ]
 )
 def a_definition_that_makes_no_sense_is_invalid(
-    visitor: Visitor, change: dict[str, Any], words: str
+    visitor: CaseClient, change: dict[str, Any], words: str
 ) -> None:
     body = definition(visitor)
     for part, fields in change.items():
@@ -433,7 +433,7 @@ def a_definition_that_makes_no_sense_is_invalid(
     visitor.post("customresourcedefinitions", body).refused(422, "Invalid", words)
 
 
-@case_of(
+@parametrized_case(
     [
         ("no schema", {"schema": None}, "schema.openAPIV3Schema: Required value"),
         (
@@ -477,7 +477,7 @@ def a_definition_that_makes_no_sense_is_invalid(
     ]
 )
 def a_schema_that_makes_no_sense_is_invalid(
-    visitor: Visitor, version: dict[str, Any], words: str
+    visitor: CaseClient, version: dict[str, Any], words: str
 ) -> None:
     visitor.post("customresourcedefinitions", definition(visitor, **version)).refused(
         422, "Invalid", words
@@ -485,7 +485,7 @@ def a_schema_that_makes_no_sense_is_invalid(
 
 
 @case
-def with_its_definition_its_objects_go(visitor: Visitor) -> None:
+def with_its_definition_its_objects_go(visitor: CaseClient) -> None:
     widgets = Widgets(visitor)
     widgets.make({}).ok(201)
     visitor.delete(f"customresourcedefinitions/{widgets.name}").ok()
@@ -494,7 +494,7 @@ def with_its_definition_its_objects_go(visitor: Visitor) -> None:
 
 
 @case
-def it_is_watched_like_any_other(visitor: Visitor) -> None:
+def it_is_watched_like_any_other(visitor: CaseClient) -> None:
     widgets = Widgets(visitor)
     start = visitor.get(widgets.path).ok()["metadata"]["resourceVersion"]
     with visitor.watch(widgets.path, resourceVersion=start, timeoutSeconds=30) as stream:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.clusters.conformance.case import case, case_of
+from pytest_kscen.clusters.conformance.case import case, parametrized_case
 
 if TYPE_CHECKING:
-    from pytest_kscen.clusters.conformance.case import Visitor
+    from pytest_kscen.clusters.conformance.case import CaseClient
 
 
 HOLD = "example.com/hold"
 
 
-def made(visitor: Visitor, name: str = "c", **metadata: Any) -> dict[str, Any]:
+def made(visitor: CaseClient, name: str = "c", **metadata: Any) -> dict[str, Any]:
     return visitor.post("configmaps", {"metadata": {"name": name, **metadata}}).ok(201)  # type: ignore[no-any-return]
 
 
 @case
-def it_is_gone_and_a_status_says_so(visitor: Visitor) -> None:
+def it_is_gone_and_a_status_says_so(visitor: CaseClient) -> None:
     uid = made(visitor)["metadata"]["uid"]
     answer = visitor.delete("configmaps/c").ok()
     assert (answer["kind"], answer["status"]) == ("Status", "Success")
@@ -27,12 +27,12 @@ def it_is_gone_and_a_status_says_so(visitor: Visitor) -> None:
 
 
 @case
-def what_is_not_there_is_not_found(visitor: Visitor) -> None:
+def what_is_not_there_is_not_found(visitor: CaseClient) -> None:
     visitor.delete("configmaps/c").refused(404, "NotFound", 'configmaps "c" not found')
 
 
 @case
-def a_finalizer_holds_it(visitor: Visitor) -> None:
+def a_finalizer_holds_it(visitor: CaseClient) -> None:
     made(visitor, finalizers=[HOLD])
     marked = visitor.delete("configmaps/c").ok()
     assert marked["kind"] == "ConfigMap"
@@ -45,7 +45,7 @@ def a_finalizer_holds_it(visitor: Visitor) -> None:
 
 
 @case
-def a_held_object_is_not_made_a_second_time(visitor: Visitor) -> None:
+def a_held_object_is_not_made_a_second_time(visitor: CaseClient) -> None:
     made(visitor, finalizers=[HOLD])
     visitor.delete("configmaps/c").ok()
     refusal = visitor.post("configmaps", {"metadata": {"name": "c"}})
@@ -54,14 +54,14 @@ def a_held_object_is_not_made_a_second_time(visitor: Visitor) -> None:
 
 
 @case
-def dry_run_deletes_nothing(visitor: Visitor) -> None:
+def dry_run_deletes_nothing(visitor: CaseClient) -> None:
     made(visitor)
     visitor.delete("configmaps/c", dryRun="All").ok()
     visitor.get("configmaps/c").ok()
 
 
-@case_of([("query", True), ("body", False)])
-def options_come_in_the_query_or_in_the_body(visitor: Visitor, in_query: bool) -> None:  # noqa: FBT001
+@parametrized_case([("query", True), ("body", False)])
+def options_come_in_the_query_or_in_the_body(visitor: CaseClient, in_query: bool) -> None:  # noqa: FBT001
     made(visitor)
     if in_query:
         visitor.delete("configmaps/c", propagationPolicy="Orphan").ok()
@@ -75,7 +75,7 @@ def options_come_in_the_query_or_in_the_body(visitor: Visitor, in_query: bool) -
         assert held.body["metadata"]["finalizers"] == ["orphan"]
 
 
-@case_of(
+@parametrized_case(
     [
         ("uid", {"uid": "11111111-1111-4111-8111-111111111111"}, "the UID in the precondition"),
         (
@@ -86,7 +86,7 @@ def options_come_in_the_query_or_in_the_body(visitor: Visitor, in_query: bool) -
     ]
 )
 def a_precondition_that_fails_is_a_conflict(
-    visitor: Visitor, preconditions: dict[str, str], words: str
+    visitor: CaseClient, preconditions: dict[str, str], words: str
 ) -> None:
     made(visitor)
     visitor.delete("configmaps/c", {"preconditions": preconditions}).refused(409, "Conflict", words)
@@ -94,13 +94,13 @@ def a_precondition_that_fails_is_a_conflict(
 
 
 @case
-def a_precondition_that_holds_lets_it_go(visitor: Visitor) -> None:
+def a_precondition_that_holds_lets_it_go(visitor: CaseClient) -> None:
     metadata = made(visitor)["metadata"]
     kept = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
     visitor.delete("configmaps/c", {"preconditions": kept}).ok()
 
 
-@case_of(
+@parametrized_case(
     [
         ("policy", {"propagationPolicy": "Sideways"}, 422, "Invalid"),
         ("both ways", {"propagationPolicy": "Orphan", "orphanDependents": True}, 422, "Invalid"),
@@ -108,7 +108,7 @@ def a_precondition_that_holds_lets_it_go(visitor: Visitor) -> None:
     ]
 )
 def options_that_make_no_sense_are_refused(
-    visitor: Visitor, options: dict[str, Any], status: int, reason: str
+    visitor: CaseClient, options: dict[str, Any], status: int, reason: str
 ) -> None:
     made(visitor)
     visitor.delete("configmaps/c", options).refused(status, reason)
@@ -116,7 +116,7 @@ def options_that_make_no_sense_are_refused(
 
 
 @case
-def foreground_waits_with_a_finalizer(visitor: Visitor) -> None:
+def foreground_waits_with_a_finalizer(visitor: CaseClient) -> None:
     made(visitor, finalizers=[HOLD])
     held = visitor.delete("configmaps/c", propagationPolicy="Foreground").ok()
     assert sorted(held["metadata"]["finalizers"]) == [HOLD, "foregroundDeletion"]
@@ -125,7 +125,7 @@ def foreground_waits_with_a_finalizer(visitor: Visitor) -> None:
 
 
 @case
-def many_are_deleted_by_their_labels(visitor: Visitor) -> None:
+def many_are_deleted_by_their_labels(visitor: CaseClient) -> None:
     made(visitor, "a", labels={"go": "yes"})
     made(visitor, "b", labels={"go": "yes"})
     made(visitor, "c", labels={"go": "no"})
@@ -137,7 +137,7 @@ def many_are_deleted_by_their_labels(visitor: Visitor) -> None:
 
 
 @case
-def many_are_deleted_by_a_field(visitor: Visitor) -> None:
+def many_are_deleted_by_a_field(visitor: CaseClient) -> None:
     made(visitor, "a", labels={"go": "x"})
     made(visitor, "b", labels={"go": "x"})
     visitor.delete("configmaps", fieldSelector="metadata.name=a").ok()
@@ -148,7 +148,7 @@ def many_are_deleted_by_a_field(visitor: Visitor) -> None:
 
 
 @case
-def the_garbage_collector_takes_what_has_no_owner_any_more(visitor: Visitor) -> None:
+def the_garbage_collector_takes_what_has_no_owner_any_more(visitor: CaseClient) -> None:
     owner = made(visitor, "owner")
     reference = {
         "apiVersion": "v1",
@@ -162,7 +162,7 @@ def the_garbage_collector_takes_what_has_no_owner_any_more(visitor: Visitor) -> 
 
 
 @case
-def orphans_lose_their_owner_and_stay(visitor: Visitor) -> None:
+def orphans_lose_their_owner_and_stay(visitor: CaseClient) -> None:
     owner = made(visitor, "owner")
     reference = {
         "apiVersion": "v1",
@@ -180,7 +180,7 @@ def orphans_lose_their_owner_and_stay(visitor: Visitor) -> None:
 
 
 @case
-def in_the_foreground_the_owner_goes_last(visitor: Visitor) -> None:
+def in_the_foreground_the_owner_goes_last(visitor: CaseClient) -> None:
     owner = made(visitor, "owner")
     uid = owner["metadata"]["uid"]
     reference = {
@@ -199,19 +199,15 @@ def in_the_foreground_the_owner_goes_last(visitor: Visitor) -> None:
     visitor.until(lambda: visitor.get("configmaps/owner").status == 404)  # noqa: PLR2004
 
 
-# Namespaces: what they are born with, what they end with, and what cannot be made in one that
-# is ending.
-
-
 @case
-def it_is_active_and_names_itself(visitor: Visitor) -> None:
+def it_is_active_and_names_itself(visitor: CaseClient) -> None:
     found = visitor.get(f"namespaces/{visitor.namespace}").ok()
     assert found["status"]["phase"] == "Active"
     assert found["spec"]["finalizers"] == ["kubernetes"]
     assert found["metadata"]["labels"] == {"kubernetes.io/metadata.name": visitor.namespace}
 
 
-@case_of(
+@parametrized_case(
     [
         ("default", "default"),
         ("system", "kube-system"),
@@ -219,19 +215,19 @@ def it_is_active_and_names_itself(visitor: Visitor) -> None:
         ("leases", "kube-node-lease"),
     ]
 )
-def a_cluster_is_born_with(visitor: Visitor, name: str) -> None:
+def a_cluster_is_born_with(visitor: CaseClient, name: str) -> None:
     assert visitor.get(f"namespaces/{name}").ok()["status"]["phase"] == "Active"
 
 
-@case_of([("default", "default"), ("system", "kube-system"), ("public", "kube-public")])
-def some_cannot_be_deleted(visitor: Visitor, name: str) -> None:
+@parametrized_case([("default", "default"), ("system", "kube-system"), ("public", "kube-public")])
+def some_cannot_be_deleted(visitor: CaseClient, name: str) -> None:
     visitor.delete(f"namespaces/{name}").refused(
         403, "Forbidden", "this namespace may not be deleted"
     )
 
 
 @case
-def its_name_is_a_label(visitor: Visitor) -> None:
+def its_name_is_a_label(visitor: CaseClient) -> None:
     refusal = visitor.post("namespaces", {"metadata": {"name": "a.b"}}).refused(
         422, "Invalid", "must not contain dots"
     )
@@ -239,7 +235,7 @@ def its_name_is_a_label(visitor: Visitor) -> None:
 
 
 @case
-def while_it_ends_nothing_new_is_made(visitor: Visitor) -> None:
+def while_it_ends_nothing_new_is_made(visitor: CaseClient) -> None:
     name = f"{visitor.namespace}-e"
     inside = f"/api/v1/namespaces/{name}/configmaps"
     visitor.post("namespaces", {"metadata": {"name": name}}).ok(201)
@@ -259,7 +255,7 @@ def while_it_ends_nothing_new_is_made(visitor: Visitor) -> None:
 
 
 @case
-def it_takes_along_what_is_in_it(visitor: Visitor) -> None:
+def it_takes_along_what_is_in_it(visitor: CaseClient) -> None:
     name = f"{visitor.namespace}-t"
     visitor.post("namespaces", {"metadata": {"name": name}}).ok(201)
     visitor.post(f"/api/v1/namespaces/{name}/configmaps", {"metadata": {"name": "c"}}).ok(201)
@@ -272,6 +268,6 @@ def it_takes_along_what_is_in_it(visitor: Visitor) -> None:
 
 
 @case
-def it_has_a_service_account_soon(visitor: Visitor) -> None:
+def it_has_a_service_account_soon(visitor: CaseClient) -> None:
     visitor.settle()
     visitor.until(lambda: visitor.get("configmaps/kube-root-ca.crt").status == 200)  # noqa: PLR2004

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.clusters.conformance.case import case, case_of
+from pytest_kscen.clusters.conformance.case import case, parametrized_case
 
 if TYPE_CHECKING:
-    from pytest_kscen.clusters.conformance.case import Visitor
+    from pytest_kscen.clusters.conformance.case import CaseClient
 
 
 DATA = {"a": "1", "b": "2"}
 
 
-def config_map(visitor: Visitor) -> dict[str, Any]:
+def config_map(visitor: CaseClient) -> dict[str, Any]:
     return visitor.post("configmaps", {"metadata": {"name": "c"}, "data": DATA}).ok(201)  # type: ignore[no-any-return]
 
 
-def deployment(visitor: Visitor) -> dict[str, Any]:
+def deployment(visitor: CaseClient) -> dict[str, Any]:
     containers = [
         {
             "name": "one",
@@ -42,7 +42,7 @@ def deployment(visitor: Visitor) -> dict[str, Any]:
     return visitor.post("deployments", body).ok(201)  # type: ignore[no-any-return]
 
 
-@case_of(
+@parametrized_case(
     [
         ("replace", [{"op": "replace", "path": "/data/a", "value": "9"}], {**DATA, "a": "9"}),
         ("add", [{"op": "add", "path": "/data/c", "value": "9"}], {**DATA, "c": "9"}),
@@ -63,13 +63,15 @@ def deployment(visitor: Visitor) -> dict[str, Any]:
         ("nothing", [], DATA),
     ]
 )
-def json_patches_do_what_they_say(visitor: Visitor, patch: Any, expected: dict[str, str]) -> None:
+def json_patches_do_what_they_say(
+    visitor: CaseClient, patch: Any, expected: dict[str, str]
+) -> None:
     config_map(visitor)
     assert visitor.patch("configmaps/c", patch, "json").ok()["data"] == expected
 
 
 @case
-def json_pointers_are_escaped(visitor: Visitor) -> None:
+def json_pointers_are_escaped(visitor: CaseClient) -> None:
     visitor.post("configmaps", {"metadata": {"name": "c", "annotations": {"x/y": "1"}}}).ok(201)
     patch = [{"op": "replace", "path": "/metadata/annotations/x~1y", "value": "9"}]
     assert visitor.patch("configmaps/c", patch, "json").ok()["metadata"]["annotations"] == {
@@ -77,7 +79,7 @@ def json_pointers_are_escaped(visitor: Visitor) -> None:
     }
 
 
-@case_of(
+@parametrized_case(
     [
         (
             "failed test",
@@ -90,13 +92,13 @@ def json_pointers_are_escaped(visitor: Visitor) -> None:
         ("wrong type", [{"op": "replace", "path": "/data/a", "value": 9}], 422),
     ]
 )
-def json_patches_that_fail_change_nothing(visitor: Visitor, patch: Any, status: int) -> None:
+def json_patches_that_fail_change_nothing(visitor: CaseClient, patch: Any, status: int) -> None:
     config_map(visitor)
     assert visitor.patch("configmaps/c", patch, "json").status == status
     assert visitor.get("configmaps/c").ok()["data"] == DATA
 
 
-@case_of(
+@parametrized_case(
     [
         ("change", {"data": {"a": "9"}}, {**DATA, "a": "9"}),
         ("add", {"data": {"c": "9"}}, {**DATA, "c": "9"}),
@@ -106,13 +108,13 @@ def json_patches_that_fail_change_nothing(visitor: Visitor, patch: Any, status: 
         ("nothing", {}, DATA),
     ]
 )
-def merge_patches_do_what_they_say(visitor: Visitor, patch: Any, expected: Any) -> None:
+def merge_patches_do_what_they_say(visitor: CaseClient, patch: Any, expected: Any) -> None:
     config_map(visitor)
     assert visitor.patch("configmaps/c", patch).ok().get("data") == expected
 
 
 @case
-def merge_patches_replace_lists_whole(visitor: Visitor) -> None:
+def merge_patches_replace_lists_whole(visitor: CaseClient) -> None:
     deployment(visitor)
     patch = {"spec": {"template": {"spec": {"containers": [{"name": "three", "image": "i:3"}]}}}}
     patched = visitor.patch("deployments/d", patch).ok()
@@ -122,7 +124,7 @@ def merge_patches_replace_lists_whole(visitor: Visitor) -> None:
 
 
 @case
-def a_patch_that_changes_nothing_makes_no_version(visitor: Visitor) -> None:
+def a_patch_that_changes_nothing_makes_no_version(visitor: CaseClient) -> None:
     made = config_map(visitor)
     assert (
         visitor.patch("configmaps/c", {"data": {"a": "1"}}).ok()["metadata"]["resourceVersion"]
@@ -131,7 +133,7 @@ def a_patch_that_changes_nothing_makes_no_version(visitor: Visitor) -> None:
 
 
 @case
-def a_patch_can_insist_on_a_version(visitor: Visitor) -> None:
+def a_patch_can_insist_on_a_version(visitor: CaseClient) -> None:
     made = config_map(visitor)
     visitor.patch("configmaps/c", {"data": {"a": "9"}}).ok()
     stale = {
@@ -142,23 +144,23 @@ def a_patch_can_insist_on_a_version(visitor: Visitor) -> None:
 
 
 @case
-def a_patch_of_what_is_not_there_is_not_found(visitor: Visitor) -> None:
+def a_patch_of_what_is_not_there_is_not_found(visitor: CaseClient) -> None:
     visitor.patch("configmaps/c", {"data": {}}).refused(404, "NotFound")
 
 
-@case_of(
+@parametrized_case(
     [
         ("name", {"metadata": {"name": "d"}}, 400),
         ("namespace", {"metadata": {"namespace": "elsewhere"}}, 400),
     ]
 )
-def a_patch_cannot_move_an_object(visitor: Visitor, patch: Any, status: int) -> None:
+def a_patch_cannot_move_an_object(visitor: CaseClient, patch: Any, status: int) -> None:
     config_map(visitor)
     assert visitor.patch("configmaps/c", patch).status == status
 
 
 @case
-def an_unknown_kind_of_patch_is_an_unsupported_media_type(visitor: Visitor) -> None:
+def an_unknown_kind_of_patch_is_an_unsupported_media_type(visitor: CaseClient) -> None:
     config_map(visitor)
     answer = visitor.call("PATCH", "configmaps/c", {"data": {}}, type="application/json")
     answer.refused(415, "UnsupportedMediaType", "415: Unsupported Media Type")
@@ -178,7 +180,7 @@ def template(*listed: Any, **spec: Any) -> dict[str, Any]:
 
 
 @case
-def strategic_patches_merge_lists_by_their_key(visitor: Visitor) -> None:
+def strategic_patches_merge_lists_by_their_key(visitor: CaseClient) -> None:
     deployment(visitor)
     merged = containers(
         visitor.patch("deployments/d", template({"name": "one", "image": "i:9"}), "strategic").ok()
@@ -189,7 +191,7 @@ def strategic_patches_merge_lists_by_their_key(visitor: Visitor) -> None:
 
 
 @case
-def strategic_patches_add_new_elements(visitor: Visitor) -> None:
+def strategic_patches_add_new_elements(visitor: CaseClient) -> None:
     deployment(visitor)
     merged = containers(
         visitor.patch(
@@ -200,7 +202,7 @@ def strategic_patches_add_new_elements(visitor: Visitor) -> None:
 
 
 @case
-def strategic_patches_go_deep(visitor: Visitor) -> None:
+def strategic_patches_go_deep(visitor: CaseClient) -> None:
     deployment(visitor)
     patch = template(
         {"name": "one", "env": [{"name": "B", "value": "9"}, {"name": "C", "value": "3"}]}
@@ -210,7 +212,7 @@ def strategic_patches_go_deep(visitor: Visitor) -> None:
 
 
 @case
-def strategic_patches_replace_lists_without_a_key(visitor: Visitor) -> None:
+def strategic_patches_replace_lists_without_a_key(visitor: CaseClient) -> None:
     deployment(visitor)
     merged = containers(
         visitor.patch("deployments/d", template({"name": "two", "args": ["z"]}), "strategic").ok()
@@ -219,7 +221,7 @@ def strategic_patches_replace_lists_without_a_key(visitor: Visitor) -> None:
 
 
 @case
-def strategic_patches_delete_by_directive(visitor: Visitor) -> None:
+def strategic_patches_delete_by_directive(visitor: CaseClient) -> None:
     deployment(visitor)
     merged = containers(
         visitor.patch(
@@ -230,14 +232,14 @@ def strategic_patches_delete_by_directive(visitor: Visitor) -> None:
 
 
 @case
-def strategic_patches_replace_by_directive(visitor: Visitor) -> None:
+def strategic_patches_replace_by_directive(visitor: CaseClient) -> None:
     deployment(visitor)
     patch = template({"name": "new", "image": "i:7"}, {"$patch": "replace"})
     assert list(containers(visitor.patch("deployments/d", patch, "strategic").ok())) == ["new"]
 
 
 @case
-def strategic_patches_order_by_directive(visitor: Visitor) -> None:
+def strategic_patches_order_by_directive(visitor: CaseClient) -> None:
     deployment(visitor)
     patch = template(**{"$setElementOrder/containers": [{"name": "two"}, {"name": "one"}]})
     assert list(containers(visitor.patch("deployments/d", patch, "strategic").ok())) == [
@@ -247,7 +249,7 @@ def strategic_patches_order_by_directive(visitor: Visitor) -> None:
 
 
 @case
-def strategic_patches_keep_only_the_named_keys(visitor: Visitor) -> None:
+def strategic_patches_keep_only_the_named_keys(visitor: CaseClient) -> None:
     deployment(visitor)
     patch = {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}
     assert visitor.patch("deployments/d", patch, "strategic").ok()["spec"]["strategy"] == {
@@ -256,7 +258,7 @@ def strategic_patches_keep_only_the_named_keys(visitor: Visitor) -> None:
 
 
 @case
-def strategic_patches_remove_with_null(visitor: Visitor) -> None:
+def strategic_patches_remove_with_null(visitor: CaseClient) -> None:
     deployment(visitor)
     merged = containers(
         visitor.patch("deployments/d", template({"name": "two", "args": None}), "strategic").ok()
@@ -265,7 +267,7 @@ def strategic_patches_remove_with_null(visitor: Visitor) -> None:
 
 
 @case
-def strategic_patches_delete_from_lists_of_plain_values(visitor: Visitor) -> None:
+def strategic_patches_delete_from_lists_of_plain_values(visitor: CaseClient) -> None:
     visitor.post(
         "configmaps", {"metadata": {"name": "f", "finalizers": ["e.com/a", "e.com/b"]}}
     ).ok(201)
@@ -277,7 +279,7 @@ def strategic_patches_delete_from_lists_of_plain_values(visitor: Visitor) -> Non
 
 
 @case
-def strategic_patches_merge_lists_of_plain_values(visitor: Visitor) -> None:
+def strategic_patches_merge_lists_of_plain_values(visitor: CaseClient) -> None:
     visitor.post("configmaps", {"metadata": {"name": "f", "finalizers": ["e.com/a"]}}).ok(201)
     patch = {"metadata": {"finalizers": ["e.com/b"]}}
     assert sorted(
@@ -287,16 +289,13 @@ def strategic_patches_merge_lists_of_plain_values(visitor: Visitor) -> None:
 
 
 @case
-def an_element_without_its_key_is_refused(visitor: Visitor) -> None:
+def an_element_without_its_key_is_refused(visitor: CaseClient) -> None:
     deployment(visitor)
     assert visitor.patch("deployments/d", template({"image": "i:9"}), "strategic").status in {
         400,
         500,
         422,
     }
-
-
-# Server-side apply: who owns which field, who may take it, and what is given up.
 
 
 def applied_config_map(**data: str) -> dict[str, Any]:
@@ -315,7 +314,7 @@ def owners(obj: dict[str, Any]) -> dict[str, Any]:
 
 
 @case
-def applying_makes_what_is_not_there(visitor: Visitor) -> None:
+def applying_makes_what_is_not_there(visitor: CaseClient) -> None:
     made = visitor.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
     (entry,) = made["metadata"]["managedFields"]
     assert (entry["manager"], entry["operation"], entry["apiVersion"], entry["fieldsType"]) == (
@@ -329,13 +328,13 @@ def applying_makes_what_is_not_there(visitor: Visitor) -> None:
 
 
 @case
-def applying_again_changes_nothing(visitor: Visitor) -> None:
+def applying_again_changes_nothing(visitor: CaseClient) -> None:
     made = visitor.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
     assert visitor.apply("configmaps/c", applied_config_map(a="1"), "me").ok() == made
 
 
 @case
-def two_can_own_different_fields(visitor: Visitor) -> None:
+def two_can_own_different_fields(visitor: CaseClient) -> None:
     visitor.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
     both = visitor.apply("configmaps/c", applied_config_map(b="2"), "you").ok()
     assert both["data"] == {"a": "1", "b": "2"}
@@ -343,7 +342,7 @@ def two_can_own_different_fields(visitor: Visitor) -> None:
 
 
 @case
-def two_can_own_the_same_field_if_they_agree(visitor: Visitor) -> None:
+def two_can_own_the_same_field_if_they_agree(visitor: CaseClient) -> None:
     visitor.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
     assert owners(visitor.apply("configmaps/c", applied_config_map(a="1"), "you").ok()) == {
         "me/Apply": ["a"],
@@ -352,7 +351,7 @@ def two_can_own_the_same_field_if_they_agree(visitor: Visitor) -> None:
 
 
 @case
-def if_they_disagree_it_is_a_conflict(visitor: Visitor) -> None:
+def if_they_disagree_it_is_a_conflict(visitor: CaseClient) -> None:
     visitor.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
     refusal = visitor.apply("configmaps/c", applied_config_map(a="2"), "you")
     refusal.refused(409, "Conflict", 'Apply failed with 1 conflict: conflict with "me": .data.a')
@@ -361,7 +360,7 @@ def if_they_disagree_it_is_a_conflict(visitor: Visitor) -> None:
 
 
 @case
-def several_conflicts_are_told_together(visitor: Visitor) -> None:
+def several_conflicts_are_told_together(visitor: CaseClient) -> None:
     visitor.apply("configmaps/c", applied_config_map(a="1", b="1"), "me").ok(201)
     refusal = visitor.apply("configmaps/c", applied_config_map(a="2", b="2"), "you")
     refusal.refused(
@@ -370,7 +369,7 @@ def several_conflicts_are_told_together(visitor: Visitor) -> None:
 
 
 @case
-def force_takes_the_field(visitor: Visitor) -> None:
+def force_takes_the_field(visitor: CaseClient) -> None:
     visitor.apply("configmaps/c", applied_config_map(a="1", b="1"), "me").ok(201)
     taken = visitor.apply("configmaps/c", applied_config_map(a="2"), "you", force="true").ok()
     assert taken["data"] == {"a": "2", "b": "1"}
@@ -378,13 +377,13 @@ def force_takes_the_field(visitor: Visitor) -> None:
 
 
 @case
-def what_nobody_applies_any_more_is_removed(visitor: Visitor) -> None:
+def what_nobody_applies_any_more_is_removed(visitor: CaseClient) -> None:
     visitor.apply("configmaps/c", applied_config_map(a="1", b="2"), "me").ok(201)
     assert visitor.apply("configmaps/c", applied_config_map(a="1"), "me").ok()["data"] == {"a": "1"}
 
 
 @case
-def what_another_still_applies_stays(visitor: Visitor) -> None:
+def what_another_still_applies_stays(visitor: CaseClient) -> None:
     visitor.apply("configmaps/c", applied_config_map(a="1", b="2"), "me").ok(201)
     visitor.apply("configmaps/c", applied_config_map(b="2"), "you").ok()
     left = visitor.apply("configmaps/c", applied_config_map(a="1"), "me").ok()
@@ -393,7 +392,7 @@ def what_another_still_applies_stays(visitor: Visitor) -> None:
 
 
 @case
-def an_update_takes_what_it_changes(visitor: Visitor) -> None:
+def an_update_takes_what_it_changes(visitor: CaseClient) -> None:
     visitor.apply("configmaps/c", applied_config_map(a="1", b="1"), "me").ok(201)
     changed = visitor.patch("configmaps/c", {"data": {"a": "2"}}, fieldManager="editor").ok()
     assert owners(changed) == {"me/Apply": ["b"], "editor/Update": ["a"]}
@@ -403,7 +402,7 @@ def an_update_takes_what_it_changes(visitor: Visitor) -> None:
 
 
 @case
-def what_was_created_plainly_is_owned_too(visitor: Visitor) -> None:
+def what_was_created_plainly_is_owned_too(visitor: CaseClient) -> None:
     made = visitor.post("configmaps", applied_config_map(a="1"), fieldManager="creator").ok(201)
     (entry,) = made["metadata"]["managedFields"]
     assert (entry["manager"], entry["operation"]) == ("creator", "Update")
@@ -411,7 +410,7 @@ def what_was_created_plainly_is_owned_too(visitor: Visitor) -> None:
 
 
 @case
-def the_user_agent_names_who_does_not_say(visitor: Visitor) -> None:
+def the_user_agent_names_who_does_not_say(visitor: CaseClient) -> None:
     made = visitor.call(
         "POST", "configmaps", applied_config_map(a="1"), headers={"User-Agent": "robot/1.0 (test)"}
     ).ok(201)
@@ -419,7 +418,7 @@ def the_user_agent_names_who_does_not_say(visitor: Visitor) -> None:
 
 
 @case
-def dry_run_applies_nothing(visitor: Visitor) -> None:
+def dry_run_applies_nothing(visitor: CaseClient) -> None:
     visitor.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
     assert visitor.apply("configmaps/c", applied_config_map(a="2"), "me", dryRun="All").ok()[
         "data"
@@ -428,14 +427,14 @@ def dry_run_applies_nothing(visitor: Visitor) -> None:
 
 
 @case
-def applying_needs_a_manager(visitor: Visitor) -> None:
+def applying_needs_a_manager(visitor: CaseClient) -> None:
     refusal = visitor.patch("configmaps/c", applied_config_map(a="1"), "apply").refused(
         422, "Invalid", "fieldManager"
     )
     assert refusal.causes == [("fieldManager", "FieldValueRequired")]
 
 
-@case_of(
+@parametrized_case(
     [
         ("no kind", {"metadata": {"name": "c"}}, 400),
         ("another kind", {**applied_config_map(), "kind": "Secret"}, 400),
@@ -450,25 +449,25 @@ def applying_needs_a_manager(visitor: Visitor) -> None:
         ),
     ]
 )
-def a_configuration_must_fit_its_address(visitor: Visitor, body: Any, status: int) -> None:
+def a_configuration_must_fit_its_address(visitor: CaseClient, body: Any, status: int) -> None:
     assert visitor.apply("configmaps/c", body, "me").status == status
 
 
 @case
-def force_is_for_applying_alone(visitor: Visitor) -> None:
+def force_is_for_applying_alone(visitor: CaseClient) -> None:
     visitor.post("configmaps", applied_config_map(a="1")).ok(201)
     visitor.patch("configmaps/c", {"data": {}}, force="true").refused(422, "Invalid", "force")
 
 
 @case
-def a_manager_too_long_is_refused(visitor: Visitor) -> None:
+def a_manager_too_long_is_refused(visitor: CaseClient) -> None:
     visitor.apply("configmaps/c", applied_config_map(a="1"), "m" * 129).refused(
         422, "Invalid", "fieldManager"
     )
 
 
 @case
-def lists_with_keys_are_shared_by_element(visitor: Visitor) -> None:
+def lists_with_keys_are_shared_by_element(visitor: CaseClient) -> None:
     def deployment(*containers: dict[str, Any]) -> dict[str, Any]:
         spec = {"selector": {"matchLabels": {"a": "d"}}, "replicas": 0}
         template = {"metadata": {"labels": {"a": "d"}}, "spec": {"containers": list(containers)}}
@@ -490,7 +489,7 @@ def lists_with_keys_are_shared_by_element(visitor: Visitor) -> None:
 
 
 @case
-def managed_fields_can_be_cleared(visitor: Visitor) -> None:
+def managed_fields_can_be_cleared(visitor: CaseClient) -> None:
     visitor.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
     cleared = visitor.patch("configmaps/c", {"metadata": {"managedFields": [{}]}}).ok()
     assert not cleared["metadata"].get("managedFields")
@@ -499,7 +498,7 @@ def managed_fields_can_be_cleared(visitor: Visitor) -> None:
 
 
 @case
-def the_status_has_owners_of_its_own(visitor: Visitor) -> None:
+def the_status_has_owners_of_its_own(visitor: CaseClient) -> None:
     budget = {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}
     head = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}}
     visitor.apply("poddisruptionbudgets/b", {**head, "spec": budget}, "me").ok(201)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.clusters.conformance.case import case, case_of
+from pytest_kscen.clusters.conformance.case import case, parametrized_case
 
 if TYPE_CHECKING:
-    from pytest_kscen.clusters.conformance.case import Visitor
+    from pytest_kscen.clusters.conformance.case import CaseClient
 
 
 NOBODY = {"schedulerName": "nobody"}
@@ -19,7 +19,7 @@ def pod(container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "p"}, "spec": {**NOBODY, "containers": containers, **spec}}
 
 
-def made(visitor: Visitor, body: dict[str, Any]) -> Any:
+def made(visitor: CaseClient, body: dict[str, Any]) -> Any:
     visitor.settle()
     return visitor.post("pods", body).ok(201)
 
@@ -30,7 +30,7 @@ def at(value: Any, path: str) -> Any:
     return value
 
 
-@case_of(
+@parametrized_case(
     [
         ("restart policy", {}, "spec.restartPolicy", "Always"),
         ("dns policy", {}, "spec.dnsPolicy", "ClusterFirst"),
@@ -102,13 +102,13 @@ def at(value: Any, path: str) -> Any:
     ]
 )
 def what_is_left_out_is_filled_in(
-    visitor: Visitor, container: dict[str, Any], path: str, expected: Any
+    visitor: CaseClient, container: dict[str, Any], path: str, expected: Any
 ) -> None:
     assert at(made(visitor, pod(container)), path) == expected
 
 
 @case
-def its_scheduler_is_the_default_one(visitor: Visitor) -> None:
+def its_scheduler_is_the_default_one(visitor: CaseClient) -> None:
     body = {
         "metadata": {"name": "p"},
         "spec": {"nodeName": "nowhere", "containers": [{"name": "c", "image": "i"}]},
@@ -118,13 +118,13 @@ def its_scheduler_is_the_default_one(visitor: Visitor) -> None:
 
 
 @case
-def it_begins_as_pending(visitor: Visitor) -> None:
+def it_begins_as_pending(visitor: CaseClient) -> None:
     status = made(visitor, {**pod(), "status": {"phase": "Running"}})["status"]
     assert status["phase"] == "Pending"
     assert status["qosClass"] == "BestEffort"
 
 
-@case_of(
+@parametrized_case(
     [
         ("guaranteed", {"limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed"),
         ("burstable", {"requests": {"cpu": "1"}}, "Burstable"),
@@ -132,13 +132,13 @@ def it_begins_as_pending(visitor: Visitor) -> None:
     ]
 )
 def its_class_of_service_comes_from_its_resources(
-    visitor: Visitor, resources: dict[str, Any], expected: str
+    visitor: CaseClient, resources: dict[str, Any], expected: str
 ) -> None:
     assert made(visitor, pod({"resources": resources}))["status"]["qosClass"] == expected
 
 
 @case
-def it_tolerates_a_node_that_is_away_for_a_while(visitor: Visitor) -> None:
+def it_tolerates_a_node_that_is_away_for_a_while(visitor: CaseClient) -> None:
     tolerations = made(visitor, pod())["spec"]["tolerations"]
     assert {(one["key"], one["effect"], one["tolerationSeconds"]) for one in tolerations} == {
         ("node.kubernetes.io/not-ready", "NoExecute", 300),
@@ -146,7 +146,7 @@ def it_tolerates_a_node_that_is_away_for_a_while(visitor: Visitor) -> None:
     }
 
 
-@case_of(
+@parametrized_case(
     [
         ("none", {"containers": []}, "spec.containers", "FieldValueRequired"),
         (
@@ -208,13 +208,13 @@ def it_tolerates_a_node_that_is_away_for_a_while(visitor: Visitor) -> None:
     ]
 )
 def a_spec_that_makes_no_sense_is_invalid(
-    visitor: Visitor, spec: dict[str, Any], field: str, reason: str
+    visitor: CaseClient, spec: dict[str, Any], field: str, reason: str
 ) -> None:
     visitor.settle()
     assert (field, reason) in visitor.post("pods", pod(**spec)).refused(422, "Invalid").causes
 
 
-@case_of(
+@parametrized_case(
     [
         (
             "port",
@@ -279,14 +279,14 @@ def a_spec_that_makes_no_sense_is_invalid(
     ]
 )
 def a_container_that_makes_no_sense_is_invalid(
-    visitor: Visitor, container: dict[str, Any], field: str, reason: str
+    visitor: CaseClient, container: dict[str, Any], field: str, reason: str
 ) -> None:
     visitor.settle()
     assert (field, reason) in visitor.post("pods", pod(container)).refused(422, "Invalid").causes
 
 
 @case
-def a_quantity_that_is_none_is_a_bad_request(visitor: Visitor) -> None:
+def a_quantity_that_is_none_is_a_bad_request(visitor: CaseClient) -> None:
     visitor.settle()
     body = pod({"resources": {"requests": {"cpu": "lots"}}})
     visitor.post("pods", body).refused(
@@ -294,7 +294,7 @@ def a_quantity_that_is_none_is_a_bad_request(visitor: Visitor) -> None:
     )
 
 
-@case_of(
+@parametrized_case(
     [
         ("image", [{"op": "replace", "path": "/spec/containers/0/image", "value": "i:2"}], 200),
         ("deadline", [{"op": "add", "path": "/spec/activeDeadlineSeconds", "value": 9}], 200),
@@ -323,14 +323,14 @@ def a_quantity_that_is_none_is_a_bad_request(visitor: Visitor) -> None:
         ),
     ]
 )
-def little_may_change_afterwards(visitor: Visitor, patch: Any, status: int) -> None:
+def little_may_change_afterwards(visitor: CaseClient, patch: Any, status: int) -> None:
     made(visitor, pod())
     answer = visitor.patch("pods/p", patch, "json")
     assert answer.status == status, answer.body
 
 
 @case
-def the_status_changes_through_its_own_door(visitor: Visitor) -> None:
+def the_status_changes_through_its_own_door(visitor: CaseClient) -> None:
     old = made(visitor, pod())
     visitor.patch("pods/p", {"status": {"phase": "Failed"}}).ok()
     assert visitor.get("pods/p").ok()["status"]["phase"] == "Pending"
@@ -343,14 +343,14 @@ def the_status_changes_through_its_own_door(visitor: Visitor) -> None:
 
 
 @case
-def a_pod_without_a_node_goes_at_once(visitor: Visitor) -> None:
+def a_pod_without_a_node_goes_at_once(visitor: CaseClient) -> None:
     made(visitor, pod())
     visitor.delete("pods/p").ok()
     visitor.get("pods/p").refused(404, "NotFound")
 
 
 @case
-def a_pod_on_a_node_goes_when_its_node_lets_it(visitor: Visitor) -> None:
+def a_pod_on_a_node_goes_when_its_node_lets_it(visitor: CaseClient) -> None:
     visitor.settle()
     visitor.post(
         "nodes", {"metadata": {"name": f"{visitor.namespace}-n"}, "spec": {"unschedulable": True}}
@@ -368,7 +368,7 @@ def a_pod_on_a_node_goes_when_its_node_lets_it(visitor: Visitor) -> None:
 
 
 @case
-def binding_gives_it_a_node(visitor: Visitor) -> None:
+def binding_gives_it_a_node(visitor: CaseClient) -> None:
     visitor.settle()
     visitor.post(
         "nodes", {"metadata": {"name": f"{visitor.namespace}-n"}, "spec": {"unschedulable": True}}
@@ -391,7 +391,7 @@ def binding_gives_it_a_node(visitor: Visitor) -> None:
 
 
 @case
-def binding_to_nothing_is_refused(visitor: Visitor) -> None:
+def binding_to_nothing_is_refused(visitor: CaseClient) -> None:
     made(visitor, pod())
     visitor.post("pods/p/binding", {"metadata": {"name": "p"}, "target": {"kind": "Node"}}).refused(
         500, "", "target.name: Required value"
@@ -399,7 +399,7 @@ def binding_to_nothing_is_refused(visitor: Visitor) -> None:
 
 
 @case
-def they_are_selected_by_their_node_and_their_phase(visitor: Visitor) -> None:
+def they_are_selected_by_their_node_and_their_phase(visitor: CaseClient) -> None:
     made(visitor, pod())
     for selector in (
         "spec.nodeName=",
@@ -413,20 +413,20 @@ def they_are_selected_by_their_node_and_their_phase(visitor: Visitor) -> None:
 
 
 @case
-def an_unknown_class_of_priority_is_forbidden(visitor: Visitor) -> None:
+def an_unknown_class_of_priority_is_forbidden(visitor: CaseClient) -> None:
     visitor.settle()
     refusal = visitor.post("pods", pod(priorityClassName="nope"))
     refusal.refused(403, "Forbidden", "no PriorityClass with name nope was found")
 
 
 @case
-def a_class_of_priority_gives_its_value(visitor: Visitor) -> None:
+def a_class_of_priority_gives_its_value(visitor: CaseClient) -> None:
     visitor.post("priorityclasses", {"metadata": {"name": visitor.namespace}, "value": 7}).ok(201)
     assert made(visitor, pod(priorityClassName=visitor.namespace))["spec"]["priority"] == 7  # noqa: PLR2004
 
 
 @case
-def eviction_respects_a_budget(visitor: Visitor) -> None:
+def eviction_respects_a_budget(visitor: CaseClient) -> None:
     visitor.settle()
     budget = {
         "metadata": {"name": "b"},
@@ -450,7 +450,7 @@ def eviction_respects_a_budget(visitor: Visitor) -> None:
 
 
 @case
-def eviction_without_a_budget_deletes(visitor: Visitor) -> None:
+def eviction_without_a_budget_deletes(visitor: CaseClient) -> None:
     made(visitor, pod())
     visitor.post(
         "pods/p/eviction",
@@ -459,10 +459,7 @@ def eviction_without_a_budget_deletes(visitor: Visitor) -> None:
     visitor.get("pods/p").refused(404, "NotFound")
 
 
-# proxy: what an API server says by itself, before anybody behind it is asked.
-
-
-@case_of(
+@parametrized_case(
     [
         ("too many parts", "a:b:c:d", 400, "BadRequest", 'invalid service request "a:b:c:d"'),
         (
@@ -484,20 +481,20 @@ def eviction_without_a_budget_deletes(visitor: Visitor) -> None:
         ("no endpoints", "bare:80", 404, "NotFound", 'services "bare" not found'),
     ]
 )
-def a_service(visitor: Visitor, name: str, status: int, reason: str, message: str) -> None:
+def a_service(visitor: CaseClient, name: str, status: int, reason: str, message: str) -> None:
     visitor.post("services", {"metadata": {"name": "bare"}, "spec": {"ports": [{"port": 80}]}}).ok(
         201
     )
     visitor.get(f"services/{name}/proxy/").refused(status, reason, message)
 
 
-@case_of(
+@parametrized_case(
     [
         ("too many parts", "a:b:c:d", 400, "BadRequest", 'invalid pod request "a:b:c:d"'),
         ("nobody", "nobody:80", 404, "NotFound", 'pods "nobody" not found'),
         ("without an address", "p:80", 400, "BadRequest", "address not allowed"),
     ]
 )
-def a_pod(visitor: Visitor, name: str, status: int, reason: str, message: str) -> None:
+def a_pod(visitor: CaseClient, name: str, status: int, reason: str, message: str) -> None:
     made(visitor, pod())
     visitor.get(f"pods/{name}/proxy/").refused(status, reason, message)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.clusters.conformance.case import case, case_of, events, rest
+from pytest_kscen.clusters.conformance.case import (
+    case,
+    next_events,
+    parametrized_case,
+    remaining_events,
+)
 
 if TYPE_CHECKING:
-    from pytest_kscen.clusters.conformance.case import Answer, Visitor
+    from pytest_kscen.clusters.conformance.case import CaseClient, CaseResponse
 
 
 PEOPLE = {
@@ -18,14 +23,14 @@ PEOPLE = {
 }
 
 
-def people(visitor: Visitor) -> None:
+def people(visitor: CaseClient) -> None:
     for name in reversed(PEOPLE):
         visitor.post(
             "configmaps", {"metadata": {"name": name, "labels": {"who": "p", **PEOPLE[name]}}}
         ).ok(201)
 
 
-def names(answer: Answer) -> str:
+def names(answer: CaseResponse) -> str:
     return " ".join(
         item["metadata"]["name"]
         for item in answer.ok()["items"]
@@ -34,7 +39,7 @@ def names(answer: Answer) -> str:
 
 
 @case
-def a_list_has_its_kind_and_its_version(visitor: Visitor) -> None:
+def a_list_has_its_kind_and_its_version(visitor: CaseClient) -> None:
     people(visitor)
     listing = visitor.get("configmaps", labelSelector="who").ok()
     assert (listing["kind"], listing["apiVersion"]) == ("ConfigMapList", "v1")
@@ -44,17 +49,17 @@ def a_list_has_its_kind_and_its_version(visitor: Visitor) -> None:
 
 
 @case
-def an_empty_list_has_items(visitor: Visitor) -> None:
+def an_empty_list_has_items(visitor: CaseClient) -> None:
     assert visitor.get("leases").ok()["items"] == []
 
 
 @case
-def a_list_of_a_namespace_that_is_not_there_is_empty(visitor: Visitor) -> None:
+def a_list_of_a_namespace_that_is_not_there_is_empty(visitor: CaseClient) -> None:
     assert visitor.get("/api/v1/namespaces/nowhere/configmaps").ok()["items"] == []
 
 
 @case
-def all_namespaces_are_listed_at_once(visitor: Visitor) -> None:
+def all_namespaces_are_listed_at_once(visitor: CaseClient) -> None:
     people(visitor)
     listing = visitor.get(
         "/api/v1/configmaps",
@@ -64,7 +69,7 @@ def all_namespaces_are_listed_at_once(visitor: Visitor) -> None:
     assert names(listing) == " ".join(PEOPLE)
 
 
-@case_of(
+@parametrized_case(
     [
         ("equal", "tier=front", "anna bert"),
         ("equal twice", "tier==front", "anna bert"),
@@ -82,12 +87,12 @@ def all_namespaces_are_listed_at_once(visitor: Visitor) -> None:
         ("everything", "", "anna bert carl dora"),
     ]
 )
-def labels_select(visitor: Visitor, selector: str, expected: str) -> None:
+def labels_select(visitor: CaseClient, selector: str, expected: str) -> None:
     people(visitor)
     assert names(visitor.get("configmaps", labelSelector=selector)) == expected
 
 
-@case_of(
+@parametrized_case(
     [
         ("operator", "a=b=c", "found '=', expected: ',' or 'end of string'"),
         ("set", "a in b", "unable to parse requirement"),
@@ -98,12 +103,12 @@ def labels_select(visitor: Visitor, selector: str, expected: str) -> None:
     ]
 )
 def a_selector_that_cannot_be_read_is_a_bad_request(
-    visitor: Visitor, selector: str, words: str
+    visitor: CaseClient, selector: str, words: str
 ) -> None:
     visitor.get("configmaps", labelSelector=selector).refused(400, "BadRequest", words)
 
 
-@case_of(
+@parametrized_case(
     [
         ("name", "metadata.name=anna", "anna"),
         ("not name", "metadata.name!=anna", "bert carl dora"),
@@ -111,19 +116,19 @@ def a_selector_that_cannot_be_read_is_a_bad_request(
         ("nobody", "metadata.name=eve", ""),
     ]
 )
-def fields_select(visitor: Visitor, selector: str, expected: str) -> None:
+def fields_select(visitor: CaseClient, selector: str, expected: str) -> None:
     people(visitor)
     assert names(visitor.get("configmaps", fieldSelector=selector)) == expected
 
 
 @case
-def a_field_that_does_not_select_is_a_bad_request(visitor: Visitor) -> None:
+def a_field_that_does_not_select_is_a_bad_request(visitor: CaseClient) -> None:
     words = '"data" is not a known field selector: only "metadata.name", "metadata.namespace"'
     visitor.get("configmaps", fieldSelector="data=x").refused(400, "BadRequest", words)
 
 
 @case
-def some_kinds_select_by_more(visitor: Visitor) -> None:
+def some_kinds_select_by_more(visitor: CaseClient) -> None:
     visitor.post("secrets", {"metadata": {"name": "one"}, "type": "example.com/one"}).ok(201)
     visitor.post("secrets", {"metadata": {"name": "two"}, "type": "example.com/two"}).ok(201)
     listing = visitor.get("secrets", fieldSelector="type=example.com/two").ok()
@@ -131,7 +136,7 @@ def some_kinds_select_by_more(visitor: Visitor) -> None:
 
 
 @case
-def pages_show_one_picture(visitor: Visitor) -> None:
+def pages_show_one_picture(visitor: CaseClient) -> None:
     people(visitor)
     first = visitor.get("configmaps", labelSelector="who", limit=3).ok()
     assert [item["metadata"]["name"] for item in first["items"]] == ["anna", "bert", "carl"]
@@ -144,14 +149,14 @@ def pages_show_one_picture(visitor: Visitor) -> None:
 
 
 @case
-def a_page_says_how_many_are_left(visitor: Visitor) -> None:
+def a_page_says_how_many_are_left(visitor: CaseClient) -> None:
     for name in PEOPLE:
         visitor.post("leases", {"metadata": {"name": name}}).ok(201)
     assert visitor.get("leases", limit=1).ok()["metadata"]["remainingItemCount"] == len(PEOPLE) - 1
 
 
 @case
-def a_limit_that_nothing_exceeds_needs_no_token(visitor: Visitor) -> None:
+def a_limit_that_nothing_exceeds_needs_no_token(visitor: CaseClient) -> None:
     people(visitor)
     assert (
         not visitor.get("configmaps", labelSelector="who", limit=100)
@@ -161,21 +166,21 @@ def a_limit_that_nothing_exceeds_needs_no_token(visitor: Visitor) -> None:
 
 
 @case
-def a_token_that_is_none_is_a_bad_request(visitor: Visitor) -> None:
+def a_token_that_is_none_is_a_bad_request(visitor: CaseClient) -> None:
     visitor.get("configmaps", limit=1, **{"continue": "x"}).refused(
         400, "BadRequest", "continue key is not valid"
     )
 
 
 @case
-def a_limit_that_is_no_number_is_a_bad_request(visitor: Visitor) -> None:
+def a_limit_that_is_no_number_is_a_bad_request(visitor: CaseClient) -> None:
     visitor.get("configmaps", limit="x").refused(
         400, "BadRequest", 'strconv.ParseInt: parsing "x": invalid syntax'
     )
 
 
 @case
-def a_version_from_the_future_is_too_large(visitor: Visitor) -> None:
+def a_version_from_the_future_is_too_large(visitor: CaseClient) -> None:
     refusal = visitor.get("configmaps", resourceVersion="99999999999").refused(
         504, "Timeout", "Too large resource version"
     )
@@ -183,15 +188,15 @@ def a_version_from_the_future_is_too_large(visitor: Visitor) -> None:
     assert refusal.body["details"]["retryAfterSeconds"] == 1
 
 
-@case_of([("zero", "0"), ("none", "")])
-def a_list_from_any_version_shows_what_is_there(visitor: Visitor, version: str) -> None:
+@parametrized_case([("zero", "0"), ("none", "")])
+def a_list_from_any_version_shows_what_is_there(visitor: CaseClient, version: str) -> None:
     people(visitor)
     visitor.until(
         lambda: names(visitor.get("configmaps", resourceVersion=version)) == " ".join(PEOPLE)
     )
 
 
-@case_of(
+@parametrized_case(
     [
         ("exact without version", {"resourceVersionMatch": "Exact"}, 422),
         ("unknown match", {"resourceVersion": "1", "resourceVersionMatch": "Roughly"}, 422),
@@ -201,13 +206,13 @@ def a_list_from_any_version_shows_what_is_there(visitor: Visitor, version: str) 
     ]
 )
 def how_a_version_is_matched_must_make_sense(
-    visitor: Visitor, query: dict[str, str], status: int
+    visitor: CaseClient, query: dict[str, str], status: int
 ) -> None:
     assert visitor.get("configmaps", **query).status == status
 
 
 @case
-def an_exact_version_shows_the_past(visitor: Visitor) -> None:
+def an_exact_version_shows_the_past(visitor: CaseClient) -> None:
     people(visitor)
     then = visitor.get("configmaps").ok()["metadata"]["resourceVersion"]
     visitor.delete("configmaps/anna").ok()
@@ -218,14 +223,11 @@ def an_exact_version_shows_the_past(visitor: Visitor) -> None:
     assert past.body["metadata"]["resourceVersion"] == then
 
 
-# Watches: from where they start, what they tell and in which order, and how they end.
-
-
 def config(name: str, **labels: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": {"who": "w", **labels}}}
 
 
-def now(visitor: Visitor) -> str:
+def now(visitor: CaseClient) -> str:
     return str(visitor.get("configmaps").ok()["metadata"]["resourceVersion"])
 
 
@@ -234,7 +236,7 @@ def told(event: dict[str, Any]) -> tuple[str, str]:
 
 
 @case
-def from_a_version_on_every_change_is_told_in_order(visitor: Visitor) -> None:
+def from_a_version_on_every_change_is_told_in_order(visitor: CaseClient) -> None:
     start = now(visitor)
     visitor.post("configmaps", config("a")).ok(201)
     visitor.patch("configmaps/a", {"data": {"x": "1"}}).ok()
@@ -243,7 +245,7 @@ def from_a_version_on_every_change_is_told_in_order(visitor: Visitor) -> None:
     with visitor.watch(
         "configmaps", resourceVersion=start, labelSelector="who", timeoutSeconds=30
     ) as stream:
-        seen = events(stream, 4)
+        seen = next_events(stream, 4)
     assert [told(event) for event in seen] == [
         ("ADDED", "a"),
         ("MODIFIED", "a"),
@@ -259,7 +261,7 @@ def from_a_version_on_every_change_is_told_in_order(visitor: Visitor) -> None:
 
 
 @case
-def what_happens_while_it_is_open_is_told(visitor: Visitor) -> None:
+def what_happens_while_it_is_open_is_told(visitor: CaseClient) -> None:
     with visitor.watch(
         "configmaps", resourceVersion=now(visitor), labelSelector="who", timeoutSeconds=30
     ) as stream:
@@ -270,11 +272,11 @@ def what_happens_while_it_is_open_is_told(visitor: Visitor) -> None:
 
 
 @case
-def without_a_version_what_is_there_comes_first(visitor: Visitor) -> None:
+def without_a_version_what_is_there_comes_first(visitor: CaseClient) -> None:
     visitor.post("configmaps", config("b")).ok(201)
     visitor.post("configmaps", config("a")).ok(201)
     with visitor.watch("configmaps", labelSelector="who", timeoutSeconds=30) as stream:
-        assert sorted(told(event) for event in events(stream, 2)) == [
+        assert sorted(told(event) for event in next_events(stream, 2)) == [
             ("ADDED", "a"),
             ("ADDED", "b"),
         ]
@@ -283,7 +285,7 @@ def without_a_version_what_is_there_comes_first(visitor: Visitor) -> None:
 
 
 @case
-def the_deleted_object_is_its_last_state_with_a_version_of_its_own(visitor: Visitor) -> None:
+def the_deleted_object_is_its_last_state_with_a_version_of_its_own(visitor: CaseClient) -> None:
     made = visitor.post("configmaps", config("a")).ok(201)
     version = made["metadata"]["resourceVersion"]
     with visitor.watch(
@@ -299,7 +301,7 @@ def the_deleted_object_is_its_last_state_with_a_version_of_its_own(visitor: Visi
 
 
 @case
-def who_starts_to_match_is_added_and_who_stops_is_deleted(visitor: Visitor) -> None:
+def who_starts_to_match_is_added_and_who_stops_is_deleted(visitor: CaseClient) -> None:
     visitor.post("configmaps", config("a", phase="one")).ok(201)
     with visitor.watch(
         "configmaps", resourceVersion=now(visitor), labelSelector="phase=two", timeoutSeconds=30
@@ -307,14 +309,14 @@ def who_starts_to_match_is_added_and_who_stops_is_deleted(visitor: Visitor) -> N
         visitor.patch("configmaps/a", {"metadata": {"labels": {"phase": "two"}}}).ok()
         visitor.patch("configmaps/a", {"data": {"x": "1"}}).ok()
         left = visitor.patch("configmaps/a", {"metadata": {"labels": {"phase": "three"}}}).ok()
-        entered, changed, gone = events(stream, 3)
+        entered, changed, gone = next_events(stream, 3)
     assert [event["type"] for event in (entered, changed, gone)] == ["ADDED", "MODIFIED", "DELETED"]
     assert gone["object"]["metadata"]["labels"]["phase"] == "two"
     assert gone["object"]["metadata"]["resourceVersion"] == left["metadata"]["resourceVersion"]
 
 
 @case
-def one_object_can_be_watched_by_its_name(visitor: Visitor) -> None:
+def one_object_can_be_watched_by_its_name(visitor: CaseClient) -> None:
     start = now(visitor)
     visitor.post("configmaps", config("a")).ok(201)
     visitor.post("configmaps", config("b")).ok(201)
@@ -325,7 +327,7 @@ def one_object_can_be_watched_by_its_name(visitor: Visitor) -> None:
 
 
 @case
-def the_old_paths_still_watch(visitor: Visitor) -> None:
+def the_old_paths_still_watch(visitor: CaseClient) -> None:
     visitor.post("configmaps", config("a")).ok(201)
     path = f"/api/v1/watch/namespaces/{visitor.namespace}/configmaps/a"
     with visitor.watch(path, timeoutSeconds=30) as stream:
@@ -333,13 +335,13 @@ def the_old_paths_still_watch(visitor: Visitor) -> None:
 
 
 @case
-def it_ends_after_its_time(visitor: Visitor) -> None:
+def it_ends_after_its_time(visitor: CaseClient) -> None:
     with visitor.watch("leases", resourceVersion=now(visitor), timeoutSeconds=1) as stream:
-        assert rest(stream) == []
+        assert remaining_events(stream) == []
 
 
 @case
-def a_bookmark_marks_the_end_of_the_beginning(visitor: Visitor) -> None:
+def a_bookmark_marks_the_end_of_the_beginning(visitor: CaseClient) -> None:
     visitor.post("configmaps", config("a")).ok(201)
     query = {
         "sendInitialEvents": "true",
@@ -347,7 +349,7 @@ def a_bookmark_marks_the_end_of_the_beginning(visitor: Visitor) -> None:
         "allowWatchBookmarks": "true",
     }
     with visitor.watch("configmaps", labelSelector="who", timeoutSeconds=30, **query) as stream:
-        first, mark = events(stream, 2)
+        first, mark = next_events(stream, 2)
     assert told(first) == ("ADDED", "a")
     assert mark["type"] == "BOOKMARK"
     assert mark["object"]["kind"] == "ConfigMap"
@@ -358,7 +360,7 @@ def a_bookmark_marks_the_end_of_the_beginning(visitor: Visitor) -> None:
 
 
 @case
-def initial_events_need_their_match(visitor: Visitor) -> None:
+def initial_events_need_their_match(visitor: CaseClient) -> None:
     answer = visitor.get("configmaps", watch="1", sendInitialEvents="true")
     answer.refused(
         422, "Invalid", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
@@ -366,27 +368,27 @@ def initial_events_need_their_match(visitor: Visitor) -> None:
 
 
 @case
-def a_version_from_the_future_is_told_so(visitor: Visitor) -> None:
+def a_version_from_the_future_is_told_so(visitor: CaseClient) -> None:
     with visitor.watch("configmaps", resourceVersion="99999999999", timeoutSeconds=5) as stream:
-        (event,) = rest(stream)[:1] or [{"type": "none"}]
+        (event,) = remaining_events(stream)[:1] or [{"type": "none"}]
     assert event["type"] in {"none", "ERROR"}
 
 
 @case
-def a_version_that_is_no_number_is_refused(visitor: Visitor) -> None:
+def a_version_that_is_no_number_is_refused(visitor: CaseClient) -> None:
     words = 'resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax'
     visitor.get("configmaps", watch="1", resourceVersion="x").refused(500, "", words)
 
 
 @case
-def an_unknown_selector_is_refused_before_the_stream(visitor: Visitor) -> None:
+def an_unknown_selector_is_refused_before_the_stream(visitor: CaseClient) -> None:
     visitor.get("configmaps", watch="1", labelSelector="a in b").refused(
         400, "BadRequest", "unable to parse requirement"
     )
 
 
 @case
-def two_watchers_are_told_the_same(visitor: Visitor) -> None:
+def two_watchers_are_told_the_same(visitor: CaseClient) -> None:
     start = now(visitor)
     with (
         visitor.watch(
@@ -398,11 +400,11 @@ def two_watchers_are_told_the_same(visitor: Visitor) -> None:
     ):
         visitor.post("configmaps", config("a")).ok(201)
         visitor.delete("configmaps/a").ok()
-        assert events(one, 2) == events(other, 2)
+        assert next_events(one, 2) == next_events(other, 2)
 
 
 @case
-def another_namespace_is_not_told(visitor: Visitor) -> None:
+def another_namespace_is_not_told(visitor: CaseClient) -> None:
     start = now(visitor)
     visitor.post(
         "/api/v1/namespaces/default/configmaps", {"metadata": {"generateName": "noise-"}}
@@ -411,5 +413,5 @@ def another_namespace_is_not_told(visitor: Visitor) -> None:
     with visitor.watch("configmaps", resourceVersion=start, timeoutSeconds=30) as stream:
         assert all(
             event["object"]["metadata"]["namespace"] == visitor.namespace
-            for event in events(stream, 1)
+            for event in next_events(stream, 1)
         )

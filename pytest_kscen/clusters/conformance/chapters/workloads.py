@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.clusters.conformance.case import case, case_of
+from pytest_kscen.clusters.conformance.case import case, parametrized_case
 
 if TYPE_CHECKING:
-    from pytest_kscen.clusters.conformance.case import Visitor
+    from pytest_kscen.clusters.conformance.case import CaseClient
 
 LABELS = {"app": "x"}
 TEMPLATE: dict[str, Any] = {
@@ -56,7 +56,7 @@ def at(value: Any, path: str) -> Any:
     return value
 
 
-@case_of(
+@parametrized_case(
     [
         (
             "deployment's strategy",
@@ -110,12 +110,14 @@ def at(value: Any, path: str) -> Any:
         ("limit's requests", "limitranges", "limits.0.defaultRequest", {"cpu": "1"}),
     ]
 )
-def what_is_left_out_is_filled_in(visitor: Visitor, plural: str, path: str, expected: Any) -> None:
+def what_is_left_out_is_filled_in(
+    visitor: CaseClient, plural: str, path: str, expected: Any
+) -> None:
     assert at(visitor.post(plural, body(plural)).ok(201)["spec"], path) == expected
 
 
 @case
-def a_jobs_pods_are_its_own_by_label(visitor: Visitor) -> None:
+def a_jobs_pods_are_its_own_by_label(visitor: CaseClient) -> None:
     job = visitor.post("jobs", body("jobs")).ok(201)
     uid = job["metadata"]["uid"]
     assert job["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
@@ -125,7 +127,7 @@ def a_jobs_pods_are_its_own_by_label(visitor: Visitor) -> None:
 
 
 @case
-def a_service_gets_an_address(visitor: Visitor) -> None:
+def a_service_gets_an_address(visitor: CaseClient) -> None:
     spec = visitor.post("services", body("services")).ok(201)["spec"]
     assert spec["clusterIP"].count(".") == 3  # noqa: PLR2004
     assert spec["clusterIPs"] == [spec["clusterIP"]]
@@ -136,19 +138,19 @@ def a_service_gets_an_address(visitor: Visitor) -> None:
 
 
 @case
-def a_headless_service_gets_none(visitor: Visitor) -> None:
+def a_headless_service_gets_none(visitor: CaseClient) -> None:
     assert visitor.post("services", body("services", clusterIP="None")).ok(201)["spec"][
         "clusterIPs"
     ] == ["None"]
 
 
 @case
-def a_node_port_is_in_its_range(visitor: Visitor) -> None:
+def a_node_port_is_in_its_range(visitor: CaseClient) -> None:
     spec = visitor.post("services", body("services", type="NodePort")).ok(201)["spec"]
     assert 30000 <= spec["ports"][0]["nodePort"] <= 32767  # noqa: PLR2004
 
 
-@case_of(
+@parametrized_case(
     [
         (
             "selector misses the template",
@@ -292,7 +294,7 @@ def a_node_port_is_in_its_range(visitor: Visitor) -> None:
     ]
 )
 def a_spec_that_makes_no_sense_is_invalid(
-    visitor: Visitor, plural: str, spec: dict[str, Any], field: str, reason: str
+    visitor: CaseClient, plural: str, spec: dict[str, Any], field: str, reason: str
 ) -> None:
     refusal = visitor.post(plural, body(plural, **spec)).refused(422, "Invalid")
     assert any(found == field and why in reason.split("|") for found, why in refusal.causes), (
@@ -300,7 +302,7 @@ def a_spec_that_makes_no_sense_is_invalid(
     )
 
 
-@case_of(
+@parametrized_case(
     [
         (
             "deployment's selector",
@@ -320,7 +322,7 @@ def a_spec_that_makes_no_sense_is_invalid(
     ]
 )
 def what_is_immutable_stays(
-    visitor: Visitor, plural: str, spec: dict[str, Any], field: str
+    visitor: CaseClient, plural: str, spec: dict[str, Any], field: str
 ) -> None:
     visitor.post(plural, body(plural)).ok(201)
     refusal = visitor.patch(f"{plural}/x", {"spec": spec})
@@ -330,8 +332,8 @@ def what_is_immutable_stays(
     )
 
 
-@case_of([(plural, plural) for plural in ("deployments", "replicasets", "statefulsets")])
-def they_are_scaled(visitor: Visitor, plural: str) -> None:
+@parametrized_case([(plural, plural) for plural in ("deployments", "replicasets", "statefulsets")])
+def they_are_scaled(visitor: CaseClient, plural: str) -> None:
     visitor.post(plural, body(plural)).ok(201)
     scale = visitor.get(f"{plural}/x/scale").ok()
     assert (scale["kind"], scale["apiVersion"]) == ("Scale", "autoscaling/v1")
@@ -346,14 +348,14 @@ def they_are_scaled(visitor: Visitor, plural: str) -> None:
 
 
 @case
-def a_secrets_text_becomes_data(visitor: Visitor) -> None:
+def a_secrets_text_becomes_data(visitor: CaseClient) -> None:
     made = visitor.post("secrets", {"metadata": {"name": "s"}, "stringData": {"a": "1"}}).ok(201)
     assert (made["data"], made["type"]) == ({"a": "MQ=="}, "Opaque")
     assert "stringData" not in made
 
 
 @case
-def a_quota_counts_and_refuses(visitor: Visitor) -> None:
+def a_quota_counts_and_refuses(visitor: CaseClient) -> None:
     visitor.post(
         "resourcequotas",
         {"metadata": {"name": "q"}, "spec": {"hard": {"count/leases.coordination.k8s.io": "1"}}},
@@ -375,7 +377,7 @@ def a_quota_counts_and_refuses(visitor: Visitor) -> None:
 
 
 @case
-def a_limit_range_fills_in_and_refuses(visitor: Visitor) -> None:
+def a_limit_range_fills_in_and_refuses(visitor: CaseClient) -> None:
     visitor.settle()
     limits = [
         {
@@ -409,7 +411,7 @@ def a_limit_range_fills_in_and_refuses(visitor: Visitor) -> None:
 
 
 @case
-def the_default_storage_class_is_filled_in(visitor: Visitor) -> None:
+def the_default_storage_class_is_filled_in(visitor: CaseClient) -> None:
     annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
     visitor.post(
         "storageclasses",
@@ -430,7 +432,7 @@ def the_default_storage_class_is_filled_in(visitor: Visitor) -> None:
 
 
 @case
-def claims_and_volumes_are_protected(visitor: Visitor) -> None:
+def claims_and_volumes_are_protected(visitor: CaseClient) -> None:
     made = visitor.post("persistentvolumeclaims", body("persistentvolumeclaims")).ok(201)
     assert made["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
     assert made["status"]["phase"] == "Pending"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.clusters.conformance.case import case, case_of
+from pytest_kscen.clusters.conformance.case import case, parametrized_case
 
 if TYPE_CHECKING:
-    from pytest_kscen.clusters.conformance.case import Visitor
+    from pytest_kscen.clusters.conformance.case import CaseClient
 
 
 CONFIG = {"metadata": {"name": "c"}, "data": {"a": "1"}}
@@ -16,7 +16,7 @@ UID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
 @case
-def it_has_what_the_server_alone_decides(visitor: Visitor) -> None:
+def it_has_what_the_server_alone_decides(visitor: CaseClient) -> None:
     made = visitor.post("configmaps", CONFIG).ok(201)
     metadata = made["metadata"]
     assert (made["apiVersion"], made["kind"]) == ("v1", "ConfigMap")
@@ -29,7 +29,7 @@ def it_has_what_the_server_alone_decides(visitor: Visitor) -> None:
 
 
 @case
-def kinds_with_a_spec_have_a_generation(visitor: Visitor) -> None:
+def kinds_with_a_spec_have_a_generation(visitor: CaseClient) -> None:
     lease = visitor.post("leases", {"metadata": {"name": "l"}, "spec": {}}).ok(201)
     assert "generation" not in lease["metadata"]
     budget = {
@@ -40,7 +40,7 @@ def kinds_with_a_spec_have_a_generation(visitor: Visitor) -> None:
 
 
 @case
-def a_second_one_of_the_same_name_already_exists(visitor: Visitor) -> None:
+def a_second_one_of_the_same_name_already_exists(visitor: CaseClient) -> None:
     visitor.post("configmaps", CONFIG).ok(201)
     refusal = visitor.post("configmaps", CONFIG).refused(
         409, "AlreadyExists", 'configmaps "c" already exists'
@@ -49,20 +49,20 @@ def a_second_one_of_the_same_name_already_exists(visitor: Visitor) -> None:
 
 
 @case
-def a_generated_name_has_five_letters_more(visitor: Visitor) -> None:
+def a_generated_name_has_five_letters_more(visitor: CaseClient) -> None:
     made = visitor.post("configmaps", {"metadata": {"generateName": "c-"}}).ok(201)
     assert re.match(r"^c-[bcdfghjklmnpqrstvwxz2456789]{5}$", made["metadata"]["name"])
     assert made["metadata"]["generateName"] == "c-"
 
 
 @case
-def a_given_name_wins_over_a_generated_one(visitor: Visitor) -> None:
+def a_given_name_wins_over_a_generated_one(visitor: CaseClient) -> None:
     made = visitor.post("configmaps", {"metadata": {"name": "c", "generateName": "d-"}}).ok(201)
     assert made["metadata"]["name"] == "c"
 
 
 @case
-def the_servers_own_fields_cannot_be_brought_along(visitor: Visitor) -> None:
+def the_servers_own_fields_cannot_be_brought_along(visitor: CaseClient) -> None:
     brought = {
         "name": "c",
         "uid": "mine",
@@ -77,7 +77,7 @@ def the_servers_own_fields_cannot_be_brought_along(visitor: Visitor) -> None:
 
 
 @case
-def a_version_must_not_be_brought_along(visitor: Visitor) -> None:
+def a_version_must_not_be_brought_along(visitor: CaseClient) -> None:
     brought = {"metadata": {"name": "c", "resourceVersion": "5"}}
     visitor.post("configmaps", brought).refused(
         500, "", "resourceVersion should not be set on objects to be created"
@@ -85,19 +85,19 @@ def a_version_must_not_be_brought_along(visitor: Visitor) -> None:
 
 
 @case
-def dry_run_answers_and_keeps_nothing(visitor: Visitor) -> None:
+def dry_run_answers_and_keeps_nothing(visitor: CaseClient) -> None:
     made = visitor.post("configmaps", CONFIG, dryRun="All").ok(201)
     assert UID.match(made["metadata"]["uid"])
     visitor.get("configmaps/c").refused(404, "NotFound", 'configmaps "c" not found')
 
 
 @case
-def dry_run_is_all_or_nothing(visitor: Visitor) -> None:
+def dry_run_is_all_or_nothing(visitor: CaseClient) -> None:
     visitor.post("configmaps", CONFIG, dryRun="Some").refused(422, "Invalid", "dryRun")
 
 
 @case
-def the_status_is_not_the_creators(visitor: Visitor) -> None:
+def the_status_is_not_the_creators(visitor: CaseClient) -> None:
     budget = {
         "metadata": {"name": "b"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}},
@@ -107,19 +107,19 @@ def the_status_is_not_the_creators(visitor: Visitor) -> None:
 
 
 @case
-def a_namespace_that_is_not_there_is_not_found(visitor: Visitor) -> None:
+def a_namespace_that_is_not_there_is_not_found(visitor: CaseClient) -> None:
     answer = visitor.post("/api/v1/namespaces/nowhere/configmaps", CONFIG)
     answer.refused(404, "NotFound", 'namespaces "nowhere" not found')
 
 
 @case
-def another_namespace_in_the_body_is_a_bad_request(visitor: Visitor) -> None:
+def another_namespace_in_the_body_is_a_bad_request(visitor: CaseClient) -> None:
     body = {"metadata": {"name": "c", "namespace": "elsewhere"}}
     words = "the namespace of the provided object does not match the namespace sent on the request"
     visitor.post("configmaps", body).refused(400, "BadRequest", words)
 
 
-@case_of(
+@parametrized_case(
     [
         (
             "no name",
@@ -215,7 +215,7 @@ def another_namespace_in_the_body_is_a_bad_request(visitor: Visitor) -> None:
     ]
 )
 def bad_metadata_is_invalid(
-    visitor: Visitor, body: Any, field: str, reason: str, words: str
+    visitor: CaseClient, body: Any, field: str, reason: str, words: str
 ) -> None:
     refusal = visitor.post("configmaps", body).refused(422, "Invalid")
     assert any(found == field and why in reason.split("|") for found, why in refusal.causes), (
@@ -227,7 +227,7 @@ def bad_metadata_is_invalid(
     assert refusal.body["details"]["kind"] == "ConfigMap"
 
 
-@case_of(
+@parametrized_case(
     [
         ("kind", {"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "a"}}),
         ("version", {"kind": "ConfigMap", "apiVersion": "apps/v1", "metadata": {"name": "a"}}),
@@ -240,13 +240,13 @@ def bad_metadata_is_invalid(
         ("empty", b" "),
     ]
 )
-def a_body_of_another_shape_is_a_bad_request(visitor: Visitor, body: Any) -> None:
+def a_body_of_another_shape_is_a_bad_request(visitor: CaseClient, body: Any) -> None:
     visitor.call("POST", "configmaps", body).refused(400, "BadRequest")
 
 
-@case_of([("Ignore", 201, False), ("Warn", 201, True), ("Strict", 400, False)])
+@parametrized_case([("Ignore", 201, False), ("Warn", 201, True), ("Strict", 400, False)])
 def an_unknown_field_is_dropped_warned_of_or_refused(
-    visitor: Visitor,
+    visitor: CaseClient,
     status: int,
     warned: bool,  # noqa: FBT001
 ) -> None:
@@ -263,7 +263,7 @@ def an_unknown_field_is_dropped_warned_of_or_refused(
 
 
 @case
-def null_is_the_same_as_absent(visitor: Visitor) -> None:
+def null_is_the_same_as_absent(visitor: CaseClient) -> None:
     made = visitor.post("configmaps", {"metadata": {"name": "c", "labels": None}, "data": None}).ok(
         201
     )
@@ -271,22 +271,19 @@ def null_is_the_same_as_absent(visitor: Visitor) -> None:
     assert "data" not in made
 
 
-# Replacing: whose version counts, what cannot change, and what does not count as a change.
-
-
 STALE = (
     "the object has been modified; please apply your changes to the latest version and try again"
 )
 
 
-def made(visitor: Visitor) -> dict[str, Any]:
+def made(visitor: CaseClient) -> dict[str, Any]:
     return visitor.post(  # type: ignore[no-any-return]
         "configmaps", {"metadata": {"name": "c", "labels": {"l": "1"}}, "data": {"a": "1"}}
     ).ok(201)
 
 
 @case
-def the_whole_object_is_replaced(visitor: Visitor) -> None:
+def the_whole_object_is_replaced(visitor: CaseClient) -> None:
     old = made(visitor)
     new = visitor.put("configmaps/c", {"metadata": {"name": "c"}, "data": {"b": "2"}}).ok()
     assert new["data"] == {"b": "2"}
@@ -297,7 +294,7 @@ def the_whole_object_is_replaced(visitor: Visitor) -> None:
 
 
 @case
-def a_stale_version_is_a_conflict(visitor: Visitor) -> None:
+def a_stale_version_is_a_conflict(visitor: CaseClient) -> None:
     old = made(visitor)
     visitor.put("configmaps/c", {**old, "data": {"a": "2"}}).ok()
     refusal = visitor.put("configmaps/c", {**old, "data": {"a": "3"}}).refused(
@@ -308,7 +305,7 @@ def a_stale_version_is_a_conflict(visitor: Visitor) -> None:
 
 
 @case
-def a_version_that_is_no_number_is_refused(visitor: Visitor) -> None:
+def a_version_that_is_no_number_is_refused(visitor: CaseClient) -> None:
     old = made(visitor)
     body = {**old, "metadata": {**old["metadata"], "resourceVersion": "x"}}
     visitor.put("configmaps/c", body).refused(
@@ -317,7 +314,7 @@ def a_version_that_is_no_number_is_refused(visitor: Visitor) -> None:
 
 
 @case
-def nothing_changed_is_no_new_version(visitor: Visitor) -> None:
+def nothing_changed_is_no_new_version(visitor: CaseClient) -> None:
     old = made(visitor)
     assert (
         visitor.put("configmaps/c", old).ok()["metadata"]["resourceVersion"]
@@ -326,14 +323,14 @@ def nothing_changed_is_no_new_version(visitor: Visitor) -> None:
 
 
 @case
-def another_name_in_the_body_is_a_bad_request(visitor: Visitor) -> None:
+def another_name_in_the_body_is_a_bad_request(visitor: CaseClient) -> None:
     made(visitor)
     words = "the name of the object (d) does not match the name on the URL (c)"
     visitor.put("configmaps/c", {"metadata": {"name": "d"}}).refused(400, "BadRequest", words)
 
 
 @case
-def another_uid_is_a_conflict(visitor: Visitor) -> None:
+def another_uid_is_a_conflict(visitor: CaseClient) -> None:
     old = made(visitor)
     body = {**old, "metadata": {**old["metadata"], "uid": "11111111-1111-4111-8111-111111111111"}}
     visitor.put("configmaps/c", body).refused(
@@ -342,20 +339,20 @@ def another_uid_is_a_conflict(visitor: Visitor) -> None:
 
 
 @case
-def what_is_not_there_is_not_found(visitor: Visitor) -> None:
+def what_is_not_there_is_not_found(visitor: CaseClient) -> None:
     visitor.put("configmaps/c", {"metadata": {"name": "c"}}).refused(
         404, "NotFound", 'configmaps "c" not found'
     )
 
 
 @case
-def a_lease_can_be_made_by_an_update(visitor: Visitor) -> None:
+def a_lease_can_be_made_by_an_update(visitor: CaseClient) -> None:
     visitor.put("leases/l", {"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}}).ok(201)
     assert visitor.get("leases/l").ok()["spec"]["holderIdentity"] == "me"
 
 
 @case
-def some_kinds_must_say_which_version_they_replace(visitor: Visitor) -> None:
+def some_kinds_must_say_which_version_they_replace(visitor: CaseClient) -> None:
     budget = {
         "metadata": {"name": "b"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}},
@@ -368,7 +365,7 @@ def some_kinds_must_say_which_version_they_replace(visitor: Visitor) -> None:
 
 
 @case
-def the_generation_counts_changes_of_the_spec_alone(visitor: Visitor) -> None:
+def the_generation_counts_changes_of_the_spec_alone(visitor: CaseClient) -> None:
     budget = {
         "metadata": {"name": "b"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}},
@@ -385,7 +382,7 @@ def the_generation_counts_changes_of_the_spec_alone(visitor: Visitor) -> None:
 
 
 @case
-def dry_run_changes_nothing(visitor: Visitor) -> None:
+def dry_run_changes_nothing(visitor: CaseClient) -> None:
     old = made(visitor)
     assert visitor.put("configmaps/c", {**old, "data": {"a": "2"}}, dryRun="All").ok()["data"] == {
         "a": "2"
@@ -393,14 +390,14 @@ def dry_run_changes_nothing(visitor: Visitor) -> None:
     assert visitor.get("configmaps/c").ok() == old
 
 
-@case_of(
+@parametrized_case(
     [
         ("creation", {"creationTimestamp": "2001-01-01T00:00:00Z"}),
         ("generation", {"generation": 9}),
         ("deletion", {"deletionTimestamp": "2001-01-01T00:00:00Z"}),
     ]
 )
-def the_servers_own_metadata_stays_as_it_was(visitor: Visitor, metadata: dict[str, Any]) -> None:
+def the_servers_own_metadata_stays_as_it_was(visitor: CaseClient, metadata: dict[str, Any]) -> None:
     old = made(visitor)
     visitor.put("configmaps/c", {**old, "metadata": {**old["metadata"], **metadata}})
     kept = visitor.get("configmaps/c").ok()["metadata"]
@@ -408,7 +405,7 @@ def the_servers_own_metadata_stays_as_it_was(visitor: Visitor, metadata: dict[st
         assert kept.get(name) == old["metadata"].get(name)
 
 
-@case_of(
+@parametrized_case(
     [
         (
             "configmap's data",
@@ -435,7 +432,7 @@ def the_servers_own_metadata_stays_as_it_was(visitor: Visitor, metadata: dict[st
     ]
 )
 def what_is_immutable_stays(
-    visitor: Visitor, plural: str, first: dict[str, Any], second: dict[str, Any], field: str
+    visitor: CaseClient, plural: str, first: dict[str, Any], second: dict[str, Any], field: str
 ) -> None:
     visitor.post(plural, {"metadata": {"name": "x"}, **first}).ok(201)
     refusal = visitor.put(f"{plural}/x", {"metadata": {"name": "x"}, **second}).refused(
@@ -445,7 +442,7 @@ def what_is_immutable_stays(
 
 
 @case
-def the_last_finalizer_takes_a_deleted_object_along(visitor: Visitor) -> None:
+def the_last_finalizer_takes_a_deleted_object_along(visitor: CaseClient) -> None:
     visitor.post("configmaps", {"metadata": {"name": "c", "finalizers": ["example.com/hold"]}}).ok(
         201
     )
@@ -457,7 +454,7 @@ def the_last_finalizer_takes_a_deleted_object_along(visitor: Visitor) -> None:
 
 
 @case
-def no_finalizer_is_added_to_what_is_going(visitor: Visitor) -> None:
+def no_finalizer_is_added_to_what_is_going(visitor: CaseClient) -> None:
     visitor.post("configmaps", {"metadata": {"name": "c", "finalizers": ["example.com/hold"]}}).ok(
         201
     )

@@ -1,4 +1,7 @@
-"""One attempt to place one pod, told whole; and who is told."""
+"""Record of one scheduling attempt, its consumer, and the state that plugins share in it.
+
+Attempts are recorded only if the scheduler has a sink.
+"""
 
 from __future__ import annotations
 
@@ -12,85 +15,88 @@ if TYPE_CHECKING:
 
 
 PASSED, SUCCESS, WAITING = "passed", "success", "wait"
-LEFT_OUT = "left out without a reason"
+NO_REASON = "left out without a reason"
 
 
 @dataclass(slots=True)
 class Attempt:
-    """What every plugin said.
-
-    Statuses are `success` or the message; scores are numbers by node and plugin.
+    """Results of all plugins in one attempt, for reports and annotations. Statuses are `success` or
+    the message; scores are numbers by node and plugin.
     """
 
     pod: Obj
     scheduler: str
     number: int
-    """1 for the pod's first attempt."""
+    """Number of the attempt, 1 for the pod's first."""
     at: float
     pre_filter_status: dict[str, str] = field(default_factory=dict)
     pre_filter: dict[str, list[str]] = field(default_factory=dict)
-    """The nodes to which a plugin has narrowed the search."""
+    """Nodes to which a plugin has restricted the search, by plugin."""
     filter: dict[str, dict[str, str]] = field(default_factory=dict)
     post_filter: dict[str, dict[str, str]] = field(default_factory=dict)
-    """By node; the plugin that chose the node to send pods away from says so."""
+    """Results by node; the nominated node names the plugin that chose it."""
     pre_score: dict[str, str] = field(default_factory=dict)
     score: dict[str, dict[str, int]] = field(default_factory=dict)
     final_score: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Normalised, times the weight."""
+    """Normalized scores times the plugin's weight."""
     reserve: dict[str, str] = field(default_factory=dict)
     permit: dict[str, str] = field(default_factory=dict)
     permit_timeout: dict[str, float] = field(default_factory=dict)
     pre_bind: dict[str, str] = field(default_factory=dict)
     bind: dict[str, str] = field(default_factory=dict)
     extenders: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Raw answers, by what was asked (filter, prioritize, preempt, bind) and the extender's
-    name.
-    """
+    """Decoded responses by verb (filter, prioritize, preempt, bind) and extender."""
     selected: str = ""
     nominated: str = ""
     bound: bool = False
     message: str = ""
-    """Why the pod is not bound."""
+    """Reason why the pod was not bound."""
 
-    def was_filtered(
+    def record_filter(
         self, extender: str, asked: Iterable[str], kept: Container[str], why: Mapping[str, str]
     ) -> None:
-        """What an extender says of nodes, beside what plugins say."""
+        """Add an extender's filter results beside those of plugins. `asked` are the nodes sent to
+        it, `kept` those it returned, `why` its reasons by node.
+        """
         for node in asked:
-            verdict = PASSED if node in kept else why.get(node) or LEFT_OUT
+            verdict = PASSED if node in kept else why.get(node) or NO_REASON
             self.filter[node] = {**self.filter.get(node, {}), extender: verdict}
 
-    def was_scored(self, extender: str, scores: Mapping[str, int], weight: int) -> None:
-        """The same of how good they are; nodes that nobody has asked about do not count."""
+    def record_scores(self, extender: str, scores: Mapping[str, int], weight: int) -> None:
+        """Add an extender's scores beside those of plugins, for nodes that were scored; others are
+        ignored.
+        """
         for node in self.final_score.keys() & scores:
             self.score[node][extender] = scores[node]
             self.final_score[node][extender] = weight * scores[node]
 
 
 class Sink(Protocol):
-    """Who is told of every attempt when it is over: bound, or given up."""
+    """Consumer of finished attempts, bound or not. The scheduling cycle awaits `record`, so a slow
+    sink delays the next pod.
+    """
 
     async def record(self, attempt: Attempt) -> None: ...
 
 
-# What is known in one attempt to place one pod: a dictionary in which each plugin keeps its own
-# under its name.
-
-
 class CycleState(dict[str, Any]):
-    """A plugin writes in pre_filter or pre_score and reads in what follows."""
+    """Data of one attempt by plugin name: written in pre_filter or pre_score, read by the methods
+    that follow. `attempt` is None unless results are recorded.
+    """
 
     __slots__ = ("attempt", "skip_filter", "skip_score")
 
     def __init__(self, attempt: Attempt | None = None) -> None:
         super().__init__()
         self.attempt = attempt
-        """Where results are recorded, if they are."""
+        """Record of the attempt, if results are recorded."""
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
 
     def clone(self) -> CycleState:
-        """A copy to try pods on: what has a `clone` method is cloned, the rest is shared."""
+        """Return a copy for trying other pods on a node. Values with a `clone` method are cloned,
+        others are shared and must not be changed by add_pod and remove_pod.
+        """
         other = CycleState()
         for name, value in self.items():
             other[name] = value.clone() if hasattr(value, "clone") else value

@@ -1,5 +1,7 @@
-"""A KubeSchedulerConfiguration that has been read: plain data, with the defaults of kube-
-scheduler 1.36.
+"""KubeSchedulerConfiguration as immutable data, with the defaults of kube-scheduler 1.36.
+
+`configuration_loading` makes it from YAML or JSON; profiles and the scheduler read it. Validation
+is done before, not here.
 """
 
 from __future__ import annotations
@@ -12,27 +14,29 @@ from pytest_kscen.embedded.scheduler.framework.plugin import POINTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-NAME = "default-scheduler"
+DEFAULT_SCHEDULER_NAME = "default-scheduler"
 MULTI_POINT = "multiPoint"
 ALL = "*"
 
 
-class Enabled(NamedTuple):
+class EnabledPlugin(NamedTuple):
+    """Plugin switched on at an extension point or at multiPoint."""
+
     name: str
     weight: int = 0
-    """0: the default, which is 1."""
+    """Weight of its scores; 0 means the default, which is 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginSet:
-    """What a profile switches on and off at one point."""
+    """Plugins that a profile enables and disables at one extension point, or at multiPoint."""
 
-    enabled: tuple[Enabled, ...] = ()
+    enabled: tuple[EnabledPlugin, ...] = ()
     disabled: tuple[str, ...] = ()
 
     def over(self, default: PluginSet) -> PluginSet:
-        """These settings on top of the default ones: a plugin named in both keeps its place and
-        takes the new weight.
+        """Return these settings merged over the default ones. A plugin named in both keeps its
+        default position and takes the new weight; `*` in `disabled` drops all defaults.
         """
         disabled = (*self.disabled, *default.disabled)
         own = {plugin.name: plugin for plugin in self.enabled}
@@ -49,48 +53,50 @@ class PluginSet:
 
 DEFAULT_PLUGINS = PluginSet(
     (
-        Enabled("SchedulingGates"),
-        Enabled("PrioritySort"),
-        Enabled("NodeUnschedulable"),
-        Enabled("NodeName"),
-        Enabled("TaintToleration", 3),
-        Enabled("NodeAffinity", 2),
-        Enabled("NodePorts"),
-        Enabled("NodeResourcesFit", 1),
-        Enabled("VolumeRestrictions"),
-        Enabled("NodeVolumeLimits"),
-        Enabled("VolumeBinding"),
-        Enabled("VolumeZone"),
-        Enabled("PodTopologySpread", 2),
-        Enabled("InterPodAffinity", 2),
-        Enabled("DynamicResources", 2),
-        Enabled("DefaultPreemption"),
-        Enabled("NodeResourcesBalancedAllocation", 1),
-        Enabled("ImageLocality", 1),
-        Enabled("DefaultBinder"),
-        Enabled("NodeDeclaredFeatures"),
+        EnabledPlugin("SchedulingGates"),
+        EnabledPlugin("PrioritySort"),
+        EnabledPlugin("NodeUnschedulable"),
+        EnabledPlugin("NodeName"),
+        EnabledPlugin("TaintToleration", 3),
+        EnabledPlugin("NodeAffinity", 2),
+        EnabledPlugin("NodePorts"),
+        EnabledPlugin("NodeResourcesFit", 1),
+        EnabledPlugin("VolumeRestrictions"),
+        EnabledPlugin("NodeVolumeLimits"),
+        EnabledPlugin("VolumeBinding"),
+        EnabledPlugin("VolumeZone"),
+        EnabledPlugin("PodTopologySpread", 2),
+        EnabledPlugin("InterPodAffinity", 2),
+        EnabledPlugin("DynamicResources", 2),
+        EnabledPlugin("DefaultPreemption"),
+        EnabledPlugin("NodeResourcesBalancedAllocation", 1),
+        EnabledPlugin("ImageLocality", 1),
+        EnabledPlugin("DefaultBinder"),
+        EnabledPlugin("NodeDeclaredFeatures"),
     )
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileConfiguration:
-    """One profile. `plugins` is what it says itself, by point; the default ones are underneath."""
+    """Settings of one profile. `plugins` has only what the profile itself names, by point; the
+    default plugins are merged in by the methods.
+    """
 
-    name: str = NAME
+    name: str = DEFAULT_SCHEDULER_NAME
     plugins: Mapping[str, PluginSet] = field(default_factory=dict)
     arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     percentage: int | None = None
 
     def names(self) -> list[str]:
-        """Every plugin that stands anywhere."""
+        """Return the names of all plugins enabled at any point, without duplicates, in order."""
         sets = [self._multi_point(), *(self.plugins.get(point, PluginSet()) for point in POINTS)]
         return list(dict.fromkeys(plugin.name for one in sets for plugin in one.enabled))
 
-    def at(self, point: str, stands_at: Callable[[str, str], bool]) -> list[str]:
-        """Who stands at this point, in order.
-
-        What a point itself says goes before what multiPoint says.
+    def at(self, point: str, implements: Callable[[str, str], bool]) -> list[str]:
+        """Return the plugins enabled at a point, in calling order. Settings of the point itself
+        precede those of multiPoint; `implements` tells for a name and a point whether the class
+        overrides it.
         """
         own = self.plugins.get(point, PluginSet())
         named = [plugin.name for plugin in own.enabled]
@@ -98,14 +104,16 @@ class ProfileConfiguration:
             return named
         everywhere = [plugin.name for plugin in self._multi_point().enabled]
         general = [
-            name for name in everywhere if stands_at(name, point) and name not in own.disabled
+            name for name in everywhere if implements(name, point) and name not in own.disabled
         ]
         overridden = [name for name in named if name in general]
         rest = [name for name in named if name not in overridden]
         return [*overridden, *(name for name in general if name not in named), *rest]
 
     def weight(self, name: str) -> int:
-        """At the score point, or of multiPoint; 1 where none is said."""
+        """Return a plugin's score weight: the one at the score point, else that of multiPoint, else
+        1.
+        """
         for one in (self.plugins.get("score", PluginSet()), self._multi_point()):
             for plugin in one.enabled:
                 if plugin.name == name:
@@ -118,7 +126,9 @@ class ProfileConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class ExtenderConfiguration:
-    """Somebody outside who is asked over HTTP."""
+    """Settings of one HTTP extender, as in a configuration's `extenders`. An empty verb means that
+    the extender is not called for it; `timeout` is in seconds of the wall clock.
+    """
 
     url: str
     filter: str = ""
@@ -129,17 +139,19 @@ class ExtenderConfiguration:
     timeout: float = 5.0
     node_cache_capable: bool = False
     managed: tuple[str, ...] = ()
-    """Only pods that ask for one of these resources are of interest to it; none: all are."""
+    """Extended resources that make a pod interesting to the extender; if empty, all pods are."""
     ignored_by_scheduler: tuple[str, ...] = ()
-    """Those of them that the scheduler's own filter leaves alone."""
+    """Managed resources that the scheduler's own resource filter ignores."""
     ignorable: bool = False
     https: bool = False
     tls: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Configuration:
-    """The whole. `percentage` 0: as many nodes as the size of the cluster suggests."""
+class SchedulerConfiguration:
+    """Whole configuration of a scheduler. `percentage` is the share of nodes to find, in percent; 0
+    chooses it by the size of the cluster. Back-offs are in seconds of cluster time.
+    """
 
     profiles: tuple[ProfileConfiguration, ...] = (ProfileConfiguration(),)
     extenders: tuple[ExtenderConfiguration, ...] = ()

@@ -1,5 +1,7 @@
-"""What happens in a cluster that may help a pod for which there was no node, and who wants to
-hear of it.
+"""Cluster events and the interests of plugins in them.
+
+The event handlers make the events; the queue matches them with the interests of plugins that
+refused a pod.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import PodInfo
     from pytest_kscen.objects.resources import Obj
 
-    Hint: TypeAlias = Callable[[PodInfo, Obj | None, Obj | None], bool]
+    QueueingHint: TypeAlias = Callable[[PodInfo, Obj | None, Obj | None], bool]
 
 
 EVERYTHING = "*"
@@ -31,8 +33,8 @@ NODE = "Node"
 
 
 class Action(enum.IntFlag):
-    """What happened to an object; updates say which part has changed, as far as it can be said
-    (else OTHER).
+    """Kinds of changes. Updates name the changed part where Kubernetes distinguishes it, otherwise
+    OTHER; the flags combine in an `Interest`.
     """
 
     ADD = 1
@@ -53,23 +55,25 @@ class Action(enum.IntFlag):
 
 
 class ClusterEvent(NamedTuple):
-    """Something that happened."""
+    """Change of one object, as the queue sees it: kind of the resource, and action."""
 
     resource: str
     action: Action
 
 
 class Interest(NamedTuple):
-    """What a plugin wants to hear of the pods that it has turned down.
-
-    The hint (pod, old object, new object) tells whether this very change may help; without one, any
-    does."""
+    """Event that may help pods which the plugin refused. The hint (pod, old object, new object)
+    returns True if this very change may help; without a hint any such change does.
+    """
 
     resource: str
     action: Action = Action.ALL
-    hint: Hint | None = None
+    hint: QueueingHint | None = None
 
     def covers(self, event: ClusterEvent) -> bool:
+        """Return True if an event matches resource and action. An interest in POD covers assigned
+        and unscheduled pods alike; `*` on either side matches everything.
+        """
         if EVERYTHING in (self.resource, event.resource):
             return True
         same = self.resource == event.resource or (
@@ -81,10 +85,7 @@ class Interest(NamedTuple):
 ASSIGNED_ADD = ClusterEvent(ASSIGNED_POD, Action.ADD)
 ASSIGNED_DELETE = ClusterEvent(ASSIGNED_POD, Action.DELETE)
 TIMEOUT = ClusterEvent(EVERYTHING, Action.ALL)
-"""A pod has waited for an event for too long."""
-
-
-# What else than nodes and pods plugins may be interested in.
+"""Event for a pod that has been unschedulable for too long."""
 
 
 STORAGE = "storage.k8s.io"
@@ -94,7 +95,7 @@ CSI_STORAGE_CAPACITIES = Resource(STORAGE, "v1", "csistoragecapacities", "CSISto
 VOLUME_ATTACHMENTS = Resource(
     STORAGE, "v1", "volumeattachments", "VolumeAttachment", namespaced=False
 )
-OTHERS = (
+OTHER_RESOURCES = (
     NAMESPACES,
     PERSISTENT_VOLUMES,
     PERSISTENT_VOLUME_CLAIMS,

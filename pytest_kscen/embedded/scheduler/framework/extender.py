@@ -1,4 +1,7 @@
-"""What an extender is to the scheduler: somebody outside who is asked between the plugins."""
+"""Protocol of extenders, which the scheduling cycle calls between its plugins.
+
+`extenders.HttpExtender` implements it over HTTP; tests may use their own objects.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,13 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NodeInfo, PodInfo
 
 EXTENDER = "Extender"
-"""Who turned a pod down, where it was no plugin."""
+"""Plugin name of statuses that come from an extender."""
 
 
-class Filtered(NamedTuple):
-    """Which nodes will do, and why others will not: for now, or whoever is sent away."""
+class ExtenderFilterResult(NamedTuple):
+    """Nodes that passed, and reasons by node name for the others: `failed` could be resolved by
+    preemption, `unresolvable` could not.
+    """
 
     nodes: list[NodeInfo]
     failed: dict[str, str]
@@ -23,15 +28,17 @@ class Filtered(NamedTuple):
 
 
 class Victims(NamedTuple):
-    """The pods that would have to go from one node."""
+    """Pods that would have to be deleted on one node, the most important first, and how many of the
+    deletions violate a disruption budget.
+    """
 
     pods: list[PodInfo]
     violations: int = 0
 
 
 class Extender(Protocol):
-    """Each call raises `ExtenderError` when the extender cannot be reached or says that
-    something is wrong.
+    """External scheduler component. Each call raises `ExtenderError` if the extender cannot be
+    reached or returns an error; `ignorable` extenders are then skipped.
     """
 
     name: str
@@ -42,16 +49,16 @@ class Extender(Protocol):
     preempts: bool
     binds: bool
 
-    def interested(self, pod: PodInfo) -> bool: ...
+    def is_interested(self, pod: PodInfo) -> bool: ...
 
     async def filter(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
-    ) -> Filtered: ...
+    ) -> ExtenderFilterResult: ...
 
     async def prioritize(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
     ) -> dict[str, int]:
-        """Scores from 0 to 10 by node."""
+        """Return scores from 0 to 10 by node name; nodes left out count as 0."""
 
     async def preempt(
         self, state: CycleState, pod: PodInfo, victims: dict[str, Victims]
@@ -61,4 +68,4 @@ class Extender(Protocol):
 
 
 class ExtenderError(Exception):
-    """What an extender did not do, and why."""
+    """Failed call of an extender; the text names the extender and the cause."""

@@ -1,4 +1,8 @@
-"""What a plugin holds: the cluster as the scheduler sees it, and the means to act."""
+"""Handle that plugins get: the cluster's state and the means to act on it.
+
+Made by `Scheduler` for each profile. It also defines the tie breaker and the pods that wait at the
+permit point.
+"""
 
 from __future__ import annotations
 
@@ -19,54 +23,52 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.scheduler.framework.extender import Extender
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import (
         NodeInfo,
-        Nominated,
+        NominatedPods,
         PodInfo,
     )
-    from pytest_kscen.embedded.scheduler.framework.profile import Profile
+    from pytest_kscen.embedded.scheduler.framework.profile import SchedulerProfile
     from pytest_kscen.embedded.scheduler.framework.snapshot import Snapshot
-    from pytest_kscen.embedded.scheduler.queue import Queue
+    from pytest_kscen.embedded.scheduler.queue import SchedulingQueue
 
 
 @dataclass(kw_only=True)
 class Handle:
-    """One for each profile; all share what is in it, but for the profile."""
+    """Shared objects of a scheduler, and one profile. Each profile has its own Handle; all fields
+    but `profile` and `extenders` are the same objects in each.
+    """
 
     context: ControllerContext
-    """`context.api`, `context.clock`, `context.informers`, `context.recorder`."""
+    """Context with `api`, `clock`, `informers` and `recorder`."""
     chance: Stream
-    ties: Ties
-    """`ties.decide(pod, names)`: one of several nodes that are equally good."""
+    ties: TieBreaker
+    """Tie breaker: `ties.decide(pod, names)` picks one of several equally good nodes."""
     snapshot: Snapshot
-    nominated: Nominated
+    nominated: NominatedPods
     waiting: WaitingPods
-    """Pods that a permit plugin has told to wait."""
-    queue: Queue
-    """`queue.activate(pod)`: look at this pod at once."""
-    brood: ChildTasks
-    """Where to start what must not hold up the scheduler; with `background=True`, if it never
-    ends.
-    """
+    """Pods held by permit plugins."""
+    queue: SchedulingQueue
+    """Scheduling queue; `queue.activate(pod)` retries a pod immediately."""
+    child_tasks: ChildTasks
+    """Tasks that run beside the scheduling cycle; with `background=True` those that never end."""
     extenders: Sequence[Extender] = ()
-    profile: Profile = field(init=False)
-    """The plugins beside this one."""
+    profile: SchedulerProfile = field(init=False)
+    """Profile that this handle was made for, with its other plugins."""
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """What all filters say of one node, a copy with other pods on it included.
-
-        For preemption.
+        """Return the first refusal of the profile's filters for a node, which may be a copy with
+        other pods on it. Used by preemption to try out victims.
         """
         return self.profile.filter(state, pod, node)
-
-
-# Which of several nodes that are equally good.
 
 
 T = TypeVar("T")
 
 
-class Ties:
-    """Chance decides; unless a judge is there, who is given the pod and the nodes' names, as one
-    that follows another scheduler.
+class TieBreaker:
+    """Choice among equally good nodes, drawn from a stream of the seed.
+
+    If `judge` is set, it decides instead: it receives the pod and the names of the nodes, and
+    returns one of them. Comparisons set it to follow the choices of another scheduler.
     """
 
     def __init__(self, chance: Stream) -> None:
@@ -74,7 +76,9 @@ class Ties:
         self._chance = chance
 
     def decide(self, pod: PodInfo, equals: Sequence[T], name_of: Callable[[T], str] = str) -> T:
-        """Where there is one alone, nobody is asked and nothing is drawn."""
+        """Return one of `equals`. A single candidate is returned without a draw and without calling
+        the judge, so streams of chance stay comparable between runs.
+        """
         if len(equals) == 1:
             return equals[0]
         if self.judge is None:
@@ -83,43 +87,43 @@ class Ties:
         return by_name[self.judge(pod, tuple(by_name))]
 
 
-# Pods that a permit plugin has told to wait, until all such plugins allow them, one rejects
-# them, or their time is up.
-
-
-LONGEST = 15 * 60.0  # seconds that any plugin may let a pod wait
+MAX_PERMIT_WAIT = 15 * 60.0  # seconds that any plugin may let a pod wait
 
 
 class WaitingPod:
-    """One pod that waits."""
+    """Pod held at the permit point until all waiting plugins allow it, one rejects it, or a
+    plugin's time is up. Time limits are cluster time, at most 15 minutes each.
+    """
 
     def __init__(
-        self, pod: PodInfo, node: str, plugins: dict[str, float], known: Collection[str]
+        self, pod: PodInfo, node: str, plugins: dict[str, float], plugin_names: Collection[str]
     ) -> None:
-        """`known` are all plugins that there are."""
+        """Start the timers. `plugin_names` are all plugins of the profile; `allow` rejects other
+        names.
+        """
         loop = asyncio.get_running_loop()
-        self._known = known
+        self._plugin_names = plugin_names
         self.pod = pod
         self.node = node
-        self._verdict: asyncio.Future[Status | None] = loop.create_future()
+        self._decision: asyncio.Future[Status | None] = loop.create_future()
         self._timers = {
-            name: loop.call_later(min(seconds, LONGEST), self._expire, name, seconds)
+            name: loop.call_later(min(seconds, MAX_PERMIT_WAIT), self._expire, name, seconds)
             for name, seconds in plugins.items()
         }
 
     @property
     def plugins(self) -> list[str]:
-        """Those that have not allowed it yet."""
+        """Names of the plugins that have not allowed the pod yet."""
         return list(self._timers)
 
     def allow(self, plugin: str) -> None:
-        """Of those whom it does not wait for, nothing comes of it; a ValueError if there is no
-        such plugin.
+        """Record the permission of a plugin; the last one releases the pod. A plugin that the pod
+        does not wait for is ignored; ValueError if the profile has no such plugin.
         """
-        if plugin not in self._known:
+        if plugin not in self._plugin_names:
             raise ValueError(
-                f"no pod waits for a plugin {plugin!r}{nearest(plugin, self._known)}: it "
-                "is called by its self.name"
+                f"the profile has no plugin {plugin!r}{nearest(plugin, self._plugin_names)}: "
+                "pass self.name"
             )
         timer = self._timers.pop(plugin, None)
         if timer:
@@ -133,26 +137,28 @@ class WaitingPod:
     def _expire(self, plugin: str, seconds: float) -> None:
         self.reject(plugin, f"timeout after {seconds:g}s waiting on permit of plugin {plugin!r}")
 
-    def _decide(self, verdict: Status | None) -> None:
+    def _decide(self, decision: Status | None) -> None:
         for timer in self._timers.values():
             timer.cancel()
-        if not self._verdict.done():
-            self._verdict.set_result(verdict)
+        if not self._decision.done():
+            self._decision.set_result(decision)
 
     async def decided(self) -> Status | None:
-        return await self._verdict
+        return await self._decision
 
 
 class WaitingPods:
-    """All of them, by uid: `handle.waiting.get(uid).allow(self.name)`."""
+    """Waiting pods by uid, as in `handle.waiting.get(uid).allow(self.name)`. Iteration yields a
+    copy, so pods may be allowed meanwhile.
+    """
 
     def __init__(self) -> None:
         self._pods: dict[str, WaitingPod] = {}
 
     def add(
-        self, pod: PodInfo, node: str, plugins: dict[str, float], known: Collection[str]
+        self, pod: PodInfo, node: str, plugins: dict[str, float], plugin_names: Collection[str]
     ) -> WaitingPod:
-        self._pods[pod.uid] = WaitingPod(pod, node, plugins, known)
+        self._pods[pod.uid] = WaitingPod(pod, node, plugins, plugin_names)
         return self._pods[pod.uid]
 
     def get(self, uid: str) -> WaitingPod | None:

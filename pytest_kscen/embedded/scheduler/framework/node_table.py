@@ -1,9 +1,9 @@
-"""The nodes of a large cluster as columns of numbers, so that one operation looks at all of them.
+"""Nodes of a large cluster as columns of numbers, for filtering and scoring in bulk.
 
-A row belongs to a node for as long as it is there; a change of the node or of its pods is written
-into its row when the next attempt begins. Only plugins that offer a `…_many` method ever see the
-table, and only where it pays: a cluster of a few nodes has none, and numpy is not even imported for
-it."""
+A node keeps its row while it exists; changes are written at the start of the next attempt. Only
+plugins with a `…_many` method see the table. Small clusters have none, and numpy is then never
+imported, which keeps their start fast.
+"""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ if TYPE_CHECKING:
 
     Rows: TypeAlias = np.ndarray[Any, np.dtype[np.intp]]
     Scores: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
-    Truths: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
+    Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
-NONE = -1
-"""The code of a node that has no such label."""
+NO_CODE = -1
+"""Code of a node without a value in the column."""
 
 
-class Codes:
-    """What nodes have in common, numbered: `codes[row]` is the number of the value that this
-    node has in `values`.
+class CodeColumn:
+    """Column of values that several nodes share, as a label's: `codes[row]` is an index into
+    `values`. Predicates are evaluated once per value instead of once per node.
     """
 
     def __init__(self, size: int, read: Callable[[NodeInfo], Any]) -> None:
-        self.codes = np.full(size, NONE, np.intp)
+        self.codes = np.full(size, NO_CODE, np.intp)
         self.values: list[Any] = []
         self._numbers: dict[Any, int] = {}
         self._read = read
 
     def number(self, value: Any) -> int:
-        """The number of a value; NONE for one that no node has."""
-        return self._numbers.get(value, NONE)
+        """Return the code of a value; NO_CODE if no node has it."""
+        return self._numbers.get(value, NO_CODE)
 
     def write(self, row: int, node: NodeInfo) -> None:
         value = self._read(node)
         if value is None:
-            self.codes[row] = NONE
+            self.codes[row] = NO_CODE
             return
         number = self._numbers.get(value)
         if number is None:
@@ -52,25 +52,26 @@ class Codes:
         self.codes[row] = number
 
     def grow(self, size: int) -> None:
-        self.codes = np.concatenate((self.codes, np.full(size - len(self.codes), NONE, np.intp)))
+        self.codes = np.concatenate((self.codes, np.full(size - len(self.codes), NO_CODE, np.intp)))
 
-    def judged(self, judge: Callable[[Any], bool], rows: Rows, *, absent: bool = False) -> Truths:
-        """For each row what `judge` says of its value; `absent` for those that have none.
-
-        Each value is judged once.
+    def evaluate(self, judge: Callable[[Any], bool], rows: Rows, *, absent: bool = False) -> Mask:
+        """Return a mask with the result of `judge` for each row's value; `absent` is the result for
+        rows without one. Each value is evaluated once.
         """
         verdicts = np.fromiter((*map(judge, self.values), absent), np.bool_, len(self.values) + 1)
         return verdicts[self.codes[rows]]
 
-    def rated(self, rate: Callable[[Any], int], rows: Rows, *, absent: int = 0) -> Scores:
-        """The same with numbers."""
+    def evaluate_scores(self, rate: Callable[[Any], int], rows: Rows, *, absent: int = 0) -> Scores:
+        """Return an array with the number that `rate` gives to each row's value; `absent` for rows
+        without one.
+        """
         rates = np.fromiter((*map(rate, self.values), absent), np.int64, len(self.values) + 1)
         return rates[self.codes[rows]]
 
 
-class Amount:
-    """One resource: what the nodes have to give, what their pods request, and what scoring takes
-    them for.
+class ResourceColumns:
+    """Columns of one resource: allocatable amount, sum of requests (`used`), and the sum that
+    scoring uses (`scored`), which assumes a default for containers without requests.
     """
 
     def __init__(self, name: str, size: int) -> None:
@@ -95,10 +96,9 @@ class Amount:
         self.scored = np.concatenate((self.scored, more))
 
 
-class Table:
-    """The columns.
-
-    `nodes[row]` is the node of a row, `order` the rows in the order of the snapshot's nodes.
+class NodeTable:
+    """Columns by row. `nodes[row]` is the node of a row, `order` has the rows in the snapshot's
+    order of nodes. Columns of labels and resources are made on first use and kept.
     """
 
     def __init__(self) -> None:
@@ -106,53 +106,53 @@ class Table:
         self.nodes: list[NodeInfo | None] = []
         self._free: list[int] = []
         self.pods = np.zeros(self._size, np.int64)
-        self.room = np.zeros(self._size, np.int64)
-        """How many pods may be on the node."""
+        self.pod_capacity = np.zeros(self._size, np.int64)
+        """Maximum number of pods on the node."""
         self.unschedulable = np.zeros(self._size, np.bool_)
-        self.taints = Codes(self._size, _taints)
+        self.taints = CodeColumn(self._size, _taint_tuples)
         self.order: Rows = np.zeros(0, np.intp)
-        self._amounts: dict[str, Amount] = {}
-        self._labels: dict[str, Codes] = {}
-        self.names = Codes(self._size, lambda node: node.name)
+        self._amounts: dict[str, ResourceColumns] = {}
+        self._labels: dict[str, CodeColumn] = {}
+        self.names = CodeColumn(self._size, lambda node: node.name)
         self.changes = 0
-        """Grows whenever a node comes, goes or changes, pods aside."""
+        """Version that grows when a node is added, removed or changed; changes of its pods do not
+        count.
+        """
 
-    def amount(self, resource: str) -> Amount:
-        """The columns of a resource."""
+    def amount(self, resource: str) -> ResourceColumns:
         if resource not in self._amounts:
-            self._amounts[resource] = amount = Amount(resource, self._size)
+            self._amounts[resource] = amount = ResourceColumns(resource, self._size)
             self._write_all(amount)
         return self._amounts[resource]
 
-    def label(self, key: str) -> Codes:
-        """The column of a label."""
+    def label(self, key: str) -> CodeColumn:
         if key not in self._labels:
-            self._labels[key] = codes = Codes(self._size, lambda node: node.labels.get(key))
+            self._labels[key] = codes = CodeColumn(self._size, lambda node: node.labels.get(key))
             self._write_all(codes)
         return self._labels[key]
 
-    def _write_all(self, column: Amount | Codes) -> None:
+    def _write_all(self, column: ResourceColumns | CodeColumn) -> None:
         for row, node in enumerate(self.nodes):
             if node is not None:
                 column.write(row, node)
 
-    # --- keeping it ---
-
-    def arrange(self, nodes: Sequence[NodeInfo]) -> None:
-        """These are the nodes now, in this order."""
-        there = set(map(id, nodes))
+    def set_nodes(self, nodes: Sequence[NodeInfo]) -> None:
+        """Make these the table's nodes, in this order. Rows of removed nodes become free and are
+        reused; other nodes keep theirs.
+        """
+        present = set(map(id, nodes))
         for row, old in enumerate(self.nodes):
-            if old is not None and id(old) not in there:
-                old.row = NONE
+            if old is not None and id(old) not in present:
+                old.row = NO_CODE
                 self.nodes[row] = None
                 self._free.append(row)
         for node in nodes:
-            if node.row == NONE:
-                self._place(node)
+            if node.row == NO_CODE:
+                self._assign_row(node)
         self.order = np.fromiter((node.row for node in nodes), np.intp, len(nodes))
         self.changes += 1
 
-    def _place(self, node: NodeInfo) -> None:
+    def _assign_row(self, node: NodeInfo) -> None:
         if self._free:
             row = self._free.pop()
             self.nodes[row] = node
@@ -168,18 +168,18 @@ class Table:
         more = self._size
         self._size *= 2
         self.pods = np.concatenate((self.pods, np.zeros(more, np.int64)))
-        self.room = np.concatenate((self.room, np.zeros(more, np.int64)))
+        self.pod_capacity = np.concatenate((self.pod_capacity, np.zeros(more, np.int64)))
         self.unschedulable = np.concatenate((self.unschedulable, np.zeros(more, np.bool_)))
         for column in self._columns():
             column.grow(self._size)
 
-    def _columns(self) -> list[Amount | Codes]:
+    def _columns(self) -> list[ResourceColumns | CodeColumn]:
         return [self.taints, self.names, *self._amounts.values(), *self._labels.values()]
 
     def write(self, node: NodeInfo) -> None:
-        """The node has changed."""
+        """Update all columns of a changed node, including its pods."""
         row = node.row
-        self.room[row] = node.allocatable.get("pods", 0)
+        self.pod_capacity[row] = node.allocatable.get("pods", 0)
         self.unschedulable[row] = node.unschedulable
         self.pods[row] = node.load.pods
         for column in self._columns():
@@ -187,7 +187,7 @@ class Table:
         self.changes += 1
 
     def write_load(self, node: NodeInfo) -> None:
-        """Its pods have changed."""
+        """Update the columns that depend on the node's pods only."""
         row = node.row
         self.pods[row] = node.load.pods
         for amount in self._amounts.values():
@@ -198,7 +198,6 @@ def rows_of(nodes: Iterable[NodeInfo]) -> Rows:
     return np.fromiter((node.row for node in nodes), np.intp)
 
 
-def _taints(node: NodeInfo) -> tuple[tuple[str, str, str], ...]:
-    """A node's taints as a value."""
+def _taint_tuples(node: NodeInfo) -> tuple[tuple[str, str, str], ...]:
     taints: list[Obj] = [*node.hard_taints, *node.soft_taints]
     return tuple((taint["key"], taint.get("value") or "", taint["effect"]) for taint in taints)

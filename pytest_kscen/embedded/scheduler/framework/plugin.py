@@ -1,7 +1,8 @@
-"""What a plugin may implement: the extension points of the scheduling framework, each a method.
+"""Base class of scheduler plugins: one method for each extension point.
 
-A class that overrides a method stands at that point; nothing else has to be declared. See the
-package's docstring."""
+A class that overrides a method is called at that point; no further declaration is needed. The
+tutorial is in `pytest_kscen.scheduler`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.embedded.scheduler.framework.attempt import CycleState
     from pytest_kscen.embedded.scheduler.framework.handle import Handle
-    from pytest_kscen.embedded.scheduler.framework.node_table import Rows, Scores, Table, Truths
+    from pytest_kscen.embedded.scheduler.framework.node_table import Mask, NodeTable, Rows, Scores
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import (
         NodeInfo,
         Nomination,
@@ -38,26 +39,26 @@ POINTS = {
     "bind": "bind",
     "postBind": "post_bind",
 }
-"""The points by their names in the configuration, and the methods that stand at them."""
+"""Extension points by their names in a configuration, with the method called at each."""
 
 
 class Plugin:
-    """The base of every plugin. What it does not override does not concern it."""
+    """Base of all plugins. Methods that a class does not override are never called. One object is
+    made per profile and lives until the configuration changes, so results of one attempt belong
+    into its `CycleState`, not into attributes.
+    """
 
     name: str = ""
-    """How it can be called once it is registered; the class' name, if left empty.
-
-    One that is made has its configuration's.
+    """Name by which a configuration selects the plugin; defaults to the class' name. An instance
+    has the name that its configuration used.
     """
     reads: ClassVar[Sequence[Resource]] = ()
-    """Of what it looks at `handle.context.informers`' pictures, besides nodes and pods: they are
-    there before the first pod.
+    """Resources, besides nodes and pods, that the plugin reads from `handle.context.informers`.
+    Their caches are synced before the first pod is scheduled.
     """
 
     def __init__(self, args: Any, handle: Handle) -> None:
-        """Made once for each profile; `args` is what the configuration's pluginConfig says, or
-        {}.
-        """
+        """Called once per profile; `args` are the configuration's pluginConfig args, or {}."""
         self.args = args
         self.handle = handle
 
@@ -65,128 +66,135 @@ class Plugin:
         cls.name = cls.__dict__.get("name") or cls.__name__
 
     @classmethod
-    def stands_at(cls, point: str) -> bool:
+    def implements(cls, point: str) -> bool:
+        """Return True if this class overrides the method of an extension point. The point goes by
+        its name in a configuration, as in `preFilter`.
+        """
         method = POINTS[point]
         return getattr(cls, method) is not getattr(Plugin, method)
 
     def events(self) -> Sequence[Interest]:
-        """What may help a pod that this plugin has turned down.
+        """Return the cluster events that may make a pod schedulable which this plugin refused.
 
-        Everything, unless it says more exactly.
+        By default any event does, and each retries all refused pods: narrow it down for speed.
         """
         return (Interest(EVERYTHING),)
 
     def close(self) -> None:
-        """The configuration has changed and this plugin is not used any longer: stop watching."""
-
-    # --- the queue ---
+        """Stop watching; called when the configuration has changed and this object is no longer
+        used.
+        """
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """May the pod be looked at?
-
-        One that may not is asked again when it, or something of interest, changes.
+        """Return a status to keep the pod out of the active queue. A gated pod is checked again
+        when it changes or an event from `events` arrives.
         """
 
     def sort_key(self, queued: QueuedPod) -> Any:
-        """Who is next: the smallest key. All profiles need the same plugin here."""
+        """Return the key by which queued pods are ordered, the smallest first. All profiles of a
+        scheduler must enable the same plugin at this point.
+        """
         raise NotImplementedError
-
-    # --- where the pod can be ---
 
     def pre_filter(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
     ) -> Status | Collection[str] | None:
-        """Once for an attempt, before any node is looked at.
+        """Prepare the attempt; called once, before any node is filtered.
 
-        SKIP: my filter has nothing to say. Names: only these nodes. Any other status: no node at
-        all."""
+        Return SKIP to omit this plugin's filter, names of nodes to restrict the search to these, or
+        any other status to refuse all nodes.
+        """
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
-        """What if this other pod were on the node too?
-
-        Bring up to date what pre_filter wrote into this (cloned) state.
+        """Update what pre_filter left in this cloned state as if `added` were on the node too.
+        Called by preemption, and for pods nominated to the node.
         """
 
     def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> None:
-        """What if this other pod were not on the node?"""
+        """Update what pre_filter left in this cloned state as if `removed` had left the node.
+        Called by preemption for each victim it tries.
+        """
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """Can the pod be on this node?"""
+        """Return None if the pod can run on this node, otherwise a refusal."""
 
     def filter_many(
-        self, state: CycleState, pod: PodInfo, table: Table, rows: Rows
-    ) -> Truths | None:
-        """The same for many nodes at once: true where it cannot; None if it can everywhere.
+        self, state: CycleState, pod: PodInfo, table: NodeTable, rows: Rows
+    ) -> Mask | None:
+        """Return a mask of the rows that the pod cannot use; None if it can use all of them.
 
-        Optional, for large clusters. Why a node will not do is asked of `filter`, so both must
-        agree."""
+        Optional, for clusters of thousands of nodes. Reasons are still taken from `filter`, so both
+        must agree on every node.
+        """
         raise NotImplementedError
 
     async def post_filter(
         self, state: CycleState, pod: PodInfo, statuses: dict[str, Status]
     ) -> Nomination | Status | None:
-        """No node will do: can something be done about it? `statuses` says why, by node.
+        """Try to make room when no node passed; `statuses` has the refusal of each node by name.
 
-        A nomination: pods are being sent away from that node for this one.
+        A Nomination means that pods are being deleted on that node in favour of this one.
         """
-
-    # --- where it is best ---
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
     ) -> Status | None:
-        """Once, with the nodes that will do. SKIP: my score has nothing to say."""
+        """Prepare scoring; called once, with the nodes that passed. Return SKIP to omit this
+        plugin's score for the pod.
+        """
 
     def is_indifferent(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> bool:
-        """Whether all these nodes get one and the same score: then nobody asks for it, unless
-        results are recorded.
+        """Return True if all these nodes get the same score. The framework then omits the plugin,
+        unless results of the attempt are recorded.
         """
         return False
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        """How good is this node? From 0 to 100 after `normalize`."""
+        """Return the node's score; after `normalize` it must be from 0 to 100."""
         raise NotImplementedError
 
-    def score_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Scores:
-        """The same for many nodes at once. Optional, for large clusters; both must agree."""
+    def score_many(self, state: CycleState, pod: PodInfo, table: NodeTable, rows: Rows) -> Scores:
+        """Return the scores of many rows at once. Optional, for large clusters; it must agree with
+        `score` on every node.
+        """
         raise NotImplementedError
 
     def normalize(self, state: CycleState, pod: PodInfo, scores: list[int]) -> list[int]:
-        """All scores together, to be brought to 0 to 100."""
+        """Return the scores of all nodes, in the same order, scaled to 0 to 100."""
         return scores
 
     def normalize_many(self, state: CycleState, pod: PodInfo, scores: Scores) -> Scores:
-        """The same for an array."""
+        """Return the scaled scores of an array; must agree with `normalize`."""
         raise NotImplementedError
 
-    # --- taking it ---
-
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
-        """The pod will be there: set aside what it needs."""
+        """Set aside resources for the pod on the chosen node. A status refuses the node, and
+        `unreserve` is called for all plugins.
+        """
 
     def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """It will not: give it back.
-
-        Asked in reverse order, of those as well that were not asked to reserve.
+        """Release what reserve set aside, because the pod was not bound after all. Called in
+        reverse order for all plugins at the reserve point, also those whose reserve was never
+        called.
         """
 
     def permit(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
-        """Last chance to refuse, or to `wait`."""
+        """Return None to allow the binding, a refusal, or `wait(seconds)` to hold the pod."""
 
     def pre_bind_waits(self, state: CycleState, pod: PodInfo, node: str) -> bool:
-        """Whether pre_bind has something to do that takes time; if nobody has, the binding is
-        part of the cycle.
+        """Return True if pre_bind takes time for this pod. If no plugin's does, the pod is bound
+        within the scheduling cycle instead of beside it.
         """
-        return self.stands_at("preBind")
+        return self.implements("preBind")
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
-        """What must be done before the pod is bound."""
+        """Prepare the binding, for example by binding the pod's claims; a status aborts it."""
 
     async def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
-        """Bind the pod; SKIP leaves it to the next plugin."""
+        """Bind the pod through the API. SKIP leaves it to the next plugin of the point."""
 
     def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """The pod is bound."""
+        """Observe the binding; the result is ignored."""
 
 
 def overrides(plugin: Plugin, method: str) -> bool:

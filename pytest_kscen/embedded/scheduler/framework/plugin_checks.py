@@ -1,5 +1,7 @@
-"""What a plugin answers, and what it is, is what the framework can work with; if not, it is said
-whose and what.
+"""Checks of plugin classes and of their results, with errors that name the plugin.
+
+Called by the registry and by profiles. An error in a plugin ends the scheduler with a message that
+names the plugin, the method and the pod.
 """
 
 from __future__ import annotations
@@ -23,82 +25,88 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-A_STATUS = "None or a status, as unschedulable('why')"
-NEAR = 0.88  # of letters that a method has in common with one that was meant
+STATUS_FORM = "None or a status, as unschedulable('why')"
+MISSPELLING_SIMILARITY = 0.88  # of letters that a method has in common with one that was meant
 
 
-class WrongAnswer(TypeError):
-    """It names plugin and method."""
+class InvalidPluginResult(TypeError):
+    """Result of a wrong type or size; raised at the call and turned into `PluginFailed` with the
+    pod's name by `attribute_plugin_errors`.
+    """
 
     def __init__(self, plugin: str, method: str, answer: object, wanted: str) -> None:
-        super().__init__(f"it answers {answer!r}, and has to answer {wanted}")
+        super().__init__(f"returned {answer!r}, expected {wanted}")
         self.plugin = plugin
         self.method = method
 
 
-def a_status(answer: Any, plugin: str, method: str) -> Status | None:
+def check_status(answer: Any, plugin: str, method: str) -> Status | None:
     if answer is None or isinstance(answer, Status):
         return answer
-    raise WrongAnswer(plugin, method, answer, A_STATUS)
+    raise InvalidPluginResult(plugin, method, answer, STATUS_FORM)
 
 
-def a_status_or_names(answer: Any, plugin: str) -> Status | Collection[str] | None:
+def check_pre_filter_result(answer: Any, plugin: str) -> Status | Collection[str] | None:
     if answer is None or isinstance(answer, Status):
         return answer
     if isinstance(answer, str) or not hasattr(answer, "__iter__"):
-        raise WrongAnswer(plugin, "pre_filter", answer, f"{A_STATUS}, or the names of nodes")
+        raise InvalidPluginResult(
+            plugin, "pre_filter", answer, f"{STATUS_FORM}, or the names of nodes"
+        )
     return answer  # type: ignore[no-any-return]  # as far as it matters
 
 
-def a_nomination(answer: Any, plugin: str) -> Status | Nomination | None:
+def check_nomination(answer: Any, plugin: str) -> Status | Nomination | None:
     if answer is None or isinstance(answer, Status | Nomination):
         return answer
-    raise WrongAnswer(plugin, "post_filter", answer, f"a Nomination, {A_STATUS}")
+    raise InvalidPluginResult(plugin, "post_filter", answer, f"a Nomination, {STATUS_FORM}")
 
 
-def awaitable(answer: Awaitable[T], plugin: str, method: str) -> Awaitable[T]:
+def check_awaitable(answer: Awaitable[T], plugin: str, method: str) -> Awaitable[T]:
     if inspect.isawaitable(answer):
         return answer
-    raise WrongAnswer(plugin, method, answer, "something to be awaited: it is async")
+    raise InvalidPluginResult(plugin, method, answer, "an awaitable: the method must be async")
 
 
-def numbers(answers: Any, plugin: str, method: str, count: int) -> Sequence[int]:
-    """So many scores."""
+def check_scores(answers: Any, plugin: str, method: str, count: int) -> Sequence[int]:
+    """Return the scores if they are `count` numbers, one for each node in order; otherwise raise
+    InvalidPluginResult.
+    """
     if not isinstance(answers, list | tuple) or len(answers) != count:
-        raise WrongAnswer(plugin, method, answers, f"a list of {count} numbers, one for each node")
+        raise InvalidPluginResult(
+            plugin, method, answers, f"a list of {count} numbers, one for each node"
+        )
     for each in answers:
         if type(each) is not int and (isinstance(each, bool) or not isinstance(each, Real)):
-            raise WrongAnswer(plugin, method, each, "a whole number")
+            raise InvalidPluginResult(plugin, method, each, "a whole number")
     return answers
 
 
-def refuse_what_is_none(cls: Any, path: str = "") -> None:
-    """A ValueError if this can be no plugin: it is no class of ours, or has a method that is
-    almost one of a plugin's.
+def check_plugin_class(cls: Any, path: str = "") -> None:
+    """Raise ValueError if a class cannot be used as a plugin: it is not derived from Plugin, an
+    extension point is async that must not be, or a method's name is a near miss of one.
     """
     if not (isinstance(cls, type) and issubclass(cls, Plugin)):
         raise ValueError(  # noqa: TRY004  # the configuration is wrong, not the code
-            f"{(path or cls)!r} is no plugin: derive it from "
-            "pytest_kscen.embedded.scheduler.framework.Plugin"
+            f"{(path or cls)!r} is not a plugin class: derive it from pytest_kscen.scheduler.Plugin"
         )
     for method in POINTS.values():
         ours, theirs = getattr(Plugin, method), getattr(cls, method)
         if inspect.iscoroutinefunction(theirs) and not inspect.iscoroutinefunction(ours):
             raise ValueError(
-                f"the plugin {cls.name!r}: {method} must not be async: nobody awaits it"
+                f"the plugin {cls.name!r}: {method} must not be async: it is called without await"
             )
     for own in _own(cls):
         for method in POINTS.values():
             if getattr(cls, method) is getattr(Plugin, method) and _is_near(own, method):
                 raise ValueError(
-                    f"the plugin {cls.name!r} has a method {own!r} that nobody calls (did "
+                    f"the plugin {cls.name!r} has a method {own!r} that is no extension point (did "
                     f"you mean {method!r}?): "
-                    "if it is a helper, let its name begin with _"
+                    "rename it, or begin the name of a helper with _"
                 )
 
 
 def _own(cls: type[Plugin]) -> list[str]:
-    """The methods that are not a plugin's."""
     names = dict.fromkeys(
         name for each in cls.__mro__ if issubclass(each, Plugin) for name in vars(each)
     )
@@ -111,36 +119,35 @@ def _own(cls: type[Plugin]) -> list[str]:
 
 def _is_near(name: str, method: str) -> bool:
     a, b = (each.lower().replace("_", "") for each in (name, method))
-    return difflib.SequenceMatcher(None, a, b).ratio() >= NEAR
-
-
-# A plugin that raises ends its scheduler, which says whose fault it was, at which point and
-# about which pod.
+    return difflib.SequenceMatcher(None, a, b).ratio() >= MISSPELLING_SIMILARITY
 
 
 class PluginFailed(RuntimeError):
-    """The words name plugin, point and pod."""
+    """Exception in a plugin, or a result of the wrong kind. The message names plugin, method and
+    pod; it ends the scheduler and with it the run.
+    """
 
 
 @contextlib.contextmanager
-def blaming(pod: PodInfo) -> Iterator[None]:
-    """What a plugin raises in here is its own; what the API says is everybody's."""
+def attribute_plugin_errors(pod: PodInfo) -> Iterator[None]:
+    """Turn exceptions raised by a plugin's code in this block into PluginFailed. API errors and
+    network errors pass unchanged, as the plugin cannot be blamed for them.
+    """
     try:
         yield
     except (ApiError, OSError, PluginFailed):
         raise
-    except WrongAnswer as error:
-        raise _failed(error.plugin, error.method, pod, str(error)) from error
+    except InvalidPluginResult as error:
+        raise _plugin_failed(error.plugin, error.method, pod, str(error)) from error
     except Exception as error:
         for frame, _ in traceback.walk_tb(error.__traceback__):
             plugin = frame.f_locals.get("self")
             if isinstance(plugin, Plugin):
-                raise _failed(plugin.name, frame.f_code.co_name, pod, repr(error)) from error
+                raise _plugin_failed(plugin.name, frame.f_code.co_name, pod, repr(error)) from error
         raise
 
 
-def _failed(plugin: str, method: str, pod: PodInfo, why: str) -> PluginFailed:
+def _plugin_failed(plugin: str, method: str, pod: PodInfo, why: str) -> PluginFailed:
     return PluginFailed(
-        f"the plugin {plugin!r} has failed in {method} for the pod "
-        f"{pod.namespace}/{pod.name}: {why}"
+        f"the plugin {plugin!r} failed in {method} for the pod {pod.namespace}/{pod.name}: {why}"
     )

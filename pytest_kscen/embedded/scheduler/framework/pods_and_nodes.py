@@ -1,5 +1,7 @@
-"""A node as plugins see it: the object, the pods that are on it or on their way, and what they
-take together.
+"""Pods and nodes as plugins see them: the object, and values computed from it once.
+
+The snapshot keeps one NodeInfo per node and one PodInfo per assigned pod; the queue keeps
+QueuedPods.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ REGION, ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
 
 
 class NodeInfo:
-    """One node; or one that is not there, with pods that still say they are on it (`obj` is
-    None).
+    """Node with its pods and their summed requests. `obj` is None for a node that does not exist
+    but is named by pods.
     """
 
     __slots__ = (
@@ -37,29 +39,30 @@ class NodeInfo:
         self.obj: Obj | None = None
         self.labels: Mapping[str, str] = {}
         self.allocatable: Amounts = {}
-        """What it has to give: thousandths of a CPU, bytes, pieces; `pods` is how many may be on
-        it.
+        """Allocatable amounts: milli-CPUs, bytes, or counts; `pods` is the maximum number of pods.
         """
         self.hard_taints: list[Obj] = []
         self.soft_taints: list[Obj] = []
         self.unschedulable = False
         self.images: dict[str, int] = {}
-        """The sizes of the images that are there, by every name that they have."""
+        """Sizes of the node's images in bytes, by each of their names."""
         self.pods: dict[str, PodInfo] = {}
-        """By uid, in the order in which they came."""
+        """Pods by uid, in order of arrival."""
         self.load = NodeUsage()
-        """The sums: `used` (what they request), `scored` (what scoring takes them for), `ports`,
-        `pods`.
+        """Sums over the pods: `used` (requests), `scored` (requests as scoring counts them),
+        `ports`, `pods`.
         """
         self.row = -1
-        """Its row in the snapshot's table, if there is one."""
+        """Row in the snapshot's table; -1 if there is none."""
         self.generation = 0
-        """Grows with every change, of the node or its pods."""
+        """Version that grows with each change of the node or its pods."""
         if obj is not None:
-            self.show(obj)
+            self.set_object(obj)
 
-    def show(self, obj: Obj | None) -> None:
-        """The node as it is now."""
+    def set_object(self, obj: Obj | None) -> None:
+        """Replace the object and recompute the derived values. With None the values stay, as pods
+        may still name the node.
+        """
         self.obj = obj
         self.generation += 1
         if obj is None:
@@ -77,9 +80,9 @@ class NodeInfo:
 
     @property
     def node(self) -> Obj:
-        """The object of a node that is there."""
+        """Object of an existing node; LookupError if only pods name it."""
         if self.obj is None:
-            raise LookupError(f"there is no node {self.name}, only pods that say they are on it")
+            raise LookupError(f"node {self.name} does not exist; only pods name it")
         return self.obj
 
     @property
@@ -98,9 +101,8 @@ class NodeInfo:
         self.generation += 1
 
     def copy(self) -> NodeInfo:
-        """One to try things on: pods may be added and removed, nobody else sees it.
-
-        It has no row.
+        """Return a copy without a row, on which pods can be added and removed without effect on the
+        snapshot.
         """
         other = NodeInfo(self.name)
         for name in (
@@ -124,14 +126,11 @@ class NodeInfo:
         return f"NodeInfo({self.name})"
 
 
-# A pod as plugins see it: the object, and what is computed of it once.
-
-
 T = TypeVar("T")
 
 
 class PodInfo:
-    """A pod, on a node or looking for one."""
+    """Pod with the values that scheduling reads often, whether it is assigned or queued."""
 
     __slots__ = (
         "_memos",
@@ -150,7 +149,7 @@ class PodInfo:
     def __init__(self, obj: Obj) -> None:
         metadata, spec = obj["metadata"], obj["spec"]
         self.obj = obj
-        """The pod itself, plain JSON. It is shared: never change it."""
+        """Pod as plain JSON. Shared with the cache: never change it."""
         self.spec: Obj = spec
         self.ref = Ref.of(obj)
         self.uid: str = metadata.get("uid", "")
@@ -160,13 +159,13 @@ class PodInfo:
         self.priority: int = spec.get("priority") or 0
         self.tolerations: list[Obj] = spec.get("tolerations") or []
         self.demand: PodDemand = demand_of(obj)
-        """What it asks of a node: `requests`, what scoring takes it for (`scored`), `ports` of
-        the host.
-        """
+        """Demand on a node: `requests`, `scored` (as scoring counts them), host `ports`."""
         self._memos: dict[str, Any] = {}
 
     def memo(self, name: str, make: Callable[[PodInfo], T]) -> T:
-        """What a plugin reads out of this pod, computed once: `pod.memo("MyPlugin", parse)`."""
+        """Return a value computed from the pod by a plugin, making it on first use:
+        `pod.memo("MyPlugin", parse)`. Values last until the pod changes.
+        """
         if name not in self._memos:
             self._memos[name] = make(self)
         found: T = self._memos[name]
@@ -174,11 +173,13 @@ class PodInfo:
 
     @property
     def nominated(self) -> str:
-        """The node where others were sent away for this pod."""
+        """Node on which preemption is making room for this pod."""
         return (self.obj.get("status") or {}).get("nominatedNodeName") or ""
 
-    def same_for_nodes(self, obj: Obj) -> bool:
-        """Whether nothing of this newer object matters to the node that the pod is on."""
+    def equals_for_node(self, obj: Obj) -> bool:
+        """Return True if a newer version of the pod has the same effect on its node: equal spec,
+        labels and deletion state.
+        """
         old, new = self.obj["metadata"], obj["metadata"]
         return bool(
             (obj["spec"] is self.spec or obj["spec"] == self.spec)
@@ -190,29 +191,32 @@ class PodInfo:
         return f"PodInfo({self.namespace}/{self.name})"
 
 
-# Pods for which room is being made: where, and who counts as being there already.
-
-
 class Nomination(NamedTuple):
-    """The node where room is being made; no name: none any more."""
+    """Result of post_filter: the node on which room is being made. An empty name clears the pod's
+    earlier nomination.
+    """
 
     node: str
     message: str = ""
 
 
-class Nominated:
-    """The pods that have a nominated node, by node."""
+class NominatedPods:
+    """Pods nominated to nodes, by node. Filters count them as present for pods of lower or equal
+    priority.
+    """
 
     def __init__(self) -> None:
         self._by_node: dict[str, dict[str, PodInfo]] = {}
         self._nodes: dict[str, str] = {}
         self.preemptors: dict[str, PodInfo] = {}
-        """By the uid of a pod that is just being sent away: for whom."""
+        """Pods that preempt, by the uid of each victim while its deletion is under way."""
         self.expected: set[str] = set()
-        """Uids of pods that have a node to which they are to be bound, but not at once."""
+        """Uids of pods with a chosen node whose binding takes time."""
 
     def add(self, pod: PodInfo, node: str = "") -> None:
-        """Under this node, or the one in the pod's own status."""
+        """Record a nomination, replacing an earlier one. Without a node the one in the pod's own
+        status counts; if that is empty, the pod is only removed.
+        """
         self.remove(pod.uid)
         if node := node or pod.nominated:
             self._nodes[pod.uid] = node
@@ -225,14 +229,16 @@ class Nominated:
             if not self._by_node[node]:
                 del self._by_node[node]
 
-    def on(self, node: str) -> list[PodInfo]:
+    def pods_on(self, node: str) -> list[PodInfo]:
         return list(self._by_node.get(node, {}).values())
 
     def node_of(self, uid: str) -> str:
         return self._nodes.get(uid, "")
 
     def rivals(self, pod: PodInfo, node: str) -> list[PodInfo]:
-        """Those that count as being on the node for this pod: others of its priority or above."""
+        """Return other pods nominated to the node that count as present for this pod: those of its
+        priority or above.
+        """
         return [
             one
             for one in self._by_node.get(node, {}).values()
@@ -243,30 +249,27 @@ class Nominated:
         return list(self._by_node)
 
 
-# A pod in the scheduler's queue, and what the queue knows of it.
-
-
 @dataclass(slots=True, eq=False)
 class QueuedPod:
-    """One pod that needs a node."""
+    """Pod in the scheduling queue, with the history of its attempts."""
 
     pod: PodInfo
     since: float
-    """When it came into the queue, or was last put back."""
-    turn: int
-    """Its number among those that came at the same instant."""
+    """Time at which it entered the queue or was last put back, in cluster seconds."""
+    sequence: int
+    """Number that orders pods which arrived at the same instant."""
     attempts: int = 0
     unschedulable: int = 0
-    """How many attempts ended with no node."""
+    """Number of attempts that found no node."""
     errors: int = 0
-    """How many in a row ended with an error."""
+    """Number of consecutive attempts that ended with an error."""
     rejectors: set[str] = field(default_factory=set)
-    """The plugins that turned it down."""
+    """Plugins that refused the pod in its last attempt."""
     pending: set[str] = field(default_factory=set)
-    """Those of them that will say when they are ready."""
+    """Plugins that refused it as pending: their events end its back-off."""
     gate: str = ""
-    """The plugin that does not even let it be looked at."""
+    """Plugin that keeps it out of the active queue at pre_enqueue."""
     early: tuple[float, int] = (-1.0, 0)
-    """When it was last taken although it backed off, and how often at that instant."""
+    """Time of its last early retry during back-off, and the number of retries at that instant."""
     expires: float | None = None
-    """When its back-off ends."""
+    """Time at which its back-off ends."""

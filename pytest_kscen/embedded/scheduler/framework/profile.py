@@ -1,4 +1,8 @@
-"""One profile at work: its plugins, made once, and asked at each point in the configured order."""
+"""Profile at work: its plugin objects, called at each point in the configured order.
+
+Made by `Scheduler` for each configuration. Results are checked here and recorded in the attempt, if
+the scheduler has a sink.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_kscen.embedded.scheduler.framework.attempt import SUCCESS, WAITING
 from pytest_kscen.embedded.scheduler.framework.plugin import POINTS, overrides
 from pytest_kscen.embedded.scheduler.framework.plugin_checks import (
-    A_STATUS,
-    WrongAnswer,
-    a_nomination,
-    a_status,
-    a_status_or_names,
-    awaitable,
-    blaming,
-    refuse_what_is_none,
+    STATUS_FORM,
+    InvalidPluginResult,
+    attribute_plugin_errors,
+    check_awaitable,
+    check_nomination,
+    check_plugin_class,
+    check_pre_filter_result,
+    check_status,
 )
 from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import Nomination
 from pytest_kscen.embedded.scheduler.framework.status import (
@@ -38,15 +42,17 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Resource
 
 
-class Narrowed(NamedTuple):
-    """The only nodes that come into question, and the plugins that say so."""
+class PreFilterResult(NamedTuple):
+    """Only nodes that may be considered, and the plugins that restricted the search to them."""
 
     nodes: frozenset[str]
     plugins: tuple[str, ...]
 
 
-class Profile:
-    """A pod's schedulerName chooses one."""
+class SchedulerProfile:
+    """Plugins of one schedulerName. The constructor makes them and raises ValueError if a plugin is
+    unknown, cannot be made, or is enabled at a point that it does not implement.
+    """
 
     def __init__(
         self, configuration: ProfileConfiguration, registry: Registry, handle: Handle
@@ -57,7 +63,7 @@ class Profile:
         handle.profile = self
         classes = {name: registry.resolve(name) for name in configuration.names()}
         self.plugins: dict[str, Plugin] = {
-            name: _made(cls, name, configuration.arguments.get(name, {}), handle)
+            name: _make_plugin(cls, name, configuration.arguments.get(name, {}), handle)
             for name, cls in classes.items()
         }
         self._names = {plugin: name for name, plugin in self.plugins.items()}
@@ -65,15 +71,18 @@ class Profile:
             point: [
                 self.plugins[name]
                 for name in configuration.at(
-                    point, lambda name, point: classes[name].stands_at(point)
+                    point, lambda name, point: classes[name].implements(point)
                 )
             ]
             for point in POINTS
         }
         for point, plugins in points.items():
-            if wrong := [self.name_of(plugin) for plugin in plugins if not plugin.stands_at(point)]:
+            if unimplemented := [
+                self.name_of(plugin) for plugin in plugins if not plugin.implements(point)
+            ]:
                 raise ValueError(
-                    f"profile {self.name!r}: the plugin {wrong[0]!r} does not stand at {point!r}"
+                    f"profile {self.name!r}: the plugin {unimplemented[0]!r} does not "
+                    f"implement {point!r}"
                 )
         self.points = points
         self.weights = {
@@ -82,54 +91,50 @@ class Profile:
         self.many = frozenset(
             plugin for plugin in points["filter"] if overrides(plugin, "filter_many")
         )
-        """Filters that can look at all nodes at once."""
+        """Filters that implement filter_many."""
 
     def close(self) -> None:
         for plugin in self.plugins.values():
             plugin.close()
 
     def events(self) -> list[Interest]:
-        """What any of the plugins wants to hear of."""
         return [interest for plugin in self.plugins.values() for interest in plugin.events()]
 
     def reads(self) -> list[Resource]:
-        """What any of the plugins looks at."""
         return [resource for plugin in self.plugins.values() for resource in plugin.reads]
 
     def name_of(self, plugin: Plugin) -> str:
         return self._names[plugin]
 
-    # --- the queue ---
-
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         for plugin in self.points["preEnqueue"]:
             name = self.name_of(plugin)
-            with blaming(pod):
-                status = a_status(plugin.pre_enqueue(pod), name, "pre_enqueue")
+            with attribute_plugin_errors(pod):
+                status = check_status(plugin.pre_enqueue(pod), name, "pre_enqueue")
             if status:
                 return status.by(name)
         return None
 
-    # --- where the pod can be ---
-
     def pre_filter(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
-    ) -> Status | Narrowed | None:
-        """None: look at all nodes. Some: only at these. A status: at none."""
-        wanted: Narrowed | None = None
+    ) -> Status | PreFilterResult | None:
+        """Call the pre_filter plugins. None considers all nodes, a PreFilterResult only some; a
+        status refuses all of them.
+        """
+        wanted: PreFilterResult | None = None
         rejection: Status | None = None
         for plugin in self.points["preFilter"]:
             name = self.name_of(plugin)
-            answer = a_status_or_names(plugin.pre_filter(state, pod, nodes), name)
-            self._note_pre_filter(state, name, answer)
+            answer = check_pre_filter_result(plugin.pre_filter(state, pod, nodes), name)
+            self._record_pre_filter(state, name, answer)
             if answer is None:
                 continue
             if not isinstance(answer, Status):
                 names = frozenset(answer)
                 wanted = (
-                    Narrowed(wanted.nodes & names, (*wanted.plugins, name))
+                    PreFilterResult(wanted.nodes & names, (*wanted.plugins, name))
                     if wanted
-                    else Narrowed(names, (name,))
+                    else PreFilterResult(names, (name,))
                 )
                 if not wanted.nodes:
                     plugins = sorted(wanted.plugins)
@@ -150,7 +155,7 @@ class Profile:
                 return failure(f'running PreFilter plugin "{name}": {answer.message}').by(name)
         return rejection or wanted
 
-    def _note_pre_filter(
+    def _record_pre_filter(
         self, state: CycleState, name: str, answer: Status | Collection[str] | None
     ) -> None:
         if state.attempt is None:
@@ -165,25 +170,25 @@ class Profile:
                 state.attempt.pre_filter[name] = sorted(answer)
 
     def filters(self, state: CycleState) -> list[Plugin]:
-        """Those that have something to say about this pod."""
+        """Return the filter plugins that have not skipped this pod."""
         skipped = state.skip_filter
         if not skipped:
             return self.points["filter"]
         return [plugin for plugin in self.points["filter"] if self._names[plugin] not in skipped]
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """The first refusal."""
+        """Return the first refusal of the filter plugins for a node, or None."""
         for plugin in self.filters(state):
             status = plugin.filter(state, pod, node)
             if status is not None:
-                return judged(status, self.name_of(plugin))
+                return check_filter_status(status, self.name_of(plugin))
         return None
 
     def filter_with_nominated(
         self, state: CycleState, pod: PodInfo, node: NodeInfo
     ) -> Status | None:
-        """As if those were there already for whom room is being made; and, as they may not come,
-        without them too.
+        """Return the first refusal of a node, filtered with the pods nominated to it counted as
+        present, and again without them, as they may never arrive.
         """
         if rivals := self.handle.nominated.rivals(pod, node.name):
             other, imagined = state.clone(), node.copy()
@@ -207,17 +212,22 @@ class Profile:
     async def post_filter(
         self, state: CycleState, pod: PodInfo, statuses: dict[str, Status]
     ) -> tuple[Nomination | None, Status | None]:
-        """What is being done about it, or why nothing can be."""
+        """Call the post_filter plugins until one nominates a node. Return the nomination, or the
+        status with the reasons why none was made.
+        """
         reasons: list[str] = []
         cleared: Nomination | None = None
         for plugin in self.points["postFilter"]:
             name = self.name_of(plugin)
-            answer = a_nomination(
-                await awaitable(plugin.post_filter(state, pod, statuses), name, "post_filter"), name
+            answer = check_nomination(
+                await check_awaitable(
+                    plugin.post_filter(state, pod, statuses), name, "post_filter"
+                ),
+                name,
             )
             if isinstance(answer, Nomination):
                 if answer.node:
-                    self._note_post_filter(state, statuses, self.name_of(plugin), answer.node)
+                    self._record_post_filter(state, statuses, self.name_of(plugin), answer.node)
                     return answer, None
                 cleared = answer
                 reasons.append(answer.message)
@@ -229,7 +239,7 @@ class Profile:
                 reasons += answer.reasons
         return cleared, unschedulable(*reasons)
 
-    def _note_post_filter(
+    def _record_post_filter(
         self, state: CycleState, statuses: dict[str, Status], name: str, nominated: str
     ) -> None:
         if state.attempt is not None:
@@ -239,14 +249,12 @@ class Profile:
             }
             state.attempt.nominated = nominated
 
-    # --- where it is best ---
-
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
     ) -> Status | None:
         for plugin in self.points["preScore"]:
             name = self.name_of(plugin)
-            status = a_status(plugin.pre_score(state, pod, nodes), name, "pre_score")
+            status = check_status(plugin.pre_score(state, pod, nodes), name, "pre_score")
             if state.attempt is not None:
                 state.attempt.pre_score[name] = (
                     SUCCESS if status is None or status.code is Code.SKIP else status.message
@@ -262,12 +270,10 @@ class Profile:
         skipped = state.skip_score
         return [plugin for plugin in self.points["score"] if self._names[plugin] not in skipped]
 
-    # --- taking it ---
-
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         for plugin in self.points["reserve"]:
             name = self.name_of(plugin)
-            status = a_status(plugin.reserve(state, pod, node), name, "reserve")
+            status = check_status(plugin.reserve(state, pod, node), name, "reserve")
             if state.attempt is not None:
                 state.attempt.reserve[name] = status.message if status else SUCCESS
             if status:
@@ -279,11 +285,13 @@ class Profile:
             plugin.unreserve(state, pod, node)
 
     def permit(self, state: CycleState, pod: PodInfo, node: str) -> Status | dict[str, float]:
-        """A refusal, or how long which plugins want the pod to wait."""
+        """Return a refusal, or the seconds that each plugin wants the pod to wait; empty if none
+        does.
+        """
         waits: dict[str, float] = {}
         for plugin in self.points["permit"]:
             name = self.name_of(plugin)
-            status = a_status(plugin.permit(state, pod, node), name, "permit")
+            status = check_status(plugin.permit(state, pod, node), name, "permit")
             if state.attempt is not None:
                 waiting = status is not None and status.code is Code.WAIT
                 state.attempt.permit[name] = (
@@ -304,8 +312,8 @@ class Profile:
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         for plugin in self.points["preBind"]:
             name = self.name_of(plugin)
-            status = a_status(
-                await awaitable(plugin.pre_bind(state, pod, node), name, "pre_bind"),
+            status = check_status(
+                await check_awaitable(plugin.pre_bind(state, pod, node), name, "pre_bind"),
                 name,
                 "pre_bind",
             )
@@ -318,8 +326,8 @@ class Profile:
     async def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         for plugin in self.points["bind"]:
             name = self.name_of(plugin)
-            status = a_status(
-                await awaitable(plugin.bind(state, pod, node), name, "bind"), name, "bind"
+            status = check_status(
+                await check_awaitable(plugin.bind(state, pod, node), name, "bind"), name, "bind"
             )
             if status is not None and status.code is Code.SKIP:
                 continue
@@ -333,10 +341,12 @@ class Profile:
             plugin.post_bind(state, pod, node)
 
 
-def judged(status: Status, name: str) -> Status:
-    """What this filter says; anything but a refusal is an error, as in Kubernetes."""
+def check_filter_status(status: Status, name: str) -> Status:
+    """Return a filter's status with the plugin's name. As in Kubernetes, a status that is no
+    refusal is an error of the plugin.
+    """
     if not isinstance(status, Status):
-        raise WrongAnswer(name, "filter", status, A_STATUS)
+        raise InvalidPluginResult(name, "filter", status, STATUS_FORM)
     return (
         status.by(name)
         if status.rejects
@@ -344,11 +354,11 @@ def judged(status: Status, name: str) -> Status:
     )
 
 
-def _made(cls: type[Plugin], name: str, args: Any, handle: Handle) -> Plugin:
-    refuse_what_is_none(cls)
+def _make_plugin(cls: type[Plugin], name: str, args: Any, handle: Handle) -> Plugin:
+    check_plugin_class(cls)
     try:
         plugin = cls(args, handle)
     except Exception as error:
-        raise ValueError(f"the plugin {name!r} cannot be made: {error!r}") from error
+        raise ValueError(f"the plugin {name!r} cannot be created: {error!r}") from error
     plugin.name = name
     return plugin

@@ -1,8 +1,7 @@
-"""The cluster as the scheduler sees it: every node with its pods, those included that are on their
-way there.
+"""Cluster state for scheduling: all nodes with their pods, including pods still being bound.
 
-It follows the pictures of nodes and pods at once. The order of the nodes is the real scheduler's:
-zones take turns. Whoever counts pods or nodes for himself watches, and hears of each change once.
+The event handlers update it immediately; `nodes` and the table change only at the start of an
+attempt. Nodes are ordered as in kube-scheduler: round robin over zones.
 """
 
 from __future__ import annotations
@@ -14,17 +13,18 @@ from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NodeInfo
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_kscen.embedded.scheduler.framework.node_table import Table
+    from pytest_kscen.embedded.scheduler.framework.node_table import NodeTable
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import PodInfo
     from pytest_kscen.objects.resources import Obj
 
-LARGE = 64  # nodes from which on a table of all nodes is quicker than one node after the other
+TABLE_THRESHOLD = (
+    64  # nodes from which on a table of all nodes is quicker than one node after the other
+)
 
 
 class Watcher:
-    """Hears of changes.
-
-    Nodes are told of only while they are there; pods of nodes that are not, are as well.
+    """Receiver of snapshot changes, for plugins that keep counts of their own. Node changes cover
+    existing nodes only; pod changes also cover pods whose node does not exist.
     """
 
     def pod_added(self, pod: PodInfo, node: NodeInfo) -> None: ...
@@ -32,7 +32,7 @@ class Watcher:
     def pod_removed(self, pod: PodInfo, node: NodeInfo) -> None: ...
 
     def node_changed(self, node: NodeInfo) -> None:
-        """It has come, or its object has changed."""
+        """Called for a new node and for each change of its object."""
 
     def node_removed(self, node: NodeInfo) -> None: ...
 
@@ -40,34 +40,35 @@ class Watcher:
 W = TypeVar("W", bound=Watcher)
 
 
-class Placed(NamedTuple):
+class PlacedPod(NamedTuple):
     pod: PodInfo
     node: NodeInfo
 
 
-class Image(NamedTuple):
-    """Its size on the first node that had it, and the nodes that have it."""
+class ImageState(NamedTuple):
+    """Size of an image in bytes on the first node that had it, and the names of all nodes that have
+    it.
+    """
 
     size: int
     nodes: dict[str, None]
 
 
 class Snapshot:
-    """All nodes by name, and all pods that are on them."""
+    """Nodes by name, and assigned pods by uid. Objects in it are live: an attempt sees changes of
+    pods at once, but a fixed list of nodes.
+    """
 
-    def __init__(self, large: int = LARGE) -> None:
+    def __init__(self, large: int = TABLE_THRESHOLD) -> None:
         self.nodes: list[NodeInfo] = []
-        """Those that are there, as of the beginning of the attempt.
-
-        Never changed, only replaced.
-        """
-        self.table: Table | None = None
-        """The same nodes as columns, in a large cluster."""
-        self.images: dict[str, Image] = {}
-        """By name, those that any node has."""
+        """Existing nodes as of the start of the attempt. Replaced, never changed in place."""
+        self.table: NodeTable | None = None
+        """Nodes as columns; None in a small cluster."""
+        self.images: dict[str, ImageState] = {}
+        """Images by name that any node has."""
         self.large = large
         self._names: dict[str, NodeInfo] = {}
-        self._placed: dict[str, Placed] = {}
+        self._placed: dict[str, PlacedPod] = {}
         self._present: dict[str, NodeInfo] = {}
         self._stale = False
         self._changed: dict[str, NodeInfo] = {}
@@ -76,7 +77,7 @@ class Snapshot:
         self._shared: dict[type[Watcher], Watcher] = {}
 
     def watch(self, watcher: Watcher) -> None:
-        """Tell this watcher of every change, beginning with what is there."""
+        """Register a watcher; it first receives all existing nodes and pods, then each change."""
         self._watchers.append(watcher)
         for node in self._present.values():
             watcher.node_changed(node)
@@ -84,8 +85,8 @@ class Snapshot:
             watcher.pod_added(*placed)
 
     def shared(self, kind: type[W]) -> W:
-        """The one watcher of this kind that all who ask share; it watches from the first time
-        on.
+        """Return the watcher of this class that all callers share, made and registered on first
+        use.
         """
         watcher = self._shared.get(kind)
         if watcher is None:
@@ -95,18 +96,18 @@ class Snapshot:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no node is there at this moment."""
+        """True if there is no node at this moment."""
         return not self._present
 
     def get(self, name: str) -> NodeInfo | None:
-        """A node that is there."""
+        """Return an existing node, or None."""
         return self._present.get(name)
 
     def refresh(self) -> None:
-        """An attempt begins: bring what is computed of all nodes up to date."""
+        """Bring the node list and the table up to date; called at the start of each attempt."""
         if self._stale:
             self._stale = False
-            self.nodes = _in_turns(self._present.values())
+            self.nodes = _interleave_zones(self._present.values())
             self._choose_table()
         if self.table is None:
             return
@@ -126,22 +127,22 @@ class Snapshot:
                 node.row = -1
             return
         if self.table is None:
-            from pytest_kscen.embedded.scheduler.framework.node_table import Table
+            from pytest_kscen.embedded.scheduler.framework.node_table import NodeTable
 
-            self.table = Table()
-        self.table.arrange(self.nodes)
+            self.table = NodeTable()
+        self.table.set_nodes(self.nodes)
 
-    # --- nodes ---
-
-    def see_node(self, name: str, obj: Obj | None) -> NodeInfo:
-        """The node as it is now."""
-        node = self._at(name)
+    def update_node(self, name: str, obj: Obj | None) -> NodeInfo:
+        """Set a node's object, or remove the node if it is None. Its pods stay recorded until they
+        are unassigned. Watchers are called before this returns.
+        """
+        node = self._node_info(name)
         if obj is None:
             self._remove_node(node)
             return node
         zone, was_there = node.zone, name in self._present
         self._count_images(node, -1)
-        node.show(obj)
+        node.set_object(obj)
         self._count_images(node, 1)
         self._present[name] = node
         if not was_there or zone != node.zone:
@@ -159,46 +160,46 @@ class Snapshot:
             for watcher in self._watchers:
                 watcher.node_removed(node)
         self._count_images(node, -1)
-        node.show(None)
-        self._tidy(node)
+        node.set_object(None)
+        self._drop_if_empty(node)
 
     def _count_images(self, node: NodeInfo, sign: int) -> None:
         for image, size in node.images.items():
             if sign > 0:
-                self.images.setdefault(image, Image(size, {})).nodes[node.name] = None
+                self.images.setdefault(image, ImageState(size, {})).nodes[node.name] = None
             elif image in self.images:
                 self.images[image].nodes.pop(node.name, None)
                 if not self.images[image].nodes:
                     del self.images[image]
 
-    def _at(self, name: str) -> NodeInfo:
+    def _node_info(self, name: str) -> NodeInfo:
         if name not in self._names:
             self._names[name] = NodeInfo(name)
         return self._names[name]
 
-    def _tidy(self, node: NodeInfo) -> None:
+    def _drop_if_empty(self, node: NodeInfo) -> None:
         if node.obj is None and not node.pods:
             self._names.pop(node.name, None)
 
-    # --- pods ---
-
     def pod(self, uid: str) -> PodInfo | None:
-        """A pod that is on a node, or on its way."""
+        """Return an assigned pod by uid, bound or being bound; None if there is none."""
         placed = self._placed.get(uid)
         return placed.pod if placed else None
 
-    def put(self, pod: PodInfo, name: str) -> None:
-        """The pod is on this node, or will be."""
-        self.take(pod.uid)
-        node = self._at(name)
-        self._placed[pod.uid] = Placed(pod, node)
+    def assign_pod(self, pod: PodInfo, name: str) -> None:
+        """Record a pod as being on a node, replacing an earlier record of the same uid. Used for
+        bound pods, and for pods about to be bound.
+        """
+        self.unassign_pod(pod.uid)
+        node = self._node_info(name)
+        self._placed[pod.uid] = PlacedPod(pod, node)
         node.add(pod)
         self._loaded[name] = node
         for watcher in self._watchers:
             watcher.pod_added(pod, node)
 
-    def take(self, uid: str) -> PodInfo | None:
-        """The pod is there no longer."""
+    def unassign_pod(self, uid: str) -> PodInfo | None:
+        """Remove a pod's record and return the pod; None if it had none."""
         placed = self._placed.pop(uid, None)
         if placed is None:
             return None
@@ -207,17 +208,19 @@ class Snapshot:
         self._loaded[node.name] = node
         for watcher in self._watchers:
             watcher.pod_removed(pod, node)
-        self._tidy(node)
+        self._drop_if_empty(node)
         return pod
 
     def node_of(self, uid: str) -> str:
-        """Where the pod is."""
+        """Return the name of the pod's node, or an empty string."""
         placed = self._placed.get(uid)
         return placed.node.name if placed else ""
 
 
-def _in_turns(nodes: Iterable[NodeInfo]) -> list[NodeInfo]:
-    """One node of each zone after the other, zones and nodes in the order in which they came."""
+def _interleave_zones(nodes: Iterable[NodeInfo]) -> list[NodeInfo]:
+    """Return one node of each zone in turn, zones and nodes in order of arrival, as
+    kube-scheduler's node tree lists them.
+    """
     zones: dict[str, list[NodeInfo]] = {}
     for node in nodes:
         zones.setdefault(node.zone, []).append(node)

@@ -1,4 +1,7 @@
-"""What a plugin answers: nothing when all is well, otherwise a status that says what and why."""
+"""Results of plugin methods: None for success, otherwise a `Status` with code and reasons.
+
+Used by plugins and by the framework; must not import any other scheduler module.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ from dataclasses import dataclass
 
 
 class Code(enum.Enum):
-    """The kinds of answers, named as Kubernetes names them."""
+    """Codes of Kubernetes' framework.Code that a plugin can return; the values are Kubernetes' own
+    names. Success has no code: it is None.
+    """
 
     ERROR = "Error"
     UNSCHEDULABLE = "Unschedulable"
@@ -22,14 +27,16 @@ REJECTIONS = frozenset((Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING))
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """An answer other than yes. Success is None."""
+    """Result of a plugin method other than success, which is None. Immutable, so plugins may keep
+    ready-made statuses as constants and return them for many pods.
+    """
 
     code: Code
     reasons: tuple[str, ...] = ()
     plugin: str = ""
-    """Who said so; the framework fills it in."""
+    """Name of the plugin that returned it; set by the framework."""
     seconds: float = 0.0
-    """How long a WAIT may take."""
+    """Maximum time that a WAIT may hold the pod, in seconds."""
 
     @property
     def message(self) -> str:
@@ -40,36 +47,50 @@ class Status:
         return self.code in REJECTIONS
 
     def by(self, plugin: str) -> Status:
+        """Return this status attributed to a plugin; a status that names one already stays
+        unchanged.
+        """
         return self if self.plugin else Status(self.code, self.reasons, plugin, self.seconds)
 
 
 SKIP = Status(Code.SKIP)
-"""From pre_filter or pre_score: my filter or my score has nothing to say about this pod.
+"""Status with code Skip.
 
-From bind: not my pod.
+Returned by pre_filter or pre_score, it omits this plugin's filter or score for the pod. Returned by
+bind, it passes the pod to the next bind plugin.
 """
 
 
 def unschedulable(*reasons: str) -> Status:
-    """No; it might be yes if other pods were sent away."""
+    """Return a refusal of one node that could be resolved by preemption, that is, by deleting pods
+    of lower priority. `reasons` are counted by text in the pod's event.
+    """
     return Status(Code.UNSCHEDULABLE, reasons)
 
 
 def unresolvable(*reasons: str) -> Status:
-    """No, whoever is sent away."""
+    """Return a refusal that preemption cannot resolve, as a wrong node name or a missing claim. The
+    framework then never tries the node for preemption.
+    """
     return Status(Code.UNRESOLVABLE, reasons)
 
 
 def pending(*reasons: str) -> Status:
-    """No, until something that this plugin waits for has happened; then at once."""
+    """Return a refusal until an event arrives that this plugin registered for in `events`. The pod
+    is then retried without back-off.
+    """
     return Status(Code.PENDING, reasons)
 
 
 def wait(seconds: float, *reasons: str) -> Status:
-    """From permit: hold the pod until somebody allows or rejects it, or so much time has passed."""
+    """Return a permit result that holds the pod until each waiting plugin allows it, one rejects
+    it, or `seconds` of cluster time have passed.
+    """
     return Status(Code.WAIT, reasons, seconds=seconds)
 
 
 def failure(*reasons: str) -> Status:
-    """Something is broken: the pod is tried again later."""
+    """Return an error: the attempt ends, and the pod is retried after its back-off, whatever events
+    arrive.
+    """
     return Status(Code.ERROR, reasons)

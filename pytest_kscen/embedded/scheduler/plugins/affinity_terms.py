@@ -1,7 +1,4 @@
-"""What the pods on nodes want of others: each wish once, with how many pods have it on each node.
-
-A pod that looks for a node asks which wishes are about it.
-"""
+"""Terms of pod affinity: parsed once per pod, and counted per node over all assigned pods."""
 
 from __future__ import annotations
 
@@ -11,12 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.embedded.scheduler.framework.snapshot import Watcher
 from pytest_kscen.embedded.scheduler.plugins.pod_counts import (
-    Catalogue,
-    Choice,
-    Labels,
-    Tally,
-    hold,
-    labels_of,
+    LabelIndex,
+    LabelRequirements,
+    PodCounts,
+    PodSelector,
+    requirements_hold,
+    selector_requirements,
 )
 
 if TYPE_CHECKING:
@@ -29,113 +26,136 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-class Kind(enum.Enum):
-    """What a term is for."""
+class TermKind(enum.Enum):
+    """Kind of an affinity term."""
 
-    NEEDS = enum.auto()
-    FORBIDS = enum.auto()
-    LIKES = enum.auto()
-    """With a weight, which is negative for anti-affinity."""
+    AFFINITY = enum.auto()
+    ANTI_AFFINITY = enum.auto()
+    PREFERENCE = enum.auto()
+    """Preferred term; its weight is negative for anti-affinity."""
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
-    """One term of a pod's affinity to other pods, or of its anti-affinity."""
+class AffinityTerm:
+    """Term of a pod's affinity or anti-affinity to other pods. A value: equal terms share one
+    count.
+    """
 
-    kind: Kind
+    kind: TermKind
     key: str
-    """The topology in which it holds."""
+    """Topology key of the domains in which the term holds."""
     namespaces: frozenset[str]
-    spaces: Labels | None
-    """Namespaces with such labels as well."""
-    labels: Labels | None
+    namespace_selector: LabelRequirements | None
+    """Requirements on labels of further namespaces."""
+    labels: LabelRequirements | None
     weight: int = 0
 
-    def means(self, namespace: str, labels: Mapping[str, str], space: Mapping[str, str]) -> bool:
-        """A pod of this namespace, which has the labels `space`."""
-        return (namespace in self.namespaces or hold(self.spaces, space)) and hold(
-            self.labels, labels
-        )
+    def matches(
+        self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
+    ) -> bool:
+        """Return True for a pod with these labels in a namespace with `namespace_labels`."""
+        return (
+            namespace in self.namespaces
+            or requirements_hold(self.namespace_selector, namespace_labels)
+        ) and requirements_hold(self.labels, labels)
 
-    def choice(self, names: Callable[[Labels], Iterable[str]]) -> Choice:
-        """The pods that it means among those that are there; `names` are the namespaces with
+    def pod_selector(self, names: Callable[[LabelRequirements], Iterable[str]]) -> PodSelector:
+        """Return the selector of the pods that it matches now; `names` returns the namespaces with
         certain labels.
         """
-        if self.spaces == ():
-            return Choice(None, self.labels)
-        return Choice(
-            self.namespaces | frozenset(names(self.spaces)) if self.spaces else self.namespaces,
+        if self.namespace_selector == ():
+            return PodSelector(None, self.labels)
+        return PodSelector(
+            self.namespaces | frozenset(names(self.namespace_selector))
+            if self.namespace_selector
+            else self.namespaces,
             self.labels,
         )
 
 
-class Terms(NamedTuple):
-    """All that a pod has."""
+class PodAffinityTerms(NamedTuple):
+    """All affinity terms of one pod, by kind."""
 
-    needs: tuple[Term, ...]
-    forbids: tuple[Term, ...]
-    likes: tuple[Term, ...]
+    required: tuple[AffinityTerm, ...]
+    forbidden: tuple[AffinityTerm, ...]
+    preferred: tuple[AffinityTerm, ...]
 
     @classmethod
-    def of(cls, pod: PodInfo) -> Terms:
+    def of(cls, pod: PodInfo) -> PodAffinityTerms:
         affinity = pod.spec.get("affinity") or {}
         near, far = affinity.get("podAffinity") or {}, affinity.get("podAntiAffinity") or {}
         if not near and not far:
-            return NONE
+            return NO_TERMS
         return cls(
-            tuple(_term(Kind.NEEDS, term, pod.namespace) for term in near.get(REQUIRED) or ()),
-            tuple(_term(Kind.FORBIDS, term, pod.namespace) for term in far.get(REQUIRED) or ()),
+            tuple(
+                _parse_term(TermKind.AFFINITY, term, pod.namespace)
+                for term in near.get(REQUIRED) or ()
+            ),
+            tuple(
+                _parse_term(TermKind.ANTI_AFFINITY, term, pod.namespace)
+                for term in far.get(REQUIRED) or ()
+            ),
             (
                 *(
-                    _term(Kind.LIKES, one["podAffinityTerm"], pod.namespace, one["weight"])
+                    _parse_term(
+                        TermKind.PREFERENCE, one["podAffinityTerm"], pod.namespace, one["weight"]
+                    )
                     for one in near.get(PREFERRED) or ()
                 ),
                 *(
-                    _term(Kind.LIKES, one["podAffinityTerm"], pod.namespace, -one["weight"])
+                    _parse_term(
+                        TermKind.PREFERENCE, one["podAffinityTerm"], pod.namespace, -one["weight"]
+                    )
                     for one in far.get(PREFERRED) or ()
                 ),
             ),
         )
 
 
-NONE = Terms((), (), ())
+NO_TERMS = PodAffinityTerms((), (), ())
 
 
-def terms_of(pod: PodInfo) -> Terms:
-    return pod.memo("affinity terms", Terms.of)
+def terms_of(pod: PodInfo) -> PodAffinityTerms:
+    return pod.memo("affinity terms", PodAffinityTerms.of)
 
 
-def _term(kind: Kind, term: Obj, namespace: str, weight: int = 0) -> Term:
-    listed, spaces = term.get("namespaces") or (), term.get("namespaceSelector")
-    namespaces = frozenset(listed) if listed or spaces is not None else frozenset((namespace,))
-    return Term(
+def _parse_term(kind: TermKind, term: Obj, namespace: str, weight: int = 0) -> AffinityTerm:
+    listed, namespace_selector = term.get("namespaces") or (), term.get("namespaceSelector")
+    namespaces = (
+        frozenset(listed) if listed or namespace_selector is not None else frozenset((namespace,))
+    )
+    return AffinityTerm(
         kind,
         term["topologyKey"],
         namespaces,
-        labels_of(spaces),
-        labels_of(term.get("labelSelector")),
+        selector_requirements(namespace_selector),
+        selector_requirements(term.get("labelSelector")),
         weight,
     )
 
 
-class Standing(Watcher):
-    """`snapshot.shared(Standing).about(pod, space)`."""
+class AffinityTermCounts(Watcher):
+    """Counts per node of the terms of assigned pods:
+    `snapshot.shared(AffinityTermCounts).candidates(pod, namespace_labels)`.
+    """
 
     def __init__(self) -> None:
-        self._tallies: dict[Term, Tally] = {}
-        self._terms: Catalogue[Term] = Catalogue()
+        self._tallies: dict[AffinityTerm, PodCounts] = {}
+        self._terms: LabelIndex[AffinityTerm] = LabelIndex()
 
-    def about(self, pod: PodInfo, space: Mapping[str, str]) -> Iterator[tuple[Term, Tally]]:
-        """The terms of others that mean this pod, whose namespace has the labels `space`."""
-        for term in self._terms.about(pod.labels):
-            if term.means(pod.namespace, pod.labels, space):
+    def candidates(
+        self, pod: PodInfo, namespace_labels: Mapping[str, str]
+    ) -> Iterator[tuple[AffinityTerm, PodCounts]]:
+        """Yield terms of assigned pods that match this pod, with their counts by node."""
+        for term in self._terms.candidates(pod.labels):
+            if term.matches(pod.namespace, pod.labels, namespace_labels):
                 yield term, self._tallies[term]
 
     def pod_added(self, pod: PodInfo, node: NodeInfo) -> None:
         for terms in terms_of(pod):
             for term in terms:
                 if term not in self._tallies:
-                    self._tallies[term] = Tally()
+                    self._tallies[term] = PodCounts()
                     self._terms.add(term, term.labels, term)
                 self._tallies[term].add(node, 1)
 

@@ -1,15 +1,14 @@
-"""Where there is no node for a pod: would it help to send pods of lower priority away? If so, from
-where, and whom?
+"""Plugin DefaultPreemption: make room for a pod by deleting pods of lower priority.
 
-Nodes are tried out until there are enough candidates; extenders may have a say; from the best one
-the victims are sent away, and the pod is nominated for it. Until the last of them has been told to
-go, the pod is not looked at again."""
+Nodes are tried until there are enough candidates; extenders may reduce them; victims on the best
+one are deleted, and the pod is nominated for it.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.embedded.scheduler.framework.diagnosis import counted
+from pytest_kscen.embedded.scheduler.framework.diagnosis import count_reasons
 from pytest_kscen.embedded.scheduler.framework.events import POD, Action, Interest
 from pytest_kscen.embedded.scheduler.framework.extender import ExtenderError
 from pytest_kscen.embedded.scheduler.framework.plugin import Plugin
@@ -22,11 +21,11 @@ from pytest_kscen.embedded.scheduler.framework.status import (
     unschedulable,
 )
 from pytest_kscen.embedded.scheduler.plugins.preemption import (
-    Budgets,
-    Evicting,
-    Trials,
-    least_harm,
-    was_sent_away,
+    PreemptionBudgets,
+    PreemptionExecutor,
+    VictimSelector,
+    best_candidates,
+    is_preempted,
 )
 from pytest_kscen.objects.resources import POD_DISRUPTION_BUDGETS, PODS
 
@@ -38,83 +37,93 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.scheduler.framework.handle import Handle
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NodeInfo
 
-HELPLESS = "Preemption is not helpful for scheduling"
-BUSY = unresolvable("waiting for the preemption for this pod to be finished")
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+IN_PROGRESS = unresolvable("waiting for the preemption for this pod to be finished")
 
 
 class DefaultPreemption(Plugin):
+    """Preemption as post_filter; as pre_enqueue it gates the pod while its victims are being
+    deleted.
+    """
+
     reads = (POD_DISRUPTION_BUDGETS,)
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._least_percentage: int = args.get("minCandidateNodesPercentage", 10)
-        self._least: int = args.get("minCandidateNodesAbsolute", 100)
+        self._min_percentage: int = args.get("minCandidateNodesPercentage", 10)
+        self._min_candidates: int = args.get("minCandidateNodesAbsolute", 100)
         self._pods = handle.context.informers.of(PODS)
         self._budgets = handle.context.informers.of(POD_DISRUPTION_BUDGETS)
-        self._evicting = Evicting(handle)
+        self._executor = PreemptionExecutor(handle)
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        return BUSY if self._evicting.is_busy(pod.uid) else None
+        return IN_PROGRESS if self._executor.is_preempting(pod.uid) else None
 
     def events(self) -> Sequence[Interest]:
-        """Whoever else has turned the pod down knows what helps it."""
+        """Return an event whose hint never helps: the plugins that refused the pod know better what
+        does.
+        """
         return (Interest(POD, Action.DELETE, lambda *_: False),)
 
     async def post_filter(
         self, state: CycleState, pod: PodInfo, statuses: dict[str, Status]
     ) -> Nomination | Status:
         live = self._pods.objects.get(pod.ref)
-        if why := self._ineligible(PodInfo(live) if live else pod, statuses):
+        if why := self._ineligibility(PodInfo(live) if live else pod, statuses):
             return unschedulable(f"preemption: {why}")
         nodes = [
-            node for node in self.handle.snapshot.nodes if _may_be_helped(statuses.get(node.name))
+            node for node in self.handle.snapshot.nodes if _is_resolvable(statuses.get(node.name))
         ]
-        candidates, refusals = self._try_out(state, pod, nodes)
+        candidates, refusals = self._find_candidates(state, pod, nodes)
         if not candidates:
-            return Nomination("", f"preemption: {self._none_helps(refusals)}")
+            return Nomination("", f"preemption: {self._no_candidate_message(refusals)}")
         try:
-            candidates = await self._agreed(state, pod, candidates)
+            candidates = await self._filter_by_extenders(state, pod, candidates)
         except ExtenderError as error:
             return failure(f"preemption: {error}")
         if not candidates:
             return unschedulable("preemption: no candidate node for preemption")
-        node = self.handle.ties.decide(pod, least_harm(candidates, self.handle.context.timestamp()))
-        self._evicting.begin(pod, node, candidates[node].pods)
+        node = self.handle.ties.decide(
+            pod, best_candidates(candidates, self.handle.context.timestamp())
+        )
+        self._executor.start(pod, node, candidates[node].pods)
         return Nomination(node)
 
-    def _ineligible(self, pod: PodInfo, statuses: Mapping[str, Status]) -> str:
-        """Why this pod does not send others away."""
+    def _ineligibility(self, pod: PodInfo, statuses: Mapping[str, Status]) -> str:
+        """Return the reason why this pod may not preempt; empty if it may."""
         if pod.spec.get("preemptionPolicy") == "Never":
             return "not eligible due to preemptionPolicy=Never."
         status, node = statuses.get(pod.nominated), self.handle.snapshot.get(pod.nominated)
         if status is None or node is None or status.code is Code.UNRESOLVABLE:
             return ""
         if any(
-            other.priority < pod.priority and was_sent_away(other.obj)
+            other.priority < pod.priority and is_preempted(other.obj)
             for other in node.pods.values()
         ):
             return "not eligible due to a terminating pod on the nominated node."
         return ""
 
-    # --- candidates ---
-
-    def _try_out(
+    def _find_candidates(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
     ) -> tuple[dict[str, Victims], dict[str, Status]]:
-        """Nodes with their victims, those that violate no budget first; and why others do not
-        help.
+        """Return candidate nodes with their victims, those without violated budgets first, and
+        refusals of the nodes where preemption does not help.
         """
-        harmless: dict[str, Victims] = {}
+        without_violations: dict[str, Victims] = {}
         violating: dict[str, Victims] = {}
         refusals: dict[str, Status] = {}
-        trials = Trials(
-            self.handle.profile, state, pod, Budgets(self._budgets), self.handle.context.timestamp()
+        trials = VictimSelector(
+            self.handle.profile,
+            state,
+            pod,
+            PreemptionBudgets(self._budgets),
+            self.handle.context.timestamp(),
         )
-        wanted = self._wanted(len(nodes))
+        wanted = self._candidates_wanted(len(nodes))
         start = self.handle.chance.below(len(nodes)) if wanted < len(nodes) else 0
         for number in range(len(nodes)):
             node = nodes[(start + number) % len(nodes)]
-            found = trials.on(node)
+            found = trials.select_victims(node)
             if isinstance(found, Status):
                 refusals[node.name] = found
                 continue
@@ -123,27 +132,29 @@ class DefaultPreemption(Plugin):
                     f'expected at least one victim pod on node "{node.name}"'
                 )
                 continue
-            (violating if found.violations else harmless)[node.name] = found
-            if harmless and len(harmless) + len(violating) >= wanted:
+            (violating if found.violations else without_violations)[node.name] = found
+            if without_violations and len(without_violations) + len(violating) >= wanted:
                 break
-        return {**harmless, **violating}, refusals
+        return {**without_violations, **violating}, refusals
 
-    def _wanted(self, nodes: int) -> int:
-        """How many candidates are enough."""
-        return min(max(nodes * self._least_percentage // 100, self._least), nodes)
+    def _candidates_wanted(self, nodes: int) -> int:
+        """Return how many candidates end the search, by percentage and minimum of the plugin's
+        arguments.
+        """
+        return min(max(nodes * self._min_percentage // 100, self._min_candidates), nodes)
 
-    def _none_helps(self, refusals: Mapping[str, Status]) -> str:
+    def _no_candidate_message(self, refusals: Mapping[str, Status]) -> str:
         nodes = self.handle.snapshot.nodes
         reasons = [reason for status in refusals.values() for reason in status.reasons]
-        words = counted([*reasons, *[HELPLESS] * (len(nodes) - len(refusals))])
+        words = count_reasons([*reasons, *[NOT_HELPFUL] * (len(nodes) - len(refusals))])
         return f"0/{len(nodes)} nodes are available: {words}."
 
-    async def _agreed(
+    async def _filter_by_extenders(
         self, state: CycleState, pod: PodInfo, candidates: dict[str, Victims]
     ) -> dict[str, Victims]:
-        """The candidates that the extenders leave, with the victims that they name."""
+        """Return the candidates that all extenders accept, with the victims that they name."""
         for extender in self.handle.extenders:
-            if not candidates or not extender.preempts or not extender.interested(pod):
+            if not candidates or not extender.preempts or not extender.is_interested(pod):
                 continue
             try:
                 answer = await extender.preempt(state, pod, candidates)
@@ -158,5 +169,5 @@ class DefaultPreemption(Plugin):
         return candidates
 
 
-def _may_be_helped(status: Status | None) -> bool:
+def _is_resolvable(status: Status | None) -> bool:
     return status is not None and status.code is Code.UNSCHEDULABLE

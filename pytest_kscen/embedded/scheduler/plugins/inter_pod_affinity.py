@@ -1,8 +1,8 @@
-"""Pods that want to be near other pods, or away from them; and those on the nodes that want it of
-this one.
+"""Plugin InterPodAffinity: affinity and anti-affinity to other pods, and theirs to this pod.
 
-What there is in each domain is added up once for a pod, from counts that are kept (`counting`), and
-asked for each node."""
+Matching pods are summed by topology domain once per attempt, from counts that are kept up to date;
+each node is then judged by its domains.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +19,22 @@ from pytest_kscen.embedded.scheduler.framework.status import (
     unschedulable,
 )
 from pytest_kscen.embedded.scheduler.plugins.affinity_terms import (
-    Kind,
-    Standing,
-    Term,
-    Terms,
+    AffinityTerm,
+    AffinityTermCounts,
+    PodAffinityTerms,
+    TermKind,
     terms_of,
 )
-from pytest_kscen.embedded.scheduler.plugins.pod_counts import Crowd, Labels, hold
-from pytest_kscen.embedded.scheduler.plugins.topology_counts import Sums, Thought, by_domain
+from pytest_kscen.embedded.scheduler.plugins.pod_counts import (
+    LabelRequirements,
+    MatchingPodCounts,
+    requirements_hold,
+)
+from pytest_kscen.embedded.scheduler.plugins.topology_counts import (
+    DomainSums,
+    TrialChanges,
+    sum_by_domain,
+)
 from pytest_kscen.objects.resources import NAMESPACES
 
 if TYPE_CHECKING:
@@ -34,16 +42,13 @@ if TYPE_CHECKING:
 
     from pytest_kscen.embedded.scheduler.framework.attempt import CycleState
     from pytest_kscen.embedded.scheduler.framework.handle import Handle
-    from pytest_kscen.embedded.scheduler.framework.node_table import Rows, Scores, Table, Truths
+    from pytest_kscen.embedded.scheduler.framework.node_table import Mask, NodeTable, Rows, Scores
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NodeInfo
-    from pytest_kscen.embedded.scheduler.plugins.pod_counts import Choice
-    from pytest_kscen.embedded.scheduler.plugins.topology_counts import Weighted
+    from pytest_kscen.embedded.scheduler.plugins.pod_counts import PodSelector
+    from pytest_kscen.embedded.scheduler.plugins.topology_counts import WeightedCounts
     from pytest_kscen.objects.resources import Obj
 
-    Wish = tuple[str, Choice]
-
-
-# What may help a pod that affinity has turned down.
+    TermSelector = tuple[str, PodSelector]
 
 
 def affinity_interests() -> Sequence[Interest]:
@@ -60,34 +65,40 @@ def _pod_changed(pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:
         return False
     terms = terms_of(pod)
     if new and old:
-        near = not _meets_all(terms.needs, old) and _meets_all(terms.needs, new)
-        return near or (_meets_all(terms.forbids, old) and not _meets_all(terms.forbids, new))
+        near = not _matches_all(terms.required, old) and _matches_all(terms.required, new)
+        return near or (
+            _matches_all(terms.forbidden, old) and not _matches_all(terms.forbidden, new)
+        )
     if new:
-        return _meets_all(terms.needs, new)
-    return old is not None and (_meets_all(terms.forbids, old) or _was_hostile(old, pod))
+        return _matches_all(terms.required, new)
+    return old is not None and (_matches_all(terms.forbidden, old) or _had_anti_affinity(old, pod))
 
 
 def is_placed(pod: Obj) -> bool:
-    """It is on a node, or will be."""
+    """Return True if the pod is on a node or nominated for one."""
     return bool(pod["spec"].get("nodeName") or (pod.get("status") or {}).get("nominatedNodeName"))
 
 
-def _meets_all(terms: Sequence[Term], pod: Obj | None) -> bool:
-    """As the real one's hint: a namespace is known by its name alone, and by a selector only if
-    that selects all.
+def _matches_all(terms: Sequence[AffinityTerm], pod: Obj | None) -> bool:
+    """Return True if the pod matches all terms. As in kube-scheduler's hint, namespaces match by
+    name, or by a selector that selects all.
     """
     if not terms or pod is None:
         return False
     metadata = pod["metadata"]
     return all(
-        term.means(metadata.get("namespace", ""), metadata.get("labels") or {}, {})
+        term.matches(metadata.get("namespace", ""), metadata.get("labels") or {}, {})
         for term in terms
     )
 
 
-def _was_hostile(other: Obj, pod: PodInfo) -> bool:
-    forbids = Terms.of(PodInfo(other)).forbids if other["spec"].get("affinity") else ()
-    return bool(forbids) and all(term.means(pod.namespace, pod.labels, {}) for term in forbids)
+def _had_anti_affinity(other: Obj, pod: PodInfo) -> bool:
+    forbidden = (
+        PodAffinityTerms.of(PodInfo(other)).forbidden if other["spec"].get("affinity") else ()
+    )
+    return bool(forbidden) and all(
+        term.matches(pod.namespace, pod.labels, {}) for term in forbidden
+    )
 
 
 def _node_changed(pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:
@@ -96,206 +107,233 @@ def _node_changed(pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:
     terms = terms_of(pod)
     now = new["metadata"].get("labels") or {}
     if old is None:
-        return bool(terms.forbids) or any(term.key in now for term in terms.needs)
+        return bool(terms.forbidden) or any(term.key in now for term in terms.required)
     before = old["metadata"].get("labels") or {}
-    if any(term.key in now and now[term.key] != before.get(term.key) for term in terms.needs):
+    if any(term.key in now and now[term.key] != before.get(term.key) for term in terms.required):
         return True
     return any(
-        term.key in before and now.get(term.key) != before[term.key] for term in terms.forbids
+        term.key in before and now.get(term.key) != before[term.key] for term in terms.forbidden
     )
 
 
-BEST = 100
+MAX_SCORE = 100
 NAME, SCORES = "InterPodAffinity", "InterPodAffinity/scores"
-NOT_NEAR = unresolvable("node(s) didn't match pod affinity rules").by(NAME)
-TOO_NEAR = unschedulable("node(s) didn't match pod anti-affinity rules").by(NAME)
-UNWELCOME = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules").by(NAME)
+AFFINITY_MISMATCH = unresolvable("node(s) didn't match pod affinity rules").by(NAME)
+ANTI_AFFINITY_MISMATCH = unschedulable("node(s) didn't match pod anti-affinity rules").by(NAME)
+EXISTING_ANTI_AFFINITY_MISMATCH = unschedulable(
+    "node(s) didn't satisfy existing pods anti-affinity rules"
+).by(NAME)
 
 
-class Around:
-    """What is where, for one pod: sums by topology key, and what preemption thinks of on top of
-    them.
-    """
+class DomainCounts:
+    """Sums by topology key and domain for one pod, and trial changes of preemption on top."""
 
-    def __init__(self, sums: dict[str, Sums], thought: Thought | None = None) -> None:
+    def __init__(self, sums: dict[str, DomainSums], trial: TrialChanges | None = None) -> None:
         self.sums = sums
-        self.thought = thought or Thought()
+        self.trial = trial or TrialChanges()
 
     def at(self, key: str, value: str) -> int:
-        return (self.sums[key].get(value) if key in self.sums else 0) + self.thought.get(key, value)
+        return (self.sums[key].get(value) if key in self.sums else 0) + self.trial.get(key, value)
 
-    def is_at(self, labels: Mapping[str, str]) -> bool:
-        """Whether there is any in one of the domains of a node with these labels."""
+    def matches_domain_of(self, labels: Mapping[str, str]) -> bool:
+        """Return True if there is a pod in any domain of a node with these labels."""
         return any(
             key in labels and self.at(key, labels[key]) > 0
-            for key in {**self.sums, **self.thought.changes}
+            for key in {**self.sums, **self.trial.changes}
         )
 
     @property
-    def is_nowhere(self) -> bool:
-        return sum(sums.total for sums in self.sums.values()) + self.thought.total == 0
+    def is_empty(self) -> bool:
+        return sum(sums.total for sums in self.sums.values()) + self.trial.total == 0
 
-    def think(self, key: str, labels: Mapping[str, str], amount: int) -> None:
+    def apply_change(self, key: str, labels: Mapping[str, str], amount: int) -> None:
         if key in labels:
-            self.thought.add(key, labels[key], amount)
+            self.trial.add(key, labels[key], amount)
 
-    def clone(self) -> Around:
-        return Around(self.sums, self.thought.clone())
+    def clone(self) -> DomainCounts:
+        return DomainCounts(self.sums, self.trial.clone())
 
 
 @dataclass(slots=True)
-class Surroundings:
-    """What an attempt knows. A wish is a topology key, and the pods that are meant."""
+class AffinityState:
+    """Cycle state of the filter. A term selector is a topology key with the pods that a term
+    selects.
+    """
 
-    needs: list[Wish]
-    forbids: list[Wish]
-    space: Mapping[str, str]
-    """The labels of the pod's namespace."""
-    wanted: Around
-    """Pods that the pod needs near: such as meet all its wishes."""
-    unwanted: Around
-    hostile: Around
-    """Pods that do not want this one near."""
+    required: list[TermSelector]
+    forbidden: list[TermSelector]
+    namespace_labels: Mapping[str, str]
+    """Labels of the pod's namespace."""
+    affinity_counts: DomainCounts
+    """Pods that match all required affinity terms."""
+    anti_affinity_counts: DomainCounts
+    existing_anti_affinity_counts: DomainCounts
+    """Pods whose anti-affinity matches this pod."""
 
-    def clone(self) -> Surroundings:
+    def clone(self) -> AffinityState:
         return replace(
             self,
-            wanted=self.wanted.clone(),
-            unwanted=self.unwanted.clone(),
-            hostile=self.hostile.clone(),
+            affinity_counts=self.affinity_counts.clone(),
+            anti_affinity_counts=self.anti_affinity_counts.clone(),
+            existing_anti_affinity_counts=self.existing_anti_affinity_counts.clone(),
         )
 
-    def are_met_by(self, pod: PodInfo) -> bool:
-        """Whether the pod meets all that is needed."""
-        return bool(self.needs) and all(
-            choice.means(pod.namespace, pod.labels) for _, choice in self.needs
+    def matches_required(self, pod: PodInfo) -> bool:
+        """Return True if the pod matches all required affinity terms."""
+        return bool(self.required) and all(
+            selector.matches(pod.namespace, pod.labels) for _, selector in self.required
         )
 
-    def is_first(self, pod: PodInfo) -> bool:
-        """The first of its kind may be anywhere: those that it needs are such as itself, and
-        there are none yet.
+    def is_first_of_group(self, pod: PodInfo) -> bool:
+        """Return True if the pod matches its own required terms and no other pod does yet: the
+        first pod of a group may run on any node.
         """
-        return self.wanted.is_nowhere and self.are_met_by(pod)
+        return self.affinity_counts.is_empty and self.matches_required(pod)
 
-    def think(self, pod: PodInfo, other: PodInfo, labels: Mapping[str, str], amount: int) -> None:
-        """So many more such pods on a node with these labels."""
-        for term in terms_of(other).forbids:
-            if term.means(pod.namespace, pod.labels, self.space):
-                self.hostile.think(term.key, labels, amount)
-        if self.are_met_by(other):
-            for key, _ in self.needs:
-                self.wanted.think(key, labels, amount)
-        for key, choice in self.forbids:
-            if choice.means(other.namespace, other.labels):
-                self.unwanted.think(key, labels, amount)
+    def apply_change(
+        self, pod: PodInfo, other: PodInfo, labels: Mapping[str, str], amount: int
+    ) -> None:
+        """Count `amount` more pods like `other` on a node with these labels."""
+        for term in terms_of(other).forbidden:
+            if term.matches(pod.namespace, pod.labels, self.namespace_labels):
+                self.existing_anti_affinity_counts.apply_change(term.key, labels, amount)
+        if self.matches_required(other):
+            for key, _ in self.required:
+                self.affinity_counts.apply_change(key, labels, amount)
+        for key, selector in self.forbidden:
+            if selector.matches(other.namespace, other.labels):
+                self.anti_affinity_counts.apply_change(key, labels, amount)
 
 
 class InterPodAffinity(Plugin):
+    """Filter by required terms of the pod and by anti-affinity of assigned pods; score by preferred
+    terms of both.
+    """
+
     reads = (NAMESPACES,)
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._weight_of_needs: int = args.get("hardPodAffinityWeight", 1)
-        self._ignores_likes: bool = args.get("ignorePreferredTermsOfExistingPods", False)
+        self._hard_affinity_weight: int = args.get("hardPodAffinityWeight", 1)
+        self._ignore_existing_preferences: bool = args.get(
+            "ignorePreferredTermsOfExistingPods", False
+        )
         self._namespaces = handle.context.informers.of(NAMESPACES)
         self._snapshot = handle.snapshot
-        self._standing = self._snapshot.shared(Standing)
-
-    # --- what must be, and what must not ---
+        self._term_counts = self._snapshot.shared(AffinityTermCounts)
 
     def pre_filter(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
     ) -> Status | None:
-        terms, space = terms_of(pod), self._space(pod.namespace)
-        kind = Kind.FORBIDS
-        hostile = Around(
+        terms, namespace_labels = terms_of(pod), self._labels_of_namespace(pod.namespace)
+        kind = TermKind.ANTI_AFFINITY
+        existing_anti_affinity_counts = DomainCounts(
             self._sums(
                 (term.key, tally, 1)
                 for term, tally in [
                     (term, tally)
-                    for term, tally in self._standing.about(pod, space)
+                    for term, tally in self._term_counts.candidates(pod, namespace_labels)
                     if term.kind is kind
                 ]
             )
         )
-        if not terms.needs and not terms.forbids and hostile.is_nowhere:
+        if not terms.required and not terms.forbidden and existing_anti_affinity_counts.is_empty:
             return SKIP
-        needs, forbids = self._wishes(terms.needs), self._wishes(terms.forbids)
-        wanted: dict[str, Sums] = {}
-        if needs:
-            tally = self._crowd.tally(*(choice for _, choice in needs))
-            wanted = self._sums((key, tally, 1) for key, _ in needs)
-        unwanted = self._sums((key, self._crowd.tally(choice), 1) for key, choice in forbids)
-        state[NAME] = Surroundings(needs, forbids, space, Around(wanted), Around(unwanted), hostile)
+        required, forbidden = (
+            self._term_selectors(terms.required),
+            self._term_selectors(terms.forbidden),
+        )
+        affinity_counts: dict[str, DomainSums] = {}
+        if required:
+            tally = self._pod_counts.tally(*(selector for _, selector in required))
+            affinity_counts = self._sums((key, tally, 1) for key, _ in required)
+        anti_affinity_counts = self._sums(
+            (key, self._pod_counts.tally(selector), 1) for key, selector in forbidden
+        )
+        state[NAME] = AffinityState(
+            required,
+            forbidden,
+            namespace_labels,
+            DomainCounts(affinity_counts),
+            DomainCounts(anti_affinity_counts),
+            existing_anti_affinity_counts,
+        )
         return None
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
-        state[NAME].think(pod, added, node.labels, 1)
+        state[NAME].apply_change(pod, added, node.labels, 1)
 
     def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> None:
-        state[NAME].think(pod, removed, node.labels, -1)
+        state[NAME].apply_change(pod, removed, node.labels, -1)
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        around: Surroundings = state[NAME]
-        if around.needs and not _is_near(around, pod, node.labels):
-            return NOT_NEAR
-        if around.unwanted.is_at(node.labels):
-            return TOO_NEAR
-        return UNWELCOME if around.hostile.is_at(node.labels) else None
+        affinity: AffinityState = state[NAME]
+        if affinity.required and not _satisfies_affinity(affinity, pod, node.labels):
+            return AFFINITY_MISMATCH
+        if affinity.anti_affinity_counts.matches_domain_of(node.labels):
+            return ANTI_AFFINITY_MISMATCH
+        return (
+            EXISTING_ANTI_AFFINITY_MISMATCH
+            if affinity.existing_anti_affinity_counts.matches_domain_of(node.labels)
+            else None
+        )
 
     def filter_many(
-        self, state: CycleState, pod: PodInfo, table: Table, rows: Rows
-    ) -> Truths | None:
-        around: Surroundings = state[NAME]
-        wrong: Truths | None = None
-        if around.needs:
-            first = around.is_first(pod)
-            for key, sums in around.wanted.sums.items():
-                wrong = _either(
+        self, state: CycleState, pod: PodInfo, table: NodeTable, rows: Rows
+    ) -> Mask | None:
+        affinity: AffinityState = state[NAME]
+        wrong: Mask | None = None
+        if affinity.required:
+            first = affinity.is_first_of_group(pod)
+            for key, sums in affinity.affinity_counts.sums.items():
+                wrong = _or(
                     wrong, table.label(key).codes[rows] < 0 if first else sums.many(rows) <= 0
                 )
-        for shunned in (around.unwanted, around.hostile):
-            for sums in shunned.sums.values():
+        for counts in (affinity.anti_affinity_counts, affinity.existing_anti_affinity_counts):
+            for sums in counts.sums.values():
                 if sums.total:
-                    wrong = _either(wrong, sums.many(rows) > 0)
+                    wrong = _or(wrong, sums.many(rows) > 0)
         return wrong
-
-    # --- what would be liked ---
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
     ) -> Status | None:
-        likes = terms_of(pod).likes
-        if self._ignores_likes and not likes:
+        preferred = terms_of(pod).preferred
+        if self._ignore_existing_preferences and not preferred:
             return SKIP
         own = [
-            (term.key, self._crowd.tally(term.choice(self._names)), term.weight) for term in likes
+            (
+                term.key,
+                self._pod_counts.tally(term.pod_selector(self._matching_namespaces)),
+                term.weight,
+            )
+            for term in preferred
         ]
         found = [
             (key, tally, weight)
-            for key, tally, weight in (*own, *self._opinions(pod))
-            if _is_anywhere(tally.on, key)
+            for key, tally, weight in (*own, *self._existing_pod_terms(pod))
+            if _has_domain(tally.on, key)
         ]
         if not found:
             return SKIP
         state[SCORES] = self._sums(found)
         return None
 
-    def _opinions(self, pod: PodInfo) -> Iterable[tuple[str, Any, int]]:
-        """What those on the nodes would say to this pod."""
-        space = self._space(pod.namespace)
-        for term, tally in self._standing.about(pod, space):
-            if term.kind is Kind.LIKES:
+    def _existing_pod_terms(self, pod: PodInfo) -> Iterable[tuple[str, Any, int]]:
+        """Yield topology key, counts and weight for terms of assigned pods that match this pod."""
+        namespace_labels = self._labels_of_namespace(pod.namespace)
+        for term, tally in self._term_counts.candidates(pod, namespace_labels):
+            if term.kind is TermKind.PREFERENCE:
                 yield term.key, tally, term.weight
-            elif term.kind is Kind.NEEDS and self._weight_of_needs:
-                yield term.key, tally, self._weight_of_needs
+            elif term.kind is TermKind.AFFINITY and self._hard_affinity_weight:
+                yield term.key, tally, self._hard_affinity_weight
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         return sum(
             sums.get(node.labels[key]) for key, sums in state[SCORES].items() if key in node.labels
         )
 
-    def score_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Scores:
+    def score_many(self, state: CycleState, pod: PodInfo, table: NodeTable, rows: Rows) -> Scores:
         scores: Scores = 0 * rows
         for sums in state[SCORES].values():
             scores = scores + sums.many(rows)
@@ -304,58 +342,57 @@ class InterPodAffinity(Plugin):
     def normalize(self, state: CycleState, pod: PodInfo, scores: list[int]) -> list[int]:
         low = min(scores, default=0)
         span = max(scores, default=0) - low
-        return [int(BEST * ((score - low) / span)) if span else 0 for score in scores]
+        return [int(MAX_SCORE * ((score - low) / span)) if span else 0 for score in scores]
 
     def normalize_many(self, state: CycleState, pod: PodInfo, scores: Scores) -> Scores:
         low = scores.min()
         span = scores.max() - low
-        return (BEST * ((scores - low) / span)).astype(scores.dtype) if span else 0 * scores
-
-    # --- counting ---
+        return (MAX_SCORE * ((scores - low) / span)).astype(scores.dtype) if span else 0 * scores
 
     @property
-    def _crowd(self) -> Crowd:
-        return self._snapshot.shared(Crowd)
+    def _pod_counts(self) -> MatchingPodCounts:
+        return self._snapshot.shared(MatchingPodCounts)
 
-    def _sums(self, parts: Iterable[tuple[str, Any, int]]) -> dict[str, Sums]:
-        by_key: dict[str, list[Weighted]] = {}
+    def _sums(self, parts: Iterable[tuple[str, Any, int]]) -> dict[str, DomainSums]:
+        by_key: dict[str, list[WeightedCounts]] = {}
         for key, tally, weight in parts:
             by_key.setdefault(key, []).append((tally, weight))
         return {
-            key: by_domain(key, tallies, self._snapshot.table) for key, tallies in by_key.items()
+            key: sum_by_domain(key, tallies, self._snapshot.table)
+            for key, tallies in by_key.items()
         }
 
-    def _wishes(self, terms: Sequence[Term]) -> list[Wish]:
-        return [(term.key, term.choice(self._names)) for term in terms]
+    def _term_selectors(self, terms: Sequence[AffinityTerm]) -> list[TermSelector]:
+        return [(term.key, term.pod_selector(self._matching_namespaces)) for term in terms]
 
-    def _space(self, namespace: str) -> Mapping[str, str]:
+    def _labels_of_namespace(self, namespace: str) -> Mapping[str, str]:
         found = self._namespaces.get(namespace)
         labels: Mapping[str, str] = (found["metadata"].get("labels") if found else None) or {}
         return labels
 
-    def _names(self, labels: Labels) -> list[str]:
-        """The namespaces with such labels."""
+    def _matching_namespaces(self, labels: LabelRequirements) -> list[str]:
+        """Return the names of the namespaces with such labels."""
         return [
             one["metadata"]["name"]
             for one in self._namespaces
-            if hold(labels, one["metadata"].get("labels") or {})
+            if requirements_hold(labels, one["metadata"].get("labels") or {})
         ]
 
     def events(self) -> Sequence[Interest]:
         return affinity_interests()
 
 
-def _is_near(around: Surroundings, pod: PodInfo, labels: Mapping[str, str]) -> bool:
-    if any(key not in labels for key, _ in around.needs):
+def _satisfies_affinity(affinity: AffinityState, pod: PodInfo, labels: Mapping[str, str]) -> bool:
+    if any(key not in labels for key, _ in affinity.required):
         return False
     return all(
-        around.wanted.at(key, labels[key]) > 0 for key, _ in around.needs
-    ) or around.is_first(pod)
+        affinity.affinity_counts.at(key, labels[key]) > 0 for key, _ in affinity.required
+    ) or affinity.is_first_of_group(pod)
 
 
-def _either(one: Truths | None, other: Truths) -> Truths:
+def _or(one: Mask | None, other: Mask) -> Mask:
     return other if one is None else one | other
 
 
-def _is_anywhere(on: Mapping[NodeInfo, int], key: str) -> bool:
+def _has_domain(on: Mapping[NodeInfo, int], key: str) -> bool:
     return any(node.obj is not None and key in node.labels for node in on)

@@ -1,4 +1,6 @@
-"""A pod that names its node goes there and nowhere else."""
+"""Filters on single properties of a node: NodeName, NodePorts, NodeUnschedulable,
+NodeDeclaredFeatures.
+"""
 
 from __future__ import annotations
 
@@ -19,33 +21,32 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytest_kscen.embedded.scheduler.framework.attempt import CycleState
-    from pytest_kscen.embedded.scheduler.framework.node_table import Rows, Table, Truths
+    from pytest_kscen.embedded.scheduler.framework.node_table import Mask, NodeTable, Rows
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NodeInfo, PodInfo
     from pytest_kscen.objects.resources import Obj
 
 
-ELSEWHERE = unresolvable("node(s) didn't match the requested node name").by("NodeName")
+NODE_NAME_MISMATCH = unresolvable("node(s) didn't match the requested node name").by("NodeName")
 
 
 class NodeName(Plugin):
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         wanted = pod.spec.get("nodeName")
-        return ELSEWHERE if wanted and wanted != node.name else None
+        return NODE_NAME_MISMATCH if wanted and wanted != node.name else None
 
     def filter_many(
-        self, state: CycleState, pod: PodInfo, table: Table, rows: Rows
-    ) -> Truths | None:
+        self, state: CycleState, pod: PodInfo, table: NodeTable, rows: Rows
+    ) -> Mask | None:
         wanted = pod.spec.get("nodeName")
-        return table.names.judged(lambda name: name != wanted, rows) if wanted else None
+        return table.names.evaluate(lambda name: name != wanted, rows) if wanted else None
 
     def events(self) -> Sequence[Interest]:
         return (Interest(NODE, Action.ADD),)
 
 
-# A port of the host can be had once.
-
-
-TAKEN = unschedulable("node(s) didn't have free ports for the requested pod ports").by("NodePorts")
+PORTS_IN_USE = unschedulable("node(s) didn't have free ports for the requested pod ports").by(
+    "NodePorts"
+)
 
 
 class NodePorts(Plugin):
@@ -55,7 +56,7 @@ class NodePorts(Plugin):
         return None if pod.demand.ports else SKIP
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        return TAKEN if node.load.ports and node.load.ports_clash(pod.demand) else None
+        return PORTS_IN_USE if node.load.ports and node.load.ports_clash(pod.demand) else None
 
     def events(self) -> Sequence[Interest]:
         return Interest(POD, Action.DELETE, _frees_a_port), Interest(NODE, Action.ADD)
@@ -66,26 +67,23 @@ def _frees_a_port(pod: PodInfo, old: Obj | None, _: Obj | None) -> bool:
     return any(port.clashes(other) for port in pod.demand.ports for other in freed)
 
 
-# A node that is cordoned takes only pods that tolerate it.
-
-
-TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-CORDONED = unresolvable("node(s) were unschedulable").by("NodeUnschedulable")
+UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+NODE_UNSCHEDULABLE = unresolvable("node(s) were unschedulable").by("NodeUnschedulable")
 
 
 class NodeUnschedulable(Plugin):
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        return CORDONED if node.unschedulable and not _tolerates(pod) else None
+        return NODE_UNSCHEDULABLE if node.unschedulable and not _tolerates(pod) else None
 
     def filter_many(
-        self, state: CycleState, pod: PodInfo, table: Table, rows: Rows
-    ) -> Truths | None:
+        self, state: CycleState, pod: PodInfo, table: NodeTable, rows: Rows
+    ) -> Mask | None:
         closed = table.unschedulable[rows]
         return closed if closed.any() and not _tolerates(pod) else None
 
     def events(self) -> Sequence[Interest]:
         return (
-            Interest(NODE, Action.ADD | Action.NODE_TAINT, _is_open),
+            Interest(NODE, Action.ADD | Action.NODE_TAINT, _became_schedulable),
             Interest(
                 POD,
                 Action.POD_TOLERATION,
@@ -95,20 +93,19 @@ class NodeUnschedulable(Plugin):
 
 
 def _tolerates(pod: PodInfo) -> bool:
-    return any(tolerates(toleration, TAINT) for toleration in pod.tolerations)
+    return any(tolerates(toleration, UNSCHEDULABLE_TAINT) for toleration in pod.tolerations)
 
 
-def _is_open(_: PodInfo, old: Obj | None, new: Obj | None) -> bool:
+def _became_schedulable(_: PodInfo, old: Obj | None, new: Obj | None) -> bool:
     def closed(node: Obj | None) -> bool:
         return bool(((node or {}).get("spec") or {}).get("unschedulable"))
 
     return new is not None and not closed(new) and (old is None or closed(old))
 
 
-# A pod that needs a feature which not every kubelet has goes where the node declares it.
-
-
-LACKING = unresolvable("node(s) didn't match Pod's required features").by("NodeDeclaredFeatures")
+FEATURES_MISSING = unresolvable("node(s) didn't match Pod's required features").by(
+    "NodeDeclaredFeatures"
+)
 
 
 def _restarts_all(spec: Obj) -> bool:
@@ -117,17 +114,17 @@ def _restarts_all(spec: Obj) -> bool:
     return any(rule.get("action") == "RestartAllContainers" for rule in rules)
 
 
-def _maps_users_on_the_hosts_network(spec: Obj) -> bool:
+def _has_user_namespace_on_host_network(spec: Obj) -> bool:
     return bool(spec.get("hostNetwork")) and spec.get("hostUsers") is False
 
 
-NEEDED: dict[str, Callable[[Obj], bool]] = {
+FEATURE_REQUIREMENTS: dict[str, Callable[[Obj], bool]] = {
     "RestartAllContainersOnContainerExits": _restarts_all,
-    "UserNamespacesHostNetworkSupport": _maps_users_on_the_hosts_network,
+    "UserNamespacesHostNetworkSupport": _has_user_namespace_on_host_network,
 }
-"""By feature: whether a pod needs it.
+"""Checks by feature whether a pod requires it.
 
-What else kubelets declare matters when a pod is changed, and for none that is placed.
+Other features that kubelets declare matter only when pods are updated.
 """
 
 
@@ -135,26 +132,32 @@ class NodeDeclaredFeatures(Plugin):
     def pre_filter(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
     ) -> Status | None:
-        return None if _needs(pod) else SKIP
+        return None if _required_features(pod) else SKIP
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        return None if _needs(pod) <= set(_declared(node.node)) else LACKING
+        return (
+            None
+            if _required_features(pod) <= set(_declared_features(node.node))
+            else FEATURES_MISSING
+        )
 
     def events(self) -> Sequence[Interest]:
-        """A pod's own change is none: what makes it need a feature cannot be changed."""
-        return (Interest(NODE, Action.ADD | Action.NODE_FEATURES, _declares_others),)
+        """Return node events only: the fields that require a feature cannot be updated."""
+        return (Interest(NODE, Action.ADD | Action.NODE_FEATURES, _features_changed),)
 
 
-def _needs(pod: PodInfo) -> frozenset[str]:
+def _required_features(pod: PodInfo) -> frozenset[str]:
     return pod.memo(
         "NodeDeclaredFeatures",
-        lambda one: frozenset(name for name, needs in NEEDED.items() if needs(one.spec)),
+        lambda one: frozenset(
+            name for name, needs in FEATURE_REQUIREMENTS.items() if needs(one.spec)
+        ),
     )
 
 
-def _declared(node: Obj | None) -> list[str]:
+def _declared_features(node: Obj | None) -> list[str]:
     return ((node or {}).get("status") or {}).get("declaredFeatures") or []
 
 
-def _declares_others(_: PodInfo, old: Obj | None, new: Obj | None) -> bool:
-    return old is None or _declared(old) != _declared(new)
+def _features_changed(_: PodInfo, old: Obj | None, new: Obj | None) -> bool:
+    return old is None or _declared_features(old) != _declared_features(new)

@@ -1,5 +1,7 @@
-"""What the pod asks for must be left on the node; which nodes are better is a matter of
-strategy.
+"""Plugins NodeResourcesFit and NodeResourcesBalancedAllocation.
+
+Fit filters by requests and scores by a strategy; BalancedAllocation prefers nodes whose resources
+are used evenly.
 """
 
 from __future__ import annotations
@@ -13,12 +15,16 @@ from pytest_kscen.embedded.scheduler.framework.events import NODE, POD, Action, 
 from pytest_kscen.embedded.scheduler.framework.plugin import Plugin
 from pytest_kscen.embedded.scheduler.framework.status import SKIP, Code, Status
 from pytest_kscen.embedded.scheduler.plugins.score_formulas import (
-    BEST,
-    NATIVE,
-    shares,
-    shares_many,
-    wanted,
-    weighed,
+    MAX_SCORE,
+    NATIVE_RESOURCES,
+    resource_shares_many,
+    resource_weights,
+)
+from pytest_kscen.embedded.scheduler.plugins.score_formulas import (
+    resource_shares as shares,
+)
+from pytest_kscen.embedded.scheduler.plugins.score_formulas import (
+    scored_requests as wanted,
 )
 
 if TYPE_CHECKING:
@@ -26,88 +32,94 @@ if TYPE_CHECKING:
 
     from pytest_kscen.embedded.scheduler.framework.attempt import CycleState
     from pytest_kscen.embedded.scheduler.framework.handle import Handle
-    from pytest_kscen.embedded.scheduler.framework.node_table import Rows, Scores, Table, Truths
+    from pytest_kscen.embedded.scheduler.framework.node_table import Mask, NodeTable, Rows, Scores
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NodeInfo, PodInfo
-    from pytest_kscen.embedded.scheduler.plugins.score_formulas import Share, ShareMany
+    from pytest_kscen.embedded.scheduler.plugins.score_formulas import (
+        ResourceShare,
+        ResourceShareColumns,
+    )
     from pytest_kscen.objects.resources import Obj
 
 
-# By which rule NodeResourcesFit prefers nodes: the emptiest, the fullest, or a shape of one's
-# own.
+MAX_SHAPE_SCORE = 10  # a shape's scores go from 0 to 10
 
 
-STEP = 10  # a shape's scores go from 0 to 10
+class ScoringStrategy(Protocol):
+    """Scoring strategy of NodeResourcesFit: the score of one node, or of many as columns."""
 
+    def one(self, shares: Sequence[ResourceShare]) -> int: ...
 
-class Strategy(Protocol):
-    def one(self, shares: Sequence[Share]) -> int: ...
-
-    def many(self, shares: Sequence[ShareMany]) -> Scores: ...
+    def many(self, shares: Sequence[ResourceShareColumns]) -> Scores: ...
 
 
 class LeastAllocated:
-    """The more is left, the better."""
+    """Strategy that prefers nodes with more unrequested capacity."""
 
-    def one(self, shares: Sequence[Share]) -> int:
+    def one(self, shares: Sequence[ResourceShare]) -> int:
         total = weights = 0
         for taken, asked, capacity, weight in shares:
             left = capacity - taken - asked
-            total += weight * (left * BEST // capacity if left > 0 else 0)
+            total += weight * (left * MAX_SCORE // capacity if left > 0 else 0)
             weights += weight
         return total // weights if weights else 0
 
-    def many(self, shares: Sequence[ShareMany]) -> Scores:
+    def many(self, shares: Sequence[ResourceShareColumns]) -> Scores:
         import numpy as np
 
-        return _averaged(
+        return _weighted_average(
             [
-                (np.maximum(capacity - taken - asked, 0) * BEST, capacity, weight)
+                (np.maximum(capacity - taken - asked, 0) * MAX_SCORE, capacity, weight)
                 for taken, asked, capacity, weight in shares
             ]
         )
 
 
 class MostAllocated:
-    """The less is left, the better."""
+    """Strategy that prefers nodes with less unrequested capacity."""
 
-    def one(self, shares: Sequence[Share]) -> int:
+    def one(self, shares: Sequence[ResourceShare]) -> int:
         total = weights = 0
         for taken, asked, capacity, weight in shares:
-            total += weight * (min(taken + asked, capacity) * BEST // capacity)
+            total += weight * (min(taken + asked, capacity) * MAX_SCORE // capacity)
             weights += weight
         return total // weights if weights else 0
 
-    def many(self, shares: Sequence[ShareMany]) -> Scores:
+    def many(self, shares: Sequence[ResourceShareColumns]) -> Scores:
         import numpy as np
 
-        return _averaged(
+        return _weighted_average(
             [
-                (np.minimum(taken + asked, capacity) * BEST, capacity, weight)
+                (np.minimum(taken + asked, capacity) * MAX_SCORE, capacity, weight)
                 for taken, asked, capacity, weight in shares
             ]
         )
 
 
-def _averaged(parts: Sequence[tuple[Scores, Scores, int]]) -> Scores:
-    """Numerators over capacities, weighed; resources that a node has none of do not count there."""
+def _weighted_average(parts: Sequence[tuple[Scores, Scores, int]]) -> Scores:
+    """Return weighted averages of numerator over capacity; resources that a node has none of are
+    left out.
+    """
     import numpy as np
 
     total = weights = np.zeros(1, np.int64)
     for numerator, capacity, weight in parts:
-        there = capacity > 0
-        total = total + weight * np.where(there, numerator // np.maximum(capacity, 1), 0)
-        weights = weights + weight * there
+        present = capacity > 0
+        total = total + weight * np.where(present, numerator // np.maximum(capacity, 1), 0)
+        weights = weights + weight * present
     return np.where(weights > 0, total // np.maximum(weights, 1), 0)
 
 
 class RequestedToCapacityRatio:
-    """A line through given points: how good which utilisation is."""
+    """Strategy by a user's shape: a line through points of utilization (percent) and score."""
 
     def __init__(self, points: Sequence[Obj]) -> None:
-        shape = [(point["utilization"], point["score"] * (BEST // STEP)) for point in points]
-        self._scores = [_on_line(shape, utilisation) for utilisation in range(101)]
+        shape = [
+            (point["utilization"], point["score"] * (MAX_SCORE // MAX_SHAPE_SCORE))
+            for point in points
+        ]
+        self._scores = [_interpolate(shape, utilisation) for utilisation in range(101)]
 
-    def one(self, shares: Sequence[Share]) -> int:
+    def one(self, shares: Sequence[ResourceShare]) -> int:
         total = weights = 0
         for taken, asked, capacity, weight in shares:
             wanted = taken + asked
@@ -117,7 +129,7 @@ class RequestedToCapacityRatio:
                 weights += weight
         return int(total / weights + 0.5) if weights else 0
 
-    def many(self, shares: Sequence[ShareMany]) -> Scores:
+    def many(self, shares: Sequence[ResourceShareColumns]) -> Scores:
         import numpy as np
 
         scores = np.array(self._scores, np.int64)
@@ -130,7 +142,7 @@ class RequestedToCapacityRatio:
         return np.where(weights > 0, (total / np.maximum(weights, 1) + 0.5).astype(np.int64), 0)
 
 
-def _on_line(shape: Sequence[tuple[int, int]], utilisation: int) -> int:
+def _interpolate(shape: Sequence[tuple[int, int]], utilisation: int) -> int:
     before: tuple[int, int] | None = None
     for here, score in shape:
         if utilisation <= here:
@@ -143,8 +155,8 @@ def _on_line(shape: Sequence[tuple[int, int]], utilisation: int) -> int:
     return shape[-1][1]
 
 
-def strategy_of(settings: Obj) -> Strategy:
-    """By the plugin's `scoringStrategy`."""
+def make_strategy(settings: Obj) -> ScoringStrategy:
+    """Return the strategy of the plugin's `scoringStrategy` argument."""
     match settings.get("type", "LeastAllocated"):
         case "MostAllocated":
             return MostAllocated()
@@ -160,14 +172,14 @@ class NodeResourcesFit(Plugin):
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         settings = args.get("scoringStrategy") or {}
-        self._strategy = strategy_of(settings)
-        self._resources = weighed(settings.get("resources"))
+        self._strategy = make_strategy(settings)
+        self._resources = resource_weights(settings.get("resources"))
         self._ignored = frozenset(args.get("ignoredResources") or ())
         self._ignored_groups = frozenset(args.get("ignoredResourceGroups") or ())
         self._left_to_extenders = frozenset(args.get("ignoredByScheduler") or ())
 
-    def _needed(self, pod: PodInfo) -> list[tuple[str, int]]:
-        """What the pod asks for and somebody has to look after."""
+    def _requests(self, pod: PodInfo) -> list[tuple[str, int]]:
+        """Return the pod's requests that are checked: nonzero and not ignored."""
         return [
             (name, asked)
             for name, asked in pod.demand.requests.items()
@@ -175,7 +187,7 @@ class NodeResourcesFit(Plugin):
         ]
 
     def _is_ignored(self, name: str) -> bool:
-        if name in NATIVE:
+        if name in NATIVE_RESOURCES:
             return False
         return (
             name in self._ignored
@@ -185,22 +197,26 @@ class NodeResourcesFit(Plugin):
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         capacity, used = node.allocatable, node.load.used
-        lacking: list[str] | None = None
-        hopeless = False
+        reasons: list[str] | None = None
+        exceeds_capacity = False
         if node.load.pods + 1 > capacity.get("pods", 0):
-            lacking = ["Too many pods"]
+            reasons = ["Too many pods"]
         for name, asked in pod.demand.requests.items():
-            there = capacity.get(name, 0)
-            if asked and asked > there - used.get(name, 0) and not self._is_ignored(name):
-                lacking = [*(lacking or ()), f"Insufficient {name}"]
-                hopeless = hopeless or asked > there
-        return None if lacking is None else _refusal(tuple(lacking), hopeless=hopeless)
+            present = capacity.get(name, 0)
+            if asked and asked > present - used.get(name, 0) and not self._is_ignored(name):
+                reasons = [*(reasons or ()), f"Insufficient {name}"]
+                exceeds_capacity = exceeds_capacity or asked > present
+        return (
+            None
+            if reasons is None
+            else _insufficient(tuple(reasons), exceeds_capacity=exceeds_capacity)
+        )
 
     def filter_many(
-        self, state: CycleState, pod: PodInfo, table: Table, rows: Rows
-    ) -> Truths | None:
-        wrong: Truths = table.pods[rows] + 1 > table.room[rows]
-        for name, asked in self._needed(pod):
+        self, state: CycleState, pod: PodInfo, table: NodeTable, rows: Rows
+    ) -> Mask | None:
+        wrong: Mask = table.pods[rows] + 1 > table.pod_capacity[rows]
+        for name, asked in self._requests(pod):
             amount = table.amount(name)
             wrong |= amount.allocatable[rows] - amount.used[rows] < asked
         return wrong
@@ -214,23 +230,23 @@ class NodeResourcesFit(Plugin):
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         return self._strategy.one(shares(node, state[self.name]))
 
-    def score_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Scores:
-        return self._strategy.many(shares_many(table, rows, state[self.name])) + 0 * rows
+    def score_many(self, state: CycleState, pod: PodInfo, table: NodeTable, rows: Rows) -> Scores:
+        return self._strategy.many(resource_shares_many(table, rows, state[self.name])) + 0 * rows
 
     def events(self) -> Sequence[Interest]:
         return (
             Interest(POD, Action.DELETE | Action.POD_SCALE_DOWN, _frees),
-            Interest(NODE, Action.ADD | Action.NODE_ALLOCATABLE, self._offers),
+            Interest(NODE, Action.ADD | Action.NODE_ALLOCATABLE, self._became_large_enough),
         )
 
-    def _offers(self, pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:
-        """Whether the node has room for the pod if it were empty, and more than it had of
-        something that is wanted.
+    def _became_large_enough(self, pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:
+        """Return True if the empty node could run the pod, and has more of a requested resource
+        than before.
         """
         if new is None:
             return False
         now, before = allocatable_of(new), allocatable_of(old) if old else {}
-        needed = self._needed(pod)
+        needed = self._requests(pod)
         if now.get("pods", 0) < 1 or any(now.get(name, 0) < asked for name, asked in needed):
             return False
         return old is None or any(
@@ -240,14 +256,14 @@ class NodeResourcesFit(Plugin):
 
 
 @functools.lru_cache(maxsize=1024)
-def _refusal(lacking: tuple[str, ...], *, hopeless: bool) -> Status:
+def _insufficient(reasons: tuple[str, ...], *, exceeds_capacity: bool) -> Status:
     return Status(
-        Code.UNRESOLVABLE if hopeless else Code.UNSCHEDULABLE, lacking, "NodeResourcesFit"
+        Code.UNRESOLVABLE if exceeds_capacity else Code.UNSCHEDULABLE, reasons, "NodeResourcesFit"
     )
 
 
 def _frees(pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:
-    """A pod that had a node is gone, or asks for less of what this one wants."""
+    """Return True if an assigned pod is gone, or requests less of what this pod needs."""
     if old is None:
         return False
     if new is None:
@@ -262,21 +278,18 @@ def _frees(pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:
     )
 
 
-# Nodes on which the pod makes the use of the resources more even are better.
-
-
-HALF = BEST // 2
+HALF_SCORE = MAX_SCORE // 2
 
 
 class NodeResourcesBalancedAllocation(Plugin):
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._resources = weighed(args.get("resources"))
+        self._resources = resource_weights(args.get("resources"))
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
     ) -> Status | None:
-        """A pod that asks for nothing changes no balance."""
+        """Skip pods without requests: they do not change the balance."""
         state[self.name] = wanted(pod, self._resources, assumed=False)
         return None if any(one.asked for one in state[self.name]) else SKIP
 
@@ -285,16 +298,16 @@ class NodeResourcesBalancedAllocation(Plugin):
         for taken, asked, capacity, _ in shares(node, state[self.name]):
             before.append(taken / capacity if taken < capacity else 1.0)
             after.append((taken + asked) / capacity if taken + asked < capacity else 1.0)
-        return HALF + (HALF + _evenness(after) - _evenness(before)) // 2
+        return HALF_SCORE + (HALF_SCORE + _balance(after) - _balance(before)) // 2
 
-    def score_many(self, state: CycleState, pod: PodInfo, table: Table, rows: Rows) -> Scores:
-        found = shares_many(table, rows, state[self.name])
+    def score_many(self, state: CycleState, pod: PodInfo, table: NodeTable, rows: Rows) -> Scores:
+        found = resource_shares_many(table, rows, state[self.name])
         return (
-            HALF
+            HALF_SCORE
             + (
-                HALF
-                + _evenness_many(found, rows, with_pod=True)
-                - _evenness_many(found, rows, with_pod=False)
+                HALF_SCORE
+                + _balance_many(found, rows, with_pod=True)
+                - _balance_many(found, rows, with_pod=False)
             )
             // 2
         )
@@ -303,8 +316,8 @@ class NodeResourcesBalancedAllocation(Plugin):
         return ()
 
 
-def _evenness(fractions: list[float]) -> int:
-    """100 less the standard deviation, cut to a whole number."""
+def _balance(fractions: list[float]) -> int:
+    """Return 100 minus the standard deviation of the used fractions, as a whole number."""
     deviation = 0.0
     if len(fractions) == 2:  # noqa: PLR2004  # the usual two resources
         deviation = abs((fractions[0] - fractions[1]) / 2)
@@ -313,38 +326,38 @@ def _evenness(fractions: list[float]) -> int:
         deviation = math.sqrt(
             sum((one - mean) * (one - mean) for one in fractions) / len(fractions)
         )
-    return int((1 - deviation) * float(BEST))
+    return int((1 - deviation) * float(MAX_SCORE))
 
 
-def _evenness_many(found: Sequence[ShareMany], rows: Rows, *, with_pod: bool) -> Scores:
+def _balance_many(found: Sequence[ResourceShareColumns], rows: Rows, *, with_pod: bool) -> Scores:
     import numpy as np
 
-    fractions, there = [], []
+    fractions, present = [], []
     for taken, asked, capacity, _ in found:
         total = taken + asked if with_pod else taken
         fractions.append(np.minimum(total / np.maximum(capacity, 1), 1.0))
-        there.append(capacity > 0)
-    if len(found) == 2 and there[0].all() and there[1].all():  # noqa: PLR2004
+        present.append(capacity > 0)
+    if len(found) == 2 and present[0].all() and present[1].all():  # noqa: PLR2004
         deviation = np.abs((fractions[0] - fractions[1]) / 2)
     else:
-        deviation = _deviation(fractions, there, len(rows))
-    scores: Scores = ((1 - deviation) * float(BEST)).astype(np.int64)
+        deviation = _deviation(fractions, present, len(rows))
+    scores: Scores = ((1 - deviation) * float(MAX_SCORE)).astype(np.int64)
     return scores
 
 
-def _deviation(fractions: list[Any], there: list[Any], size: int) -> Any:
-    """Where nodes lack one resource or another, or there are more than two."""
+def _deviation(fractions: list[Any], present: list[Any], size: int) -> Any:
+    """Return the standard deviation per node where nodes lack a resource or more than two count."""
     import numpy as np
 
-    count = sum(there, np.zeros(size, np.int64))
+    count = sum(present, np.zeros(size, np.int64))
     total = sum(
-        (np.where(here, one, 0.0) for one, here in zip(fractions, there, strict=True)),
+        (np.where(here, one, 0.0) for one, here in zip(fractions, present, strict=True)),
         np.zeros(size),
     )
     mean = total / np.maximum(count, 1)
     squares = np.zeros(size)
     high, low = np.zeros(size), np.ones(size)
-    for one, here in zip(fractions, there, strict=True):
+    for one, here in zip(fractions, present, strict=True):
         squares = squares + np.where(here, (one - mean) * (one - mean), 0.0)
         high, low = (
             np.where(here, np.maximum(high, one), high),

@@ -1,6 +1,7 @@
-"""The plugins for groups of pods, which a configuration may name.
+"""Plugins for features that are not simulated: groups of pods, and dynamic resources.
 
-As by default in 1.36 no pod is in a group: they let each go.
+A configuration may name them. Pods are never in a group, as by default in 1.36, and pods that claim
+devices find no node.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 
 class GangScheduling(Plugin):
+    """Plugin that holds groups of pods back; as no pod is in a group, it lets every pod pass."""
+
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         return None
 
@@ -36,18 +39,16 @@ class GangScheduling(Plugin):
 
 
 class TopologyPlacementGenerator(Plugin):
-    """It stands where places for whole groups are looked for, which is nowhere here."""
+    """Plugin at a point that places whole groups, which is never called here."""
 
 
 class PodGroupPodsCount(Plugin):
-    """It compares such places."""
-
-
-# Devices that are claimed are not simulated: a pod that claims one finds no node, and is told
-# so.
+    """Plugin that scores placements of whole groups, which is never called here."""
 
 
 class DynamicResources(Plugin):
+    """Plugin for device claims: it refuses pods with claims, since devices are not simulated."""
+
     def pre_filter(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
     ) -> Status | None:
@@ -59,8 +60,8 @@ class DynamicResources(Plugin):
     async def post_filter(
         self, state: CycleState, pod: PodInfo, statuses: dict[str, Status]
     ) -> Status:
-        """What the real plugin says of pods that claim nothing: it has looked, or it was never
-        asked before.
+        """Return the real plugin's result for pods without claims, which depends on whether
+        pre_filter was called before.
         """
         return (
             unschedulable("no new claims to deallocate")

@@ -1,10 +1,8 @@
-"""How many pods of a kind are on each node, kept with each change: what affinity and spreading ask
-again and again.
+"""Counts of pods per node, kept up to date with each change, for affinity and topology spreading.
 
-`crowd.Crowd` counts the pods that somebody is looking for, `standing.Standing` the wishes of the
-pods that are there;
-`domains` adds up what is on the nodes by the value of a topology key. Nothing in here knows a
-plugin."""
+`MatchingPodCounts` counts pods that match a selector; `affinity_terms` uses the same index for
+terms of assigned pods. No plugin may be imported here.
+"""
 
 from __future__ import annotations
 
@@ -17,29 +15,28 @@ from pytest_kscen.objects.selectors import Requirement, requirements_of
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping
 
-    from pytest_kscen.embedded.scheduler.framework.node_table import Table
+    from pytest_kscen.embedded.scheduler.framework.node_table import NodeTable
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NodeInfo, PodInfo
     from pytest_kscen.objects.resources import Obj
 
-    Choices = tuple["Choice", ...]
-    Alike = tuple[str, frozenset[tuple[str, str]], bool]
+    PodSelectors = tuple["PodSelector", ...]
+    EqualPodsKey = tuple[str, frozenset[tuple[str, str]], bool]
 
 
-# How many of something are on each node.
-
-
-class Tally:
-    """By node; and, once somebody has asked for it, as a column of the table."""
+class PodCounts:
+    """Number of something per node, as a dictionary and, once requested, as a column of the
+    table.
+    """
 
     __slots__ = ("_changes", "_column", "_table", "on")
 
     def __init__(self) -> None:
         self.on: dict[NodeInfo, int] = {}
-        """Nodes with none are not in it; some may not be there, only pods that say they are on
-        them.
+        """Counts by node, without zeros. Nodes that do not exist but are named by pods count
+        too.
         """
         self._column: Any = None
-        self._table: Table | None = None
+        self._table: NodeTable | None = None
         self._changes = -1
 
     def add(self, node: NodeInfo, amount: int) -> None:
@@ -55,8 +52,10 @@ class Tally:
         for node, count in counts.items():
             self.add(node, count)
 
-    def column(self, table: Table) -> Any:
-        """The numbers by row. Rows move only when nodes change, and the table counts that."""
+    def column(self, table: NodeTable) -> Any:
+        """Return the counts by row. The column is rebuilt when nodes have changed, as rows move
+        only then.
+        """
         if self._table is not table or self._changes != table.changes:
             import numpy as np
 
@@ -68,164 +67,168 @@ class Tally:
         return self._column
 
 
-# Which pods are meant: those of some namespaces with certain labels. Choices are values; equal
-# ones share a count.
-
-
 T = TypeVar("T")
-Labels = tuple[Requirement, ...]
+LabelRequirements = tuple[Requirement, ...]
 
 
-def labels_of(selector: Obj | None) -> Labels | None:
-    """A LabelSelector; None is one that matches nothing, as opposed to one that is empty and
-    matches everything.
+def selector_requirements(selector: Obj | None) -> LabelRequirements | None:
+    """Return a LabelSelector's requirements. None matches nothing; an empty selector matches
+    everything.
     """
     return None if selector is None else tuple(requirements_of(selector))
 
 
-def hold(requirements: Labels | None, labels: Mapping[str, str]) -> bool:
+def requirements_hold(requirements: LabelRequirements | None, labels: Mapping[str, str]) -> bool:
     return requirements is not None and all(
         requirement.holds(labels) for requirement in requirements
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """These pods."""
+class PodSelector:
+    """Selection of pods by namespaces and labels. Equal selectors share one count, so this is a
+    value.
+    """
 
     namespaces: frozenset[str] | None
-    """None: all of them."""
-    labels: Labels | None
-    living: bool = False
-    """Not those that are being deleted."""
+    """Namespaces that match; None for all."""
+    labels: LabelRequirements | None
+    excludes_terminating: bool = False
+    """Exclude pods that are being deleted."""
 
-    def means(self, namespace: str, labels: Mapping[str, str], *, going: bool = False) -> bool:
-        if self.living and going:
+    def matches(
+        self, namespace: str, labels: Mapping[str, str], *, terminating: bool = False
+    ) -> bool:
+        if self.excludes_terminating and terminating:
             return False
-        return (self.namespaces is None or namespace in self.namespaces) and hold(
+        return (self.namespaces is None or namespace in self.namespaces) and requirements_hold(
             self.labels, labels
         )
 
 
-class Catalogue(Generic[T]):
-    """Things that are about certain labels, found by those of a pod without looking at all of
-    them.
+class LabelIndex(Generic[T]):
+    """Index of things with a label selector, found by a pod's labels. Selectors with an In
+    requirement are found by one dictionary lookup per label; others are returned for every pod.
     """
 
     def __init__(self) -> None:
         self._by_label: dict[tuple[str, str], dict[Hashable, T]] = {}
         self._others: dict[Hashable, T] = {}
 
-    def add(self, key: Hashable, labels: Labels | None, thing: T) -> None:
-        for shelf in self._shelves(labels):
-            shelf[key] = thing
+    def add(self, key: Hashable, labels: LabelRequirements | None, thing: T) -> None:
+        for bucket in self._buckets(labels):
+            bucket[key] = thing
 
-    def remove(self, key: Hashable, labels: Labels | None) -> None:
-        for shelf in self._shelves(labels):
-            shelf.pop(key, None)
-        for label in _needed(labels) or ():
+    def remove(self, key: Hashable, labels: LabelRequirements | None) -> None:
+        for bucket in self._buckets(labels):
+            bucket.pop(key, None)
+        for label in _required_labels(labels) or ():
             if not self._by_label[label]:
                 del self._by_label[label]
 
-    def about(self, labels: Mapping[str, str]) -> Iterator[T]:
-        """What may be about such a pod; whether it is, is still to be seen."""
+    def candidates(self, labels: Mapping[str, str]) -> Iterator[T]:
+        """Yield things that may match such labels; the caller must still check each."""
         for label in labels.items():
             if label in self._by_label:
                 yield from self._by_label[label].values()
         yield from self._others.values()
 
-    def _shelves(self, labels: Labels | None) -> list[dict[Hashable, T]]:
-        needed = _needed(labels)
+    def _buckets(self, labels: LabelRequirements | None) -> list[dict[Hashable, T]]:
+        needed = _required_labels(labels)
         if needed is None:
             return [self._others]
         return [self._by_label.setdefault(label, {}) for label in needed]
 
 
-def _needed(labels: Labels | None) -> list[tuple[str, str]] | None:
-    """Labels of which a pod needs one, if the choice says so; they exclude each other."""
+def _required_labels(labels: LabelRequirements | None) -> list[tuple[str, str]] | None:
+    """Return labels of which a matching pod has exactly one, taken from the first In requirement;
+    None if the selector has none.
+    """
     for requirement in labels or ():
         if requirement.operator == "In":
             return [(requirement.key, value) for value in sorted(requirement.values)]
     return None
 
 
-# The pods on nodes, counted by what somebody is looking for. Pods of one namespace with the
-# same labels are one group. Who looks for pods asks for a tally once; from then on it is kept:
-# a pod that comes or goes changes the tallies of its group alone. A tally that nobody has asked
-# for in a long time is given up.
+MAX_COUNTS = 1024  # tallies that are kept
 
 
-MOST = 1024  # tallies that are kept
+class _EqualPods:
+    """Assigned pods with equal namespace, labels and deletion state, counted together by node."""
 
-
-class _Group:
-    """Pods that are alike."""
-
-    __slots__ = ("going", "labels", "namespace", "on", "tallies")
+    __slots__ = ("labels", "namespace", "on", "tallies", "terminating")
 
     def __init__(self, pod: PodInfo) -> None:
-        self.namespace, self.labels, self.going = pod.namespace, pod.labels, _is_going(pod)
+        self.namespace, self.labels, self.terminating = (
+            pod.namespace,
+            pod.labels,
+            _is_terminating(pod),
+        )
         self.on: dict[NodeInfo, int] = {}
-        self.tallies: dict[Choices, Tally] = {}
+        self.tallies: dict[PodSelectors, PodCounts] = {}
 
-    def is_meant(self, choices: Choices) -> bool:
+    def matches(self, selectors: PodSelectors) -> bool:
         return all(
-            choice.means(self.namespace, self.labels, going=self.going) for choice in choices
+            selector.matches(self.namespace, self.labels, terminating=self.terminating)
+            for selector in selectors
         )
 
 
-class Crowd(Watcher):
-    """`snapshot.shared(Crowd).tally(choice, …)`."""
+class MatchingPodCounts(Watcher):
+    """Counts of assigned pods by selector, shared by all plugins:
+    `snapshot.shared(MatchingPodCounts).tally(selector, …)`.
 
-    def __init__(self, most: int = MOST) -> None:
-        self._most = most
-        self._groups: dict[Alike, _Group] = {}
-        self._by_labels: dict[tuple[str, str], dict[Alike, _Group]] = {}
-        self._tallies: dict[Choices, Tally] = {}
-        self._wanted: Catalogue[tuple[Choices, Tally]] = Catalogue()
+    A count is made on first request and then kept up to date: a change of a pod touches only the
+    counts that match it. The least recently requested counts are dropped above 1,024.
+    """
 
-    def tally(self, *choices: Choice) -> Tally:
-        """The pods that all of these choices mean, by node."""
-        tally = self._tallies.pop(choices, None)
+    def __init__(self, max_counts: int = MAX_COUNTS) -> None:
+        self._max_counts = max_counts
+        self._groups: dict[EqualPodsKey, _EqualPods] = {}
+        self._by_labels: dict[tuple[str, str], dict[EqualPodsKey, _EqualPods]] = {}
+        self._tallies: dict[PodSelectors, PodCounts] = {}
+        self._by_selector: LabelIndex[tuple[PodSelectors, PodCounts]] = LabelIndex()
+
+    def tally(self, *selectors: PodSelector) -> PodCounts:
+        """Return the counts by node of pods that match all of these selectors."""
+        tally = self._tallies.pop(selectors, None)
         if tally is None:
-            tally = self._begin(choices)
-        self._tallies[choices] = tally
-        if len(self._tallies) > self._most:
-            self._give_up(next(iter(self._tallies)))
+            tally = self._start_counting(selectors)
+        self._tallies[selectors] = tally
+        if len(self._tallies) > self._max_counts:
+            self._stop_counting(next(iter(self._tallies)))
         return tally
 
-    def _begin(self, choices: Choices) -> Tally:
-        tally = Tally()
-        self._wanted.add(choices, choices[0].labels, (choices, tally))
-        for group in self._candidates(choices[0]).values():
-            if group.is_meant(choices):
+    def _start_counting(self, selectors: PodSelectors) -> PodCounts:
+        tally = PodCounts()
+        self._by_selector.add(selectors, selectors[0].labels, (selectors, tally))
+        for group in self._candidates(selectors[0]).values():
+            if group.matches(selectors):
                 tally.add_all(group.on)
-                group.tallies[choices] = tally
+                group.tallies[selectors] = tally
         return tally
 
-    def _candidates(self, choice: Choice) -> Mapping[Alike, _Group]:
-        for requirement in choice.labels or ():
+    def _candidates(self, selector: PodSelector) -> Mapping[EqualPodsKey, _EqualPods]:
+        for requirement in selector.labels or ():
             if requirement.operator == "In" and len(requirement.values) == 1:
                 return self._by_labels.get((requirement.key, next(iter(requirement.values))), {})
         return self._groups
 
-    def _give_up(self, choices: Choices) -> None:
-        del self._tallies[choices]
-        self._wanted.remove(choices, choices[0].labels)
+    def _stop_counting(self, selectors: PodSelectors) -> None:
+        del self._tallies[selectors]
+        self._by_selector.remove(selectors, selectors[0].labels)
         for group in self._groups.values():
-            group.tallies.pop(choices, None)
-
-    # --- what happens ---
+            group.tallies.pop(selectors, None)
 
     def pod_added(self, pod: PodInfo, node: NodeInfo) -> None:
-        alike = pod.memo("alike", _alike)
-        group = self._groups.get(alike) or self._join(alike, _Group(pod))
+        alike = pod.memo("alike", _equal_pods_key)
+        group = self._groups.get(alike) or self._add_group(alike, _EqualPods(pod))
         group.on[node] = group.on.get(node, 0) + 1
         for tally in group.tallies.values():
             tally.add(node, 1)
 
     def pod_removed(self, pod: PodInfo, node: NodeInfo) -> None:
-        alike = pod.memo("alike", _alike)
+        alike = pod.memo("alike", _equal_pods_key)
         group = self._groups[alike]
         for tally in group.tallies.values():
             tally.add(node, -1)
@@ -239,21 +242,21 @@ class Crowd(Watcher):
                 if not self._by_labels[label]:
                     del self._by_labels[label]
 
-    def _join(self, alike: Alike, group: _Group) -> _Group:
+    def _add_group(self, alike: EqualPodsKey, group: _EqualPods) -> _EqualPods:
         self._groups[alike] = group
         for label in group.labels.items():
             self._by_labels.setdefault(label, {})[alike] = group
         group.tallies = {
-            choices: tally
-            for choices, tally in self._wanted.about(group.labels)
-            if group.is_meant(choices)
+            selectors: tally
+            for selectors, tally in self._by_selector.candidates(group.labels)
+            if group.matches(selectors)
         }
         return group
 
 
-def _alike(pod: PodInfo) -> Alike:
-    return pod.namespace, frozenset(pod.labels.items()), _is_going(pod)
+def _equal_pods_key(pod: PodInfo) -> EqualPodsKey:
+    return pod.namespace, frozenset(pod.labels.items()), _is_terminating(pod)
 
 
-def _is_going(pod: PodInfo) -> bool:
+def _is_terminating(pod: PodInfo) -> bool:
     return bool(pod.obj["metadata"].get("deletionTimestamp"))

@@ -1,4 +1,4 @@
-"""Higher priority first; among equals, whoever has waited longer."""
+"""Plugins PrioritySort, SchedulingGates and DefaultBinder."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 
 class PrioritySort(Plugin):
+    """Queue order: the highest priority first; among equals, the pod that has waited longest."""
+
     def sort_key(self, queued: QueuedPod) -> tuple[int, float]:
         return -queued.pod.priority, queued.since
 
@@ -26,10 +28,11 @@ class PrioritySort(Plugin):
         return ()
 
 
-# A pod with scheduling gates is not looked at until they are gone.
-
-
 class SchedulingGates(Plugin):
+    """Gate that keeps pods with schedulingGates out of the active queue until all gates are
+    removed.
+    """
+
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         gates = pod.spec.get("schedulingGates")
         if not gates:
@@ -38,17 +41,18 @@ class SchedulingGates(Plugin):
         return unresolvable(f"waiting for scheduling gates: [{names}]")
 
     def events(self) -> Sequence[Interest]:
-        return (Interest(POD, Action.POD_GATES_GONE, _is_itself),)
+        return (Interest(POD, Action.POD_GATES_GONE, _is_same_pod),)
 
 
-def _is_itself(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
+def _is_same_pod(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
     return new is not None and new["metadata"]["uid"] == pod.uid
 
 
-# Binds a pod by asking the API to.
-
-
 class DefaultBinder(Plugin):
+    """Binder that creates the pod's Binding through the API; a failed request is an error of the
+    attempt.
+    """
+
     async def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         binding = {
             "apiVersion": "v1",

@@ -1,5 +1,6 @@
-"""Scores brought to 0 to 100 by the largest of them; in whole numbers, as the real scheduler
-does.
+"""Formulas shared by scoring plugins, in integer arithmetic as kube-scheduler computes them.
+
+Normalization by the highest score, and the shares of resources that both resource plugins use.
 """
 
 from __future__ import annotations
@@ -9,62 +10,69 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kscen.embedded.scheduler.framework.node_table import Rows, Scores, Table
+    from pytest_kscen.embedded.scheduler.framework.node_table import NodeTable, Rows, Scores
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NodeInfo, PodInfo
     from pytest_kscen.objects.resources import Obj
 
-    ShareMany: TypeAlias = tuple[Scores, int, Scores, int]
+    ResourceShareColumns: TypeAlias = tuple[Scores, int, Scores, int]
 
 
-BEST = 100
+MAX_SCORE = 100
 
 
-def scaled(scores: list[int]) -> list[int]:
-    """More is better."""
+def normalize_scores(scores: list[int]) -> list[int]:
+    """Scale scores so that the highest becomes 100."""
     most = max(scores, default=0)
-    return [BEST * score // most for score in scores] if most > 0 else scores
+    return [MAX_SCORE * score // most for score in scores] if most > 0 else scores
 
 
-def turned(scores: list[int]) -> list[int]:
-    """Fewer is better."""
+def normalize_reversed(scores: list[int]) -> list[int]:
+    """Scale scores so that the highest becomes 0 and a score of 0 becomes 100."""
     most = max(scores, default=0)
-    return [BEST - BEST * score // most for score in scores] if most > 0 else [BEST] * len(scores)
+    return (
+        [MAX_SCORE - MAX_SCORE * score // most for score in scores]
+        if most > 0
+        else [MAX_SCORE] * len(scores)
+    )
 
 
-def scaled_many(scores: Scores) -> Scores:
+def normalize_scores_many(scores: Scores) -> Scores:
     most = scores.max(initial=0)
-    return BEST * scores // most if most > 0 else scores
+    return MAX_SCORE * scores // most if most > 0 else scores
 
 
-def turned_many(scores: Scores) -> Scores:
+def normalize_reversed_many(scores: Scores) -> Scores:
     most = scores.max(initial=0)
-    return BEST - BEST * scores // most if most > 0 else scores * 0 + BEST
+    return MAX_SCORE - MAX_SCORE * scores // most if most > 0 else scores * 0 + MAX_SCORE
 
 
-# How full nodes would be with a pod on them: the sums that both plugins for resources score by.
+NATIVE_RESOURCES = frozenset(("cpu", "memory", "ephemeral-storage", "storage", "pods"))
+RESOURCES_WITH_DEFAULT_REQUEST = (
+    "cpu",
+    "memory",
+)  # of these scoring assumes a little where a container asks for nothing
 
 
-NATIVE = frozenset(("cpu", "memory", "ephemeral-storage", "storage", "pods"))
-ASSUMED = ("cpu", "memory")  # of these scoring assumes a little where a container asks for nothing
-
-
-class Weighed(NamedTuple):
-    """A resource that counts, and how much."""
+class ResourceWeight(NamedTuple):
+    """Resource that counts for scoring, and its weight."""
 
     name: str
     weight: int = 1
 
 
-DEFAULT = (Weighed("cpu"), Weighed("memory"))
+DEFAULT_WEIGHTS = (ResourceWeight("cpu"), ResourceWeight("memory"))
 
 
-def weighed(resources: Sequence[Obj] | None) -> tuple[Weighed, ...]:
-    return tuple(Weighed(one["name"], one.get("weight") or 1) for one in resources or ()) or DEFAULT
+def resource_weights(resources: Sequence[Obj] | None) -> tuple[ResourceWeight, ...]:
+    return (
+        tuple(ResourceWeight(one["name"], one.get("weight") or 1) for one in resources or ())
+        or DEFAULT_WEIGHTS
+    )
 
 
-class Wanted(NamedTuple):
-    """What a pod asks for of one resource that counts; `assumed`: with what scoring assumes of
-    containers that do not say.
+class ScoredRequest(NamedTuple):
+    """Request of a pod for a resource that counts; `assumed` includes the default that scoring
+    assumes for containers without a request.
     """
 
     name: str
@@ -73,25 +81,27 @@ class Wanted(NamedTuple):
     assumed: bool
 
 
-Share: TypeAlias = tuple[int, int, int, int]
-"""Of one resource of a node: how much is taken, how much is asked for, how much there is, and
-its weight.
-"""
+ResourceShare: TypeAlias = tuple[int, int, int, int]
+"""Amounts of one resource on a node: used, requested by the pod, capacity; and its weight."""
 
 
-def wanted(pod: PodInfo, resources: Sequence[Weighed], *, assumed: bool) -> list[Wanted]:
-    """Of those resources that matter to the pod."""
+def scored_requests(
+    pod: PodInfo, resources: Sequence[ResourceWeight], *, assumed: bool
+) -> list[ScoredRequest]:
+    """Return the pod's requests for these resources; extended resources only if the pod requests
+    them.
+    """
     found = []
     for name, weight in resources:
-        assume = assumed and name in ASSUMED
+        assume = assumed and name in RESOURCES_WITH_DEFAULT_REQUEST
         asked = (pod.demand.scored if assume else pod.demand.requests).get(name, 0)
-        if asked or name in NATIVE:
-            found.append(Wanted(name, asked, weight, assume))
+        if asked or name in NATIVE_RESOURCES:
+            found.append(ScoredRequest(name, asked, weight, assume))
     return found
 
 
-def shares(node: NodeInfo, wanted: Sequence[Wanted]) -> list[Share]:
-    """Of those that the node has."""
+def resource_shares(node: NodeInfo, wanted: Sequence[ScoredRequest]) -> list[ResourceShare]:
+    """Return the shares of a node's resources, without those it has none of."""
     capacities, load = node.allocatable, node.load
     used, scored = load.used, load.scored
     return [
@@ -101,9 +111,11 @@ def shares(node: NodeInfo, wanted: Sequence[Wanted]) -> list[Share]:
     ]
 
 
-def shares_many(table: Table, rows: Rows, wanted: Sequence[Wanted]) -> list[ShareMany]:
-    """The same as columns; where a node has none of a resource, its capacity is 0."""
-    found: list[ShareMany] = []
+def resource_shares_many(
+    table: NodeTable, rows: Rows, wanted: Sequence[ScoredRequest]
+) -> list[ResourceShareColumns]:
+    """Return the shares as columns; a capacity of 0 marks nodes without the resource."""
+    found: list[ResourceShareColumns] = []
     for name, asked, weight, assumed in wanted:
         amount = table.amount(name)
         taken = amount.scored if assumed else amount.used

@@ -1,6 +1,4 @@
-"""How evenly a pod's kind is to be spread: what the pod says, or what holds for those that say
-nothing.
-"""
+"""Topology spread constraints: those of a pod, or the defaults for pods without any."""
 
 from __future__ import annotations
 
@@ -8,7 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.embedded.node_matching import first_untolerated_taint, node_matches_pod
-from pytest_kscen.embedded.scheduler.plugins.pod_counts import Choice, Labels, hold, labels_of
+from pytest_kscen.embedded.scheduler.plugins.pod_counts import (
+    LabelRequirements,
+    PodSelector,
+    requirements_hold,
+    selector_requirements,
+)
 from pytest_kscen.objects.resources import REPLICA_SETS, SERVICES, STATEFUL_SETS, Resource
 from pytest_kscen.objects.selectors import Requirement
 
@@ -22,30 +25,33 @@ if TYPE_CHECKING:
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 REPLICATION_CONTROLLERS = Resource("", "v1", "replicationcontrollers", "ReplicationController")
-OWNERS = {("v1", "ReplicationController"): REPLICATION_CONTROLLERS}
-OWNERS |= {("apps/v1", "ReplicaSet"): REPLICA_SETS, ("apps/v1", "StatefulSet"): STATEFUL_SETS}
-READ = (SERVICES, *OWNERS.values())
-SYSTEM: list[Obj] = [
+OWNER_RESOURCES = {("v1", "ReplicationController"): REPLICATION_CONTROLLERS}
+OWNER_RESOURCES |= {
+    ("apps/v1", "ReplicaSet"): REPLICA_SETS,
+    ("apps/v1", "StatefulSet"): STATEFUL_SETS,
+}
+READ_RESOURCES = (SERVICES, *OWNER_RESOURCES.values())
+SYSTEM_DEFAULTS: list[Obj] = [
     {"topologyKey": HOSTNAME, "whenUnsatisfiable": SOFT, "maxSkew": 3},
     {"topologyKey": ZONE, "whenUnsatisfiable": SOFT, "maxSkew": 5},
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Constraint:
-    """One."""
+class SpreadConstraint:
+    """Topology spread constraint with its selector resolved for one pod."""
 
     key: str
     max_skew: int
-    labels: Labels | None
-    """The pods that count."""
+    labels: LabelRequirements | None
+    """Requirements on the labels of pods that count; None matches no pod."""
     min_domains: int = 1
-    honours_affinity: bool = True
-    """Only nodes count on which the pod itself may be, as far as it says so."""
-    honours_taints: bool = False
+    honors_affinity: bool = True
+    """Count only nodes that match the pod's node affinity and selector."""
+    honors_taints: bool = False
 
     @classmethod
-    def of(cls, spec: Obj, labels: Labels | None) -> Constraint:
+    def of(cls, spec: Obj, labels: LabelRequirements | None) -> SpreadConstraint:
         affinity, taints = (
             spec.get("nodeAffinityPolicy") or "Honor",
             spec.get("nodeTaintsPolicy") or "Ignore",
@@ -60,32 +66,35 @@ class Constraint:
             taints == "Honor",
         )
 
-    def means(self, labels: Mapping[str, str]) -> bool:
-        return hold(self.labels, labels)
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return requirements_hold(self.labels, labels)
 
-    def choice(self, namespace: str) -> Choice:
-        """The pods to be counted.
-
-        A selector that is empty means everybody, and yet counts nobody.
+    def pod_selector(self, namespace: str) -> PodSelector:
+        """Return the selector for counting. As in kube-scheduler, an empty one matches the pod
+        itself, yet counts no pods.
         """
-        return Choice(frozenset((namespace,)), self.labels or None, living=True)
+        return PodSelector(frozenset((namespace,)), self.labels or None, excludes_terminating=True)
 
     def counts_at(self, pod: PodInfo, node: NodeInfo) -> bool:
-        """Whether the pods on this node count."""
-        if self.honours_affinity and not node_matches_pod(pod.obj, node.node):
+        """Return True if pods on this node count under the inclusion policies."""
+        if self.honors_affinity and not node_matches_pod(pod.obj, node.node):
             return False
         return not (
-            self.honours_taints and first_untolerated_taint(node.hard_taints, pod.tolerations)
+            self.honors_taints and first_untolerated_taint(node.hard_taints, pod.tolerations)
         )
 
 
-class Constraints:
-    """Those of any pod."""
+class ConstraintSource:
+    """Reader of a pod's constraints, with the default ones and what they need: services and
+    owners.
+    """
 
     def __init__(self, informers: Informers, default: Sequence[Obj]) -> None:
         self._default = default
-        self._pictures = (
-            {kind: informers.of(resource) for kind, resource in OWNERS.items()} if default else {}
+        self._owners = (
+            {kind: informers.of(resource) for kind, resource in OWNER_RESOURCES.items()}
+            if default
+            else {}
         )
         self._services: Any = None
         if default:
@@ -93,16 +102,18 @@ class Constraints:
                 "namespaces", lambda service: [service["metadata"]["namespace"]]
             )
 
-    def of(self, pod: PodInfo, action: str) -> tuple[Constraint, ...]:
-        """Those that are to be kept, or only to be wished for."""
+    def of(self, pod: PodInfo, action: str) -> tuple[SpreadConstraint, ...]:
+        """Return the pod's constraints with this whenUnsatisfiable action."""
         if pod.spec.get("topologySpreadConstraints"):
-            return pod.memo("spread constraints", _own)[action]
+            return pod.memo("spread constraints", _constraints_of_pod)[action]
         specs = [spec for spec in self._default if spec["whenUnsatisfiable"] == action]
-        labels = self._labels_of_kin(pod) if specs else ()
-        return tuple(Constraint.of(spec, labels) for spec in specs) if labels else ()
+        labels = self._owner_selector(pod) if specs else ()
+        return tuple(SpreadConstraint.of(spec, labels) for spec in specs) if labels else ()
 
-    def _labels_of_kin(self, pod: PodInfo) -> Labels:
-        """What the pods have in common that the same services and the same owner choose."""
+    def _owner_selector(self, pod: PodInfo) -> LabelRequirements:
+        """Return the requirements that select the pod's services and its owner, as default
+        constraints use them.
+        """
         equal: dict[str, str] = {}
         for service in self._services.of(pod.namespace):
             selector = service["spec"].get("selector")
@@ -110,23 +121,23 @@ class Constraints:
                 pod.labels.get(key) == value for key, value in selector.items()
             ):
                 equal |= selector
-        owner = _controller(pod)
+        owner = _controlling_owner(pod)
         found = (
-            self._pictures[owner["apiVersion"], owner["kind"]].get(owner["name"], pod.namespace)
+            self._owners[owner["apiVersion"], owner["kind"]].get(owner["name"], pod.namespace)
             if owner
             else None
         )
         selector = (found["spec"].get("selector") or {}) if found else {}
         if owner and owner["kind"] == "ReplicationController":
-            return _equal({**equal, **selector})
-        return _equal(equal) + (labels_of(selector) or ())
+            return _equality_requirements({**equal, **selector})
+        return _equality_requirements(equal) + (selector_requirements(selector) or ())
 
 
-def _own(pod: PodInfo) -> dict[str, tuple[Constraint, ...]]:
+def _constraints_of_pod(pod: PodInfo) -> dict[str, tuple[SpreadConstraint, ...]]:
     specs = pod.spec["topologySpreadConstraints"]
     return {
         action: tuple(
-            Constraint.of(spec, _labels(spec, pod))
+            SpreadConstraint.of(spec, _constraint_selector(spec, pod))
             for spec in specs
             if spec["whenUnsatisfiable"] == action
         )
@@ -134,19 +145,19 @@ def _own(pod: PodInfo) -> dict[str, tuple[Constraint, ...]]:
     }
 
 
-def _labels(spec: Obj, pod: PodInfo) -> Labels | None:
-    labels = labels_of(spec.get("labelSelector"))
+def _constraint_selector(spec: Obj, pod: PodInfo) -> LabelRequirements | None:
+    labels = selector_requirements(spec.get("labelSelector"))
     if labels is None:
         return None
     own = {key: pod.labels[key] for key in spec.get("matchLabelKeys") or () if key in pod.labels}
-    return tuple(dict.fromkeys(_equal(own) + labels))
+    return tuple(dict.fromkeys(_equality_requirements(own) + labels))
 
 
-def _equal(labels: Mapping[str, str]) -> Labels:
+def _equality_requirements(labels: Mapping[str, str]) -> LabelRequirements:
     return tuple(Requirement(key, "In", frozenset((value,))) for key, value in labels.items())
 
 
-def _controller(pod: PodInfo) -> Obj | None:
+def _controlling_owner(pod: PodInfo) -> Obj | None:
     owners = pod.obj["metadata"].get("ownerReferences") or ()
     owner = next((one for one in owners if one.get("controller")), None)
-    return owner if owner and (owner["apiVersion"], owner["kind"]) in OWNERS else None
+    return owner if owner and (owner["apiVersion"], owner["kind"]) in OWNER_RESOURCES else None

@@ -1,7 +1,7 @@
-"""Numbers by topology: what is on the nodes, added up by the value that they have of a label.
+"""Sums of counts by topology domain, that is, by the value of a node label.
 
-In a small cluster a dictionary does; in a large one a table's columns are added up at once. What is
-only thought of, such as a pod that would be gone, is put on top and never into the sums themselves.
+Small clusters use dictionaries, large ones sum columns of the table. Trial changes of preemption
+are kept apart and added on reading, never written into the sums.
 """
 
 from __future__ import annotations
@@ -11,35 +11,42 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pytest_kscen.embedded.scheduler.framework.node_table import Codes, Rows, Scores, Table
-    from pytest_kscen.embedded.scheduler.plugins.pod_counts import Tally
+    from pytest_kscen.embedded.scheduler.framework.node_table import (
+        CodeColumn,
+        NodeTable,
+        Rows,
+        Scores,
+    )
+    from pytest_kscen.embedded.scheduler.plugins.pod_counts import PodCounts
 
-    Weighted = tuple[Tally, int]
+    WeightedCounts = tuple[PodCounts, int]
 
 
-FEW = 256  # nodes that are quicker looked at one by one than all nodes at once
+MAX_NODES_ONE_BY_ONE = 256  # nodes that are quicker looked at one by one than all nodes at once
 
 
-class Sums(Protocol):
-    """The sums of one topology key."""
+class DomainSums(Protocol):
+    """Sums of one topology key by domain."""
 
     total: int
-    """Of all domains."""
+    """Sum over all domains."""
 
     def get(self, value: str) -> int: ...
 
     def many(self, rows: Rows) -> Scores:
-        """For each row the sum of its domain; 0 for a node that has no such label."""
+        """Return the sum of each row's domain; 0 for a node without the label."""
 
-    def lowest(self, thought: Mapping[str, int]) -> int | None:
-        """The smallest sum of any domain; None if there is no domain."""
+    def lowest(self, trial: Mapping[str, int]) -> int | None:
+        """Return the smallest sum of any domain, with these trial changes by value; None without
+        domains.
+        """
 
     def __len__(self) -> int:
-        """How many domains there are."""
+        """Return the number of domains."""
 
 
-class FewSums:
-    """In a dictionary."""
+class DictDomainSums:
+    """Sums in a dictionary, for clusters without a table."""
 
     def __init__(self, sums: dict[str, int]) -> None:
         self._sums = sums
@@ -52,21 +59,23 @@ class FewSums:
     def many(self, rows: Rows) -> Scores:
         raise NotImplementedError
 
-    def lowest(self, thought: Mapping[str, int]) -> int | None:
-        if not thought:
+    def lowest(self, trial: Mapping[str, int]) -> int | None:
+        if not trial:
             return self._lowest
         return min(
-            (count + thought.get(value, 0) for value, count in self._sums.items()), default=None
+            (count + trial.get(value, 0) for value, count in self._sums.items()), default=None
         )
 
     def __len__(self) -> int:
         return len(self._sums)
 
 
-class ManySums:
-    """By the numbers of a table's label; `present` says which domains there are."""
+class TableDomainSums:
+    """Sums by code of a label's column. `present` masks the codes that are domains; without it
+    neither `lowest` nor the number of domains is available.
+    """
 
-    def __init__(self, codes: Codes, sums: Any, present: Any = None) -> None:
+    def __init__(self, codes: CodeColumn, sums: Any, present: Any = None) -> None:
         self._codes = codes
         self._sums = sums
         self._present = present
@@ -81,15 +90,15 @@ class ManySums:
         found: Scores = self._sums[self._codes.codes[rows]]
         return found
 
-    def lowest(self, thought: Mapping[str, int]) -> int | None:
+    def lowest(self, trial: Mapping[str, int]) -> int | None:
         if not len(self):
             return None
-        if not thought:
+        if not trial:
             if self._lowest is None:
                 self._lowest = int(self._sums[:-1][self._present].min())
             return self._lowest
         sums = self._sums.copy()
-        for value, amount in thought.items():
+        for value, amount in trial.items():
             sums[self._codes.number(value)] += amount
         return int(sums[:-1][self._present].min())
 
@@ -97,8 +106,10 @@ class ManySums:
         return int(self._present.sum())
 
 
-def by_domain(key: str, tallies: Iterable[Weighted], table: Table | None) -> Sums:
-    """What these tallies have in each domain of a topology, each number times its tally's
+def sum_by_domain(
+    key: str, tallies: Iterable[WeightedCounts], table: NodeTable | None
+) -> DomainSums:
+    """Return the sums of these counts in each domain of a topology key, each count times its
     weight.
     """
     if table is None:
@@ -108,19 +119,21 @@ def by_domain(key: str, tallies: Iterable[Weighted], table: Table | None) -> Sum
                 if node.obj is not None and key in node.labels:
                     value = node.labels[key]
                     sums[value] = sums.get(value, 0) + weight * count
-        return FewSums(sums)
+        return DictDomainSums(sums)
     codes = table.label(key)
-    return ManySums(codes, summed(codes, list(tallies), table))
+    return TableDomainSums(codes, sum_by_code(codes, list(tallies), table))
 
 
-def summed(
-    codes: Codes, tallies: Sequence[Weighted], table: Table, rows: Rows | None = None
+def sum_by_code(
+    codes: CodeColumn, tallies: Sequence[WeightedCounts], table: NodeTable, rows: Rows | None = None
 ) -> Any:
-    """The sums by code, of these rows or of all; after them a zero for nodes that have none."""
+    """Return sums by code of a column, over these rows or all, with a final 0 for nodes without the
+    label. Few counts are added one by one, many as whole columns.
+    """
     import numpy as np
 
-    if sum(len(tally.on) for tally, _ in tallies) <= FEW:
-        return _summed_one_by_one(codes, tallies, rows)
+    if sum(len(tally.on) for tally, _ in tallies) <= MAX_NODES_ONE_BY_ONE:
+        return _sum_by_code_one_by_one(codes, tallies, rows)
     column = sum(weight * tally.column(table) for tally, weight in tallies)
     own = codes.codes if rows is None else codes.codes[rows]
     weights = column if rows is None else column[rows]
@@ -128,7 +141,9 @@ def summed(
     return np.append(sums[1:], 0)
 
 
-def _summed_one_by_one(codes: Codes, tallies: Sequence[Weighted], rows: Rows | None) -> Any:
+def _sum_by_code_one_by_one(
+    codes: CodeColumn, tallies: Sequence[WeightedCounts], rows: Rows | None
+) -> Any:
     import numpy as np
 
     sums = np.zeros(len(codes.values) + 1, np.int64)
@@ -144,8 +159,8 @@ def _summed_one_by_one(codes: Codes, tallies: Sequence[Weighted], rows: Rows | N
     return sums
 
 
-class Thought:
-    """What is only thought of: changes by topology key and value."""
+class TrialChanges:
+    """Changes of counts by topology key and value that preemption tries out on a cloned state."""
 
     __slots__ = ("changes",)
 
@@ -163,5 +178,5 @@ class Thought:
     def total(self) -> int:
         return sum(sum(here.values()) for here in self.changes.values())
 
-    def clone(self) -> Thought:
-        return Thought({key: dict(here) for key, here in self.changes.items()})
+    def clone(self) -> TrialChanges:
+        return TrialChanges({key: dict(here) for key, here in self.changes.items()})

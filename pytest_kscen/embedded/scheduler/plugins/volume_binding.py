@@ -1,5 +1,5 @@
-"""A pod goes where its volumes are; claims that wait for it get theirs where it goes, before it
-is bound.
+"""Plugin VolumeBinding: run pods where their volumes are, and bind their claims before binding
+them.
 """
 
 from __future__ import annotations
@@ -49,18 +49,16 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# How much a CSI driver can still provision where: its CSIStorageCapacity objects, if it says
-# that it keeps them.
-
-
 class StorageCapacities:
-    """Asked before a volume is to be provisioned on a node."""
+    """CSIStorageCapacity objects, for drivers that publish them; checked before a volume is
+    provisioned on a node.
+    """
 
     def __init__(self, informers: Informers) -> None:
         self._drivers = informers.of(CSI_DRIVERS)
         self._capacities = informers.of(CSI_STORAGE_CAPACITIES)
 
-    def suffice(self, claim: Obj, storage_class: Obj, node: Obj) -> bool:
+    def has_enough(self, claim: Obj, storage_class: Obj, node: Obj) -> bool:
         driver = self._drivers.get(storage_class.get("provisioner", ""))
         if driver is None or not (driver.get("spec") or {}).get("storageCapacity"):
             return True
@@ -75,34 +73,34 @@ class StorageCapacities:
         )
 
 
-# What a pod's claims mean for its place: volumes that are elsewhere, and claims that wait for a
-# node to be chosen.
-
-
-ELSEWHERE = "node(s) didn't match PersistentVolume's node affinity"
-NONE_TO_BIND = "node(s) didn't find available persistent volumes to bind"
+NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
+NO_VOLUME_TO_BIND = "node(s) didn't find available persistent volumes to bind"
 NO_SPACE = "node(s) did not have enough free storage"
-NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
-UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
+VOLUME_MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 
 
 @dataclass(frozen=True, slots=True)
-class PodClaims:
-    """What a pod brings along: volumes that it has, and claims that wait for it."""
+class PodVolumeClaims:
+    """Bound volumes of a pod, and its claims that wait for a node to be chosen, each with its
+    class.
+    """
 
     volumes: list[Obj] = field(default_factory=list)
     waiting: list[tuple[Obj, Obj | None]] = field(default_factory=list)
     problem: str = ""
-    """Why no node at all will do."""
+    """Reason why no node is feasible."""
     lacks_volume: bool = False
 
 
-class Claims:
-    """The claims and volumes of a cluster, as the scheduler needs them."""
+class VolumeBinder:
+    """Claims and volumes of the cluster: finds a pod's claims, checks nodes, and binds the
+    claims.
+    """
 
-    def __init__(self, context: ControllerContext, patience: float) -> None:
+    def __init__(self, context: ControllerContext, timeout: float) -> None:
         self._context = context
-        self._patience = patience
+        self._timeout = timeout
         self._claims = context.informers.of(PERSISTENT_VOLUME_CLAIMS)
         self._volumes = context.informers.of(PERSISTENT_VOLUMES)
         self._classes = context.informers.of(STORAGE_CLASSES)
@@ -111,7 +109,7 @@ class Claims:
         self._waiting: dict[Ref, list[asyncio.Future[None]]] = {}
         self._claims.on_change(self._claim_changed)
 
-    def of(self, pod: Obj) -> PodClaims:
+    def of(self, pod: Obj) -> PodVolumeClaims:
         volumes: list[Obj] = []
         waiting: list[tuple[Obj, Obj | None]] = []
         lacks_volume = unbound = False
@@ -120,8 +118,10 @@ class Claims:
             if ref is None:
                 continue
             claim = self._claims.objects.get(ref)
-            if claim is None or (problem := _problem(claim)):
-                return PodClaims(problem=_missing(ref, volume) if claim is None else problem)
+            if claim is None or (problem := _claim_problem(claim)):
+                return PodVolumeClaims(
+                    problem=_claim_not_found(ref, volume) if claim is None else problem
+                )
             storage_class = self._classes.get(class_of(claim))
             if is_bound(claim):
                 found = self._volumes.get(claim["spec"]["volumeName"])
@@ -131,33 +131,33 @@ class Claims:
                 waiting.append((claim, storage_class))
             else:
                 unbound = True
-        return PodClaims(volumes, waiting, UNBOUND if unbound else "", lacks_volume)
+        return PodVolumeClaims(volumes, waiting, UNBOUND_IMMEDIATE if unbound else "", lacks_volume)
 
-    def conflicts(self, claims: PodClaims, node: Obj) -> list[str]:
-        """Why the claims keep a pod from this node."""
+    def conflicts(self, claims: PodVolumeClaims, node: Obj) -> list[str]:
+        """Return the reasons why the claims exclude this node."""
         reasons = []
         if not all(node_matches_volume(volume, node) for volume in claims.volumes):
-            reasons.append(ELSEWHERE)
+            reasons.append(NODE_CONFLICT)
         if claims.lacks_volume:
-            reasons.append(NO_VOLUME)
+            reasons.append(VOLUME_MISSING)
         plan = self._plan(claims, node) if claims.waiting else []
         if isinstance(plan, str):
             reasons.append(plan)
         return reasons
 
-    def _plan(self, claims: PodClaims, node: Obj) -> list[tuple[Obj, Obj | None]] | str:
-        """For each claim that waits, the volume that it takes, or none to have one provisioned; or
+    def _plan(self, claims: PodVolumeClaims, node: Obj) -> list[tuple[Obj, Obj | None]] | str:
+        """Return for each waiting claim the volume to bind, or None to provision one; or a reason
         why there is no plan.
 
-        Small claims choose first. A claim for which a node was chosen already has its volume
-        provisioned there."""
+        Small claims choose first. A claim with a selected node gets its volume provisioned there.
+        """
         plan: list[tuple[Obj, Obj | None]] = []
         for claim, storage_class in sorted(
             claims.waiting, key=lambda one: nanos(requested_storage(one[0]))
         ):
             chosen = (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE)
             if chosen and chosen != node["metadata"]["name"]:
-                return NONE_TO_BIND
+                return NO_VOLUME_TO_BIND
             taken = [volume["metadata"]["name"] for _, volume in plan if volume]
             free = [
                 one
@@ -167,16 +167,18 @@ class Claims:
             volume = None if chosen else best_match(claim, free, node=node)
             if volume is None:
                 if storage_class is None or not (
-                    has_provisioner(storage_class) and _allows(storage_class, node)
+                    has_provisioner(storage_class) and _topology_allows(storage_class, node)
                 ):
-                    return NONE_TO_BIND
-                if not self._capacities.suffice(claim, storage_class, node):
+                    return NO_VOLUME_TO_BIND
+                if not self._capacities.has_enough(claim, storage_class, node):
                     return NO_SPACE
             plan.append((claim, volume))
         return plan
 
-    async def settle(self, claims: PodClaims, node: Obj) -> bool:
-        """Give the claims that wait what was planned on this node, and wait until they have it."""
+    async def bind_claims(self, claims: PodVolumeClaims, node: Obj) -> bool:
+        """Bind the waiting claims as planned for this node, and wait for it. Return False if there
+        is no plan or the time limit has passed.
+        """
         plan = self._plan(claims, node)
         if isinstance(plan, str):
             return False
@@ -189,11 +191,11 @@ class Claims:
                 await self._context.api.patch(
                     PERSISTENT_VOLUME_CLAIMS, metadata["name"], patch, metadata["namespace"]
                 )
-        until = self._context.now() + self._patience
-        return all([await self._bound(Ref.of(claim), until) for claim, _ in plan])
+        until = self._context.now() + self._timeout
+        return all([await self._wait_until_bound(Ref.of(claim), until) for claim, _ in plan])
 
-    async def _bound(self, ref: Ref, until: float) -> bool:
-        """Wait until the claim is bound, or this instant has come; whether it is."""
+    async def _wait_until_bound(self, ref: Ref, until: float) -> bool:
+        """Wait until the claim is bound or this time has come; return whether it is bound."""
         loop = asyncio.get_running_loop()
         while (claim := self._claims.objects.get(ref)) is None or not is_bound(claim):
             left = until - self._context.now()
@@ -201,9 +203,9 @@ class Claims:
                 return False
             future = loop.create_future()
             self._waiting.setdefault(ref, []).append(future)
-            patience = loop.call_later(left, self._wake, ref)
+            timeout = loop.call_later(left, self._wake, ref)
             await future
-            patience.cancel()
+            timeout.cancel()
         return True
 
     def _claim_changed(self, new: Obj | None, _: Obj | None) -> None:
@@ -216,7 +218,7 @@ class Claims:
                 future.set_result(None)
 
 
-def _missing(ref: Ref, volume: Obj) -> str:
+def _claim_not_found(ref: Ref, volume: Obj) -> str:
     if "ephemeral" in volume:
         return (
             "waiting for ephemeral volume controller to create the persistentvolumeclaim "
@@ -225,7 +227,7 @@ def _missing(ref: Ref, volume: Obj) -> str:
     return f'persistentvolumeclaim "{ref.name}" not found'
 
 
-def _problem(claim: Obj) -> str:
+def _claim_problem(claim: Obj) -> str:
     name = claim["metadata"]["name"]
     if (claim.get("status") or {}).get("phase") == "Lost":
         return (
@@ -239,8 +241,8 @@ def _problem(claim: Obj) -> str:
     )
 
 
-def _allows(storage_class: Obj | None, node: Obj) -> bool:
-    """allowedTopologies: one of the terms must hold."""
+def _topology_allows(storage_class: Obj | None, node: Obj) -> bool:
+    """Return True if the class has no allowedTopologies, or the node matches one of its terms."""
     terms = (storage_class or {}).get("allowedTopologies")
     if not terms:
         return True
@@ -255,13 +257,17 @@ def _allows(storage_class: Obj | None, node: Obj) -> bool:
     return matches_node_selector({"nodeSelectorTerms": words}, node)
 
 
-PATIENCE = 600.0  # seconds that a pod waits for its claims once a node is chosen
+BIND_TIMEOUT = 600.0  # seconds that a pod waits for its claims once a node is chosen
 
 
 class VolumeBinding(Plugin):
+    """Filter by volume topology and capacity; before binding, it binds the claims that waited for a
+    node.
+    """
+
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._claims = Claims(handle.context, args.get("bindTimeoutSeconds", PATIENCE))
+        self._claims = VolumeBinder(handle.context, args.get("bindTimeoutSeconds", BIND_TIMEOUT))
 
     def pre_filter(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
@@ -288,14 +294,14 @@ class VolumeBinding(Plugin):
         claims, info = state.get(self.name), self.handle.snapshot.get(node)
         if claims is None or not claims.waiting:
             return None
-        if info is not None and await self._claims.settle(claims, info.node):
+        if info is not None and await self._claims.bind_claims(claims, info.node):
             return None
         return failure("binding volumes: the claims of the pod have not been bound in time")
 
     def events(self) -> Sequence[Interest]:
         return (
-            Interest("StorageClass", Action.ADD | Action.UPDATE, _allows_more),
-            Interest("PersistentVolumeClaim", Action.ADD | Action.UPDATE, _is_its_claim),
+            Interest("StorageClass", Action.ADD | Action.UPDATE, _allowed_topologies_changed),
+            Interest("PersistentVolumeClaim", Action.ADD | Action.UPDATE, _is_claim_of_pod),
             Interest("PersistentVolume", Action.ADD | Action.UPDATE),
             Interest("CSIStorageCapacity", Action.ADD | Action.UPDATE),
             Interest("CSIDriver", Action.UPDATE),
@@ -303,11 +309,11 @@ class VolumeBinding(Plugin):
         )
 
 
-def _is_its_claim(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
+def _is_claim_of_pod(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
     return new is not None and Ref.of(new) in claims_of(pod.obj)
 
 
-def _allows_more(_: PodInfo, old: Obj | None, new: Obj | None) -> bool:
+def _allowed_topologies_changed(_: PodInfo, old: Obj | None, new: Obj | None) -> bool:
     return (
         old is None or new is None or old.get("allowedTopologies") != new.get("allowedTopologies")
     )

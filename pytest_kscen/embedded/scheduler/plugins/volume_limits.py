@@ -1,4 +1,7 @@
-"""How many volumes of a CSI driver a node can have attached: what its CSINode says."""
+"""Plugins NodeVolumeLimits (attachable volumes per CSI driver) and VolumeRestrictions.
+
+VolumeRestrictions keeps exclusive disks and ReadWriteOncePod claims from being used by two pods.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +42,9 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-FULL = unschedulable("node(s) exceed max volume count").by("NodeVolumeLimits")
-Volumes = dict[str, str]
-"""Drivers by what identifies a volume."""
+LIMIT_EXCEEDED = unschedulable("node(s) exceed max volume count").by("NodeVolumeLimits")
+DriverByVolume = dict[str, str]
+"""CSI drivers by the identifiers of volumes."""
 
 
 class NodeVolumeLimits(Plugin):
@@ -63,17 +66,17 @@ class NodeVolumeLimits(Plugin):
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         limits = _limits(self._csi_nodes.get(node.name))
-        wanted = self._of([pod]) if limits else {}
+        wanted = self._volumes_of([pod]) if limits else {}
         if not wanted:
             return None
-        there = self._of(node.pods.values())
-        attached = {**self._attached(node.name), **there}
+        there = self._volumes_of(node.pods.values())
+        attached = {**self._attached_volumes(node.name), **there}
         counts = collections.Counter(attached.values())
         more = collections.Counter(
             driver for volume, driver in wanted.items() if volume not in there
         )
         return (
-            FULL
+            LIMIT_EXCEEDED
             if any(
                 counts[driver] + more[driver] > limits[driver]
                 for driver in more
@@ -82,8 +85,8 @@ class NodeVolumeLimits(Plugin):
             else None
         )
 
-    def _of(self, pods: Iterable[PodInfo]) -> Volumes:
-        found: Volumes = {}
+    def _volumes_of(self, pods: Iterable[PodInfo]) -> DriverByVolume:
+        found: DriverByVolume = {}
         for pod in pods:
             for ref in claims_of(pod.obj) if pod.spec.get("volumes") else ():
                 # Who attaches the volume behind a claim, and what he calls it.
@@ -105,8 +108,8 @@ class NodeVolumeLimits(Plugin):
                     found[f"{driver}/{handle}"] = driver
         return found
 
-    def _attached(self, node: str) -> Volumes:
-        found: Volumes = {}
+    def _attached_volumes(self, node: str) -> DriverByVolume:
+        found: DriverByVolume = {}
         for one in self._attachments.of(node):
             spec = one["spec"]
             volume = self._volumes.get((spec.get("source") or {}).get("persistentVolumeName") or "")
@@ -118,7 +121,7 @@ class NodeVolumeLimits(Plugin):
 
     def events(self) -> Sequence[Interest]:
         return (
-            Interest("CSINode", Action.ADD | Action.UPDATE, _takes_more),
+            Interest("CSINode", Action.ADD | Action.UPDATE, _limit_raised),
             Interest(
                 POD,
                 Action.DELETE,
@@ -137,7 +140,7 @@ def _limits(csi_node: Obj | None) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count is not None}
 
 
-def _takes_more(_: PodInfo, old: Obj | None, new: Obj | None) -> bool:
+def _limit_raised(_: PodInfo, old: Obj | None, new: Obj | None) -> bool:
     before, now = _limits(old), _limits(new)
     return old is None or any(count > before.get(name, 0) for name, count in now.items())
 
@@ -150,19 +153,15 @@ def _is_its_claim(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
     return new is not None and Ref.of(new) in claims_of(pod.obj)
 
 
-# Disks that only one pod of a node may have, and claims that only one pod of the cluster may
-# have (ReadWriteOncePod).
-
-
-NO_DISK = unschedulable("node(s) had no available disk").by("VolumeRestrictions")
-IN_USE = unschedulable(
+DISK_CONFLICT = unschedulable("node(s) had no available disk").by("VolumeRestrictions")
+CLAIM_IN_USE = unschedulable(
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
     "already in-use by another pod"
 ).by("VolumeRestrictions")
-ONE_POD = "ReadWriteOncePod"
+READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 
 
-def _shared(one: Obj, other: Obj) -> bool:
+def _both_read_only(one: Obj, other: Obj) -> bool:
     return bool(one.get("readOnly") and other.get("readOnly"))
 
 
@@ -175,23 +174,25 @@ def _same_image(one: Obj, other: Obj) -> bool:
 
 CONFLICTS: dict[str, Callable[[Obj, Obj], bool]] = {
     "gcePersistentDisk": lambda one, other: (
-        one.get("pdName") == other.get("pdName") and not _shared(one, other)
+        one.get("pdName") == other.get("pdName") and not _both_read_only(one, other)
     ),
     "awsElasticBlockStore": lambda one, other: one.get("volumeID") == other.get("volumeID"),
-    "iscsi": lambda one, other: one.get("iqn") == other.get("iqn") and not _shared(one, other),
-    "rbd": lambda one, other: _same_image(one, other) and not _shared(one, other),
+    "iscsi": lambda one, other: (
+        one.get("iqn") == other.get("iqn") and not _both_read_only(one, other)
+    ),
+    "rbd": lambda one, other: _same_image(one, other) and not _both_read_only(one, other),
 }
-"""When two volumes of one kind cannot be on one node."""
+"""Conditions by kind of volume under which two volumes cannot be on one node."""
 
 
 @dataclass(slots=True)
-class Found:
-    """The claims of the pod that nobody else may have, and how often others have them."""
+class ReadWriteOncePodClaims:
+    """ReadWriteOncePod claims of the pod, and how many uses by other pods there are."""
 
     claims: frozenset[Ref]
     used: int
 
-    def clone(self) -> Found:
+    def clone(self) -> ReadWriteOncePodClaims:
         return replace(self)
 
 
@@ -213,16 +214,16 @@ class VolumeRestrictions(Plugin):
             claim = self._claims.objects.get(ref)
             if claim is None:
                 return unresolvable(f'persistentvolumeclaim "{ref.name}" not found')
-            if ONE_POD in (claim["spec"].get("accessModes") or ()):
+            if READ_WRITE_ONCE_POD in (claim["spec"].get("accessModes") or ()):
                 alone.append(ref)
-        found = Found(frozenset(alone), sum(self._is_used(ref) for ref in alone))
-        if not found.used and not _disks(volumes):
+        found = ReadWriteOncePodClaims(frozenset(alone), sum(self._is_used(ref) for ref in alone))
+        if not found.used and not _restricted_disks(volumes):
             return SKIP
         state[self.name] = found
         return None
 
     def _is_used(self, ref: Ref) -> bool:
-        """By a pod that is on a node, or on its way there."""
+        """Return True if an assigned pod uses the claim."""
         snapshot = self.handle.snapshot
         return any(snapshot.pod(pod["metadata"]["uid"]) for pod in self._pods_by_claim.of(ref))
 
@@ -233,20 +234,20 @@ class VolumeRestrictions(Plugin):
         self._count(state, removed, -1)
 
     def _count(self, state: CycleState, other: PodInfo, sign: int) -> None:
-        found: Found | None = state.get(self.name)
+        found: ReadWriteOncePodClaims | None = state.get(self.name)
         if found is not None:
             found.used += sign * sum(ref in found.claims for ref in _named_claims(other.obj))
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        disks = _disks(pod.spec.get("volumes") or ())
-        if disks and any(_conflict(disks, other.obj) for other in node.pods.values()):
-            return NO_DISK
-        found: Found | None = state.get(self.name)
-        return IN_USE if found is not None and found.used > 0 else None
+        disks = _restricted_disks(pod.spec.get("volumes") or ())
+        if disks and any(_disks_conflict(disks, other.obj) for other in node.pods.values()):
+            return DISK_CONFLICT
+        found: ReadWriteOncePodClaims | None = state.get(self.name)
+        return CLAIM_IN_USE if found is not None and found.used > 0 else None
 
     def events(self) -> Sequence[Interest]:
         return (
-            Interest(POD, Action.DELETE, _frees),
+            Interest(POD, Action.DELETE, _frees_volume),
             Interest(NODE, Action.ADD),
             Interest("PersistentVolumeClaim", Action.ADD, _is_claim_of_pod),
         )
@@ -262,12 +263,12 @@ def _named_claims(pod: Obj) -> list[Ref]:
     ]
 
 
-def _disks(volumes: Iterable[Obj]) -> list[tuple[str, Obj]]:
+def _restricted_disks(volumes: Iterable[Obj]) -> list[tuple[str, Obj]]:
     return [(kind, volume[kind]) for volume in volumes for kind in CONFLICTS if volume.get(kind)]
 
 
-def _conflict(disks: list[tuple[str, Obj]], other: Obj) -> bool:
-    theirs = _disks(other["spec"].get("volumes") or ())
+def _disks_conflict(disks: list[tuple[str, Obj]], other: Obj) -> bool:
+    theirs = _restricted_disks(other["spec"].get("volumes") or ())
     return any(
         kind == other_kind and CONFLICTS[kind](disk, taken)
         for kind, disk in disks
@@ -275,11 +276,11 @@ def _conflict(disks: list[tuple[str, Obj]], other: Obj) -> bool:
     )
 
 
-def _frees(pod: PodInfo, old: Obj | None, _: Obj | None) -> bool:
+def _frees_volume(pod: PodInfo, old: Obj | None, _: Obj | None) -> bool:
     if old is None or old["metadata"].get("namespace", "") != pod.namespace:
         return False
     shared = set(_named_claims(old)) & set(_named_claims(pod.obj))
-    return bool(shared) or _conflict(_disks(pod.spec.get("volumes") or ()), old)
+    return bool(shared) or _disks_conflict(_restricted_disks(pod.spec.get("volumes") or ()), old)
 
 
 def _is_claim_of_pod(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:

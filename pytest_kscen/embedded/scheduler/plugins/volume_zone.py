@@ -1,4 +1,4 @@
-"""A volume with labels of a zone or region wants a node in it."""
+"""Plugin VolumeZone: pods run in the zone or region that their volumes are labelled with."""
 
 from __future__ import annotations
 
@@ -24,23 +24,29 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NodeInfo, PodInfo
     from pytest_kscen.objects.resources import Obj
 
-ELSEWHERE = unresolvable("node(s) had no available volume zone").by("VolumeZone")
-OLD_ZONE, OLD_REGION = (
+ZONE_CONFLICT = unresolvable("node(s) had no available volume zone").by("VolumeZone")
+BETA_ZONE, BETA_REGION = (
     "failure-domain.beta.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region",
 )
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
-LABELS = (OLD_ZONE, OLD_REGION, ZONE, REGION)
-NEWER = {OLD_ZONE: ZONE, OLD_REGION: REGION}
-BETWEEN = "__"  # several zones in one label
+LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
+GA_LABELS = {BETA_ZONE: ZONE, BETA_REGION: REGION}
+ZONE_DELIMITER = "__"  # several zones in one label
 
 
-class Wanted(NamedTuple):
+class ZoneRequirement(NamedTuple):
+    """Label that a node must have, with the values that the volume allows."""
+
     label: str
     values: frozenset[str]
 
 
 class VolumeZone(Plugin):
+    """Filter by the zone and region labels of bound volumes; beta labels match their GA names
+    too.
+    """
+
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         informers = handle.context.informers
@@ -51,8 +57,8 @@ class VolumeZone(Plugin):
     def pre_filter(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
     ) -> Status | None:
-        wanted: list[Wanted] = []
-        for name in _named(pod):
+        wanted: list[ZoneRequirement] = []
+        for name in _claim_names(pod):
             found = self._wanted(Ref(pod.namespace, name))
             if isinstance(found, Status):
                 return found
@@ -62,15 +68,19 @@ class VolumeZone(Plugin):
         state[self.name] = wanted
         return None
 
-    def _wanted(self, ref: Ref) -> list[Wanted] | Status:
-        """What the volume behind a claim wants of the node's labels."""
+    def _wanted(self, ref: Ref) -> list[ZoneRequirement] | Status:
+        """Return the label requirements of the volume behind a claim, or a refusal if claim, volume
+        or class are missing. Claims that wait for their first consumer have none.
+        """
         claim = self._claims.objects.get(ref)
         if claim is None:
             return _missing(PERSISTENT_VOLUME_CLAIMS, ref.name)
         name = claim["spec"].get("volumeName")
         if name:
             volume = self._volumes.get(name)
-            return _missing(PERSISTENT_VOLUMES, name) if volume is None else _zones(volume)
+            return (
+                _missing(PERSISTENT_VOLUMES, name) if volume is None else _zone_requirements(volume)
+            )
         class_name = class_of(claim)
         if not class_name:
             return unresolvable("PersistentVolumeClaim had no pv name and storageClass name")
@@ -85,20 +95,24 @@ class VolumeZone(Plugin):
         if not any(label in labels for label in LABELS):
             return None
         for label, values in state[self.name]:
-            if labels.get(label, labels.get(NEWER.get(label, label))) not in values:
-                return ELSEWHERE
+            if labels.get(label, labels.get(GA_LABELS.get(label, label))) not in values:
+                return ZONE_CONFLICT
         return None
 
     def events(self) -> Sequence[Interest]:
         return (
-            Interest("StorageClass", Action.ADD, lambda _, __, new: bool(new) and _waits(new)),
+            Interest(
+                "StorageClass",
+                Action.ADD,
+                lambda _, __, new: bool(new) and _waits_for_consumer(new),
+            ),
             Interest(NODE, Action.ADD | Action.NODE_LABEL),
-            Interest("PersistentVolumeClaim", Action.ADD | Action.UPDATE, _is_wanted),
-            Interest("PersistentVolume", Action.ADD | Action.UPDATE, _moved),
+            Interest("PersistentVolumeClaim", Action.ADD | Action.UPDATE, _is_claim_of_pod),
+            Interest("PersistentVolume", Action.ADD | Action.UPDATE, _zones_changed),
         )
 
 
-def _named(pod: PodInfo) -> list[str]:
+def _claim_names(pod: PodInfo) -> list[str]:
     volumes = pod.spec.get("volumes") or ()
     return [
         volume["persistentVolumeClaim"]["claimName"]
@@ -112,26 +126,26 @@ def _missing(resource: Resource, name: str) -> Status:
     return unresolvable(f'{resource.kind.lower()}{group} "{name}" not found')
 
 
-def _zones(volume: Obj) -> list[Wanted]:
+def _zone_requirements(volume: Obj) -> list[ZoneRequirement]:
     labels = volume["metadata"].get("labels") or {}
     return [
-        Wanted(label, frozenset(labels[label].split(BETWEEN)))
+        ZoneRequirement(label, frozenset(labels[label].split(ZONE_DELIMITER)))
         for label in LABELS
         if label in labels
     ]
 
 
-def _waits(storage_class: Obj | None) -> bool:
+def _waits_for_consumer(storage_class: Obj | None) -> bool:
     return (storage_class or {}).get("volumeBindingMode") == "WaitForFirstConsumer"
 
 
-def _is_wanted(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
+def _is_claim_of_pod(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
     return (
         new is not None
         and new["metadata"].get("namespace") == pod.namespace
-        and new["metadata"]["name"] in _named(pod)
+        and new["metadata"]["name"] in _claim_names(pod)
     )
 
 
-def _moved(_: PodInfo, old: Obj | None, new: Obj | None) -> bool:
-    return not (old and new) or _zones(old) != _zones(new)
+def _zones_changed(_: PodInfo, old: Obj | None, new: Obj | None) -> bool:
+    return not (old and new) or _zone_requirements(old) != _zone_requirements(new)

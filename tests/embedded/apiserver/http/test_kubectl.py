@@ -14,8 +14,8 @@ from pytest_kscen.clusters.controlplane import programs
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 
 pytestmark = pytest.mark.skipif(
-    bool(programs.missing(("kubectl",))),
-    reason=f"kubectl not found; build it with: {programs.BUILD}",
+    bool(programs.missing_programs(("kubectl",))),
+    reason=f"kubectl not found; build it with: {programs.BUILD_COMMAND}",
 )
 
 LABELS = {"app": "web"}
@@ -105,7 +105,7 @@ def home(tmp_path_factory):
 def kubectl(cluster, home):
     def run(*words, body=None, fails=False):
         done = subprocess.run(
-            [programs.find(("kubectl",))["kubectl"], *words],
+            [programs.find_programs(("kubectl",))["kubectl"], *words],
             env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig), "HOME": str(home)},
             input=json.dumps(body) if body else None,
             capture_output=True,

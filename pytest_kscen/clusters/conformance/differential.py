@@ -14,18 +14,12 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.clusters.conformance.case import Answer, Visitor
+from pytest_kscen.clusters.conformance.case import CaseClient, CaseResponse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pytest_kscen.clusters.conformance.case import Transport
-
-
-# A story without what one server alone could say. Uids, times, versions and given addresses
-# differ from server to server; what must not differ is which of them are equal and which come
-# first. So each is replaced by its place among its like. Where Kubernetes itself tells in no
-# order, as Go's maps have none, an order is made.
+    from pytest_kscen.clusters.conformance.case import CaseTransport
 
 
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -37,7 +31,7 @@ _VERSION = re.compile(
 _QUOTED = re.compile(
     r'("\{\\".*\}")(?=: )', re.DOTALL
 )  # an object, as it stands quoted in a message
-_STRANGERS = re.compile(
+_UNKNOWN_FIELDS = re.compile(
     r'unknown field "[^"]*"(?:, unknown field "[^"]*")+'
 )  # which of them is told first is chance
 _PATCH = re.compile(
@@ -46,14 +40,16 @@ _PATCH = re.compile(
 _STRUCT = re.compile(
     r"(?<=Invalid value: )\{.*\}(?=: )|\n@@ -.*", re.DOTALL
 )  # as the server's own language has it inside
-_UNFIT = re.compile(r"(?<=failed to create typed patch object )(\([^)]*\)): (.*)", re.DOTALL)
+_TYPED_PATCH_ERROR = re.compile(
+    r"(?<=failed to create typed patch object )(\([^)]*\)): (.*)", re.DOTALL
+)
 _ADDRESS = re.compile(r"\b10\.0\.0\.\d+\b")
 _TOKEN_VOLUME = re.compile(r"\bkube-api-access-[a-z0-9]{5}\b")
-AGES = {"Age", "Duration", "First Seen", "Last Schedule", "Last Seen"}
-SOME = "some version"
+AGE_COLUMNS = {"Age", "Duration", "First Seen", "Last Schedule", "Last Seen"}
+SOME_VERSION = "some version"
 
 
-class Plain:
+class StoryNormalizer:
     """One story's words."""
 
     def __init__(self, namespace: str) -> None:
@@ -80,21 +76,21 @@ class Plain:
         if isinstance(value, dict):
             if "items" in value and isinstance(value.get("metadata"), dict):
                 said = {
-                    name: SOME
+                    name: SOME_VERSION
                     for name in ("resourceVersion", "continue")
                     if value["metadata"].get(name)
                 }
                 value = {**value, "metadata": {**value["metadata"], **said}}
             if value.get("kind") == "Table":
-                value = _ageless(value)
+                value = _without_ages(value)
             if value.get("kind") == "Status":
-                value = _ordered(value)
+                value = _sort_causes(value)
             plain = {
                 name: self._version(one) if name == "resourceVersion" else self.of(one)
                 for name, one in value.items()
             }
             if isinstance(plain.get("managedFields"), list):
-                plain["managedFields"].sort(key=_writer)
+                plain["managedFields"].sort(key=_managed_fields_key)
             return plain
         if isinstance(value, list):
             return [self.of(one) for one in value]
@@ -106,7 +102,7 @@ class Plain:
         if len(self._ranks) != len(self._versions):
             self._ranks = {each: rank for rank, each in enumerate(sorted(self._versions), 1)}
         rank = self._ranks.get(int(version))
-        return f"version {rank}" if rank else version if len(version) < 2 else SOME  # noqa: PLR2004
+        return f"version {rank}" if rank else version if len(version) < 2 else SOME_VERSION  # noqa: PLR2004
 
     def _text(self, text: str) -> str:
         if len(text) < len("10.0.0.0"):
@@ -114,9 +110,11 @@ class Plain:
         if found := _QUOTED.search(text):
             said = json.dumps(self.of(json.loads(json.loads(found[1]))), sort_keys=True)
             return f"{self._text(text[: found.start()])}{said}{self._text(text[found.end() :])}"
-        text = _STRANGERS.sub(lambda found: ", ".join(sorted(found[0].split(", "))), text)
+        text = _UNKNOWN_FIELDS.sub(lambda found: ", ".join(sorted(found[0].split(", "))), text)
         text = _UID.sub(lambda found: self._place("uid", found[0]), text)
-        text = _UNFIT.sub(_unfit, _PATCH.sub("a patch", _STRUCT.sub("a struct", text)))
+        text = _TYPED_PATCH_ERROR.sub(
+            _sort_patch_errors, _PATCH.sub("a patch", _STRUCT.sub("a struct", text))
+        )
         text = _ADDRESS.sub(lambda found: self._place("address", found[0]), text)
         text = _TOKEN_VOLUME.sub(lambda found: self._place("token volume", found[0]), text)
         text = _VERSION.sub(lambda found: f"{found[1]}{self._version(found[2])}", text)
@@ -126,7 +124,7 @@ class Plain:
         return self._places.setdefault(one, f"{what} {len(self._places) + 1}")
 
 
-def _unfit(found: re.Match[str]) -> str:
+def _sort_patch_errors(found: re.Match[str]) -> str:
     """What does not fit is told in no order, and of several fields that nobody knows the first
     one that is met.
     """
@@ -136,7 +134,7 @@ def _unfit(found: re.Match[str]) -> str:
     )
 
 
-def _ageless(table: dict[str, Any]) -> dict[str, Any]:
+def _without_ages(table: dict[str, Any]) -> dict[str, Any]:
     """A table without what depends on when it was asked for, and without the columns'
     descriptions.
     """
@@ -146,13 +144,17 @@ def _ageless(table: dict[str, Any]) -> dict[str, Any]:
         {
             **row,
             "cells": [
-                "an age" if name in AGES else cell
+                "an age" if name in AGE_COLUMNS else cell
                 for name, cell in zip(names, row["cells"], strict=False)
             ],
         }
         for row in table.get("rows") or ()
     ]
-    said = {name: SOME for name in ("resourceVersion", "continue") if table["metadata"].get(name)}
+    said = {
+        name: SOME_VERSION
+        for name in ("resourceVersion", "continue")
+        if table["metadata"].get(name)
+    }
     return {
         **table,
         "columnDefinitions": columns,
@@ -161,7 +163,7 @@ def _ageless(table: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _ordered(status: dict[str, Any]) -> dict[str, Any]:
+def _sort_causes(status: dict[str, Any]) -> dict[str, Any]:
     """A refusal whose causes come in one order, each once; its message tells one cause, but not
     the order of several.
     """
@@ -174,7 +176,7 @@ def _ordered(status: dict[str, Any]) -> dict[str, Any]:
     return {**status, "message": message, "details": {**status["details"], "causes": found}}
 
 
-def _writer(entry: Any) -> list[str]:
+def _managed_fields_key(entry: Any) -> list[str]:
     """Entries of one second come in another order than those of two.
 
     A refusal may quote what is no entry at all.
@@ -186,23 +188,23 @@ def _writer(entry: Any) -> list[str]:
     ]
 
 
-NOW, THEN = (
+CURRENT_VERSION, FIRST_VERSION = (
     "@now",
     "@then",
 )  # the object's version when the request is made, and the first one that was asked for
-UID, NAMESPACE = "@uid", "@namespace"
-TOKEN = "@token"  # noqa: S105  # the next page of the latest list that had one
-WORDS = (NOW, THEN, UID, NAMESPACE, TOKEN)
+OBJECT_UID, NAMESPACE = "@uid", "@namespace"
+CONTINUE_TOKEN = "@token"  # noqa: S105  # the next page of the latest list that had one
+PLACEHOLDERS = (CURRENT_VERSION, FIRST_VERSION, OBJECT_UID, NAMESPACE, CONTINUE_TOKEN)
 EDIT = "EDIT"  # not HTTP's: read the object, lay the body over it, and PUT it back
-SETTLED = {"metadata": {"annotations": {"settled": "yes"}}}
+SETTLING_PATCH = {"metadata": {"annotations": {"settled": "yes"}}}
 OK, CREATED, NOT_FOUND = 200, 201, 404
-NOTHING = "nothing"
-LAST = "last"  # the object that ends a watch
-PATIENCE = 20  # seconds for a watch to hear of it
+ABSENT = "nothing"
+LAST_OBJECT = "last"  # the object that ends a watch
+WATCH_TIMEOUT = 20  # seconds for a watch to hear of it
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class TwinStep:
     """One request. Its path is short, as in `configmaps/a`."""
 
     method: str
@@ -214,7 +216,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class TwinTarget:
     """Where a sequence is played: a kind, the least body that it takes, and a namespace that is
     there.
     """
@@ -230,7 +232,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class TwinOutcome:
     """What came of a sequence: the answers, what watches told, and what was there in the end."""
 
     answers: list[Any]
@@ -238,10 +240,11 @@ class Story:
     left: list[Any]
 
 
-def furnish(road: Transport, stages: Iterable[Stage]) -> None:
+def prepare_namespaces(road: CaseTransport, stages: Iterable[TwinTarget]) -> None:
     """Make the stages' namespaces, and wait until controllers have put into them what they need."""
     visitors = [
-        Visitor(road, namespace) for namespace in dict.fromkeys(stage.namespace for stage in stages)
+        CaseClient(road, namespace)
+        for namespace in dict.fromkeys(stage.namespace for stage in stages)
     ]
     for visitor in visitors:
         visitor.call("POST", "/api/v1/namespaces", {"metadata": {"name": visitor.namespace}}).ok(
@@ -252,91 +255,96 @@ def furnish(road: Transport, stages: Iterable[Stage]) -> None:
         visitor.until(functools.partial(_has_certificate, visitor))
 
 
-def _has_certificate(visitor: Visitor) -> bool:
+def _has_certificate(visitor: CaseClient) -> bool:
     return visitor.get("configmaps/kube-root-ca.crt").status == OK
 
 
-def sweep(road: Transport, stages: Iterable[Stage]) -> None:
+def delete_leftovers(road: CaseTransport, stages: Iterable[TwinTarget]) -> None:
     """Take everything off the stages that can be taken."""
     for stage in stages:
-        visitor = Visitor(road, stage.namespace, also=stage.also)
+        visitor = CaseClient(road, stage.namespace, also=stage.also)
         for item in visitor.get(stage.plural).ok()["items"]:
-            clear(visitor, f"{stage.plural}/{item['metadata']['name']}", item)
+            delete_object(visitor, f"{stage.plural}/{item['metadata']['name']}", item)
 
 
-def play(
-    road: Transport, stage: Stage, moves: Sequence[Move], watching: Mapping[str, str]
-) -> Story:
+def run_steps(
+    road: CaseTransport, stage: TwinTarget, moves: Sequence[TwinStep], watching: Mapping[str, str]
+) -> TwinOutcome:
     """Make the requests, then watch twice from the beginning: everything, and by the selectors
     in `watching`.
     """
-    visitor = Visitor(road, stage.namespace, also=stage.also)
+    visitor = CaseClient(road, stage.namespace, also=stage.also)
     start = visitor.get(stage.plural).ok()
     before = {item["metadata"]["uid"] for item in start["items"]}
     version = start["metadata"]["resourceVersion"]
     try:
-        memory = Memory(visitor, version)
-        answers = [make(visitor, stage, move, memory) for move in moves]
-        left = _ours(visitor, stage.plural, before)
+        memory = ClientState(visitor, version)
+        answers = [send_step(visitor, stage, move, memory) for move in moves]
+        left = _created_objects(visitor, stage.plural, before)
     finally:
-        for item in _ours(visitor, stage.plural, before):
-            clear(visitor, f"{stage.plural}/{item['metadata']['name']}", item)
-    told = heard(visitor, stage, version, watching)
-    plain = Plain(stage.namespace)
+        for item in _created_objects(visitor, stage.plural, before):
+            delete_object(visitor, f"{stage.plural}/{item['metadata']['name']}", item)
+    told = collect_watch_events(visitor, stage, version, watching)
+    plain = StoryNormalizer(stage.namespace)
     plain.learn([answers, left, told])
-    return Story(plain.of(answers), plain.of(told), plain.of(left))
+    return TwinOutcome(plain.of(answers), plain.of(told), plain.of(left))
 
 
-def difference(moves: Sequence[Move], one: Story, other: Story) -> str:
+def first_difference(moves: Sequence[TwinStep], one: TwinOutcome, other: TwinOutcome) -> str:
     """Where two stories part, in words; empty if they do not."""
     for number, move in enumerate(moves):
-        if where := _parting(one.answers[number], other.answers[number], "answer"):
+        if where := _first_difference_at(one.answers[number], other.answers[number], "answer"):
             return f"request {number + 1}, {move.method} {move.path}: {where}"
-    return _parting(one.told, other.told, "told") or _parting(one.left, other.left, "left")
+    return _first_difference_at(one.told, other.told, "told") or _first_difference_at(
+        one.left, other.left, "left"
+    )
 
 
-def _parting(one: Any, other: Any, path: str) -> str:
+def _first_difference_at(one: Any, other: Any, path: str) -> str:
     if isinstance(one, dict) and isinstance(other, dict):
         parts = (
-            _parting(one.get(name, NOTHING), other.get(name, NOTHING), f"{path}.{name}")
+            _first_difference_at(one.get(name, ABSENT), other.get(name, ABSENT), f"{path}.{name}")
             for name in {**one, **other}
         )
         return next(filter(None, parts), "")
     if isinstance(one, list) and isinstance(other, list):
-        pairs = enumerate(itertools.zip_longest(one, other, fillvalue=NOTHING))
+        pairs = enumerate(itertools.zip_longest(one, other, fillvalue=ABSENT))
         return next(
-            filter(None, (_parting(*pair, f"{path}[{place}]") for place, pair in pairs)), ""
+            filter(
+                None, (_first_difference_at(*pair, f"{path}[{place}]") for place, pair in pairs)
+            ),
+            "",
         )
     return "" if one == other and type(one) is type(other) else f"{path}: {one!r} and {other!r}"
 
 
-def overlaid(base: Any, piece: Any) -> Any:
+def overlay(base: Any, piece: Any) -> Any:
     """A piece laid over a base: maps by name, lists by position."""
     if isinstance(base, dict) and isinstance(piece, dict):
         both = {
-            name: overlaid(base[name], part) if name in base else part
+            name: overlay(base[name], part) if name in base else part
             for name, part in piece.items()
         }
         return {**base, **both}
     if isinstance(base, list) and isinstance(piece, list):
         return (
-            [overlaid(*pair) for pair in zip(base, piece, strict=False)]
+            [overlay(*pair) for pair in zip(base, piece, strict=False)]
             + base[len(piece) :]
             + piece[len(base) :]
         )
     return piece
 
 
-class Memory:
+class ClientState:
     """What a client keeps in mind during a sequence."""
 
-    def __init__(self, visitor: Visitor, start: str) -> None:
+    def __init__(self, visitor: CaseClient, start: str) -> None:
         self._visitor = visitor
         self._start = start
         self._first: dict[str, str] = {}
         self._token = ""
 
-    def note(self, answer: Answer) -> None:
+    def note(self, answer: CaseResponse) -> None:
         metadata = answer.body.get("metadata") if isinstance(answer.body, dict) else None
         if metadata and metadata.get("continue"):
             self._token = metadata["continue"]
@@ -344,7 +352,7 @@ class Memory:
     def meaning(self, word: str, place: str) -> str:
         if word == NAMESPACE:
             return self._visitor.namespace
-        if word == TOKEN:
+        if word == CONTINUE_TOKEN:
             return self._token
         found = self._visitor.get(place) if "/" in place else None
         metadata = (
@@ -352,24 +360,24 @@ class Memory:
             if found and found.status == OK
             else {"resourceVersion": self._start, "uid": "nobody's"}
         )
-        if word == THEN:
+        if word == FIRST_VERSION:
             return self._first.setdefault(place, metadata["resourceVersion"])
-        return str(metadata["uid" if word == UID else "resourceVersion"])
+        return str(metadata["uid" if word == OBJECT_UID else "resourceVersion"])
 
 
-def make(visitor: Visitor, stage: Stage, move: Move, memory: Memory) -> Any:
+def send_step(visitor: CaseClient, stage: TwinTarget, move: TwinStep, memory: ClientState) -> Any:
     place = "/".join(move.path.split("/")[:2])
     meanings = {
         word: memory.meaning(word, place)
-        for word in _words_in([move.body, *(value for _, value in move.query)])
+        for word in _placeholders_in([move.body, *(value for _, value in move.query)])
     }
     body, query = move.body, dict(move.query)
     if meanings:
-        body, query = _translated(body, meanings), _translated(query, meanings)
+        body, query = _substitute(body, meanings), _substitute(query, meanings)
     method = move.method
     if method == EDIT:
         method, now = "PUT", visitor.get(move.path)
-        body = overlaid(now.body, body) if now.status == OK else body
+        body = overlay(now.body, body) if now.status == OK else body
     answer = visitor.send(method, move.path, body, move.type, query, {"Accept": move.accept})
     memory.note(answer)
     warnings = sorted(
@@ -380,61 +388,65 @@ def make(visitor: Visitor, stage: Stage, move: Move, memory: Memory) -> Any:
         warnings = []
     if answer.status == CREATED and stage.is_unsettled and query.get("dryRun") != "All":
         visitor.patch(
-            f"{stage.plural}/{answer.body['metadata']['name']}", SETTLED, fieldManager="settler"
+            f"{stage.plural}/{answer.body['metadata']['name']}",
+            SETTLING_PATCH,
+            fieldManager="settler",
         )
     return [answer.status, answer.headers.get("content-type"), warnings, answer.body]
 
 
-def _words_in(value: Any) -> Iterator[str]:
+def _placeholders_in(value: Any) -> Iterator[str]:
     if isinstance(value, str):
-        yield from (word for word in WORDS if word in value)
+        yield from (word for word in PLACEHOLDERS if word in value)
     elif isinstance(value, dict | list):
         for part in value.values() if isinstance(value, dict) else value:
-            yield from _words_in(part)
+            yield from _placeholders_in(part)
 
 
-def _translated(value: Any, meanings: Mapping[str, str]) -> Any:
+def _substitute(value: Any, meanings: Mapping[str, str]) -> Any:
     if isinstance(value, dict):
-        return {name: _translated(part, meanings) for name, part in value.items()}
+        return {name: _substitute(part, meanings) for name, part in value.items()}
     if isinstance(value, list):
-        return [_translated(part, meanings) for part in value]
+        return [_substitute(part, meanings) for part in value]
     if isinstance(value, str):
         for word, meaning in meanings.items():
             value = value.replace(word, meaning)
     return value
 
 
-def heard(visitor: Visitor, stage: Stage, start: str, watching: Mapping[str, str]) -> list[Any]:
+def collect_watch_events(
+    visitor: CaseClient, stage: TwinTarget, start: str, watching: Mapping[str, str]
+) -> list[Any]:
     """What watches from the beginning tell, up to a last object made for this."""
-    last = overlaid(dict(stage.least), {"metadata": {"name": LAST, "labels": {"tier": "x"}}})
-    path = f"{stage.plural}/{LAST}"
+    last = overlay(dict(stage.least), {"metadata": {"name": LAST_OBJECT, "labels": {"tier": "x"}}})
+    path = f"{stage.plural}/{LAST_OBJECT}"
     meanings = {NAMESPACE: stage.namespace}
-    visitor.call("POST", stage.plural, _translated(last, meanings)).ok(CREATED)
+    visitor.call("POST", stage.plural, _substitute(last, meanings)).ok(CREATED)
     heard = [
         _until_last(visitor, stage.plural, {**query, "resourceVersion": start})
         for query in ({}, watching)
     ]
-    clear(visitor, path, visitor.get(path).ok())
+    delete_object(visitor, path, visitor.get(path).ok())
     return heard
 
 
-def _until_last(visitor: Visitor, plural: str, query: Mapping[str, str]) -> list[Any]:
+def _until_last(visitor: CaseClient, plural: str, query: Mapping[str, str]) -> list[Any]:
     heard = []
-    with visitor.watch(plural, timeoutSeconds=PATIENCE, **query) as stream:
+    with visitor.watch(plural, timeoutSeconds=WATCH_TIMEOUT, **query) as stream:
         while (event := next(stream))["type"] == "ERROR" or event["object"]["metadata"][
             "name"
-        ] != LAST:
+        ] != LAST_OBJECT:
             heard.append([event["type"], event["object"]])
     return heard
 
 
-def _ours(visitor: Visitor, plural: str, before: set[str]) -> list[Any]:
+def _created_objects(visitor: CaseClient, plural: str, before: set[str]) -> list[Any]:
     return [
         item for item in visitor.get(plural).ok()["items"] if item["metadata"]["uid"] not in before
     ]
 
 
-def clear(visitor: Visitor, path: str, item: Any) -> None:
+def delete_object(visitor: CaseClient, path: str, item: Any) -> None:
     if item["metadata"].get("finalizers"):
         visitor.patch(path, {"metadata": {"finalizers": None}})
     visitor.delete(path, gracePeriodSeconds=0, propagationPolicy="Background")
